@@ -1,0 +1,1 @@
+"""Hyperparameter search for supervised contrastive fine-tuning of text classifiers."""

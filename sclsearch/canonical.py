@@ -1,0 +1,29 @@
+"""One way to write a value as JSON and to name it by its hash."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+
+def canonical(value: Any) -> str:
+    """Returns JSON with sorted keys and no white space; refuses NaN and infinities.
+
+    Raises:
+        ValueError: A float is not finite.
+        TypeError: A value has no JSON form.
+    """
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+
+
+def digest(value: Any) -> str:
+    """Returns the SHA-256 of the canonical JSON, in hex."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """Returns the SHA-256 of a file's bytes, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,1 @@
+"""Hugging Face encoders: where they come from, pooling, and dropout by row."""

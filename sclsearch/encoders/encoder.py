@@ -1,0 +1,94 @@
+"""An encoder as methods see it: token ids in, one embedding a row and view out."""
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from sclsearch.encoders.row_dropout import install
+from sclsearch.errors import SclsearchError
+
+
+class Encoder(nn.Module):
+    """A pretrained encoder with dropout by row.
+
+    Attributes:
+        name: The model's name, for errors.
+        model: The Hugging Face model.
+        width: d, the size of an embedding.
+        pretrained_pooler: Whether the checkpoint holds the dense+tanh pooler.
+        rates_by_view: Whether views of one batch can have different dropout rates.
+    """
+
+    def __init__(self, name: str, model: PreTrainedModel, *, pretrained_pooler: bool) -> None:
+        super().__init__()
+        self.name = name
+        self.model = model
+        self.width: int = model.config.hidden_size
+        self.pretrained_pooler = pretrained_pooler
+        self._views = install(model)
+        self.rates_by_view = self._probe()
+
+    def hidden(self, ids: Tensor, mask: Tensor, types: Tensor, rates: tuple[float, ...]) -> Tensor:
+        """Returns the last hidden states of all views, `[V * B, T, d]`.
+
+        Args:
+            ids: Token ids, `[B, T]`.
+            mask: True at tokens, `[B, T]`.
+            types: Segments, `[B, T]`; left out where the encoder has one segment only.
+            rates: Dropout rate of each of the V views; no effect in evaluation mode.
+        """
+        self._views.rates = rates
+        views = len(rates)
+        inputs = {"input_ids": ids.repeat(views, 1), "attention_mask": mask.repeat(views, 1)}
+        if getattr(self.model.config, "type_vocab_size", 0) > 1:
+            inputs["token_type_ids"] = types.repeat(views, 1)
+        states: Tensor = self.model(**inputs).last_hidden_state
+        return states
+
+    def pool(self, states: Tensor, mask: Tensor, pooling: str) -> Tensor:
+        """Returns one embedding a row, `[V * B, d]`.
+
+        Args:
+            states: Last hidden states of all views, `[V * B, T, d]`.
+            mask: True at tokens, `[B, T]`.
+            pooling: `cls_raw`, the state at position 0; `cls_pooled`, that state after the
+                pretrained dense+tanh layer; `mean`, the mean over tokens without padding.
+        """
+        if pooling == "mean":
+            weights = mask.repeat(len(states) // len(mask), 1)[..., None].to(states.dtype)
+            return (states * weights).sum(1) / weights.sum(1).clamp(min=1)
+        if pooling == "cls_pooled":
+            pooler: nn.Module = self.model.pooler  # type: ignore[assignment]  # check_pooling saw it
+            pooled: Tensor = pooler(states)
+            return pooled
+        return states[:, 0]
+
+    def check_pooling(self, pooling: str, where: str) -> None:
+        """Raises SclsearchError if the checkpoint has no pooler and `cls_pooled` is asked for."""
+        if pooling == "cls_pooled" and not self.pretrained_pooler:
+            raise SclsearchError(
+                f"{where}: 'cls_pooled' must be backed by a pooler in the checkpoint, but model "
+                f"{self.name!r} ({self.model.config.model_type}) has none that was pretrained. "
+                "Take 'cls_raw' or 'mean'."
+            )
+
+    def check_rates_by_view(self, where: str) -> None:
+        """Raises SclsearchError if views of one batch cannot have different dropout rates."""
+        if not self.rates_by_view:
+            raise SclsearchError(
+                f"{where}: attention dropout must be settable for each view, but model "
+                f"{self.name!r} ({self.model.config.model_type}) does not use transformers' "
+                "attention interface. BERT, RoBERTa, DistilBERT, ELECTRA and ModernBERT do."
+            )
+
+    @torch.no_grad()
+    def _probe(self) -> bool:
+        """Looks whether one forward at rates 0 passes through our attention function."""
+        training = self.model.training
+        self.model.train()
+        ids = torch.full((1, 2), getattr(self.model.config, "pad_token_id", 0) or 0)
+        try:
+            self.hidden(ids, torch.ones_like(ids, dtype=torch.bool), torch.zeros_like(ids), (0.0,))
+        finally:
+            self.model.train(training)
+        return self._views.attention_seen

@@ -1,0 +1,47 @@
+"""The classification head on top of an embedding."""
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+INIT_STD = 0.02
+
+
+class Head(nn.Module):
+    """Dropout and a linear layer, or RoBERTa's head with a dense+tanh layer before it.
+
+    Args:
+        width: d, the size of an embedding.
+        classes: C; 0 in regression.
+        hidden: Whether there is a dense+tanh layer, as in RoBERTa's and ELECTRA's heads.
+    """
+
+    def __init__(self, width: int, classes: int, *, hidden: bool) -> None:
+        super().__init__()
+        self.dense = nn.Linear(width, width) if hidden else None
+        self.out = nn.Linear(width, max(classes, 1))
+        self.regression = classes == 0
+        for layer in (self.dense, self.out):
+            if layer is not None:
+                nn.init.normal_(layer.weight, std=INIT_STD)
+                nn.init.zeros_(layer.bias)
+
+    def features(self, z: Tensor, rate: float) -> Tensor:
+        """Returns what the linear layer reads, `[N, d]`, before its dropout."""
+        if self.dense is None:
+            return z
+        hidden: Tensor = self.dense(F.dropout(z, rate, self.training))
+        return hidden.tanh()
+
+    def forward(self, z: Tensor, rate: float) -> Tensor:
+        """Returns logits `[N, C]`, or scores `[N]` in regression.
+
+        Args:
+            z: Embeddings, `[N, d]`.
+            rate: Dropout rate; no effect in evaluation mode.
+        """
+        return self.read(self.features(z, rate), rate)
+
+    def read(self, features: Tensor, rate: float) -> Tensor:
+        """Returns what `forward` does, from features `[N, d]`."""
+        logits: Tensor = self.out(F.dropout(features, rate, self.training))
+        return logits.squeeze(1) if self.regression else logits

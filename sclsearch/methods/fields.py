@@ -1,0 +1,91 @@
+"""The fields of a method and of `Training`: their checks and how values become objects."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from functools import cache
+from typing import Any, get_type_hints
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from sclsearch.errors import SclsearchError, suggestion
+from sclsearch.methods.base import Method, Training
+
+
+@cache
+def field_types(method: type[Method]) -> Mapping[str, TypeAdapter[Any]]:
+    """Returns the check of every field that can be searched: the method's, then `Training`'s."""
+    return {
+        name: TypeAdapter(hints[name], config=ConfigDict(allow_inf_nan=False))
+        for kind in (method, Training)
+        for hints in [get_type_hints(kind, include_extras=True)]
+        for name in _field_names(kind)
+    }
+
+
+def faults_of(method: type[Method], values: Mapping[str, object]) -> list[tuple[str, str]]:
+    """Returns every fault of some values as pairs of field and reason."""
+    types = field_types(method)
+    faults = []
+    for name, value in values.items():
+        if name not in types:
+            faults.append((name, f"unknown key.{suggestion(name, types)}"))
+            continue
+        try:
+            types[name].validate_python(as_tuples(value), strict=True)
+        except ValidationError as error:
+            reasons = "; ".join(dict.fromkeys(_reason(fault) for fault in error.errors()))
+            faults.append((name, f"{reasons}, but there is {value!r}"))
+    return faults
+
+
+def build(
+    method: type[Method], values: Mapping[str, object], where: str
+) -> tuple[Method, Training]:
+    """Returns the method and the training settings that the values describe.
+
+    Args:
+        method: The class of the method.
+        values: Fields of the method and of `Training` in one table; the rest keep their defaults.
+        where: Where the values come from, for the error.
+
+    Raises:
+        SclsearchError: A field is unknown or outside its bounds; the message names all of them.
+    """
+    faults = faults_of(method, values)
+    if faults:
+        raise SclsearchError("\n".join(f"{where}: {name}: {reason}" for name, reason in faults))
+    types = field_types(method)
+    checked = {name: types[name].validate_python(as_tuples(v)) for name, v in values.items()}
+    return (
+        method(**_only(_field_names(method), checked)),
+        Training(**_only(_field_names(Training), checked)),
+    )
+
+
+def resolved(method: Method, training: Training) -> dict[str, object]:
+    """Returns every field with its value, the method's first."""
+    return {
+        name: getattr(thing, name)
+        for thing in (method, training)
+        for name in _field_names(type(thing))
+    }
+
+
+def as_tuples(value: object) -> object:
+    """Returns the value with lists, as YAML and JSON have them, turned into tuples."""
+    if isinstance(value, list | tuple):
+        return tuple(as_tuples(item) for item in value)
+    return value
+
+
+def _field_names(kind: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
+
+
+def _only(names: Iterable[str], values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: values[name] for name in names if name in values}
+
+
+def _reason(fault: Mapping[str, Any]) -> str:
+    message: str = fault["msg"]
+    return message[0].lower() + message[1:]

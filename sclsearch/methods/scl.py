@@ -1,0 +1,98 @@
+"""Supervised contrastive fine-tuning (Gunel et al., 2021, https://arxiv.org/abs/2011.01403)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Annotated, ClassVar, Literal
+
+from annotated_types import Gt, Interval
+from torch import Tensor, nn
+
+from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.head import Head
+from sclsearch.methods.base import Batch, Model, Stage, Terms, Training, single_view
+from sclsearch.methods.ce import CE, Pooling, encoder_pooling
+from sclsearch.objectives import prediction_loss, sup_con
+
+PROBE_LEARNING_RATE = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class SCL:
+    """Cross-entropy and supervised contrast in one loss: Eq. (1), (1 - λ) L_CE + λ L_SCL.
+
+    The grid and the best point (τ, λ) = (0.3, 0.9) come from the ICLR version; arXiv v1 has none.
+    At λ = 1 the head gets no gradient, so it is then fitted to the frozen encoder in a second
+    stage, with learning rate 1e-3.
+
+    Attributes:
+        tau: Temperature τ of the contrastive term; the paper's best is 0.3.
+        lam: λ, the contrastive term's share; 0 is cross-entropy alone; the paper's best is 0.9.
+        scl_reduction: Over anchors: mean of those that have a positive (fairseq's convention),
+            mean of all, or the sum that Eq. (3) prints.
+        scl_features: What is contrasted: the first token's last state, the head's hidden layer,
+            the pretrained pooler's output, or the mean over tokens.
+        pooling: What the linear layer reads, as in `ce`.
+    """
+
+    protocol: ClassVar[str] = "gunel-full"
+    few_shot: ClassVar[str] = "gunel-fewshot"
+    regression: ClassVar[bool] = False
+    training: ClassVar[Mapping[str, object]] = MappingProxyType({})
+
+    tau: Annotated[float, Gt(0)] = 0.3
+    lam: Annotated[float, Interval(ge=0, le=1)] = 0.9
+    scl_reduction: Literal["mean_valid", "mean_all", "sum"] = "mean_valid"
+    scl_features: Literal["cls_raw", "head_hidden", "cls_pooled", "mean"] = "cls_raw"
+    pooling: Pooling = "head_hidden"
+
+    def check(self, encoder: Encoder) -> None:
+        """Raises SclsearchError if the encoder has no pretrained pooler and one is asked for."""
+        encoder.check_pooling(self.pooling, "pooling")
+        encoder.check_pooling(self.scl_features, "scl_features")
+
+    def parts(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
+        """Returns a fresh head; it has the dense+tanh layer if either field asks for it."""
+        hidden = "head_hidden" in {self.pooling, self.scl_features}
+        return nn.ModuleDict({"head": Head(encoder.width, classes, hidden=hidden)})
+
+    def stages(self, training: Training) -> tuple[Stage, ...]:
+        """Returns one stage, and at λ = 1 the fit of the head."""
+        joint = Stage("contrast", training, self.terms, single_view(training))
+        if self.lam < 1:
+            return (joint,)
+        probe = replace(training, learning_rate=PROBE_LEARNING_RATE)
+        return (
+            joint,
+            Stage(
+                "probe",
+                probe,
+                self._cross_entropy.terms,
+                single_view(probe),
+                frozen_pooling=encoder_pooling(self.pooling),
+            ),
+        )
+
+    def terms(self, model: Model, batch: Batch) -> Terms:
+        """Returns `ce` and `scl`."""
+        states = model.hidden(batch)  # [B, T, d]
+        head: Head = model.parts["head"]  # type: ignore[assignment]
+        rate = batch.rates[0]
+        pooled = model.encoder.pool(states, batch.mask, encoder_pooling(self.pooling))  # [B, d]
+        features = head.features(pooled, rate)
+        if self.scl_features == "head_hidden":
+            z = features
+        else:
+            z = model.encoder.pool(states, batch.mask, self.scl_features)
+        return {
+            "ce": (1 - self.lam) * prediction_loss(head.read(features, rate), batch.y),
+            "scl": self.lam * sup_con(z, batch.y, tau=self.tau, reduction=self.scl_reduction),
+        }
+
+    def scores(self, model: Model, batch: Batch) -> Tensor:
+        """Returns `[B, C]`."""
+        return self._cross_entropy.scores(model, batch)
+
+    @property
+    def _cross_entropy(self) -> CE:
+        return CE(pooling=self.pooling)

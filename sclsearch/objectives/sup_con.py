@@ -1,0 +1,47 @@
+"""Supervised contrastive loss (Khosla et al., 2020, https://arxiv.org/abs/2004.11362)."""
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+Reduction = Literal["mean_valid", "mean_all", "sum"]
+
+
+def sup_con(
+    z: Tensor, y: Tensor, *, tau: float = 0.07, reduction: Reduction = "mean_valid"
+) -> Tensor:
+    r"""L_out^sup, Eq. (2): the mean over positives is outside the log.
+
+    $$\ell_i = \frac{-1}{|P(i)|} \sum_{p \in P(i)}
+      \log \frac{\exp(z_i \cdot z_p / \tau)}{\sum_{a \ne i} \exp(z_i \cdot z_a / \tau)}$$
+
+    The same sum is Eq. (3) of Gunel et al. and Eq. (2) of SupCL-Seq. Departs from them in two
+    things: an anchor without a positive costs 0 instead of 1/0, and the anchors are averaged
+    unless `sum` is asked for. The factor tau / 0.07 of Khosla's code is left out. The loss never
+    goes below the mean of log |P(i)|, so figures of different batches are not comparable.
+
+    Args:
+        z: Embeddings, `[N, d]`; L2-normalised here. Views of one text are rows like any other.
+        y: Class of each row, `[N]`, integer.
+        tau: Temperature τ > 0.
+        reduction: Over anchors: their mean where there is a positive, their mean with the lonely
+            ones as 0, or their sum.
+
+    Returns:
+        The loss, a scalar, float32 or float64, with a finite gradient in `z` whatever `y` is.
+    """
+    z = F.normalize(z.to(torch.promote_types(z.dtype, torch.float32)), dim=1)
+    own = torch.eye(len(y), dtype=torch.bool, device=z.device)
+    positive = (y[:, None] == y[None, :]) & ~own  # [N, N]
+    with torch.autocast(z.device.type, enabled=False):  # a product in bfloat16 is too coarse
+        similarity = z @ z.T / tau
+    # A row of one has nobody to be compared with: keep itself, or its softmax is 0 / 0.
+    alone = own & (len(y) == 1)
+    log_p = similarity.masked_fill(own & ~alone, -torch.inf).log_softmax(dim=1)
+    costs = -(log_p.masked_fill(~positive, 0.0)).sum(1) / positive.sum(1).clamp(min=1)  # [N]
+    if reduction == "sum":
+        return costs.sum()
+    anchors = positive.any(1).sum().clamp(min=1) if reduction == "mean_valid" else len(y)
+    return costs.sum() / anchors

@@ -1,0 +1,170 @@
+"""What a protocol is: how a paper splits, samples, repeats, evaluates, selects and reports."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from sclsearch.selection.rules import Rule
+from sclsearch.tasks.base import Labels, TaskData
+
+Index = npt.NDArray[np.int64]
+Evaluate = Literal["epoch", "end"] | int
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Some rows of one split.
+
+    Attributes:
+        split: Name of the split.
+        index: Row numbers, ascending, `[rows]`.
+    """
+
+    split: str
+    index: Index
+
+    def labels(self, data: TaskData) -> Labels:
+        """Returns the labels of the rows."""
+        found: Labels = data.splits[self.split].y[self.index]
+        return found
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of split and row numbers."""
+        return hashlib.sha256(self.split.encode() + b"\n" + self.index.tobytes()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The rows that a protocol trains on, selects by and reports.
+
+    Attributes:
+        train: What is trained on, or what the training subset is drawn from.
+        validation: What selection reads; nothing else does.
+        test: What is reported.
+        notes: What a reader of the figure must know about the split.
+    """
+
+    train: Rows
+    validation: Rows
+    test: Rows
+    notes: tuple[str, ...] = ()
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """SHA-256 of each kind of rows."""
+        return {
+            "train": self.train.digest,
+            "validation": self.validation.digest,
+            "test": self.test.digest,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How many training examples there are.
+
+    Attributes:
+        total: N in total, classes as in the training split.
+        per_class: K of each class.
+    """
+
+    total: int | None = None
+    per_class: int | None = None
+
+    def __str__(self) -> str:
+        """Returns `100` or `20-per-class`."""
+        return f"{self.total}" if self.per_class is None else f"{self.per_class}-per-class"
+
+
+@dataclass(frozen=True, slots=True)
+class Replicate:
+    """Repetition r of a protocol: a pure function of r, so that configurations are paired.
+
+    Attributes:
+        number: r.
+        subset: Seed of the training subset.
+        initialisation: Seed of the new layers.
+        order: Seed of the data order.
+        noise: Seed of dropout and masks.
+    """
+
+    number: int
+    subset: int
+    initialisation: int
+    order: int
+    noise: int
+
+    @property
+    def seeds(self) -> dict[str, int]:
+        """The seeds that training depends on, given its rows."""
+        return {
+            "initialisation": self.initialisation,
+            "order": self.order,
+            "noise": self.noise,
+        }
+
+
+def all_seeds(number: int) -> Replicate:
+    """Returns the replicate in which every seed is its number."""
+    return Replicate(number, number, number, number, number)
+
+
+def no_training_changes(_rows: int) -> Mapping[str, object]:
+    """Returns no training fields: the protocol leaves them to the method."""
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """How a paper splits, samples, repeats, evaluates, selects and reports.
+
+    Attributes:
+        name: The name on the command line.
+        summary: One line for `sclsearch ls protocols`.
+        split: Returns the rows for training, validation and test.
+        few_shot: Whether a training size must be given (or must not).
+        draw: Returns the training subset of a replicate.
+        replicates: n.
+        rule: How seeds score a configuration and which are reported.
+        evaluate: When validation is computed: each epoch, every k updates, at the end.
+        keep: `best` by validation, the earliest among equals, or `last`.
+        model: The paper's encoder.
+        metrics: The metric of a task where it is not the task's own.
+        training: Training fields that the protocol sets, by the number of training rows.
+        replicate: Returns the seeds of repetition r.
+    """
+
+    name: str
+    summary: str
+    split: Callable[[TaskData], Parts]
+    replicates: int
+    rule: Rule
+    evaluate: Evaluate
+    keep: Literal["best", "last"]
+    model: str
+    few_shot: bool = False
+    draw: Callable[[TaskData, Rows, Size, Replicate], Rows] | None = None
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    training: Callable[[int], Mapping[str, object]] = no_training_changes
+    replicate: Callable[[int], Replicate] = all_seeds
+
+    def metric(self, data: TaskData) -> str:
+        """Returns the name of the metric that selects and is reported."""
+        return self.metrics.get(data.task.name, data.task.metric)
+
+    def parts(self, data: TaskData, size: Size | None, replicate: Replicate) -> Parts:
+        """Returns the rows of one replicate."""
+        parts = self.split(data)
+        if self.draw is None or size is None:
+            return parts
+        return Parts(
+            self.draw(data, parts.train, size, replicate),
+            parts.validation,
+            parts.test,
+            parts.notes,
+        )

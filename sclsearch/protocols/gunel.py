@@ -1,0 +1,61 @@
+"""The protocols of Gunel et al., 2021, sections 4.1 and 4.2 (arXiv v1)."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from sclsearch.protocols.base import Protocol
+from sclsearch.protocols.draws import draw_subset
+from sclsearch.protocols.splits import gunel_overlap_split, gunel_split
+from sclsearch.selection.rules import Rule, Top
+
+# The paper reports accuracy everywhere, on CoLA too.
+ACCURACY: Mapping[str, str] = MappingProxyType(dict.fromkeys(("cola", "mrpc", "qqp"), "accuracy"))
+
+
+def few_shot_training(rows: int) -> Mapping[str, object]:
+    """Returns the epochs for a number of training rows: about 200 updates, at least 10 epochs.
+
+    The paper does not say how long it trains; two updates an epoch, as 20 rows give, are far from
+    enough in the 10 epochs of full data.
+    """
+    return {"epochs": min(100, max(10, 3200 // rows))}
+
+
+FULL = Protocol(
+    name="gunel-full",
+    summary="Gunel et al.: all training rows, 10 seeds, ranked by their mean, best seed reported",
+    split=gunel_split,
+    replicates=10,
+    rule=Rule(score=Top(), report=Top(1)),
+    evaluate="epoch",
+    keep="best",
+    model="roberta-large",
+    metrics=ACCURACY,
+)
+
+FULL_OVERLAP = Protocol(
+    name="gunel-full-overlap",
+    summary="gunel-full with 500 validation rows even where they overlap the test rows",
+    split=gunel_overlap_split,
+    replicates=10,
+    rule=Rule(score=Top(), report=Top(1)),
+    evaluate="epoch",
+    keep="best",
+    model="roberta-large",
+    metrics=ACCURACY,
+)
+
+FEW_SHOT = Protocol(
+    name="gunel-fewshot",
+    summary="Gunel et al.: N training rows, 10 subsets, top 3 of 10 by validation",
+    split=gunel_split,
+    replicates=10,
+    rule=Rule(score=Top(3), report=Top(3)),
+    evaluate=20,
+    keep="best",
+    model="roberta-large",
+    few_shot=True,
+    draw=draw_subset,
+    metrics=ACCURACY,
+    training=few_shot_training,
+)

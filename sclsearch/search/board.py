@@ -1,0 +1,216 @@
+"""The state of a running search: what is finished, what runs, what comes next. No Ray here."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from sclsearch.canonical import digest
+from sclsearch.search.proposals import Known, propose
+from sclsearch.search.study import Study
+from sclsearch.selection.ranking import score
+from sclsearch.store.runs import Failure, RunStore, SeedRun
+from sclsearch.store.studies import (
+    ConfigurationRecord,
+    ReplicateRecord,
+    StudyRecord,
+    StudyStore,
+    seed_run_identity,
+)
+from sclsearch.tasks.metrics import METRICS, value
+
+RETRIES: Mapping[str, float] = {
+    "hang": 1,
+    "out-of-memory": 1,
+    # A seed run that ends its worker every time would go on for ever.
+    "worker-lost": 4,
+    "node-lost": math.inf,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SeedTask:
+    """A seed run to be trained.
+
+    Attributes:
+        configuration: Its configuration.
+        replicate: Its replicate.
+        identity: Everything that determines its figures.
+        key: Its name in the run store.
+    """
+
+    configuration: ConfigurationRecord
+    replicate: ReplicateRecord
+    identity: Mapping[str, Any]
+    key: str
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Numbers of configuration and replicate."""
+        return self.configuration.number, self.replicate.number
+
+
+class Listener(Protocol):
+    """Who is told of what happens."""
+
+    def opened(self, configuration: ConfigurationRecord) -> None:
+        """A configuration has been opened."""
+
+    def finished(self, task: SeedTask, run: SeedRun, *, stored: bool) -> None:
+        """A seed run is finished; `stored` if it was so before this driver started."""
+
+    def scored(self, configuration: ConfigurationRecord, score: float) -> None:
+        """All seed runs of a configuration are finished."""
+
+
+class Board:
+    """The seed runs of a study.
+
+    Args:
+        study: The study.
+        record: Its record.
+        store: Where configurations are kept.
+        runs: Where seed runs are kept.
+        replicates: Records of the replicates to run.
+        configs: Configurations to run in total.
+        retry_failed: Whether failed seed runs are trained again.
+        listeners: Who is told.
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        record: StudyRecord,
+        store: StudyStore,
+        runs: RunStore,
+        replicates: Sequence[ReplicateRecord],
+        configs: int,
+        *,
+        retry_failed: bool = False,
+        listeners: Sequence[Listener] = (),
+    ) -> None:
+        self.study, self.record, self.store, self.runs = study, record, store, runs
+        self.replicates, self.configs = replicates, configs
+        self.retry_failed, self.listeners = retry_failed, listeners
+        self.minimum = METRICS[study.metric].minimum
+        self.configurations: list[ConfigurationRecord] = []
+        self.done: dict[tuple[int, int], SeedRun] = {}
+        self.running: dict[tuple[int, int], SeedTask] = {}
+        self.losses: Counter[tuple[int, int, str]] = Counter()
+        self.exhausted = False
+        self._stored = store.configurations()
+
+    @property
+    def complete(self) -> bool:
+        """Whether every seed run that was asked for is finished."""
+        wanted = len(self.configurations) if self.exhausted else self.configs
+        return len(self.done) == wanted * len(self.replicates)
+
+    def open_up(self) -> None:
+        """Opens every configuration whose proposal may be known by now, and reads the store."""
+        while self._may_open() and self._open():
+            pass
+
+    def next(self) -> SeedTask | None:
+        """Returns a seed run to be trained, or None if there is none at present."""
+        self.open_up()
+        task = next(self._waiting(), None)
+        if task is not None:
+            self.running[task.place] = task
+        return task
+
+    def finish(self, task: SeedTask, run: SeedRun, *, stored: bool = False) -> None:
+        """Takes in a finished seed run."""
+        self.running.pop(task.place, None)
+        if task.place in self.done:
+            return
+        self.done[task.place] = run
+        for listener in self.listeners:
+            listener.finished(task, run, stored=stored)
+        final = self.score(task.configuration.number)
+        if final is not None:
+            for listener in self.listeners:
+                listener.scored(task.configuration, final)
+
+    def lose(self, task: SeedTask, cause: str, message: str) -> None:
+        """Takes in a seed run that was not finished: it is tried again or fails for good."""
+        self.running.pop(task.place, None)
+        self.losses[*task.place, cause] += 1
+        if self.losses[*task.place, cause] <= RETRIES[cause]:
+            return
+        configuration, replicate = task.place
+        run = SeedRun(
+            key=task.key,
+            identity=task.identity,
+            origin={
+                **self.record.origin,
+                "configuration": configuration,
+                "replicate": replicate,
+            },
+            failure=Failure(cause, message),
+        )
+        self.runs.put(run)
+        self.finish(task, self.runs.get(task.key) or run)
+
+    def score(self, number: int) -> float | None:
+        """Returns a configuration's score, None while seed runs are missing."""
+        found = [self.done.get((number, replicate.number)) for replicate in self.replicates]
+        finished = [run for run in found if run is not None]
+        if len(finished) < len(found):
+            return None
+        return score(self.study.rule, [self.validation(run) for run in finished], self.minimum)
+
+    def validation(self, run: SeedRun) -> float | None:
+        """Returns the validation figure of a seed run, None if it failed."""
+        return None if run.validation is None else value(self.study.metric, run.validation)
+
+    def _may_open(self) -> bool:
+        number = len(self.configurations)
+        if self.exhausted or number >= self.configs:
+            return False
+        settled = number - self.record.open_configurations
+        return all(self.score(earlier) is not None for earlier in range(settled + 1))
+
+    def _open(self) -> bool:
+        number = len(self.configurations)
+        if number < len(self._stored):
+            configuration = self._stored[number]
+        else:
+            proposal = propose(
+                self.study.space, self.study.sampler, self.study.search_seed, self._known()
+            )
+            if proposal is None:
+                self.exhausted = True
+                return False
+            configuration = self.study.configuration(number, *proposal)
+            self.store.add(configuration)
+        self.configurations.append(configuration)
+        for listener in self.listeners:
+            listener.opened(configuration)
+        for task in self._tasks(configuration):
+            if self.retry_failed:
+                self.runs.forget_failure(task.key)
+            run = self.runs.get(task.key)
+            if run is not None:
+                self.finish(task, run, stored=True)
+        return True
+
+    def _known(self) -> list[Known]:
+        number = len(self.configurations)
+        settled = number - self.record.open_configurations
+        return [
+            Known(earlier.values, self.score(earlier.number) if earlier.number <= settled else None)
+            for earlier in self.configurations
+        ]
+
+    def _tasks(self, configuration: ConfigurationRecord) -> Iterator[SeedTask]:
+        for replicate in self.replicates:
+            identity = seed_run_identity(self.record, configuration, replicate)
+            yield SeedTask(configuration, replicate, identity, digest(identity))
+
+    def _waiting(self) -> Iterator[SeedTask]:
+        for configuration in self.configurations:
+            for task in self._tasks(configuration):
+                if task.place not in self.done and task.place not in self.running:
+                    yield task

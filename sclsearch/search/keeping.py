@@ -1,0 +1,35 @@
+"""Keeps the weights of the seed runs that the present winner's report needs, and no others."""
+
+from sclsearch.search.board import Board
+from sclsearch.selection.ranking import reported
+from sclsearch.selection.rules import Rule, Top
+
+
+def delete_superfluous_weights(board: Board) -> None:
+    """Deletes the weights that no report can need any more.
+
+    Kept are the seeds that the report of the leading configuration is made of, and those of every
+    unfinished configuration as far as it has come: a seed that is not among its top k now never
+    will be. A mean needs no weights, but someone will want a model: its best seed stays.
+    """
+    rule = board.study.rule
+    report = rule.report if rule.report.k is not None else Top(1)
+    scores = {c.number: board.score(c.number) for c in board.configurations}
+    leading = max(
+        (number for number, score in scores.items() if score is not None),
+        key=lambda number: (scores[number], -number),
+        default=None,
+    )
+    needed: set[str] = set()
+    for number, score in scores.items():
+        if score is None or number == leading:
+            runs = [run for (owner, _), run in sorted(board.done.items()) if owner == number]
+            figures = [board.validation(run) for run in runs]
+            needed |= {runs[i].key for i in reported(Rule(rule.score, report), figures)}
+    for path in board.store.weights_folder.glob("*.safetensors"):
+        if path.stem not in needed and path.stem not in _running(board):
+            path.unlink(missing_ok=True)
+
+
+def _running(board: Board) -> set[str]:
+    return {task.key for task in board.running.values()}

@@ -1,0 +1,81 @@
+"""What a user may ask of a search, typed; the command line's options are its fields."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from sclsearch.tasks.own import OwnFiles
+
+Sampler = Literal["tpe", "random", "grid"]
+DEFAULT_STORAGE = Path("sclsearch-storage")
+DEFAULT_CONFIGS = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class What:
+    """What is searched or trained: together the identity of a study.
+
+    Attributes:
+        method: Name in `METHODS`.
+        task: Name in `TASKS`, or a user's own files.
+        model: Alias, folder or name on the hub; None takes the protocol's.
+        protocol: Name in `PROTOCOLS`; None takes the task's, or the method's paper's.
+        train_size: N training examples in total.
+        shots: K training examples of each class.
+        space: A space file; None takes the shipped one.
+        settings: Fields set by hand; a set field is not searched.
+        sampler: Who proposes configurations after the published ones.
+        search_seed: Seed of the sampler and of nothing else.
+        searched: False leaves every field at its default or setting: one configuration.
+    """
+
+    method: str
+    task: str | OwnFiles
+    model: str | None = None
+    protocol: str | None = None
+    train_size: int | None = None
+    shots: int | None = None
+    space: Path | None = None
+    settings: Mapping[str, object] = field(default_factory=dict)
+    sampler: Sampler = "tpe"
+    search_seed: int = 0
+    searched: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class How:
+    """How a study is run; none of it changes a figure.
+
+    Attributes:
+        study: The study's name; None makes one from its identity.
+        storage: The folder of runs and studies.
+        data_dir: Folder with GLUE's TSV files; None takes SCLSEARCH_DATA, then the hub.
+        tracking: MLflow URI; None takes MLFLOW_TRACKING_URI, then SQLite in the storage folder;
+            `none` leaves MLflow out.
+        configs: Configurations in total; None is 20, or all of a smaller space.
+        seeds: Replicates of each configuration; None is the protocol's.
+        rule: How seeds are counted; None is the protocol's.
+        address: Of a Ray cluster; None starts Ray on this machine.
+        cpus_per_trial: CPU cores, and torch threads, of a seed run.
+        gpus_per_trial: GPUs of a seed run; None is 1 where there is one.
+        concurrency: Seed runs at a time; None is as many as fit.
+        time_budget: Seconds after which no further seed run starts.
+        trial_timeout: Seconds after which a seed run counts as hung.
+        retry_failed: Train failed seed runs again.
+    """
+
+    study: str | None = None
+    storage: Path = DEFAULT_STORAGE
+    data_dir: Path | None = None
+    tracking: str | None = None
+    configs: int | None = None
+    seeds: int | None = None
+    rule: str | None = None
+    address: str | None = None
+    cpus_per_trial: int = 1
+    gpus_per_trial: float | None = None
+    concurrency: int | None = None
+    time_budget: float | None = None
+    trial_timeout: float | None = None
+    retry_failed: bool = False

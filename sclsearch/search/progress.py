@@ -1,0 +1,92 @@
+"""One live line while seed runs train; plain lines where the output is no terminal."""
+
+import time
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from sclsearch.search.board import SeedTask
+from sclsearch.store.runs import SeedRun
+from sclsearch.store.studies import ConfigurationRecord
+
+REFRESH_SECONDS = 0.5
+PLAIN_SECONDS = 30.0
+
+
+class Progress:
+    """Shows done and wanted seed runs, failures, the best score and the time left.
+
+    Args:
+        console: Where to.
+        wanted: Seed runs in total.
+    """
+
+    def __init__(self, console: Console, wanted: int) -> None:
+        self.console, self.wanted = console, wanted
+        self.done = self.stored = self.failed = 0
+        self.best: tuple[float, int] | None = None
+        self.begun = time.monotonic()
+        self.shown = 0.0
+        self.live: Live | None = None
+
+    def start(self) -> None:
+        """Starts the clock and the live line."""
+        self.begun = time.monotonic()
+        if self.console.is_terminal:
+            self.live = Live(self.line(), console=self.console, auto_refresh=False, transient=True)
+            self.live.start()
+
+    def stop(self) -> None:
+        """Ends the live line and leaves the last state as text."""
+        if self.live is not None:
+            self.live.stop()
+            self.live = None
+        self.console.print(self.line())
+
+    def tick(self) -> None:
+        """Shows the present state, not more often than is pleasant."""
+        now = time.monotonic()
+        if now - self.shown < (REFRESH_SECONDS if self.live else PLAIN_SECONDS):
+            return
+        self.shown = now
+        if self.live is not None:
+            self.live.update(self.line(), refresh=True)
+        else:
+            self.console.print(self.line())
+
+    def opened(self, configuration: ConfigurationRecord) -> None:
+        """Does nothing: a configuration shows by its seed runs."""
+
+    def finished(self, _task: SeedTask, run: SeedRun, *, stored: bool) -> None:
+        """Counts a seed run."""
+        self.done += 1
+        self.stored += stored
+        self.failed += run.failure is not None
+
+    def scored(self, configuration: ConfigurationRecord, score: float) -> None:
+        """Remembers the best score; among equals the first."""
+        if self.best is None or score > self.best[0]:
+            self.best = score, configuration.number
+
+    def line(self) -> Text:
+        """Returns the state in one line of at most 80 columns."""
+        parts = [f"{self.done}/{self.wanted} seed runs"]
+        if self.stored:
+            parts.append(f"{self.stored} from the store")
+        if self.failed:
+            parts.append(f"{self.failed} failed")
+        if self.best is not None:
+            parts.append(f"best {self.best[0]:.4f} (#{self.best[1]})")
+        elapsed = time.monotonic() - self.begun
+        trained = self.done - self.stored
+        parts.append(_clock(elapsed))
+        if trained and self.done < self.wanted:
+            parts.append(f"{_clock(elapsed / trained * (self.wanted - self.done))} left")
+        return Text(" · ".join(parts), overflow="ellipsis", no_wrap=True)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

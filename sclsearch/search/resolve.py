@@ -1,0 +1,185 @@
+"""Turns what a user asks for into a study, or says all that is wrong with it."""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, replace
+from pathlib import Path
+
+from sclsearch.encoders.models import model_digest, model_folder
+from sclsearch.errors import SclsearchError, lookup
+from sclsearch.methods import method_class
+from sclsearch.methods.base import Method, Training
+from sclsearch.methods.fields import build, faults_of
+from sclsearch.protocols import PROTOCOLS
+from sclsearch.protocols.base import Protocol, Size
+from sclsearch.search.options import How, What
+from sclsearch.search.study import Origin, Study
+from sclsearch.selection.rules import parse_rule
+from sclsearch.spaces.load import find_space, load_space
+from sclsearch.spaces.space import Space
+from sclsearch.tasks import TASKS, check_task_name, load_task
+from sclsearch.tasks.base import TaskData
+from sclsearch.tasks.metrics import METRICS
+from sclsearch.tasks.own import load_own
+from sclsearch.training.job import Numerics
+
+
+def resolve(what: What, how: How) -> Study:
+    """Returns the study that the options describe.
+
+    Names and options are checked before any file is read, files before anything is fetched.
+
+    Raises:
+        SclsearchError: An option is wrong, or a file, a model or data cannot be had.
+    """
+    method = method_class(what.method)
+    size = _size(what)
+    protocol = _protocol(what, method, size)
+    rule = parse_rule(how.rule) if how.rule else protocol.rule
+    seeds = protocol.replicates if how.seeds is None else how.seeds
+    rule.check(seeds)
+    _check_settings(what, method)
+    model_name = what.model or protocol.model
+    space = _space(what, method, model_name)
+    data = load_task(what.task, how.data_dir) if isinstance(what.task, str) else load_own(what.task)
+    _check_task(what.method, method, data, protocol)
+    parts = protocol.parts(data, size, protocol.replicate(0))
+    defaults = _defaults(method, protocol, space, what.settings, len(parts.train.index))
+    _check_defaults(method, defaults, data)
+    folder = model_folder(model_name)
+    return Study(
+        method_name=what.method,
+        method=method,
+        data=data,
+        protocol=protocol,
+        size=size,
+        rule=rule,
+        seeds=seeds,
+        space=space,
+        defaults=defaults,
+        model_name=model_name,
+        model=folder,
+        model_digest=model_digest(folder),
+        numerics=_numerics(how.gpus_per_trial),
+        sampler=what.sampler,
+        search_seed=what.search_seed,
+    )
+
+
+def _size(what: What) -> Size | None:
+    if what.train_size is not None and what.shots is not None:
+        raise SclsearchError(
+            "--train-size: it must come without --shots, but both are given. Give the number of "
+            "training examples in total, or of each class."
+        )
+    if what.train_size is None and what.shots is None:
+        return None
+    return Size(what.train_size, what.shots)
+
+
+def _protocol(what: What, method: type[Method], size: Size | None) -> Protocol:
+    if what.protocol is None:
+        own = None if isinstance(what.task, str) else "plain"
+        if isinstance(what.task, str):
+            check_task_name(what.task)
+            own = TASKS[what.task].protocol
+        return PROTOCOLS[method.few_shot if size else own or method.protocol]
+    protocol = lookup(PROTOCOLS, what.protocol, "protocol")
+    if size is not None and not protocol.few_shot:
+        raise SclsearchError(
+            f"--protocol {protocol.name}: it trains on all rows, but a training size is given. "
+            f"Leave out the size, or take --protocol {method.few_shot}."
+        )
+    if size is None and protocol.few_shot:
+        raise SclsearchError(
+            f"--protocol {protocol.name}: a training size must be given. Pass --train-size N, in "
+            "total, or --shots K, of each class."
+        )
+    return protocol
+
+
+def _check_settings(what: What, method: type[Method]) -> None:
+    faults = faults_of(method, what.settings)
+    if faults:
+        raise SclsearchError("\n".join(f"--set {name}: {reason}" for name, reason in faults))
+
+
+def _space(what: What, method: type[Method], model_name: str) -> Space:
+    task = what.task if isinstance(what.task, str) else what.task.path.stem
+    path = what.space or find_space(what.method, task)
+    space = load_space(path, method, model_name)
+    if space.method != what.method:
+        raise SclsearchError(
+            f"{path}: method: it must be {what.method}, as --method says, but it is {space.method}."
+        )
+    if what.searched:
+        space = space.with_settings(what.settings)
+        if what.sampler == "grid":
+            space.grid()  # raises where a parameter is a range
+        return space
+    start = dict(space.published[0]) if space.published else {}
+    return replace(space.with_settings({**start, **what.settings}), parameters={}, published=())
+
+
+def _check_task(name: str, method: type[Method], data: TaskData, protocol: Protocol) -> None:
+    if data.task.regression and not method.regression:
+        raise SclsearchError(
+            f"--method {name}: it needs a task of classes, but {data.task.name} has scores. "
+            "ce and supcl-seq can learn scores."
+        )
+    METRICS[protocol.metric(data)].check(len(data.task.labels), f"task {data.task.name}")
+
+
+def _defaults(
+    method: type[Method],
+    protocol: Protocol,
+    space: Space,
+    settings: Mapping[str, object],
+    rows: int,
+) -> dict[str, Origin]:
+    layers: tuple[tuple[str, Mapping[str, object]], ...] = (
+        ("training", _declared(Training)),
+        ("method", {**_declared(method), **method.training}),
+        ("protocol", protocol.training(rows)),
+        ("space", space.fixed),
+        ("--set", settings),
+    )
+    return {
+        name: Origin(value, source) for source, layer in layers for name, value in layer.items()
+    }
+
+
+def _declared(kind: type) -> dict[str, object]:
+    return {field.name: field.default for field in fields(kind) if field.default is not MISSING}
+
+
+def _check_defaults(method: type[Method], defaults: Mapping[str, Origin], data: TaskData) -> None:
+    values = {name: origin.value for name, origin in defaults.items()}
+    _, training = build(method, values, "defaults")
+    if training.batch_sampling == "balanced" and data.task.regression:
+        raise SclsearchError(
+            f"batch_sampling: 'balanced' needs classes, but {data.task.name} has scores."
+        )
+
+
+def _numerics(gpus_per_trial: float | None) -> Numerics:
+    if gpus_per_trial is None:
+        import torch
+
+        gpus_per_trial = float(torch.cuda.is_available())
+    return "cuda-bf16" if gpus_per_trial > 0 else "cpu-fp32"
+
+
+def storage_folder(storage: Path) -> Path:
+    """Returns the storage folder as an absolute path, made if it is not there.
+
+    Raises:
+        SclsearchError: It cannot be made.
+    """
+    folder = storage.expanduser().resolve()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SclsearchError(
+            f"--storage {storage}: it must be a folder that can be written, but: {error}."
+        ) from error
+    return folder

@@ -1,0 +1,167 @@
+"""A study with everything resolved: it can say any seed run's job before one is trained."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sclsearch.canonical import digest
+from sclsearch.errors import SclsearchError
+from sclsearch.methods.base import Method
+from sclsearch.methods.fields import build, resolved
+from sclsearch.protocols.base import Parts, Protocol, Size
+from sclsearch.search.options import Sampler
+from sclsearch.selection.rules import Rule
+from sclsearch.spaces.parameters import Choice
+from sclsearch.spaces.space import Space
+from sclsearch.store.studies import ConfigurationRecord, ReplicateRecord
+from sclsearch.tasks.base import TaskData
+from sclsearch.training.job import Job, Numerics
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A field's value before the search touches it, and who set it.
+
+    Attributes:
+        value: The value.
+        source: `method`, `training`, `protocol`, `space` or `--set`.
+    """
+
+    value: object
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """A search: method x task x model x protocol x space.
+
+    Attributes:
+        method_name: The method's name.
+        method: Its class.
+        data: The task with its rows.
+        protocol: How it is split, repeated, evaluated and selected.
+        size: Training examples, for a protocol that draws them.
+        rule: How seeds are counted.
+        seeds: Replicates of each configuration.
+        space: What is searched.
+        defaults: Every field that can be set, where a configuration says nothing of it.
+        model_name: The encoder's name.
+        model: Its folder.
+        model_digest: SHA-256 of its files.
+        numerics: Device and precision of every seed run.
+        sampler: Who proposes configurations.
+        search_seed: The sampler's seed.
+    """
+
+    method_name: str
+    method: type[Method]
+    data: TaskData
+    protocol: Protocol
+    size: Size | None
+    rule: Rule
+    seeds: int
+    space: Space
+    defaults: Mapping[str, Origin]
+    model_name: str
+    model: Path
+    model_digest: str
+    numerics: Numerics
+    sampler: Sampler
+    search_seed: int
+
+    @property
+    def metric(self) -> str:
+        """Name of the metric that selects and is reported."""
+        return self.protocol.metric(self.data)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What must not change when the study is run again, beside its seed runs' own identity."""
+        return {
+            "task": self.data.task.name,
+            "model": self.model_name,
+            "protocol": self.protocol.name,
+            "size": None if self.size is None else str(self.size),
+            "space": self.space.spec(),
+            "sampler": self.sampler,
+            "search_seed": self.search_seed,
+        }
+
+    @property
+    def default_name(self) -> str:
+        """A name made from the identity."""
+        whole = digest({**self.identity, **self.job({}, 0).shared_identity})
+        model = self.model_name.rstrip("/").rpartition("/")[2]
+        parts = [self.method_name, self.data.task.name, model, str(self.size or "full"), whole[:8]]
+        return "-".join("".join(c if c.isalnum() else "-" for c in part) for part in parts)
+
+    def fields(self, values: Mapping[str, object]) -> dict[str, object]:
+        """Returns every field of method and training of a configuration.
+
+        Raises:
+            SclsearchError: A value is outside its field's bounds.
+        """
+        return resolved(*self._built(values))
+
+    def parts(self, number: int) -> Parts:
+        """Returns the rows of a replicate."""
+        return self.protocol.parts(self.data, self.size, self.protocol.replicate(number))
+
+    def job(self, values: Mapping[str, object], number: int, parts: Parts | None = None) -> Job:
+        """Returns one configuration on one replicate.
+
+        Args:
+            values: The configuration's values.
+            number: The replicate's number.
+            parts: The replicate's rows, where they have been drawn already.
+        """
+        method, training = self._built(values)
+        return Job(
+            task=self.data.task,
+            data_digest=self.data.digest,
+            parts=self.parts(number) if parts is None else parts,
+            metric=self.metric,
+            evaluate=self.protocol.evaluate,
+            keep=self.protocol.keep,
+            method_name=self.method_name,
+            method=method,
+            training=training,
+            replicate=self.protocol.replicate(number),
+            model_name=self.model_name,
+            model=self.model,
+            model_digest=self.model_digest,
+            numerics=self.numerics,
+        )
+
+    def configuration(
+        self, number: int, values: Mapping[str, object], origin: str
+    ) -> ConfigurationRecord:
+        """Returns the record of a configuration."""
+        return ConfigurationRecord(number, values, self.fields(values), origin)
+
+    def replicate(self, number: int, parts: Parts) -> ReplicateRecord:
+        """Returns the record of a replicate."""
+        replicate = self.protocol.replicate(number)
+        return ReplicateRecord(number, parts.digests, replicate.seeds, parts.notes)
+
+    def lengths(self) -> tuple[int, ...]:
+        """Returns every `max_length` that a configuration can have.
+
+        Raises:
+            SclsearchError: It is searched over a range: each length is tokenised on its own.
+        """
+        searched = self.space.parameters.get("max_length")
+        if searched is None:
+            return (int(str(self.defaults["max_length"].value)),)
+        if not isinstance(searched, Choice):
+            raise SclsearchError(
+                f"{self.space.file}: space.max_length: it must be a choice, since each length is "
+                "tokenised on its own, but it is a range."
+            )
+        lengths = {int(str(value)) for value in searched.values}
+        return tuple(sorted(lengths | {int(str(self.defaults["max_length"].value))}))
+
+    def _built(self, values: Mapping[str, object]) -> tuple[Method, Any]:
+        merged = {name: origin.value for name, origin in self.defaults.items()}
+        return build(self.method, {**merged, **values}, self.space.file)

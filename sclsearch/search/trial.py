@@ -1,0 +1,140 @@
+"""What a Ray worker does: one seed run, stored before it is reported."""
+
+import json
+import os
+import platform
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sclsearch.protocols.base import Parts
+from sclsearch.search.study import Study
+from sclsearch.store.runs import Failure, RunStore, SeedRun
+from sclsearch.store.studies import StudyStore
+from sclsearch.training.engine import Outcome, train
+from sclsearch.training.job import Job, Work
+from sclsearch.training.tokens import TokenisedTask
+from sclsearch.training.watch import NonFiniteLossError
+from sclsearch.training.weights import save_weights
+
+PACKAGES = ("sclsearch", "torch", "transformers", "numpy")
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """All that a worker needs for any seed run of a study.
+
+    Attributes:
+        study: The study, without its texts.
+        name: The study's name.
+        storage: The storage folder.
+        tokens: The task, tokenised, by `max_length`.
+        parts: Rows by replicate.
+        threads: Torch threads of a seed run.
+        origin: What `rerun` needs to train a seed run again.
+    """
+
+    study: Study
+    name: str
+    storage: Path
+    tokens: Mapping[int, TokenisedTask]
+    parts: Mapping[int, Parts]
+    threads: int
+    origin: Mapping[str, Any]
+
+
+def seed_run_trial(config: Mapping[str, Any], bench: Bench) -> None:
+    """Trains a seed run unless it is stored; the trainable that Ray Tune calls.
+
+    Args:
+        config: `configuration` and `replicate`, numbers, and `fields`, JSON.
+        bench: What all trials of the study share.
+    """
+    from ray import tune
+
+    # A worker trains many seed runs; Ray gives it the threads of its first trial only.
+    torch.set_num_threads(bench.threads)
+    runs = RunStore(bench.storage)
+    job = bench.study.job(
+        json.loads(config["fields"]), config["replicate"], bench.parts[config["replicate"]]
+    )
+    try:
+        if runs.get(job.key) is None:
+            run, outcome = attempt(job, bench, config["configuration"])
+            if outcome is not None:
+                save_weights(StudyStore(bench.storage, bench.name).weights(job.key), outcome, job)
+            runs.put(run)
+        tune.report({"key": job.key, "out_of_memory": ""})
+    except (torch.OutOfMemoryError, MemoryError) as error:
+        torch.cuda.empty_cache()
+        tune.report({"key": job.key, "out_of_memory": _last_line(error) or "out of memory"})
+
+
+def attempt(job: Job, bench: Bench, configuration: int) -> tuple[SeedRun, Outcome | None]:
+    """Returns the seed run of a job, trained or failed, and what training left.
+
+    Training is deterministic, so whatever it raises is final; only running out of memory, which
+    depends on the neighbours, is raised.
+    """
+    started = time.time()
+    origin = {**bench.origin, "configuration": configuration, "replicate": job.replicate.number}
+    run = SeedRun(
+        key=job.key,
+        identity=job.identity,
+        origin=origin,
+        started=started,
+        environment=environment(bench.threads),
+    )
+    try:
+        outcome = train(Work(job, bench.tokens[job.training.max_length]))
+    except (torch.OutOfMemoryError, MemoryError):
+        raise
+    except NonFiniteLossError as error:
+        return _failed(run, "non-finite", str(error)), None
+    except Exception as error:  # whatever it is belongs to the seed run's record
+        return _failed(run, "raised", f"{_last_line(error)} ({_place(error)})"), None
+    return with_outcome(run, outcome), outcome
+
+
+def with_outcome(run: SeedRun, outcome: Outcome) -> SeedRun:
+    """Returns the seed run with its figures."""
+    return replace(
+        run,
+        evaluations=tuple(outcome.evaluations),
+        kept=outcome.kept,
+        test=outcome.test,
+        predictions=outcome.predictions,
+        seconds=outcome.seconds,
+    )
+
+
+def environment(threads: int) -> dict[str, Any]:
+    """Returns what the figures may depend on beside the identity."""
+    return {
+        "packages": {name: version(name) for name in PACKAGES},
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "threads": threads,
+        "host": platform.node(),
+        "pid": os.getpid(),
+    }
+
+
+def _failed(run: SeedRun, cause: str, message: str) -> SeedRun:
+    return replace(run, seconds=time.time() - run.started, failure=Failure(cause, message))
+
+
+def _last_line(error: BaseException) -> str:
+    return traceback.format_exception_only(error)[-1].strip()
+
+
+def _place(error: BaseException) -> str:
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{Path(frame.filename).name}:{frame.lineno}"

@@ -1,0 +1,250 @@
+"""Ray Tune around the board: a searcher, a scheduler that names failures, a watchdog.
+
+A new Tuner is made at every start and Ray's own snapshots are never read: the run store is the
+truth, and the board has read it.
+"""
+
+import logging
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
+os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
+os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+
+import ray
+from ray import tune
+from ray.air.execution._internal import actor_manager
+from ray.exceptions import NodeDiedError, RayActorError, RayError, RayTaskError
+from ray.tune.experiment import Trial
+from ray.tune.schedulers import FIFOScheduler
+from ray.tune.search import Searcher
+
+from sclsearch.canonical import canonical
+from sclsearch.search.board import Board, SeedTask
+from sclsearch.search.trial import Bench, seed_run_trial
+
+
+class SeedSearcher(Searcher):
+    """Hands the board's seed runs to Ray Tune, one trial each."""
+
+    def __init__(self, board: Board, may_start: Callable[[], bool]) -> None:
+        super().__init__(metric="key", mode="max")
+        self.board = board
+        self.may_start = may_start
+        self.tasks: dict[str, SeedTask] = {}
+        self.causes: dict[str, tuple[str, str]] = {}
+
+    def suggest(self, trial_id: str) -> Any:
+        """Returns a trial's config, None to wait, FINISHED at the end."""
+        task = self.board.next() if self.may_start() else None
+        if task is None:
+            return None if self.board.running else Searcher.FINISHED
+        self.tasks[trial_id] = task
+        configuration, replicate = task.place
+        return {
+            "configuration": configuration,
+            "replicate": replicate,
+            "fields": canonical(task.configuration.fields),
+        }
+
+    def on_trial_complete(
+        self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
+    ) -> None:
+        """Takes the seed run from the store; what is not there was lost on the way."""
+        task = self.tasks.pop(trial_id)
+        run = self.board.runs.get(task.key)
+        if run is not None:
+            self.board.finish(task, run)
+        elif error or result is None:
+            self.board.lose(task, *self.causes.pop(trial_id, ("worker-lost", "no reason given")))
+        else:
+            self.board.lose(task, "out-of-memory", result.get("out_of_memory") or "no figures")
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        """Does nothing: a seed run reports once, at its end."""
+
+    def save(self, checkpoint_path: str) -> None:
+        """Does nothing: the run store is the truth."""
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Does nothing: a new searcher reads the run store."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Returns nothing: Ray writes a Tuner to disk and no one reads it back."""
+        return {}
+
+
+class SeedScheduler(FIFOScheduler):
+    """Tells the searcher why a trial ended before the searcher hears that it did."""
+
+    def __init__(self, searcher: SeedSearcher, hung: set[str]) -> None:
+        super().__init__()
+        self.searcher, self.hung = searcher, hung
+
+    def on_trial_error(self, _controller: Any, trial: Trial) -> None:
+        """Names the cause of a trial's end."""
+        cause = "hang" if trial.trial_id in self.hung else None
+        error = trial.get_pickled_error()
+        message = str(error).strip().partition("\n")[0][:300]
+        self.searcher.causes[trial.trial_id] = (cause or cause_of(error), message)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Returns nothing, as the searcher does."""
+        return {}
+
+
+class Watchdog(tune.Callback):
+    """Ends trials that take too long, and lets the progress line live.
+
+    Args:
+        timeout: Seconds after which a trial counts as hung; None never.
+        tick: Called in every step of the loop.
+    """
+
+    def __init__(self, timeout: float | None, tick: Callable[[], None]) -> None:
+        self.timeout, self.tick = timeout, tick
+        self.started: dict[str, float] = {}
+        self.hung: set[str] = set()
+
+    def on_trial_start(self, *, trial: Trial, **_: Any) -> None:
+        """Starts the trial's clock."""
+        self.started[trial.trial_id] = time.monotonic()
+
+    def on_step_end(self, *, trials: list[Trial], **_: Any) -> None:
+        """Ends what hangs: only the end of its process stops a call that holds the interpreter."""
+        self.tick()
+        if self.timeout is None:
+            return
+        now = time.monotonic()
+        for trial in trials:
+            late = now - self.started.get(trial.trial_id, now) > self.timeout
+            if late and trial.status == Trial.RUNNING and trial.trial_id not in self.hung:
+                self.hung.add(trial.trial_id)
+                ray.kill(trial.temporary_state.ray_actor)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Returns nothing, as the searcher does."""
+        return {}
+
+
+def cause_of(error: BaseException | None) -> str:
+    """Returns the kind of a trial's failure, by which it is tried again or not."""
+    text = f"{type(error).__name__}: {error}"
+    if "OutOfMemoryError" in text or "out of memory" in text.lower():
+        return "out-of-memory"
+    if isinstance(error, NodeDiedError) or "node has died" in text or "node was terminated" in text:
+        return "node-lost"
+    return "worker-lost"
+
+
+def fit(
+    board: Board,
+    bench: Bench,
+    *,
+    cpus: int,
+    gpus: float,
+    concurrency: int | None,
+    time_budget: float | None,
+    trial_timeout: float | None,
+    tick: Callable[[], None],
+) -> None:
+    """Trains what the board still wants, until it is complete, stopped, or out of time.
+
+    Ctrl-C and SIGTERM end it in order: running seed runs are given up, nothing finished is lost.
+    """
+    _mend_out_of_memory()
+    deadline = None if time_budget is None else time.monotonic() + time_budget
+    searcher = SeedSearcher(board, lambda: deadline is None or time.monotonic() < deadline)
+    watchdog = Watchdog(trial_timeout, tick)
+    with tempfile.TemporaryDirectory(prefix="sclsearch-ray-") as scratch, _sigterm_as_interrupt():
+        tune.Tuner(
+            tune.with_resources(
+                tune.with_parameters(seed_run_trial, bench=bench), {"cpu": cpus, "gpu": gpus}
+            ),
+            tune_config=tune.TuneConfig(
+                search_alg=searcher,
+                scheduler=SeedScheduler(searcher, watchdog.hung),
+                num_samples=-1,
+                max_concurrent_trials=concurrency or fitting(cpus, gpus),
+                reuse_actors=True,
+            ),
+            run_config=tune.RunConfig(
+                storage_path=scratch,
+                verbose=0,
+                callbacks=[watchdog],
+                failure_config=tune.FailureConfig(max_failures=0),
+            ),
+        ).fit()
+
+
+@contextmanager
+def started_ray(address: str | None, cpus: int | None) -> Iterator[None]:
+    """Starts Ray on this machine, or joins a cluster, while the body runs.
+
+    Without an address a Ray of our own is started even where another runs on the machine.
+    """
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
+    if address is None:
+        ray.init(
+            address="local",
+            num_cpus=cpus,
+            include_dashboard=False,
+            _node_ip_address="127.0.0.1",
+            **quiet,
+        )
+    else:
+        ray.init(address=address, **quiet)
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def fitting(cpus: int, gpus: float) -> int:
+    """Returns how many trials fit into Ray's resources at a time, at least 1."""
+    resources = ray.cluster_resources()
+    by_cpu = int(resources.get("CPU", 1) // cpus) if cpus else None
+    by_gpu = int(resources.get("GPU", 0) / gpus + 1e-9) if gpus else None
+    return max(1, min(limit for limit in (by_cpu, by_gpu) if limit is not None))
+
+
+@contextmanager
+def _sigterm_as_interrupt() -> Iterator[None]:
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        # Tune ends in order on SIGUSR1, as it does on Ctrl-C.
+        signal.raise_signal(signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _mend_out_of_memory() -> None:
+    """Makes Tune treat a worker that Ray's memory monitor killed as a failed trial.
+
+    Ray 2.60 knows actor and task errors there and ends the whole run on any other, which
+    OutOfMemoryError is.
+    """
+    manager = actor_manager.RayActorManager
+    original = manager._actor_task_failed
+    if getattr(original, "mended", False):
+        return
+
+    def mended(self: Any, tracked_actor_task: Any, exception: Exception) -> Any:
+        known = isinstance(exception, RayActorError | RayTaskError)
+        if isinstance(exception, RayError) and not known:
+            exception = RayActorError(error_msg=f"{type(exception).__name__}: {exception}"[:400])
+        return original(self, tracked_actor_task, exception)
+
+    mended.mended = True  # type: ignore[attr-defined]
+    manager._actor_task_failed = mended

@@ -1,0 +1,147 @@
+"""What MLflow is shown of a study, made from its records alone."""
+
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import sclsearch
+from sclsearch.selection.ranking import score
+from sclsearch.selection.rules import Rule
+from sclsearch.store.runs import RunStore, SeedRun
+from sclsearch.store.studies import (
+    ConfigurationRecord,
+    ReplicateRecord,
+    StudyRecord,
+    StudyStore,
+    seed_run_key,
+)
+from sclsearch.tasks.metrics import METRICS, value
+from sclsearch.tracking import ConfigurationView, ScoreView, SeedRunView, StudyView, View
+
+
+def study_view(record: StudyRecord, environment: Mapping[str, Any] | None = None) -> StudyView:
+    """Returns the study's run: its identity, data digest, versions and the code's commit."""
+    shared = {name: record.training[name] for name in ("method", "metric", "numerics")}
+    named = {name: v for name, v in record.identity.items() if name != "space" and v is not None}
+    packages = (environment or {}).get("packages", {})
+    return StudyView(
+        name=record.name,
+        params={**shared, **named},
+        tags={
+            "data.digest": str(record.training["data"]),
+            "weights.digest": str(record.training["weights"]),
+            **_commit(),
+            **{f"version.{name}": str(found) for name, found in packages.items()},
+        },
+        artifacts={
+            "study.json": {
+                "identity": record.identity,
+                "training": record.training,
+                "origin": record.origin,
+            }
+        },
+    )
+
+
+def configuration_view(study: str, configuration: ConfigurationRecord) -> ConfigurationView:
+    """Returns the configuration's run: every field of method and training."""
+    return ConfigurationView(
+        study, configuration.number, configuration.fields, {"origin": configuration.origin}
+    )
+
+
+def seed_run_view(
+    study: str, configuration: int, replicate: ReplicateRecord, run: SeedRun, metric: str
+) -> SeedRunView:
+    """Returns the seed run's run: losses and validation at each evaluation, the test at the end."""
+    evaluations = tuple(
+        (
+            int(evaluation["update"]),
+            {
+                **{f"loss.{name}": loss for name, loss in evaluation["loss"].items()},
+                f"validation.{metric}": value(metric, evaluation["validation"]),
+            },
+        )
+        for evaluation in run.evaluations
+    )
+    summary: dict[str, float] = {"seconds": run.seconds}
+    tags = {"key": run.key}
+    if run.failure is not None:
+        tags |= {"failure": run.failure.cause, "failure.message": run.failure.message}
+    elif run.validation is not None:
+        summary |= {
+            f"best.validation.{metric}": value(metric, run.validation),
+            f"test.{metric}": value(metric, run.test),
+        }
+    return SeedRunView(
+        study=study,
+        configuration=configuration,
+        replicate=replicate.number,
+        key=run.key,
+        params={"replicate": replicate.number, **replicate.seeds},
+        tags=tags,
+        evaluations=evaluations,
+        summary=summary,
+        failed=run.failure is not None,
+        started=run.started or None,
+        seconds=run.seconds,
+        artifacts={"identity.json": run.identity},
+    )
+
+
+def score_view(study: str, configuration: int, figure: float, rule: Rule) -> ScoreView:
+    """Returns the configuration's score under the rule."""
+    return ScoreView(study, configuration, {f"score.{_name(rule)}": figure}, finished=True)
+
+
+def winner_view(study: str, figure: float, rule: Rule, *, finished: bool) -> ScoreView:
+    """Returns the best score as a metric of the study."""
+    return ScoreView(study, None, {f"best.{_name(rule)}": figure}, finished=finished)
+
+
+def all_views(store: StudyStore, runs: RunStore, record: StudyRecord, rule: Rule) -> Iterator[View]:
+    """Yields everything that MLflow is shown of a study, parents first."""
+    metric = str(record.training["metric"])
+    replicates = store.replicates()
+    yield study_view(record)
+    scores = []
+    for configuration in store.configurations():
+        yield configuration_view(record.name, configuration)
+        found = [runs.get(seed_run_key(record, configuration, r)) for r in replicates]
+        for replicate, run in zip(replicates, found, strict=True):
+            if run is not None:
+                yield seed_run_view(record.name, configuration.number, replicate, run, metric)
+        finished = [run for run in found if run is not None]
+        if found and len(finished) == len(found):
+            figures = [
+                None if run.validation is None else value(metric, run.validation)
+                for run in finished
+            ]
+            scores.append(score(rule, figures, METRICS[metric].minimum))
+            yield score_view(record.name, configuration.number, scores[-1], rule)
+    if scores:
+        yield winner_view(record.name, max(scores), rule, finished=True)
+
+
+def _name(rule: Rule) -> str:
+    return str(rule.score)
+
+
+def _commit() -> dict[str, str]:
+    folder = Path(sclsearch.__file__).parent
+    if not (folder.parent / ".git").exists():
+        return {}
+    commit = _git(folder, "rev-parse", "HEAD")
+    dirty = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    return {"git.commit": commit, "git.dirty": str(bool(dirty)).lower()} if commit else {}
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    try:
+        done = subprocess.run(
+            ["git", *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=10
+        )
+    except OSError:
+        return ""
+    return done.stdout.strip()

@@ -1,0 +1,1 @@
+"""Search spaces: from a YAML file to a checked space."""

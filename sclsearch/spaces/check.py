@@ -1,0 +1,238 @@
+"""From the content of a search space file to its spaces, with every fault on the way."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from sclsearch.errors import SclsearchError, suggestion
+from sclsearch.methods import METHODS, method_class
+from sclsearch.methods.base import Method
+from sclsearch.methods.fields import as_tuples, faults_of, field_types
+from sclsearch.spaces.parameters import Choice, Parameter
+from sclsearch.spaces.schema import (
+    Fault,
+    Section,
+    SpaceFile,
+    read_form,
+    read_parameter,
+    unknown_keys,
+    within,
+)
+from sclsearch.spaces.space import Space, Values
+
+ValueCheck = Callable[[Values], Sequence[Fault]]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A space that may have faults, and the parameters whose entries cannot be read."""
+
+    space: Space
+    unread: frozenset[str] = frozenset()
+
+
+def read_spaces(
+    raw: object, file: str, method: type[Method] | None
+) -> tuple[dict[str | None, Space], list[Fault]]:
+    """Returns the spaces of a file, by encoder and under None its own, or the faults.
+
+    Args:
+        raw: The content, as YAML gives it.
+        file: Where it comes from.
+        method: The class that the space must be of; None takes the one that the file names.
+    """
+    content = read_form(raw, SpaceFile, "")
+    faults = unknown_keys(raw, SpaceFile, "")
+    if isinstance(content, list):
+        return {}, faults + content
+    if not content.source:
+        faults.append(("source", "is missing"))
+    found, method_faults = _method(content.method, method)
+    faults += method_faults
+    check = partial(faults_of, found) if found else _unchecked
+    empty = Space(content.method, content.source, {}, (), {}, file, content.note)
+    base, more = _draft(Draft(empty), content, "")
+    own = more + _faults(base, check)
+    faults += own
+    drafts: dict[str | None, Draft] = {None: base}
+    for name, section in content.models.items():
+        draft, section_faults = _section(base, section, name, check, own)
+        faults += section_faults
+        drafts[name] = draft
+    if found is None or faults:
+        return {}, faults
+    return {name: _typed(draft.space, found) for name, draft in drafts.items()}, []
+
+
+def method_name(method: type[Method]) -> str:
+    """Returns the name of a method on the command line; of a user's own, that of its class."""
+    place = f"{method.__module__}:{method.__qualname__}"
+    return next((name for name, known in METHODS.items() if known == place), method.__name__)
+
+
+def _method(name: str, method: type[Method] | None) -> tuple[type[Method] | None, list[Fault]]:
+    if not name:
+        return method, [("method", "is missing")]
+    if method is None:
+        try:
+            return method_class(name), []
+        except SclsearchError as error:
+            return None, [("method", str(error))]
+    expected = method_name(method)
+    differs = ("method", f"must be {expected!r}, but there is {name!r}")
+    return method, [] if name == expected else [differs]
+
+
+def _unchecked(_values: Values) -> Sequence[Fault]:
+    return ()
+
+
+def _section(
+    base: Draft, raw: object, name: str, check: ValueCheck, known: Sequence[Fault]
+) -> tuple[Draft, list[Fault]]:
+    """Returns the space of one encoder and its faults, but for those that are the file's own."""
+    place = within("models", name)
+    content, faults = read_form(raw, Section, place), unknown_keys(raw, Section, place)
+    if isinstance(content, list):
+        return base, faults + content
+    draft, more = _draft(base, content, place)
+    merged = [fault for fault in _faults(draft, check) if fault not in known]
+    return draft, faults + more + [(within(place, where), reason) for where, reason in merged]
+
+
+def _draft(base: Draft, content: SpaceFile | Section, place: str) -> tuple[Draft, list[Fault]]:
+    """Returns the content laid over another space; null takes a key away."""
+    faults: list[Fault] = []
+    parameters: dict[str, Parameter] = {}
+    unread = set()
+    for name, entry in _given(content.space).items():
+        parameter = read_parameter(entry, within(place, f"space.{name}"))
+        if isinstance(parameter, list):
+            unread.add(name)
+            faults += parameter
+        else:
+            parameters[name] = parameter
+    faults += [
+        *_not_there(
+            base.space.parameters.keys() | base.unread, content.space, within(place, "space")
+        )
+    ]
+    faults += [*_not_there(base.space.fixed.keys(), content.fixed, within(place, "fixed"))]
+    published = base.space.published if content.published is None else tuple(content.published)
+    space = replace(
+        base.space,
+        parameters=_laid_over(base.space.parameters, content.space, parameters),
+        fixed=_laid_over(base.space.fixed, content.fixed, _given(content.fixed)),
+        published=published,
+        note=content.note or base.space.note,
+    )
+    return Draft(space, base.unread - content.space.keys() | unread), faults
+
+
+def _given(entries: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: entry for name, entry in entries.items() if entry is not None}
+
+
+def _laid_over(below: Mapping[str, Any], raw: Values, above: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns both, without what is null above or cannot be read there."""
+    return {
+        name: entry
+        for name, entry in {**below, **above}.items()
+        if name in above or name not in raw
+    }
+
+
+def _not_there(below: Set[str], raw: Values, place: str) -> Iterator[Fault]:
+    for name, entry in raw.items():
+        if entry is None and name not in below:
+            yield within(place, name), "has no value, and there is none to take away"
+
+
+def _faults(draft: Draft, check: ValueCheck) -> list[Fault]:
+    """Returns what is wrong with the values of a space, at places within its part of the file."""
+    space = draft.space
+    faults = [
+        (f"space.{name}", reason)
+        for name, parameter in space.parameters.items()
+        for reason in dict.fromkeys(_bound_faults(name, parameter, check))
+    ]
+    faults += [
+        (f"space.{name}.when", reason)
+        for name in space.parameters
+        for reason in _when_faults(name, draft)
+    ]
+    faults += [(f"fixed.{name}", reason) for name, reason in check(space.fixed)]
+    faults += [
+        (f"fixed.{name}", "must be fixed or searched, but it is in `space` as well")
+        for name in space.fixed
+        if name in space.parameters or name in draft.unread
+    ]
+    for number, values in enumerate(space.published):
+        faults += _published_faults(f"published[{number}]", values, draft, check)
+    return faults
+
+
+def _bound_faults(name: str, parameter: Parameter, check: ValueCheck) -> Iterator[str]:
+    bounds = parameter.values if isinstance(parameter, Choice) else (parameter.low, parameter.high)
+    for value in bounds:
+        for _, reason in check({name: value}):
+            yield reason
+
+
+def _when_faults(name: str, draft: Draft) -> Iterator[str]:
+    parameters = draft.space.parameters
+    names = [*parameters]
+    for key, values in parameters[name].when.items():
+        if key in draft.unread:
+            continue
+        if key not in parameters:
+            yield f"{key} must be in `space`, but it is not.{suggestion(key, parameters)}"
+        elif names.index(key) >= names.index(name):
+            yield f"{key} must come before {name}, but it does not"
+        else:
+            yield from _condition_faults(key, parameters[key], values)
+
+
+def _condition_faults(key: str, condition: Parameter, values: Sequence[object]) -> Iterator[str]:
+    if not isinstance(condition, Choice):
+        yield f"{key} must have `type: choice`, but it is a range"
+        return
+    if not values:
+        yield f"{key} must have a value, but the list is empty"
+    for value in values:
+        if not condition.contains(value):
+            yield f"{key} must be {condition}, but there is {value!r}"
+
+
+def _published_faults(
+    place: str, values: Values, draft: Draft, check: ValueCheck
+) -> Iterator[Fault]:
+    refused = dict(check(values))
+    for name, reason in refused.items():
+        yield within(place, name), reason
+    for name, reason in draft.space.faults_of(values):
+        if name not in draft.unread and name not in refused:
+            yield place, f"{name} {reason}"
+
+
+def _typed(space: Space, method: type[Method]) -> Space:
+    """Returns the space with values of the fields' own types: 1 is 1.0 where there are floats."""
+    types = field_types(method)
+
+    def typed(name: str, value: object) -> object:
+        return types[name].validate_python(as_tuples(value))
+
+    parameters: dict[str, Parameter] = {}
+    for name, parameter in space.parameters.items():
+        when = {k: tuple(typed(k, value) for value in v) for k, v in parameter.when.items()}
+        parameters[name] = replace(parameter, when=when)
+        if isinstance(parameter, Choice):
+            values = tuple(typed(name, value) for value in parameter.values)
+            parameters[name] = Choice(values, when)
+    return replace(
+        space,
+        parameters=parameters,
+        published=tuple({k: typed(k, v) for k, v in each.items()} for each in space.published),
+        fixed={name: typed(name, value) for name, value in space.fixed.items()},
+    ).with_settings({})

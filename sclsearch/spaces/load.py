@@ -1,0 +1,126 @@
+"""Finds and reads search space files; faults come all at once, each with its place."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sclsearch.canonical import canonical
+from sclsearch.errors import SclsearchError
+
+if TYPE_CHECKING:
+    from sclsearch.methods.base import Method
+    from sclsearch.spaces.space import Space
+
+
+def find_space(method: str, task: str, folder: Path | None = None) -> Path:
+    """Returns the file of a method for a task, or the method's default.
+
+    Args:
+        method: Name of the method.
+        task: Name of the task.
+        folder: Where the methods' folders are; None takes the spaces that sclsearch brings.
+
+    Raises:
+        SclsearchError: The method has neither file.
+    """
+    place = (folder or shipped_spaces()) / method
+    for name in (task, "default"):
+        if (path := place / f"{name}.yaml").is_file():
+            return path
+    raise SclsearchError(
+        f"{_shown(place)}: {task}.yaml or default.yaml must be there, but neither is. "
+        "Name a file with --space"
+    )
+
+
+def load_space(path: Path, method: "type[Method] | str", model: str | None = None) -> "Space":
+    """Returns the checked space of a file.
+
+    Args:
+        path: The YAML file.
+        method: The method that the space must be of, by class or by name.
+        model: Name of the encoder. If `models` has it, its section is laid over the file.
+
+    Raises:
+        SclsearchError: The file has faults; the message has a line for each.
+    """
+    from sclsearch.methods import method_class
+    from sclsearch.spaces.check import read_spaces
+
+    kind = method_class(method) if isinstance(method, str) else method
+    spaces, faults = read_spaces(_read(path), _shown(path), kind)
+    if faults:
+        raise SclsearchError("\n".join(_lines(path, faults)))
+    return spaces.get(model, spaces[None])
+
+
+def check_file(path: Path) -> list[str]:
+    """Returns every fault of a file, a line each; the file names its method."""
+    from sclsearch.spaces.check import read_spaces
+
+    try:
+        raw = _read(path)
+    except SclsearchError as error:
+        return [str(error)]
+    return _lines(path, read_spaces(raw, _shown(path), None)[1])
+
+
+def shipped_spaces() -> Path:
+    """Returns the folder of the spaces that sclsearch brings: in the wheel, or in a checkout."""
+    package = Path(__file__).parents[1]
+    inside = package / "search_spaces"
+    return inside if inside.is_dir() else package.parent / "search_spaces"
+
+
+def space_files() -> list[Path]:
+    """Returns the files that sclsearch brings, by method and task."""
+    return sorted(shipped_spaces().rglob("*.yaml"))
+
+
+def space_summaries() -> dict[str, str]:
+    """Returns the source of each file that sclsearch brings, by `<method>/<task>`."""
+    summaries = {}
+    for path in space_files():
+        raw = _read(path)
+        source = raw.get("source") if isinstance(raw, dict) else None
+        summaries[f"{path.parent.name}/{path.stem}"] = str(source or "")
+    return summaries
+
+
+def _read(path: Path) -> object:
+    """Returns the content of a YAML file that JSON could hold too."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    where = _shown(path)
+    try:
+        raw: object = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+        canonical(raw)
+    except OSError as error:
+        raise SclsearchError(
+            f"{where}: the file must be readable, but: {error.strerror}"
+        ) from error
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        at = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise SclsearchError(f"{where}: {at}{error.problem or error.context}") from error
+    except YAMLError as error:
+        raise SclsearchError(f"{where}: the file must be YAML, but: {error}") from error
+    except (TypeError, ValueError) as error:
+        raise SclsearchError(
+            f"{where}: there must be nothing but texts, finite numbers, true, false, lists and "
+            f"mappings with texts as keys, but: {error}"
+        ) from error
+    return raw
+
+
+def _lines(path: Path, faults: list[tuple[str, str]]) -> list[str]:
+    where = _shown(path)
+    return [
+        f"{where}: {place}: {reason}" if place else f"{where}: {reason}" for place, reason in faults
+    ]
+
+
+def _shown(path: Path) -> str:
+    """Returns the path as a person in the present folder would write it."""
+    path, here = path.absolute(), Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)

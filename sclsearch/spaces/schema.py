@@ -1,0 +1,160 @@
+"""The form of a search space file: which keys there are and of what type; pydantic's edge."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, NoReturn, TypeVar
+
+from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from sclsearch.errors import suggestion
+from sclsearch.spaces.parameters import Choice, Parameter, Range, same
+
+Fault = tuple[str, str]
+Form = TypeVar("Form", bound=BaseModel)
+
+
+class ChoiceEntry(BaseModel, strict=True):
+    """`{type: choice, values: […]}`."""
+
+    type: Literal["choice"]
+    values: Annotated[list[Any], Field(min_length=1)]
+    when: dict[str, Any] = {}
+
+    @model_validator(mode="after")
+    def check_distinct(self) -> "ChoiceEntry":
+        """Raises if a value is there twice."""
+        for n, value in enumerate(self.values):
+            if any(same(value, earlier) for earlier in self.values[:n]):
+                _refuse(f"values must differ, but {value!r} is there twice")
+        return self
+
+
+class RangeEntry(BaseModel, strict=True):
+    """`{type: float, low: …, high: …}`, or `log`."""
+
+    type: Literal["float", "log"]
+    low: float
+    high: float
+    when: dict[str, Any] = {}
+
+    @model_validator(mode="after")
+    def check_bounds(self) -> "RangeEntry":
+        """Raises if the range is empty, or has no logarithm."""
+        _check_order(self.low, self.high)
+        if self.type == "log" and self.low <= 0:
+            _refuse(f"low > 0 must hold for a log range, but low={self.low!r}")
+        return self
+
+
+class IntEntry(BaseModel, strict=True):
+    """`{type: int, low: …, high: …, step: …}`."""
+
+    type: Literal["int"]
+    low: int
+    high: int
+    step: Annotated[int, Field(ge=1)] = 1
+    when: dict[str, Any] = {}
+
+    @model_validator(mode="after")
+    def check_bounds(self) -> "IntEntry":
+        """Raises if the range is empty, or its end is not on a step."""
+        _check_order(self.low, self.high)
+        if (self.high - self.low) % self.step:
+            _refuse(
+                f"high - low must be a multiple of step={self.step}, but there is no step on "
+                f"high={self.high}"
+            )
+        return self
+
+
+class Section(BaseModel, strict=True):
+    """What a file says of one encoder; null takes away what the file itself says."""
+
+    note: str = ""
+    published: list[dict[str, Any]] | None = None
+    fixed: dict[str, Any] = {}
+    space: dict[str, Any] = {}
+
+
+class SpaceFile(BaseModel, strict=True):
+    """A whole file. Entries of `space` and `models` are read one by one, to name all faults."""
+
+    method: str = ""
+    source: str = ""
+    note: str = ""
+    published: list[dict[str, Any]]
+    fixed: dict[str, Any] = {}
+    space: dict[str, Any]
+    models: dict[str, Any] = {}
+
+
+ENTRIES: Mapping[str, type[ChoiceEntry | RangeEntry | IntEntry]] = MappingProxyType(
+    {"choice": ChoiceEntry, "float": RangeEntry, "log": RangeEntry, "int": IntEntry}
+)
+
+
+def read_form(raw: object, form: type[Form], place: str) -> Form | list[Fault]:
+    """Returns the content of a file, a section or an entry; or its faults in types."""
+    try:
+        return form.model_validate(raw)
+    except ValidationError as error:
+        return [_fault(fault, place) for fault in error.errors()]
+
+
+def unknown_keys(raw: object, form: type[BaseModel], place: str) -> list[Fault]:
+    """Returns the keys that a form does not have."""
+    return [
+        (within(place, str(key)), f"unknown key.{suggestion(str(key), form.model_fields)}")
+        for key in (raw if isinstance(raw, dict) else ())
+        if key not in form.model_fields
+    ]
+
+
+def within(place: str, key: str | int) -> str:
+    """Returns the dotted place of a key, or of a number in a list."""
+    if isinstance(key, int):
+        return f"{place}[{key}]"
+    return f"{place}.{key}" if place else key
+
+
+def read_parameter(raw: object, place: str) -> Parameter | list[Fault]:
+    """Returns the parameter that an entry of `space` describes, or the entry's faults."""
+    kind = raw.get("type") if isinstance(raw, dict) else raw
+    if not isinstance(kind, str) or kind not in ENTRIES:
+        hint = suggestion(str(kind), ENTRIES)
+        return [(place, f"must be a mapping with a `type`, but there is {kind!r}.{hint}")]
+    form = ENTRIES[kind]
+    entry, unknown = read_form(raw, form, place), unknown_keys(raw, form, place)
+    if isinstance(entry, list) or unknown:
+        return unknown + (entry if isinstance(entry, list) else [])
+    when = {name: _alternatives(values) for name, values in entry.when.items()}
+    if isinstance(entry, ChoiceEntry):
+        return Choice(tuple(entry.values), when)
+    step = entry.step if isinstance(entry, IntEntry) else None
+    return Range(entry.low, entry.high, entry.type, step, when)
+
+
+def _alternatives(values: object) -> tuple[object, ...]:
+    return tuple(values) if isinstance(values, list) else (values,)
+
+
+def _check_order(low: float, high: float) -> None:
+    if low >= high:
+        _refuse(f"low < high must hold, but low={low!r}, high={high!r}")
+
+
+def _refuse(reason: str) -> NoReturn:
+    # The reason is an argument, since pydantic would read braces in it as a template.
+    raise PydanticCustomError("refused", "{reason}", {"reason": reason})
+
+
+def _fault(fault: ErrorDetails, place: str) -> Fault:
+    for key in fault["loc"]:
+        place = within(place, key)
+    message = fault["msg"][0].lower() + fault["msg"][1:]
+    if fault["type"] == "missing":
+        return place, "is missing"
+    if fault["type"] == "refused":
+        return place, message
+    return place, f"{message}, but there is {fault['input']!r}"

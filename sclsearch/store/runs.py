@@ -1,0 +1,121 @@
+"""The run store: every finished seed run, named by the hash of what determines it."""
+
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sclsearch.errors import SclsearchError
+from sclsearch.store.objects import create, read
+
+Evaluation = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a seed run has no figures.
+
+    Attributes:
+        cause: `raised`, `non-finite`, `hang`, `out-of-memory` or `worker-lost`.
+        message: What was seen, one line.
+    """
+
+    cause: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class SeedRun:
+    """One configuration trained on one replicate.
+
+    Attributes:
+        key: SHA-256 of the identity.
+        identity: Everything that determines the figures.
+        origin: Who trained it first and how to do so again; not part of the identity.
+        evaluations: Validation at each evaluation, with epoch, update and mean losses.
+        kept: Which evaluation counts.
+        test: The one evaluation on test rows.
+        predictions: Of each validation and test row, at the kept evaluation.
+        started: When training began, Unix seconds.
+        seconds: Wall-clock time.
+        environment: Versions, threads and device.
+        failure: Set where there are no figures.
+    """
+
+    key: str
+    identity: Mapping[str, Any]
+    origin: Mapping[str, Any]
+    evaluations: tuple[Evaluation, ...] = ()
+    kept: int = -1
+    test: Evaluation = field(default_factory=dict)
+    predictions: Mapping[str, list[float]] = field(default_factory=dict)
+    started: float = 0.0
+    seconds: float = 0.0
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    failure: Failure | None = None
+
+    @property
+    def validation(self) -> Evaluation | None:
+        """The evaluation that counts; None for a failed seed run."""
+        return None if self.failure else self.evaluations[self.kept]["validation"]
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> "SeedRun":
+        """Returns the seed run that a stored object describes."""
+        failure = stored["failure"]
+        fields = {**stored, "evaluations": tuple(stored["evaluations"])}
+        return cls(**{**fields, "failure": Failure(**failure) if failure else None})
+
+
+class RunStore:
+    """Seed runs below `runs/`, shared by all studies of a storage folder.
+
+    Args:
+        storage: The storage folder.
+    """
+
+    def __init__(self, storage: Path) -> None:
+        self.folder = storage / "runs"
+
+    def get(self, key: str) -> SeedRun | None:
+        """Returns a finished seed run, or None."""
+        stored = read(self._path(key))
+        return None if stored is None else SeedRun.of(stored)
+
+    def put(self, run: SeedRun) -> bool:
+        """Stores a finished seed run unless it is there; returns whether it was stored."""
+        return create(self._path(run.key), asdict(run))
+
+    def forget_failure(self, key: str) -> bool:
+        """Puts a failed seed run aside, so that it is trained again; returns whether it was."""
+        run = self.get(key)
+        if run is None or run.failure is None:
+            return False
+        aside = self.folder / "retried" / f"{key}-{time.time_ns()}.json"
+        aside.parent.mkdir(parents=True, exist_ok=True)
+        self._path(key).rename(aside)
+        return True
+
+    def find(self, start: str) -> str:
+        """Returns the key that begins with the given characters.
+
+        Raises:
+            SclsearchError: There is none, or there are several.
+        """
+        if not re.fullmatch(r"[0-9a-f]{4,64}", start):
+            raise SclsearchError(
+                f"{start!r}: a key must be at least 4 of the digits 0-9 and a-f. `sclsearch "
+                "select STUDY` shows the keys."
+            )
+        found = sorted(path.stem for path in self.folder.glob(f"{start}*.json"))
+        if len(found) != 1:
+            raise SclsearchError(
+                f"{start!r}: one seed run in {self.folder} must have this key, but "
+                f"{len(found) or 'none'} {'have' if len(found) > 1 else 'has'}."
+            )
+        return found[0]
+
+    def _path(self, key: str) -> Path:
+        return self.folder / f"{key}.json"

@@ -1,0 +1,189 @@
+"""Study records: what a study is, its configurations, and who drives it."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from sclsearch.canonical import canonical, digest
+from sclsearch.errors import SclsearchError, suggestion
+from sclsearch.store.objects import create, read
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+@dataclass(frozen=True, slots=True)
+class StudyRecord:
+    """What a study is.
+
+    Attributes:
+        name: Its name.
+        identity: What must not change when it is run again.
+        training: The part of every seed run's identity that all of them share; fixed as well.
+        origin: What is needed to run or report it and may differ between machines: where data
+            and tracking are.
+        open_configurations: W, how many configurations may be unfinished at a time.
+        created: When it was created, Unix seconds.
+    """
+
+    name: str
+    identity: Mapping[str, Any]
+    training: Mapping[str, Any]
+    origin: Mapping[str, Any]
+    open_configurations: int
+    created: float
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationRecord:
+    """One point of the search space.
+
+    Attributes:
+        number: Its number within the study, from 0.
+        values: Values of the space's parameters.
+        fields: Every field of the method and of `Training`.
+        origin: `published`, `sampled` or `given`.
+    """
+
+    number: int
+    values: Mapping[str, Any]
+    fields: Mapping[str, Any]
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicateRecord:
+    """One repetition of the protocol.
+
+    Attributes:
+        number: r, from 0.
+        rows: SHA-256 of its training, validation and test rows.
+        seeds: Its seeds.
+        notes: What a reader of its figures must know about the split.
+    """
+
+    number: int
+    rows: Mapping[str, str]
+    seeds: Mapping[str, int]
+    notes: tuple[str, ...]
+
+
+def seed_run_identity(
+    study: StudyRecord, configuration: ConfigurationRecord, replicate: ReplicateRecord
+) -> dict[str, Any]:
+    """Returns the identity of a seed run of a study, from the records alone."""
+    return {
+        **study.training,
+        "rows": replicate.rows,
+        "fields": configuration.fields,
+        "seeds": replicate.seeds,
+    }
+
+
+def seed_run_key(
+    study: StudyRecord, configuration: ConfigurationRecord, replicate: ReplicateRecord
+) -> str:
+    """Returns the key of a seed run of a study: the SHA-256 of its identity."""
+    return digest(seed_run_identity(study, configuration, replicate))
+
+
+class StudyStore:
+    """One study below `studies/<name>/`.
+
+    Args:
+        storage: The storage folder.
+        name: The study's name.
+
+    Raises:
+        SclsearchError: The name is no file name.
+    """
+
+    def __init__(self, storage: Path, name: str) -> None:
+        if not NAME.fullmatch(name):
+            raise SclsearchError(
+                f"--study {name!r}: a name must be letters, digits, '.', '_' and '-', 100 at most."
+            )
+        self.name = name
+        self.folder = storage / "studies" / name
+
+    def record(self) -> StudyRecord | None:
+        """Returns the study's record, or None if there is no such study."""
+        stored = read(self.folder / "study.json")
+        return None if stored is None else StudyRecord(**stored)
+
+    def create(self, record: StudyRecord) -> None:
+        """Stores the record if the study is new."""
+        create(self.folder / "study.json", asdict(record))
+
+    def check(self, record: StudyRecord) -> StudyRecord:
+        """Returns the stored record, or the given one if the study is new.
+
+        Raises:
+            SclsearchError: The study is there with another identity; names the first difference.
+        """
+        stored = self.record()
+        if stored is None:
+            return record
+        before = {**stored.training, **stored.identity}
+        after = {**record.training, **record.identity}
+        for field in sorted({*before, *after}):
+            was, now = before.get(field), after.get(field)
+            if canonical(was) != canonical(now):
+                raise SclsearchError(
+                    f"--study {self.name}: {field} must stay {_short(was)}, but it is "
+                    f"{_short(now)}. Give another --study, or the same {field} as before."
+                )
+        return stored
+
+    def configurations(self) -> list[ConfigurationRecord]:
+        """Returns the configurations in order."""
+        return [ConfigurationRecord(**stored) for stored in self._numbered("configurations")]
+
+    def replicates(self) -> list[ReplicateRecord]:
+        """Returns the replicates in order."""
+        return [ReplicateRecord(**stored) for stored in self._numbered("replicates")]
+
+    def add(self, record: ConfigurationRecord | ReplicateRecord) -> None:
+        """Stores a configuration or a replicate, before its first seed run starts."""
+        kind = "configurations" if isinstance(record, ConfigurationRecord) else "replicates"
+        create(self.folder / kind / f"{record.number}.json", asdict(record))
+
+    @property
+    def weights_folder(self) -> Path:
+        """Where weights are kept."""
+        return self.folder / "weights"
+
+    def weights(self, key: str) -> Path:
+        """Returns where the weights of a seed run are kept, if they are."""
+        return self.weights_folder / f"{key}.safetensors"
+
+    def _numbered(self, kind: str) -> list[dict[str, Any]]:
+        folder = self.folder / kind
+        numbers = sorted(int(path.stem) for path in folder.glob("[0-9]*.json"))
+        found = [read(folder / f"{number}.json") for number in numbers]
+        return [stored for stored in found if stored is not None]
+
+
+def study_names(storage: Path) -> list[str]:
+    """Returns the names of all studies of a storage folder."""
+    return sorted(path.parent.name for path in (storage / "studies").glob("*/study.json"))
+
+
+def existing_study(storage: Path, name: str) -> StudyStore:
+    """Returns a study that is there.
+
+    Raises:
+        SclsearchError: It is not; names the nearest.
+    """
+    store = StudyStore(storage, name)
+    if store.record() is None:
+        raise SclsearchError(
+            f"Unknown study {name!r} in {storage}.{suggestion(name, study_names(storage))}"
+        )
+    return store
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,53 @@
+"""Tasks: labelled texts with their metric, from GLUE, from a user's own files, or made here."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from sclsearch.errors import SclsearchError, lookup
+from sclsearch.tasks.base import Task, TaskData
+from sclsearch.tasks.demo import DEMO, load_demo
+from sclsearch.tasks.formats import READERS
+from sclsearch.tasks.glue import GLUE, load_glue
+from sclsearch.tasks.hub import fetch_glue
+
+DATA_VARIABLE = "SCLSEARCH_DATA"
+
+TASKS: Mapping[str, Task] = MappingProxyType(
+    {DEMO.name: DEMO, **{name: glue.task for name, glue in GLUE.items()}}
+)
+
+
+def load_task(name: str, data_dir: Path | None = None) -> TaskData:
+    """Loads a named task.
+
+    Args:
+        name: Name in `TASKS`.
+        data_dir: Folder with GLUE's own TSV files; None takes the folder that the environment
+            variable `SCLSEARCH_DATA` names and, without it, the Hugging Face hub.
+
+    Raises:
+        SclsearchError: The name is unknown, or the rows cannot be found or used.
+    """
+    check_task_name(name)
+    if name == DEMO.name:
+        return load_demo()
+    told = os.environ.get(DATA_VARIABLE)
+    folder = data_dir or (Path(told) if told else None)
+    return load_glue(name, folder) if folder else fetch_glue(name)
+
+
+def check_task_name(name: str) -> None:
+    """Refuses what is no name of a task.
+
+    Raises:
+        SclsearchError: There is no such task; of a file, the message says what else it needs.
+    """
+    file = Path(name).suffix.lower() in READERS or "/" in name or os.sep in name
+    if file and name not in TASKS:
+        raise SclsearchError(
+            f"--task: a file's columns must be named, but {name!r} comes without them. "
+            "Pass --text COLUMN (twice for a pair of texts) and --label COLUMN."
+        )
+    lookup(TASKS, name, "task")

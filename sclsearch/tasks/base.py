@@ -1,0 +1,90 @@
+"""What a task is, and its rows once they are read."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from sclsearch.canonical import digest
+
+Labels = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A labelled text data set with its metric.
+
+    Attributes:
+        name: The name on the command line, `cola`.
+        summary: One line for `sclsearch ls tasks`.
+        labels: Names of the classes, in the order of their numbers; empty for regression.
+        metric: Name in `sclsearch.tasks.metrics.METRICS`.
+        pair: Whether a row is two texts.
+        protocol: Name of the protocol without `--protocol`; None takes the method's paper's.
+    """
+
+    name: str
+    summary: str
+    labels: tuple[str, ...]
+    metric: str
+    pair: bool = False
+    protocol: str | None = None
+
+    @property
+    def regression(self) -> bool:
+        """Whether rows carry a score instead of a class."""
+        return not self.labels
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Rows of one split.
+
+    Attributes:
+        texts: One tuple a row, of one text or of two.
+        y: Class of each row, `[rows]` int64; the score, float64, in regression.
+    """
+
+    texts: tuple[tuple[str, ...], ...]
+    y: Labels
+
+    def __len__(self) -> int:
+        """Returns the number of rows."""
+        return len(self.texts)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskData:
+    """A task with its rows.
+
+    Attributes:
+        task: What the rows belong to.
+        splits: Labelled splits by name: `train` always; `validation` and `test` where there are
+            labels for them; others by their own name, `validation_mismatched`.
+        source: Where the rows come from, for people: a folder, a hub revision.
+        digest: SHA-256 of texts and labels of all splits.
+    """
+
+    task: Task
+    splits: Mapping[str, Split]
+    source: str
+    digest: str = field(default="")
+
+    def __post_init__(self) -> None:
+        """Fills in the digest, which is a function of the rows alone."""
+        if not self.digest:
+            object.__setattr__(self, "digest", _digest(self.splits))
+
+
+def _digest(splits: Mapping[str, Split]) -> str:
+    rows = {
+        name: [
+            digest(split.texts),
+            hashlib.sha256(np.ascontiguousarray(split.y).tobytes()).hexdigest(),
+            str(split.y.dtype),
+        ]
+        for name, split in splits.items()
+    }
+    return digest(rows)

@@ -1,0 +1,136 @@
+"""Columns of a user's own file: CSV, TSV, JSON Lines or Parquet, told by its ending."""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from sclsearch.errors import SclsearchError, suggestion
+from sclsearch.tasks.tables import Fault, Row, Table, column_positions, load_bytes, load_text
+from sclsearch.tasks.tsv import load_tsv, wrong_width
+
+
+def load_table(path: Path, columns: tuple[str, ...]) -> Table:
+    """Reads some columns as text; rows that cannot be read become faults.
+
+    CSV follows the usual quoting, cells of several lines included; in TSV quotes are text. Blank
+    lines hold no row. Numbers and truth values of JSON and Parquet are written as JSON has them;
+    null is an empty cell.
+
+    Args:
+        path: The file.
+        columns: Names of the columns to keep.
+
+    Raises:
+        SclsearchError: The ending is unknown, the file cannot be read, or a column is missing.
+    """
+    ending = path.suffix.lower()
+    if ending not in READERS:
+        raise SclsearchError(
+            f"{path}: the file's name must end in one of {', '.join(READERS)}, "
+            f"but it ends in {ending or 'none'!r}. Convert it."
+        )
+    return READERS[ending](path, columns)
+
+
+def load_csv(path: Path, columns: tuple[str, ...]) -> Table:
+    """Reads a CSV file that opens with a header."""
+    reader = csv.reader(io.StringIO(load_text(path), newline=""), strict=True)
+    table = Table(path, [], [])
+    names: list[str] = []
+    positions: list[int] = []
+    while True:
+        place = reader.line_num + 1
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            # Where one quote is wrong, whatever follows would be misread.
+            table.faults.append((place, f"the row must be CSV, but: {error}"))
+            break
+        if cells is None:
+            break
+        if not names:
+            names, positions = cells, column_positions(path, cells, columns)
+        elif len(cells) == len(names):
+            table.rows.append(Row(place, tuple(cells[position] for position in positions)))
+        elif cells:
+            table.faults.append((place, wrong_width(len(names), len(cells))))
+    return table
+
+
+def load_json_lines(path: Path, columns: tuple[str, ...]) -> Table:
+    """Reads a file of one JSON object a line; lines end at line feeds alone."""
+    table = Table(path, [], [])
+    for place, line in enumerate(load_text(path).split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError as error:
+            reason = f"the line must be JSON, but: {error.msg} (column {error.colno})"
+            table.faults.append((place, reason))
+            continue
+        if isinstance(record, dict):
+            _add(table, place, record, columns)
+        else:
+            kind = type(record).__name__
+            table.faults.append((place, f"the line must be one JSON object, but it is a {kind}"))
+    return table
+
+
+def load_parquet(path: Path, columns: tuple[str, ...]) -> Table:
+    """Reads a Parquet file; its places are row numbers."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(pa.BufferReader(load_bytes(path))) as file:
+            column_positions(path, file.schema_arrow.names, columns)
+            records = file.read(columns=list(columns)).to_pylist()
+    except (pa.ArrowException, OSError) as error:
+        raise SclsearchError(f"{path}: the file must be Parquet, but: {error}.") from error
+    table = Table(path, [], [], unit="row")
+    for place, record in enumerate(records, 1):
+        _add(table, place, record, columns)
+    return table
+
+
+READERS: Mapping[str, Callable[[Path, tuple[str, ...]], Table]] = MappingProxyType(
+    {
+        ".csv": load_csv,
+        ".tsv": load_tsv,
+        ".jsonl": load_json_lines,
+        ".json": load_json_lines,
+        ".ndjson": load_json_lines,
+        ".parquet": load_parquet,
+    }
+)
+
+
+def _add(table: Table, place: int, record: Mapping[str, object], columns: tuple[str, ...]) -> None:
+    faults: list[Fault] = []
+    for name in columns:
+        if name not in record:
+            faults.append(
+                (place, f"{name!r} must be there, but it is not.{suggestion(name, record)}")
+            )
+        elif not _scalar(record[name]):
+            faults.append((place, f"{name!r} must be text or a number, but it is {record[name]!r}"))
+    table.faults.extend(faults)
+    if not faults:
+        table.rows.append(Row(place, tuple(_text(record[name]) for name in columns)))
+
+
+def _scalar(value: object) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or isinstance(value, str | int)
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,198 @@
+"""A user's own task: texts and labels in files."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from sclsearch.errors import SclsearchError, lookup
+from sclsearch.tasks.base import Split, Task, TaskData
+from sclsearch.tasks.formats import load_table
+from sclsearch.tasks.metrics import METRICS
+from sclsearch.tasks.stratified import draw_splits
+from sclsearch.tasks.tables import (
+    Row,
+    Table,
+    check_faults,
+    check_rows,
+    finite,
+    row_faults,
+    rows_to_split,
+)
+
+FRACTIONS = (0.8, 0.1, 0.1)
+SPLIT_VALUES: Mapping[str, str] = MappingProxyType(
+    {
+        "train": "train",
+        "validation": "validation",
+        "valid": "validation",
+        "dev": "validation",
+        "test": "test",
+    }
+)
+MANY_NUMBERS = 20
+Parts = list[tuple[Table, dict[str, list[Row]]]]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnFiles:
+    """What a user says of a task's files.
+
+    At most one way to the splits is given: files, a column, or fractions. Without any, the
+    fractions are `FRACTIONS`.
+
+    Attributes:
+        path: The file with the rows for training, or with all rows; CSV, TSV, JSON Lines, Parquet.
+        text: Column of the text, or columns of the two texts.
+        label: Column of the label.
+        validation: File with the rows for validation.
+        test: File with the rows for the test.
+        split_column: Column that says `train`, `validation` (or `valid`, `dev`) or `test`.
+        fractions: Shares of train, validation and test, drawn with an equal share of every class.
+        metric: Name in `METRICS`; None is `accuracy`, or `pearson` in regression.
+        regression: Whether labels are scores.
+    """
+
+    path: Path
+    text: tuple[str, ...]
+    label: str
+    validation: Path | None = None
+    test: Path | None = None
+    split_column: str | None = None
+    fractions: tuple[float, float, float] | None = None
+    metric: str | None = None
+    regression: bool = False
+
+
+def load_own(files: OwnFiles) -> TaskData:
+    """Reads a task from a user's files.
+
+    Classes are the distinct labels of the training rows, sorted as text.
+
+    Raises:
+        SclsearchError: An option, a file or a row cannot be used.
+    """
+    _check_options(files)
+    parts = _parts(files)
+    train = parts[0][1].get("train", [])
+    check_rows(parts[0][0], train, "rows for training")
+    classes = None if files.regression else _classes(train)
+    for table, splits in parts:
+        rows = [row for split in splits.values() for row in split]
+        check_rows(table, rows)
+        check_faults(table, row_faults(rows, classes))
+    _check_classes(files, classes)
+    labels = tuple(classes or ())
+    metric = files.metric or ("pearson" if files.regression else "accuracy")
+    METRICS[metric].check(len(labels), "--metric")
+    task = Task(
+        name=files.path.stem,
+        summary=f"{', '.join(files.text)} → {files.label}, in {files.path.name}",
+        labels=labels,
+        metric=metric,
+        pair=len(files.text) == 2,
+        protocol="plain",
+    )
+    found = {
+        name: rows_to_split(rows, classes) for _, splits in parts for name, rows in splits.items()
+    }
+    return TaskData(task, _drawn(files, found), _source(files))
+
+
+def _check_options(files: OwnFiles) -> None:
+    if len(files.text) not in {1, 2}:
+        raise SclsearchError(
+            f"--text: one column or two must be named, but there are {len(files.text)}."
+        )
+    columns = [*files.text, files.label, *([files.split_column] if files.split_column else [])]
+    if len(set(columns)) < len(columns):
+        raise SclsearchError(
+            f"--text, --label, --split-column: the columns must differ, but they are {columns}."
+        )
+    ways = {
+        "--validation, --test": files.validation or files.test,
+        "--split-column": files.split_column,
+        "--fractions": files.fractions,
+    }
+    given = [way for way, told in ways.items() if told]
+    if len(given) > 1:
+        raise SclsearchError(
+            f"{' and '.join(given)}: one way to the splits must be chosen, "
+            f"but there are {len(given)}. Leave out all but one."
+        )
+    if files.fractions:
+        _check_fractions(files.fractions)
+    if files.metric:
+        lookup(METRICS, files.metric, "metric")
+
+
+def _check_fractions(fractions: Sequence[float]) -> None:
+    fits = len(fractions) == 3 and all(0 <= share <= 1 for share in fractions)
+    if not fits or not fractions[0] or not math.isclose(sum(fractions), 1):
+        raise SclsearchError(
+            "--fractions: train > 0, validation and test must sum to 1, "
+            f"but they are {list(fractions)}."
+        )
+
+
+def _parts(files: OwnFiles) -> Parts:
+    columns = (*files.text, files.label)
+    if files.split_column:
+        table = load_table(files.path, (*columns, files.split_column))
+        return [(table, _by_column(table))]
+    paths = {"train": files.path, "validation": files.validation, "test": files.test}
+    tables = {name: load_table(path, columns) for name, path in paths.items() if path}
+    return [(table, {name: table.rows}) for name, table in tables.items()]
+
+
+def _by_column(table: Table) -> dict[str, list[Row]]:
+    splits: dict[str, list[Row]] = {}
+    for row in table.rows:
+        *cells, told = row.cells
+        name = SPLIT_VALUES.get(told.strip().lower())
+        if name:
+            splits.setdefault(name, []).append(Row(row.place, tuple(cells)))
+        else:
+            known = ", ".join(SPLIT_VALUES)
+            table.faults.append(
+                (row.place, f"the split must be one of {known}, but it is {told!r}")
+            )
+    return splits
+
+
+def _classes(train: list[Row]) -> dict[str, int]:
+    names = sorted({row.cells[-1] for row in train} - {""})
+    return {name: n for n, name in enumerate(names)}
+
+
+def _check_classes(files: OwnFiles, classes: Mapping[str, int] | None) -> None:
+    if classes is None:
+        return
+    if len(classes) < 2:
+        raise SclsearchError(
+            f"{files.path}: {files.label} must hold two classes or more in the rows for training, "
+            f"but it holds {list(classes)}."
+        )
+    fractional = any("." in name for name in classes)
+    if len(classes) > MANY_NUMBERS and fractional and all(finite(name) for name in classes):
+        raise SclsearchError(
+            f"{files.path}: {files.label} must hold classes, but it holds {len(classes)} different "
+            "numbers with decimals. Pass --regression if they are scores."
+        )
+
+
+def _drawn(files: OwnFiles, found: Mapping[str, Split]) -> Mapping[str, Split]:
+    if files.validation or files.test or files.split_column:
+        return found
+    return draw_splits(found["train"], files.fractions or FRACTIONS, str(files.path))
+
+
+def _source(files: OwnFiles) -> str:
+    if files.split_column:
+        return f"{files.path}, split by its column {files.split_column}"
+    if files.validation or files.test:
+        told = {"train": files.path, "validation": files.validation, "test": files.test}
+        return ", ".join(f"{path} ({name})" for name, path in told.items() if path)
+    shares = "/".join(str(share) for share in files.fractions or FRACTIONS)
+    return f"{files.path}, drawn {shares} into train/validation/test, every class in its share"

@@ -1,0 +1,179 @@
+"""Columns of a file as text, each row with its place, and all faults of a file in one error."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sclsearch.errors import SclsearchError, suggestion
+from sclsearch.tasks.base import Labels, Split
+
+SHOWN_FAULTS = 5
+SHOWN_NAMES = 10
+Fault = tuple[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The cells of the columns asked for.
+
+    Attributes:
+        place: Line on which the row starts, or number of the row, from 1.
+        cells: Texts, then the label, unless the reader says otherwise.
+    """
+
+    place: int
+    cells: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What could be read of a file.
+
+    Attributes:
+        path: The file.
+        rows: Rows without a fault, in the order of the file.
+        faults: Place and reason of each row that is left out.
+        unit: What places count, `line` or `row`.
+    """
+
+    path: Path
+    rows: list[Row]
+    faults: list[Fault]
+    unit: str = "line"
+
+
+def load_text(path: Path) -> str:
+    """Returns a UTF-8 file's text without a byte order mark, line ends untouched.
+
+    Raises:
+        SclsearchError: The file is missing, cannot be read or is not UTF-8.
+    """
+    content = load_bytes(path)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise SclsearchError(
+            f"{path}: line {line}: the file must be UTF-8, but byte {error.start} is not "
+            "part of a character. Save it as UTF-8."
+        ) from error
+
+
+def load_bytes(path: Path) -> bytes:
+    """Returns a file's bytes.
+
+    Raises:
+        SclsearchError: The file is missing or cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SclsearchError(
+            f"{path}: a readable file must be there, but: {error.strerror}. Check the path."
+        ) from error
+
+
+def column_positions(path: Path, header: Sequence[str], columns: Sequence[str]) -> list[int]:
+    """Returns where each column stands.
+
+    Raises:
+        SclsearchError: The header lacks a column or has it twice; the message names all.
+    """
+    faults = [
+        f"{path}: the column {name!r} must be there once, but it is there {header.count(name)} "
+        f"times.{suggestion(name, set(header))}"
+        for name in columns
+        if header.count(name) != 1
+    ]
+    if faults:
+        raise SclsearchError("\n".join(faults))
+    return [header.index(name) for name in columns]
+
+
+def check_faults(table: Table, faults: Sequence[Fault] = ()) -> None:
+    """Refuses a file of which some rows cannot be used.
+
+    Args:
+        table: What was read, with the reader's faults.
+        faults: Further ones.
+
+    Raises:
+        SclsearchError: There are faults: the first few by place, and how many there are.
+    """
+    every = sorted([*table.faults, *faults])
+    if not every:
+        return
+    shown = [f"{table.path}: {table.unit} {n}: {reason}" for n, reason in every[:SHOWN_FAULTS]]
+    if len(every) > SHOWN_FAULTS:
+        shown.append(f"{table.path}: {len(every)} faults in all, the first {SHOWN_FAULTS} shown.")
+    raise SclsearchError("\n".join(shown))
+
+
+def check_rows(table: Table, rows: Sequence[Row], of: str = "rows") -> None:
+    """Refuses a file that leaves no rows for some use.
+
+    Args:
+        table: What was read.
+        rows: The rows for that use.
+        of: What they are called.
+
+    Raises:
+        SclsearchError: There are none; where rows have faults, the message tells those.
+    """
+    if not rows:
+        check_faults(table)
+        raise SclsearchError(f"{table.path}: {of} must be there, but there are none.")
+
+
+def row_faults(
+    rows: Sequence[Row], classes: Mapping[str, int] | None, *, blank_texts: bool = False
+) -> list[Fault]:
+    """Returns what is wrong with rows of texts and a label.
+
+    Args:
+        rows: The rows, their label last.
+        classes: Class of each label; None in regression.
+        blank_texts: Whether a text may be empty.
+    """
+    faults = []
+    for row in rows:
+        *texts, label = row.cells
+        if not blank_texts and not all(text.strip() for text in texts):
+            faults.append((row.place, "every text must hold something, but one is empty"))
+        reason = _label_fault(label, classes)
+        if reason:
+            faults.append((row.place, reason))
+    return faults
+
+
+def rows_to_split(rows: Sequence[Row], classes: Mapping[str, int] | None) -> Split:
+    """Returns rows that have no fault as a split; the arguments are those of `row_faults`."""
+    labels = [row.cells[-1] for row in rows]
+    y: Labels
+    if classes is None:
+        y = np.array([float(label) for label in labels], np.float64)
+    else:
+        y = np.array([classes[label] for label in labels], np.int64)
+    return Split(texts=tuple(row.cells[:-1] for row in rows), y=y)
+
+
+def finite(text: str) -> bool:
+    """Returns whether a text is a finite number."""
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _label_fault(label: str, classes: Mapping[str, int] | None) -> str | None:
+    if not label:
+        return "the label must be there, but it is empty"
+    if classes is None:
+        return None if finite(label) else f"the label must be a number, but it is {label!r}"
+    if label in classes:
+        return None
+    names = [*list(classes)[:SHOWN_NAMES], *(["…"] if len(classes) > SHOWN_NAMES else [])]
+    return f"the label must be one of {', '.join(names)}, but it is {label!r}"

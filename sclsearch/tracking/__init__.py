@@ -1,0 +1,18 @@
+"""MLflow as a view of studies: written beside the truth, never read for a decision."""
+
+from sclsearch.tracking.server import prepare, tracking_uri, ui_command
+from sclsearch.tracking.tracker import Tracker, complete
+from sclsearch.tracking.views import ConfigurationView, ScoreView, SeedRunView, StudyView, View
+
+__all__ = [
+    "ConfigurationView",
+    "ScoreView",
+    "SeedRunView",
+    "StudyView",
+    "Tracker",
+    "View",
+    "complete",
+    "prepare",
+    "tracking_uri",
+    "ui_command",
+]

@@ -1,0 +1,169 @@
+"""Where MLflow keeps its records, and how to talk to it without noise and without long waits."""
+
+import logging
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import get_ident
+from typing import Any
+from uuid import uuid4
+
+from sclsearch.errors import SclsearchError
+
+# Without these a dead server holds one call for four minutes. What the user has set stands.
+_SETTINGS = {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+}
+_LOGGERS = ("mlflow", "alembic")
+_SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql", "databricks")
+_SQLITE = re.compile(r"sqlite(?:\+\w+)?:///(?!:memory:)(?P<path>[^?]+)")
+
+
+def tracking_uri(option: str | None, storage: Path) -> str:
+    """Returns where MLflow's records go, absolute.
+
+    Args:
+        option: What `--tracking` says; without it `MLFLOW_TRACKING_URI` counts.
+        storage: The folder that takes a SQLite file if neither is given.
+
+    Raises:
+        SclsearchError: The URI has no scheme that MLflow takes.
+    """
+    uri = option or os.environ.get("MLFLOW_TRACKING_URI")
+    if not uri:
+        return f"sqlite:///{storage.resolve() / 'mlflow.db'}"
+    match = _SQLITE.match(uri)
+    if match:
+        file = Path(match["path"]).resolve()
+        return f"{uri[: match.start('path')]}{file}{uri[match.end('path') :]}"
+    scheme = re.split(r"[:+]", uri)[0]
+    if scheme not in _SCHEMES or scheme == "sqlite":
+        raise SclsearchError(
+            f"{'--tracking' if option else 'MLFLOW_TRACKING_URI'}: a server or a database must be"
+            f" named, but there is {masked(uri)!r}."
+            " Use http://host:port or sqlite:////folder/mlflow.db"
+        )
+    return uri
+
+
+def masked(text: str) -> str:
+    """Returns the text without user names and passwords of the URIs in it."""
+    text = re.sub(r"://\S*@", "://***@", text)
+    return re.sub(r"(?i)\b(\w*(?:password|passwd|pwd|token|secret))=[^&\s]+", r"\1=***", text)
+
+
+def prepare(uri: str) -> None:
+    """Creates the database if the URI names a SQLite file that is missing.
+
+    MLflow leaves a file unusable when two processes create it at once or one is killed on the
+    way, so it is created under another name and appears whole.
+
+    Raises:
+        SclsearchError: The folder cannot be written.
+    """
+    database = _sqlite_file(uri)
+    if database is None or database.exists():
+        return
+    try:
+        database.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory() as folder:
+            made = Path(folder) / "mlflow.db"
+            connect(f"sqlite:///{made}")
+            _publish(made, database)
+    except OSError as error:
+        raise SclsearchError(
+            f"{database}: MLflow's database must be created here, but {error}."
+            " Choose another --tracking or --storage"
+        ) from None
+
+
+def connect(uri: str) -> Any:
+    """Returns an MLflow client whose server has answered."""
+    with quietly():
+        from mlflow import MlflowClient
+
+        client = MlflowClient(uri)
+        client.search_experiments(max_results=1)
+        return client
+
+
+def artifact_location(uri: str) -> str | None:
+    """Returns the folder of artefacts as a URI; None leaves it to the server."""
+    database = _sqlite_file(uri)
+    return None if database is None else (database.parent / "mlartifacts").as_uri()
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Lets this thread's MLflow give up soon and log nothing; what goes wrong is raised."""
+    added = {name: value for name, value in _SETTINGS.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        import mlflow  # noqa: F401  # which makes the handlers
+
+        with ExitStack() as stack:
+            thread = get_ident()
+            for handler in {h for name in _LOGGERS for h in logging.getLogger(name).handlers}:
+                handler.addFilter(others := lambda record: record.thread != thread)
+                stack.callback(handler.removeFilter, others)
+            yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
+
+
+def ui_command(uri: str, port: int) -> tuple[list[str], dict[str, str]]:
+    """Returns the command that shows the records in a browser, on this machine alone.
+
+    Args:
+        uri: A database.
+        port: Where on 127.0.0.1 to listen.
+
+    Returns:
+        The command line, and what to add to its environment: the URI is there, because every
+        user of the machine can read a command line and a database's URI may hold a password.
+
+    Raises:
+        SclsearchError: The URI names a server.
+    """
+    if not uri.startswith(("sqlite", "postgresql", "mysql", "mssql")):
+        raise SclsearchError(
+            f"{masked(uri)}: a database must be named, but this is a server already."
+            " Open it in a browser"
+        )
+    command = [sys.executable, "-m", "mlflow", "server"]
+    command += ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    location = artifact_location(uri)
+    if location is not None:
+        command += ["--artifacts-destination", location]
+    environment = {
+        "MLFLOW_BACKEND_STORE_URI": uri,
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+    }
+    return command, environment
+
+
+def _sqlite_file(uri: str) -> Path | None:
+    match = _SQLITE.match(uri)
+    return Path(match["path"]).resolve() if match else None
+
+
+def _publish(made: Path, database: Path) -> None:
+    ready = database.with_name(f".{database.name}-{uuid4().hex}")
+    try:
+        shutil.copyfile(made, ready)
+        os.link(ready, database)
+    except FileExistsError:
+        pass  # another process was faster
+    except OSError:
+        ready.replace(database)  # a file system without hard links
+    finally:
+        ready.unlink(missing_ok=True)

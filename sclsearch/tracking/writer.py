@@ -1,0 +1,177 @@
+"""Views written to MLflow one by one, each adding what its run has not got yet."""
+
+import json
+import math
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sclsearch.canonical import digest
+from sclsearch.tracking.runs import Run, Runs
+from sclsearch.tracking.server import connect, prepare, quietly
+from sclsearch.tracking.views import ConfigurationView, ScoreView, SeedRunView, StudyView, View
+
+KEY = "sclsearch.key"
+NOT_FINITE = "sclsearch.not_finite"
+ARTIFACTS = "sclsearch.artifacts"
+
+_LONGEST_PARAM = 6000
+_LONG_PARAMS = "long_params.json"
+
+# Name, value, milliseconds, step: the order of MLflow's Metric.
+Point = tuple[str, float, int, int]
+
+
+class Writer:
+    """Brings MLflow's runs up to date with views; writing a view again changes nothing."""
+
+    def __init__(self, uri: str, experiment: str) -> None:
+        self._uri = uri
+        self._experiment = experiment
+        self._client: Any = None
+        self._runs: Runs | None = None
+
+    @property
+    def created(self) -> int:
+        """Number of runs created so far."""
+        return 0 if self._runs is None else self._runs.created
+
+    def write(self, view: View) -> None:
+        """Brings the view's run up to date.
+
+        Raises:
+            Exception: Whatever MLflow raises; a part of the view may have arrived.
+        """
+        with quietly():
+            runs = self._open()
+            try:
+                match view:
+                    case StudyView():
+                        run = runs.get(view.name)
+                        self._describe(run, view.params, view.tags, view.artifacts)
+                    case ConfigurationView():
+                        run = runs.get(view.study, view.number)
+                        self._describe(run, view.params, view.tags, {})
+                    case SeedRunView():
+                        self._write_seed_run(runs, view)
+                    case ScoreView():
+                        self._write_score(runs, view)
+            except Exception:
+                runs.forget()
+                raise
+
+    def answers(self) -> bool:
+        """Returns whether MLflow can be reached at all."""
+        try:
+            connect(self._uri)
+        except Exception:
+            return False
+        return True
+
+    def _open(self) -> Runs:
+        if self._runs is None:
+            prepare(self._uri)
+            self._client = connect(self._uri)
+            self._runs = Runs(self._client, self._uri, self._experiment)
+        return self._runs
+
+    def _write_seed_run(self, runs: Runs, view: SeedRunView) -> None:
+        began = time.time() - view.seconds if view.started is None else view.started
+        place = (view.configuration, view.replicate)
+        run = runs.get(view.study, *place, start=round(1000 * began))
+        status = "FAILED" if view.failed else "FINISHED"
+        if run.status == status:
+            return
+        last = view.evaluations[-1][0] if view.evaluations else 0
+        values, not_finite = _finite((*view.evaluations, (last, view.summary)))
+        tags = {**view.tags, **not_finite, KEY: view.key}
+        # MLflow drops a point that it has, if the time is the same too: hence no clock here.
+        points = [(name, value, run.start + update, update) for name, value, update in values]
+        self._describe(run, view.params, tags, view.artifacts, points)
+        self._terminate(run, status, run.start + round(1000 * view.seconds))
+
+    def _write_score(self, runs: Runs, view: ScoreView) -> None:
+        numbers = () if view.configuration is None else (view.configuration,)
+        run = runs.get(view.study, *numbers)
+        values, not_finite = _finite([(0, view.metrics)])
+        now = round(1000 * time.time())
+        points = [
+            (name, value, now, len(self._shown(run, name)))
+            for name, value, _ in values
+            if self._is_news(run, name, value, final=view.finished)
+        ]
+        self._describe(run, {}, not_finite, {}, points)
+        for name, value, *_ in points:
+            run.shown[name].append(value)
+        if view.finished and (points or run.status != "FINISHED"):
+            self._terminate(run, "FINISHED", now)
+
+    def _is_news(self, run: Run, name: str, value: float, *, final: bool) -> bool:
+        shown = self._shown(run, name)
+        if shown and shown[-1] == value:
+            return False
+        # A resumed study passes through its earlier scores again; only the last one counts.
+        return final or value not in run.found[name]
+
+    def _shown(self, run: Run, name: str) -> list[float]:
+        if name not in run.shown:
+            history = []
+            if name in run.measured:
+                history = self._client.get_metric_history(run.run_id, name)
+            run.shown[name] = [point.value for point in sorted(history, key=lambda p: p.step)]
+            run.found[name] = frozenset(run.shown[name])
+        return run.shown[name]
+
+    def _describe(
+        self,
+        run: Run,
+        params: Mapping[str, object],
+        tags: Mapping[str, str],
+        artifacts: Mapping[str, object],
+        points: Iterable[Point] = (),
+    ) -> None:
+        from mlflow.entities import Metric, Param, RunTag
+
+        texts = {name: str(value) for name, value in params.items()}
+        long = {name: text for name, text in texts.items() if len(text) > _LONGEST_PARAM}
+        new_params = texts.keys() - long.keys() - run.params
+        new_tags = {name: text for name, text in tags.items() if run.tags.get(name) != text}
+        self._client.log_batch(
+            run.run_id,
+            metrics=[Metric(*point) for point in points],
+            params=[Param(name, texts[name]) for name in sorted(new_params)],
+            tags=[RunTag(name, text) for name, text in new_tags.items()],
+        )
+        run.params |= new_params
+        run.tags |= new_tags
+        self._attach(run, {**artifacts, _LONG_PARAMS: long} if long else artifacts)
+
+    def _attach(self, run: Run, artifacts: Mapping[str, object]) -> None:
+        """Writes the files, then their digest as the mark that all of them are there."""
+        texts = {
+            name: json.dumps(content, indent=1, ensure_ascii=False, default=str)
+            for name, content in artifacts.items()
+        }
+        mark = digest(texts)
+        if not texts or run.tags.get(ARTIFACTS) == mark:
+            return
+        for name, text in texts.items():
+            self._client.log_text(run.run_id, text, name)
+        self._client.set_tag(run.run_id, ARTIFACTS, mark)
+        run.tags[ARTIFACTS] = mark
+
+    def _terminate(self, run: Run, status: str, end: int) -> None:
+        self._client.set_terminated(run.run_id, status, end)
+        run.status = status
+
+
+def _finite(
+    rows: Iterable[tuple[int, Mapping[str, float]]],
+) -> tuple[list[tuple[str, float, int]], dict[str, str]]:
+    """Returns names, values and steps of what MLflow can show, and a tag that names the rest."""
+    values = [(name, float(value), step) for step, row in rows for name, value in row.items()]
+    rest = sorted({name for name, value, _ in values if not math.isfinite(value)})
+    return (
+        [point for point in values if math.isfinite(point[1])],
+        {NOT_FINITE: ", ".join(rest)} if rest else {},
+    )

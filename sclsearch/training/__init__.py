@@ -1,0 +1,1 @@
+"""The engine: stages, optimiser, batches, evaluation, best weights. It knows no method by name."""

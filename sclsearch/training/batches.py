@@ -1,0 +1,81 @@
+"""Which rows form a batch, and the tensors of a batch."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from sclsearch.methods.base import Batch, Training
+from sclsearch.protocols.base import Index
+from sclsearch.tasks.base import Labels
+from sclsearch.training.tokens import Tokens
+
+
+def updates_per_epoch(rows: int, training: Training) -> int:
+    """Returns the number of batches of an epoch, at least 1."""
+    whole, rest = divmod(rows, training.batch_size)
+    return max(whole if training.drop_last else whole + (rest > 0), 1)
+
+
+def epoch_order(y: Labels, training: Training, rng: np.random.Generator) -> Index:
+    """Returns positions into the training rows in the order of one epoch.
+
+    `balanced` deals the classes in turn, each class shuffled and begun anew when it runs out, so
+    the classes of a batch differ by at most one row; an epoch has as many rows as otherwise.
+    """
+    if training.batch_sampling == "shuffle":
+        return rng.permutation(len(y)).astype(np.int64)
+    of_class = [np.flatnonzero(y == label) for label in np.unique(y)]
+    turns = -(-len(y) // len(of_class))
+    dealt = [
+        np.concatenate([rng.permutation(rows) for _ in range(-(-turns // len(rows)))])[:turns]
+        for rows in of_class
+    ]
+    return np.stack(dealt, axis=1).reshape(-1)[: len(y)].astype(np.int64)
+
+
+def batches_of(order: Index, training: Training) -> Iterator[Index]:
+    """Yields the positions of each batch of an epoch."""
+    size = training.batch_size
+    for batch in range(updates_per_epoch(len(order), training)):
+        yield order[batch * size : (batch + 1) * size]
+
+
+def by_length(lengths: npt.NDArray[np.int64], size: int) -> Iterator[Index]:
+    """Yields positions in batches of rows of about one length, for work without an order."""
+    order = np.argsort(lengths, kind="stable").astype(np.int64)
+    for start in range(0, len(order), size):
+        yield order[start : start + size]
+
+
+def collate(
+    tokens: Tokens, index: Index, pad: int, rates: tuple[float, ...], device: torch.device
+) -> Batch:
+    """Returns the rows of a split as a batch, padded to the longest of them."""
+    starts, lengths = tokens.starts[index], tokens.lengths[index]
+    columns = np.arange(lengths.max())
+    mask = columns < lengths[:, None]  # [B, T]
+    source = np.where(mask, starts[:, None] + columns, 0)
+    ids = np.where(mask, tokens.ids[source], pad)
+    types = np.where(mask, tokens.types[source], 0)
+    return Batch(
+        ids=_tensor(ids.astype(np.int64), device),
+        mask=_tensor(mask, device),
+        types=_tensor(types.astype(np.int64), device),
+        y=labels_of(tokens, index, device),
+        rates=rates,
+    )
+
+
+def labels_of(tokens: Tokens, index: Index, device: torch.device) -> Tensor:
+    """Returns the labels of some rows, `[B]`: int64 classes or float32 scores."""
+    y = tokens.y[index]
+    return _tensor(
+        y.astype(np.float32 if np.issubdtype(y.dtype, np.floating) else np.int64), device
+    )
+
+
+def _tensor(array: npt.NDArray[np.generic], device: torch.device) -> Tensor:
+    return torch.from_numpy(array).to(device, non_blocking=True)

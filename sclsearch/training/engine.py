@@ -1,0 +1,195 @@
+"""Trains one seed run: every stage of a method, evaluation, best weights, one test."""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sclsearch.encoders.load import load_encoder
+from sclsearch.methods.base import Batch, Model, Stage
+from sclsearch.protocols.base import Evaluate
+from sclsearch.randomness import seed_for, stream
+from sclsearch.tasks.metrics import value
+from sclsearch.training.batches import batches_of, collate, epoch_order, updates_per_epoch
+from sclsearch.training.evaluation import (
+    Features,
+    Predictions,
+    compute_features,
+    judge,
+    predict,
+)
+from sclsearch.training.job import Work
+from sclsearch.training.optimiser import adamw, clip, rate_factor
+from sclsearch.training.precision import autocast, device_for
+from sclsearch.training.watch import TermWatch
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a finished seed run leaves.
+
+    Attributes:
+        evaluations: Each evaluation on validation rows, in order.
+        kept: Which of them counts.
+        test: The one evaluation on test rows, with the weights of the kept one.
+        predictions: Predicted class or score of each validation and test row, at the kept one.
+        weights: Encoder and parts at the kept one, on the CPU.
+        seconds: Wall-clock time.
+    """
+
+    evaluations: list[dict[str, object]] = field(default_factory=list)
+    kept: int = -1
+    test: dict[str, object] = field(default_factory=dict)
+    predictions: dict[str, list[float]] = field(default_factory=dict)
+    weights: dict[str, Tensor] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def train(work: Work) -> Outcome:
+    """Trains and evaluates one seed run.
+
+    Raises:
+        NonFiniteLossError: A term of the loss is not finite; names term, stage, epoch and update.
+        SclsearchError: The encoder cannot do what the method needs.
+    """
+    started = time.perf_counter()
+    job = work.job
+    device = device_for(job.numerics)
+    encoder = load_encoder(job.model, job.model_name).to(device)
+    job.method.check(encoder)
+    outcome = Outcome()
+    stages = job.method.stages(job.training)
+    for stage in stages:
+        torch.manual_seed(seed_for(job.replicate.initialisation, f"parts/{stage.name}"))
+        parts = job.method.parts(encoder, work.tokens.classes)
+        model = Model(encoder, parts).to(device)
+        _StageRun(work, stage, model, device, outcome, last=stage is stages[-1]).run()
+    outcome.seconds = time.perf_counter() - started
+    return outcome
+
+
+class _StageRun:
+    """One stage of one seed run; the last stage of a method is evaluated."""
+
+    def __init__(
+        self,
+        work: Work,
+        stage: Stage,
+        model: Model,
+        device: torch.device,
+        outcome: Outcome,
+        *,
+        last: bool,
+    ) -> None:
+        self.work, self.job, self.stage = work, work.job, stage
+        self.model, self.device, self.outcome, self.last = model, device, outcome, last
+        self.rows = self.job.parts.train
+        self.per_epoch = updates_per_epoch(len(self.rows.index), stage.training)
+        self.total = self.per_epoch * stage.training.epochs
+        self.features: Features | None = None
+        self.best: dict[str, Tensor] = {}
+        self.best_value = -np.inf
+
+    def run(self) -> None:
+        """Trains the stage; in the last one evaluates, and tests the kept weights once."""
+        training = self.stage.training
+        frozen = self.stage.frozen_pooling is not None
+        self.model.encoder.requires_grad_(not frozen)
+        if self.stage.cached:
+            self._cache(str(self.stage.frozen_pooling))
+        torch.manual_seed(seed_for(self.job.replicate.noise, f"noise/{self.stage.name}"))
+        optimiser = adamw(self.model, training)
+        warmup = round(self.total * training.warmup_ratio)
+        watch = TermWatch(self.stage.name, self.per_epoch)
+        points = evaluation_points(self.job.evaluate, self.per_epoch, self.total)
+        for update, batch in enumerate(self._batches()):
+            self.model.train()
+            for group in optimiser.param_groups:
+                group["lr"] = training.learning_rate * rate_factor(update, warmup, self.total)
+            with autocast(self.device):
+                terms = self.stage.terms(self.model, batch)
+                loss = torch.stack(list(terms.values())).sum()
+            optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            clip(self.model, training.max_grad_norm)
+            optimiser.step()
+            watch.see(update, terms)
+            if update + 1 in points:
+                losses = watch.read()
+                if self.last:
+                    self._evaluate(update + 1, losses)
+        if self.last:
+            self._finish()
+
+    def _batches(self) -> Iterator[Batch]:
+        tokens = self.work.tokens.splits[self.rows.split]
+        training = self.stage.training
+        update = 0
+        for epoch in range(training.epochs):
+            rng = stream(self.job.replicate.order, f"order/{self.stage.name}/{epoch}")
+            order = epoch_order(tokens.y[self.rows.index], training, rng)
+            for positions in batches_of(order, training):
+                index = self.rows.index[positions]
+                if self.features is not None:
+                    yield self.features.batch(tokens, self.rows.split, index)
+                else:
+                    rates = self.stage.rates(update)
+                    yield collate(tokens, index, self.work.tokens.pad, rates, self.device)
+                update += 1
+
+    def _cache(self, pooling: str) -> None:
+        parts = self.job.parts
+        rows = (parts.train, parts.validation, parts.test) if self.last else (parts.train,)
+        self.features = compute_features(self.model, self.work.tokens, rows, pooling, self.device)
+
+    def _evaluate(self, update: int, losses: Mapping[str, float]) -> None:
+        predictions = self._predict("validation")
+        evaluation = judge(self.job, self.work.tokens, self.job.parts.validation, predictions)
+        score = value(self.job.metric, evaluation)
+        self.outcome.evaluations.append(
+            {
+                "epoch": update / self.per_epoch,
+                "update": update,
+                "loss": dict(losses),
+                "validation": evaluation,
+            }
+        )
+        if self.job.keep == "last" or score > self.best_value:
+            self.best_value = score
+            self.outcome.kept = len(self.outcome.evaluations) - 1
+            self.outcome.predictions["validation"] = predictions.tolist()
+            if update < self.total:
+                self.best = {k: v.detach().clone() for k, v in self._trained().items()}
+            else:
+                self.best = {}
+
+    def _finish(self) -> None:
+        self.model.load_state_dict(self.best, strict=False)
+        predictions = self._predict("test")
+        self.outcome.predictions["test"] = predictions.tolist()
+        self.outcome.test = judge(self.job, self.work.tokens, self.job.parts.test, predictions)
+        self.outcome.weights = {
+            name: tensor.detach().cpu() for name, tensor in self.model.state_dict().items()
+        }
+
+    def _trained(self) -> dict[str, Tensor]:
+        return {
+            name: parameter
+            for name, parameter in self.model.named_parameters()
+            if parameter.requires_grad
+        }
+
+    def _predict(self, which: str) -> Predictions:
+        rows = getattr(self.job.parts, which)
+        return predict(
+            self.model, self.job.method, self.work.tokens, rows, self.features, self.device
+        )
+
+
+def evaluation_points(evaluate: Evaluate, per_epoch: int, total: int) -> frozenset[int]:
+    """Returns the updates, counted from 1, after which validation is computed."""
+    every = {"epoch": per_epoch, "end": total}[evaluate] if isinstance(evaluate, str) else evaluate
+    return frozenset(range(every, total, every)) | {total}

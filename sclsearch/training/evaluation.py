@@ -1,0 +1,103 @@
+"""Evaluation in batches sorted by length, through the method's own scores."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from sclsearch.methods.base import Batch, Method, Model
+from sclsearch.protocols.base import Rows
+from sclsearch.tasks.metrics import evaluate
+from sclsearch.training.batches import by_length, collate, labels_of
+from sclsearch.training.job import Job
+from sclsearch.training.precision import autocast
+from sclsearch.training.tokens import TokenisedTask, Tokens
+
+EVALUATION_BATCH = 64
+ONE_VIEW = (0.0,)
+
+Predictions = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Embeddings of some rows by a frozen encoder, in evaluation mode.
+
+    Attributes:
+        position: Position of a row among the features, by split and row number.
+        values: Embeddings, `[rows, d]`.
+    """
+
+    position: Mapping[str, npt.NDArray[np.int64]]
+    values: Tensor
+
+    def batch(self, tokens: Tokens, split: str, index: npt.NDArray[np.int64]) -> Batch:
+        """Returns the rows as a batch that carries features instead of tokens."""
+        device = self.values.device
+        nothing = torch.empty(0, device=device)
+        return Batch(
+            ids=nothing,
+            mask=nothing,
+            types=nothing,
+            y=labels_of(tokens, index, device),
+            rates=ONE_VIEW,
+            features=self.values[torch.from_numpy(self.position[split][index]).to(device)],
+        )
+
+
+@torch.no_grad()
+def compute_features(
+    model: Model, task: TokenisedTask, rows: tuple[Rows, ...], pooling: str, device: torch.device
+) -> Features:
+    """Returns the embeddings of all rows that a stage will read, each computed once."""
+    model.eval()
+    position: dict[str, npt.NDArray[np.int64]] = {}
+    values, count = [], 0
+    for split in dict.fromkeys(part.split for part in rows):
+        tokens = task.splits[split]
+        index = np.unique(np.concatenate([part.index for part in rows if part.split == split]))
+        position[split] = np.full(len(tokens.y), -1, dtype=np.int64)
+        for chosen in by_length(tokens.lengths[index], EVALUATION_BATCH):
+            batch = collate(tokens, index[chosen], task.pad, ONE_VIEW, device)
+            with autocast(device):
+                values.append(model.embed(batch, pooling).float())
+            position[split][index[chosen]] = np.arange(count, count + len(chosen))
+            count += len(chosen)
+    return Features(position, torch.cat(values))
+
+
+@torch.inference_mode()
+def predict(
+    model: Model,
+    method: Method,
+    task: TokenisedTask,
+    rows: Rows,
+    features: Features | None,
+    device: torch.device,
+) -> Predictions:
+    """Returns the predicted class, int64, or score, float64, of each row, `[rows]`."""
+    model.eval()
+    tokens = task.splits[rows.split]
+    outputs: list[Tensor] = []
+    order = list(by_length(tokens.lengths[rows.index], EVALUATION_BATCH))
+    for chosen in order:
+        index = rows.index[chosen]
+        batch = (
+            collate(tokens, index, task.pad, ONE_VIEW, device)
+            if features is None
+            else features.batch(tokens, rows.split, index)
+        )
+        with autocast(device):
+            scores = method.scores(model, batch).float()
+        outputs.append(scores if scores.dim() == 1 else scores.argmax(1))
+    answers = torch.cat(outputs).cpu().numpy()
+    in_order = answers[np.argsort(np.concatenate(order))]
+    return in_order.astype(np.int64) if task.classes else in_order.astype(np.float64)
+
+
+def judge(job: Job, task: TokenisedTask, rows: Rows, predictions: Predictions) -> dict[str, object]:
+    """Returns the evaluation of some predictions as it is stored."""
+    return evaluate(job.task, task.splits[rows.split].y[rows.index], predictions)

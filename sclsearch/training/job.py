@@ -1,0 +1,96 @@
+"""What one seed run is made of, and the key that names it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from sclsearch.canonical import digest
+from sclsearch.methods.base import Method, Training
+from sclsearch.methods.fields import resolved
+from sclsearch.protocols.base import Evaluate, Parts, Replicate
+from sclsearch.tasks.base import Task
+from sclsearch.training.tokens import TokenisedTask
+
+ENGINE_VERSION = 1
+"""Raised by hand when the figures of a training change; a pinned tiny training says when."""
+
+Numerics = Literal["cpu-fp32", "cuda-bf16"]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One configuration on one replicate.
+
+    Attributes:
+        task: What is learnt.
+        data_digest: SHA-256 of the task's rows.
+        parts: Rows for training, validation and test.
+        metric: Name of the metric that picks the best evaluation.
+        evaluate: When validation is computed.
+        keep: Which evaluation counts.
+        method_name: The method's name.
+        method: The method with its fields.
+        training: The training fields.
+        replicate: The seeds.
+        model_name: The encoder's name, for errors.
+        model: The encoder's folder.
+        model_digest: SHA-256 of the encoder's files.
+        numerics: Device and precision.
+    """
+
+    task: Task
+    data_digest: str
+    parts: Parts
+    metric: str
+    evaluate: Evaluate
+    keep: Literal["best", "last"]
+    method_name: str
+    method: Method
+    training: Training
+    replicate: Replicate
+    model_name: str
+    model: Path
+    model_digest: str
+    numerics: Numerics
+
+    @property
+    def shared_identity(self) -> dict[str, object]:
+        """What all seed runs of a study have in common of their identity."""
+        return {
+            "engine": ENGINE_VERSION,
+            "data": self.data_digest,
+            "metric": self.metric,
+            "evaluate": self.evaluate,
+            "keep": self.keep,
+            "method": self.method_name,
+            "weights": self.model_digest,
+            "numerics": self.numerics,
+        }
+
+    @property
+    def identity(self) -> dict[str, object]:
+        """Everything that determines the figures of the seed run, and nothing else."""
+        return {
+            **self.shared_identity,
+            "rows": self.parts.digests,
+            "fields": resolved(self.method, self.training),
+            "seeds": self.replicate.seeds,
+        }
+
+    @property
+    def key(self) -> str:
+        """SHA-256 of the identity: the name of the seed run."""
+        return digest(self.identity)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A job with the arrays it reads.
+
+    Attributes:
+        job: The seed run.
+        tokens: The task, tokenised at the job's `max_length`.
+    """
+
+    job: Job
+    tokens: TokenisedTask

@@ -1,0 +1,24 @@
+"""Weights of a seed run as safetensors."""
+
+from pathlib import Path
+
+from sclsearch.canonical import canonical
+from sclsearch.training.engine import Outcome
+from sclsearch.training.job import Job
+
+
+def save_weights(path: Path, outcome: Outcome, job: Job) -> None:
+    """Writes encoder and parts, `encoder.…` and `parts.…`, with the job's identity as metadata.
+
+    Args:
+        path: The file; whole or not there.
+        outcome: Holds the weights.
+        job: Says what they are.
+    """
+    from safetensors.torch import save_file
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.part")
+    metadata = {"key": job.key, "identity": canonical(job.identity), "model": job.model_name}
+    save_file({name: t.contiguous() for name, t in outcome.weights.items()}, part, metadata)
+    part.replace(path)

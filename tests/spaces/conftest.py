@@ -1,0 +1,40 @@
+"""A search space file that uses the whole form."""
+
+from pathlib import Path
+
+import pytest
+
+GOOD = """
+method: supcl-seq
+source: Sedghamiz et al. 2021
+published:
+  - {dropouts: [0, 0.1], probe_encoder_mode: eval, probe_learning_rate: 1e-3, batch_size: 16}
+  - {dropouts: [0.1, 0.1], probe_encoder_mode: train}
+fixed: {batch_size: 16, tau: 1}
+space:
+  dropouts: {type: choice, values: [[0, 0.1], [0.1, 0.1]]}
+  probe_encoder_mode: {type: choice, values: [eval, train]}
+  probe_learning_rate: {type: log, low: 1e-4, high: 1e-2, when: {probe_encoder_mode: eval}}
+models:
+  minilm:
+    note: scaled
+    published:
+      - {dropouts: [0.0, 0.1], epochs: 5, tau: 0.2}
+    fixed: {tau: null, pooling: mean}
+    space:
+      probe_encoder_mode: null
+      probe_learning_rate: null
+      epochs: {type: int, low: 1, high: 9, step: 4}
+      tau: {type: float, low: 0.1, high: 0.5}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "mine.yaml"
+
+
+@pytest.fixture
+def good() -> str:
+    return GOOD

@@ -1,0 +1,158 @@
+"""Every fault of a search space file is named with its place."""
+
+from pathlib import Path
+
+import pytest
+
+from sclsearch.errors import SclsearchError
+from sclsearch.spaces.load import check_file, load_space
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("source: S", "sorce: S", "sorce: unknown key. Did you mean 'source'? Known: "),
+        ("source: S", "sorce: S", "source: is missing"),
+        ("method: supcl-seq", "method: [1]", "method: input should be a valid string, but"),
+        ("method: supcl-seq", "note: x", "method: is missing"),
+        ("method: supcl-seq", "method: supcl-sec", "method: Unknown method 'supcl-sec'. Did you"),
+        ("space:\n  d", "space: 3\nx:\n  d", "space: input should be a valid dictionary, but"),
+        ("published:\n  -", "published:\n  - 3\n  -", "published[0]: input should be a valid dict"),
+        (
+            "type: choice, values: [[0",
+            "type: choise, values: [[0",
+            "space.dropouts: must be a mapp",
+        ),
+        ("[[0, 0.1], [0.1, 0.1]]", "[]", "space.dropouts.values: list should have at least 1 item"),
+        ("[[0, 0.1], [0", "[[0, 0.1], [0.0, 0.1], [0", "space.dropouts: values must differ, but"),
+        ("[[0, 0.1], [0", "[[0], [0, 0.1], [0", "space.dropouts: tuple should have at least 2"),
+        ("[[0, 0.1], [0", "[[0, 1.5], [0, 0.1], [0", "space.dropouts: input should be less than 1"),
+        ("[eval, train]}", "[eval, train], low: 1}", "space.probe_encoder_mode.low: unknown key."),
+        ("low: 1e-4,", "", "space.probe_learning_rate.low: is missing"),
+        ("low: 1e-4", "low: a", "space.probe_learning_rate.low: input should be a valid number"),
+        ("low: 1e-4", "low: 0", "space.probe_learning_rate: low > 0 must hold for a log range"),
+        ("low: 1e-4", "low: 0.1", "space.probe_learning_rate: low < high must hold, but low=0.1"),
+        ("high: 1e-2", "high: 7.0", "space.probe_learning_rate: input should be less than 1, but"),
+        (
+            "{probe_encoder_mode: eval}}",
+            "{mode: eval}}",
+            "space.probe_learning_rate.when: mode must",
+        ),
+        ("mode: eval}}", "mode: evil}}", "space.probe_learning_rate.when: probe_encoder_mode must"),
+        ("mode: eval}}", "mode: []}}", "space.probe_learning_rate.when: probe_encoder_mode must"),
+        (
+            "0.1]]}",
+            "0.1]], when: {probe_encoder_mode: eval}}",
+            "space.dropouts.when: probe_encoder",
+        ),
+        (
+            "mode: eval}}",
+            "mode: eval}}\n  tua: {type: int, low: 1, high: 2}",
+            "space.tua: unknown k",
+        ),
+        ("tau: 1}", "tau: -1}", "fixed.tau: input should be greater than 0, but there is -1"),
+        ("tau: 1}", "tau: null}", "fixed.tau: has no value, and there is none to take away"),
+        ("tau: 1}", "tua: 1}", "fixed.tua: unknown key. Did you mean 'tau'? Known: "),
+        (
+            "tau: 1}",
+            "tau: 1, dropouts: [0, 0.1]}",
+            "fixed.dropouts: must be fixed or searched, but",
+        ),
+        (
+            "batch_size: 16}\n  -",
+            "batch_size: 8}\n  -",
+            "published[0]: batch_size must be 16 as fix",
+        ),
+        (
+            "batch_size: 16}\n  -",
+            "epochs: 8}\n  -",
+            "published[0]: epochs must be in `space` or in",
+        ),
+        ("batch_size: 16}\n  -", "epochs: 0}\n  -", "published[0].epochs: input should be greater"),
+        ("batch_size: 16}\n  -", "epoch: 8}\n  -", "published[0].epoch: unknown key. Did you mean"),
+        ("mode: train}", "mode: eval}", "published[1]: probe_learning_rate is missing"),
+        ("- {dropouts: [0.1, 0.1], ", "- {", "published[1]: dropouts is missing"),
+        ("rate: 1e-3", "rate: 1e-5", "published[0]: probe_learning_rate must be from 0.0001 to 0"),
+        ("note: scaled", "nota: scaled", "models.minilm.nota: unknown key. Did you mean 'note'?"),
+        ("note: scaled", "note: 3", "models.minilm.note: input should be a valid string, but"),
+        ("epochs: 5", "epochs: 4", "models.minilm.published[0]: epochs must be whole, from 1 to 9"),
+        (
+            "high: 9",
+            "high: 8",
+            "models.minilm.space.epochs: high - low must be a multiple of step=4",
+        ),
+        ("low: 1, ", "low: 1, x: 1, ", "models.minilm.space.epochs.x: unknown key."),
+        (
+            "tau: {type: float, low: 0.1",
+            "tau: {type: float, low: -1",
+            "models.minilm.space.tau: inp",
+        ),
+        ("{tau: null, pooling", "{pooling", "models.minilm.fixed.tau: must be fixed or searched"),
+        (
+            "{tau: null, pooling",
+            "{tau: null, epochs: null, pooling",
+            "models.minilm.fixed.epochs: h",
+        ),
+        (
+            "      probe_learning_rate: null\n",
+            "",
+            "models.minilm.space.probe_learning_rate.when: pr",
+        ),
+    ],
+)
+def test_a_fault_is_named_with_its_place(
+    file: Path, good: str, old: str, new: str, fault: str
+) -> None:
+    file.write_text(good)
+    assert check_file(file) == []
+    assert good.count(old) >= 1
+    file.write_text(good.replace(old, new, 1))
+    assert any(line.startswith(f"mine.yaml: {fault}") for line in check_file(file)), check_file(
+        file
+    )
+
+
+def test_all_faults_of_a_file_come_at_once(file: Path) -> None:
+    file.write_text(
+        "method: scl\n"
+        "sauce: Gunel et al. 2021\n"
+        "published: [{tau: 0.2, lam: 2}]\n"
+        "fixed: {learning_rat: 1e-5}\n"
+        "space:\n"
+        "  tau: {type: choice, values: [-1, 0.3]}\n"
+        "  lam: {type: flot, low: 0, high: 1}\n"
+        "models:\n"
+        "  minilm: {fixed: {pooling: max}}\n"
+    )
+    places = [line.split(": ")[1] for line in check_file(file)]
+    assert places == [
+        "sauce",
+        "source",
+        "space.lam",
+        "space.tau",
+        "fixed.learning_rat",
+        "published[0].lam",
+        "published[0]",
+        "models.minilm.fixed.pooling",
+    ]
+    with pytest.raises(SclsearchError) as error:
+        load_space(file, "scl")
+    assert str(error.value).splitlines() == check_file(file)
+
+
+def test_what_depends_on_an_entry_that_cannot_be_read_is_no_fault_as_well(
+    file: Path, good: str
+) -> None:
+    file.write_text(good.replace("type: choice, values: [eval", "type: choise, values: [eval"))
+    assert [line.split(": ")[1] for line in check_file(file)] == ["space.probe_encoder_mode"]
+
+
+def test_a_condition_on_a_range_is_a_fault(file: Path) -> None:
+    file.write_text(
+        "method: scl\nsource: x\npublished: []\nspace:\n"
+        "  tau: {type: float, low: 0.1, high: 0.5}\n"
+        "  lam: {type: choice, values: [0.1, 0.9], when: {tau: 0.1}}\n"
+    )
+    assert check_file(file) == [
+        "mine.yaml: space.lam.when: tau must have `type: choice`, but it is a range"
+    ]

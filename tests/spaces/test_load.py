@@ -1,0 +1,135 @@
+"""A search space file is found, is YAML, is of its method, and says what it means."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+
+from sclsearch.errors import SclsearchError
+from sclsearch.methods import method_class
+from sclsearch.methods.ce import CE
+from sclsearch.methods.scl import SCL
+from sclsearch.spaces.load import check_file, find_space, load_space
+from sclsearch.spaces.parameters import Choice, Range
+
+
+def test_a_file_becomes_a_space_with_values_of_the_fields_own_types(file: Path, good: str) -> None:
+    file.write_text(good)
+    space = load_space(file, "supcl-seq")
+    assert space.parameters == {
+        "dropouts": Choice(((0.0, 0.1), (0.1, 0.1))),
+        "probe_encoder_mode": Choice(("eval", "train")),
+        "probe_learning_rate": Range(1e-4, 1e-2, "log", when={"probe_encoder_mode": ("eval",)}),
+    }
+    assert space.published == (
+        {"dropouts": (0.0, 0.1), "probe_encoder_mode": "eval", "probe_learning_rate": 1e-3},
+        {"dropouts": (0.1, 0.1), "probe_encoder_mode": "train"},
+    )
+    assert space.fixed == {"batch_size": 16, "tau": 1.0}
+    assert type(space.fixed["tau"]) is float
+    assert (space.method, space.source, space.note, space.file) == (
+        "supcl-seq",
+        "Sedghamiz et al. 2021",
+        "",
+        "mine.yaml",
+    )
+
+
+def test_the_section_of_an_encoder_is_laid_over_the_file(file: Path, good: str) -> None:
+    file.write_text(good)
+    space = load_space(file, "supcl-seq", "minilm")
+    assert list(space.parameters) == ["dropouts", "epochs", "tau"]
+    assert space.parameters["epochs"] == Range(1, 9, "int", 4)
+    assert space.fixed == {"batch_size": 16, "pooling": "mean"}
+    assert space.published == ({"dropouts": (0.0, 0.1), "epochs": 5, "tau": 0.2},)
+    assert space.note == "scaled"
+    assert load_space(file, "supcl-seq", "bert-base") == load_space(file, "supcl-seq")
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("method: scl\nmethod: ce\n", 'line 2, column 1: found duplicate key "method"'),
+        ("method: [scl\nsource: x", "line 2, column 7: "),
+        ("method: !!python/name:os.system x", "line 1, column 9: could not determine"),
+        ("method: \x07", "the file must be YAML, but: unacceptable character #x0007"),
+        ("fixed: {tau: .nan}", "there must be nothing but texts, finite numbers"),
+        ("fixed: &a [*a]", "there must be nothing but texts, finite numbers"),
+        ("fixed: 2020-01-01", "there must be nothing but texts, finite numbers"),
+        ("", "input should be a valid dictionary or instance of SpaceFile, but there is None"),
+    ],
+)
+def test_what_is_no_yaml_is_told_with_line_and_column(file: Path, text: str, fault: str) -> None:
+    file.write_text(text)
+    assert [line.startswith(f"mine.yaml: {fault}") for line in check_file(file)] == [True]
+
+
+def test_a_missing_file_is_told(file: Path) -> None:
+    assert check_file(file) == [
+        "mine.yaml: the file must be readable, but: No such file or directory"
+    ]
+
+
+def test_a_space_of_another_method_is_refused(file: Path) -> None:
+    file.write_text("method: scl\nsource: x\npublished: []\nspace: {}\n")
+    assert load_space(file, SCL).size() == 1
+    with pytest.raises(
+        SclsearchError, match=r"mine\.yaml: method: must be 'ce', but there is 'scl'"
+    ):
+        load_space(file, CE)
+    with pytest.raises(SclsearchError, match="Unknown method 'sc1'"):
+        load_space(file, "sc1")
+
+
+@dataclass(frozen=True, slots=True)
+class Mine(CE):
+    """A method of a user's own."""
+
+
+def test_a_users_own_method_is_named_by_its_class(file: Path) -> None:
+    file.write_text("method: Mine\nsource: x\npublished: []\nfixed: {pooling: mean}\nspace: {}\n")
+    assert load_space(file, Mine).fixed == {"pooling": "mean"}
+    assert check_file(file)[0].startswith("mine.yaml: method: Unknown method 'Mine'.")
+
+
+def test_a_task_without_a_file_takes_the_methods_default(tmp_path: Path) -> None:
+    (tmp_path / "scl").mkdir()
+    (tmp_path / "scl" / "default.yaml").touch()
+    (tmp_path / "scl" / "cola.yaml").touch()
+    assert find_space("scl", "cola", tmp_path).name == "cola.yaml"
+    assert find_space("scl", "rte", tmp_path).name == "default.yaml"
+    with pytest.raises(SclsearchError, match=r"rte\.yaml or default\.yaml must be there"):
+        find_space("ce", "rte", tmp_path)
+
+
+ENTRIES: Mapping[str, st.SearchStrategy[dict[str, Any]]] = {
+    "tau": st.lists(st.floats(0.001, 10), min_size=1, max_size=4, unique=True).map(
+        lambda values: {"type": "choice", "values": values}
+    ),
+    "lam": st.tuples(st.floats(0, 0.4), st.floats(0.5, 1)).map(
+        lambda ends: {"type": "float", "low": ends[0], "high": ends[1]}
+    ),
+    "learning_rate": st.tuples(st.floats(1e-9, 1e-4), st.floats(2e-4, 0.9)).map(
+        lambda ends: {"type": "log", "low": ends[0], "high": ends[1]}
+    ),
+    "epochs": st.tuples(st.integers(1, 5), st.integers(1, 5), st.integers(1, 4)).map(
+        lambda n: {"type": "int", "low": n[0], "high": n[0] + n[1] * n[2], "step": n[2]}
+    ),
+    "drop_last": st.just({"type": "choice", "values": [True, False]}),
+}
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.fixed_dictionaries({}, optional=dict(ENTRIES)))
+def test_a_space_survives_the_way_through_yaml(file: Path, entries: dict[str, Any]) -> None:
+    content = {"method": "scl", "source": "x", "published": [], "space": entries}
+    YAML(typ="safe", pure=True).dump(content, file)
+    space = load_space(file, method_class("scl"))
+    assert {name: parameter.spec() for name, parameter in space.parameters.items()} == entries
+    assert json.loads(json.dumps(space.spec())) == space.spec()

@@ -1,0 +1,107 @@
+"""Every space that sclsearch brings is sound, with the papers' values and for small encoders."""
+
+import subprocess
+import sys
+
+import pytest
+
+from sclsearch.methods import METHODS, method_class
+from sclsearch.methods.fields import build
+from sclsearch.spaces.load import (
+    check_file,
+    find_space,
+    load_space,
+    shipped_spaces,
+    space_files,
+    space_summaries,
+)
+
+NAMES = [f"{path.parent.name}/{path.stem}" for path in space_files()]
+GLUE = ("cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb", "wnli")
+
+
+def test_every_method_has_a_default_and_supcl_seq_one_for_each_task_of_its_paper() -> None:
+    defaults = {f"{method}/default" for method in METHODS}
+    assert defaults | {f"supcl-seq/{task}" for task in GLUE} <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_shipped_file_has_no_fault(name: str) -> None:
+    assert check_file(shipped_spaces() / f"{name}.yaml") == []
+
+
+@pytest.mark.parametrize("model", [None, "minilm"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_published_configuration_lies_inside_its_shipped_space(
+    name: str, model: str | None
+) -> None:
+    method = name.partition("/")[0]
+    space = load_space(shipped_spaces() / f"{name}.yaml", method, model)
+    assert space.published
+    assert space.note == ("scaled, not the paper's" if model else "")
+    for values in space.published:
+        assert space.contains(values)
+        build(method_class(method), {**space.fixed, **values}, space.file)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_header_tells_the_command_and_the_size_of_the_space(name: str) -> None:
+    path = shipped_spaces() / f"{name}.yaml"
+    method, task = path.parent.name, path.stem
+    size = load_space(path, method).size()
+    header = path.read_text(encoding="utf-8").partition("\nmethod:")[0]
+    assert f"#   sclsearch tune --method {method} --task " in header
+    assert f" --configs {size}\n" in header
+    assert f"# Cost: {size} configurations x " in header
+    assert task == "default" or f" --task {task} " in header
+
+
+@pytest.mark.parametrize(
+    ("task", "learning_rate", "batch_size", "dropouts", "epochs"),
+    [
+        ("cola", 5e-5, 128, (0.0, 0.1, 0.2), 5),
+        ("mrpc", 1e-4, 128, (0.0, 0.05, 0.1, 0.2), 5),
+        ("rte", 1e-4, 48, (0.0, 0.1, 0.2), 5),
+        ("stsb", 1e-4, 64, (0.0, 0.05, 0.1, 0.2), 5),
+        ("sst2", 5e-5, 320, (0.0, 0.1, 0.2), 5),
+        ("wnli", 1e-4, 320, (0.0, 0.1, 0.2), 5),
+        ("qnli", 5e-5, 48, (0.0, 0.2), 2),
+        ("qqp", 5e-5, 16, (0.0, 0.2, 0.3, 0.4, 0.5), 1),
+        ("mnli", 5e-5, 8, (0.1, 0.1), 3),
+    ],
+)
+def test_supcl_seq_publishes_the_row_of_table_4(
+    task: str, learning_rate: float, batch_size: int, dropouts: tuple[float, ...], epochs: int
+) -> None:
+    space = load_space(find_space("supcl-seq", task), "supcl-seq")
+    assert [{**space.fixed, **values} for values in space.published] == [
+        {
+            "tau": 0.05,
+            "learning_rate": learning_rate,
+            "batch_size": batch_size,
+            "dropouts": dropouts,
+            "epochs": epochs,
+        }
+    ]
+
+
+def test_scl_searches_the_24_points_of_the_iclr_grid() -> None:
+    space = load_space(find_space("scl", "cola"), "scl")
+    assert space.size() == len(list(space.grid())) == 24
+    assert space.published == ({"tau": 0.3, "lam": 0.9},)
+
+
+def test_each_file_has_a_summary() -> None:
+    assert sorted(space_summaries()) == sorted(NAMES)
+    assert all(space_summaries().values())
+
+
+def test_summaries_and_places_need_no_heavy_library() -> None:
+    code = (
+        "import sys\n"
+        "from sclsearch.spaces.load import find_space, space_summaries\n"
+        "find_space('scl', 'cola'), space_summaries()\n"
+        "print(sorted({'torch', 'transformers', 'ray', 'mlflow', 'optuna'} & set(sys.modules)))"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "[]"

@@ -1,0 +1,187 @@
+"""Grid, size, settings and specs of a space agree with each other, whatever the conditions."""
+
+import math
+from collections.abc import Mapping
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sclsearch.canonical import canonical
+from sclsearch.errors import SclsearchError
+from sclsearch.spaces.parameters import Choice, Parameter, Range
+from sclsearch.spaces.space import Space
+
+PROBE = {
+    "mode": Choice(("eval", "train")),
+    "tau": Choice((0.1, 0.3)),
+    "rate": Choice((1e-3, 1e-2), when={"mode": ("eval",)}),
+    "steps": Choice((1, 2, 3), when={"rate": (1e-2,)}),
+}
+
+
+def space(
+    parameters: Mapping[str, Parameter], *published: Mapping[str, object], **fixed: object
+) -> Space:
+    return Space("scl", "a paper", parameters, published, fixed, "mine.yaml")
+
+
+@st.composite
+def spaces(draw: st.DrawFn) -> Space:
+    """Draws choices, some searched at some values of an earlier one, and published points."""
+    parameters: dict[str, Parameter] = {}
+    for name in "abcd"[: draw(st.integers(0, 4))]:
+        when: dict[str, tuple[object, ...]] = {}
+        conditional = draw(st.booleans())
+        if parameters and conditional:
+            key = draw(st.sampled_from(sorted(parameters)))
+            condition = parameters[key]
+            assert isinstance(condition, Choice)
+            chosen = draw(st.lists(st.sampled_from(condition.values), min_size=1, unique=True))
+            when = {key: tuple(chosen)}
+        values = draw(st.lists(st.integers(0, 5), min_size=1, max_size=3, unique=True))
+        parameters[name] = Choice(tuple(values), when)
+    points = list(space(parameters).grid())
+    return space(parameters, *draw(st.lists(st.sampled_from(points), max_size=3)), batch_size=16)
+
+
+SETTINGS = st.dictionaries(st.sampled_from("abcdx"), st.integers(0, 5), max_size=3)
+
+
+@given(spaces())
+def test_a_grid_has_each_configuration_of_the_space_once(found: Space) -> None:
+    points = [canonical(values) for values in found.grid()]
+    assert len(points) == len(set(points)) == found.size()
+    assert all(found.contains(values) for values in found.grid())
+
+
+@given(spaces())
+def test_a_grid_is_in_lexicographic_order(found: Space) -> None:
+    def rank(values: Mapping[str, object]) -> list[int]:
+        return [
+            parameter.values.index(values[name]) if name in values else -1
+            for name, parameter in found.parameters.items()
+            if isinstance(parameter, Choice)
+        ]
+
+    assert all(rank(one) < rank(next_one) for one, next_one in pairwise(found.grid()))
+
+
+@given(spaces(), SETTINGS)
+def test_settings_are_fixed_and_leave_a_sound_space(
+    found: Space, settings: Mapping[str, object]
+) -> None:
+    after = found.with_settings(settings)
+    assert after.fixed == {"batch_size": 16, **settings}
+    assert not after.parameters.keys() & after.fixed.keys()
+    assert all(after.contains(values) for values in after.published)
+    assert len({canonical(values) for values in after.published}) == len(after.published)
+    for name, parameter in after.parameters.items():
+        earlier = list(after.parameters)[: list(after.parameters).index(name)]
+        assert set(parameter.when) <= set(earlier)
+
+
+@given(spaces(), SETTINGS)
+def test_the_grid_under_settings_is_the_part_of_the_grid_that_has_them(
+    found: Space, settings: Mapping[str, object]
+) -> None:
+    searched = {
+        name: value
+        for name, value in settings.items()
+        if name in found.parameters and found.parameters[name].contains(value)
+    }
+    whole = [
+        {**values, **searched}
+        for values in found.grid()
+        if all(name in values and values[name] == value for name, value in searched.items())
+    ]
+    after = [{**values, **searched} for values in found.with_settings(searched).grid()]
+    reachable = {canonical(values) for values in after}
+    assert {canonical(values) for values in whole} <= reachable
+
+
+@given(spaces(), SETTINGS)
+def test_settings_given_again_change_nothing(found: Space, settings: Mapping[str, object]) -> None:
+    once = found.with_settings(settings)
+    assert once.with_settings(settings) == once
+
+
+def test_published_configurations_lose_what_is_set_and_become_one() -> None:
+    found = space(PROBE, {"mode": "train", "tau": 0.1}, {"mode": "train", "tau": 0.3})
+    assert found.with_settings({"tau": 0.7}).published == ({"mode": "train"},)
+
+
+def test_a_parameter_whose_condition_is_set_is_searched_always_or_never() -> None:
+    always = space(PROBE).with_settings({"mode": "eval"})
+    assert list(always.parameters) == ["tau", "rate", "steps"]
+    assert always.parameters["rate"].when == {}
+    assert always.parameters["steps"].when == {"rate": (1e-2,)}
+    never = space(PROBE).with_settings({"mode": "train"})
+    assert list(never.parameters) == ["tau"]
+
+
+def test_a_published_configuration_without_a_value_for_what_is_now_searched_leaves() -> None:
+    found = space(PROBE, {"mode": "train", "tau": 0.1}, {"mode": "eval", "tau": 0.3, "rate": 1e-3})
+    assert found.with_settings({"mode": "eval"}).published == ({"tau": 0.3, "rate": 1e-3},)
+
+
+def test_sizes_count_conditions_and_steps() -> None:
+    assert space(PROBE).size() == 2 * (1 + 1 + 3)
+    assert space({}).size() == 1
+    assert space({**PROBE, "epochs": Range(2, 10, "int", 4)}).size() == 10 * 3
+    assert space({**PROBE, "lam": Range(0.0, 1.0, "float")}).size() is None
+
+
+def test_a_grid_over_a_range_is_refused_by_name() -> None:
+    found = space({**PROBE, "lam": Range(0.0, 1.0, "float")})
+    with pytest.raises(SclsearchError, match=r"^mine\.yaml: space\.lam: a grid needs values"):
+        found.grid()
+
+
+@pytest.mark.parametrize(
+    ("values", "fault"),
+    [
+        ({"mode": "eval", "tau": 0.1}, ("rate", "is missing")),
+        ({"mode": "train"}, ("tau", "is missing")),
+        (
+            {"mode": "train", "tau": 0.2},
+            ("tau", "must be one of 0.1, 0.3, but there is 0.2"),
+        ),
+        (
+            {"mode": "train", "tau": 0.1, "rate": 1e-2},
+            ("rate", "must be left out where its `when` does not hold, but there is 0.01"),
+        ),
+        (
+            {"mode": "train", "tau": 0.1, "lam": 1},
+            ("lam", "must be in `space` or in `fixed`, but it is in neither"),
+        ),
+        (
+            {"mode": "train", "tau": 0.1, "batch_size": 8},
+            ("batch_size", "must be 16 as fixed, but there is 8"),
+        ),
+    ],
+)
+def test_what_is_no_configuration_is_told_by_name(
+    values: Mapping[str, object], fault: tuple[str, str]
+) -> None:
+    assert space(PROBE, batch_size=16).faults_of(values) == [fault]
+    assert space(PROBE, batch_size=16).contains({"mode": "train", "tau": 0.1, "batch_size": 16})
+
+
+def test_a_spec_tells_what_determines_a_search_and_nothing_else() -> None:
+    found = space(PROBE, {"mode": "train", "tau": 0.1}, batch_size=16)
+    elsewhere = Space("scl", "another", found.parameters, found.published, found.fixed, "b.yaml")
+    assert elsewhere.spec() == found.spec()
+    others = [
+        space(dict(reversed(PROBE.items())), *found.published, batch_size=16),
+        space(PROBE, batch_size=16),
+        space(PROBE, *found.published, batch_size=32),
+        found.with_settings({"tau": 0.1}),
+    ]
+    assert all(canonical(other.spec()) != canonical(found.spec()) for other in others)
+
+
+def test_an_infinite_parameter_that_is_never_searched_does_not_count() -> None:
+    never = Range(0.0, 1.0, "float", when={"rate": (math.pi,)})
+    assert space({**PROBE, "lam": never}).size() == 10

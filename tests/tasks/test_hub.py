@@ -1,0 +1,94 @@
+"""The hub's rows become what GLUE's own files hold; without hub and cache both ways are told."""
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from datasets import ClassLabel, Dataset, Features, Value, config
+
+from sclsearch.errors import SclsearchError
+from sclsearch.tasks import hub
+from sclsearch.tasks.base import TaskData
+from sclsearch.tasks.glue import GLUE, load_glue
+from sclsearch.tasks.hub import convert, fetch_glue
+
+
+def as_on_the_hub(loaded: TaskData) -> dict[str, Dataset]:
+    glue = GLUE[loaded.task.name]
+    names = list(loaded.task.labels)
+    label = ClassLabel(names=names) if names else Value("float32")
+    features = Features({**dict.fromkeys(glue.hub_columns, Value("string")), "label": label})
+    found = {}
+    for split, rows in loaded.splits.items():
+        columns = dict(zip(glue.hub_columns, zip(*rows.texts, strict=True), strict=True))
+        texts = {name: [f"{text} " for text in column] for name, column in columns.items()}
+        name = "validation_matched" if glue.task.name == "mnli" and split == "validation" else split
+        found[name] = Dataset.from_dict({**texts, "label": rows.y.tolist()}, features=features)
+    return found
+
+
+@pytest.mark.parametrize("name", ["cola", "rte", "mnli", "stsb"])
+def test_the_hub_and_the_files_give_the_same_rows(glue: Path, name: str) -> None:
+    loaded = load_glue(name, glue)
+    assert convert(GLUE[name], as_on_the_hub(loaded)).digest == loaded.digest
+
+
+def tiny(labels: Mapping[str, list[int]], names: list[str]) -> dict[str, Dataset]:
+    features = Features({"sentence": Value("string"), "label": ClassLabel(names=names)})
+    return {
+        split: Dataset.from_dict({"sentence": ["a"] * len(y), "label": y}, features=features)
+        for split, y in labels.items()
+    }
+
+
+def test_labels_in_another_order_are_refused() -> None:
+    found = tiny({"train": [0, 1], "validation": [0]}, ["acceptable", "unacceptable"])
+    with pytest.raises(SclsearchError, match=r"cola: train: the labels must be \['unacceptable'"):
+        convert(GLUE["cola"], found)
+
+
+def test_rows_without_a_label_are_refused() -> None:
+    found = tiny({"train": [0, 1], "validation": [-1, 0, -1]}, ["unacceptable", "acceptable"])
+    with pytest.raises(SclsearchError, match="validation: every row must have a label, but 2"):
+        convert(GLUE["cola"], found)
+
+
+@pytest.mark.slow
+def test_a_task_is_fetched_without_its_unlabelled_test_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels = {"train": [0, 1, 1], "validation": [1], "test": [-1]}
+    for split, rows in tiny(labels, ["unacceptable", "acceptable"]).items():
+        rows.to_parquet(tmp_path / "repository" / "cola" / f"{split}-00000-of-00001.parquet")
+    (tmp_path / "repository" / "README.md").write_text(
+        "---\nconfigs:\n- config_name: cola\n  data_files:\n"
+        + "".join(f"  - split: {split}\n    path: cola/{split}-*\n" for split in labels)
+        + "---\n"
+    )
+    monkeypatch.setattr(hub, "REPOSITORY", str(tmp_path / "repository"))
+    monkeypatch.setattr(config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    loaded: Any = fetch_glue("cola")
+    assert {name: rows.y.tolist() for name, rows in loaded.splits.items()} == {
+        "train": [0, 1, 1],
+        "validation": [1],
+    }
+
+
+@pytest.mark.slow
+def test_without_hub_and_cache_both_ways_are_told(tmp_path: Path) -> None:
+    code = "from sclsearch.tasks.hub import fetch_glue; fetch_glue('cola')"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    message = done.stderr.splitlines()[-1]
+    assert "SclsearchError: nyu-mll/glue: cola must be on the hub or in its cache" in message
+    assert "--data-dir FOLDER" in message
+    assert "SCLSEARCH_DATA" in message

@@ -1,0 +1,164 @@
+"""Metrics agree with scikit-learn and scipy, edge cases included, and read stored evaluations."""
+
+import json
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
+from sklearn import metrics as sklearn_metrics
+
+from sclsearch.errors import SclsearchError
+from sclsearch.tasks import TASKS
+from sclsearch.tasks.base import Task
+from sclsearch.tasks.metrics import METRICS, confusion, evaluate, value
+
+CLASS_METRICS = {name: metric for name, metric in METRICS.items() if metric.needs == "classes"}
+SKLEARN: dict[str, Callable[..., float]] = {
+    "accuracy": sklearn_metrics.accuracy_score,
+    "mcc": sklearn_metrics.matthews_corrcoef,
+    "f1": lambda true, predicted: sklearn_metrics.f1_score(true, predicted, zero_division=0),
+    "macro_f1": lambda true, predicted: sklearn_metrics.f1_score(
+        true, predicted, average="macro", zero_division=0
+    ),
+}
+SCIPY: dict[str, Callable[..., Any]] = {"pearson": stats.pearsonr, "spearman": stats.spearmanr}
+EDGES = {
+    "all right": ([0, 1, 2], [0, 1, 2]),
+    "all wrong": ([0, 1, 0], [1, 0, 1]),
+    "one class predicted": ([0, 1, 0, 1], [1, 1, 1, 1]),
+    "one class true": ([1, 1, 1], [0, 1, 1]),
+    "one class on both sides": ([0, 0], [0, 0]),
+    "a class never seen": ([0, 3, 3], [0, 3, 0]),
+    "one row": ([1], [0]),
+}
+
+
+def reference(name: str, true: list[int], predicted: list[int]) -> float:
+    with warnings.catch_warnings():  # scikit-learn's, where a single class is there
+        warnings.simplefilter("ignore", UserWarning)
+        return SKLEARN[name](true, predicted)
+
+
+@st.composite
+def labelled(draw: st.DrawFn) -> tuple[int, list[int], list[int]]:
+    classes = draw(st.integers(2, 5))
+    rows = draw(st.integers(1, 40))
+    side = st.lists(st.integers(0, classes - 1), min_size=rows, max_size=rows)
+    return classes, draw(side), draw(side)
+
+
+@given(labelled())
+def test_class_metrics_agree_with_scikit_learn(rows: tuple[int, list[int], list[int]]) -> None:
+    classes, true, predicted = rows
+    for name, metric in CLASS_METRICS.items():
+        if not metric.binary or classes == 2:
+            expected = reference(name, true, predicted)
+            found = metric.function(confusion(true, predicted, classes))
+            assert found == pytest.approx(expected, abs=1e-12), name
+
+
+@pytest.mark.parametrize(("true", "predicted"), EDGES.values(), ids=EDGES.keys())
+@pytest.mark.parametrize("name", CLASS_METRICS)
+def test_class_metrics_agree_with_scikit_learn_at_the_edges(
+    name: str, true: list[int], predicted: list[int]
+) -> None:
+    if METRICS[name].binary and max(true + predicted) > 1:
+        true, predicted = [min(y, 1) for y in true], [min(y, 1) for y in predicted]
+    found = METRICS[name].function(confusion(true, predicted, 4))
+    assert found == pytest.approx(reference(name, true, predicted), abs=1e-12)
+
+
+def test_mcc_does_not_overflow_on_large_data_sets() -> None:
+    counts = np.array([[500_000, 100_000], [50_000, 900_000]])
+    a, b, c, d = (float(count) for count in counts.ravel())
+    expected = (a * d - b * c) / math.sqrt((a + b) * (c + d) * (a + c) * (b + d))
+    assert METRICS["mcc"].function(counts) == pytest.approx(expected, rel=1e-12)
+
+
+@given(
+    st.integers(2, 30).flatmap(
+        lambda rows: arrays(
+            np.float64, (2, rows), elements=st.integers(-50, 50).map(lambda n: n / 8)
+        )
+    )
+)
+def test_score_metrics_agree_with_scipy(sides: Any) -> None:
+    predicted, true = sides
+    for name, correlation in SCIPY.items():
+        found = METRICS[name].function(predicted, true)
+        if np.ptp(predicted) and np.ptp(true):
+            assert found == pytest.approx(correlation(predicted, true).statistic, abs=1e-9)
+        else:
+            assert found == 0.0
+
+
+def test_a_constant_whose_mean_is_rounded_still_has_no_correlation() -> None:
+    assert METRICS["pearson"].function(np.full(7, 0.1), np.arange(7.0)) == 0.0
+
+
+@given(labelled())
+def test_a_confusion_matrix_has_true_classes_in_rows(
+    rows: tuple[int, list[int], list[int]],
+) -> None:
+    classes, true, predicted = rows
+    expected = [
+        [sum(pair == (t, p) for pair in zip(true, predicted, strict=True)) for p in range(classes)]
+        for t in range(classes)
+    ]
+    assert confusion(true, predicted, classes).tolist() == expected
+
+
+def test_every_class_metric_is_read_from_one_stored_evaluation() -> None:
+    stored = json.loads(
+        json.dumps(evaluate(TASKS["cola"], np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1])))
+    )
+    assert stored == {"confusion": [[1, 1], [0, 2]]}
+    assert value("accuracy", stored) == 0.75
+    assert value("f1", stored) == pytest.approx(0.8)
+    assert value("mcc", stored) == pytest.approx(1 / math.sqrt(3))
+
+
+def test_every_score_metric_is_read_from_one_stored_evaluation() -> None:
+    true, predicted = np.array([0.0, 1.0, 2.0, 5.0]), np.array([0.0, 2.0, 1.0, 4.0])
+    stored = json.loads(json.dumps(evaluate(TASKS["stsb"], true, predicted)))
+    assert stored.keys() == {"pearson", "spearman", "mse"}
+    assert stored["mse"] == 0.75
+    assert value("spearman", stored) == pytest.approx(0.8)
+    assert value("pearson", stored) == pytest.approx(np.corrcoef(true, predicted)[0, 1])
+
+
+@pytest.mark.parametrize(
+    ("metric", "evaluation", "need"),
+    [
+        ("mcc", {"pearson": 0.5, "spearman": 0.5, "mse": 1.0}, "'mcc' needs classes"),
+        ("pearson", {"confusion": [[1, 0], [0, 1]]}, "'pearson' needs scores"),
+        ("f1", {"confusion": np.eye(3, dtype=int).tolist()}, "'f1' needs two classes"),
+    ],
+)
+def test_a_metric_of_another_kind_is_named(
+    metric: str, evaluation: dict[str, object], need: str
+) -> None:
+    with pytest.raises(SclsearchError, match=need):
+        value(metric, evaluation)
+
+
+def test_an_unknown_metric_brings_the_nearest_name() -> None:
+    with pytest.raises(SclsearchError, match="Did you mean 'accuracy'"):
+        value("acuracy", {"confusion": [[1]]})
+
+
+def test_the_minimum_is_what_the_worst_predictions_get() -> None:
+    two = Task("two", "", ("a", "b"), "accuracy")
+    worst = evaluate(two, np.array([0, 1, 0, 1]), np.array([1, 0, 1, 0]))
+    for name in CLASS_METRICS:
+        assert value(name, worst) == METRICS[name].minimum
+    reversed_scores = evaluate(TASKS["stsb"], np.arange(3.0), np.arange(3.0)[::-1])
+    for name in SCIPY:
+        assert value(name, reversed_scores) == pytest.approx(METRICS[name].minimum)

@@ -1,0 +1,167 @@
+"""A user's own files become a task, whichever way the splits are told."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sclsearch.errors import SclsearchError
+from sclsearch.tasks.own import OwnFiles, load_own
+
+BALANCED = "text,label\n" + "".join(f"row {n},{'pos' if n % 2 else 'neg'}\n" for n in range(40))
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> OwnFiles:
+    path = tmp_path / "reviews.csv"
+    path.write_text(BALANCED)
+    return OwnFiles(path, ("text",), "label")
+
+
+def test_a_single_file_is_drawn_into_stratified_splits(own: OwnFiles) -> None:
+    loaded = load_own(own)
+    assert loaded.task.name == "reviews"
+    assert loaded.task.labels == ("neg", "pos")
+    assert (loaded.task.metric, loaded.task.protocol) == ("accuracy", "plain")
+    assert {name: len(split) for name, split in loaded.splits.items()} == {
+        "train": 32,
+        "validation": 4,
+        "test": 4,
+    }
+    assert all(split.y.mean() == 0.5 for split in loaded.splits.values())
+    assert "0.8/0.1/0.1" in loaded.source
+
+
+def test_stated_fractions_take_the_place_of_the_usual_ones(own: OwnFiles) -> None:
+    loaded = load_own(replace(own, fractions=(0.5, 0.5, 0.0)))
+    assert {name: len(split) for name, split in loaded.splits.items()} == {
+        "train": 20,
+        "validation": 20,
+    }
+
+
+def test_separate_files_stay_separate(own: OwnFiles, tmp_path: Path) -> None:
+    validation = tmp_path / "dev.jsonl"
+    validation.write_text('{"label": "pos", "text": "fine"}\n')
+    loaded = load_own(replace(own, validation=validation))
+    assert len(loaded.splits["train"]) == 40
+    assert loaded.splits["validation"].texts == (("fine",),)
+    assert loaded.splits["validation"].y.tolist() == [1]
+    assert set(loaded.splits) == {"train", "validation"}
+
+
+def test_a_column_tells_the_splits(own: OwnFiles) -> None:
+    own.path.write_text("text,label,part\na,x,train\nb,y,Train\nc,x,dev\nd,y,valid\ne,y,test\n")
+    splits = load_own(replace(own, split_column="part")).splits
+    assert splits["train"].texts == (("a",), ("b",))
+    assert splits["validation"].texts == (("c",), ("d",))
+    assert splits["test"].y.tolist() == [1]
+
+
+def test_two_columns_make_pairs(own: OwnFiles) -> None:
+    own.path.write_text("a,b,label,part\none,two,x,train\nthree,four,y,train\n")
+    loaded = load_own(replace(own, text=("b", "a"), split_column="part"))
+    assert loaded.task.pair
+    assert loaded.splits["train"].texts == (("two", "one"), ("four", "three"))
+
+
+def test_scores_make_a_regression_when_asked(own: OwnFiles) -> None:
+    own.path.write_text("text,label\n" + "".join(f"row {n},{n / 4}\n" for n in range(40)))
+    loaded = load_own(replace(own, regression=True))
+    assert loaded.task.regression
+    assert loaded.task.metric == "pearson"
+    assert max(loaded.splits["train"].y) > 9
+    with pytest.raises(SclsearchError, match=r"40 different numbers.*--regression"):
+        load_own(own)
+
+
+def test_many_whole_numbers_are_classes(own: OwnFiles) -> None:
+    own.path.write_text("text,label\n" + "".join(f"row {n},{n % 25}\n" for n in range(100)))
+    assert len(load_own(own).task.labels) == 25
+
+
+def test_every_fault_of_a_file_is_named_in_one_go(own: OwnFiles) -> None:
+    own.path.write_text(
+        "text,label,part\na,x,train\nb,y,train\n,x,train\nc,,dev\nd,z,dev\ne,x,eval\n"
+    )
+    with pytest.raises(SclsearchError) as raised:
+        load_own(replace(own, split_column="part"))
+    known = "train, validation, valid, dev, test"
+    assert str(raised.value).splitlines() == [
+        f"{own.path}: line 4: every text must hold something, but one is empty",
+        f"{own.path}: line 5: the label must be there, but it is empty",
+        f"{own.path}: line 6: the label must be one of x, y, but it is 'z'",
+        f"{own.path}: line 7: the split must be one of {known}, but it is 'eval'",
+    ]
+
+
+def test_a_label_that_training_lacks_is_named_by_file_and_line(
+    own: OwnFiles, tmp_path: Path
+) -> None:
+    test = tmp_path / "test.csv"
+    test.write_text("text,label\nfine,pos\nmixed,neutral\n")
+    with pytest.raises(SclsearchError, match=r"test\.csv: line 3: .*one of neg, pos.*'neutral'"):
+        load_own(replace(own, test=test))
+
+
+def test_a_long_list_of_classes_is_cut_in_errors(own: OwnFiles, tmp_path: Path) -> None:
+    own.path.write_text("text,label\n" + "".join(f"row,{n:02}\n" for n in range(30)))
+    test = tmp_path / "test.csv"
+    test.write_text("text,label\nfine,other\n")
+    with pytest.raises(SclsearchError, match=r"one of 00, .*, 09, …, but it is 'other'"):
+        load_own(replace(own, test=test))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "rows for training must be there"),
+        ("text,label\n", "rows for training must be there"),
+        ("text,label\na\n", "line 2: 2 columns must be there"),
+        ("text,label\na,x\nb,x\n", r"two classes or more.*but it holds \['x'\]"),
+        ("text,label\na,x\nb,y\n", "the rows must suffice"),
+    ],
+    ids=["empty", "header alone", "broken rows alone", "one class", "too few rows"],
+)
+def test_a_file_that_cannot_be_a_task_is_refused(own: OwnFiles, content: str, message: str) -> None:
+    own.path.write_text(content)
+    with pytest.raises(SclsearchError, match=message):
+        load_own(own)
+
+
+def test_an_empty_second_file_is_named(own: OwnFiles, tmp_path: Path) -> None:
+    test = tmp_path / "test.csv"
+    test.write_text("text,label\n")
+    with pytest.raises(SclsearchError, match=r"test\.csv: rows must be there"):
+        load_own(replace(own, test=test))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"text": ()}, "--text: one column or two"),
+        ({"text": ("a", "b", "c")}, "--text: one column or two"),
+        ({"text": ("label",)}, "the columns must differ"),
+        ({"split_column": "part", "fractions": (0.8, 0.1, 0.1)}, "one way to the splits"),
+        ({"split_column": "part", "test": Path("t.csv")}, "--validation, --test and --split-col"),
+        ({"fractions": (0.8, 0.1, 0.2)}, "--fractions: .*must sum to 1"),
+        ({"fractions": (0.0, 0.5, 0.5)}, "--fractions: train > 0"),
+        ({"fractions": (0.5, 0.5)}, "--fractions"),
+        ({"metric": "acuracy"}, "Unknown metric 'acuracy'. Did you mean 'accuracy'"),
+        ({"metric": "pearson"}, "--metric: the metric 'pearson' needs scores"),
+        ({"label": "lable"}, "'lable' must be there once.*Did you mean 'label'"),
+        ({"path": Path("no-such.csv")}, r"no-such\.csv: a readable file must be there"),
+    ],
+)
+def test_an_option_that_cannot_be_is_named(
+    own: OwnFiles, changes: dict[str, object], message: str
+) -> None:
+    with pytest.raises(SclsearchError, match=message):
+        load_own(replace(own, **changes))  # type: ignore[arg-type]
+
+
+def test_f1_fits_two_classes_and_no_more(own: OwnFiles) -> None:
+    assert load_own(replace(own, metric="f1")).task.metric == "f1"
+    own.path.write_text("text,label\n" + "".join(f"row,{n % 3}\n" for n in range(30)))
+    with pytest.raises(SclsearchError, match="needs two classes, but there are 3"):
+        load_own(replace(own, metric="f1"))

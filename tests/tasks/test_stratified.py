@@ -1,0 +1,58 @@
+"""A drawn split takes every row once, keeps the sizes and gives every class its share."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from sclsearch.errors import SclsearchError
+from sclsearch.tasks.base import Split
+from sclsearch.tasks.stratified import draw_splits
+
+FRACTIONS = [(0.8, 0.1, 0.1), (0.5, 0.25, 0.25), (0.6, 0.4, 0.0), (0.9, 0.0, 0.1), (1.0, 0.0, 0.0)]
+
+PINNED = {"validation": ["18", "19"], "test": ["1", "4"]}
+
+
+def numbered(y: list[int]) -> Split:
+    return Split(tuple((str(n),) for n in range(len(y))), np.array(y, np.int64))
+
+
+@given(st.lists(st.integers(0, 4), min_size=30, max_size=200), st.sampled_from(FRACTIONS))
+def test_every_row_is_drawn_once_and_every_class_has_its_share(
+    y: list[int], fractions: tuple[float, float, float]
+) -> None:
+    assume(len(set(y)) <= len(y) * fractions[0] / 2)
+    splits = draw_splits(numbered(y), fractions, "rows.csv")
+    rows = [int(text) for split in splits.values() for (text,) in split.texts]
+    assert sorted(rows) == list(range(len(y)))
+    names = ("train", "validation", "test")
+    assert set(splits) == {n for n, share in zip(names, fractions, strict=True) if share}
+    assert set(splits["train"].y) == set(y)
+    for name, share in zip(names[1:], fractions[1:], strict=True):
+        if share:
+            assert len(splits[name]) == max(1, round(share * len(y)))
+            counts = np.bincount(splits[name].y, minlength=5)
+            # A class has 1 row set aside for training, and rounding at both of its ends.
+            assert np.abs(counts - share * np.bincount(y, minlength=5)).max() < 3
+    for split in splits.values():
+        assert [y[int(text)] for (text,) in split.texts] == split.y.tolist()
+
+
+def test_the_draw_is_pinned() -> None:
+    splits = draw_splits(numbered([0, 1] * 10), (0.8, 0.1, 0.1), "rows.csv")
+    assert [text for (text,) in splits["validation"].texts] == PINNED["validation"]
+    assert [text for (text,) in splits["test"].texts] == PINNED["test"]
+
+
+def test_scores_are_drawn_from_the_whole_range() -> None:
+    y = np.random.default_rng(0).permutation(np.arange(100.0))
+    split = Split(tuple((str(score),) for score in y), y)
+    tested = draw_splits(split, (0.8, 0.1, 0.1), "rows.csv")["test"]
+    assert np.diff(np.sort(tested.y), prepend=-5, append=105).max() <= 20
+
+
+@pytest.mark.parametrize("y", [[0, 1, 2], [0, 1], [0, 1, 1]], ids=str)
+def test_too_few_rows_are_refused(y: list[int]) -> None:
+    with pytest.raises(SclsearchError, match=r"rows\.csv: the rows must suffice .*Add rows"):
+        draw_splits(numbered(y), (0.8, 0.1, 0.1), "rows.csv")

@@ -1,0 +1,142 @@
+"""The URI is absolute, the database appears whole, and no message holds a password."""
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sclsearch.errors import SclsearchError
+from sclsearch.tracking import StudyView, complete, prepare, tracking_uri, ui_command
+from sclsearch.tracking.server import masked, quietly
+
+
+def test_the_option_comes_before_the_environment_and_this_before_the_storage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://environment")
+    assert tracking_uri("http://option:5000", tmp_path) == "http://option:5000"
+    assert tracking_uri(None, tmp_path) == "https://environment"
+    monkeypatch.delenv("MLFLOW_TRACKING_URI")
+    assert tracking_uri(None, tmp_path) == f"sqlite:///{tmp_path}/mlflow.db"
+
+
+def test_relative_places_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert tracking_uri(None, Path("results")) == f"sqlite:///{tmp_path}/results/mlflow.db"
+    assert tracking_uri("sqlite:///a.db?timeout=5", Path()) == (
+        f"sqlite:///{tmp_path}/a.db?timeout=5"
+    )
+
+
+@pytest.mark.parametrize(
+    "uri", ["mlruns", "file:///mlruns", "localhost:5000", "sqlite://", "sqlite:///:memory:"]
+)
+def test_what_mlflow_cannot_use_is_an_error_that_names_its_origin(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SclsearchError, match=f"^--tracking: .* but there is '{uri}'"):
+        tracking_uri(uri, tmp_path)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    with pytest.raises(SclsearchError, match=r"^MLFLOW_TRACKING_URI: "):
+        tracking_uri(None, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("https://me:se/cr@et@host:1/x", "https://***@host:1/x"),
+        ("postgresql+psycopg2://me:secret@host/db", "postgresql+psycopg2://***@host/db"),
+        ("mysql://host/db?user=me&password=secret", "mysql://host/db?user=me&password=***"),
+        ("http://127.0.0.1:5000", "http://127.0.0.1:5000"),
+    ],
+)
+def test_passwords_are_masked(text: str, expected: str) -> None:
+    assert masked(f"no answer from {text} today") == f"no answer from {expected} today"
+
+
+@pytest.mark.slow
+def test_processes_that_prepare_at_once_leave_one_sound_database_and_no_words(
+    tmp_path: Path,
+) -> None:
+    uri = f"sqlite:///{tmp_path}/new/mlflow.db"
+    program = "import sys; from sclsearch.tracking import prepare; prepare(sys.argv[1])"
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, uri],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        for _ in range(2)
+    ]
+    assert [process.communicate()[0] for process in processes] == [b"", b""]
+    assert [process.returncode for process in processes] == [0, 0]
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["mlflow.db"]
+    assert complete(uri, [StudyView("s")]) == 1
+
+
+def test_a_database_that_exists_is_left_alone(tmp_path: Path) -> None:
+    database = tmp_path / "mlflow.db"
+    database.write_bytes(b"someone's file")
+    prepare(f"sqlite:///{database}")
+    assert database.read_bytes() == b"someone's file"
+
+
+def test_preparing_where_no_file_can_be_is_an_error_that_names_the_place(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SclsearchError, match=f"^{tmp_path}/file/mlflow.db: MLflow's database must"):
+        prepare(f"sqlite:///{tmp_path}/file/mlflow.db")
+
+
+def test_a_server_needs_no_preparation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    prepare("http://127.0.0.1:9")
+    assert not list(tmp_path.iterdir())
+
+
+def test_our_calls_are_impatient_and_leave_the_settings_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", raising=False)
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "77")
+    with quietly():
+        assert os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "0"
+        assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "77"
+    assert "MLFLOW_HTTP_REQUEST_MAX_RETRIES" not in os.environ
+    assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "77"
+
+
+def test_mlflow_logs_nothing_during_our_calls_and_again_after_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with quietly():
+        logging.getLogger("mlflow.store").error("within")
+    logging.getLogger("mlflow.store").error("after")
+    err = capsys.readouterr().err
+    assert "within" not in err
+    assert "after" in err
+
+
+def test_the_interface_listens_on_this_machine_alone_and_hides_the_uri() -> None:
+    uri = "postgresql://me:secret@host/db"
+    command, environment = ui_command(uri, 5001)
+    assert command[:4] == [sys.executable, "-m", "mlflow", "server"]
+    assert command[command.index("--host") + 1] == "127.0.0.1"
+    assert command[command.index("--port") + 1] == "5001"
+    assert not any("secret" in word for word in command)
+    assert environment["MLFLOW_BACKEND_STORE_URI"] == uri
+    assert environment["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] == "false"
+
+
+def test_the_interface_of_a_server_is_the_server() -> None:
+    with pytest.raises(SclsearchError, match=r"^http://\*\*\*@host: a database must be named"):
+        ui_command("http://me:secret@host", 5001)
+
+
+def test_importing_the_package_does_not_import_mlflow() -> None:
+    program = "import sys, sclsearch.tracking; sys.exit('mlflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
