@@ -17,6 +17,7 @@ class Encoder(nn.Module):
         width: d, the size of an embedding.
         pretrained_pooler: Whether the checkpoint holds the dense+tanh pooler.
         rates_by_view: Whether views of one batch can have different dropout rates.
+        causal: Whether a token does not see those after it, as in a decoder.
     """
 
     def __init__(self, name: str, model: PreTrainedModel, *, pretrained_pooler: bool) -> None:
@@ -26,7 +27,7 @@ class Encoder(nn.Module):
         self.width: int = model.config.hidden_size
         self.pretrained_pooler = pretrained_pooler
         self._views = install(model)
-        self.rates_by_view = self._probe()
+        self.rates_by_view, self.causal = self._probe()
 
     def hidden(self, ids: Tensor, mask: Tensor, types: Tensor, rates: tuple[float, ...]) -> Tensor:
         """Returns the last hidden states of all views, `[V * B, T, d]`.
@@ -82,13 +83,14 @@ class Encoder(nn.Module):
             )
 
     @torch.no_grad()
-    def _probe(self) -> bool:
-        """Looks whether one forward at rates 0 passes through our attention function."""
+    def _probe(self) -> tuple[bool, bool]:
+        """Looks in one forward at rate 0 for our attention function and for a causal mask."""
         training = self.model.training
         self.model.train()
-        ids = torch.full((1, 2), getattr(self.model.config, "pad_token_id", 0) or 0)
+        ids = torch.tensor([[0, 0], [0, 1]])
+        mask = torch.ones_like(ids, dtype=torch.bool)
         try:
-            self.hidden(ids, torch.ones_like(ids, dtype=torch.bool), torch.zeros_like(ids), (0.0,))
+            states = self.hidden(ids, mask, torch.zeros_like(ids), (0.0,))  # [2, 2, d]
         finally:
             self.model.train(training)
-        return self._views.attention_seen
+        return self._views.attention_seen, torch.allclose(states[0, 0], states[1, 0])

@@ -61,14 +61,26 @@ def model_folder(name: str) -> Path:
     Raises:
         SclsearchError: There is no such model here, and the hub has none or cannot be reached.
     """
+    packaged = local_folder(name)
+    if packaged is not None:
+        return packaged
     alias = ALIASES.get(name)
-    if alias is not None and alias.package is not None:
-        packaged = _packaged(alias.package, alias.weights)
-        if packaged is not None:
-            return packaged
-    if alias is None and ("/" not in name or name.startswith((".", "/", "~"))):
-        return _checked(Path(name).expanduser().resolve(), name)
+    folder = Path(name).expanduser()
+    if alias is None and (folder.is_dir() or "/" not in name or name.startswith((".", "/", "~"))):
+        return _checked(folder.resolve(), name)
     return _fetch(name, alias.hub if alias else name)
+
+
+def local_folder(name: str) -> Path | None:
+    """Returns the folder of an alias whose package is installed, or None.
+
+    Raises:
+        SclsearchError: The package's weights are not what they must be.
+    """
+    alias = ALIASES.get(name)
+    if alias is None or alias.package is None:
+        return None
+    return _packaged(alias.package, alias.weights)
 
 
 def model_digest(folder: Path) -> str:

@@ -3,7 +3,6 @@
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 Reduction = Literal["mean_valid", "mean_all", "sum"]
@@ -32,7 +31,10 @@ def sup_con(
     Returns:
         The loss, a scalar, float32 or float64, with a finite gradient in `z` whatever `y` is.
     """
-    z = F.normalize(z.to(torch.promote_types(z.dtype, torch.float32)), dim=1)
+    z = z.to(torch.promote_types(z.dtype, torch.float32))
+    norm = z.norm(dim=1, keepdim=True)  # [N, 1]
+    # A row of zeros stays one; divided by a small epsilon its gradient overflows float16.
+    z = z / norm.masked_fill(norm == 0, 1.0)
     own = torch.eye(len(y), dtype=torch.bool, device=z.device)
     positive = (y[:, None] == y[None, :]) & ~own  # [N, N]
     with torch.autocast(z.device.type, enabled=False):  # a product in bfloat16 is too coarse

@@ -1,7 +1,6 @@
 """The protocols of Gunel et al., 2021, sections 4.1 and 4.2 (arXiv v1)."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from sclsearch.protocols.base import Protocol
 from sclsearch.protocols.draws import draw_subset
@@ -9,7 +8,7 @@ from sclsearch.protocols.splits import gunel_overlap_split, gunel_split
 from sclsearch.selection.rules import Rule, Top
 
 # The paper reports accuracy everywhere, on CoLA too.
-ACCURACY: Mapping[str, str] = MappingProxyType(dict.fromkeys(("cola", "mrpc", "qqp"), "accuracy"))
+ACCURACY: Mapping[str, str] = dict.fromkeys(("cola", "mrpc", "qqp"), "accuracy")
 
 
 def few_shot_training(rows: int) -> Mapping[str, object]:

@@ -38,7 +38,8 @@ def split_dev(data: TaskData, *, cap: int | None, overlap: bool = False) -> Part
         half = stratified(y, len(y) // 2, stream(0, "test"))
         test = Rows("validation", half)
         rest = everything if overlap else np.setdiff1d(everything, half)
-        notes.append(f"test: a stratified half of the validation split, {len(half)} rows")
+        kind = "random" if data.task.regression else "stratified"
+        notes.append(f"test: a {kind} half of the validation split, {len(half)} rows")
     if cap is not None and len(rest) > cap:
         rest = rest[stratified(y[rest], cap, stream(0, "validation"))]
     elif cap is not None and len(rest) < cap:

@@ -1,1 +1,1 @@
-"""TODO."""
+"""What is printed of a study: ranking, winner, test figure, and how they came about."""

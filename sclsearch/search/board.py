@@ -74,6 +74,7 @@ class Board:
         runs: Where seed runs are kept.
         replicates: Records of the replicates to run.
         configs: Configurations to run in total.
+        dry: Whether nothing is written: configurations stay unsaved.
         retry_failed: Whether failed seed runs are trained again.
         listeners: Who is told.
     """
@@ -87,12 +88,13 @@ class Board:
         replicates: Sequence[ReplicateRecord],
         configs: int,
         *,
+        dry: bool = False,
         retry_failed: bool = False,
         listeners: Sequence[Listener] = (),
     ) -> None:
         self.study, self.record, self.store, self.runs = study, record, store, runs
         self.replicates, self.configs = replicates, configs
-        self.retry_failed, self.listeners = retry_failed, listeners
+        self.dry, self.retry_failed, self.listeners = dry, retry_failed, listeners
         self.minimum = METRICS[study.metric].minimum
         self.configurations: list[ConfigurationRecord] = []
         self.done: dict[tuple[int, int], SeedRun] = {}
@@ -184,12 +186,13 @@ class Board:
                 self.exhausted = True
                 return False
             configuration = self.study.configuration(number, *proposal)
-            self.store.add(configuration)
+            if not self.dry:
+                self.store.add(configuration)
         self.configurations.append(configuration)
         for listener in self.listeners:
             listener.opened(configuration)
         for task in self._tasks(configuration):
-            if self.retry_failed:
+            if self.retry_failed and not self.dry:
                 self.runs.forget_failure(task.key)
             run = self.runs.get(task.key)
             if run is not None:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from sclsearch.tasks.own import OwnFiles
 
+Ending = Literal["complete", "interrupted", "out of time"]
 Sampler = Literal["tpe", "random", "grid"]
 DEFAULT_STORAGE = Path("sclsearch-storage")
 DEFAULT_CONFIGS = 20

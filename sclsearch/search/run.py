@@ -12,7 +12,7 @@ from rich.console import Console
 from sclsearch.errors import SclsearchError
 from sclsearch.search.board import Board, SeedTask
 from sclsearch.search.keeping import delete_superfluous_weights
-from sclsearch.search.options import DEFAULT_CONFIGS, How, What
+from sclsearch.search.options import DEFAULT_CONFIGS, Ending, How, What
 from sclsearch.search.progress import Progress
 from sclsearch.search.resolve import resolve, storage_folder
 from sclsearch.search.study import Study
@@ -42,7 +42,7 @@ class Finished:
         done: How many of them are finished.
         trained: How many of those this start trained.
         failed: How many of those that are done failed for good.
-        complete: Whether all are done.
+        ending: Why it ended.
         tracking: Why MLflow does not show everything; None if it does.
         seeds: Replicates of each configuration.
         configs: Configurations that were asked for.
@@ -54,7 +54,7 @@ class Finished:
     done: int
     trained: int
     failed: int
-    complete: bool
+    ending: Ending
     tracking: str | None
     seeds: int
     configs: int
@@ -143,9 +143,9 @@ def run(what: What, how: How, console: Console) -> Finished:
             listeners=[progress, *([scribe] if scribe else [])],
         )
         board.open_up()
+        ending: Ending = "interrupted"
         try:
-            if not board.complete:
-                _train(prepared, board, how, progress)
+            ending = "complete" if board.complete else _train(prepared, board, how, progress)
         finally:
             tracking = scribe.close(complete=board.complete) if scribe else None
         delete_superfluous_weights(board)
@@ -156,14 +156,14 @@ def run(what: What, how: How, console: Console) -> Finished:
         done=len(board.done),
         trained=progress.done - progress.stored,
         failed=progress.failed,
-        complete=board.complete,
+        ending=ending,
         tracking=tracking,
         seeds=study.seeds,
         configs=prepared.configs,
     )
 
 
-def _train(prepared: Prepared, board: Board, how: How, progress: Progress) -> None:
+def _train(prepared: Prepared, board: Board, how: How, progress: Progress) -> Ending:
     from sclsearch.encoders.load import load_encoder, load_tokenizer
     from sclsearch.search.trial import Bench
     from sclsearch.search.tuner import fit, started_ray
@@ -190,7 +190,7 @@ def _train(prepared: Prepared, board: Board, how: How, progress: Progress) -> No
     with started_ray(how.address, None):
         progress.start()
         try:
-            fit(
+            return fit(
                 board,
                 bench,
                 cpus=how.cpus_per_trial,

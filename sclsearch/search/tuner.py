@@ -28,6 +28,7 @@ from ray.tune.search import Searcher
 
 from sclsearch.canonical import canonical
 from sclsearch.search.board import Board, SeedTask
+from sclsearch.search.options import Ending
 from sclsearch.search.trial import Bench, seed_run_trial
 
 
@@ -154,8 +155,8 @@ def fit(
     time_budget: float | None,
     trial_timeout: float | None,
     tick: Callable[[], None],
-) -> None:
-    """Trains what the board still wants, until it is complete, stopped, or out of time.
+) -> Ending:
+    """Trains what the board still wants; returns why it ended.
 
     Ctrl-C and SIGTERM end it in order: running seed runs are given up, nothing finished is lost.
     """
@@ -182,6 +183,9 @@ def fit(
                 failure_config=tune.FailureConfig(max_failures=0),
             ),
         ).fit()
+    if board.complete:
+        return "complete"
+    return "interrupted" if searcher.may_start() else "out of time"
 
 
 @contextmanager

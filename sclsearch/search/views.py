@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import sclsearch
 from sclsearch.selection.ranking import score
 from sclsearch.selection.rules import Rule
 from sclsearch.store.runs import RunStore, SeedRun
@@ -129,7 +128,7 @@ def _name(rule: Rule) -> str:
 
 
 def _commit() -> dict[str, str]:
-    folder = Path(sclsearch.__file__).parent
+    folder = Path(__file__).parents[1]
     if not (folder.parent / ".git").exists():
         return {}
     commit = _git(folder, "rev-parse", "HEAD")

@@ -36,11 +36,9 @@ def read(path: Path) -> Any | None:
         SclsearchError: The file is there but holds no JSON; nothing of this project writes that.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    try:
-        return json.loads(text)
     except ValueError as error:
         raise SclsearchError(
             f"{path}: it must hold a JSON object, but: {error}. Delete the file to have the "
@@ -49,10 +47,11 @@ def read(path: Path) -> Any | None:
 
 
 def _part(path: Path, value: Any) -> Path:
+    text = canonical(value) + "\n"
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
     with part.open("w", encoding="utf-8") as file:
-        file.write(canonical(value) + "\n")
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
     return part

@@ -142,7 +142,10 @@ class StudyStore:
 
     def replicates(self) -> list[ReplicateRecord]:
         """Returns the replicates in order."""
-        return [ReplicateRecord(**stored) for stored in self._numbered("replicates")]
+        return [
+            ReplicateRecord(**{**stored, "notes": tuple(stored["notes"])})
+            for stored in self._numbered("replicates")
+        ]
 
     def add(self, record: ConfigurationRecord | ReplicateRecord) -> None:
         """Stores a configuration or a replicate, before its first seed run starts."""

@@ -70,7 +70,7 @@ def load_demo() -> TaskData:
     """Returns 2,000 training, 500 validation and 500 test rows, half of each acceptable."""
     return TaskData(
         task=DEMO,
-        splits=MappingProxyType({name: _split(name) for name in _PAIRS}),
+        splits={name: _split(name) for name in _PAIRS},
         source="made by sclsearch",
     )
 

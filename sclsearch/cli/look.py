@@ -1,0 +1,153 @@
+"""Commands that train nothing: select, ls, check, track, ui and doctor."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from sclsearch.cli import options as o
+from sclsearch.errors import SclsearchError
+
+Kind = Literal["methods", "tasks", "protocols", "spaces", "models", "studies"]
+
+
+def select(
+    study: Annotated[str, typer.Argument(help="A study: `sclsearch ls studies`.")],
+    rule: o.RuleName = None,
+    seeds: o.Seeds = None,
+    storage: o.Storage = o.STORAGE,
+    json_: o.Json = False,
+) -> None:
+    """Ranks a study's configurations under any rule and shows the winner; trains nothing."""
+    from rich.console import Console
+
+    from sclsearch.cli.output import print_json
+    from sclsearch.reports.report import report
+    from sclsearch.reports.terminal import show
+    from sclsearch.selection.rules import parse_rule
+
+    found = report(storage.expanduser(), study, parse_rule(rule) if rule else None, seeds)
+    if json_:
+        print_json(found)
+    else:
+        show(Console(), found)
+
+
+def ls(
+    kind: Annotated[Kind, typer.Argument(help="What is listed.")],
+    storage: o.Storage = o.STORAGE,
+) -> None:
+    """Lists what there is, one line each."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for name, summary in _summaries(kind, storage.expanduser()).items():
+        table.add_row(name, summary)
+    Console().print(table)
+
+
+def check(
+    files: Annotated[list[Path] | None, typer.Argument(help="Space files.")] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Check every shipped space.")] = False,
+) -> None:
+    """Says every fault of search space files at once, each with its place."""
+    from sclsearch.spaces.load import check_file, space_files
+
+    chosen = [*(files or ()), *(space_files() if all_ else ())]
+    if not chosen:
+        raise SclsearchError("check: it must be given files or --all, but there is neither.")
+    faults = [fault for file in chosen for fault in check_file(file)]
+    if faults:
+        raise SclsearchError("\n".join(faults))
+    sys.stdout.write(f"{len(chosen)} {'file is' if len(chosen) == 1 else 'files are'} in order.\n")
+
+
+def track(
+    study: Annotated[str, typer.Argument(help="A study: `sclsearch ls studies`.")],
+    storage: o.Storage = o.STORAGE,
+    tracking: o.Tracking = None,
+) -> None:
+    """Completes what MLflow shows of a study; nothing is written twice."""
+    from sclsearch.search.views import all_views
+    from sclsearch.selection.rules import parse_rule
+    from sclsearch.store.runs import RunStore
+    from sclsearch.store.studies import existing_study
+    from sclsearch.tracking import complete, prepare, tracking_uri
+
+    folder = storage.expanduser().resolve()
+    store = existing_study(folder, study)
+    record = store.record()
+    if record is None:
+        raise SclsearchError(f"{store.folder}: the study was deleted just now.")
+    uri = tracking_uri(tracking, folder)
+    prepare(uri)
+    views = all_views(store, RunStore(folder), record, parse_rule(record.origin["rule"]))
+    created = complete(uri, views)
+    sys.stdout.write(f"MLflow shows all of {study}; {created} runs were missing.\n")
+
+
+def ui(
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1.")] = 5000,
+    storage: o.Storage = o.STORAGE,
+    tracking: o.Tracking = None,
+) -> None:
+    """Serves the MLflow UI on 127.0.0.1 until Ctrl-C."""
+    from sclsearch.tracking import prepare, tracking_uri, ui_command
+
+    uri = tracking_uri(tracking, storage.expanduser().resolve())
+    prepare(uri)
+    command, environment = ui_command(uri, port)
+    sys.stdout.write(f"http://127.0.0.1:{port} shows the studies. Ctrl-C ends it.\n")
+    sys.stdout.flush()
+    sys.exit(subprocess.run(command, env={**os.environ, **environment}, check=False).returncode)
+
+
+def doctor(
+    storage: o.Storage = o.STORAGE, data_dir: o.DataDir = None, tracking: o.Tracking = None
+) -> None:
+    """Says what works here: GPUs, hub, data, model, tracking, storage, versions."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from sclsearch.cli.health import findings
+
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for finding in findings(storage, data_dir, tracking):
+        mark = "[green]yes[/]" if finding.works else "[yellow]no[/]"
+        table.add_row(f"[bold]{finding.what}[/]", mark, escape(finding.detail))
+    Console().print(table)
+
+
+def _summaries(kind: Kind, storage: Path) -> dict[str, str]:
+    match kind:
+        case "methods":
+            from sclsearch.methods import method_summaries
+
+            return method_summaries()
+        case "tasks":
+            from sclsearch.tasks import TASKS
+
+            return {name: task.summary for name, task in TASKS.items()}
+        case "protocols":
+            from sclsearch.protocols import PROTOCOLS
+
+            return {name: protocol.summary for name, protocol in PROTOCOLS.items()}
+        case "spaces":
+            from sclsearch.spaces.load import space_summaries
+
+            return space_summaries()
+        case "models":
+            from sclsearch.encoders.models import ALIASES
+
+            return {name: alias.summary for name, alias in ALIASES.items()}
+        case "studies":
+            from sclsearch.reports.studies import study_summaries
+
+            return study_summaries(storage)

@@ -1,0 +1,59 @@
+"""How commands print: plans as text, anything as JSON."""
+
+import json
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from sclsearch.reports.terminal import settings
+
+if TYPE_CHECKING:
+    from sclsearch.search.plan import Plan
+
+
+def print_json(thing: Any) -> None:
+    """Prints a dataclass as JSON on standard output."""
+    sys.stdout.write(json.dumps(asdict(thing), indent=2, ensure_ascii=False) + "\n")
+
+
+def show_plan(console: Console, plan: "Plan") -> None:
+    """Prints every value with its origin, and how many seed runs there would be."""
+    rows = " / ".join(str(count) for count in plan.rows)
+    for what, text in {
+        "study": plan.study,
+        "task": f"{plan.task[0]} from {plan.task[1]}",
+        "model": f"{plan.model[0]} from {plan.model[1]}",
+        "protocol": f"{plan.protocol}, rule {plan.rule}, metric {plan.metric}",
+        "rows": f"{rows} (training / validation / test)",
+        "space": plan.space,
+    }.items():
+        console.print(f"[bold]{what:<9}[/]{escape(text)}", soft_wrap=True)
+    for note in plan.notes:
+        console.print(f"{'':<9}{escape(note)}", soft_wrap=True)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("field", "value", "from"):
+        table.add_column(heading, overflow="fold")
+    for name, spec in plan.searched.items():
+        table.add_row(name, escape(_searched(spec)), "searched")
+    for name, origin in plan.fields.items():
+        table.add_row(name, escape(settings({"": origin.value})[1:]), origin.source)
+    console.print()
+    console.print(table)
+    console.print(
+        f"\n{plan.configurations} configurations x {plan.seeds} seeds = {plan.seed_runs} seed "
+        f"runs; {len(plan.published)} published come first; {plan.stored} are in the store"
+    )
+
+
+def _searched(spec: dict[str, Any]) -> str:
+    if spec["type"] == "choice":
+        text = " | ".join(settings({"": value})[1:] for value in spec["values"])
+    else:
+        kind = "" if spec["type"] == "float" else f" {spec['type']}"
+        text = f"{spec['low']:g} … {spec['high']:g}{kind}"
+    conditions = [f"{name} in {values}" for name, values in spec.get("when", {}).items()]
+    return f"{text} when {' and '.join(conditions)}" if conditions else text

@@ -1,0 +1,203 @@
+"""A study's ranking and its winner's test figure under any rule, from the store alone."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sclsearch.errors import SclsearchError
+from sclsearch.selection.ranking import mean_std, reported, score
+from sclsearch.selection.rules import Rule, parse_rule
+from sclsearch.store.runs import RunStore, SeedRun
+from sclsearch.store.studies import (
+    ConfigurationRecord,
+    StudyRecord,
+    existing_study,
+    seed_run_key,
+)
+from sclsearch.tasks.metrics import METRICS, value
+
+
+@dataclass(frozen=True, slots=True)
+class SeedLine:
+    """One seed run of a configuration.
+
+    Attributes:
+        replicate: Its replicate.
+        key: Its name in the run store.
+        validation: Validation figure; None if it failed.
+        test: Test figure; None if it failed.
+        failure: Why it failed; None if it did not.
+    """
+
+    replicate: int
+    key: str
+    validation: float | None
+    test: float | None
+    failure: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationLine:
+    """One configuration under the rule.
+
+    Attributes:
+        number: Its number.
+        origin: `published`, `sampled` or `given`.
+        values: Values of the searched parameters.
+        fields: Every field of method and training.
+        seeds: Its finished seed runs.
+        score: The rule's score; None while seed runs are missing.
+        reported: Positions among `seeds` that the report is made of, best validation first.
+        test_mean: Mean test figure of those; None without any.
+        test_std: Their sample standard deviation; None for fewer than two.
+    """
+
+    number: int
+    origin: str
+    values: Mapping[str, Any]
+    fields: Mapping[str, Any]
+    seeds: tuple[SeedLine, ...]
+    score: float | None
+    reported: tuple[int, ...]
+    test_mean: float | None
+    test_std: float | None
+
+    @property
+    def failed(self) -> int:
+        """How many seed runs failed for good."""
+        return sum(seed.failure is not None for seed in self.seeds)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a study says under a rule.
+
+    Attributes:
+        study: Its name.
+        method: The method's name.
+        task: The task's name.
+        model: The encoder's name.
+        protocol: The protocol's name.
+        size: Training examples, None for all.
+        metric: Name of the metric.
+        rule: The rule.
+        seeds: Replicates of each configuration.
+        configurations: Best first; unfinished ones at the end, in their order.
+        notes: What a reader of the figures must know.
+        weights: Files with the winner's weights, by key.
+    """
+
+    study: str
+    method: str
+    task: str
+    model: str
+    protocol: str
+    size: str | None
+    metric: str
+    rule: str
+    seeds: int
+    configurations: tuple[ConfigurationLine, ...]
+    notes: tuple[str, ...]
+    weights: Mapping[str, str]
+
+    @property
+    def winner(self) -> ConfigurationLine | None:
+        """The best finished configuration; None if there is none."""
+        best = self.configurations[0] if self.configurations else None
+        return best if best is not None and best.score is not None else None
+
+
+def report(
+    storage: Path,
+    name: str,
+    rule: Rule | None = None,
+    seeds: int | None = None,
+    configs: int | None = None,
+) -> Report:
+    """Returns the report of a study.
+
+    Args:
+        storage: The storage folder.
+        name: The study's name.
+        rule: How seeds are counted; None takes the study's.
+        seeds: The first so many replicates; None takes all.
+        configs: The first so many configurations; None takes all.
+
+    Raises:
+        SclsearchError: There is no such study, or it has too few seeds for the rule.
+    """
+    store = existing_study(storage, name)
+    record = store.record()
+    if record is None:
+        raise SclsearchError(f"{store.folder}: the study was deleted just now.")
+    rule = parse_rule(str(record.origin["rule"])) if rule is None else rule
+    replicates = store.replicates()[:seeds]
+    rule.check(len(replicates))
+    runs = RunStore(storage)
+    lines = [
+        _line(
+            configuration,
+            [runs.get(seed_run_key(record, configuration, r)) for r in replicates],
+            rule,
+            str(record.training["metric"]),
+        )
+        for configuration in store.configurations()[:configs]
+    ]
+    lines.sort(key=lambda line: (line.score is None, -(line.score or 0.0), line.number))
+    winner = lines[0] if lines and lines[0].score is not None else None
+    kept = [winner.seeds[position].key for position in winner.reported] if winner else []
+    return Report(
+        study=name,
+        method=str(record.training["method"]),
+        task=record.identity["task"],
+        model=record.identity["model"],
+        protocol=record.identity["protocol"],
+        size=record.identity["size"],
+        metric=str(record.training["metric"]),
+        rule=str(rule),
+        seeds=len(replicates),
+        configurations=tuple(lines),
+        notes=_notes(record, replicates[0].notes if replicates else ()),
+        weights={key: str(store.weights(key)) for key in kept if store.weights(key).exists()},
+    )
+
+
+def _line(
+    configuration: ConfigurationRecord,
+    runs: Sequence[SeedRun | None],
+    rule: Rule,
+    metric: str,
+) -> ConfigurationLine:
+    finished = [(number, run) for number, run in enumerate(runs) if run is not None]
+    seeds = tuple(
+        SeedLine(
+            replicate=number,
+            key=run.key,
+            validation=None if run.validation is None else value(metric, run.validation),
+            test=None if run.failure else value(metric, run.test),
+            failure=f"{run.failure.cause}: {run.failure.message}" if run.failure else None,
+        )
+        for number, run in finished
+    )
+    figures = [seed.validation for seed in seeds]
+    complete = len(finished) == len(runs)
+    counted = reported(rule, figures)
+    tests = [test for position in counted if (test := seeds[position].test) is not None]
+    mean, std = mean_std(tests) if tests else (None, None)
+    return ConfigurationLine(
+        number=configuration.number,
+        origin=configuration.origin,
+        values=configuration.values,
+        fields=configuration.fields,
+        seeds=seeds,
+        score=score(rule, figures, METRICS[metric].minimum) if complete else None,
+        reported=counted,
+        test_mean=mean,
+        test_std=std,
+    )
+
+
+def _notes(record: StudyRecord, split: Sequence[str]) -> tuple[str, ...]:
+    space = record.origin.get("space_note")
+    return (*split, *([f"search space: {space}"] if space else []))

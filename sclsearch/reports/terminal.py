@@ -1,0 +1,114 @@
+"""The report as text of 80 columns."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from sclsearch.reports.report import ConfigurationLine, Report
+
+UNDERSTOOD = {"mean": "mean of {n} seeds", "best": "best of {n} seeds"}
+
+
+def show(console: Console, report: Report, *, most: int = 20) -> None:
+    """Prints ranking, winner and test figure.
+
+    Args:
+        console: Where to.
+        report: What.
+        most: Configurations shown at the most; the winner is among them.
+    """
+    size = f", {report.size} training examples" if report.size else ""
+    console.print(
+        f"[bold]{report.method}[/] on [bold]{escape(report.task)}[/]{size}, "
+        f"{escape(report.model)}, protocol {report.protocol}",
+        soft_wrap=True,
+    )
+    console.print(_table(report, most))
+    if len(report.configurations) > most:
+        console.print(f"… and {len(report.configurations) - most} more (--json shows all)")
+    if report.winner is None:
+        console.print("No configuration is finished yet.")
+        return
+    _show_winner(console, report, report.winner)
+
+
+def _table(report: Report, most: int) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("#", justify="right")
+    table.add_column(f"validation\n{report.metric}", justify="right")
+    table.add_column(f"test\n{report.metric}", justify="right", no_wrap=True)
+    table.add_column("seeds", justify="right", no_wrap=True)
+    table.add_column("configuration", overflow="fold")
+    for line in report.configurations[:most]:
+        missing = len(line.seeds) < report.seeds
+        table.add_row(
+            str(line.number),
+            "…" if line.score is None else f"{line.score:.4f}",
+            "…" if missing else figure(line),
+            f"{len(line.seeds) - line.failed}/{report.seeds}",
+            escape(settings(line.values) or "defaults")
+            + (" [dim](published)[/]" if line.origin == "published" else ""),
+        )
+    return table
+
+
+def _show_winner(console: Console, report: Report, winner: ConfigurationLine) -> None:
+    by = understood(report.rule.partition("/")[0], report.seeds)
+    console.print(
+        f"\n[bold]Winner #{winner.number}[/] {escape(settings(winner.values))}", soft_wrap=True
+    )
+    console.print(f"  validation {report.metric} {winner.score:.4f}, {by} (rule {report.rule})")
+    console.print(f"  [bold]test {report.metric} {figure(winner)}[/], {_of_what(report, winner)}")
+    if winner.failed:
+        finished = report.seeds - winner.failed
+        console.print(
+            f"  {finished} of {report.seeds} seeds; a failed one counts as the metric's minimum "
+            "in the score and is not in the test figure"
+        )
+    for note in report.notes:
+        console.print(f"  {escape(note)}", soft_wrap=True)
+    keys = [winner.seeds[position].key[:12] for position in winner.reported]
+    if report.weights:
+        kept = [Path(file) for file in report.weights.values()]
+        names = ", ".join(f"{path.stem[:12]}…" for path in kept)
+        console.print(f"  weights {escape(str(kept[0].parent))}: {names}", soft_wrap=True)
+    elif keys:
+        console.print(f"  sclsearch rerun {keys[0]} --weights FILE writes its weights")
+
+
+def figure(line: ConfigurationLine) -> str:
+    """Returns mean ± standard deviation of the test figures that are reported."""
+    if line.test_mean is None:
+        return "none"
+    spread = "" if line.test_std is None else f" ± {line.test_std:.4f}"
+    return f"{line.test_mean:.4f}{spread}"
+
+
+def settings(values: Mapping[str, Any]) -> str:
+    """Returns `tau=0.3 lam=0.9`."""
+    return " ".join(f"{name}={_short(value)}" for name, value in values.items())
+
+
+def understood(top: str, seeds: int) -> str:
+    """Returns a rule's half in words, `mean of the top 3 of 10 seeds`."""
+    known = UNDERSTOOD.get(top, f"mean of the top {top.removeprefix('top-')} of {{n}} seeds")
+    return known.format(n=seeds)
+
+
+def _of_what(report: Report, winner: ConfigurationLine) -> str:
+    count = len(winner.reported)
+    if count == 1:
+        return "of the seed with the best validation figure"
+    return f"mean ± std of {'these' if count < report.seeds else 'all'} {count} seeds"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list | tuple):
+        return f"[{','.join(_short(item) for item in value)}]"
+    return str(value)

@@ -1,0 +1,83 @@
+"""What a search would do: every value with its origin, and the seed runs still to train."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sclsearch.search.options import How, What
+from sclsearch.search.run import prepare_study
+from sclsearch.search.study import Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A search before it runs.
+
+    Attributes:
+        study: The study's name.
+        task: The task's name and where its rows come from.
+        model: The encoder's name and folder.
+        protocol: The protocol's name.
+        rule: The rule.
+        metric: The metric.
+        rows: Number of training, validation and test rows.
+        notes: What a reader of the figures must know.
+        fields: Every field that is not searched, with its value and who set it.
+        searched: Every searched parameter, as the space has it.
+        published: Configurations that come first.
+        space: The space's file.
+        configurations: Configurations in total.
+        seeds: Replicates of each.
+        stored: Seed runs that the store has already, of the configurations known by now.
+    """
+
+    study: str
+    task: tuple[str, str]
+    model: tuple[str, str]
+    protocol: str
+    rule: str
+    metric: str
+    rows: tuple[int, int, int]
+    notes: tuple[str, ...]
+    fields: dict[str, Origin]
+    searched: dict[str, Any]
+    published: tuple[Any, ...]
+    space: str
+    configurations: int
+    seeds: int
+    stored: int
+
+    @property
+    def seed_runs(self) -> int:
+        """Seed runs in total."""
+        return self.configurations * self.seeds
+
+
+def plan(what: What, how: How) -> Plan:
+    """Returns what a search would do.
+
+    Raises:
+        SclsearchError: As the search itself would.
+    """
+    prepared = prepare_study(what, how)
+    study = prepared.study
+    board = prepared.board(dry=True)
+    board.open_up()
+    parts = prepared.parts[0]
+    searched = study.space.parameters
+    return Plan(
+        study=prepared.record.name,
+        task=(study.data.task.name, study.data.source),
+        model=(study.model_name, str(study.model)),
+        protocol=study.protocol.name,
+        rule=str(study.rule),
+        metric=study.metric,
+        rows=(len(parts.train.index), len(parts.validation.index), len(parts.test.index)),
+        notes=parts.notes,
+        fields={n: origin for n, origin in study.defaults.items() if n not in searched},
+        searched={name: parameter.spec() for name, parameter in searched.items()},
+        published=study.space.published,
+        space=study.space.file,
+        configurations=prepared.configs,
+        seeds=study.seeds,
+        stored=len(board.done),
+    )

@@ -1,0 +1,114 @@
+"""Trains one stored seed run again and compares it bit for bit."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sclsearch.canonical import canonical
+from sclsearch.errors import SclsearchError
+from sclsearch.methods.fields import as_tuples
+from sclsearch.search.options import How, What
+from sclsearch.search.resolve import resolve
+from sclsearch.store.runs import RunStore, SeedRun
+from sclsearch.tasks.own import OwnFiles
+from sclsearch.training.job import Job
+
+COMPARED = ("evaluations", "kept", "test", "predictions")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A seed run beside its repetition.
+
+    Attributes:
+        key: Its name in the run store.
+        differing: Which of evaluations, kept, test and predictions are not equal.
+        seconds: How long the repetition took.
+        failure: How the stored seed run failed; None if it did not.
+    """
+
+    key: str
+    differing: tuple[str, ...]
+    seconds: float
+    failure: str | None
+
+
+def rerun(
+    storage: Path, start: str, data_dir: Path | None = None, weights: Path | None = None
+) -> Comparison:
+    """Trains a seed run again, with the threads it had, and compares every figure.
+
+    Args:
+        storage: The storage folder.
+        start: The beginning of the key.
+        data_dir: Where GLUE's files are now, if they moved.
+        weights: A file for the weights, `.safetensors`.
+
+    Raises:
+        SclsearchError: There is no such seed run, or what it was made from has changed.
+    """
+    import torch
+
+    from sclsearch.encoders.load import load_tokenizer
+    from sclsearch.training.engine import train
+    from sclsearch.training.job import Work
+    from sclsearch.training.tokens import tokenise
+    from sclsearch.training.weights import save_weights
+
+    runs = RunStore(storage)
+    run = runs.get(runs.find(start))
+    if run is None:
+        raise SclsearchError(f"{start}: the seed run was deleted just now.")
+    job, data = _job(run, data_dir)
+    torch.set_num_threads(int(run.environment.get("threads", 1)))
+    tokens = tokenise(data, load_tokenizer(job.model), job.training.max_length)
+    outcome = train(Work(job, tokens))
+    if weights is not None:
+        save_weights(weights, outcome, job)
+    differing = [
+        name
+        for name in COMPARED
+        if canonical(getattr(run, name)) != canonical(getattr(outcome, name))
+    ]
+    failure = f"{run.failure.cause}: {run.failure.message}" if run.failure else None
+    return Comparison(run.key, tuple(differing), outcome.seconds, failure)
+
+
+def _job(run: SeedRun, data_dir: Path | None) -> tuple[Job, Any]:
+    origin = run.origin
+    fields = {name: as_tuples(value) for name, value in run.identity["fields"].items()}
+    what = What(
+        method=origin["method"],
+        task=_task(origin["task"]),
+        model=origin["model"],
+        protocol=origin["protocol"],
+        train_size=origin["train_size"],
+        shots=origin["shots"],
+        settings=fields,
+        searched=False,
+    )
+    gpus = 1.0 if run.identity["numerics"].startswith("cuda") else 0.0
+    before = origin["data_dir"]
+    how = How(data_dir=data_dir or (Path(before) if before else None), gpus_per_trial=gpus)
+    study = resolve(what, how)
+    job = study.job(fields, int(origin["replicate"]))
+    _check_same(run.identity, job.identity, run.key)
+    return job, study.data
+
+
+def _task(task: str | Mapping[str, Any]) -> str | OwnFiles:
+    if isinstance(task, str):
+        return task
+    paths = {n: Path(task[n]) for n in ("path", "validation", "test") if task[n] is not None}
+    lists = {n: tuple(task[n]) for n in ("text", "fractions") if task[n] is not None}
+    return OwnFiles(**{**task, **paths, **lists})
+
+
+def _check_same(before: Mapping[str, Any], now: Mapping[str, Any], key: str) -> None:
+    differing = [name for name in before if canonical(before[name]) != canonical(now.get(name))]
+    if differing:
+        raise SclsearchError(
+            f"{key[:12]}: {', '.join(differing)} must be what the seed run was made from, but "
+            "changed since. Take the same data, model and version of sclsearch."
+        )

@@ -1,0 +1,127 @@
+"""Draws have the size asked for, every class's share, no repeats, and depend on the stream alone."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sclsearch.errors import SclsearchError
+from sclsearch.protocols.base import Rows, Size, all_seeds
+from sclsearch.protocols.draws import draw_subset, per_class, stratified
+from sclsearch.tasks.base import TaskData
+
+Labelled = Callable[..., TaskData]
+
+LABELS = st.lists(st.integers(0, 5), min_size=1, max_size=120).map(lambda y: np.array(y, np.int64))
+SEEDS = st.integers(0, 2**32)
+
+
+@given(y=LABELS, share=st.floats(0, 1), seed=SEEDS)
+def test_a_stratified_draw_has_its_size_ascends_and_keeps_the_shares(
+    y: np.ndarray, share: float, seed: int
+) -> None:
+    size = round(share * len(y))
+    drawn = stratified(y, size, np.random.default_rng(seed))
+    assert drawn.dtype == np.int64
+    assert len(drawn) == size
+    assert (np.diff(drawn) > 0).all()
+    counts, found = np.bincount(y, minlength=6), np.bincount(y[drawn], minlength=6)
+    present = counts > 0
+    if size >= present.sum():
+        assert (found[present] > 0).all()
+    exact = counts * size / len(y)
+    # A class that is lifted to one row takes it from a class that has more.
+    lifted = int((present & (exact < 1)).sum())
+    assert (np.abs(found - exact) < 1 + lifted).all()
+    if not lifted:
+        assert (np.abs(found - exact) < 1).all()
+
+
+@given(y=LABELS, seed=SEEDS)
+def test_a_draw_of_everything_is_everything(y: np.ndarray, seed: int) -> None:
+    assert stratified(y, len(y), np.random.default_rng(seed)).tolist() == list(range(len(y)))
+
+
+@pytest.mark.parametrize(
+    ("counts", "size", "shares"),
+    [
+        ([60, 30, 10], 10, [6, 3, 1]),
+        ([70, 30], 5, [4, 1]),
+        ([50, 50], 3, [2, 1]),
+        ([98, 1, 1], 10, [8, 1, 1]),
+        ([98, 1, 1], 2, [1, 1, 0]),
+        ([1, 1, 98], 2, [1, 0, 1]),
+    ],
+    ids=str,
+)
+def test_shares_are_rounded_by_largest_remainder_and_no_class_is_left_out(
+    counts: list[int], size: int, shares: list[int]
+) -> None:
+    y = np.repeat(np.arange(len(counts)), counts)
+    drawn = stratified(y, size, np.random.default_rng(0))
+    assert np.bincount(y[drawn], minlength=len(counts)).tolist() == shares
+
+
+@given(y=LABELS, shots=st.integers(1, 20), seed=SEEDS)
+def test_a_draw_per_class_has_that_many_of_each(y: np.ndarray, shots: int, seed: int) -> None:
+    drawn = per_class(y, shots, np.random.default_rng(seed))
+    assert (np.diff(drawn) > 0).all()
+    expected = np.minimum(np.bincount(y, minlength=6), shots)
+    assert np.bincount(y[drawn], minlength=6).tolist() == expected.tolist()
+
+
+@given(scores=st.lists(st.floats(0, 5), min_size=1, max_size=60), seed=SEEDS)
+def test_scores_are_drawn_at_random_without_repeats(scores: list[float], seed: int) -> None:
+    size = len(scores) // 2
+    drawn = stratified(np.array(scores), size, np.random.default_rng(seed))
+    assert len(drawn) == size
+    assert drawn.dtype == np.int64
+    assert (np.diff(drawn) > 0).all()
+
+
+def test_equal_streams_draw_equal_rows_and_others_do_not() -> None:
+    y = np.arange(200) % 2
+    draws = [stratified(y, 50, np.random.default_rng(seed)).tolist() for seed in (0, 0, 1)]
+    assert draws[0] == draws[1] != draws[2]
+
+
+@pytest.mark.parametrize(
+    ("size", "counts"),
+    [(Size(total=10), [6, 2, 2]), (Size(per_class=3), [3, 3, 3])],
+    ids=["total", "per-class"],
+)
+def test_a_subset_comes_from_the_pool_with_its_row_numbers(
+    labelled: Labelled, size: Size, counts: list[int]
+) -> None:
+    data = labelled(train=[0] * 60 + [1] * 20 + [2] * 20)
+    pool = Rows("train", np.arange(1, 100, 2))
+    subset = draw_subset(data, pool, size, all_seeds(0))
+    assert subset.split == "train"
+    assert set(subset.index) <= set(pool.index)
+    assert np.bincount(subset.labels(data)).tolist() == counts
+
+
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        (Size(total=0), r"--train-size 0: it must lie between 1 and the 5 training rows of toy"),
+        (Size(total=6), r"--train-size 6: it must lie between 1 and the 5 training rows of toy"),
+        (Size(per_class=0), r"--shots 0: .* between 1 and the 2 .* smallest class of toy"),
+        (Size(per_class=3), r"--shots 3: .* between 1 and the 2 .* smallest class of toy"),
+    ],
+    ids=str,
+)
+def test_a_size_that_the_pool_cannot_give_is_refused(
+    labelled: Labelled, size: Size, message: str
+) -> None:
+    data = labelled(train=[0, 0, 0, 1, 1])
+    with pytest.raises(SclsearchError, match=message):
+        draw_subset(data, Rows("train", np.arange(5)), size, all_seeds(0))
+
+
+def test_shots_of_a_task_of_scores_are_refused(labelled: Labelled) -> None:
+    data = labelled(train=[0.5, 1.0, 1.5])
+    with pytest.raises(SclsearchError, match=r"--shots: .* classes, but toy has scores.*--train-"):
+        draw_subset(data, Rows("train", np.arange(3)), Size(per_class=1), all_seeds(0))

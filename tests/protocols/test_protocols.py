@@ -1,0 +1,156 @@
+"""A replicate's rows depend on protocol, task and r alone, in every process and for ever."""
+
+import pickle
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+from sclsearch.protocols import PROTOCOLS
+from sclsearch.protocols.base import Parts, Protocol, Size
+from sclsearch.protocols.gunel import few_shot_training
+from sclsearch.tasks import load_task
+from sclsearch.tasks.base import TaskData
+from sclsearch.tasks.metrics import METRICS
+
+Labelled = Callable[..., TaskData]
+
+NAMES = list(PROTOCOLS)
+FEW_SHOT = [name for name, protocol in PROTOCOLS.items() if protocol.few_shot]
+
+# SHA-256 of CoLA's rows, shortened; another one means that every stored seed run is left behind.
+COLA_TRAIN = {
+    ("gunel-full", 0): "",
+    ("gunel-fewshot", 0): "",
+    ("gunel-fewshot", 9): "",
+}
+COLA_HELD = {
+    "gunel-full": ("", ""),
+    "gunel-full-overlap": ("", ""),
+    "gunel-fewshot": ("", ""),
+    "supcl-seq": ("", ""),
+    "plain": ("", ""),
+}
+
+
+@pytest.fixture(scope="module")
+def data(labelled: Labelled) -> TaskData:
+    return labelled(train=[0, 1, 1] * 40, validation=[0, 1, 1] * 400)
+
+
+@pytest.fixture(scope="module")
+def elsewhere() -> Iterator[ProcessPoolExecutor]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONHASHSEED", "4711")
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+            yield process
+
+
+def parts_of(protocol: Protocol, data: TaskData, number: int, total: int = 30) -> Parts:
+    size = Size(total=total) if protocol.few_shot else None
+    return protocol.parts(data, size, protocol.replicate(number))
+
+
+def test_protocols_are_listed_under_their_own_names() -> None:
+    assert {name: protocol.name for name, protocol in PROTOCOLS.items()} == {n: n for n in NAMES}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_protocol_has_seeds_enough_for_its_rule_and_metrics_that_exist(name: str) -> None:
+    protocol = PROTOCOLS[name]
+    protocol.rule.check(protocol.replicates)
+    assert set(protocol.metrics.values()) <= set(METRICS)
+    assert protocol.few_shot == (protocol.draw is not None)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("number", [0, 3])
+def test_a_pickled_protocol_gives_the_same_rows(name: str, number: int, data: TaskData) -> None:
+    protocol = PROTOCOLS[name]
+    again = pickle.loads(pickle.dumps(protocol))
+    assert parts_of(again, data, number).digests == parts_of(protocol, data, number).digests
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_another_process_with_another_hash_seed_gives_the_same_rows(
+    name: str, data: TaskData, elsewhere: ProcessPoolExecutor
+) -> None:
+    protocol = PROTOCOLS[name]
+    size = Size(total=30) if protocol.few_shot else None
+    there = elsewhere.submit(protocol.parts, data, size, protocol.replicate(4)).result()
+    assert there.digests == parts_of(protocol, data, 4).digests
+    assert there.notes == parts_of(protocol, data, 4).notes
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_replicates_have_their_own_subset_in_few_shot_and_share_the_rows_on_full_data(
+    name: str, data: TaskData
+) -> None:
+    protocol = PROTOCOLS[name]
+    rows = [parts_of(protocol, data, number) for number in range(protocol.replicates)]
+    assert len({parts.train.digest for parts in rows}) == (len(rows) if protocol.few_shot else 1)
+    assert len({(parts.validation.digest, parts.test.digest) for parts in rows}) == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_replicates_have_seeds_of_their_own(name: str) -> None:
+    protocol = PROTOCOLS[name]
+    seeds = [protocol.replicate(number).seeds for number in range(protocol.replicates + 2)]
+    for purpose in ("initialisation", "order", "noise"):
+        assert len({of[purpose] for of in seeds}) == len(seeds)
+
+
+@pytest.mark.parametrize("name", FEW_SHOT)
+def test_a_few_shot_subset_has_the_size_and_shares_asked_for(name: str, data: TaskData) -> None:
+    train = parts_of(PROTOCOLS[name], data, 2).train.labels(data)
+    assert [int((train == label).sum()) for label in (0, 1)] == [10, 20]
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "metric"),
+    [
+        ("gunel-full", "cola", "accuracy"),
+        ("gunel-fewshot", "mrpc", "accuracy"),
+        ("gunel-full", "toy", "accuracy"),
+        ("supcl-seq", "cola", "mcc"),
+        ("plain", "cola", "mcc"),
+    ],
+)
+def test_the_metric_is_the_protocols_where_it_has_one_for_the_task(
+    name: str, task: str, metric: str, labelled: Labelled
+) -> None:
+    known = {"cola": "mcc", "mrpc": "f1", "toy": "accuracy"}
+    made = labelled(task, train=[0, 1])
+    data = replace(made, task=replace(made.task, metric=known[task]))
+    assert PROTOCOLS[name].metric(data) == metric
+
+
+@pytest.mark.parametrize(
+    ("rows", "epochs"), [(1, 100), (20, 100), (32, 100), (100, 32), (320, 10), (1000, 10)]
+)
+def test_few_shot_training_is_about_200_updates_within_10_to_100_epochs(
+    rows: int, epochs: int
+) -> None:
+    assert few_shot_training(rows) == {"epochs": epochs}
+
+
+@pytest.mark.parametrize(("size", "text"), [(Size(100), "100"), (Size(None, 20), "20-per-class")])
+def test_a_size_is_named_by_its_number(size: Size, text: str) -> None:
+    assert str(size) == text
+
+
+@pytest.mark.parametrize(("name", "number"), COLA_TRAIN, ids=str)
+def test_the_training_rows_of_cola_are_pinned(glue: Path, name: str, number: int) -> None:
+    cola = load_task("cola", glue)
+    train = parts_of(PROTOCOLS[name], cola, number, total=100).train
+    assert train.digest[:16] == COLA_TRAIN[name, number]
+
+
+@pytest.mark.parametrize("name", COLA_HELD)
+def test_the_validation_and_test_rows_of_cola_are_pinned(glue: Path, name: str) -> None:
+    parts = parts_of(PROTOCOLS[name], load_task("cola", glue), 0, total=100)
+    assert (parts.validation.digest[:16], parts.test.digest[:16]) == COLA_HELD[name]

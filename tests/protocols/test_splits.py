@@ -1,0 +1,112 @@
+"""Training, validation and test rows are apart, and notes say where a figure is less than it seems."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sclsearch.errors import SclsearchError
+from sclsearch.protocols.splits import dev_is_test, split_dev
+from sclsearch.tasks.base import TaskData
+
+Labelled = Callable[..., TaskData]
+
+LABELS = st.lists(st.integers(0, 2), min_size=2, max_size=150)
+
+
+@given(y=LABELS, cap=st.none() | st.integers(3, 40))
+def test_without_a_test_split_validation_and_test_share_no_row(
+    labelled: Labelled, y: list[int], cap: int | None
+) -> None:
+    data = labelled(train=[0, 1, 2], validation=y)
+    parts = split_dev(data, cap=cap)
+    assert parts.train.split == "train"
+    assert parts.train.index.tolist() == [0, 1, 2]
+    assert (parts.validation.split, parts.test.split) == ("validation", "validation")
+    assert not set(parts.validation.index) & set(parts.test.index)
+    assert len(parts.test.index) == len(y) // 2
+    rest = len(y) - len(y) // 2
+    assert len(parts.validation.index) == (rest if cap is None else min(rest, cap))
+
+
+def test_both_halves_keep_the_classes_shares(labelled: Labelled) -> None:
+    data = labelled(train=[0], validation=[0] * 700 + [1] * 500)
+    parts = split_dev(data, cap=60)
+    assert np.bincount(parts.test.labels(data)).tolist() == [350, 250]
+    assert np.bincount(parts.validation.labels(data)).tolist() == [35, 25]
+
+
+def test_a_labelled_test_split_stays_the_test(labelled: Labelled) -> None:
+    data = labelled(train=[0, 1], validation=[0, 1] * 10, test=[0, 1, 1])
+    parts = split_dev(data, cap=None)
+    assert parts.test.split == "test"
+    assert parts.test.index.tolist() == [0, 1, 2]
+    assert parts.validation.split == "validation"
+    assert parts.validation.index.tolist() == list(range(20))
+    assert parts.notes == ()
+
+
+@pytest.mark.parametrize("overlap", [False, True], ids=["apart", "overlap"])
+def test_overlap_changes_nothing_where_there_is_a_test_split(
+    labelled: Labelled, overlap: bool
+) -> None:
+    data = labelled(train=[0, 1], validation=[0, 1] * 10, test=[0, 1, 1])
+    parts = split_dev(data, cap=12, overlap=overlap)
+    assert parts.digests == split_dev(data, cap=12).digests
+    assert len(parts.validation.index) == 12
+    assert parts.notes == ()
+
+
+HALF = "test: a stratified half of the validation split, {} rows"
+FEWER = "validation: {} rows, fewer than the protocol's 500"
+OVERLAP = "validation and test overlap"
+
+
+@pytest.mark.parametrize(
+    ("rows", "overlap", "validation", "notes"),
+    [
+        (1000, False, 500, (HALF.format(500),)),
+        (1200, False, 500, (HALF.format(600),)),
+        (276, False, 138, (HALF.format(138), FEWER.format(138))),
+        (800, True, 500, (HALF.format(400), OVERLAP)),
+        (276, True, 276, (HALF.format(138), FEWER.format(276), OVERLAP)),
+    ],
+    ids=["just-enough", "more-than-enough", "too-few", "overlap", "overlap-too-few"],
+)
+def test_notes_say_what_the_rows_are(
+    labelled: Labelled, rows: int, overlap: bool, validation: int, notes: tuple[str, ...]
+) -> None:
+    data = labelled(train=[0], validation=[0, 1] * (rows // 2))
+    parts = split_dev(data, cap=500, overlap=overlap)
+    assert len(parts.validation.index) == validation
+    assert parts.notes == notes
+    assert bool(set(parts.validation.index) & set(parts.test.index)) == overlap
+
+
+def test_scores_are_halved_too(labelled: Labelled) -> None:
+    data = labelled(train=[0.0], validation=[n / 2 for n in range(21)])
+    parts = split_dev(data, cap=None)
+    both = np.concatenate([parts.validation.index, parts.test.index])
+    assert sorted(both) == list(range(21))
+    assert len(parts.test.index) == 10
+    assert parts.notes == ("test: a random half of the validation split, 10 rows",)
+
+
+def test_the_same_rows_can_be_validation_and_test_and_the_note_says_so(labelled: Labelled) -> None:
+    parts = dev_is_test(labelled(train=[0, 1], validation=[0, 1, 1], test=[0]))
+    assert parts.validation == parts.test
+    assert parts.validation.split == "validation"
+    assert parts.validation.index.tolist() == [0, 1, 2]
+    assert parts.notes == ("chosen and reported on the same rows",)
+
+
+@pytest.mark.parametrize(
+    "split", [lambda data: split_dev(data, cap=None), dev_is_test], ids=["split", "same"]
+)
+def test_a_task_without_validation_rows_is_refused(
+    labelled: Labelled, split: Callable[[TaskData], object]
+) -> None:
+    with pytest.raises(SclsearchError, match=r"toy: there must be a validation split.*train, test"):
+        split(labelled(train=[0], test=[1]))
