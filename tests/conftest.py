@@ -1,12 +1,46 @@
-"""What every test shares: one torch thread, and the folder of real data."""
+"""What every test shares: one thread, no network, the folder of real data, tiny encoders."""
 
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+# Examples are timed on machines that do other work at the same time.
+settings.register_profile("sclsearch", deadline=None)
+settings.load_profile("sclsearch")
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+WORDS = (
+    *("the", "a", "it", "was", "film", "and", "very", "not"),
+    *("good", "great", "fine", "lovely", "bad", "awful", "poor", "dull"),
+)
+LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,;:!?'\"()-"
+VOCABULARY = (*SPECIAL, *WORDS, *LETTERS[1:], *(f"##{letter}" for letter in LETTERS))
+SIZES: Mapping[str, Any] = {
+    "vocab_size": len(VOCABULARY),
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "hidden_dim": 32,  # DistilBERT's word for it
+    "max_position_embeddings": 160,
+    "pad_token_id": 0,
+    "bos_token_id": 2,
+    "eos_token_id": 3,
+    "initializer_range": 0.2,  # so that two layers of width 16 tell texts apart
+}
+
+Save = Callable[..., Path]
 
 
 def _real_data() -> Path:
@@ -21,3 +55,100 @@ def glue() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no GLUE data in {folder}; set SCLSEARCH_TEST_DATA to a folder that has glue/")
     return folder
+
+
+@pytest.fixture(scope="session")
+def minilm() -> Path:
+    """Returns the folder of all-MiniLM-L6-v2; skips without package and hub."""
+    from sclsearch.encoders.models import model_folder
+    from sclsearch.errors import SclsearchError
+
+    try:
+        return model_folder("minilm")
+    except SclsearchError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def save_tiny(tmp_path_factory: pytest.TempPathFactory) -> Save:
+    """Returns what saves a tiny random encoder of an architecture, `Bert`, with a tokenizer."""
+
+    def save(architecture: str, sizes: Mapping[str, Any] = SIZES, **options: Any) -> Path:
+        folder = tmp_path_factory.mktemp(architecture.lower())
+        _tiny_model(architecture, sizes, options).save_pretrained(folder)
+        _save_tokenizer(folder)
+        return folder
+
+    return save
+
+
+@pytest.fixture(scope="session")
+def tiny_bert(save_tiny: Save) -> Path:
+    """Returns the folder of a tiny BERT; its pooler is saved with it."""
+    return save_tiny("Bert")
+
+
+@pytest.fixture(scope="session")
+def tiny_roberta(save_tiny: Save) -> Path:
+    """Returns the folder of a tiny RoBERTa, without pooler like the real ones."""
+    return save_tiny("Roberta", {**SIZES, "type_vocab_size": 1}, add_pooling_layer=False)
+
+
+@pytest.fixture(scope="session")
+def tiny_distilbert(save_tiny: Save) -> Path:
+    """Returns the folder of a tiny DistilBERT."""
+    return save_tiny("DistilBert")
+
+
+@pytest.fixture(scope="session")
+def tiny_electra(save_tiny: Save) -> Path:
+    """Returns the folder of a tiny ELECTRA discriminator."""
+    return save_tiny("Electra")
+
+
+@pytest.fixture(scope="session")
+def tiny_mpnet(save_tiny: Save) -> Path:
+    """Returns the folder of a tiny MPNet, which does not use the attention interface."""
+    return save_tiny("MPNet")
+
+
+@pytest.fixture(scope="session")
+def tiny_gpt2(save_tiny: Save) -> Path:
+    """Returns the folder of a tiny GPT-2, a decoder."""
+    return save_tiny("GPT2")
+
+
+def _tiny_model(
+    architecture: str, sizes: Mapping[str, Any], options: Mapping[str, Any]
+) -> "PreTrainedModel":
+    import torch
+    import transformers
+
+    config = getattr(transformers, f"{architecture}Config")(**sizes)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model: PreTrainedModel = getattr(transformers, f"{architecture}Model")(config, **options)
+    return model
+
+
+def _save_tokenizer(folder: Path) -> None:
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    ids = {token: number for number, token in enumerate(VOCABULARY)}
+    tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", ids["[CLS]"]), ("[SEP]", ids["[SEP]"])],
+    )
+    PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=tokenizer,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+    ).save_pretrained(folder)

@@ -89,6 +89,16 @@ Metric = Annotated[
 Regression = Annotated[
     bool, typer.Option("--regression", rich_help_panel=OWN, help="Labels are scores.")
 ]
+OWN_FILES = (
+    "text",
+    "label",
+    "validation",
+    "test",
+    "split_column",
+    "fractions",
+    "metric",
+    "regression",
+)
 SamplerName = Literal["tpe", "random", "grid"]
 SECONDS: Mapping[str, float] = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 

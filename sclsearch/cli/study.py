@@ -1,9 +1,10 @@
 """Commands that train: tune, train and rerun."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -60,40 +61,7 @@ def tune(
     regression: o.Regression = False,
 ) -> None:
     """Searches the best configuration; the same command again goes on, or reads the store."""
-    from sclsearch.search.options import How, What
-
-    own = _own(
-        task, text, label, validation, test, split_column, fractions, metric, regression=regression
-    )
-    what = What(
-        method=method,
-        task=own or task,
-        model=model,
-        protocol=protocol,
-        train_size=train_size,
-        shots=shots,
-        space=space,
-        settings=o.settings(set_),
-        sampler=sampler,
-        search_seed=search_seed,
-    )
-    how = How(
-        study=study,
-        storage=storage,
-        data_dir=data_dir,
-        tracking=tracking,
-        configs=configs,
-        seeds=seeds,
-        rule=rule,
-        address=address,
-        cpus_per_trial=cpus_per_trial,
-        gpus_per_trial=gpus_per_trial,
-        concurrency=concurrency,
-        time_budget=o.seconds(time_budget, "--time-budget"),
-        trial_timeout=o.seconds(trial_timeout, "--trial-timeout"),
-        retry_failed=retry_failed,
-    )
-    _go(what, how, dry_run=dry_run, as_json=json_)
+    _go(locals())
 
 
 def train(
@@ -128,36 +96,7 @@ def train(
     regression: o.Regression = False,
 ) -> None:
     """Trains one configuration over the seeds: the space's starting point and what --set sets."""
-    from sclsearch.search.options import How, What
-
-    own = _own(
-        task, text, label, validation, test, split_column, fractions, metric, regression=regression
-    )
-    what = What(
-        method=method,
-        task=own or task,
-        model=model,
-        protocol=protocol,
-        train_size=train_size,
-        shots=shots,
-        settings=o.settings(set_),
-        searched=False,
-    )
-    how = How(
-        study=study,
-        storage=storage,
-        data_dir=data_dir,
-        tracking=tracking,
-        seeds=seeds,
-        rule=rule,
-        address=address,
-        cpus_per_trial=cpus_per_trial,
-        gpus_per_trial=gpus_per_trial,
-        concurrency=concurrency,
-        trial_timeout=o.seconds(trial_timeout, "--trial-timeout"),
-        retry_failed=retry_failed,
-    )
-    _go(what, how, dry_run=dry_run, as_json=json_)
+    _go(locals(), searched=False)
 
 
 def rerun(
@@ -188,67 +127,39 @@ def rerun(
         sys.exit(1)
 
 
-def _own(
-    task: str,
-    text: Sequence[str] | None,
-    label: str | None,
-    validation: Path | None,
-    test: Path | None,
-    split_column: str | None,
-    fractions: str | None,
-    metric: str | None,
-    *,
-    regression: bool,
-) -> "OwnFiles | None":
-    given = {
-        "--text": text,
-        "--label": label,
-        "--validation": validation,
-        "--test": test,
-        "--split-column": split_column,
-        "--fractions": fractions,
-        "--metric": metric,
-        "--regression": regression or None,
-    }
-    named = [option for option, value in given.items() if value is not None]
-    if not named:
-        return None
-    if not text or label is None:
-        raise SclsearchError(
-            f"{', '.join(named)}: a file of your own must come with --text and --label. Pass both, "
-            "or neither with a named task."
-        )
-    from sclsearch.tasks.own import OwnFiles
-
-    return OwnFiles(
-        path=Path(task),
-        text=tuple(text),
-        label=label,
-        validation=validation,
-        test=test,
-        split_column=split_column,
-        fractions=o.fractions(fractions),
-        metric=metric,
-        regression=regression,
-    )
-
-
-def _go(what: "What", how: "How", *, dry_run: bool, as_json: bool) -> None:
+def _go(options: dict[str, Any], *, searched: bool = True) -> None:
     from rich.console import Console
 
     from sclsearch.cli.output import print_json, show_plan
-    from sclsearch.reports.terminal import show
+    from sclsearch.search.options import How, What
 
-    if dry_run:
-        from sclsearch.search.plan import plan
-
-        planned = plan(what, how)
-        if as_json:
-            print_json(planned)
-        else:
-            show_plan(Console(), planned)
+    options |= {
+        "task": _own_files(options) or options["task"],
+        "settings": o.settings(options["set_"]),
+        "searched": searched,
+        "time_budget": o.seconds(options.get("time_budget"), "--time-budget"),
+        "trial_timeout": o.seconds(options["trial_timeout"], "--trial-timeout"),
+    }
+    what = What(**_only(What, options))
+    how = How(**_only(How, options))
+    if not options["dry_run"]:
+        _run(what, how, as_json=options["json_"])
         return
+    from sclsearch.search.plan import plan
+
+    planned = plan(what, how)
+    if options["json_"]:
+        print_json(planned)
+    else:
+        show_plan(Console(), planned)
+
+
+def _run(what: "What", how: "How", *, as_json: bool) -> None:
+    from rich.console import Console
+
     from sclsearch.api import report_of
+    from sclsearch.cli.output import print_json
+    from sclsearch.reports.terminal import show
     from sclsearch.search.run import run
 
     progress = Console(stderr=True)
@@ -269,3 +180,23 @@ def _go(what: "What", how: "How", *, dry_run: bool, as_json: bool) -> None:
             f"{reason}: {done.done} of {done.wanted} seed runs. The same command goes on."
         )
     sys.exit(INTERRUPTED if done.ending == "interrupted" else int(done.failed > 0))
+
+
+def _own_files(options: Mapping[str, Any]) -> "OwnFiles | None":
+    given = {name: options[name] for name in o.OWN_FILES if options[name] not in (None, False)}
+    if not given:
+        return None
+    if not options["text"] or options["label"] is None:
+        named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise SclsearchError(
+            f"{named}: a file of your own must come with --text and --label. Pass both, or neither "
+            "with a named task."
+        )
+    from sclsearch.tasks.own import OwnFiles
+
+    parsed = {"text": tuple(options["text"]), "fractions": o.fractions(options["fractions"])}
+    return OwnFiles(path=Path(options["task"]), **{**given, **parsed})
+
+
+def _only(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
+    return {field.name: options[field.name] for field in fields(kind) if field.name in options}

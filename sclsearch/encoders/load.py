@@ -12,7 +12,7 @@ from sclsearch.encoders.encoder import Encoder
 from sclsearch.errors import SclsearchError
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 def load_encoder(folder: Path, name: str) -> Encoder:
@@ -31,15 +31,47 @@ def load_encoder(folder: Path, name: str) -> Encoder:
 
 
 def load_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
-    """Returns the fast tokenizer of a model's folder."""
+    """Returns the fast tokenizer of a model's folder.
+
+    Raises:
+        SclsearchError: The folder's files are no tokenizer.
+    """
     from transformers import AutoTokenizer
 
-    tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(str(folder))
+    try:
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(str(folder))
+    except (OSError, ValueError, KeyError) as error:
+        raise SclsearchError(
+            f"{folder}: tokenizer.json must be a tokenizer that transformers can load, but: "
+            f"{_first_line(error)}"
+        ) from error
     return tokenizer
 
 
 @lru_cache(maxsize=1)
 def _pretrained(folder: Path, name: str) -> Encoder:
+    model, missing = _read(folder, name)
+    kind = model.config.model_type
+    lacking = [key for key in missing if not key.startswith("pooler.")]
+    if lacking:
+        raise SclsearchError(
+            f"--model {name}: model.safetensors must hold every weight of {kind}, but "
+            f"{lacking[0]} and {len(lacking) - 1} more are missing. Take a complete checkpoint."
+        )
+    if missing:
+        model.pooler = None  # type: ignore[assignment]  # left in, it would be random weights
+    if model.config.is_encoder_decoder:
+        raise SclsearchError(f"--model {name}: it must be an encoder, but {kind} has a decoder.")
+    pooler = getattr(model, "pooler", None) is not None
+    encoder = Encoder(name, model, pretrained_pooler=pooler)
+    if encoder.causal:
+        raise SclsearchError(f"--model {name}: it must be an encoder, but {kind} is a decoder.")
+    return encoder.eval()
+
+
+def _read(folder: Path, name: str) -> "tuple[PreTrainedModel, list[str]]":
+    """Returns the model and the names of the weights that its file lacks."""
+    from safetensors import SafetensorError
     from transformers import AutoModel
 
     with _quiet():
@@ -48,20 +80,16 @@ def _pretrained(folder: Path, name: str) -> Encoder:
             model, loading = AutoModel.from_pretrained(
                 str(folder), dtype=torch.float32, use_safetensors=True, output_loading_info=True
             )
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
-            first = str(error).partition("\n")[0]
+        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
             raise SclsearchError(
-                f"--model {name}: it must be an encoder that transformers can load, but: {first}"
+                f"--model {name}: it must be an encoder that transformers can load, but: "
+                f"{_first_line(error)}"
             ) from error
-    if getattr(model.config, "is_encoder_decoder", False) or getattr(
-        model.config, "is_decoder", False
-    ):
-        raise SclsearchError(
-            f"--model {name}: it must be an encoder, but {model.config.model_type} is a decoder."
-        )
-    pooler = getattr(model, "pooler", None) is not None
-    lacking = any(key.startswith("pooler.") for key in loading["missing_keys"])
-    return Encoder(name, model, pretrained_pooler=pooler and not lacking)
+    return model, sorted(loading["missing_keys"])
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
 
 
 class _quiet:  # noqa: N801  # reads as a verb

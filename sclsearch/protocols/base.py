@@ -5,13 +5,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
-
 from sclsearch.selection.rules import Rule
-from sclsearch.tasks.base import Labels, TaskData
+from sclsearch.tasks.base import Index, Labels, TaskData
 
-Index = npt.NDArray[np.int64]
 Evaluate = Literal["epoch", "end"] | int
 
 

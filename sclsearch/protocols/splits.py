@@ -6,9 +6,9 @@ import numpy as np
 
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import Parts, Rows
-from sclsearch.protocols.draws import stratified
 from sclsearch.randomness import stream
 from sclsearch.tasks.base import Labels, TaskData
+from sclsearch.tasks.stratified import stratified
 
 GUNEL_VALIDATION = 500
 

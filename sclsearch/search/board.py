@@ -99,6 +99,8 @@ class Board:
         self.configurations: list[ConfigurationRecord] = []
         self.done: dict[tuple[int, int], SeedRun] = {}
         self.running: dict[tuple[int, int], SeedTask] = {}
+        self.waiting: dict[tuple[int, int], SeedTask] = {}
+        self.scores: dict[int, float] = {}
         self.losses: Counter[tuple[int, int, str]] = Counter()
         self.exhausted = False
         self._stored = store.configurations()
@@ -117,9 +119,10 @@ class Board:
     def next(self) -> SeedTask | None:
         """Returns a seed run to be trained, or None if there is none at present."""
         self.open_up()
-        task = next(self._waiting(), None)
-        if task is not None:
-            self.running[task.place] = task
+        if not self.waiting:
+            return None
+        task = self.waiting.pop(min(self.waiting))
+        self.running[task.place] = task
         return task
 
     def finish(self, task: SeedTask, run: SeedRun, *, stored: bool = False) -> None:
@@ -130,16 +133,20 @@ class Board:
         self.done[task.place] = run
         for listener in self.listeners:
             listener.finished(task, run, stored=stored)
-        final = self.score(task.configuration.number)
-        if final is not None:
+        number = task.configuration.number
+        runs = [self.done.get((number, replicate.number)) for replicate in self.replicates]
+        figures = [self.validation(run) for run in runs if run is not None]
+        if len(figures) == len(runs):
+            self.scores[number] = score(self.study.rule, figures, self.minimum)
             for listener in self.listeners:
-                listener.scored(task.configuration, final)
+                listener.scored(task.configuration, self.scores[number])
 
     def lose(self, task: SeedTask, cause: str, message: str) -> None:
         """Takes in a seed run that was not finished: it is tried again or fails for good."""
         self.running.pop(task.place, None)
         self.losses[*task.place, cause] += 1
         if self.losses[*task.place, cause] <= RETRIES[cause]:
+            self.waiting[task.place] = task
             return
         configuration, replicate = task.place
         run = SeedRun(
@@ -157,11 +164,7 @@ class Board:
 
     def score(self, number: int) -> float | None:
         """Returns a configuration's score, None while seed runs are missing."""
-        found = [self.done.get((number, replicate.number)) for replicate in self.replicates]
-        finished = [run for run in found if run is not None]
-        if len(finished) < len(found):
-            return None
-        return score(self.study.rule, [self.validation(run) for run in finished], self.minimum)
+        return self.scores.get(number)
 
     def validation(self, run: SeedRun) -> float | None:
         """Returns the validation figure of a seed run, None if it failed."""
@@ -171,8 +174,7 @@ class Board:
         number = len(self.configurations)
         if self.exhausted or number >= self.configs:
             return False
-        settled = number - self.record.open_configurations
-        return all(self.score(earlier) is not None for earlier in range(settled + 1))
+        return all(earlier in self.scores for earlier in self._settled(number))
 
     def _open(self) -> bool:
         number = len(self.configurations)
@@ -195,25 +197,24 @@ class Board:
             if self.retry_failed and not self.dry:
                 self.runs.forget_failure(task.key)
             run = self.runs.get(task.key)
-            if run is not None:
+            if run is None:
+                self.waiting[task.place] = task
+            else:
                 self.finish(task, run, stored=True)
         return True
 
     def _known(self) -> list[Known]:
-        number = len(self.configurations)
-        settled = number - self.record.open_configurations
+        settled = self._settled(len(self.configurations))
         return [
-            Known(earlier.values, self.score(earlier.number) if earlier.number <= settled else None)
+            Known(earlier.values, self.score(earlier.number) if earlier.number in settled else None)
             for earlier in self.configurations
         ]
+
+    def _settled(self, number: int) -> range:
+        """Returns the configurations whose scores the proposal of another depends on."""
+        return range(number - self.record.open_configurations + 1)
 
     def _tasks(self, configuration: ConfigurationRecord) -> Iterator[SeedTask]:
         for replicate in self.replicates:
             identity = seed_run_identity(self.record, configuration, replicate)
             yield SeedTask(configuration, replicate, identity, digest(identity))
-
-    def _waiting(self) -> Iterator[SeedTask]:
-        for configuration in self.configurations:
-            for task in self._tasks(configuration):
-                if task.place not in self.done and task.place not in self.running:
-                    yield task

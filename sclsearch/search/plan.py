@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sclsearch.search.options import How, What
-from sclsearch.search.run import prepare_study
+from sclsearch.search.prepare import prepare_study
 from sclsearch.search.study import Origin
 
 

@@ -1,9 +1,10 @@
 """Which configuration comes next: a pure function of the scores that may be known by then."""
 
+import itertools
 import json
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import optuna
 from optuna.distributions import (
@@ -65,19 +66,35 @@ def propose(
         return None if seen else ({}, "given")
     if sampler == "grid":
         return _next_unseen(space, seen)
-    for attempt in range(ATTEMPTS):
-        values = _sampled(space, _sampler(sampler, search_seed, number, attempt), known)
+    for attempt, kind in enumerate(_kinds(space, sampler)):
+        values = _sampled(space, _sampler(kind, search_seed, number, attempt), known)
         if canonical(values) not in seen:
             return values, "sampled"
-    # A sampler that only repeats itself has a small space or has converged in it.
-    if all(isinstance(parameter, Choice) for parameter in space.parameters.values()):
-        return _next_unseen(space, seen)
-    return None
+    return _next_unseen(_listed(space), seen)
+
+
+def _kinds(space: Space, sampler: Sampler) -> Iterator[Sampler]:
+    """Yields who is asked in turn: one that only repeats itself has converged, or sees the end."""
+    yield from itertools.repeat(sampler, ATTEMPTS)
+    if space.size() is None:
+        yield from itertools.repeat("random")
 
 
 def _next_unseen(space: Space, seen: set[str]) -> tuple[Values, str] | None:
     unseen = (values for values in space.grid() if canonical(values) not in seen)
     return next(((values, "sampled") for values in unseen), None)
+
+
+def _listed(space: Space) -> Space:
+    """Returns a finite space with its whole numbers as choices."""
+    return replace(space, parameters={n: _choices(p) for n, p in space.parameters.items()})
+
+
+def _choices(parameter: Parameter) -> Choice:
+    if isinstance(parameter, Choice):
+        return parameter
+    numbers = range(int(parameter.low), int(parameter.high) + 1, parameter.step or 1)
+    return Choice(tuple(numbers), parameter.when)
 
 
 def _sampler(kind: Sampler, search_seed: int, number: int, attempt: int) -> BaseSampler:

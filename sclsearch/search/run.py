@@ -1,34 +1,17 @@
-"""Runs a study from its options to its last seed run, or says what it would do."""
+"""Runs a study from its options to its last seed run."""
 
-import math
-import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
-from sclsearch.errors import SclsearchError
-from sclsearch.search.board import Board, SeedTask
+from sclsearch.search.board import Board
 from sclsearch.search.keeping import delete_superfluous_weights
-from sclsearch.search.options import DEFAULT_CONFIGS, Ending, How, What
+from sclsearch.search.options import Ending, How, What
+from sclsearch.search.prepare import Prepared, prepare_study
 from sclsearch.search.progress import Progress
-from sclsearch.search.resolve import resolve, storage_folder
-from sclsearch.search.study import Study
-from sclsearch.search.views import (
-    configuration_view,
-    score_view,
-    seed_run_view,
-    study_view,
-    winner_view,
-)
+from sclsearch.search.scribe import scribe_for
 from sclsearch.store.driver import sole_driver
-from sclsearch.store.runs import RunStore, SeedRun
-from sclsearch.store.studies import ConfigurationRecord, ReplicateRecord, StudyRecord, StudyStore
-from sclsearch.tracking import Tracker, prepare, tracking_uri
-
-NO_TRACKING = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,64 +43,6 @@ class Finished:
     configs: int
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A study on the point of being run.
-
-    Attributes:
-        study: The study.
-        record: Its record; stored only once the study runs.
-        store: Its records.
-        runs: The run store.
-        replicates: Records of the replicates.
-        parts: Rows of the replicates.
-        configs: Configurations in total.
-    """
-
-    study: Study
-    record: StudyRecord
-    store: StudyStore
-    runs: RunStore
-    replicates: tuple[ReplicateRecord, ...]
-    parts: Mapping[int, Any]
-    configs: int
-
-    def board(self, **options: Any) -> Board:
-        """Returns the board of the study."""
-        return Board(
-            self.study, self.record, self.store, self.runs, self.replicates, self.configs, **options
-        )
-
-
-def prepare_study(what: What, how: How) -> Prepared:
-    """Returns the study that the options describe, nothing written yet but the storage folder.
-
-    Raises:
-        SclsearchError: Options, data, model or the stored study of that name do not fit.
-    """
-    study = resolve(what, how)
-    storage = storage_folder(how.storage)
-    parts = {number: study.parts(number) for number in range(study.seeds)}
-    store = StudyStore(storage, how.study or study.default_name)
-    record = StudyRecord(
-        name=store.name,
-        identity=study.identity,
-        training=study.job({}, 0, parts[0]).shared_identity,
-        origin=_origin(store.name, study, what, how),
-        open_configurations=max(2, math.ceil((how.concurrency or 2) / study.seeds) + 1),
-        created=time.time(),
-    )
-    return Prepared(
-        study=study,
-        record=store.check(record),
-        store=store,
-        runs=RunStore(storage),
-        replicates=tuple(study.replicate(number, parts[number]) for number in parts),
-        parts=parts,
-        configs=_configs(study, how.configs),
-    )
-
-
 def run(what: What, how: How, console: Console) -> Finished:
     """Runs a study until it is complete, stopped or out of time.
 
@@ -137,7 +62,7 @@ def run(what: What, how: How, console: Console) -> Finished:
         for replicate in prepared.replicates:
             store.add(replicate)
         progress = Progress(console, prepared.configs * study.seeds)
-        scribe = _scribe(prepared, how)
+        scribe = scribe_for(prepared, how)
         board = prepared.board(
             retry_failed=how.retry_failed,
             listeners=[progress, *([scribe] if scribe else [])],
@@ -165,8 +90,9 @@ def run(what: What, how: How, console: Console) -> Finished:
 
 def _train(prepared: Prepared, board: Board, how: How, progress: Progress) -> Ending:
     from sclsearch.encoders.load import load_encoder, load_tokenizer
+    from sclsearch.search.cluster import started_ray
     from sclsearch.search.trial import Bench
-    from sclsearch.search.tuner import fit, started_ray
+    from sclsearch.search.tuner import fit
     from sclsearch.training.tokens import tokenise
 
     study = prepared.study
@@ -202,79 +128,3 @@ def _train(prepared: Prepared, board: Board, how: How, progress: Progress) -> En
             )
         finally:
             progress.stop()
-
-
-class _Scribe:
-    """Tells MLflow what the board tells it."""
-
-    def __init__(self, prepared: Prepared, tracker: Tracker) -> None:
-        self.record, self.study = prepared.record, prepared.study
-        self.tracker = tracker
-        self.best = -math.inf
-
-    def opened(self, configuration: ConfigurationRecord) -> None:
-        """Shows the configuration."""
-        self.tracker.put(configuration_view(self.record.name, configuration))
-
-    def finished(self, task: SeedTask, run: SeedRun, *, stored: bool) -> None:  # noqa: ARG002
-        """Shows the seed run, a stored one too: another study may have trained it."""
-        configuration, _ = task.place
-        self.tracker.put(
-            seed_run_view(self.record.name, configuration, task.replicate, run, self.study.metric)
-        )
-
-    def scored(self, configuration: ConfigurationRecord, score: float) -> None:
-        """Shows the score, and the best one on the study."""
-        rule = self.study.rule
-        self.tracker.put(score_view(self.record.name, configuration.number, score, rule))
-        self.best = max(self.best, score)
-
-    def close(self, *, complete: bool) -> str | None:
-        """Shows the best score; returns why MLflow does not show everything, None if it does."""
-        if self.best > -math.inf:
-            view = winner_view(self.record.name, self.best, self.study.rule, finished=complete)
-            self.tracker.put(view)
-        return self.tracker.close()
-
-
-def _scribe(prepared: Prepared, how: How) -> _Scribe | None:
-    if how.tracking == NO_TRACKING:
-        return None
-    uri = tracking_uri(how.tracking, prepared.store.folder.parent.parent)
-    prepare(uri)
-    tracker = Tracker(uri)
-    tracker.put(study_view(prepared.record))
-    return _Scribe(prepared, tracker)
-
-
-def _origin(name: str, study: Study, what: What, how: How) -> dict[str, Any]:
-    task = what.task if isinstance(what.task, str) else _plain(asdict(what.task))
-    return {
-        "study": name,
-        "method": what.method,
-        "task": task,
-        "model": study.model_name,
-        "protocol": study.protocol.name,
-        "train_size": what.train_size,
-        "shots": what.shots,
-        "data_dir": None if how.data_dir is None else str(how.data_dir.resolve()),
-        "source": study.data.source,
-        "rule": str(study.rule),
-        "space_note": study.space.note,
-    }
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Path):
-        return str(value.resolve())
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
-
-
-def _configs(study: Study, asked: int | None) -> int:
-    size = 1 if not study.space.parameters else study.space.size()
-    limit = math.inf if size is None else size
-    if asked is not None and asked < 1:
-        raise SclsearchError(f"--configs: it must be at least 1, but it is {asked}.")
-    return int(min(asked or DEFAULT_CONFIGS, limit))

@@ -4,8 +4,6 @@ A new Tuner is made at every start and Ray's own snapshots are never read: the r
 truth, and the board has read it.
 """
 
-import logging
-import os
 import signal
 import tempfile
 import time
@@ -13,10 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
-
-os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
-os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
-os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
 import ray
 from ray import tune
@@ -28,6 +22,7 @@ from ray.tune.search import Searcher
 
 from sclsearch.canonical import canonical
 from sclsearch.search.board import Board, SeedTask
+from sclsearch.search.cluster import fitting
 from sclsearch.search.options import Ending
 from sclsearch.search.trial import Bench, seed_run_trial
 
@@ -155,6 +150,7 @@ def fit(
     time_budget: float | None,
     trial_timeout: float | None,
     tick: Callable[[], None],
+    reuse_actors: bool = True,
 ) -> Ending:
     """Trains what the board still wants; returns why it ended.
 
@@ -174,7 +170,7 @@ def fit(
                 scheduler=SeedScheduler(searcher, watchdog.hung),
                 num_samples=-1,
                 max_concurrent_trials=concurrency or fitting(cpus, gpus),
-                reuse_actors=True,
+                reuse_actors=reuse_actors,
             ),
             run_config=tune.RunConfig(
                 storage_path=scratch,
@@ -186,38 +182,6 @@ def fit(
     if board.complete:
         return "complete"
     return "interrupted" if searcher.may_start() else "out of time"
-
-
-@contextmanager
-def started_ray(address: str | None, cpus: int | None) -> Iterator[None]:
-    """Starts Ray on this machine, or joins a cluster, while the body runs.
-
-    Without an address a Ray of our own is started even where another runs on the machine.
-    """
-    logging.getLogger("ray").setLevel(logging.ERROR)
-    quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
-    if address is None:
-        ray.init(
-            address="local",
-            num_cpus=cpus,
-            include_dashboard=False,
-            _node_ip_address="127.0.0.1",
-            **quiet,
-        )
-    else:
-        ray.init(address=address, **quiet)
-    try:
-        yield
-    finally:
-        ray.shutdown()
-
-
-def fitting(cpus: int, gpus: float) -> int:
-    """Returns how many trials fit into Ray's resources at a time, at least 1."""
-    resources = ray.cluster_resources()
-    by_cpu = int(resources.get("CPU", 1) // cpus) if cpus else None
-    by_gpu = int(resources.get("GPU", 0) / gpus + 1e-9) if gpus else None
-    return max(1, min(limit for limit in (by_cpu, by_gpu) if limit is not None))
 
 
 @contextmanager

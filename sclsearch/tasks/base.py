@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from sclsearch.canonical import digest
 
+Index = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
 

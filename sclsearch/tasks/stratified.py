@@ -1,4 +1,4 @@
-"""Rows of one file drawn into splits, in which every class has its share."""
+"""Stratified draws as pure functions of labels and a random stream."""
 
 from collections.abc import Mapping
 
@@ -7,9 +7,45 @@ import numpy.typing as npt
 
 from sclsearch.errors import SclsearchError
 from sclsearch.randomness import stream
-from sclsearch.tasks.base import Labels, Split
+from sclsearch.tasks.base import Index, Labels, Split
 
-Rows = npt.NDArray[np.int64]
+
+def stratified(y: Labels, size: int, rng: np.random.Generator) -> Index:
+    """Returns `size` row numbers, ascending, with the classes in the proportions of `y`.
+
+    The shares are rounded by largest remainder; every class of `y` is there if `size` allows.
+    Scores of a regression have no classes: their rows are drawn at random.
+    """
+    if np.issubdtype(y.dtype, np.floating):
+        return np.sort(rng.permutation(len(y))[:size]).astype(np.int64)
+    classes, counts = np.unique(y, return_counts=True)
+    wanted = _shares(counts, size)
+    return _take(y, dict(zip(classes.tolist(), wanted.tolist(), strict=True)), rng)
+
+
+def per_class(y: Labels, shots: int, rng: np.random.Generator) -> Index:
+    """Returns `shots` row numbers of each class, ascending."""
+    return _take(y, dict.fromkeys(np.unique(y).tolist(), shots), rng)
+
+
+def _shares(counts: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
+    exact = counts * (size / counts.sum())
+    shares: npt.NDArray[np.int64] = np.floor(exact).astype(np.int64)
+    by_remainder = np.argsort(-(exact - shares), kind="stable")
+    shares[by_remainder[: size - shares.sum()]] += 1
+    # A class that rounding left out takes one row of the class that has the most.
+    for missing in np.flatnonzero(shares == 0):
+        if shares.max() > 1:
+            shares[shares.argmax()] -= 1
+            shares[missing] += 1
+    return shares
+
+
+def _take(y: Labels, wanted: dict[int, int], rng: np.random.Generator) -> Index:
+    chosen = [
+        rng.permutation(np.flatnonzero(y == label))[:count] for label, count in wanted.items()
+    ]
+    return np.sort(np.concatenate(chosen)).astype(np.int64)
 
 
 def draw_splits(
@@ -17,10 +53,7 @@ def draw_splits(
 ) -> Mapping[str, Split]:
     """Returns `train`, `validation` and `test`; without those whose fraction is 0.
 
-    The rows are put in order of class, at random within a class, and those held out are taken at
-    even distances, so that a class of n rows gives n times the fraction, give or take one. One
-    row of every class is kept for `train` before that. In regression the order is the score's.
-    The draw is the same for the same rows, always.
+    The draw is the same for the same rows, always; `train` has a row of every class.
 
     Args:
         split: All rows.
@@ -30,41 +63,20 @@ def draw_splits(
     Raises:
         SclsearchError: There are too few rows.
     """
-    sizes = [max(1, round(share * len(split))) if share else 0 for share in fractions[1:]]
-    order = _by_label(split.y)
-    pool = order[_repeated(split.y[order])]
-    held_size = sum(sizes)
-    if held_size > len(pool) or held_size >= len(split):
+    rng = stream(0, "fractions")
+    held_out = [max(1, round(share * len(split))) if share else 0 for share in fractions[1:]]
+    size = len(split) - sum(held_out)
+    if size < (1 if split.y.dtype == np.float64 else len(np.unique(split.y))):
         raise SclsearchError(
             f"{where}: the rows must suffice for one of each class in train and "
-            f"{held_size} in validation and test, but there are {len(split)}. Add rows."
+            f"{sum(held_out)} in validation and test, but there are {len(split)}. Add rows."
         )
-    held = pool[_evenly(len(pool), held_size)]
-    in_test = np.zeros(held_size, np.bool_)
-    in_test[_evenly(held_size, sizes[1])] = True
-    drawn = {
-        "train": np.setdiff1d(np.arange(len(split)), held),
-        "validation": np.sort(held[~in_test]),
-        "test": np.sort(held[in_test]),
-    }
-    return {name: _take(split, rows) for name, rows in drawn.items() if len(rows)}
+    train = stratified(split.y, size, rng)
+    held = np.setdiff1d(np.arange(len(split)), train)
+    tested = held[stratified(split.y[held], held_out[1], rng)] if held_out[1] else held[:0]
+    drawn = {"train": train, "validation": np.setdiff1d(held, tested), "test": tested}
+    return {name: _rows(split, index) for name, index in drawn.items() if len(index)}
 
 
-def _by_label(y: Labels) -> Rows:
-    shuffled = stream(0, "fractions").permutation(len(y))
-    return shuffled[np.argsort(y[shuffled], kind="stable")]
-
-
-def _repeated(labels: Labels) -> npt.NDArray[np.bool_]:
-    """Marks all but the first row of each class, `[rows]`, of rows in order of class."""
-    if labels.dtype == np.float64:
-        return np.ones(len(labels), np.bool_)
-    return np.concatenate([[False], labels[1:] == labels[:-1]])
-
-
-def _evenly(rows: int, picks: int) -> Rows:
-    return ((np.arange(picks) + 0.5) * rows / max(picks, 1)).astype(np.int64)
-
-
-def _take(split: Split, rows: Rows) -> Split:
-    return Split(tuple(split.texts[row] for row in rows), split.y[rows])
+def _rows(split: Split, index: Index) -> Split:
+    return Split(tuple(split.texts[row] for row in index), split.y[index])

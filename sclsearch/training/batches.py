@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from sclsearch.methods.base import Batch, Training
-from sclsearch.protocols.base import Index
-from sclsearch.tasks.base import Labels
+from sclsearch.tasks.base import Index, Labels
 from sclsearch.training.tokens import Tokens
 
 

@@ -161,10 +161,8 @@ class _StageRun:
             self.best_value = score
             self.outcome.kept = len(self.outcome.evaluations) - 1
             self.outcome.predictions["validation"] = predictions.tolist()
-            if update < self.total:
-                self.best = {k: v.detach().clone() for k, v in self._trained().items()}
-            else:
-                self.best = {}
+            final = update == self.total or self.job.keep == "last"
+            self.best = {} if final else {k: v.detach().clone() for k, v in self._trained().items()}
 
     def _finish(self) -> None:
         self.model.load_state_dict(self.best, strict=False)

@@ -1,18 +1,27 @@
 """Where and how precisely a seed run is computed."""
 
+import os
+
 import torch
 
+from sclsearch.errors import SclsearchError
 from sclsearch.training.job import Numerics
 
 
-def numerics_here(gpus: float) -> Numerics:
-    """Returns the numerics of a trial that has some GPUs or none."""
-    return "cuda-bf16" if gpus > 0 else "cpu-fp32"
-
-
 def device_for(numerics: Numerics) -> torch.device:
-    """Returns the device of some numerics."""
-    return torch.device("cuda" if numerics == "cuda-bf16" else "cpu")
+    """Returns the device of some numerics; on CUDA only deterministic kernels are taken there.
+
+    Raises:
+        SclsearchError: The numerics are CUDA's, but no GPU is seen.
+    """
+    if numerics == "cpu-fp32":
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        raise SclsearchError(f"{numerics}: a GPU must be there, but torch sees none.")
+    # Read when cuBLAS is first used in a process.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    return torch.device("cuda")
 
 
 def autocast(device: torch.device) -> torch.autocast:

@@ -44,13 +44,15 @@ class TermWatch:
         """
         if self.sums is None or self.bad is None:
             return {}
-        for name, update in zip(self.names, self.bad.tolist(), strict=True):
-            if update >= 0:
-                epoch, step = divmod(update, self.per_epoch)
-                raise NonFiniteLossError(
-                    f"{self.stage}: {name} must be finite, but it is not at epoch {epoch + 1}, "
-                    f"update {step + 1} of {self.per_epoch}"
-                )
+        bad = [(u, n) for n, u in zip(self.names, self.bad.tolist(), strict=True) if u >= 0]
+        if bad:
+            # The others follow one update later, through the weights.
+            update, name = min(bad, key=lambda one: one[0])
+            epoch, step = divmod(update, self.per_epoch)
+            raise NonFiniteLossError(
+                f"{self.stage}: {name} must be finite, but it is not at epoch {epoch + 1}, "
+                f"update {step + 1} of {self.per_epoch}"
+            )
         means = [total / self.count for total in self.sums.tolist()]
         self.sums, self.count = torch.zeros_like(self.sums), 0
         return dict(zip(self.names, means, strict=True))

@@ -1,4 +1,4 @@
-"""Draws have the size asked for, every class's share, no repeats, and depend on the stream alone."""
+"""Draws have the size asked for, each class at its share, no repeats, from their stream alone."""
 
 from collections.abc import Callable
 
@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import Rows, Size, all_seeds
-from sclsearch.protocols.draws import draw_subset, per_class, stratified
+from sclsearch.protocols.draws import draw_subset
 from sclsearch.tasks.base import TaskData
+from sclsearch.tasks.stratified import per_class, stratified
 
 Labelled = Callable[..., TaskData]
 

@@ -1,4 +1,4 @@
-"""Training, validation and test rows are apart, and notes say where a figure is less than it seems."""
+"""Training, validation and test rows are apart; notes tell where a figure is less than it seems."""
 
 from collections.abc import Callable
 

@@ -1,0 +1,47 @@
+# Two commands for a fresh machine with Python 3.11 or newer: make quickstart, make test.
+
+PYTHON ?= python3
+BIN := .venv/bin
+STORAGE ?= sclsearch-storage
+
+.PHONY: quickstart test lint types imports pytest spaces clean
+
+quickstart: .venv/installed
+	$(BIN)/sclsearch tune --method scl --task demo --train-size 160 --model minilm \
+	    --configs 3 --seeds 3 --set epochs=8 --storage $(STORAGE)
+
+test: lint types imports spaces pytest
+
+lint: .venv/developer
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/developer
+	$(BIN)/mypy
+
+imports: .venv/developer
+	$(BIN)/lint-imports
+
+spaces: .venv/developer
+	$(BIN)/sclsearch check --all
+
+# Two processes, one torch thread each; what starts Ray stays in one of them.
+pytest: .venv/developer
+	$(BIN)/pytest -n 2 --dist loadgroup --cov
+
+.venv/python:
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade pip
+	touch $@
+
+.venv/installed: .venv/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --constraint constraints.txt torch
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[demo]'
+	touch $@
+
+.venv/developer: .venv/installed
+	$(BIN)/pip install --quiet --constraint constraints.txt --group dev
+	touch $@
+
+clean:
+	rm -rf .venv .coverage .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -1,0 +1,91 @@
+"""What a further seed run costs beyond its training: warm workers beside cold ones, in one run.
+
+    python benchmarks/trial_start.py [--seed-runs 8] [--model minilm]
+
+Each row is the time between the end of one seed run's training and the start of the next one's in
+the same slot: report, decision, start of the next trial, and for a cold worker a new process with
+its imports. One seed run at a time, on the embedded task.
+"""
+
+import argparse
+import statistics
+import tempfile
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from sclsearch.encoders.load import load_tokenizer
+from sclsearch.search.cluster import started_ray
+from sclsearch.search.options import How, What
+from sclsearch.search.prepare import Prepared, prepare_study
+from sclsearch.search.trial import Bench
+from sclsearch.search.tuner import fit
+from sclsearch.training.tokens import tokenise
+
+
+def gaps(prepared: Prepared, *, reuse_actors: bool) -> list[float]:
+    """Returns the seconds between one seed run's training and the next."""
+    study = prepared.study
+    prepared.store.create(prepared.record)
+    for replicate in prepared.replicates:
+        prepared.store.add(replicate)
+    board = prepared.board()
+    board.open_up()
+    tokenizer = load_tokenizer(study.model)
+    bench = Bench(
+        study=replace(study, data=replace(study.data, splits={})),
+        name=prepared.store.name,
+        storage=prepared.store.folder.parent.parent,
+        tokens={length: tokenise(study.data, tokenizer, length) for length in study.lengths()},
+        parts=prepared.parts,
+        threads=1,
+        origin=prepared.record.origin,
+    )
+    fit(
+        board,
+        bench,
+        cpus=1,
+        gpus=0,
+        concurrency=1,
+        time_budget=None,
+        trial_timeout=None,
+        tick=lambda: None,
+        reuse_actors=reuse_actors,
+    )
+    runs = sorted(board.done.values(), key=lambda run: run.started)
+    return [after.started - (before.started + before.seconds) for before, after in pairwise(runs)]
+
+
+def main() -> None:
+    """Measures both and prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seed-runs", type=int, default=8)
+    parser.add_argument("--model", default="minilm")
+    arguments = parser.parse_args()
+    what = What(
+        method="ce",
+        task="demo",
+        model=arguments.model,
+        train_size=16,
+        settings={"epochs": 1, "max_length": 16},
+        searched=False,
+    )
+    table = Table("workers", "median s", "min s", "max s", box=None)
+    with tempfile.TemporaryDirectory() as folder, started_ray(None, None):
+        for name, reuse in (("cold", False), ("warm", True)):
+            how = How(
+                storage=Path(folder) / name,
+                seeds=arguments.seed_runs,
+                gpus_per_trial=0,
+                tracking="none",
+            )
+            found = gaps(prepare_study(what, how), reuse_actors=reuse)
+            table.add_row(name, *(f"{f(found):.2f}" for f in (statistics.median, min, max)))
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

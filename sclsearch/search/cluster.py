@@ -1,0 +1,51 @@
+"""Ray on this machine, or a cluster that is there."""
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import ray
+
+ENVIRONMENT = {
+    # Tune prints a table of its own even at verbosity 0 unless its old output is chosen.
+    "RAY_AIR_NEW_OUTPUT": "0",
+    # Each trial would write CSV, JSON and TensorBoard files that nobody reads.
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    # Ray hides the GPUs from trials that ask for none; without this it warns that it will.
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+
+
+@contextmanager
+def started_ray(address: str | None, cpus: int | None) -> Iterator[None]:
+    """Starts Ray on this machine, or joins a cluster, while the body runs.
+
+    Without an address a Ray of our own is started even where another runs on the machine.
+    """
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
+    if address is None:
+        ray.init(
+            address="local",
+            num_cpus=cpus,
+            include_dashboard=False,
+            _node_ip_address="127.0.0.1",
+            **quiet,
+        )
+    else:
+        ray.init(address=address, **quiet)
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def fitting(cpus: int, gpus: float) -> int:
+    """Returns how many trials fit into Ray's resources at a time, at least 1."""
+    resources = ray.cluster_resources()
+    by_cpu = int(resources.get("CPU", 1) // cpus) if cpus else None
+    by_gpu = int(resources.get("GPU", 0) / gpus + 1e-9) if gpus else None
+    return max(1, min(limit for limit in (by_cpu, by_gpu) if limit is not None))

@@ -1,0 +1,125 @@
+"""A study on the point of being run: its records, its store, its replicates."""
+
+import math
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from sclsearch.errors import SclsearchError
+from sclsearch.protocols.base import Parts
+from sclsearch.search.board import Board
+from sclsearch.search.options import DEFAULT_CONFIGS, How, What
+from sclsearch.search.resolve import resolve, storage_folder
+from sclsearch.search.study import Study
+from sclsearch.store.runs import RunStore
+from sclsearch.store.studies import ReplicateRecord, StudyRecord, StudyStore
+
+CLUSTER_SLOTS = 64
+"""Seed runs that a cluster is taken to run at a time; --concurrency says it better."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A study on the point of being run.
+
+    Attributes:
+        study: The study.
+        record: Its record; stored only once the study runs.
+        store: Its records.
+        runs: The run store.
+        replicates: Records of the replicates.
+        parts: Rows of the replicates.
+        configs: Configurations in total.
+    """
+
+    study: Study
+    record: StudyRecord
+    store: StudyStore
+    runs: RunStore
+    replicates: tuple[ReplicateRecord, ...]
+    parts: Mapping[int, Parts]
+    configs: int
+
+    def board(self, **options: Any) -> Board:
+        """Returns the board of the study."""
+        return Board(
+            self.study, self.record, self.store, self.runs, self.replicates, self.configs, **options
+        )
+
+
+def prepare_study(what: What, how: How) -> Prepared:
+    """Returns the study that the options describe, nothing written yet but the storage folder.
+
+    Raises:
+        SclsearchError: Options, data, model or the stored study of that name do not fit.
+    """
+    study = resolve(what, how)
+    storage = storage_folder(how.storage)
+    parts = {number: study.parts(number) for number in range(study.seeds)}
+    store = StudyStore(storage, how.study or study.default_name)
+    record = StudyRecord(
+        name=store.name,
+        identity=study.identity,
+        training=study.job({}, 0, parts[0]).shared_identity,
+        origin=_origin(store.name, study, what, how),
+        open_configurations=max(2, math.ceil(_slots(study, how) / study.seeds) + 1),
+        created=time.time(),
+    )
+    return Prepared(
+        study=study,
+        record=store.check(record),
+        store=store,
+        runs=RunStore(storage),
+        replicates=tuple(study.replicate(number, parts[number]) for number in parts),
+        parts=parts,
+        configs=_configs(study, how.configs),
+    )
+
+
+def _origin(name: str, study: Study, what: What, how: How) -> dict[str, Any]:
+    task = what.task if isinstance(what.task, str) else _plain(asdict(what.task))
+    return {
+        "study": name,
+        "method": what.method,
+        "task": task,
+        "model": study.model_name,
+        "protocol": study.protocol.name,
+        "train_size": what.train_size,
+        "shots": what.shots,
+        "data_dir": None if how.data_dir is None else str(how.data_dir.resolve()),
+        "source": study.data.source,
+        "rule": str(study.rule),
+        "space_note": study.space.note,
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value.resolve())
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _slots(study: Study, how: How) -> int:
+    """Returns how many seed runs are likely to run at a time, known before Ray is started."""
+    if how.concurrency is not None:
+        return how.concurrency
+    if how.address is not None:
+        return CLUSTER_SLOTS
+    if study.numerics == "cpu-fp32":
+        return max((os.cpu_count() or 1) // how.cpus_per_trial, 1)
+    import torch
+
+    return max(int(torch.cuda.device_count() / (how.gpus_per_trial or 1)), 1)
+
+
+def _configs(study: Study, asked: int | None) -> int:
+    size = 1 if not study.space.parameters else study.space.size()
+    limit = math.inf if size is None else size
+    if asked is not None and asked < 1:
+        raise SclsearchError(f"--configs: it must be at least 1, but it is {asked}.")
+    return int(min(asked or DEFAULT_CONFIGS, limit))

@@ -1,0 +1,67 @@
+"""Tells MLflow what the board tells it."""
+
+import math
+
+from sclsearch.search.board import SeedTask
+from sclsearch.search.options import How
+from sclsearch.search.prepare import Prepared
+from sclsearch.search.views import (
+    configuration_view,
+    score_view,
+    seed_run_view,
+    study_view,
+    winner_view,
+)
+from sclsearch.store.runs import SeedRun
+from sclsearch.store.studies import ConfigurationRecord
+from sclsearch.tracking import Tracker, prepare, tracking_uri
+
+NO_TRACKING = "none"
+
+
+class Scribe:
+    """Tells MLflow what the board tells it."""
+
+    def __init__(self, prepared: Prepared, tracker: Tracker) -> None:
+        self.record, self.study = prepared.record, prepared.study
+        self.tracker = tracker
+        self.best = -math.inf
+
+    def opened(self, configuration: ConfigurationRecord) -> None:
+        """Shows the configuration."""
+        self.tracker.put(configuration_view(self.record.name, configuration))
+
+    def finished(self, task: SeedTask, run: SeedRun, *, stored: bool) -> None:  # noqa: ARG002
+        """Shows the seed run, a stored one too: another study may have trained it."""
+        configuration, _ = task.place
+        self.tracker.put(
+            seed_run_view(self.record.name, configuration, task.replicate, run, self.study.metric)
+        )
+
+    def scored(self, configuration: ConfigurationRecord, score: float) -> None:
+        """Shows the score, and the best one on the study."""
+        rule = self.study.rule
+        self.tracker.put(score_view(self.record.name, configuration.number, score, rule))
+        self.best = max(self.best, score)
+
+    def close(self, *, complete: bool) -> str | None:
+        """Shows the best score; returns why MLflow does not show everything, None if it does."""
+        if self.best > -math.inf:
+            view = winner_view(self.record.name, self.best, self.study.rule, finished=complete)
+            self.tracker.put(view)
+        return self.tracker.close()
+
+
+def scribe_for(prepared: Prepared, how: How) -> Scribe | None:
+    """Returns who tells MLflow of a study, None where `--tracking none` leaves it out.
+
+    Raises:
+        SclsearchError: The tracking URI is none, or its database cannot be written.
+    """
+    if how.tracking == NO_TRACKING:
+        return None
+    uri = tracking_uri(how.tracking, prepared.store.folder.parent.parent)
+    prepare(uri)
+    tracker = Tracker(uri)
+    tracker.put(study_view(prepared.record))
+    return Scribe(prepared, tracker)

@@ -1,0 +1,54 @@
+"""README holds what the program has: its commands parse, its layout is the tree."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from sclsearch.cli import app
+from sclsearch.methods import METHODS
+from sclsearch.protocols import PROTOCOLS
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, flags=re.DOTALL)
+COMMANDS = [
+    line.partition("  #")[0].strip()
+    for language, block in BLOCKS
+    if language == "sh"
+    for line in block.splitlines()
+    if line.startswith("sclsearch ")
+]
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_a_command_names_options_that_exist(line: str) -> None:
+    _, name, *words = shlex.split(line)
+    command = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
+    known = {option for parameter in command.params for option in parameter.opts}
+    assert {word for word in words if word.startswith("--")} <= known
+
+
+def test_there_are_commands() -> None:
+    assert len(COMMANDS) >= 8
+
+
+def test_the_layout_is_the_tree() -> None:
+    block = next(block for language, block in BLOCKS if not language and "objectives/" in block)
+    inside = re.findall(r"^  (\w+)(?:/|\.py)\s", block, flags=re.MULTILINE)
+    found = {p.stem for p in (ROOT / "sclsearch").iterdir() if p.is_dir() or p.name == "api.py"}
+    assert set(inside) == {name for name in found if not name.startswith(("_", "."))}
+    for top in re.findall(r"^(\w+)/\s", block, flags=re.MULTILINE):
+        assert (ROOT / top).is_dir()
+
+
+@pytest.mark.parametrize("target", re.findall(r"^make (\w+)", README, flags=re.MULTILINE))
+def test_a_make_target_exists(target: str) -> None:
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def test_methods_and_protocols_are_listed() -> None:
+    rows = set(re.findall(r"^\| `([\w-]+)` \|", README, flags=re.MULTILINE))
+    assert set(METHODS) | (set(PROTOCOLS) - {"gunel-full-overlap"}) == rows
