@@ -116,10 +116,12 @@ def _storage(storage: Path) -> str:
 
 
 def _tracking(tracking: str | None, storage: Path) -> str:
-    from sclsearch.tracking import complete, prepare, tracking_uri
+    from sclsearch.tracking import prepare, tracking_uri
     from sclsearch.tracking.server import masked
+    from sclsearch.tracking.writer import Writer
 
     uri = tracking_uri(tracking, storage.expanduser().resolve())
     prepare(uri)
-    complete(uri, [])
+    if not Writer(uri, "sclsearch").answers():
+        raise SclsearchError(f"{masked(uri)} does not answer")
     return masked(uri)

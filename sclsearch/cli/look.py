@@ -42,13 +42,14 @@ def ls(
 ) -> None:
     """Lists what there is, one line each."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold", no_wrap=True)
-    table.add_column()
+    table.add_column(overflow="fold")
     for name, summary in _summaries(kind, storage.expanduser()).items():
-        table.add_row(name, summary)
+        table.add_row(name, escape(summary))
     Console().print(table)
 
 
@@ -119,6 +120,8 @@ def doctor(
     from sclsearch.cli.health import findings
 
     table = Table(box=None, pad_edge=False, show_header=False)
+    for _ in range(3):
+        table.add_column(overflow="fold")
     for finding in findings(storage, data_dir, tracking):
         mark = "[green]yes[/]" if finding.works else "[yellow]no[/]"
         table.add_row(f"[bold]{finding.what}[/]", mark, escape(finding.detail))

@@ -11,7 +11,9 @@ from sclsearch.selection.rules import Rule, parse_rule
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.studies import (
     ConfigurationRecord,
+    ReplicateRecord,
     StudyRecord,
+    StudyStore,
     existing_study,
     seed_run_key,
 )
@@ -125,14 +127,15 @@ def report(
         configs: The first so many configurations; None takes all.
 
     Raises:
-        SclsearchError: There is no such study, or it has too few seeds for the rule.
+        SclsearchError: There is no such study, or it has too few seeds for the rule or for what
+            is asked.
     """
     store = existing_study(storage, name)
     record = store.record()
     if record is None:
         raise SclsearchError(f"{store.folder}: the study was deleted just now.")
     rule = parse_rule(str(record.origin["rule"])) if rule is None else rule
-    replicates = store.replicates()[:seeds]
+    replicates = _first(store, seeds)
     rule.check(len(replicates))
     runs = RunStore(storage)
     lines = [
@@ -161,6 +164,16 @@ def report(
         notes=_notes(record, replicates[0].notes if replicates else ()),
         weights={key: str(store.weights(key)) for key in kept if store.weights(key).exists()},
     )
+
+
+def _first(store: StudyStore, seeds: int | None) -> list[ReplicateRecord]:
+    replicates = store.replicates()
+    if seeds is not None and not 1 <= seeds <= len(replicates):
+        raise SclsearchError(
+            f"--seeds: it must lie between 1 and the {len(replicates)} seeds of {store.name}, but "
+            f"it is {seeds}. `sclsearch tune` trains further seeds."
+        )
+    return replicates[:seeds]
 
 
 def _line(

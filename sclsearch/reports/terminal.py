@@ -58,9 +58,7 @@ def _table(report: Report, most: int) -> Table:
 
 def _show_winner(console: Console, report: Report, winner: ConfigurationLine) -> None:
     by = understood(report.rule.partition("/")[0], report.seeds)
-    console.print(
-        f"\n[bold]Winner #{winner.number}[/] {escape(settings(winner.values))}", soft_wrap=True
-    )
+    console.print(f"\n[bold]Winner #{winner.number}[/] {escape(settings(winner.values))}")
     console.print(f"  validation {report.metric} {winner.score:.4f}, {by} (rule {report.rule})")
     console.print(f"  [bold]test {report.metric} {figure(winner)}[/], {_of_what(report, winner)}")
     if winner.failed:
@@ -70,7 +68,7 @@ def _show_winner(console: Console, report: Report, winner: ConfigurationLine) ->
             "in the score and is not in the test figure"
         )
     for note in report.notes:
-        console.print(f"  {escape(note)}", soft_wrap=True)
+        console.print(f"  {escape(note)}")
     keys = [winner.seeds[position].key[:12] for position in winner.reported]
     if report.weights:
         kept = [Path(file) for file in report.weights.values()]
@@ -95,12 +93,18 @@ def settings(values: Mapping[str, Any]) -> str:
 
 def understood(top: str, seeds: int) -> str:
     """Returns a rule's half in words, `mean of the top 3 of 10 seeds`."""
+    if seeds == 1:
+        return "one seed"
     known = UNDERSTOOD.get(top, f"mean of the top {top.removeprefix('top-')} of {{n}} seeds")
     return known.format(n=seeds)
 
 
 def _of_what(report: Report, winner: ConfigurationLine) -> str:
     count = len(winner.reported)
+    if not count:
+        return "no seed finished"
+    if len(winner.seeds) - winner.failed == 1:
+        return "of the only seed that finished"
     if count == 1:
         return "of the seed with the best validation figure"
     return f"mean ± std of {'these' if count < report.seeds else 'all'} {count} seeds"

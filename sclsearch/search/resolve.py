@@ -46,7 +46,7 @@ def resolve(what: What, how: How) -> Study:
     defaults = _defaults(method, protocol, space, what.settings, len(parts.train.index))
     _check_defaults(method, defaults, data)
     folder = model_folder(model_name)
-    return Study(
+    study = Study(
         method_name=what.method,
         method=method,
         data=data,
@@ -63,6 +63,8 @@ def resolve(what: What, how: How) -> Study:
         sampler=what.sampler,
         search_seed=what.search_seed,
     )
+    study.lengths()  # raises where a length is searched over a range
+    return study
 
 
 def _size(what: What) -> Size | None:
@@ -136,11 +138,13 @@ def _defaults(
     settings: Mapping[str, object],
     rows: int,
 ) -> dict[str, Origin]:
+    by_protocol = ("protocol", protocol.training(rows))
+    by_space = ("space", space.fixed)
     layers: tuple[tuple[str, Mapping[str, object]], ...] = (
         ("training", _declared(Training)),
         ("method", {**_declared(method), **method.training}),
-        ("protocol", protocol.training(rows)),
-        ("space", space.fixed),
+        # The epochs that a space fixes are for all rows; a few-shot protocol knows how few it has.
+        *((by_space, by_protocol) if protocol.few_shot else (by_protocol, by_space)),
         ("--set", settings),
     )
     return {

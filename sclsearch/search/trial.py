@@ -1,19 +1,17 @@
 """What a Ray worker does: one seed run, stored before it is reported."""
 
 import json
-import os
-import platform
 import time
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from sclsearch.protocols.base import Parts
+from sclsearch.search.environment import environment
 from sclsearch.search.study import Study
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.store.studies import StudyStore
@@ -22,8 +20,6 @@ from sclsearch.training.job import Job, Work
 from sclsearch.training.tokens import TokenisedTask
 from sclsearch.training.watch import NonFiniteLossError
 from sclsearch.training.weights import save_weights
-
-PACKAGES = ("sclsearch", "torch", "transformers", "numpy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,19 +108,6 @@ def with_outcome(run: SeedRun, outcome: Outcome) -> SeedRun:
         predictions=outcome.predictions,
         seconds=outcome.seconds,
     )
-
-
-def environment(threads: int) -> dict[str, Any]:
-    """Returns what the figures may depend on beside the identity."""
-    return {
-        "packages": {name: version(name) for name in PACKAGES},
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
-        "threads": threads,
-        "host": platform.node(),
-        "pid": os.getpid(),
-    }
 
 
 def _failed(run: SeedRun, cause: str, message: str) -> SeedRun:

@@ -1,10 +1,9 @@
 """What MLflow is shown of a study, made from its records alone."""
 
-import subprocess
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
+from sclsearch.search.environment import commit, versions
 from sclsearch.selection.ranking import score
 from sclsearch.selection.rules import Rule
 from sclsearch.store.runs import RunStore, SeedRun
@@ -19,19 +18,17 @@ from sclsearch.tasks.metrics import METRICS, value
 from sclsearch.tracking import ConfigurationView, ScoreView, SeedRunView, StudyView, View
 
 
-def study_view(record: StudyRecord, environment: Mapping[str, Any] | None = None) -> StudyView:
+def study_view(record: StudyRecord) -> StudyView:
     """Returns the study's run: its identity, data digest, versions and the code's commit."""
     shared = {name: record.training[name] for name in ("method", "metric", "numerics")}
     named = {name: v for name, v in record.identity.items() if name != "space" and v is not None}
-    packages = (environment or {}).get("packages", {})
     return StudyView(
         name=record.name,
         params={**shared, **named},
         tags={
             "data.digest": str(record.training["data"]),
             "weights.digest": str(record.training["weights"]),
-            **_commit(),
-            **{f"version.{name}": str(found) for name, found in packages.items()},
+            **_made_by({"packages": versions(), "commit": commit()}),
         },
         artifacts={
             "study.json": {
@@ -65,7 +62,7 @@ def seed_run_view(
         for evaluation in run.evaluations
     )
     summary: dict[str, float] = {"seconds": run.seconds}
-    tags = {"key": run.key}
+    tags = {"key": run.key, **_made_by(run.environment)}
     if run.failure is not None:
         tags |= {"failure": run.failure.cause, "failure.message": run.failure.message}
     elif run.validation is not None:
@@ -91,12 +88,12 @@ def seed_run_view(
 
 def score_view(study: str, configuration: int, figure: float, rule: Rule) -> ScoreView:
     """Returns the configuration's score under the rule."""
-    return ScoreView(study, configuration, {f"score.{_name(rule)}": figure}, finished=True)
+    return ScoreView(study, configuration, {f"score.{rule.score}": figure}, finished=True)
 
 
 def winner_view(study: str, figure: float, rule: Rule, *, finished: bool) -> ScoreView:
     """Returns the best score as a metric of the study."""
-    return ScoreView(study, None, {f"best.{_name(rule)}": figure}, finished=finished)
+    return ScoreView(study, None, {f"best.{rule.score}": figure}, finished=finished)
 
 
 def all_views(store: StudyStore, runs: RunStore, record: StudyRecord, rule: Rule) -> Iterator[View]:
@@ -123,24 +120,6 @@ def all_views(store: StudyStore, runs: RunStore, record: StudyRecord, rule: Rule
         yield winner_view(record.name, max(scores), rule, finished=True)
 
 
-def _name(rule: Rule) -> str:
-    return str(rule.score)
-
-
-def _commit() -> dict[str, str]:
-    folder = Path(__file__).parents[1]
-    if not (folder.parent / ".git").exists():
-        return {}
-    commit = _git(folder, "rev-parse", "HEAD")
-    dirty = _git(folder, "status", "--porcelain", "--untracked-files=no")
-    return {"git.commit": commit, "git.dirty": str(bool(dirty)).lower()} if commit else {}
-
-
-def _git(folder: Path, *arguments: str) -> str:
-    try:
-        done = subprocess.run(
-            ["git", *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=10
-        )
-    except OSError:
-        return ""
-    return done.stdout.strip()
+def _made_by(environment: Mapping[str, Any]) -> dict[str, str]:
+    tags = {f"version.{name}": found for name, found in environment.get("packages", {}).items()}
+    return tags | ({"git.commit": environment["commit"]} if environment.get("commit") else {})

@@ -1,0 +1,58 @@
+"""What figures may depend on beside a seed run's identity: versions, commit, machine."""
+
+import os
+import platform
+import subprocess
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("sclsearch", "torch", "transformers", "tokenizers", "numpy", "ray", "optuna")
+
+
+def environment(threads: int) -> dict[str, Any]:
+    """Returns the environment of a seed run.
+
+    Args:
+        threads: Torch threads that it trains with.
+    """
+    import torch
+
+    return {
+        "packages": versions(),
+        "commit": commit(),
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "threads": threads,
+        "host": platform.node(),
+        "pid": os.getpid(),
+    }
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Returns the versions of the packages that matter."""
+    return {name: version(name) for name in PACKAGES}
+
+
+@cache
+def commit() -> str | None:
+    """Returns the commit of the checkout that runs, `-dirty` behind it if it was changed."""
+    folder = Path(__file__).parents[1]
+    if not (folder.parent / ".git").exists():
+        return None
+    found = _git(folder, "rev-parse", "HEAD")
+    dirty = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    return f"{found}-dirty" if found and dirty else found or None
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    try:
+        done = subprocess.run(
+            ["git", *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=10
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip()
