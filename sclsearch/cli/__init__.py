@@ -8,8 +8,6 @@ from sclsearch.cli.look import check, doctor, ls, select, track, ui
 from sclsearch.cli.study import rerun, train, tune
 from sclsearch.errors import SclsearchError
 
-INTERRUPTED = 130
-
 app = typer.Typer(
     help="Hyperparameter search for supervised contrastive fine-tuning of text classifiers.",
     no_args_is_help=True,
@@ -31,6 +29,3 @@ def main() -> None:
 
         Console(stderr=True).print(Text(str(error), style="red"), soft_wrap=True)
         sys.exit(2)
-    except KeyboardInterrupt:
-        sys.stderr.write("\nStopped. The same command goes on.\n")
-        sys.exit(INTERRUPTED)

@@ -39,9 +39,7 @@ def sup_con(
     positive = (y[:, None] == y[None, :]) & ~own  # [N, N]
     with torch.autocast(z.device.type, enabled=False):  # a product in bfloat16 is too coarse
         similarity = z @ z.T / tau
-    # A row of one has nobody to be compared with: keep itself, or its softmax is 0 / 0.
-    alone = own & (len(y) == 1)
-    log_p = similarity.masked_fill(own & ~alone, -torch.inf).log_softmax(dim=1)
+    log_p = similarity.masked_fill(own, -torch.inf).log_softmax(dim=1)
     costs = -(log_p.masked_fill(~positive, 0.0)).sum(1) / positive.sum(1).clamp(min=1)  # [N]
     if reduction == "sum":
         return costs.sum()

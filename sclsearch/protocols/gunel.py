@@ -17,7 +17,7 @@ def few_shot_training(rows: int) -> Mapping[str, object]:
     The paper does not say how long it trains; two updates an epoch, as 20 rows give, are far from
     enough in the 10 epochs of full data.
     """
-    return {"epochs": max(10, 1600 // rows)}
+    return {"epochs": max(10, -(-1600 // rows))}
 
 
 FULL = Protocol(

@@ -15,6 +15,7 @@ from sclsearch.training.batches import by_length, collate, labels_of
 from sclsearch.training.job import Job
 from sclsearch.training.precision import autocast
 from sclsearch.training.tokens import TokenisedTask, Tokens
+from sclsearch.training.watch import NonFiniteLossError
 
 EVALUATION_BATCH = 64
 ONE_VIEW = (0.0,)
@@ -78,7 +79,11 @@ def predict(
     features: Features | None,
     device: torch.device,
 ) -> Predictions:
-    """Returns the predicted class, int64, or score, float64, of each row, `[rows]`."""
+    """Returns the predicted class, int64, or score, float64, of each row, `[rows]`.
+
+    Raises:
+        NonFiniteLossError: The last update before it broke the weights; no loss has told yet.
+    """
     model.eval()
     tokens = task.splits[rows.split]
     outputs: list[Tensor] = []
@@ -91,9 +96,11 @@ def predict(
             else features.batch(tokens, rows.split, index)
         )
         with autocast(device):
-            scores = method.scores(model, batch).float()
-        outputs.append(scores if scores.dim() == 1 else scores.argmax(1))
-    answers = torch.cat(outputs).cpu().numpy()
+            outputs.append(method.scores(model, batch).float())
+    scores = torch.cat(outputs)
+    if not bool(scores.isfinite().all()):
+        raise NonFiniteLossError(f"{rows.split}: scores must be finite, but some are not")
+    answers = (scores if scores.dim() == 1 else scores.argmax(1)).cpu().numpy()
     in_order = answers[np.argsort(np.concatenate(order))]
     return in_order.astype(np.int64) if task.classes else in_order.astype(np.float64)
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 class NonFiniteLossError(ArithmeticError):
-    """A term of the loss became infinite or not a number; the message says which and when."""
+    """A term of the loss, or a score, is infinite or no number; the message says which and when."""
 
 
 class TermWatch:

@@ -1,0 +1,134 @@
+"""An encoder gives the states of the plain model, pools them, and knows what it cannot do."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import AutoModel
+
+from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.load import load_encoder
+from sclsearch.errors import SclsearchError
+
+Inputs = tuple[Tensor, Tensor, Tensor]
+
+
+def test_states_are_those_of_the_plain_model(encoder: Encoder, inputs: Inputs) -> None:
+    ids, mask, types = inputs
+    plain = AutoModel.from_pretrained(str(encoder.model.name_or_path)).eval()
+    named = {"token_type_ids": types} if encoder.model.config.model_type == "bert" else {}
+    expected = plain(input_ids=ids, attention_mask=mask, **named).last_hidden_state
+    found = encoder.hidden(ids, mask, types, (0.0,))
+    torch.testing.assert_close(found[mask], expected[mask])
+
+
+@pytest.mark.parametrize("padded", [True, False], ids=["padding", "no padding"])
+def test_one_view_draws_the_dropout_that_the_plain_model_draws(
+    encoder: Encoder, inputs: Inputs, unpadded: Inputs, padded: bool
+) -> None:
+    ids, mask, types = inputs if padded else unpadded
+    plain = AutoModel.from_pretrained(str(encoder.model.name_or_path)).train()
+    torch.manual_seed(7)
+    expected = plain(input_ids=ids, attention_mask=mask).last_hidden_state
+    torch.manual_seed(7)
+    found = encoder.train().hidden(ids, mask, types, (0.1,))
+    torch.testing.assert_close(found, expected)
+
+
+def test_each_view_holds_every_row_in_order(bert: Encoder, inputs: Inputs) -> None:
+    states = bert.hidden(*inputs, (0.0, 0.0, 0.0))
+    torch.testing.assert_close(states.chunk(3)[2], bert.hidden(*inputs, (0.0,)))
+
+
+def test_padding_changes_no_state(encoder: Encoder, inputs: Inputs) -> None:
+    ids, mask, types = inputs
+    whole = encoder.hidden(ids, mask, types, (0.0,))[1, :4]
+    cut = encoder.hidden(ids[1:2, :4], mask[1:2, :4], types[1:2, :4], (0.0,))[0]
+    torch.testing.assert_close(whole, cut, atol=1e-4, rtol=1e-4)
+
+
+def test_segments_are_told_apart_where_the_model_has_them(encoder: Encoder, inputs: Inputs) -> None:
+    ids, mask, types = inputs
+    same = torch.equal(
+        encoder.hidden(ids, mask, types, (0.0,)), encoder.hidden(ids, mask, types + 1, (0.0,))
+    )
+    assert same == (encoder.model.config.model_type in {"roberta", "distilbert"})
+
+
+def test_the_first_state_is_the_raw_pooling(bert: Encoder, inputs: Inputs) -> None:
+    states = bert.hidden(*inputs, (0.0,))
+    assert torch.equal(bert.pool(states, inputs[1], "cls_raw"), states[:, 0])
+
+
+def test_the_pooled_state_is_that_of_the_checkpoint(bert: Encoder, inputs: Inputs) -> None:
+    ids, mask, types = inputs
+    plain = AutoModel.from_pretrained(str(bert.model.name_or_path)).eval()
+    expected = plain(input_ids=ids, attention_mask=mask, token_type_ids=types).pooler_output
+    states = bert.hidden(*inputs, (0.0,))
+    torch.testing.assert_close(bert.pool(states, mask, "cls_pooled"), expected)
+
+
+def test_the_mean_leaves_padding_out_in_every_view(bert: Encoder, inputs: Inputs) -> None:
+    _, mask, _ = inputs
+    states = bert.train().hidden(*inputs, (0.0, 0.3))  # [2 * 3, 7, d]
+    expected = [
+        torch.stack([row for row, seen in zip(text, tokens, strict=True) if seen]).mean(0)
+        for text, tokens in zip(states, [*mask, *mask], strict=True)
+    ]
+    torch.testing.assert_close(bert.pool(states, mask, "mean"), torch.stack(expected))
+
+
+@pytest.mark.parametrize(
+    ("folder", "has_pooler"),
+    [
+        ("tiny_bert", True),
+        ("tiny_roberta", False),
+        ("tiny_distilbert", False),
+        ("tiny_electra", False),
+        pytest.param("minilm", True, marks=pytest.mark.slow),
+    ],
+)
+def test_a_pooler_counts_only_if_it_was_pretrained(
+    folder: str, has_pooler: bool, request: pytest.FixtureRequest
+) -> None:
+    encoder = load_encoder(request.getfixturevalue(folder), folder)
+    assert encoder.pretrained_pooler == has_pooler
+    for pooling in ("cls_raw", "mean"):
+        encoder.check_pooling(pooling, "pooling")
+    if has_pooler:
+        encoder.check_pooling("cls_pooled", "pooling")
+        return
+    with pytest.raises(SclsearchError) as caught:
+        encoder.check_pooling("cls_pooled", "scl.yaml: pooling")
+    assert str(caught.value) == (
+        "scl.yaml: pooling: 'cls_pooled' must be backed by a pooler in the checkpoint, but model "
+        f"{folder!r} ({encoder.model.config.model_type}) has none that was pretrained. "
+        "Take 'cls_raw' or 'mean'."
+    )
+
+
+def test_families_with_the_attention_interface_have_rates_by_view(encoder: Encoder) -> None:
+    assert encoder.rates_by_view
+    encoder.check_rates_by_view("dropouts")
+
+
+def test_rates_by_view_are_refused_without_the_attention_interface(tiny_mpnet: Path) -> None:
+    encoder = load_encoder(tiny_mpnet, "mine")
+    assert not encoder.rates_by_view
+    with pytest.raises(SclsearchError) as caught:
+        encoder.check_rates_by_view("dropouts")
+    assert str(caught.value).startswith(
+        "dropouts: attention dropout must be settable for each view, but model 'mine' (mpnet) "
+        "does not use transformers' attention interface. BERT, "
+    )
+
+
+def test_a_model_without_the_interface_still_follows_one_rate(
+    tiny_mpnet: Path, inputs: Inputs
+) -> None:
+    encoder = load_encoder(tiny_mpnet, "mine")
+    with torch.no_grad():
+        expected = encoder.eval().hidden(*inputs, (0.0,))
+        assert torch.equal(encoder.train().hidden(*inputs, (0.0,)), expected)
+        assert not torch.isclose(encoder.hidden(*inputs, (0.1,)), expected).all()

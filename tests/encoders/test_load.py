@@ -1,0 +1,119 @@
+"""Encoders are loaded whole, in float32 and fresh; what is no encoder is refused with a reason."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModel, T5Config, T5Model
+
+from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.load import load_encoder, load_tokenizer
+from sclsearch.errors import SclsearchError
+
+Save = Callable[..., Path]
+
+
+@pytest.fixture
+def broken(tiny_bert: Path, tmp_path: Path) -> Path:
+    """Returns a copy of the tiny BERT, to be broken."""
+    return shutil.copytree(tiny_bert, tmp_path / "broken")
+
+
+def test_each_encoder_is_a_fresh_copy_in_evaluation_mode(tiny_bert: Path) -> None:
+    first, second = (load_encoder(tiny_bert, "tiny") for _ in range(2))
+    assert not first.training
+    with torch.no_grad():
+        next(first.parameters()).zero_()
+    assert next(second.parameters()).any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_weights_in_half_precision_are_trained_in_float32(
+    tiny_bert: Path, tmp_path: Path, dtype: torch.dtype
+) -> None:
+    half = AutoModel.from_pretrained(tiny_bert).to(dtype)
+    half.save_pretrained(tmp_path)
+    assert load_file(tmp_path / "model.safetensors")["pooler.dense.weight"].dtype == dtype
+    found = load_encoder(tmp_path, "half").model.state_dict()
+    for name, weight in half.state_dict().items():
+        assert found[name].dtype == torch.float32
+        assert torch.equal(found[name], weight.float())
+
+
+def test_a_pooler_that_the_checkpoint_lacks_is_left_out(tiny_roberta: Path) -> None:
+    names = load_encoder(tiny_roberta, "roberta").state_dict()
+    assert names
+    assert not [name for name in names if "pooler" in name]
+
+
+def test_decoders_are_refused(tiny_gpt2: Path) -> None:
+    with pytest.raises(SclsearchError, match=r"^--model g: it must be an encoder, but gpt2 is a"):
+        load_encoder(tiny_gpt2, "g")
+
+
+def test_encoders_set_up_as_decoders_are_refused(broken: Path) -> None:
+    config = json.loads((broken / "config.json").read_text())
+    (broken / "config.json").write_text(json.dumps({**config, "is_decoder": True}))
+    with pytest.raises(SclsearchError, match=r"^--model b: it must be an encoder, but bert is a"):
+        load_encoder(broken, "b")
+
+
+def test_models_with_a_decoder_are_refused(tmp_path: Path) -> None:
+    T5Model(
+        T5Config(vocab_size=60, d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2)
+    ).save_pretrained(tmp_path)
+    with pytest.raises(SclsearchError, match=r"^--model t: it must be an encoder, but t5 has a"):
+        load_encoder(tmp_path, "t")
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "reason"),
+    [
+        ("model.safetensors", "version https://git-lfs.github.com/spec/v1", "header too large"),
+        ("model.safetensors", "", "header too small"),
+        ("config.json", "{", "is not a valid JSON file"),
+        ("config.json", '{"model_type": "nonesuch"}', "has model type `nonesuch`"),
+        ("config.json", "{}", "Unrecognized model"),
+    ],
+)
+def test_broken_files_are_named_with_the_reason(
+    broken: Path, file: str, text: str, reason: str
+) -> None:
+    (broken / file).write_text(text)
+    with pytest.raises(SclsearchError) as caught:
+        load_encoder(broken, "mine")
+    message = str(caught.value)
+    assert message.startswith("--model mine: it must be an encoder that transformers can load, but")
+    assert reason in message
+    assert "\n" not in message
+
+
+def test_missing_weights_are_never_made_up(broken: Path) -> None:
+    weights = load_file(broken / "model.safetensors")
+    kept = {name: weight for name, weight in weights.items() if "layer.1.output" not in name}
+    save_file(kept, broken / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(SclsearchError) as caught:
+        load_encoder(broken, "mine")
+    assert str(caught.value) == (
+        "--model mine: model.safetensors must hold every weight of bert, but "
+        "encoder.layer.1.output.LayerNorm.bias and 3 more are missing. Take a complete checkpoint."
+    )
+
+
+def test_the_tokenizer_marks_texts_and_pairs(encoder: Encoder) -> None:
+    tokenizer = load_tokenizer(Path(str(encoder.model.name_or_path)))
+    found: Any = tokenizer("good", "bad film", return_token_type_ids=True)
+    tokens = tokenizer.convert_ids_to_tokens(found["input_ids"])
+    assert tokens == ["[CLS]", "good", "[SEP]", "bad", "film", "[SEP]"]
+    assert found["token_type_ids"] == [0, 0, 0, 1, 1, 1]
+
+
+def test_a_broken_tokenizer_is_named(broken: Path) -> None:
+    (broken / "tokenizer.json").write_text("{")
+    with pytest.raises(SclsearchError, match=r"broken: tokenizer\.json must be a tokenizer"):
+        load_tokenizer(broken)

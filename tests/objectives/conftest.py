@@ -1,0 +1,27 @@
+"""Patterns of labels, and batches of random embeddings."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+PATTERNS = {
+    "two classes": [0, 1, 0, 1, 1, 0],
+    "a lonely class": [0, 0, 1, 1, 1, 2],
+    "one class": [3, 3, 3, 3, 3, 3],
+    "all different": [0, 1, 2, 3, 4, 5],
+    "one row": [0],
+}
+
+
+@pytest.fixture(params=PATTERNS)
+def y(request: pytest.FixtureRequest) -> Tensor:
+    return torch.tensor(PATTERNS[request.param])
+
+
+@pytest.fixture
+def draw() -> Callable[..., Tensor]:
+    """Returns normal draws of a shape, the same in each test."""
+    generator = torch.Generator().manual_seed(5)
+    return lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)

@@ -1,0 +1,149 @@
+"""sup_con is the papers' sum: loops in Python, another library, figures by hand, closed forms."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from pytorch_metric_learning.losses import SupConLoss
+from torch import Tensor
+
+from sclsearch.objectives import sup_con
+from sclsearch.objectives.sup_con import Reduction
+
+REDUCTIONS: tuple[Reduction, ...] = ("mean_valid", "mean_all", "sum")
+ANGLES = torch.tensor([0.0, 20.0, 90.0, 110.0, 200.0], dtype=torch.float64).deg2rad()
+CIRCLE = torch.stack([ANGLES.cos(), ANGLES.sin()], dim=1)  # [5, 2]
+GOLDEN: dict[str, tuple[list[int], dict[Reduction, float]]] = {
+    "a class of one row": (
+        [0, 0, 1, 1, 2],
+        {"sum": 0.498260, "mean_all": 0.099652, "mean_valid": 0.124565},
+    ),
+    "three and two": (
+        [0, 0, 0, 1, 1],
+        {"sum": 9.090940, "mean_all": 1.818188, "mean_valid": 1.818188},
+    ),
+}
+GOLDEN_ANCHORS = {
+    "a class of one row": [0.057767, 0.166838, 0.177271, 0.096385, 0.0],
+    "three and two": [1.623921, 1.162958, 2.739546, 3.228693, 0.335821],
+}
+
+
+def anchors_in_loops(z: list[list[float]], y: list[int], tau: float) -> list[tuple[float, int]]:
+    """Returns the cost of each anchor and the number of its positives, by the papers' sum."""
+    lengths = [math.hypot(*row) for row in z]
+    units = [[x / length for x in row] for row, length in zip(z, lengths, strict=True)]
+    found = []
+    for i, anchor in enumerate(units):
+        others = [j for j in range(len(y)) if j != i]
+        similar = {j: sum(a * b for a, b in zip(anchor, units[j], strict=True)) for j in others}
+        positives = [j for j in others if y[j] == y[i]]
+        cost = 0.0
+        for p in positives:
+            below = sum(math.exp((similar[a] - similar[p]) / tau) for a in others)
+            cost -= math.log(1 / below) / len(positives)
+        found.append((cost, len(positives)))
+    return found
+
+
+def reduced(anchors: list[tuple[float, int]], reduction: Reduction) -> float:
+    total = sum(cost for cost, _ in anchors)
+    valid = sum(positives > 0 for _, positives in anchors)
+    return total / {"sum": 1, "mean_all": len(anchors), "mean_valid": max(valid, 1)}[reduction]
+
+
+def random_rows(seed: int, rows: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(rows, 3, generator=generator, dtype=torch.float64)
+
+
+@given(
+    y=st.lists(st.integers(0, 3), min_size=1, max_size=9),
+    seed=st.integers(0, 2**31),
+    tau=st.floats(0.05, 5),
+    reduction=st.sampled_from(REDUCTIONS),
+)
+def test_the_value_is_the_sum_of_the_papers(
+    y: list[int], seed: int, tau: float, reduction: Reduction
+) -> None:
+    z = random_rows(seed, len(y))
+    found = sup_con(z, torch.tensor(y), tau=tau, reduction=reduction)
+    expected = reduced(anchors_in_loops(z.tolist(), y, tau), reduction)
+    assert found.item() == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+@given(
+    y=st.lists(st.integers(0, 3), min_size=3, max_size=12).filter(
+        lambda y: 1 < len(set(y)) < len(y)
+    ),
+    seed=st.integers(0, 2**31),
+    tau=st.floats(0.05, 5),
+)
+def test_the_mean_over_valid_anchors_agrees_with_pytorch_metric_learning(
+    y: list[int], seed: int, tau: float
+) -> None:
+    z, labels = random_rows(seed, len(y)), torch.tensor(y)
+    expected = SupConLoss(temperature=tau)(z, labels)
+    assert sup_con(z, labels, tau=tau).item() == pytest.approx(expected.item(), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("case", "reduction"), [(case, r) for case, (_, sums) in GOLDEN.items() for r in sums]
+)
+def test_five_points_on_the_circle_cost_what_was_worked_out(
+    case: str, reduction: Reduction
+) -> None:
+    y, expected = GOLDEN[case]
+    found = sup_con(CIRCLE, torch.tensor(y), tau=0.3, reduction=reduction)
+    assert found.item() == pytest.approx(expected[reduction], abs=2e-6)
+
+
+@pytest.mark.parametrize("case", GOLDEN)
+def test_the_sum_in_loops_gives_the_worked_out_cost_of_each_anchor(case: str) -> None:
+    anchors = anchors_in_loops(CIRCLE.tolist(), GOLDEN[case][0], 0.3)
+    assert [cost for cost, _ in anchors] == pytest.approx(GOLDEN_ANCHORS[case], abs=1e-6)
+
+
+@pytest.mark.parametrize("tau", [0.05, 0.3, 5.0])
+def test_identical_embeddings_cost_the_log_of_the_other_rows(tau: float) -> None:
+    z, texts = torch.ones(16, 10, dtype=torch.float64), torch.arange(8).repeat(2)
+    assert sup_con(z, texts, tau=tau).item() == pytest.approx(math.log(15))
+
+
+@pytest.mark.parametrize(("a_class", "floor"), [(8, 1.9459), (256, 5.541)])
+def test_perfect_clusters_cost_the_log_of_the_positives(a_class: int, floor: float) -> None:
+    y = torch.arange(2).repeat(a_class)
+    z = (2 * y[:, None] - 1).double() * torch.ones(1, 4, dtype=torch.float64)
+    found = sup_con(z, y, tau=0.05).item()
+    assert found == pytest.approx(math.log(a_class - 1))
+    assert found == pytest.approx(floor, abs=1e-3)
+
+
+def test_four_rows_of_one_class_still_cost_something() -> None:
+    z = random_rows(0, 4)
+    y = [1, 1, 1, 1]
+    expected = reduced(anchors_in_loops(z.tolist(), y, 0.3), "mean_valid")
+    assert expected > math.log(3)
+    assert sup_con(z, torch.tensor(y), tau=0.3).item() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("y", [[0, 1], [0], [0, 1, 2]], ids=str)
+def test_rows_without_a_positive_cost_nothing_and_pull_nowhere(
+    y: list[int], reduction: Reduction
+) -> None:
+    z = random_rows(0, len(y)).requires_grad_()
+    loss = sup_con(z, torch.tensor(y), tau=0.1, reduction=reduction)
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert loss.item() == 0
+    assert z.grad is not None
+    assert z.grad.count_nonzero() == 0
+
+
+def test_views_are_rows_like_any_other() -> None:
+    z, y = random_rows(3, 4), torch.tensor([0, 1, 0, 2])
+    views = torch.cat([z, -z])
+    expected = reduced(anchors_in_loops(views.tolist(), [*y.tolist()] * 2, 0.5), "mean_valid")
+    assert sup_con(views, y.repeat(2), tau=0.5).item() == pytest.approx(expected)
