@@ -1,7 +1,6 @@
 """Commands that train nothing: select, ls, check, track, ui and doctor."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -106,7 +105,8 @@ def ui(
     command, environment = ui_command(uri, port)
     sys.stdout.write(f"http://127.0.0.1:{port} shows the studies. Ctrl-C ends it.\n")
     sys.stdout.flush()
-    sys.exit(subprocess.run(command, env={**os.environ, **environment}, check=False).returncode)
+    # The server takes this process over: whatever ends the command ends the server.
+    os.execve(command[0], command, {**os.environ, **environment})
 
 
 def doctor(

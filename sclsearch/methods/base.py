@@ -100,7 +100,8 @@ class Stage:
         name: For logs and errors.
         training: The settings of this stage.
         terms: The loss by named parts, each a scalar, already weighted.
-        rates: Dropout rates of the views at an update, counted from 0.
+        rates: Dropout rates of the views at an update, counted from 0; not read where features
+            are cached, which are of one view without dropout.
         frozen_pooling: Set where the encoder does not train: how the features are pooled that
             the stage reads.
         encoder_train_mode: Whether dropout is active in a frozen encoder; if not, its features

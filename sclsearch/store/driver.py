@@ -6,7 +6,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +71,12 @@ def _take(path: Path, me: dict[str, Any]) -> None:
 
 def _beat(path: Path, me: dict[str, Any], stop: threading.Event) -> None:
     while not stop.wait(BEAT_SECONDS):
-        write(path, {**me, "time": time.time()})
+        # A shared folder that is away for a while must not end the heart.
+        with suppress(OSError):
+            found = read(path)
+            if found is not None and found["token"] != me["token"]:
+                return  # this driver slept so long that another one took the study
+            write(path, {**me, "time": time.time()})
 
 
 def _alive(other: dict[str, Any]) -> bool:

@@ -41,8 +41,8 @@ def read(path: Path) -> Any | None:
         return None
     except ValueError as error:
         raise SclsearchError(
-            f"{path}: it must hold a JSON object, but: {error}. Delete the file to have the "
-            "seed run trained again."
+            f"{path}: it must hold a JSON object, but: {error}. Move the file away: a seed run is "
+            "trained again then."
         ) from error
 
 

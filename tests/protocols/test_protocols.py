@@ -8,13 +8,17 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from sclsearch.methods.base import Training
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Parts, Protocol, Size
 from sclsearch.protocols.gunel import few_shot_training
 from sclsearch.tasks import load_task
 from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.metrics import METRICS
+from sclsearch.training.batches import updates_per_epoch
 
 Labelled = Callable[..., TaskData]
 
@@ -126,12 +130,18 @@ def test_the_metric_is_the_protocols_where_it_has_one_for_the_task(
 
 
 @pytest.mark.parametrize(
-    ("rows", "epochs"), [(1, 100), (20, 100), (32, 100), (100, 32), (320, 10), (1000, 10)]
+    ("rows", "epochs"), [(1, 1600), (20, 80), (100, 16), (112, 15), (160, 10), (1000, 10)]
 )
-def test_few_shot_training_is_about_200_updates_within_10_to_100_epochs(
+def test_few_shot_training_has_the_epochs_of_1600_rows_but_10_at_least(
     rows: int, epochs: int
 ) -> None:
     assert few_shot_training(rows) == {"epochs": epochs}
+
+
+@given(rows=st.integers(1, 5000))
+def test_few_shot_training_has_at_least_100_updates(rows: int) -> None:
+    epochs = int(str(few_shot_training(rows)["epochs"]))
+    assert epochs * updates_per_epoch(rows, Training(epochs=epochs)) >= 100
 
 
 @pytest.mark.parametrize(("size", "text"), [(Size(100), "100"), (Size(None, 20), "20-per-class")])

@@ -1,0 +1,99 @@
+"""A rule counts the best k seeds, whatever their order, and is read as it is written."""
+
+import math
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sclsearch.errors import SclsearchError
+from sclsearch.selection.rules import Rule, Top, parse_rule
+
+SCORES = st.lists(st.floats(-1, 1), min_size=1, max_size=12)
+TOPS = st.builds(Top, st.none() | st.integers(1, 12))
+
+
+@given(scores=SCORES, top=TOPS, random=st.randoms(use_true_random=False))
+def test_a_value_does_not_depend_on_the_order_of_the_seeds(
+    scores: list[float], top: Top, random: Random
+) -> None:
+    shuffled = list(scores)
+    random.shuffle(shuffled)
+    assert top.value(shuffled) == top.value(scores)
+
+
+@given(scores=SCORES)
+def test_all_seeds_count_as_their_mean(scores: list[float]) -> None:
+    mean = math.fsum(scores) / len(scores)
+    assert Top().value(scores) == Top(len(scores)).value(scores) == mean
+
+
+@given(scores=SCORES)
+def test_one_seed_counts_as_the_best(scores: list[float]) -> None:
+    assert Top(1).value(scores) == max(scores)
+
+
+@given(scores=SCORES, k=st.integers(1, 11))
+def test_a_larger_k_never_raises_the_value(scores: list[float], k: int) -> None:
+    assert Top(k).value(scores) >= Top(k + 1).value(scores) - 1e-12
+
+
+@given(scores=SCORES, top=TOPS)
+def test_the_seeds_that_count_are_at_least_as_good_as_the_rest(
+    scores: list[float], top: Top
+) -> None:
+    counted = top.seeds(scores)
+    rest = set(range(len(scores))) - set(counted)
+    assert len(counted) == len(set(counted)) == min(top.k or len(scores), len(scores))
+    assert [scores[s] for s in counted] == sorted((scores[s] for s in counted), reverse=True)
+    assert all(scores[out] <= scores[inside] for out in rest for inside in counted)
+
+
+@pytest.mark.parametrize(
+    ("k", "seeds"), [(1, (1,)), (2, (1, 3)), (3, (1, 3, 0)), (None, (1, 3, 0, 2))]
+)
+def test_among_equals_the_earlier_seed_counts(k: int | None, seeds: tuple[int, ...]) -> None:
+    assert Top(k).seeds([0.5, 0.9, 0.5, 0.9]) == seeds
+
+
+@given(score=TOPS, report=TOPS)
+def test_a_rule_is_read_as_it_is_written(score: Top, report: Top) -> None:
+    assert parse_rule(str(Rule(score, report))) == Rule(score, report)
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("mean", Rule(Top(), Top())),
+        ("best", Rule(Top(1), Top(1))),
+        ("top-1", Rule(Top(1), Top(1))),
+        ("top-3", Rule(Top(3), Top(3))),
+        ("mean/best", Rule(Top(), Top(1))),
+        ("top-3/top-10", Rule(Top(3), Top(10))),
+    ],
+)
+def test_a_rule_has_one_word_or_one_for_score_and_one_for_report(text: str, rule: Rule) -> None:
+    assert parse_rule(text) == rule
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "median", "top-0", "top--1", "top-", "top-3 ", "top-03", "Mean", "mean/", "a/b/c"],
+)
+def test_what_is_no_rule_is_refused_with_the_ways_to_write_one(text: str) -> None:
+    with pytest.raises(SclsearchError, match=r"Unknown rule .* must be mean, best, top-K.*mean/b"):
+        parse_rule(text)
+
+
+@pytest.mark.parametrize(
+    ("rule", "fewest"),
+    [("mean", 1), ("best", 1), ("top-3", 3), ("mean/top-4", 4), ("top-5/best", 5)],
+)
+def test_a_rule_needs_as_many_seeds_as_it_counts(rule: str, fewest: int) -> None:
+    parse_rule(rule).check(fewest)
+    with pytest.raises(
+        SclsearchError,
+        match=f"--seeds: rule {rule} needs at least {fewest} seeds, but there are {fewest - 1}",
+    ):
+        parse_rule(rule).check(fewest - 1)

@@ -1,0 +1,66 @@
+"""A study's records alone name the seed runs that its jobs will store."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sclsearch.methods import METHODS, method_class
+from sclsearch.methods.base import Training
+from sclsearch.methods.fields import resolved
+from sclsearch.protocols.base import Parts, Rows, all_seeds
+from sclsearch.store.studies import (
+    ConfigurationRecord,
+    ReplicateRecord,
+    StudyRecord,
+    StudyStore,
+    seed_run_identity,
+    seed_run_key,
+)
+from sclsearch.tasks.base import Task
+from sclsearch.training.job import Job
+
+PARTS = Parts(
+    Rows("train", np.arange(8)),
+    Rows("validation", np.arange(0, 6, 2)),
+    Rows("validation", np.arange(1, 6, 2)),
+    ("a note",),
+)
+
+
+@pytest.fixture(params=METHODS)
+def job(request: pytest.FixtureRequest) -> Job:
+    return Job(
+        task=Task("toy", "labels alone", ("no", "yes"), "accuracy"),
+        data_digest="d" * 64,
+        parts=PARTS,
+        metric="accuracy",
+        evaluate=20,
+        keep="best",
+        method_name=request.param,
+        method=method_class(request.param)(),
+        training=Training(learning_rate=0.1 + 0.2),
+        replicate=all_seeds(3),
+        model_name="tiny",
+        model=Path("tiny"),
+        model_digest="e" * 64,
+        numerics="cpu-fp32",
+    )
+
+
+@pytest.fixture
+def store(tmp_path: Path, job: Job) -> StudyStore:
+    store = StudyStore(tmp_path, "toy")
+    fields = resolved(job.method, job.training)
+    store.create(StudyRecord("toy", {"task": "toy"}, job.shared_identity, {}, 2, 0.0))
+    store.add(ConfigurationRecord(0, {}, fields, "published"))
+    store.add(ReplicateRecord(0, PARTS.digests, job.replicate.seeds, PARTS.notes))
+    return store
+
+
+def test_records_read_again_give_the_key_of_the_job(store: StudyStore, job: Job) -> None:
+    study = store.record()
+    assert study is not None
+    records = study, store.configurations()[0], store.replicates()[0]
+    assert seed_run_key(*records) == job.key
+    assert set(seed_run_identity(*records)) == set(job.identity)

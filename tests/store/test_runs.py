@@ -1,0 +1,107 @@
+"""A seed run is stored once, comes back as it was, and is found by the start of its key."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sclsearch.canonical import digest
+from sclsearch.errors import SclsearchError
+from sclsearch.store.runs import Failure, RunStore, SeedRun
+
+FINISHED = SeedRun(
+    key=digest("finished"),
+    identity={"fields": {"tau": 0.1 + 0.2, "learning_rate": 1e-5}, "seeds": {"order": 2**62}},
+    origin={"study": "first", "configuration": 0, "replicate": 3},
+    evaluations=(
+        {"epoch": 0.5, "update": 7, "loss": {"ce": 1 / 3}, "validation": {"pearson": 0.1}},
+        {"epoch": 1.0, "update": 14, "loss": {"ce": 5e-324}, "validation": {"pearson": 2 / 7}},
+    ),
+    kept=1,
+    test={"pearson": -1.7976931348623157e308},
+    predictions={"validation": [0.1, 1e-17], "test": [1.0]},
+    started=1_700_000_000.123,
+    seconds=1.5,
+    environment={"packages": {"torch": "2"}, "gpu": None},
+)
+FAILED = SeedRun(
+    key=digest("failed"),
+    identity={},
+    origin={},
+    failure=Failure("non-finite", "fine-tuning: ce must be finite"),
+)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> RunStore:
+    return RunStore(tmp_path)
+
+
+@pytest.mark.parametrize("run", [FINISHED, FAILED], ids=["finished", "failed"])
+def test_a_seed_run_comes_back_exactly(runs: RunStore, run: SeedRun) -> None:
+    assert runs.get(run.key) is None
+    assert runs.put(run)
+    assert runs.get(run.key) == run
+
+
+def test_a_seed_run_that_is_there_is_not_replaced(runs: RunStore) -> None:
+    runs.put(FINISHED)
+    assert not runs.put(replace(FINISHED, kept=0))
+    assert runs.get(FINISHED.key) == FINISHED
+
+
+def test_the_evaluation_that_was_kept_counts_and_a_failure_has_none() -> None:
+    assert FINISHED.validation == {"pearson": 2 / 7}
+    assert FAILED.validation is None
+
+
+def test_a_failure_that_is_forgotten_can_be_trained_again_and_stays_on_disk(
+    runs: RunStore,
+) -> None:
+    runs.put(FAILED)
+    assert runs.forget_failure(FAILED.key)
+    assert runs.get(FAILED.key) is None
+    again = replace(FINISHED, key=FAILED.key)
+    assert runs.put(again)
+    assert runs.get(FAILED.key) == again
+    assert [path.name[:64] for path in (runs.folder / "retried").iterdir()] == [FAILED.key]
+    assert runs.find(FAILED.key[:8]) == FAILED.key
+
+
+def test_only_a_failure_is_forgotten(runs: RunStore) -> None:
+    runs.put(FINISHED)
+    assert not runs.forget_failure(FINISHED.key)
+    assert not runs.forget_failure(FAILED.key)
+    assert runs.get(FINISHED.key) == FINISHED
+
+
+def test_a_key_is_found_by_its_start(runs: RunStore) -> None:
+    for ending in ("0", "1"):
+        runs.put(replace(FINISHED, key="abcd" + ending * 60))
+    assert runs.find("abcd0") == "abcd" + "0" * 60
+    assert runs.find("abcd" + "1" * 60) == "abcd" + "1" * 60
+
+
+@pytest.mark.parametrize(
+    ("start", "message"),
+    [
+        ("abcd", r"'abcd': one seed run in .*runs must have this key, but 2 have\."),
+        ("abcd2", r"'abcd2': one seed run in .*runs must have this key, but none has\."),
+        ("abc", r"'abc': a key must be at least 4 of the digits 0-9 and a-f"),
+        ("ABCD", r"'ABCD': a key must be"),
+        ("../*", r"'\.\./\*': a key must be"),
+        ("a" * 65, r"'a+': a key must be"),
+    ],
+)
+def test_a_start_that_names_no_single_key_is_refused(
+    runs: RunStore, start: str, message: str
+) -> None:
+    for ending in ("0", "1"):
+        runs.put(replace(FINISHED, key="abcd" + ending * 60))
+    with pytest.raises(SclsearchError, match=message):
+        runs.find(start)
+
+
+def test_an_empty_store_has_no_key(runs: RunStore) -> None:
+    with pytest.raises(SclsearchError, match="but none has"):
+        runs.find("abcd")

@@ -1,0 +1,134 @@
+"""A study keeps what it is, and its configurations and replicates in their order."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sclsearch.errors import SclsearchError
+from sclsearch.store.studies import (
+    ConfigurationRecord,
+    ReplicateRecord,
+    StudyRecord,
+    StudyStore,
+    existing_study,
+    study_names,
+)
+
+RECORD = StudyRecord(
+    name="first",
+    identity={"task": "cola", "size": None, "space": {"tau": [0.1, 0.3]}},
+    training={"method": "scl", "engine": 1, "evaluate": 20},
+    origin={"data_dir": "here"},
+    open_configurations=3,
+    created=1_700_000_000.5,
+)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> StudyStore:
+    return StudyStore(tmp_path, "first")
+
+
+@pytest.mark.parametrize("name", ["a", "7", "cola-scl_1.0", "x" * 100])
+def test_a_plain_name_is_taken(tmp_path: Path, name: str) -> None:
+    assert StudyStore(tmp_path, name).folder == tmp_path / "studies" / name
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", ".a", "-a", "a/b", "a b", "ä", "a\n", "x" * 101])
+def test_a_name_that_is_no_plain_file_name_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(SclsearchError, match=r"--study .* a name must be letters, digits"):
+        StudyStore(tmp_path, name)
+
+
+def test_a_study_comes_back_exactly_and_is_created_once(store: StudyStore) -> None:
+    assert store.record() is None
+    store.create(RECORD)
+    store.create(replace(RECORD, created=0.0))
+    assert store.record() == RECORD
+
+
+def test_a_new_study_passes_the_check_as_it_is(store: StudyStore) -> None:
+    assert store.check(RECORD) == RECORD
+    assert store.record() is None
+
+
+def test_the_stored_record_stands_where_only_the_origin_differs(store: StudyStore) -> None:
+    store.create(RECORD)
+    now = replace(RECORD, origin={"data_dir": "there"}, open_configurations=9, created=2.0)
+    assert store.check(now) == RECORD
+
+
+def test_a_tuple_is_no_difference_to_the_list_that_json_made_of_it(store: StudyStore) -> None:
+    store.create(RECORD)
+    now = replace(RECORD, identity={**RECORD.identity, "space": {"tau": (0.1, 0.3)}})
+    assert store.check(now) == RECORD
+
+
+@pytest.mark.parametrize(
+    ("part", "field", "now", "message"),
+    [
+        ("identity", "task", "rte", "task must stay 'cola', but it is 'rte'"),
+        ("identity", "size", "20", "size must stay None, but it is '20'"),
+        ("identity", "space", {"tau": [0.1]}, r"space must stay .*\[0.1, 0.3\].*, but it is .*"),
+        ("identity", "sampler", "tpe", "sampler must stay None, but it is 'tpe'"),
+        ("training", "engine", 2, "engine must stay 1, but it is 2"),
+        ("training", "evaluate", "epoch", "evaluate must stay 20, but it is 'epoch'"),
+    ],
+)
+def test_another_identity_is_refused_with_the_name_of_the_field(
+    store: StudyStore, part: str, field: str, now: Any, message: str
+) -> None:
+    store.create(RECORD)
+    changes: dict[str, Any] = {part: {**getattr(RECORD, part), field: now}}
+    changed = replace(RECORD, **changes)
+    with pytest.raises(SclsearchError, match=f"--study first: {message}. Give another --study"):
+        store.check(changed)
+
+
+def test_a_long_difference_is_shortened(store: StudyStore) -> None:
+    store.create(RECORD)
+    changed = replace(RECORD, identity={**RECORD.identity, "task": "t" * 500})
+    with pytest.raises(SclsearchError, match=r"but it is 't{76}\.\.\.\. Give"):
+        store.check(changed)
+
+
+def test_configurations_come_in_the_order_of_their_numbers(store: StudyStore) -> None:
+    records = [ConfigurationRecord(n, {"tau": n / 7}, {"tau": n / 7}, "sampled") for n in range(12)]
+    for record in reversed(records):
+        store.add(record)
+    assert store.configurations() == records
+
+
+def test_replicates_come_back_exactly_in_the_order_of_their_numbers(store: StudyStore) -> None:
+    records = [ReplicateRecord(n, {"train": f"{n}"}, {"order": n}, ("a note",)) for n in range(12)]
+    for record in reversed(records):
+        store.add(record)
+    assert store.replicates() == records
+    assert store.configurations() == []
+
+
+def test_a_configuration_that_is_there_is_not_replaced(store: StudyStore) -> None:
+    first = ConfigurationRecord(0, {"tau": 0.1}, {"tau": 0.1}, "published")
+    store.add(first)
+    store.add(replace(first, origin="sampled"))
+    assert store.configurations() == [first]
+
+
+def test_studies_are_listed_by_name_and_a_missing_one_names_the_nearest(tmp_path: Path) -> None:
+    assert study_names(tmp_path) == []
+    for name in ("second", "first"):
+        StudyStore(tmp_path, name).create(replace(RECORD, name=name))
+    (tmp_path / "studies" / "no-record").mkdir()
+    assert study_names(tmp_path) == ["first", "second"]
+    assert existing_study(tmp_path, "first").record() == RECORD
+    with pytest.raises(
+        SclsearchError, match=r"Unknown study 'frist' .* Did you mean 'first'\? Known: first, secon"
+    ):
+        existing_study(tmp_path, "frist")
+
+
+def test_weights_have_a_place_by_the_key_of_their_seed_run(store: StudyStore) -> None:
+    assert store.weights("0af3") == store.weights_folder / "0af3.safetensors"
+    assert store.weights_folder.parent == store.folder

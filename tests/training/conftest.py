@@ -1,0 +1,156 @@
+"""A toy task that one word decides, and whatever is trained on it, once."""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from sclsearch.encoders.load import load_encoder, load_tokenizer
+from sclsearch.methods import METHODS, method_class
+from sclsearch.methods.base import Batch, Model, Terms
+from sclsearch.methods.fields import build
+from sclsearch.protocols.base import Evaluate, Parts, all_seeds
+from sclsearch.protocols.splits import plain_split
+from sclsearch.randomness import stream
+from sclsearch.tasks.base import Split, Task, TaskData
+from sclsearch.training.engine import Outcome, train
+from sclsearch.training.job import Job, Work
+from sclsearch.training.tokens import tokenise
+
+Weights = dict[str, torch.Tensor]
+
+ROWS: Mapping[str, int] = MappingProxyType({"train": 44, "validation": 30, "test": 30})
+FIELDS: Mapping[str, object] = MappingProxyType(
+    {"learning_rate": 1e-2, "batch_size": 8, "epochs": 6, "weight_decay": 0.01, "max_length": 16}
+)
+# What lets a random encoder of width 16 learn in a second.
+OWN: Mapping[str, Mapping[str, object]] = MappingProxyType(
+    {
+        "ce": {"pooling": "mean"},
+        "scl": {"pooling": "mean", "scl_features": "mean", "lam": 0.5},
+        "supcl-seq": {"pooling": "mean", "tau": 0.3, "probe_learning_rate": 0.01},
+    }
+)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def sentence(rng: np.random.Generator, judgement: str) -> str:
+    filler = " ".join(rng.choice(["the film was", "it was a", "very", "and"], rng.integers(1, 4)))
+    return f"{filler} {judgement}" if rng.random() < 0.5 else f"{judgement} {filler}"
+
+
+@pytest.fixture(scope="session")
+def toy() -> TaskData:
+    """Returns short texts, three of five of them good."""
+    splits = {}
+    for name, rows in ROWS.items():
+        rng = stream(0, name)
+        y = rng.permutation(np.arange(rows) % 5 > 1).astype(np.int64)
+        texts = tuple((sentence(rng, "good" if good else "bad"),) for good in y)
+        splits[name] = Split(texts, y)
+    return TaskData(Task("toy", "one word", ("bad", "good"), "accuracy"), splits, "memory")
+
+
+@pytest.fixture(scope="session")
+def toy_scores(toy: TaskData) -> TaskData:
+    """Returns the same texts with a score instead of a class."""
+    splits = {
+        name: Split(split.texts, split.y + 0.2 * stream(1, name).random(len(split)))
+        for name, split in toy.splits.items()
+    }
+    return TaskData(Task("scores", "one word", (), "pearson"), splits, "memory")
+
+
+@pytest.fixture(scope="session")
+def work_for(toy: TaskData, tiny_bert: Path) -> Callable[..., Work]:
+    """Returns what makes the work of one seed run on the toy task."""
+
+    def work_for(
+        method: str = "ce",
+        number: int = 0,
+        *,
+        data: TaskData = toy,
+        parts: Parts | None = None,
+        evaluate: Evaluate = "epoch",
+        keep: Any = "best",
+        model: Path = tiny_bert,
+        **fields: object,
+    ) -> Work:
+        built, training = build(
+            method_class(method), {**FIELDS, **OWN.get(method, {}), **fields}, "toy"
+        )
+        job = Job(
+            task=data.task,
+            data_digest=data.digest,
+            parts=parts or plain_split(data),
+            metric=data.task.metric,
+            evaluate=evaluate,
+            keep=keep,
+            method_name=method,
+            method=built,
+            training=training,
+            replicate=all_seeds(number),
+            model_name="tiny",
+            model=model,
+            model_digest="e" * 64,
+            numerics="cpu-fp32",
+        )
+        return Work(job, tokenise(data, load_tokenizer(model), training.max_length))
+
+    return work_for
+
+
+@pytest.fixture(scope="session")
+def trained(work_for: Callable[..., Work]) -> Callable[..., Outcome]:
+    """Returns what trains one method, or what it has trained already."""
+    return cache(lambda method, number=0: train(work_for(method, number)))
+
+
+@pytest.fixture
+def rebuilt() -> Callable[[Work, Outcome], Model]:
+    """Returns what makes a model again from the weights that a seed run left."""
+
+    def rebuilt(work: Work, outcome: Outcome) -> Model:
+        encoder = load_encoder(work.job.model, work.job.model_name)
+        model = Model(encoder, work.job.method.parts(encoder, work.tokens.classes))
+        model.load_state_dict(outcome.weights)
+        return model.eval()
+
+    return rebuilt
+
+
+@pytest.fixture
+def weights_seen(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Weights]]:
+    """Returns what notes the weights before each update for which a method gives its terms."""
+
+    def weights_seen(kind: type, terms: str = "terms") -> list[Weights]:
+        seen: list[Weights] = []
+        original = getattr(kind, terms)
+
+        def noted(self: object, model: Model, batch: Batch) -> Terms:
+            seen.append({name: t.detach().clone() for name, t in model.state_dict().items()})
+            found: Terms = original(self, model, batch)
+            return found
+
+        monkeypatch.setattr(kind, terms, noted)
+        return seen
+
+    return weights_seen
+
+
+@pytest.fixture(params=METHODS)
+def method(request: pytest.FixtureRequest) -> str:
+    """Returns the name of each method in turn."""
+    return str(request.param)

@@ -1,0 +1,107 @@
+"""A row is judged alike alone and among others, and features stand for the tokens they are of."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from sclsearch.encoders.load import load_encoder
+from sclsearch.errors import SclsearchError
+from sclsearch.methods.base import Model
+from sclsearch.tasks.base import TaskData
+from sclsearch.training.batches import collate
+from sclsearch.training.engine import Outcome
+from sclsearch.training.evaluation import compute_features, judge, predict
+from sclsearch.training.job import Work
+from sclsearch.training.precision import autocast, device_for
+from sclsearch.training.watch import NonFiniteLossError
+
+CPU = torch.device("cpu")
+
+WorkFor = Callable[..., Work]
+Trained = Callable[..., Outcome]
+Rebuilt = Callable[[Work, Outcome], Model]
+
+
+def test_a_row_has_the_same_scores_alone_and_in_a_padded_batch(
+    work_for: WorkFor, trained: Trained, rebuilt: Rebuilt, method: str
+) -> None:
+    work = work_for(method)
+    model = rebuilt(work, trained(method))
+    tokens = work.tokens.splits["validation"]
+    index = np.arange(len(tokens.y))
+    assert len(set(tokens.lengths)) > 2
+    with torch.inference_mode():
+        together = work.job.method.scores(model, collate(tokens, index, 0, (0.0,), CPU))
+        for row in index:
+            alone = work.job.method.scores(
+                model, collate(tokens, index[row : row + 1], 0, (0.0,), CPU)
+            )
+            torch.testing.assert_close(alone[0], together[row], rtol=1e-4, atol=1e-5)
+
+
+def test_predictions_come_in_the_order_of_the_rows(
+    work_for: WorkFor, trained: Trained, rebuilt: Rebuilt, method: str
+) -> None:
+    work = work_for(method)
+    model = rebuilt(work, trained(method))
+    rows = work.job.parts.validation
+    predictions = predict(model, work.job.method, work.tokens, rows, None, CPU)
+    assert predictions.dtype == np.int64
+    batch = collate(work.tokens.splits[rows.split], rows.index, 0, (0.0,), CPU)
+    with torch.inference_mode():
+        expected = work.job.method.scores(model, batch).argmax(1)
+    assert predictions.tolist() == expected.tolist()
+    counts: Any = judge(work.job, work.tokens, rows, predictions)["confusion"]
+    hits = int((predictions == work.tokens.splits[rows.split].y[rows.index]).sum())
+    assert counts[0][0] + counts[1][1] == hits
+
+
+@pytest.mark.parametrize("kind", ["classes", "scores"])
+def test_scores_that_are_no_numbers_are_no_predictions(
+    work_for: WorkFor, toy: TaskData, toy_scores: TaskData, kind: str
+) -> None:
+    work = work_for("ce", data={"classes": toy, "scores": toy_scores}[kind])
+    encoder = load_encoder(work.job.model, work.job.model_name)
+    model = Model(encoder, work.job.method.parts(encoder, work.tokens.classes))
+    with torch.no_grad():
+        model.get_parameter("parts.head.out.bias").fill_(float("nan"))
+    with pytest.raises(NonFiniteLossError, match=r"^validation: scores must be finite, but some"):
+        predict(model, work.job.method, work.tokens, work.job.parts.validation, None, CPU)
+
+
+def test_features_are_the_embeddings_of_their_rows_in_evaluation_mode(work_for: WorkFor) -> None:
+    work = work_for("supcl-seq")
+    encoder = load_encoder(work.job.model, work.job.model_name)
+    model = Model(encoder, work.job.method.parts(encoder, 2))
+    parts = work.job.parts
+    rows = (parts.train, parts.validation, parts.test, parts.validation)
+    features = compute_features(model.train(), work.tokens, rows, "mean", CPU)
+    assert features.values.shape == (44 + 30 + 30, 16)
+    assert not features.values.requires_grad
+    for part in rows:
+        tokens = work.tokens.splits[part.split]
+        index = part.index[::-3].copy()
+        batch = features.batch(tokens, part.split, index)
+        with torch.inference_mode():
+            own = model.eval().embed(collate(tokens, index, 0, (0.0,), CPU), "mean")
+        assert batch.features is not None
+        torch.testing.assert_close(batch.features, own, rtol=1e-4, atol=1e-5)
+        assert batch.y.tolist() == tokens.y[index].tolist()
+
+
+def test_figures_of_a_cpu_are_computed_on_a_cpu() -> None:
+    assert device_for("cpu-fp32") == CPU
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is there")
+def test_figures_of_a_gpu_are_refused_without_one() -> None:
+    with pytest.raises(SclsearchError, match="cuda-bf16: a GPU must be there, but torch sees none"):
+        device_for("cuda-bf16")
+
+
+def test_a_cpu_computes_in_full_precision() -> None:
+    with autocast(CPU):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32

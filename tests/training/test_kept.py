@@ -1,0 +1,89 @@
+"""What is kept is the earliest of the best evaluations, with its own weights and predictions."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from sclsearch.methods.base import Model
+from sclsearch.methods.ce import CE
+from sclsearch.tasks.metrics import evaluate, value
+from sclsearch.training.engine import Outcome, evaluation_points, train
+from sclsearch.training.evaluation import predict
+from sclsearch.training.job import Work
+
+CPU = torch.device("cpu")
+
+WorkFor = Callable[..., Work]
+Trained = Callable[..., Outcome]
+Rebuilt = Callable[[Work, Outcome], Model]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "per_epoch", "total", "points"),
+    [
+        ("epoch", 4, 12, {4, 8, 12}),
+        ("end", 4, 12, {12}),
+        (5, 4, 12, {5, 10, 12}),
+        (6, 4, 12, {6, 12}),
+        (20, 4, 12, {12}),
+        (1, 1, 3, {1, 2, 3}),
+        ("epoch", 1, 1, {1}),
+    ],
+    ids=str,
+)
+def test_the_last_update_is_always_evaluated(
+    schedule: Any, per_epoch: int, total: int, points: set[int]
+) -> None:
+    assert evaluation_points(schedule, per_epoch, total) == points
+
+
+def test_the_earliest_of_the_best_is_kept(trained: Trained, method: str) -> None:
+    outcome = trained(method)
+    evaluations: list[Any] = outcome.evaluations
+    accuracies = [value("accuracy", one["validation"]) for one in evaluations]
+    assert outcome.kept == accuracies.index(max(accuracies))
+
+
+@pytest.mark.parametrize(("keep", "kept"), [("best", 0), ("last", 2)])
+def test_among_equals_best_keeps_the_first_and_last_the_last(
+    work_for: WorkFor, method: str, keep: str, kept: int
+) -> None:
+    still = {"learning_rate": 1e-12, "epochs": 3}
+    if method == "supcl-seq":
+        still |= {"probe_learning_rate": 1e-12, "probe_epochs": 3}
+    outcome = train(work_for(method, keep=keep, **still))
+    evaluations: list[Any] = outcome.evaluations
+    assert len(evaluations) == 3
+    assert all(one["validation"] == evaluations[0]["validation"] for one in evaluations)
+    assert outcome.kept == kept
+
+
+@pytest.mark.parametrize("keep", ["best", "last"])
+def test_the_weights_are_those_of_the_kept_evaluation(
+    work_for: WorkFor, weights_seen: Callable[[type], list[dict[str, torch.Tensor]]], keep: str
+) -> None:
+    seen = weights_seen(CE)
+    outcome = train(work_for("ce", keep=keep, epochs=8))
+    kept: Any = outcome.evaluations[outcome.kept]
+    before_the_end = kept["update"] < len(seen)
+    assert before_the_end == (keep == "best")
+    after = [*seen[1:], outcome.weights]  # after each update
+    for number, weights in enumerate(after, start=1):
+        same = all(torch.equal(weights[name], outcome.weights[name]) for name in weights)
+        assert same == (number == kept["update"] or weights is outcome.weights)
+
+
+@pytest.mark.parametrize("which", ["validation", "test"])
+def test_the_weights_predict_again_what_was_kept(
+    work_for: WorkFor, trained: Trained, rebuilt: Rebuilt, method: str, which: str
+) -> None:
+    work, outcome = work_for(method), trained(method)
+    rows = getattr(work.job.parts, which)
+    model = rebuilt(work, outcome)
+    predictions = predict(model, work.job.method, work.tokens, rows, None, CPU)
+    assert predictions.tolist() == outcome.predictions[which]
+    evaluation = evaluate(work.job.task, work.tokens.splits[rows.split].y[rows.index], predictions)
+    kept = outcome.evaluations[outcome.kept]["validation"]
+    assert evaluation == {"validation": kept, "test": outcome.test}[which]

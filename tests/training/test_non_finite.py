@@ -1,0 +1,82 @@
+"""A term that is no number ends a seed run, and the error says which term and when."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from sclsearch.encoders.encoder import Encoder
+from sclsearch.methods.base import Batch, Model, Stage, Terms, Training, single_view
+from sclsearch.methods.ce import CE
+from sclsearch.training.engine import train
+from sclsearch.training.job import Work
+from sclsearch.training.watch import NonFiniteLossError
+
+WorkFor = Callable[..., Work]
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """Cross-entropy with a term that becomes infinite or no number at an update."""
+
+    protocol: ClassVar[str] = "plain"
+    few_shot: ClassVar[str] = "plain"
+    regression: ClassVar[bool] = False
+    training: ClassVar[Mapping[str, object]] = {}
+
+    value: float
+    update: int
+    stage: str = "second"
+    ce: CE = field(default_factory=CE)
+
+    def check(self, encoder: Encoder) -> None:
+        self.ce.check(encoder)
+
+    def parts(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
+        return self.ce.parts(encoder, classes)
+
+    def stages(self, training: Training) -> tuple[Stage, ...]:
+        return tuple(
+            Stage(name, training, self.terms_of(name), single_view(training))
+            for name in ("first", "second")
+        )
+
+    def terms_of(self, stage: str) -> Callable[[Model, Batch], Terms]:
+        updates = count(1)
+
+        def terms(model: Model, batch: Batch) -> Terms:
+            burnt = next(updates) >= self.update and stage == self.stage
+            bomb = torch.tensor(self.value if burnt else 0.0)
+            scores = self.scores(model, batch)
+            return {**self.ce.terms(model, batch), "bomb": bomb * scores.float().square().mean()}
+
+        return terms
+
+    def scores(self, model: Model, batch: Batch) -> Tensor:
+        return self.ce.scores(model, batch)
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+@pytest.mark.parametrize("evaluate", ["epoch", "end", 1])
+@pytest.mark.parametrize("stage", ["first", "second"])
+def test_a_term_that_is_not_finite_is_named_with_stage_epoch_and_update(
+    work_for: WorkFor, value: float, evaluate: Any, stage: str
+) -> None:
+    work = work_for("ce", evaluate=evaluate, epochs=2)
+    method = Fused(value, 9, stage)
+    with pytest.raises(
+        NonFiniteLossError,
+        match=f"^{stage}: bomb must be finite, but it is not at epoch 2, update 3 of 6$",
+    ):
+        train(replace(work, job=replace(work.job, method=method)))
+
+
+def test_a_method_that_nobody_listed_trains(work_for: WorkFor) -> None:
+    work = work_for("ce", epochs=1)
+    outcome = train(replace(work, job=replace(work.job, method=Fused(1.0, 1))))
+    evaluations: list[Any] = outcome.evaluations
+    assert evaluations[-1]["loss"].keys() == {"ce", "bomb"}

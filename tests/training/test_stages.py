@@ -1,0 +1,130 @@
+"""Between stages the encoder passes on and nothing else; a frozen encoder stays as it is."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.load import load_encoder
+from sclsearch.methods.ce import CE
+from sclsearch.methods.scl import SCL
+from sclsearch.methods.supcl_seq import SupCLSeq
+from sclsearch.training.engine import train
+from sclsearch.training.job import Work
+
+Weights = dict[str, Tensor]
+WorkFor = Callable[..., Work]
+WeightsSeen = Callable[..., list[Weights]]
+# Rows that went through the encoder, by whether it trained and the dropout rates of the views.
+RowsSeen = Counter[tuple[bool, tuple[float, ...]]]
+
+TRAIN, VALIDATION, TEST = 44, 30, 30
+CONTRAST, ORDINARY, NONE = (0.0, 0.1, 0.2), (0.1,), (0.0,)
+
+
+def encoder_of(weights: Weights) -> Weights:
+    return {name: tensor for name, tensor in weights.items() if name.startswith("encoder.")}
+
+
+def same(one: Weights, other: Weights) -> bool:
+    assert one.keys() == other.keys()
+    return all(torch.equal(tensor, other[name]) for name, tensor in one.items())
+
+
+@pytest.fixture
+def rows_seen(monkeypatch: pytest.MonkeyPatch, work_for: WorkFor) -> RowsSeen:
+    job = work_for("ce").job
+    load_encoder(job.model, job.model_name)  # so that the forward of loading does not count
+    seen: RowsSeen = Counter()
+    hidden = Encoder.hidden
+
+    def counted(self: Encoder, ids: Tensor, mask: Tensor, types: Tensor, rates: Any) -> Tensor:
+        seen[self.model.training, rates] += len(ids)
+        return hidden(self, ids, mask, types, rates)
+
+    monkeypatch.setattr(Encoder, "hidden", counted)
+    return seen
+
+
+@pytest.mark.parametrize("mode", ["eval", "train"])
+def test_the_probe_leaves_the_encoder_as_the_contrast_trained_it(
+    work_for: WorkFor, weights_seen: WeightsSeen, mode: str
+) -> None:
+    contrast, probe = weights_seen(SupCLSeq, "contrast"), weights_seen(SupCLSeq)
+    outcome = train(work_for("supcl-seq", probe_encoder_mode=mode))
+    trained = encoder_of(probe[0])
+    assert not same(encoder_of(contrast[0]), trained)
+    assert all(same(encoder_of(weights), trained) for weights in [*probe, outcome.weights])
+    head = "parts.head.out.weight"
+    assert not torch.equal(probe[0][head], probe[-1][head])
+
+
+def test_a_stage_starts_with_fresh_parts_and_the_encoder_of_the_one_before(
+    work_for: WorkFor, weights_seen: WeightsSeen
+) -> None:
+    first, second = weights_seen(SCL), weights_seen(CE)
+    train(work_for("scl", lam=1.0, pooling="head_hidden", scl_features="head_hidden"))
+    bias, weight = "parts.head.dense.bias", "parts.head.dense.weight"
+    assert not first[0][bias].any()
+    assert first[-1][bias].any()
+    assert not second[0][bias].any()
+    assert not torch.equal(second[0][weight], first[0][weight])
+    assert not torch.equal(second[0][weight], first[-1][weight])
+    assert not same(encoder_of(first[0]), encoder_of(second[0]))
+
+
+def test_the_parts_of_a_stage_do_not_depend_on_the_stage_before(
+    work_for: WorkFor, weights_seen: WeightsSeen
+) -> None:
+    probe = weights_seen(SupCLSeq)
+    for epochs in (1, 3):
+        train(work_for("supcl-seq", epochs=epochs, probe_epochs=1))
+    one, other = probe[0], probe[len(probe) // 2]
+    assert torch.equal(one["parts.head.out.weight"], other["parts.head.out.weight"])
+    assert not same(encoder_of(one), encoder_of(other))
+
+
+@pytest.mark.parametrize("evaluate", ["epoch", "end"])
+def test_a_frozen_encoder_without_dropout_reads_every_row_once(
+    work_for: WorkFor, rows_seen: RowsSeen, evaluate: str
+) -> None:
+    train(work_for("supcl-seq", evaluate=evaluate, epochs=2))
+    assert rows_seen == {
+        (True, CONTRAST): 2 * TRAIN,
+        (False, NONE): TRAIN + VALIDATION + TEST,
+    }
+
+
+def test_the_fit_of_the_head_after_contrast_alone_reads_every_row_once(
+    work_for: WorkFor, rows_seen: RowsSeen
+) -> None:
+    train(work_for("scl", lam=1.0, epochs=2))
+    assert rows_seen == {
+        (True, ORDINARY): 2 * TRAIN,
+        (False, NONE): TRAIN + VALIDATION + TEST,
+    }
+
+
+def test_a_frozen_encoder_with_dropout_reads_every_row_in_every_epoch(
+    work_for: WorkFor, rows_seen: RowsSeen
+) -> None:
+    train(work_for("supcl-seq", probe_encoder_mode="train", epochs=2, probe_epochs=3))
+    assert rows_seen == {
+        (True, CONTRAST): 2 * TRAIN,
+        (True, ORDINARY): 3 * TRAIN,
+        (False, NONE): 3 * VALIDATION + TEST,
+    }
+
+
+def test_a_method_of_one_stage_trains_with_the_ordinary_dropout_and_evaluates_without(
+    work_for: WorkFor, rows_seen: RowsSeen
+) -> None:
+    train(work_for("ce", epochs=2))
+    assert rows_seen == {
+        (True, ORDINARY): 2 * TRAIN,
+        (False, NONE): 2 * VALIDATION + TEST,
+    }
