@@ -116,10 +116,13 @@ def _storage(storage: Path) -> str:
 
 
 def _tracking(tracking: str | None, storage: Path) -> str:
+    from sclsearch.search.options import NO_TRACKING
     from sclsearch.tracking import prepare, tracking_uri
     from sclsearch.tracking.server import masked
     from sclsearch.tracking.writer import Writer
 
+    if tracking == NO_TRACKING:
+        return "left out"
     uri = tracking_uri(tracking, storage.expanduser().resolve())
     prepare(uri)
     if not Writer(uri, "sclsearch").answers():

@@ -30,7 +30,7 @@ def select(
 
     found = report(storage.expanduser(), study, parse_rule(rule) if rule else None, seeds)
     if json_:
-        print_json(found)
+        print_json(found, winner=found.winner and found.winner.number)
     else:
         show(Console(), found)
 
@@ -44,10 +44,14 @@ def ls(
     from rich.markup import escape
     from rich.table import Table
 
+    summaries = _summaries(kind, storage.expanduser())
+    if not sys.stdout.isatty():
+        sys.stdout.writelines(f"{name}\t{summary}\n" for name, summary in summaries.items())
+        return
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, summary in _summaries(kind, storage.expanduser()).items():
+    for name, summary in summaries.items():
         table.add_row(name, escape(summary))
     Console().print(table)
 

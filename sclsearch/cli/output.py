@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from sclsearch.search.plan import Plan
 
 
-def print_json(thing: Any) -> None:
-    """Prints a dataclass as JSON on standard output."""
-    sys.stdout.write(json.dumps(asdict(thing), indent=2, ensure_ascii=False) + "\n")
+def print_json(thing: Any, **more: Any) -> None:
+    """Prints a dataclass, and what else is told of it, as JSON on standard output."""
+    sys.stdout.write(json.dumps({**asdict(thing), **more}, indent=2, ensure_ascii=False) + "\n")
 
 
 def show_plan(console: Console, plan: "Plan") -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sclsearch.cli import options as o
-from sclsearch.errors import SclsearchError
+from sclsearch.errors import SclsearchError, lookup
 
 if TYPE_CHECKING:
     from sclsearch.search.options import How, What
@@ -133,8 +133,10 @@ def _go(options: dict[str, Any], *, searched: bool = True) -> None:
     from sclsearch.cli.output import print_json, show_plan
     from sclsearch.search.options import How, What
 
+    own = _own_files(options)
+    _check_names(options, named_task=own is None)
     options |= {
-        "task": _own_files(options) or options["task"],
+        "task": own or options["task"],
         "settings": o.settings(options["set_"]),
         "searched": searched,
         "time_budget": o.seconds(options.get("time_budget"), "--time-budget"),
@@ -149,9 +151,22 @@ def _go(options: dict[str, Any], *, searched: bool = True) -> None:
 
     planned = plan(what, how)
     if options["json_"]:
-        print_json(planned)
+        print_json(planned, seed_runs=planned.seed_runs)
     else:
         show_plan(Console(), planned)
+
+
+def _check_names(options: Mapping[str, Any], *, named_task: bool) -> None:
+    """Refuses unknown names before anything heavy is imported."""
+    from sclsearch.methods import METHODS
+    from sclsearch.protocols import PROTOCOLS
+    from sclsearch.tasks import check_task_name
+
+    lookup(METHODS, options["method"], "method")
+    if named_task:
+        check_task_name(options["task"])
+    if options["protocol"] is not None:
+        lookup(PROTOCOLS, options["protocol"], "protocol")
 
 
 def _run(what: "What", how: "How", *, as_json: bool) -> None:
@@ -166,7 +181,7 @@ def _run(what: "What", how: "How", *, as_json: bool) -> None:
     done = run(what, how, progress)
     found = report_of(done, how)
     if as_json:
-        print_json(found)
+        print_json(found, winner=found.winner and found.winner.number)
     else:
         show(Console(), found)
         Console().print(f"\nsclsearch select {done.name}\nsclsearch ui", style="dim")

@@ -138,10 +138,13 @@ def report(
     replicates = _first(store, seeds)
     rule.check(len(replicates))
     runs = RunStore(storage)
+    # Stored JSON is sorted; a reader expects the order of the space.
+    order = [parameter["name"] for parameter in record.identity["space"]["parameters"]]
     lines = [
         _line(
             configuration,
             [runs.get(seed_run_key(record, configuration, r)) for r in replicates],
+            order,
             rule,
             str(record.training["metric"]),
         )
@@ -179,6 +182,7 @@ def _first(store: StudyStore, seeds: int | None) -> list[ReplicateRecord]:
 def _line(
     configuration: ConfigurationRecord,
     runs: Sequence[SeedRun | None],
+    order: Sequence[str],
     rule: Rule,
     metric: str,
 ) -> ConfigurationLine:
@@ -201,7 +205,7 @@ def _line(
     return ConfigurationLine(
         number=configuration.number,
         origin=configuration.origin,
-        values=configuration.values,
+        values={name: configuration.values[name] for name in order if name in configuration.values},
         fields=configuration.fields,
         seeds=seeds,
         score=score(rule, figures, METRICS[metric].minimum) if complete else None,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import ray
+from ray._private import ray_constants
 
 ENVIRONMENT = {
     # Tune prints a table of its own even at verbosity 0 unless its old output is chosen.
@@ -26,21 +27,33 @@ def started_ray(address: str | None, cpus: int | None) -> Iterator[None]:
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     logging.getLogger("ray").setLevel(logging.ERROR)
+    # Tune prints the traceback of every trial that fails; the seed run's record has the cause.
+    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
     if address is None:
-        ray.init(
-            address="local",
-            num_cpus=cpus,
-            include_dashboard=False,
-            _node_ip_address="127.0.0.1",
-            **quiet,
-        )
+        with _loopback():
+            ray.init(address="local", num_cpus=cpus, include_dashboard=False, **quiet)
     else:
         ray.init(address=address, **quiet)
     try:
         yield
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def _loopback() -> Iterator[None]:
+    """Lets Ray start on 127.0.0.1.
+
+    Asked for that address, Ray takes the machine's own and listens on every interface. It keeps
+    to the loopback where it cannot be a cluster, as on a Mac.
+    """
+    before = ray_constants.ENABLE_RAY_CLUSTER
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before
 
 
 def fitting(cpus: int, gpus: float) -> int:

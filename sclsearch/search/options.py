@@ -11,6 +11,7 @@ Ending = Literal["complete", "interrupted", "out of time"]
 Sampler = Literal["tpe", "random", "grid"]
 DEFAULT_STORAGE = Path("sclsearch-storage")
 DEFAULT_CONFIGS = 20
+NO_TRACKING = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

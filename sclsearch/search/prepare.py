@@ -85,7 +85,7 @@ def _origin(name: str, study: Study, what: What, how: How) -> dict[str, Any]:
         "study": name,
         "method": what.method,
         "task": task,
-        "model": study.model_name,
+        "model": str(study.model) if Path(what.model or "").is_dir() else study.model_name,
         "protocol": study.protocol.name,
         "train_size": what.train_size,
         "shots": what.shots,

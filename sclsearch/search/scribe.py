@@ -3,7 +3,7 @@
 import math
 
 from sclsearch.search.board import SeedTask
-from sclsearch.search.options import How
+from sclsearch.search.options import NO_TRACKING, How
 from sclsearch.search.prepare import Prepared
 from sclsearch.search.views import (
     configuration_view,
@@ -15,8 +15,6 @@ from sclsearch.search.views import (
 from sclsearch.store.runs import SeedRun
 from sclsearch.store.studies import ConfigurationRecord
 from sclsearch.tracking import Tracker, prepare, tracking_uri
-
-NO_TRACKING = "none"
 
 
 class Scribe:

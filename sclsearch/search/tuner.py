@@ -9,13 +9,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import ray
 from ray import tune
 from ray.air.execution._internal import actor_manager
-from ray.exceptions import NodeDiedError, RayActorError, RayError, RayTaskError
+from ray.exceptions import RayActorError, RayError, RayTaskError
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
@@ -86,10 +87,11 @@ class SeedScheduler(FIFOScheduler):
 
     def on_trial_error(self, _controller: Any, trial: Trial) -> None:
         """Names the cause of a trial's end."""
-        cause = "hang" if trial.trial_id in self.hung else None
-        error = trial.get_pickled_error()
-        message = str(error).strip().partition("\n")[0][:300]
-        self.searcher.causes[trial.trial_id] = (cause or cause_of(error), message)
+        told = _told(trial)
+        cause = "hang" if trial.trial_id in self.hung else cause_of(told)
+        # A traceback ends with what happened, Ray's other errors begin with it.
+        line = told.splitlines()[-1 if told.startswith("ray::") else 0]
+        self.searcher.causes[trial.trial_id] = (cause, line[:300])
 
     def __getstate__(self) -> dict[str, Any]:
         """Returns nothing, as the searcher does."""
@@ -130,12 +132,15 @@ class Watchdog(tune.Callback):
         return {}
 
 
-def cause_of(error: BaseException | None) -> str:
-    """Returns the kind of a trial's failure, by which it is tried again or not."""
-    text = f"{type(error).__name__}: {error}"
-    if "OutOfMemoryError" in text or "out of memory" in text.lower():
+def cause_of(told: str) -> str:
+    """Returns the kind of a trial's failure, by which it is tried again or not.
+
+    Args:
+        told: What Ray says of it.
+    """
+    if "OutOfMemoryError" in told or "out of memory" in told.lower():
         return "out-of-memory"
-    if isinstance(error, NodeDiedError) or "node has died" in text or "node was terminated" in text:
+    if "node has died" in told or "node was terminated" in told:
         return "node-lost"
     return "worker-lost"
 
@@ -156,7 +161,7 @@ def fit(
 
     Ctrl-C and SIGTERM end it in order: running seed runs are given up, nothing finished is lost.
     """
-    _mend_out_of_memory()
+    mend_out_of_memory()
     deadline = None if time_budget is None else time.monotonic() + time_budget
     searcher = SeedSearcher(board, lambda: deadline is None or time.monotonic() < deadline)
     watchdog = Watchdog(trial_timeout, tick)
@@ -184,6 +189,13 @@ def fit(
     return "interrupted" if searcher.may_start() else "out of time"
 
 
+def _told(trial: Trial) -> str:
+    """Returns what Ray says of a trial's end; its own reader looks where that arrives later."""
+    file = Path(trial.error_file or "")
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    return text.partition("\n")[2].strip() or "no reason given"
+
+
 @contextmanager
 def _sigterm_as_interrupt() -> Iterator[None]:
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
@@ -197,22 +209,25 @@ def _sigterm_as_interrupt() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _mend_out_of_memory() -> None:
+def mend_out_of_memory() -> None:
     """Makes Tune treat a worker that Ray's memory monitor killed as a failed trial.
 
-    Ray 2.60 knows actor and task errors there and ends the whole run on any other, which
-    OutOfMemoryError is.
+    Ray 2.60 knows actor and task errors alone. OutOfMemoryError is neither: it ends the whole run
+    if it comes while a trial runs, and leaves no cause behind if it comes while a worker starts.
     """
     manager = actor_manager.RayActorManager
-    original = manager._actor_task_failed
-    if getattr(original, "mended", False):
-        return
+    for name in ("_actor_start_failed", "_actor_task_failed"):
+        original = getattr(manager, name)
+        if not getattr(original, "mended", False):
+            setattr(manager, name, _mended(original))
 
-    def mended(self: Any, tracked_actor_task: Any, exception: Exception) -> Any:
+
+def _mended(original: Callable[..., None]) -> Callable[..., None]:
+    def mended(self: Any, *, exception: Exception, **tracked: Any) -> None:
         known = isinstance(exception, RayActorError | RayTaskError)
         if isinstance(exception, RayError) and not known:
             exception = RayActorError(error_msg=f"{type(exception).__name__}: {exception}"[:400])
-        return original(self, tracked_actor_task, exception)
+        original(self, exception=exception, **tracked)
 
     mended.mended = True  # type: ignore[attr-defined]
-    manager._actor_task_failed = mended
+    return mended

@@ -125,9 +125,10 @@ class StudyStore:
         stored = self.record()
         if stored is None:
             return record
-        before = {**stored.training, **stored.identity}
-        after = {**record.training, **record.identity}
-        for field in sorted({*before, *after}):
+        before = {**stored.identity, **stored.training}
+        after = {**record.identity, **record.training}
+        # What a person chose comes before what follows from it: another task has other data.
+        for field in dict.fromkeys(("method", *record.identity, *sorted({*before, *after}))):
             was, now = before.get(field), after.get(field)
             if canonical(was) != canonical(now):
                 raise SclsearchError(

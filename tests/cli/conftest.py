@@ -1,0 +1,80 @@
+"""The command line in an empty folder, with an encoder that has files and nothing in them."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from sclsearch.cli import main
+from sclsearch.search.options import How, What
+from sclsearch.search.prepare import prepare_study
+from sclsearch.store.runs import Failure, SeedRun
+
+UNSET = ("SCLSEARCH_DATA", "MLFLOW_TRACKING_URI", "FORCE_COLOR", "NO_COLOR")
+SEARCH = ("tune", "--method", "scl", "--task", "demo", "--model", "./encoder")
+TOTALS = ("--study", "mine", "--configs", "2", "--seeds", "2", "--tracking", "none")
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Returns the present folder; `encoder` in it is enough for all that trains nothing."""
+    folder = tmp_path / "encoder"
+    folder.mkdir()
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        (folder / name).write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    for name in UNSET:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("COLUMNS", "80")
+    return tmp_path
+
+
+@pytest.fixture
+def sclsearch(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., CompletedProcess[str]]:
+    """Returns the command, run within this process as its entry point does."""
+
+    def call(*arguments: str) -> CompletedProcess[str]:
+        monkeypatch.setattr(sys, "argv", ["sclsearch", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        return CompletedProcess(arguments, int(ended.value.code or 0), said.out, said.err)
+
+    return call
+
+
+@pytest.fixture
+def search() -> tuple[str, ...]:
+    """Returns the beginning of a search that needs no file but the encoder's."""
+    return SEARCH
+
+
+@pytest.fixture
+def finished(place: Path) -> tuple[str, ...]:
+    """Returns a search whose seed runs are all in the store, one of them failed."""
+    what = What(method="scl", task="demo", model="./encoder")
+    prepared = prepare_study(what, How(study="mine", configs=2, seeds=2))
+    prepared.store.create(prepared.record)
+    for replicate in prepared.replicates:
+        prepared.store.add(replicate)
+    board = prepared.board()
+    while (task := board.next()) is not None:
+        right = 300 + 10 * len(board.done)
+        evaluation = {"confusion": [[right, 500 - right], [0, 0]]}
+        failed = task.place == (1, 1)
+        run = SeedRun(
+            key=task.key,
+            identity=task.identity,
+            origin={},
+            evaluations=({"epoch": 1, "update": 9, "loss": {"ce": 0.5}, "validation": evaluation},),
+            test=evaluation,
+            seconds=2.0,
+            failure=Failure("non-finite", "ce at update 7") if failed else None,
+        )
+        prepared.runs.put(run)
+        board.finish(task, run)
+    return (*SEARCH, *TOTALS)

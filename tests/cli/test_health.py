@@ -1,0 +1,64 @@
+"""The doctor looks at everything a search needs, works offline, and says what is missing."""
+
+import os
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from sclsearch.cli.health import PACKAGES, findings
+
+Call = Callable[..., CompletedProcess[str]]
+
+LOOKED_AT = [
+    *("python", *PACKAGES, "cpu", "gpu", "model minilm"),
+    *("hub", "data", "storage", "tracking"),
+]
+
+
+@pytest.mark.slow
+def test_the_doctor_names_everything_and_never_fails(sclsearch: Call) -> None:
+    done = sclsearch("doctor")
+    assert (done.returncode, done.stderr) == (0, "")
+    told = [line for line in done.stdout.splitlines() if not line.startswith(" ")]
+    assert [line.split("  ")[0].strip() for line in told] == LOOKED_AT
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "…" not in done.stdout
+
+
+@pytest.mark.slow
+def test_what_does_not_work_is_told_with_the_reason(place: Path) -> None:
+    (place / "storage").touch()
+    (place / "data").mkdir()
+    found = {
+        finding.what: finding
+        for finding in findings(place / "storage", place / "data", "http://127.0.0.1:9")
+    }
+    assert list(found) == LOOKED_AT
+    assert not found["storage"].works
+    assert "it must be a folder that can be written" in found["storage"].detail
+    assert not found["data"].works
+    assert found["data"].detail == f"{place / 'data'} has none of GLUE's folders, CoLA/, RTE/, …"
+    assert not found["tracking"].works
+    assert found["tracking"].detail == "http://127.0.0.1:9 does not answer"
+    assert found["python"].works
+
+
+def test_the_hub_is_not_asked_when_it_must_not_be(place: Path) -> None:
+    assert os.environ["HF_HUB_OFFLINE"] == "1"
+    hub = next(f for f in findings(place, None, None) if f.what == "hub")
+    assert not hub.works
+    assert hub.detail == "HF_HUB_OFFLINE is set: its cache alone is used"
+
+
+def test_data_and_storage_are_told_with_what_is_in_them(
+    place: Path, finished: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "data" / "CoLA").mkdir(parents=True)
+    monkeypatch.setenv("SCLSEARCH_DATA", str(place / "data"))
+    looked = islice(findings(place / "sclsearch-storage", None, None), len(LOOKED_AT) - 1)
+    found = {finding.what: finding.detail for finding in looked if finding.works}
+    assert found["data"] == f"{place / 'data'}: cola"
+    assert found["storage"] == f"{place / 'sclsearch-storage'}: 1 studies"

@@ -1,0 +1,197 @@
+"""Commands that train nothing read the store, the tables and the space files."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from subprocess import CompletedProcess
+from urllib.request import urlopen
+
+import pytest
+
+from sclsearch.methods import METHODS
+from sclsearch.protocols import PROTOCOLS
+from sclsearch.spaces.load import space_files
+from sclsearch.tasks import TASKS
+
+Call = Callable[..., CompletedProcess[str]]
+
+MAIN = "import sclsearch.cli; sclsearch.cli.main()"
+FAULTY = """
+method: scl
+sorce: mine
+published: []
+fixed: {tua: 1}
+space:
+  lam: {type: choice, values: [0.5, 7]}
+  epochs: {type: int, low: 5, high: 2}
+"""
+
+
+def test_select_ranks_the_stored_seed_runs(sclsearch: Call, finished: tuple[str, ...]) -> None:
+    done = sclsearch("select", "mine")
+    assert done.returncode == 0
+    assert "Winner #0 tau=0.3 lam=0.9" in done.stdout
+    assert "(rule mean)" in done.stdout
+
+
+def test_select_takes_another_rule_and_fewer_seeds(
+    sclsearch: Call, finished: tuple[str, ...]
+) -> None:
+    assert "Winner #1" in sclsearch("select", "mine", "--rule", "best").stdout
+    assert ", one seed (rule mean)" in sclsearch("select", "mine", "--seeds", "1").stdout
+
+
+def test_select_as_json_holds_every_figure(sclsearch: Call, finished: tuple[str, ...]) -> None:
+    found = json.loads(sclsearch("select", "mine", "--json").stdout)
+    assert (found["study"], found["rule"], found["seeds"]) == ("mine", "mean", 2)
+    first, second = found["configurations"]
+    assert [seed["validation"] for seed in first["seeds"]] == [0.6, 0.62]
+    assert first["fields"]["epochs"] == 10
+    assert second["seeds"][1]["failure"] == "non-finite: ce at update 7"
+
+
+def test_an_unknown_study_is_answered_with_the_nearest(
+    sclsearch: Call, finished: tuple[str, ...]
+) -> None:
+    for command in ("select", "track"):
+        done = sclsearch(command, "mien")
+        assert done.returncode == 2
+        assert "Unknown study 'mien' in " in done.stderr
+        assert "Did you mean 'mine'? Known: mine." in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"), [("methods", METHODS), ("tasks", TASKS), ("protocols", PROTOCOLS)]
+)
+def test_every_name_is_listed_with_what_it_is(
+    sclsearch: Call, kind: str, names: dict[str, object]
+) -> None:
+    lines = [line.split() for line in sclsearch("ls", kind).stdout.splitlines()]
+    firsts = [words[0] for words in lines if words[0] in names and len(words) > 1]
+    assert firsts == list(names)
+
+
+def test_every_shipped_space_is_listed(sclsearch: Call) -> None:
+    text = sclsearch("ls", "spaces").stdout
+    for path in space_files():
+        assert f"{path.parent.name}/{path.stem}\t" in text
+
+
+def test_studies_are_listed_and_their_square_brackets_are_text(
+    sclsearch: Call, place: Path, finished: tuple[str, ...]
+) -> None:
+    words = sclsearch("ls", "studies").stdout.split()
+    assert " ".join(words) == "mine scl on demo, ./encoder, plain; 2 configurations x 2 seeds"
+    record = place / "sclsearch-storage" / "studies" / "mine" / "study.json"
+    record.write_text(record.read_text().replace('"./encoder"', '"/[old]/encoder"'))
+    assert "/[old]/encoder" in sclsearch("ls", "studies").stdout
+
+
+def test_an_empty_storage_has_no_studies_and_is_not_made(sclsearch: Call, place: Path) -> None:
+    done = sclsearch("ls", "studies")
+    assert (done.returncode, done.stdout.strip()) == (0, "")
+    assert not (place / "sclsearch-storage").exists()
+
+
+def test_every_shipped_space_is_in_order(sclsearch: Call) -> None:
+    done = sclsearch("check", "--all")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{len(space_files())} files are in order.\n"
+
+
+def test_all_faults_of_all_files_are_named_at_once(sclsearch: Call, place: Path) -> None:
+    (place / "faulty.yaml").write_text(FAULTY)
+    (place / "empty.yaml").touch()
+    done = sclsearch("check", "faulty.yaml", "empty.yaml", "missing.yaml")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    for start in (
+        "faulty.yaml: sorce: unknown key. Did you mean 'source'?",
+        "faulty.yaml: source: is missing",
+        "faulty.yaml: fixed.tua: unknown key. Did you mean 'tau'?",
+        "faulty.yaml: space.lam: input should be less than or equal to 1, but there is 7",
+        "faulty.yaml: space.epochs: low < high must hold, but low=5, high=2",
+        "empty.yaml: ",
+        "missing.yaml: the file must be readable, but: No such file or directory",
+    ):
+        assert any(line.startswith(start) for line in done.stderr.splitlines()), start
+
+
+def test_one_file_in_order_is_said_so(sclsearch: Call) -> None:
+    assert sclsearch("check", str(space_files()[0])).stdout == "1 file is in order.\n"
+
+
+def test_nothing_to_check_is_an_error(sclsearch: Call) -> None:
+    done = sclsearch("check")
+    assert done.returncode == 2
+    assert done.stderr == ("check: it must be given files or --all, but there is neither.\n")
+
+
+@pytest.mark.slow
+def test_track_shows_a_study_in_mlflow_and_again_has_nothing_to_add(
+    sclsearch: Call, place: Path, finished: tuple[str, ...]
+) -> None:
+    first = sclsearch("track", "mine")
+    assert first.stdout == "MLflow shows all of mine; 7 runs were missing.\n"
+    assert sclsearch("track", "mine").stdout == "MLflow shows all of mine; 0 runs were missing.\n"
+    from mlflow import MlflowClient
+
+    client = MlflowClient(f"sqlite:///{place}/sclsearch-storage/mlflow.db")
+    runs = client.search_runs([client.get_experiment_by_name("sclsearch").experiment_id])
+    tests = [run.data.metrics.get("test.accuracy") for run in runs]
+    assert sorted(test for test in tests if test is not None) == [0.6, 0.62, 0.64]
+    assert sum(run.info.status == "FAILED" for run in runs) == 1
+
+
+@pytest.mark.parametrize("command", [("track", "mine"), ("ui",)], ids=" ".join)
+def test_tracking_where_mlflow_cannot_be_is_refused(
+    sclsearch: Call, finished: tuple[str, ...], command: tuple[str, ...]
+) -> None:
+    done = sclsearch(*command, "--tracking", "mlruns")
+    assert done.returncode == 2
+    assert "--tracking: a server or a database must be named, but there is 'mlruns'." in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_the_ui_answers_on_this_machine_alone_until_it_is_stopped(place: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with (place / "stderr").open("w") as stderr:
+        process = subprocess.Popen(
+            [sys.executable, "-c", MAIN, "ui", "--port", str(port)],
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            start_new_session=True,
+        )
+    try:
+        assert process.stdout is not None
+        told = process.stdout.readline()
+        assert told == f"http://127.0.0.1:{port} shows the studies. Ctrl-C ends it.\n"
+        while not listens("127.0.0.1", port) and process.poll() is None:
+            time.sleep(0.1)
+        with urlopen(f"http://127.0.0.1:{port}/health", timeout=30) as answer:
+            assert answer.read() == b"OK"
+        assert not listens("127.0.0.2", port)
+        process.terminate()
+        process.wait(timeout=60)
+        while listens("127.0.0.1", port):
+            time.sleep(0.1)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def listens(host: str, port: int) -> bool:
+    with socket.socket() as door:
+        return door.connect_ex((host, port)) == 0

@@ -1,0 +1,69 @@
+"""Commands start fast, and what a user can mend is one text and exit code 2."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
+from subprocess import CompletedProcess
+
+import pytest
+
+Call = Callable[..., CompletedProcess[str]]
+
+COMMAND = (str(Path(sys.executable).with_name("sclsearch")),)
+KINDS = ("methods", "tasks", "protocols", "spaces", "models", "studies")
+FASTEST_OF = 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "arguments", [("--help",), *(("ls", kind) for kind in KINDS)], ids=" ".join
+)
+def test_what_only_tells_takes_less_than_half_a_second_of_the_processor(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    seconds = []
+    for _ in range(FASTEST_OF):
+        before = getrusage(RUSAGE_CHILDREN)
+        done = subprocess.run(
+            [*COMMAND, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        after = getrusage(RUSAGE_CHILDREN)
+        used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        seconds.append(used)
+        assert (done.returncode, done.stderr) == (0, "")
+    assert min(seconds) < 0.5
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_error_is_one_text_on_standard_error_and_exit_code_2(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*COMMAND, "check"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr == "check: it must be given files or --all, but there is neither.\n"
+
+
+def test_help_names_every_command(sclsearch: Call) -> None:
+    text = sclsearch("--help").stdout
+    for command in ["tune", "train", "select", "rerun", "ls", "check", "track", "ui", "doctor"]:
+        assert f" {command} " in text
+
+
+@pytest.mark.parametrize("command", ["tune", "train"])
+def test_a_missing_option_is_named(sclsearch: Call, command: str) -> None:
+    done = sclsearch(command, "--task", "demo")
+    assert done.returncode == 2
+    assert "Missing option '--method'" in done.stderr
+
+
+def test_an_option_that_does_not_exist_is_refused(sclsearch: Call) -> None:
+    done = sclsearch("ls", "tasks", "--storge", "x")
+    assert done.returncode == 2
+    assert "--storge" in done.stderr
+
+
+def test_square_brackets_of_an_error_are_text(sclsearch: Call) -> None:
+    assert "Unknown rule '[red]'." in sclsearch("select", "mine", "--rule", "[red]").stderr

@@ -1,0 +1,79 @@
+"""Studies made of records alone: configurations and their figures, and nothing was trained."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sclsearch.store.runs import Failure, RunStore, SeedRun
+from sclsearch.store.studies import (
+    ConfigurationRecord,
+    ReplicateRecord,
+    StudyRecord,
+    StudyStore,
+    seed_run_identity,
+    seed_run_key,
+)
+
+# A seed run: percent of validation and test rows that are right, why it failed, or not there.
+Figures = Sequence[tuple[int, int] | str | None]
+
+
+@pytest.fixture
+def write_study(tmp_path: Path) -> Callable[..., Path]:
+    """Returns what writes a study `made-up` and returns the storage folder."""
+
+    def write(
+        *configurations: Figures,
+        values: Sequence[Mapping[str, Any]] | None = None,
+        rule: str = "mean",
+        notes: tuple[str, ...] = (),
+        space_note: str = "",
+        model: str = "minilm",
+    ) -> Path:
+        store, runs = StudyStore(tmp_path, "made-up"), RunStore(tmp_path)
+        searched = list(dict.fromkeys(name for one in values or [{"tau": 0}] for name in one))
+        identity = {
+            "task": "cola",
+            "model": model,
+            "protocol": "gunel-fewshot",
+            "size": "100",
+            "space": {"parameters": [{"name": name} for name in searched]},
+        }
+        training = {"method": "scl", "metric": "accuracy"}
+        origin = {"rule": rule, "space_note": space_note}
+        record = StudyRecord("made-up", identity, training, origin, 2, 0.0)
+        store.create(record)
+        replicates = [
+            ReplicateRecord(number, {"train": "a"}, {"order": number}, notes)
+            for number in range(len(configurations[0]))
+        ]
+        for replicate in replicates:
+            store.add(replicate)
+        for number, figures in enumerate(configurations):
+            chosen = values[number] if values else {"tau": round(0.1 * (number + 1), 1)}
+            origin_of = "sampled" if number else "published"
+            configuration = ConfigurationRecord(number, chosen, {"epochs": 3, **chosen}, origin_of)
+            store.add(configuration)
+            for replicate, figure in zip(replicates, figures, strict=True):
+                if figure is not None:
+                    key = seed_run_key(record, configuration, replicate)
+                    identity_of = seed_run_identity(record, configuration, replicate)
+                    runs.put(_seed_run(key, identity_of, figure))
+        return tmp_path
+
+    return write
+
+
+def _seed_run(key: str, identity: Mapping[str, Any], figure: tuple[int, int] | str) -> SeedRun:
+    if isinstance(figure, str):
+        return SeedRun(key, identity, {}, failure=Failure("raised", figure))
+    validation, test = (_right(percent) for percent in figure)
+    first = {"epoch": 1, "update": 10, "loss": {}, "validation": _right(1)}
+    kept = {"epoch": 2, "update": 20, "loss": {}, "validation": validation}
+    return SeedRun(key, identity, {}, evaluations=(first, kept), kept=1, test=test)
+
+
+def _right(percent: int) -> dict[str, Any]:
+    return {"confusion": [[percent, 100 - percent], [0, 0]]}

@@ -1,0 +1,187 @@
+"""A report ranks by validation alone, and says of which seeds its test figure is made."""
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from sclsearch.errors import SclsearchError
+from sclsearch.reports.report import Report, report
+from sclsearch.selection.rules import parse_rule
+from sclsearch.store.studies import StudyStore
+
+Write = Callable[..., Path]
+
+# Of validation mean, top 2 and best each prefer another one.
+MEAN = [(70, 50), (70, 60), (70, 70)]
+TOP_2 = [(80, 51), (80, 61), (40, 71)]
+BEST = [(90, 52), (50, 62), (50, 72)]
+FAILING = [(80, 50), "loss ce is nan at update 7", (60, 70)]
+
+
+def numbers(found: Report) -> list[int]:
+    return [line.number for line in found.configurations]
+
+
+@pytest.mark.parametrize(
+    ("rule", "ranking"), [("mean", [1, 2, 0]), ("top-2", [2, 0, 1]), ("best", [0, 2, 1])]
+)
+def test_each_rule_ranks_by_its_own_score_of_the_validation_figures(
+    write_study: Write, rule: str, ranking: list[int]
+) -> None:
+    found = report(write_study(BEST, MEAN, TOP_2), "made-up", parse_rule(rule))
+    assert numbers(found) == ranking
+    assert found.winner == found.configurations[0]
+    assert found.rule == rule
+
+
+def test_scores_are_the_validation_figures_that_count_and_nothing_of_the_test(
+    write_study: Write,
+) -> None:
+    found = report(write_study(BEST, MEAN, TOP_2), "made-up", parse_rule("top-2"))
+    assert [line.score for line in found.configurations] == pytest.approx([0.8, 0.7, 0.7])
+
+
+def test_a_study_is_reported_under_its_own_rule_where_none_is_given(write_study: Write) -> None:
+    found = report(write_study(BEST, MEAN, TOP_2, rule="top-2/best"), "made-up")
+    assert found.rule == "top-2/best"
+    assert numbers(found)[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("rule", "reported", "mean", "std"),
+    [
+        ("mean", (0, 1, 2), 0.61, 0.1),
+        ("mean/top-2", (0, 1), 0.56, math.sqrt(2) * 0.05),
+        ("mean/best", (0,), 0.51, None),
+    ],
+)
+def test_the_test_figure_is_of_the_reported_seeds_alone(
+    write_study: Write, rule: str, reported: tuple[int, ...], mean: float, std: float | None
+) -> None:
+    winner = report(write_study(TOP_2), "made-up", parse_rule(rule)).winner
+    assert winner is not None
+    assert winner.reported == reported
+    assert winner.test_mean == pytest.approx(mean)
+    assert winner.test_std == pytest.approx(std)
+
+
+def test_reported_seeds_come_best_validation_first(write_study: Write) -> None:
+    storage = write_study([(50, 1), (70, 2), (60, 3)])
+    winner = report(storage, "made-up", parse_rule("top-2")).winner
+    assert winner is not None
+    assert [winner.seeds[position].validation for position in winner.reported] == [0.7, 0.6]
+
+
+def test_the_kept_evaluation_counts_and_not_the_last_one_before(write_study: Write) -> None:
+    seed = report(write_study([(64, 41)]), "made-up").configurations[0].seeds[0]
+    assert (seed.validation, seed.test) == (0.64, 0.41)
+
+
+def test_among_equals_the_configuration_that_came_first_wins_whatever_its_test_figure(
+    write_study: Write,
+) -> None:
+    storage = write_study([(60, 10)], [(70, 20)], [(70, 90)])
+    assert numbers(report(storage, "made-up")) == [1, 2, 0]
+
+
+def test_unfinished_configurations_come_last_in_their_order_without_a_score(
+    write_study: Write,
+) -> None:
+    storage = write_study([(99, 99), None], [(50, 1), (50, 1)], [None, None], [(60, 1), (60, 1)])
+    found = report(storage, "made-up")
+    assert numbers(found) == [3, 1, 0, 2]
+    assert [line.score is None for line in found.configurations] == [False, False, True, True]
+    assert [len(line.seeds) for line in found.configurations] == [2, 2, 1, 0]
+
+
+def test_without_a_finished_configuration_there_is_no_winner(write_study: Write) -> None:
+    found = report(write_study([(99, 99), None], [None, None]), "made-up")
+    assert found.winner is None
+    assert found.weights == {}
+
+
+def test_a_failed_seed_counts_as_the_minimum_and_is_in_no_test_figure(write_study: Write) -> None:
+    winner = report(write_study(FAILING), "made-up").winner
+    assert winner is not None
+    assert winner.score == pytest.approx((0.8 + 0.0 + 0.6) / 3)
+    assert winner.failed == 1
+    assert winner.reported == (0, 2)
+    assert winner.test_mean == pytest.approx(0.6)
+    assert winner.seeds[1].failure == "raised: loss ce is nan at update 7"
+    assert (winner.seeds[1].validation, winner.seeds[1].test) == (None, None)
+
+
+def test_the_seeds_that_are_asked_for_are_the_first(write_study: Write) -> None:
+    storage = write_study([(90, 10), (90, 20), (10, 30)], [(80, 40), (80, 50), (80, 60)])
+    assert numbers(report(storage, "made-up")) == [1, 0]
+    found = report(storage, "made-up", seeds=2)
+    assert numbers(found) == [0, 1]
+    assert found.seeds == 2
+    assert [seed.replicate for seed in found.configurations[0].seeds] == [0, 1]
+
+
+def test_a_configuration_that_lacks_its_last_seed_is_finished_for_fewer(write_study: Write) -> None:
+    storage = write_study([(90, 10), None], [(80, 40), (80, 50)])
+    assert numbers(report(storage, "made-up")) == [1, 0]
+    assert numbers(report(storage, "made-up", seeds=1)) == [0, 1]
+
+
+def test_the_configurations_that_are_asked_for_are_the_first(write_study: Write) -> None:
+    found = report(write_study([(50, 1)], [(60, 1)], [(99, 1)]), "made-up", configs=2)
+    assert numbers(found) == [1, 0]
+
+
+def test_a_rule_that_counts_more_seeds_than_there_are_is_refused(write_study: Write) -> None:
+    storage = write_study(MEAN)
+    with pytest.raises(SclsearchError, match="rule top-3 needs at least 3 seeds, but there are 2"):
+        report(storage, "made-up", parse_rule("top-3"), seeds=2)
+
+
+@pytest.mark.parametrize("seeds", [-1, 0, 4])
+def test_a_number_of_seeds_that_the_study_has_not_is_refused(
+    write_study: Write, seeds: int
+) -> None:
+    storage = write_study(MEAN)
+    with pytest.raises(
+        SclsearchError, match=f"--seeds: it must lie between 1 and the 3 .*, but it is {seeds}."
+    ):
+        report(storage, "made-up", seeds=seeds)
+
+
+def test_an_unknown_study_is_an_error_that_names_the_nearest(write_study: Write) -> None:
+    storage = write_study(MEAN)
+    with pytest.raises(SclsearchError, match=r"Unknown study 'made-op' .* Did you mean 'made-up'"):
+        report(storage, "made-op")
+
+
+def test_notes_of_the_split_and_of_the_space_reach_the_reader(write_study: Write) -> None:
+    storage = write_study(MEAN, notes=("chosen and reported on the same rows",), space_note="mine")
+    assert report(storage, "made-up").notes == (
+        "chosen and reported on the same rows",
+        "search space: mine",
+    )
+
+
+def test_weights_that_are_kept_are_named_for_the_reported_seeds_alone(write_study: Write) -> None:
+    storage = write_study(TOP_2, MEAN)
+    store = StudyStore(storage, "made-up")
+    store.weights_folder.mkdir()
+    lines = report(storage, "made-up", parse_rule("top-2")).configurations
+    for line in lines:
+        for seed in line.seeds[1:]:
+            store.weights(seed.key).touch()
+    found = report(storage, "made-up", parse_rule("top-2"))
+    assert found.weights == {lines[0].seeds[1].key: str(store.weights(lines[0].seeds[1].key))}
+
+
+def test_a_report_is_the_same_after_its_way_through_json(write_study: Write) -> None:
+    found = asdict(report(write_study(BEST, MEAN, FAILING, notes=("n",)), "made-up"))
+    back = json.loads(json.dumps(found, allow_nan=False))
+    assert back.keys() == found.keys()
+    assert back["configurations"][0]["fields"] == {"epochs": 3, "tau": 0.2}
+    for was, now in zip(found["configurations"], back["configurations"], strict=True):
+        assert {**was, "seeds": [*was["seeds"]], "reported": [*was["reported"]]} == now

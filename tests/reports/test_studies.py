@@ -1,0 +1,19 @@
+"""One line a study says what it searches and how far it is."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from sclsearch.reports.studies import study_summaries
+
+
+def test_a_study_is_summed_up_by_what_it_searches_and_its_size(
+    write_study: Callable[..., Path],
+) -> None:
+    storage = write_study([(1, 2), None, None], [(3, 4), None, None])
+    assert study_summaries(storage) == {
+        "made-up": "scl on cola (100), minilm, gunel-fewshot; 2 configurations x 3 seeds"
+    }
+
+
+def test_a_folder_without_studies_has_none(tmp_path: Path) -> None:
+    assert study_summaries(tmp_path / "not there") == {}

@@ -1,0 +1,84 @@
+"""From Python a search is asked for as on the command line, and answers with its report."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sclsearch import How, Report, What, select, train, tune
+from sclsearch.errors import SclsearchError
+from sclsearch.search.prepare import prepare_study
+from sclsearch.store.runs import SeedRun
+
+
+@pytest.fixture
+def encoder(tmp_path: Path) -> str:
+    """Returns a folder with an encoder's files and nothing in them: nothing is trained here."""
+    folder = tmp_path / "encoder"
+    folder.mkdir()
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        (folder / name).write_text("{}")
+    return str(folder)
+
+
+@pytest.fixture
+def how(tmp_path: Path) -> How:
+    return How(study="mine", storage=tmp_path / "storage", configs=2, seeds=2, tracking="none")
+
+
+def finish(what: What, how: How) -> None:
+    """Stores made-up figures of every seed run, the later the better."""
+    prepared = prepare_study(what, how)
+    prepared.store.create(prepared.record)
+    for replicate in prepared.replicates:
+        prepared.store.add(replicate)
+    board = prepared.board()
+    while (task := board.next()) is not None:
+        right = 300 + 10 * len(board.done)
+        evaluation = {"confusion": [[right, 500 - right], [0, 0]]}
+        evaluations = ({"update": 9, "validation": evaluation},)
+        run = SeedRun(task.key, task.identity, {}, evaluations=evaluations, test=evaluation)
+        prepared.runs.put(run)
+        board.finish(task, run)
+
+
+def numbers(report: Report) -> list[int]:
+    return [line.number for line in report.configurations]
+
+
+def test_a_finished_search_answers_with_its_report_from_the_store(encoder: str, how: How) -> None:
+    what = What(method="scl", task="demo", model=encoder)
+    finish(what, how)
+    report = tune(what, how)
+    assert numbers(report) == [1, 0]
+    assert report.winner is not None
+    assert report.winner.test_mean == pytest.approx(0.65)
+    assert report == select("mine", storage=how.storage)
+
+
+def test_training_is_one_configuration_of_the_starting_point_and_the_settings(
+    encoder: str, how: How
+) -> None:
+    what = What(method="scl", task="demo", model=encoder, settings={"epochs": 3})
+    finish(replace(what, searched=False), how)
+    [line] = train(what, how).configurations
+    assert line.values == {}
+    assert (line.fields["tau"], line.fields["epochs"]) == (0.3, 3)
+
+
+def test_a_study_is_selected_from_under_any_rule_and_for_fewer_seeds(
+    encoder: str, how: How
+) -> None:
+    finish(What(method="scl", task="demo", model=encoder), how)
+    assert select("mine", storage=how.storage).rule == "mean"
+    assert select("mine", "mean/best", how.storage).rule == "mean/best"
+    assert select("mine", storage=how.storage, seeds=1).seeds == 1
+
+
+def test_what_the_caller_can_mend_is_raised(tmp_path: Path, how: How) -> None:
+    with pytest.raises(SclsearchError, match=r"Unknown study 'mien' .* Known: none"):
+        select("mien", storage=tmp_path)
+    with pytest.raises(SclsearchError, match="Unknown rule 'median'"):
+        select("mine", "median", tmp_path)
+    with pytest.raises(SclsearchError, match="Did you mean 'scl'"):
+        tune(What(method="sc1", task="demo"), how)

@@ -1,0 +1,30 @@
+"""The package gives its public names on first use and loads nothing heavy before."""
+
+import subprocess
+import sys
+
+import pytest
+
+import sclsearch
+
+HEAVY = ("torch", "ray", "mlflow", "transformers", "optuna", "datasets", "pandas", "sklearn")
+
+
+@pytest.mark.parametrize("module", ["sclsearch", "sclsearch.cli"])
+def test_importing_loads_nothing_heavy(module: str) -> None:
+    code = f"import sys, {module}; print([name for name in {HEAVY} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sclsearch.__all__)
+def test_every_public_name_is_there_and_documented(name: str) -> None:
+    found = getattr(sclsearch, name)
+    assert found.__name__ == name
+    assert found.__doc__
+
+
+def test_an_unknown_name_is_an_attribute_error_as_of_any_module() -> None:
+    with pytest.raises(AttributeError, match="module 'sclsearch' has no attribute 'tuen'"):
+        sclsearch.tuen  # noqa: B018

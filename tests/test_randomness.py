@@ -1,0 +1,65 @@
+"""A seed is a function of its arguments alone, the same in every process and every version."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sclsearch.randomness import seed_for, stream
+
+SEEDS = st.integers(-(2**70), 2**70)
+
+
+@pytest.mark.parametrize(
+    ("seed", "purpose", "expected"),
+    [
+        (0, "order", 5_231_958_647_509_549_229),
+        (1, "order", 620_558_406_644_582_515),
+        (0, "subset", 6_414_648_906_965_436_682),
+        (0, "", 1_151_662_994_310_453_691),
+        (-1, "τ", 2_919_109_330_901_963_349),
+    ],
+)
+def test_seeds_are_what_they_have_always_been(seed: int, purpose: str, expected: int) -> None:
+    assert seed_for(seed, purpose) == expected
+
+
+def test_the_first_numbers_of_a_stream_are_what_they_have_always_been() -> None:
+    assert stream(3, "order").integers(0, 1000, 5).tolist() == [175, 630, 65, 434, 468]
+
+
+@given(seed=SEEDS, purpose=st.text())
+def test_every_generator_takes_the_seed(seed: int, purpose: str) -> None:
+    assert 0 <= seed_for(seed, purpose) < 2**63
+    assert seed_for(seed, purpose) == seed_for(seed, purpose)
+
+
+@given(one=st.tuples(SEEDS, st.text("abc1/")), other=st.tuples(SEEDS, st.text("abc1/")))
+def test_another_seed_or_purpose_gives_another_stream(
+    one: tuple[int, str], other: tuple[int, str]
+) -> None:
+    assert (seed_for(*one) == seed_for(*other)) == (one == other)
+
+
+def test_drawing_from_one_stream_disturbs_no_other() -> None:
+    alone = stream(0, "noise").random(4)
+    first, second = stream(0, "order"), stream(0, "noise")
+    first.random(100)
+    assert np.array_equal(second.random(4), alone)
+
+
+@pytest.mark.parametrize("hash_seed", ["0", "1", "12345"])
+def test_seeds_do_not_depend_on_the_hash_seed_of_the_process(hash_seed: str) -> None:
+    code = "from sclsearch.randomness import seed_for; print(seed_for(7, 'subset'))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(done.stdout) == seed_for(7, "subset")
