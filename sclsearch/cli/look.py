@@ -10,6 +10,8 @@ import typer
 from sclsearch.cli import options as o
 from sclsearch.errors import SclsearchError
 
+# Without the type the UI opens with the pages for language model applications.
+PAGE = "#/experiments?workflowType=machine_learning"
 Kind = Literal["methods", "tasks", "protocols", "spaces", "models", "studies"]
 
 
@@ -107,7 +109,7 @@ def ui(
     uri = tracking_uri(tracking, storage.expanduser().resolve())
     prepare(uri)
     command, environment = ui_command(uri, port)
-    sys.stdout.write(f"http://127.0.0.1:{port} shows the studies. Ctrl-C ends it.\n")
+    sys.stdout.write(f"http://127.0.0.1:{port}/{PAGE} shows the studies. Ctrl-C ends it.\n")
     sys.stdout.flush()
     # The server takes this process over: whatever ends the command ends the server.
     os.execve(command[0], command, {**os.environ, **environment})

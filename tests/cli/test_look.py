@@ -176,7 +176,8 @@ def test_the_ui_answers_on_this_machine_alone_until_it_is_stopped(place: Path) -
     try:
         assert process.stdout is not None
         told = process.stdout.readline()
-        assert told == f"http://127.0.0.1:{port} shows the studies. Ctrl-C ends it.\n"
+        assert told.startswith(f"http://127.0.0.1:{port}/#/experiments")
+        assert told.endswith(" shows the studies. Ctrl-C ends it.\n")
         while not listens("127.0.0.1", port) and process.poll() is None:
             time.sleep(0.1)
         with urlopen(f"http://127.0.0.1:{port}/health", timeout=30) as answer:
