@@ -1,8 +1,27 @@
 """Keeps the weights of the seed runs that the present winner's report needs, and no others."""
 
-from sclsearch.search.board import Board
+from sclsearch.search.board import Board, SeedTask
 from sclsearch.selection.ranking import reported
 from sclsearch.selection.rules import Rule, Top
+from sclsearch.store.runs import SeedRun
+from sclsearch.store.studies import ConfigurationRecord
+
+
+class Keeper:
+    """Deletes weights while a study runs: until its end they could fill the disk."""
+
+    def __init__(self, board: Board) -> None:
+        self.board = board
+
+    def opened(self, configuration: ConfigurationRecord) -> None:
+        """Does nothing: there are no weights yet."""
+
+    def finished(self, task: SeedTask, run: SeedRun, *, stored: bool) -> None:
+        """Does nothing: the configuration's score decides."""
+
+    def scored(self, configuration: ConfigurationRecord, score: float) -> None:  # noqa: ARG002
+        """Deletes what no report needs now that another configuration has its score."""
+        delete_superfluous_weights(self.board)
 
 
 def delete_superfluous_weights(board: Board) -> None:
@@ -10,8 +29,13 @@ def delete_superfluous_weights(board: Board) -> None:
 
     Kept are the seeds that the report of the leading configuration is made of, and those of every
     unfinished configuration as far as it has come: a seed that is not among its top k now never
-    will be. A mean needs no weights, but someone will want a model: its best seed stays.
+    will be. A mean needs no weights, but someone will want a model: its best seed stays. Nothing is
+    deleted while the board shows a part of the study: the rest may hold the winner.
     """
+    store = board.store
+    shown, there = len(board.configurations), len(store.configurations())
+    if shown < there or len(board.replicates) < len(store.replicates()):
+        return
     rule = board.study.rule
     report = rule.report if rule.report.k is not None else Top(1)
     scores = {c.number: board.score(c.number) for c in board.configurations}
@@ -26,7 +50,7 @@ def delete_superfluous_weights(board: Board) -> None:
             runs = [run for (owner, _), run in sorted(board.done.items()) if owner == number]
             figures = [board.validation(run) for run in runs]
             needed |= {runs[i].key for i in reported(Rule(rule.score, report), figures)}
-    for path in board.store.weights_folder.glob("*.safetensors"):
+    for path in store.weights_folder.glob("*.safetensors"):
         if path.stem not in needed and path.stem not in _running(board):
             path.unlink(missing_ok=True)
 

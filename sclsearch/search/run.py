@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.console import Console
 
 from sclsearch.search.board import Board
-from sclsearch.search.keeping import delete_superfluous_weights
+from sclsearch.search.keeping import Keeper, delete_superfluous_weights
 from sclsearch.search.options import Ending, How, What
 from sclsearch.search.prepare import Prepared, prepare_study
 from sclsearch.search.progress import Progress
@@ -68,6 +68,7 @@ def run(what: What, how: How, console: Console) -> Finished:
             listeners=[progress, *([scribe] if scribe else [])],
         )
         board.open_up()
+        board.listeners = [*board.listeners, Keeper(board)]
         ending: Ending = "interrupted"
         try:
             ending = "complete" if board.complete else _train(prepared, board, how, progress)

@@ -1,0 +1,225 @@
+"""A configuration is proposed from its number and the scores that may be known, nothing else."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sclsearch.canonical import canonical, digest
+from sclsearch.errors import SclsearchError
+from sclsearch.search.options import Sampler
+from sclsearch.search.proposals import Known, propose
+from sclsearch.spaces.parameters import Choice, Parameter, Range, active
+from sclsearch.spaces.space import Space, Values
+
+RANDOM_START = 10  # Optuna's
+WIDE = Space(
+    method="supcl-seq",
+    source="a test",
+    parameters={
+        "dropouts": Choice(((0.0, 0.1), (0.1, 0.1), (0.0, 0.1, 0.2))),
+        "probe_encoder_mode": Choice(("eval", "train")),
+        "probe_learning_rate": Range(1e-4, 1e-2, "log", when={"probe_encoder_mode": ("eval",)}),
+        "tau": Range(0.05, 1.0, "float"),
+        "epochs": Range(1, 9, "int", step=4),
+    },
+    published=(
+        {
+            "dropouts": (0.0, 0.1),
+            "probe_encoder_mode": "eval",
+            "probe_learning_rate": 1e-3,
+            "tau": 0.05,
+            "epochs": 5,
+        },
+        {"dropouts": (0.1, 0.1), "probe_encoder_mode": "train", "tau": 0.5, "epochs": 1},
+    ),
+    fixed={},
+    file="wide.yaml",
+)
+FINITE = Space(
+    method="scl",
+    source="a test",
+    parameters={
+        "tau": Choice((0.1, 0.3, 0.5)),
+        "lam": Choice((0.5, 0.9)),
+        "pooling": Choice(("mean", "cls_raw"), when={"lam": (0.9,)}),
+    },
+    published=({"tau": 0.3, "lam": 0.9, "pooling": "mean"},),
+    fixed={},
+    file="finite.yaml",
+)
+SAMPLERS: tuple[Sampler, ...] = ("tpe", "random", "grid")
+IN_ANOTHER_PROCESS = """
+import json, sys
+
+sys.path.insert(0, sys.argv[1])
+from test_proposals import WIDE, searched
+
+print(json.dumps([known.values for known in searched(WIDE, "tpe", 14)]))
+"""
+
+
+def by_chance(values: Values) -> float:
+    return int(digest(values)[:8], 16) / 2**32
+
+
+def searched(
+    space: Space,
+    sampler: Sampler,
+    count: int,
+    search_seed: int = 0,
+    score: Callable[[Values], float] = by_chance,
+) -> list[Known]:
+    """Returns what a search proposes that finishes each configuration before the next."""
+    known: list[Known] = []
+    while len(known) < count and (proposal := propose(space, sampler, search_seed, known)):
+        known.append(Known(proposal[0], score(proposal[0])))
+    return known
+
+
+def test_published_configurations_come_first_and_in_order() -> None:
+    known: list[Known] = []
+    for values in WIDE.published:
+        assert propose(WIDE, "tpe", 0, known) == (values, "published")
+        known.append(Known(values, None))
+    third = propose(WIDE, "tpe", 0, known)
+    assert third is not None
+    assert third[1] == "sampled"
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "random"])
+def test_every_proposal_lies_inside_the_space_and_keeps_its_conditions(sampler: Sampler) -> None:
+    known = searched(WIDE, sampler, 30)
+    assert [WIDE.faults_of(one.values) for one in known] == [[]] * 30
+    modes = {str(one.values["probe_encoder_mode"]) for one in known}
+    assert modes == {"eval", "train"}
+    for one in known:
+        conditional = WIDE.parameters["probe_learning_rate"]
+        assert ("probe_learning_rate" in one.values) == active(conditional, one.values)
+
+
+def test_lists_are_proposed_as_tuples() -> None:
+    assert all(type(one.values["dropouts"]) is tuple for one in searched(WIDE, "tpe", 14))
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "random"])
+def test_the_same_arguments_give_the_same_proposal(sampler: Sampler) -> None:
+    assert searched(WIDE, sampler, 14) == searched(WIDE, sampler, 14)
+
+
+@pytest.mark.slow
+def test_another_process_with_another_hash_seed_proposes_the_same() -> None:
+    command = [sys.executable, "-c", IN_ANOTHER_PROCESS, str(Path(__file__).parent)]
+    other = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
+    environment = {**os.environ, "PYTHONHASHSEED": other}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    here = [one.values for one in searched(WIDE, "tpe", 14)]
+    assert json.loads(done.stdout) == json.loads(canonical(here))
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "random"])
+def test_the_search_seed_changes_what_is_sampled_but_not_what_is_published(
+    sampler: Sampler,
+) -> None:
+    one, other = searched(WIDE, sampler, 5, 0), searched(WIDE, sampler, 5, 1)
+    assert one[:2] == other[:2]
+    assert all(a != b for a, b in zip(one[2:], other[2:], strict=True))
+
+
+def test_the_number_changes_the_proposal_even_where_no_score_is_known() -> None:
+    known = [Known(values, None) for values in WIDE.published]
+    third = propose(WIDE, "tpe", 0, known)
+    assert third is not None
+    fourth = propose(WIDE, "tpe", 0, [*known, Known(third[0], None)])
+    assert fourth is not None
+    assert fourth[0] != third[0]
+
+
+@pytest.mark.parametrize("sampler", ["random", "grid"])
+def test_random_and_grid_look_at_no_score(sampler: Sampler) -> None:
+    space = FINITE if sampler == "grid" else WIDE
+    for open_ones in (0, 3):
+        known = searched(space, sampler, 7)
+        unknown = [Known(one.values, None) for one in known[7 - open_ones :]]
+        unscored = [*known[: 7 - open_ones], *unknown]
+        worst = [Known(one.values, -1.0) for one in known]
+        assert propose(space, sampler, 0, unscored) == propose(space, sampler, 0, worst)
+
+
+def test_tpe_looks_at_scores_only_after_its_random_start() -> None:
+    def flat(_values: Values) -> float:
+        return 0.5
+
+    first = searched(WIDE, "tpe", RANDOM_START)
+    assert searched(WIDE, "tpe", RANDOM_START, score=flat) == [
+        Known(one.values, 0.5) for one in first
+    ]
+    more = searched(WIDE, "tpe", RANDOM_START + 5)
+    turned = [Known(one.values, 1 - (one.score or 0.0)) for one in more]
+    assert propose(WIDE, "tpe", 0, more) != propose(WIDE, "tpe", 0, turned)
+
+
+def test_tpe_counts_an_open_configuration_as_no_score() -> None:
+    known = searched(WIDE, "tpe", RANDOM_START)
+    waiting = [*known[:-1], Known(known[-1].values, None)]
+    turned = [Known(one.values, None if one.score is None else 1 - one.score) for one in waiting]
+    assert propose(WIDE, "tpe", 0, waiting) == propose(WIDE, "tpe", 0, turned)
+
+
+def test_tpe_goes_where_scores_are_high() -> None:
+    def near_the_end(values: Values) -> float:
+        return float(str(values["tau"]))
+
+    late = searched(WIDE, "tpe", 40, score=near_the_end)[-15:]
+    assert sum(float(str(one.values["tau"])) for one in late) / 15 > 0.7
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_a_finite_space_is_proposed_whole_without_repetition_and_then_there_is_none(
+    sampler: Sampler,
+) -> None:
+    known = searched(FINITE, sampler, 100)
+    assert len(known) == FINITE.size()
+    assert {canonical(one.values) for one in known} == set(map(canonical, FINITE.grid()))
+    assert propose(FINITE, sampler, 0, known) is None
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "random"])
+def test_a_space_of_whole_numbers_is_finite_too(sampler: Sampler) -> None:
+    epochs = Range(1, 10, "int")
+    space = replace(FINITE, parameters={"epochs": epochs}, published=())
+    known = searched(space, sampler, 100, score=lambda values: -float(str(values["epochs"])))
+    assert sorted(int(str(one.values["epochs"])) for one in known) == list(range(1, 11))
+
+
+def test_a_sampler_that_repeats_itself_still_finds_what_is_new() -> None:
+    parameters: dict[str, Parameter] = {
+        "lam": Choice((0.5, 0.9)),
+        "tau": Range(0.1, 1.0, "float", when={"lam": (0.9,)}),
+    }
+    space = replace(FINITE, parameters=parameters, published=())
+    known = searched(space, "tpe", 30, score=lambda values: float(values["lam"] == 0.5))
+    assert len({canonical(one.values) for one in known}) == 30
+
+
+def test_a_grid_comes_in_the_order_of_the_space_after_the_published_one() -> None:
+    known = searched(FINITE, "grid", 100)
+    rest = [values for values in FINITE.grid() if values != FINITE.published[0]]
+    assert [one.values for one in known] == [FINITE.published[0], *rest]
+
+
+def test_a_grid_refuses_a_range() -> None:
+    known = [Known(values, None) for values in WIDE.published]
+    with pytest.raises(SclsearchError, match=r"^wide.yaml: space.probe_learning_rate: a grid"):
+        propose(WIDE, "grid", 0, known)
+
+
+def test_a_space_without_parameters_has_one_configuration() -> None:
+    space = replace(FINITE, parameters={}, published=())
+    assert propose(space, "tpe", 0, []) == ({}, "given")
+    assert propose(space, "tpe", 0, [Known({}, 0.5)]) is None
