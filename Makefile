@@ -25,9 +25,9 @@ imports: .venv/developer
 spaces: .venv/developer
 	$(BIN)/sclsearch check --all
 
-# Two processes, one torch thread each; what starts Ray stays in one of them.
+# Two processes, one torch thread each; a file's tests stay together, as their fixtures start Ray.
 pytest: .venv/developer
-	$(BIN)/pytest -n 2 --dist loadgroup --cov
+	$(BIN)/pytest -n 2 --dist loadfile --cov
 
 .venv/python:
 	$(PYTHON) -m venv .venv

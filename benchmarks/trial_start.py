@@ -74,7 +74,7 @@ def main() -> None:
         searched=False,
     )
     table = Table("workers", "median s", "min s", "max s", box=None)
-    with tempfile.TemporaryDirectory() as folder, started_ray(None, None):
+    with tempfile.TemporaryDirectory() as folder, started_ray(None):
         for name, reuse in (("cold", False), ("warm", True)):
             how = How(
                 storage=Path(folder) / name,

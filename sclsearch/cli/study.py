@@ -178,7 +178,11 @@ def _run(what: "What", how: "How", *, as_json: bool) -> None:
     from sclsearch.search.run import run
 
     progress = Console(stderr=True)
-    done = run(what, how, progress)
+    try:
+        done = run(what, how, progress)
+    except KeyboardInterrupt:
+        progress.print("Stopped. The same command goes on.")
+        sys.exit(INTERRUPTED)
     found = report_of(done, how)
     if as_json:
         print_json(found, winner=found.winner and found.winner.number)

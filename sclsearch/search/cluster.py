@@ -19,7 +19,7 @@ ENVIRONMENT = {
 
 
 @contextmanager
-def started_ray(address: str | None, cpus: int | None) -> Iterator[None]:
+def started_ray(address: str | None) -> Iterator[None]:
     """Starts Ray on this machine, or joins a cluster, while the body runs.
 
     Without an address a Ray of our own is started even where another runs on the machine.
@@ -32,7 +32,7 @@ def started_ray(address: str | None, cpus: int | None) -> Iterator[None]:
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
     if address is None:
         with _loopback():
-            ray.init(address="local", num_cpus=cpus, include_dashboard=False, **quiet)
+            ray.init(address="local", include_dashboard=False, **quiet)
     else:
         ray.init(address=address, **quiet)
     try:

@@ -114,7 +114,7 @@ def _train(prepared: Prepared, board: Board, how: How, progress: Progress) -> En
     gpus = how.gpus_per_trial
     if gpus is None:
         gpus = 1.0 if study.numerics.startswith("cuda") else 0.0
-    with started_ray(how.address, None):
+    with started_ray(how.address):
         progress.start()
         try:
             return fit(

@@ -14,7 +14,6 @@ pytestmark = [
     pytest.mark.ray,
     pytest.mark.slow,
     pytest.mark.timeout(300),
-    pytest.mark.xdist_group("ray"),
     # Ray leaves files and sockets of its processes to the garbage collector.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
@@ -50,7 +49,7 @@ def test_no_process_of_ray_listens_beyond_this_machine(
 
     for name, value in processes.environment.items():
         monkeypatch.setenv(name, value)
-    with started_ray(None, 1):
+    with started_ray(None):
         titles = processes.titles()
         assert any("raylet" in title for title in titles.values())
         found = [*listening([os.getpid(), *titles])]

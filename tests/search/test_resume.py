@@ -21,7 +21,6 @@ pytestmark = [
     pytest.mark.ray,
     pytest.mark.slow,
     pytest.mark.timeout(900),
-    pytest.mark.xdist_group("ray"),
 ]
 
 CONFIGS, SEEDS = 16, 2

@@ -27,7 +27,6 @@ pytestmark = [
     pytest.mark.ray,
     pytest.mark.slow,
     pytest.mark.timeout(400),
-    pytest.mark.xdist_group("ray"),
     # Ray leaves sockets and files of its processes to the garbage collector.
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
