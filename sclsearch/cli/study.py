@@ -188,7 +188,9 @@ def _run(what: "What", how: "How", *, as_json: bool) -> None:
         print_json(found, winner=found.winner and found.winner.number)
     else:
         show(Console(), found)
-        Console().print(f"\nsclsearch select {done.name}\nsclsearch ui", style="dim")
+        where = "" if how.storage == o.STORAGE else f" --storage {how.storage}"
+        hint = f"\nsclsearch select {done.name}{where}\nsclsearch ui{where}"
+        Console().print(hint, style="dim", markup=False, soft_wrap=True)
     if done.tracking:
         progress.print(
             f"MLflow: {done.tracking}. `sclsearch track {done.name}` completes it.", soft_wrap=True

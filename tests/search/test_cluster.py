@@ -55,5 +55,4 @@ def test_no_process_of_ray_listens_beyond_this_machine(
         found = [*listening([os.getpid(), *titles])]
         assert len({pid for pid, _ in found}) >= 3
         assert {address for _, address in found} <= LOOPBACK
-        assert ray.cluster_resources()["CPU"] == 1
     assert not ray.is_initialized()
