@@ -1,9 +1,10 @@
 """What a method is to the engine: parts, stages, terms and scores."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, Protocol
 
+import torch
 from annotated_types import Ge, Gt, Interval, Lt
 from torch import Tensor, nn
 
@@ -50,14 +51,17 @@ class Batch:
         ids: Token ids, `[B, T]`; B texts.
         mask: True at tokens, False at padding, `[B, T]`.
         types: Segment of each token, `[B, T]`.
+        content: True at tokens that are neither padding nor special, `[B, T]`.
         y: Class, `[B]` int64, or score, `[B]` float32.
-        rates: Dropout rate of each view; a batch with V rates is seen V times.
+        rates: Dropout rate of each view; a batch with V rates is seen V times. In a stage that
+            reads paraphrases the first half of the rows are the first paraphrases.
         features: The frozen encoder's embeddings, `[B, d]`, in a stage that caches them.
     """
 
     ids: Tensor
     mask: Tensor
     types: Tensor
+    content: Tensor
     y: Tensor
     rates: tuple[float, ...]
     features: Tensor | None = None
@@ -100,8 +104,14 @@ class Stage:
         name: For logs and errors.
         training: The settings of this stage.
         terms: The loss by named parts, each a scalar, already weighted.
-        rates: Dropout rates of the views at an update, counted from 0; not read where features
-            are cached, which are of one view without dropout.
+        parts: Makes the fresh modules that the stage trains beyond the encoder, from the encoder
+            and C, which is 0 in regression. The encoder passes on to the next stage, parts do not.
+        rates: Dropout rates of the views at an update, counted from 0; None is one view at the
+            ordinary rate. Not read where features are cached: one view without dropout.
+        reads: The texts, or two paraphrases of each, `[2 * B, T]`.
+        gauges: Names among the terms that are watched and not added to the loss.
+        rate_factors: Learning rate of a part as a multiple of the stage's, by the part's name.
+        undecayed: Parts without weight decay.
         frozen_pooling: Set where the encoder does not train: how the features are pooled that
             the stage reads.
         encoder_train_mode: Whether dropout is active in a frozen encoder; if not, its features
@@ -111,7 +121,12 @@ class Stage:
     name: str
     training: Training
     terms: Callable[[Model, Batch], Terms]
-    rates: Callable[[int], tuple[float, ...]]
+    parts: Callable[[Encoder, int], nn.ModuleDict]
+    rates: Callable[[int], tuple[float, ...]] | None = None
+    reads: Literal["texts", "paraphrases"] = "texts"
+    gauges: tuple[str, ...] = ()
+    rate_factors: Mapping[str, float] = field(default_factory=dict)
+    undecayed: tuple[str, ...] = ()
     frozen_pooling: str | None = None
     encoder_train_mode: bool = False
 
@@ -119,6 +134,14 @@ class Stage:
     def cached(self) -> bool:
         """Whether the encoder's features are computed once for all epochs."""
         return self.frozen_pooling is not None and not self.encoder_train_mode
+
+    def rates_at(self, update: int) -> tuple[float, ...]:
+        """Returns the dropout rate of each view at an update, counted from 0."""
+        return (self.training.dropout,) if self.rates is None else self.rates(update)
+
+    def loss(self, terms: Terms) -> Tensor:
+        """Returns the sum of the terms that are no gauges, a scalar."""
+        return torch.stack([t for name, t in terms.items() if name not in self.gauges]).sum()
 
 
 class Method(Protocol):
@@ -136,11 +159,12 @@ class Method(Protocol):
     regression: ClassVar[bool]
     training: ClassVar[Mapping[str, object]]
 
-    def check(self, encoder: Encoder) -> None:
-        """Raises SclsearchError if the encoder cannot do what the method needs."""
+    def check(self, encoder: Encoder) -> tuple[str, ...]:
+        """Returns what a reader of the figures must know of method and encoder together.
 
-    def parts(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
-        """Returns fresh modules; `classes` is 0 in regression."""
+        Raises:
+            SclsearchError: The encoder cannot do what the method needs.
+        """
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
         """Returns the stages in order; only the last is evaluated."""
@@ -149,6 +173,6 @@ class Method(Protocol):
         """Returns `[B, C]`, or `[B]` in regression."""
 
 
-def single_view(training: Training) -> Callable[[int], tuple[float, ...]]:
-    """Returns the rates of a stage that sees each batch once, at the ordinary dropout rate."""
-    return lambda _update: (training.dropout,)
+def no_parts(_encoder: Encoder, _classes: int) -> nn.ModuleDict:
+    """Returns no modules: for a stage that trains the encoder alone."""
+    return nn.ModuleDict()

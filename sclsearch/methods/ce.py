@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.head import Head
-from sclsearch.methods.base import Batch, Model, Stage, Terms, Training, single_view
+from sclsearch.methods.base import Batch, Model, Stage, Terms, Training
 from sclsearch.objectives import prediction_loss
 
 Pooling = Literal["head_hidden", "cls_raw", "cls_pooled", "mean"]
@@ -32,9 +32,10 @@ class CE:
 
     pooling: Pooling = "head_hidden"
 
-    def check(self, encoder: Encoder) -> None:
+    def check(self, encoder: Encoder) -> tuple[str, ...]:
         """Raises SclsearchError if the encoder has no pretrained pooler and one is asked for."""
         encoder.check_pooling(self.pooling, "pooling")
+        return ()
 
     def parts(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
         """Returns a fresh head."""
@@ -44,7 +45,7 @@ class CE:
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
         """Returns one stage."""
-        return (Stage("fine-tuning", training, self.terms, single_view(training)),)
+        return (Stage("fine-tuning", training, self.terms, self.parts),)
 
     def terms(self, model: Model, batch: Batch) -> Terms:
         """Returns `ce`."""

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.head import Head
-from sclsearch.methods.base import Batch, Model, Stage, Terms, Training, single_view
+from sclsearch.methods.base import Batch, Model, Stage, Terms, Training
 from sclsearch.methods.ce import CE, Pooling, encoder_pooling
 from sclsearch.objectives import prediction_loss, sup_con
 
@@ -46,10 +46,11 @@ class SCL:
     scl_features: Literal["cls_raw", "head_hidden", "cls_pooled", "mean"] = "cls_raw"
     pooling: Pooling = "head_hidden"
 
-    def check(self, encoder: Encoder) -> None:
+    def check(self, encoder: Encoder) -> tuple[str, ...]:
         """Raises SclsearchError if the encoder has no pretrained pooler and one is asked for."""
         encoder.check_pooling(self.pooling, "pooling")
         encoder.check_pooling(self.scl_features, "scl_features")
+        return ()
 
     def parts(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
         """Returns a fresh head; it has the dense+tanh layer if either field asks for it."""
@@ -58,7 +59,7 @@ class SCL:
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
         """Returns one stage, and at λ = 1 the fit of the head."""
-        joint = Stage("contrast", training, self.terms, single_view(training))
+        joint = Stage("contrast", training, self.terms, self.parts)
         if self.lam < 1:
             return (joint,)
         probe = replace(training, learning_rate=PROBE_LEARNING_RATE)
@@ -68,7 +69,7 @@ class SCL:
                 "probe",
                 probe,
                 self._cross_entropy.terms,
-                single_view(probe),
+                self.parts,
                 frozen_pooling=encoder_pooling(self.pooling),
             ),
         )

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.head import Head
-from sclsearch.methods.base import Batch, Model, Rate, Stage, Terms, Training, single_view
+from sclsearch.methods.base import Batch, Model, Rate, Stage, Terms, Training, no_parts
 from sclsearch.objectives import prediction_loss, sup_con
 
 OFFICIAL_RATE = 0.1
@@ -61,25 +61,26 @@ class SupCLSeq:
     probe_epochs: Annotated[int, Ge(1)] = 5
     probe_encoder_mode: Literal["eval", "train"] = "eval"
 
-    def check(self, encoder: Encoder) -> None:
+    def check(self, encoder: Encoder) -> tuple[str, ...]:
         """Raises SclsearchError without a pretrained pooler or dropout rates by view."""
         encoder.check_pooling(self.pooling, "pooling")
         encoder.check_rates_by_view("dropouts")
+        return ()
 
     def parts(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
-        """Returns the fresh probe; the contrast trains the encoder alone."""
+        """Returns the fresh probe."""
         return nn.ModuleDict({"head": Head(encoder.width, classes, hidden=False)})
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
         """Returns contrast and probe."""
         probe = replace(training, learning_rate=self.probe_learning_rate, epochs=self.probe_epochs)
         return (
-            Stage("contrast", training, self.contrast, self.view_rates),
+            Stage("contrast", training, self.contrast, no_parts, self.view_rates),
             Stage(
                 "probe",
                 probe,
                 self.terms,
-                single_view(probe),
+                self.parts,
                 frozen_pooling=self.pooling,
                 encoder_train_mode=self.probe_encoder_mode == "train",
             ),

@@ -10,6 +10,8 @@ import numpy.typing as npt
 from sclsearch.canonical import digest
 
 Index = npt.NDArray[np.int64]
+Texts = tuple[str, ...]
+"""What a row holds: one text, or the two of a pair."""
 Labels = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
 
@@ -48,7 +50,7 @@ class Split:
         y: Class of each row, `[rows]` int64; the score, float64, in regression.
     """
 
-    texts: tuple[tuple[str, ...], ...]
+    texts: tuple[Texts, ...]
     y: Labels
 
     def __len__(self) -> int:

@@ -59,10 +59,12 @@ def collate(
     source = np.where(mask, starts[:, None] + columns, 0)
     ids = np.where(mask, tokens.ids[source], pad)
     types = np.where(mask, tokens.types[source], 0)
+    content = mask & tokens.content[source]
     return Batch(
         ids=_tensor(ids.astype(np.int64), device),
         mask=_tensor(mask, device),
         types=_tensor(types.astype(np.int64), device),
+        content=_tensor(content, device),
         y=labels_of(tokens, index, device),
         rates=rates,
     )

@@ -12,6 +12,7 @@ from sclsearch.encoders.load import load_encoder
 from sclsearch.methods.base import Batch, Model, Stage
 from sclsearch.protocols.base import Evaluate
 from sclsearch.randomness import seed_for, stream
+from sclsearch.tasks.base import Index
 from sclsearch.tasks.metrics import value
 from sclsearch.training.batches import batches_of, collate, epoch_order, updates_per_epoch
 from sclsearch.training.evaluation import (
@@ -26,12 +27,17 @@ from sclsearch.training.optimiser import adamw, clip, rate_factor
 from sclsearch.training.precision import autocast, device_for
 from sclsearch.training.watch import TermWatch
 
+READINGS = 20
+"""How often at most the losses of a stage that is not evaluated are noted."""
+
 
 @dataclass(slots=True)
 class Outcome:
     """What a finished seed run leaves.
 
     Attributes:
+        notes: What a reader of the figures must know.
+        stages: Losses of the stages before the last, which are not evaluated, in order.
         evaluations: Each evaluation on validation rows, in order.
         kept: Which of them counts.
         test: The one evaluation on test rows, with the weights of the kept one.
@@ -40,6 +46,8 @@ class Outcome:
         seconds: Wall-clock time.
     """
 
+    notes: tuple[str, ...] = ()
+    stages: list[dict[str, object]] = field(default_factory=list)
     evaluations: list[dict[str, object]] = field(default_factory=list)
     kept: int = -1
     test: dict[str, object] = field(default_factory=dict)
@@ -59,12 +67,11 @@ def train(work: Work) -> Outcome:
     job = work.job
     device = device_for(job.numerics)
     encoder = load_encoder(job.model, job.model_name).to(device)
-    job.method.check(encoder)
-    outcome = Outcome()
+    outcome = Outcome(notes=job.method.check(encoder))
     stages = job.method.stages(job.training)
     for stage in stages:
         torch.manual_seed(seed_for(job.replicate.initialisation, f"parts/{stage.name}"))
-        parts = job.method.parts(encoder, work.tokens.classes)
+        parts = stage.parts(encoder, work.tokens.classes)
         model = Model(encoder, parts).to(device)
         _StageRun(work, stage, model, device, outcome, last=stage is stages[-1]).run()
     outcome.seconds = time.perf_counter() - started
@@ -101,17 +108,21 @@ class _StageRun:
         if self.stage.cached:
             self._cache(str(self.stage.frozen_pooling))
         torch.manual_seed(seed_for(self.job.replicate.noise, f"noise/{self.stage.name}"))
-        optimiser = adamw(self.model, training)
+        optimiser = adamw(self.model, self.stage)
         warmup = round(self.total * training.warmup_ratio)
         watch = TermWatch(self.stage.name, self.per_epoch)
-        points = evaluation_points(self.job.evaluate, self.per_epoch, self.total)
+        points = (
+            evaluation_points(self.job.evaluate, self.per_epoch, self.total)
+            if self.last
+            else reading_points(self.total)
+        )
         for update, batch in enumerate(self._batches()):
             self.model.train()
             for group in optimiser.param_groups:
-                group["lr"] = training.learning_rate * rate_factor(update, warmup, self.total)
+                group["lr"] = group["peak"] * rate_factor(update, warmup, self.total)
             with autocast(self.device):
                 terms = self.stage.terms(self.model, batch)
-                loss = torch.stack(list(terms.values())).sum()
+                loss = self.stage.loss(terms)
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             clip(self.model, training.max_grad_norm)
@@ -121,24 +132,43 @@ class _StageRun:
                 losses = watch.read()
                 if self.last:
                     self._evaluate(update + 1, losses)
+                else:
+                    self._note(update + 1, losses)
         if self.last:
             self._finish()
 
     def _batches(self) -> Iterator[Batch]:
-        tokens = self.work.tokens.splits[self.rows.split]
+        labelled = self.work.tokens.splits[self.rows.split]
         training = self.stage.training
         update = 0
         for epoch in range(training.epochs):
             rng = stream(self.job.replicate.order, f"order/{self.stage.name}/{epoch}")
-            order = epoch_order(tokens.y[self.rows.index], training, rng)
+            order = epoch_order(labelled.y[self.rows.index], training, rng)
             for positions in batches_of(order, training):
                 index = self.rows.index[positions]
                 if self.features is not None:
-                    yield self.features.batch(tokens, self.rows.split, index)
+                    yield self.features.batch(labelled, self.rows.split, index)
                 else:
-                    rates = self.stage.rates(update)
-                    yield collate(tokens, index, self.work.tokens.pad, rates, self.device)
+                    rates = self.stage.rates_at(update)
+                    yield self._collate(index, rates)
                 update += 1
+
+    def _collate(self, index: Index, rates: tuple[float, ...]) -> Batch:
+        task, split = self.work.tokens, self.rows.split
+        if self.stage.reads == "texts":
+            return collate(task.splits[split], index, task.pad, rates, self.device)
+        tokens, both = task.paraphrases_of(index)
+        return collate(tokens, both, task.pad, rates, self.device)
+
+    def _note(self, update: int, losses: Mapping[str, float]) -> None:
+        self.outcome.stages.append(
+            {
+                "stage": self.stage.name,
+                "epoch": update / self.per_epoch,
+                "update": update,
+                "loss": dict(losses),
+            }
+        )
 
     def _cache(self, pooling: str) -> None:
         parts = self.job.parts
@@ -185,6 +215,11 @@ class _StageRun:
         return predict(
             self.model, self.job.method, self.work.tokens, rows, self.features, self.device
         )
+
+
+def reading_points(total: int) -> frozenset[int]:
+    """Returns the updates, counted from 1, after which losses of an early stage are noted."""
+    return frozenset(round(total * part / READINGS) for part in range(1, READINGS + 1)) - {0}
 
 
 def evaluation_points(evaluate: Evaluate, per_epoch: int, total: int) -> frozenset[int]:

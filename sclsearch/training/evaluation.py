@@ -43,6 +43,7 @@ class Features:
             ids=nothing,
             mask=nothing,
             types=nothing,
+            content=nothing,
             y=labels_of(tokens, index, device),
             rates=ONE_VIEW,
             features=self.values[torch.from_numpy(self.position[split][index]).to(device)],

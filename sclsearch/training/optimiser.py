@@ -3,19 +3,29 @@
 import torch
 from torch import nn
 
-from sclsearch.methods.base import Training
+from sclsearch.methods.base import Model, Stage
 
 
-def adamw(model: nn.Module, training: Training) -> torch.optim.AdamW:
-    """Returns AdamW over what trains; biases and norms are not decayed."""
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    decayed = [parameter for parameter in trained if parameter.dim() > 1]
-    rest = [parameter for parameter in trained if parameter.dim() <= 1]
-    groups = [
-        {"params": decayed, "weight_decay": training.weight_decay},
-        {"params": rest, "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=training.learning_rate, fused=True)
+def adamw(model: Model, stage: Stage) -> torch.optim.AdamW:
+    """Returns AdamW over what trains; each group has its peak learning rate as `peak`.
+
+    Biases, norms and the parts that the stage names are not decayed.
+    """
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for part, module in (("", model.encoder), *model.parts.items()):
+        peak = stage.training.learning_rate * stage.rate_factors.get(part, 1.0)
+        for parameter in module.parameters():
+            if parameter.requires_grad:
+                decayed = parameter.dim() > 1 and part not in stage.undecayed
+                decay = stage.training.weight_decay if decayed else 0.0
+                groups.setdefault((peak, decay), []).append(parameter)
+    return torch.optim.AdamW(
+        [
+            {"params": parameters, "lr": peak, "peak": peak, "weight_decay": decay}
+            for (peak, decay), parameters in groups.items()
+        ],
+        fused=True,
+    )
 
 
 def rate_factor(update: int, warmup: int, total: int) -> float:

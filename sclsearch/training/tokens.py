@@ -1,13 +1,13 @@
 """Texts as flat arrays of token ids, made once a task, tokenizer and length."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from sclsearch.tasks.base import Labels, TaskData
+from sclsearch.tasks.base import Index, Labels, TaskData, Texts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -20,12 +20,14 @@ class Tokens:
     Attributes:
         ids: Token ids of all rows, one row after the other, `[tokens]`.
         types: Segment of each token, `[tokens]`.
+        content: True at tokens that are not special, `[tokens]`.
         starts: Where each row starts, and the end of the last, `[rows + 1]`.
         y: Labels, `[rows]`.
     """
 
     ids: npt.NDArray[np.int32]
     types: npt.NDArray[np.int8]
+    content: npt.NDArray[np.bool_]
     starts: npt.NDArray[np.int64]
     y: Labels
 
@@ -43,29 +45,72 @@ class TokenisedTask:
         splits: Rows by split.
         classes: C; 0 in regression.
         pad: Token id of padding.
+        paraphrases: Two paraphrases of the training texts, first all the first ones, then all
+            the second ones; of no tokens where none was asked for.
     """
 
     splits: Mapping[str, Tokens]
     classes: int
     pad: int
+    paraphrases: Tokens | None = None
+
+    def paraphrases_of(self, index: Index) -> tuple[Tokens, Index]:
+        """Returns the paraphrases, and the rows of those of some texts, first and second ones."""
+        if self.paraphrases is None:
+            raise ValueError("a stage reads paraphrases, but the task was tokenised without")
+        return self.paraphrases, np.concatenate([index, index + len(self.paraphrases.y) // 2])
 
 
 def tokenise(
-    data: TaskData, tokenizer: "PreTrainedTokenizerBase", max_length: int
+    data: TaskData,
+    tokenizer: "PreTrainedTokenizerBase",
+    max_length: int,
+    paraphrases: Mapping[Texts, tuple[Texts, Texts]] | None = None,
 ) -> TokenisedTask:
-    """Returns the task's token ids, every text or pair cut at `max_length` tokens."""
-    splits = {}
-    for name, split in data.splits.items():
-        columns = [list(column) for column in zip(*split.texts, strict=True)]
-        encoded = tokenizer(
-            *columns, truncation=True, max_length=max_length, return_token_type_ids=True
-        )
-        lengths = [len(row) for row in encoded["input_ids"]]
-        splits[name] = Tokens(
-            ids=np.concatenate(encoded["input_ids"]).astype(np.int32),
-            types=np.concatenate(encoded["token_type_ids"]).astype(np.int8),
-            starts=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-            y=split.y,
-        )
+    """Returns the task's token ids, every text or pair cut at `max_length` tokens.
+
+    Args:
+        data: The task.
+        tokenizer: The model's.
+        max_length: Tokens of a text or pair.
+        paraphrases: Two of each training text that is trained on, for methods that read them.
+    """
+    splits = {
+        name: _encode(split.texts, split.y, tokenizer, max_length)
+        for name, split in data.splits.items()
+    }
+    both = None
+    if paraphrases is not None:
+        train = data.splits["train"]
+        texts = [
+            paraphrases[row][view] if row in paraphrases else None
+            for view in range(2)
+            for row in train.texts
+        ]
+        both = _encode(texts, train.y[np.tile(np.arange(len(train)), 2)], tokenizer, max_length)
     pad = tokenizer.pad_token_id
-    return TokenisedTask(splits, len(data.task.labels), 0 if pad is None else int(pad))
+    return TokenisedTask(splits, len(data.task.labels), 0 if pad is None else int(pad), both)
+
+
+def _encode(
+    texts: Sequence[Texts | None],
+    y: Labels,
+    tokenizer: "PreTrainedTokenizerBase",
+    max_length: int,
+) -> Tokens:
+    """Returns rows of token ids; a row without text has none."""
+    given = [number for number, row in enumerate(texts) if row is not None]
+    columns = [list(column) for column in zip(*filter(None, texts), strict=True)]
+    encoded = tokenizer(
+        *columns, truncation=True, max_length=max_length, return_token_type_ids=True
+    )
+    lengths = np.zeros(len(texts), dtype=np.int64)
+    lengths[given] = [len(row) for row in encoded["input_ids"]]
+    ids = np.concatenate(encoded["input_ids"]).astype(np.int32)
+    return Tokens(
+        ids=ids,
+        types=np.concatenate(encoded["token_type_ids"]).astype(np.int8),
+        content=~np.isin(ids, tokenizer.all_special_ids),
+        starts=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        y=y,
+    )

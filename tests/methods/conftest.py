@@ -25,4 +25,6 @@ def batch() -> Batch:
     mask[3, 4:] = False
     ids[:, 0] = 2
     ids[~mask] = 0
-    return Batch(ids=ids, mask=mask, types=torch.zeros_like(ids), y=y, rates=(0.0,))
+    return Batch(
+        ids=ids, mask=mask, types=torch.zeros_like(ids), content=mask & (ids > 4), y=y, rates=(0.0,)
+    )

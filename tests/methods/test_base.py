@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.methods.base import Batch, Model, Stage, Training, single_view
+from sclsearch.methods.base import Batch, Model, Stage, Training, no_parts
 
 
 def test_labels_are_repeated_view_by_view(batch: Batch) -> None:
@@ -40,13 +40,19 @@ def test_features_are_cached_only_for_a_frozen_encoder_without_dropout(
         "probe",
         Training(),
         lambda _model, _batch: {},
-        single_view(Training()),
+        no_parts,
         frozen_pooling=pooling,
         encoder_train_mode=train_mode,
     )
     assert stage.cached == cached
 
 
-def test_a_single_view_has_the_ordinary_dropout_at_every_update() -> None:
-    rates = single_view(Training(dropout=0.3))
-    assert [rates(update) for update in (0, 1, 99)] == [(0.3,)] * 3
+def test_a_stage_without_rates_has_one_view_at_the_ordinary_dropout() -> None:
+    stage = Stage("joint", Training(dropout=0.3), lambda _model, _batch: {}, no_parts)
+    assert [stage.rates_at(update) for update in (0, 1, 99)] == [(0.3,)] * 3
+
+
+def test_gauges_are_no_part_of_the_loss() -> None:
+    stage = Stage("joint", Training(), lambda _model, _batch: {}, no_parts, gauges=("spread",))
+    terms = {"ce": torch.tensor(2.0), "spread": torch.tensor(40.0), "scl": torch.tensor(-0.5)}
+    assert stage.loss(terms).item() == 1.5

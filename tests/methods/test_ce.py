@@ -76,7 +76,7 @@ def test_there_is_one_stage_with_the_training_as_given(bert: Encoder) -> None:
     training = Training(dropout=0.2, epochs=3)
     (stage,) = CE().stages(training)
     assert stage.training is training
-    assert stage.rates(0) == (0.2,)
+    assert stage.rates_at(0) == (0.2,)
     assert stage.frozen_pooling is None
 
 

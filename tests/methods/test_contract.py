@@ -87,8 +87,7 @@ def losses(model: Model, stage: Stage, batch: Batch, steps: int) -> Iterator[Ten
     model.encoder.requires_grad_(stage.frozen_pooling is None)
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
     for step in range(steps):
-        terms = stage.terms(model, replace(batch, rates=stage.rates(step)))
-        loss = torch.stack(list(terms.values())).sum()
+        loss = stage.loss(stage.terms(model, replace(batch, rates=stage.rates_at(step))))
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
@@ -99,8 +98,9 @@ def weights_after_three_steps(
     method: Method, encoder: Encoder, batch: Batch, seed: int
 ) -> list[Tensor]:
     torch.manual_seed(seed)
-    model = Model(encoder, method.parts(encoder, 2))
-    list(losses(model, method.stages(Training())[0], batch, 3))
+    stage = method.stages(Training())[0]
+    model = Model(encoder, stage.parts(encoder, 2))
+    list(losses(model, stage, batch, 3))
     return [parameter.detach().clone() for parameter in model.parameters()]
 
 
@@ -148,11 +148,11 @@ def test_terms_are_finite_scalars_that_reach_what_the_stage_trains(
     method: Method, bert: Encoder, batch: Batch
 ) -> None:
     for stage in method.stages(Training()):
-        model = Model(bert, method.parts(bert, 2)).train()
+        model = Model(bert, stage.parts(bert, 2)).train()
         model.encoder.requires_grad_(stage.frozen_pooling is None)
-        terms = stage.terms(model, replace(batch, rates=stage.rates(0)))
+        terms = stage.terms(model, replace(batch, rates=stage.rates_at(0)))
         assert all(term.shape == () and term.isfinite() for term in terms.values())
-        torch.stack(list(terms.values())).sum().backward()  # type: ignore[no-untyped-call]
+        stage.loss(terms).backward()  # type: ignore[no-untyped-call]
         reached = [p.grad is not None and bool(p.grad.any()) for p in model.parameters()]
         assert any(reached)
 
@@ -162,7 +162,7 @@ def test_ten_steps_on_separable_texts_lower_the_loss_of_each_stage(
 ) -> None:
     torch.manual_seed(0)
     for stage in method.stages(Training(dropout=0.0)):
-        model = Model(bert, method.parts(bert, 2))
+        model = Model(bert, stage.parts(bert, 2))
         first, *_, last = losses(model, stage, batch, 10)
         assert last < 0.95 * first
 
@@ -171,7 +171,7 @@ def test_ten_steps_on_separable_texts_lower_the_loss_of_each_stage(
 def test_scores_have_a_column_a_class_and_none_in_regression(
     method: Method, bert: Encoder, batch: Batch, classes: int
 ) -> None:
-    model = Model(bert, method.parts(bert, classes)).eval()
+    model = Model(bert, method.stages(Training())[-1].parts(bert, classes)).eval()
     scores = method.scores(model, batch)
     assert scores.shape == ((8, classes) if classes else (8,))
     assert torch.equal(method.scores(model, replace(batch, rates=(0.5,))), scores)

@@ -22,7 +22,7 @@ EACH_POOLING = pytest.mark.parametrize("pooling", POOLINGS)
 EACH_FEATURES = pytest.mark.parametrize("features", POOLINGS)
 
 
-def made(method: Method, encoder: Encoder) -> Model:
+def made(method: SCL | CE, encoder: Encoder) -> Model:
     torch.manual_seed(0)
     return Model(encoder, method.parts(encoder, 3)).train()
 
@@ -102,7 +102,7 @@ def test_the_scores_are_those_that_the_loss_has_seen(
 def test_below_one_there_is_one_stage() -> None:
     training = Training(dropout=0.2)
     (stage,) = SCL(lam=0.99).stages(training)
-    assert (stage.name, stage.training, stage.rates(5)) == ("contrast", training, (0.2,))
+    assert (stage.name, stage.training, stage.rates_at(5)) == ("contrast", training, (0.2,))
     assert stage.frozen_pooling is None
 
 

@@ -126,9 +126,9 @@ def test_contrast_and_then_probe_have_their_own_settings() -> None:
         training,
         None,
     )
-    assert [contrast.rates(update) for update in (0, 1)] == [(0.0, 0.1, 0.2)] * 2
+    assert [contrast.rates_at(update) for update in (0, 1)] == [(0.0, 0.1, 0.2)] * 2
     assert probe.training == replace(training, learning_rate=3e-3, epochs=7)
-    assert (probe.name, probe.rates(0)) == ("probe", (0.2,))
+    assert (probe.name, probe.rates_at(0)) == ("probe", (0.2,))
 
 
 @pytest.mark.parametrize(("mode", "cached"), [("eval", True), ("train", False)])

@@ -124,7 +124,8 @@ def rebuilt() -> Callable[[Work, Outcome], Model]:
 
     def rebuilt(work: Work, outcome: Outcome) -> Model:
         encoder = load_encoder(work.job.model, work.job.model_name)
-        model = Model(encoder, work.job.method.parts(encoder, work.tokens.classes))
+        parts = work.job.method.stages(work.job.training)[-1].parts
+        model = Model(encoder, parts(encoder, work.tokens.classes))
         model.load_state_dict(outcome.weights)
         return model.eval()
 

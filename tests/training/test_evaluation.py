@@ -10,6 +10,8 @@ import torch
 from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods.base import Model
+from sclsearch.methods.ce import CE
+from sclsearch.methods.supcl_seq import SupCLSeq
 from sclsearch.tasks.base import TaskData
 from sclsearch.training.batches import collate
 from sclsearch.training.engine import Outcome
@@ -65,7 +67,7 @@ def test_scores_that_are_no_numbers_are_no_predictions(
 ) -> None:
     work = work_for("ce", data={"classes": toy, "scores": toy_scores}[kind])
     encoder = load_encoder(work.job.model, work.job.model_name)
-    model = Model(encoder, work.job.method.parts(encoder, work.tokens.classes))
+    model = Model(encoder, CE().parts(encoder, work.tokens.classes))
     with torch.no_grad():
         model.get_parameter("parts.head.out.bias").fill_(float("nan"))
     with pytest.raises(NonFiniteLossError, match=r"^validation: scores must be finite, but some"):
@@ -75,7 +77,7 @@ def test_scores_that_are_no_numbers_are_no_predictions(
 def test_features_are_the_embeddings_of_their_rows_in_evaluation_mode(work_for: WorkFor) -> None:
     work = work_for("supcl-seq")
     encoder = load_encoder(work.job.model, work.job.model_name)
-    model = Model(encoder, work.job.method.parts(encoder, 2))
+    model = Model(encoder, SupCLSeq().parts(encoder, 2))
     parts = work.job.parts
     rows = (parts.train, parts.validation, parts.test, parts.validation)
     features = compute_features(model.train(), work.tokens, rows, "mean", CPU)

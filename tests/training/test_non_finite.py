@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.methods.base import Batch, Model, Stage, Terms, Training, single_view
+from sclsearch.methods.base import Batch, Model, Stage, Terms, Training
 from sclsearch.methods.ce import CE
 from sclsearch.training.engine import train
 from sclsearch.training.job import Work
@@ -33,16 +33,15 @@ class Fused:
     stage: str = "second"
     ce: CE = field(default_factory=CE)
 
-    def check(self, encoder: Encoder) -> None:
-        self.ce.check(encoder)
+    def check(self, encoder: Encoder) -> tuple[str, ...]:
+        return self.ce.check(encoder)
 
     def parts(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
         return self.ce.parts(encoder, classes)
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
         return tuple(
-            Stage(name, training, self.terms_of(name), single_view(training))
-            for name in ("first", "second")
+            Stage(name, training, self.terms_of(name), self.parts) for name in ("first", "second")
         )
 
     def terms_of(self, stage: str) -> Callable[[Model, Batch], Terms]:

@@ -1,20 +1,35 @@
 """The rate rises and falls in straight lines; weights decay, biases and norms do not."""
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from sclsearch.methods.base import Training
+from sclsearch.methods.base import Model, Stage, Training, no_parts
 from sclsearch.training.optimiser import adamw, clip, rate_factor
 
 
 @pytest.fixture
-def model() -> nn.Module:
-    return nn.ModuleDict(
-        {"words": nn.Embedding(5, 4), "norm": nn.LayerNorm(4), "out": nn.Linear(4, 2)}
-    )
+def model() -> Model:
+    encoder: Any = nn.ModuleDict({"words": nn.Embedding(5, 4), "norm": nn.LayerNorm(4)})
+    return Model(encoder, nn.ModuleDict({"out": nn.Linear(4, 2), "labels": nn.Embedding(2, 4)}))
+
+
+def stage_with(**options: Any) -> Stage:
+    training = Training(learning_rate=0.01, weight_decay=0.3)
+    return Stage("joint", training, lambda _model, _batch: {}, no_parts, **options)
+
+
+def by_name(model: Model, optimiser: torch.optim.Optimizer, setting: str) -> dict[str, float]:
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    return {
+        names[id(parameter)]: group[setting]
+        for group in optimiser.param_groups
+        for parameter in group["params"]
+    }
 
 
 @pytest.mark.parametrize(
@@ -45,38 +60,36 @@ def test_every_update_has_some_rate_and_the_peak_is_reached(total: int, ratio: f
     assert factors[peak:] == sorted(factors[peak:], reverse=True)
 
 
-def test_matrices_decay_and_biases_and_norms_do_not(model: nn.Module) -> None:
-    optimiser = adamw(model, Training(learning_rate=0.01, weight_decay=0.3))
-    names = {id(parameter): name for name, parameter in model.named_parameters()}
-    decay = {
-        names[id(parameter)]: group["weight_decay"]
-        for group in optimiser.param_groups
-        for parameter in group["params"]
-    }
-    assert decay == {
-        "words.weight": 0.3,
-        "out.weight": 0.3,
-        "norm.weight": 0.0,
-        "norm.bias": 0.0,
-        "out.bias": 0.0,
+def test_matrices_decay_and_biases_norms_and_named_parts_do_not(model: Model) -> None:
+    optimiser = adamw(model, stage_with(undecayed=("labels",)))
+    assert by_name(model, optimiser, "weight_decay") == {
+        "encoder.words.weight": 0.3,
+        "parts.out.weight": 0.3,
+        "parts.labels.weight": 0.0,
+        "encoder.norm.weight": 0.0,
+        "encoder.norm.bias": 0.0,
+        "parts.out.bias": 0.0,
     }
     assert {group["lr"] for group in optimiser.param_groups} == {0.01}
 
 
-def test_what_is_frozen_is_left_out(model: nn.ModuleDict) -> None:
-    model["words"].requires_grad_(False)
-    groups = adamw(model, Training()).param_groups
-    assert sum(len(group["params"]) for group in groups) == 4
+def test_a_part_can_have_a_multiple_of_the_rate(model: Model) -> None:
+    peaks = by_name(model, adamw(model, stage_with(rate_factors={"labels": 10.0})), "peak")
+    assert peaks.pop("parts.labels.weight") == pytest.approx(0.1)
+    assert set(peaks.values()) == {0.01}
+
+
+def test_what_is_frozen_is_left_out(model: Model) -> None:
+    model.encoder.words.requires_grad_(False)
+    assert "encoder.words.weight" not in by_name(model, adamw(model, stage_with()), "lr")
 
 
 @pytest.mark.parametrize(
     ("max_norm", "norm"), [(0.0, 50.0), (1.0, 1.0), (25.0, 25.0), (100.0, 50.0)]
 )
-def test_gradients_are_scaled_down_to_the_norm(
-    model: nn.ModuleDict, max_norm: float, norm: float
-) -> None:
-    model["out"].weight.grad = torch.full((2, 4), 10.0)
-    model["norm"].bias.grad = torch.tensor([30.0, 20.0, -20.0, 0.0])
+def test_gradients_are_scaled_down_to_the_norm(model: Model, max_norm: float, norm: float) -> None:
+    model.get_parameter("parts.out.weight").grad = torch.full((2, 4), 10.0)
+    model.get_parameter("encoder.norm.bias").grad = torch.tensor([30.0, 20.0, -20.0, 0.0])
     clip(model, max_norm)
     found = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
     assert found.norm().item() == pytest.approx(norm, rel=1e-4)
