@@ -1,9 +1,27 @@
-"""Losses as pure functions of tensors, one file each, named after the paper's loss.
+"""Losses as pure functions of tensors, one file a paper's loss, named after it.
 
 Shape letters used everywhere: B texts, V views, N = B * V rows, T tokens, d width, C classes.
 """
 
+from sclsearch.objectives.lacon import (
+    instance_centred,
+    label_centred,
+    label_embedding_regulariser,
+)
+from sclsearch.objectives.masked_lm import masked_lm
+from sclsearch.objectives.nt_xent import nt_xent, sim_clr
 from sclsearch.objectives.prediction import prediction_loss
+from sclsearch.objectives.sim_siam import sim_siam
 from sclsearch.objectives.sup_con import sup_con
 
-__all__ = ["prediction_loss", "sup_con"]
+__all__ = [
+    "instance_centred",
+    "label_centred",
+    "label_embedding_regulariser",
+    "masked_lm",
+    "nt_xent",
+    "prediction_loss",
+    "sim_clr",
+    "sim_siam",
+    "sup_con",
+]

@@ -5,6 +5,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from sclsearch.objectives.cosine import dots, unit
+
 Reduction = Literal["mean_valid", "mean_all", "sum"]
 
 
@@ -31,15 +33,10 @@ def sup_con(
     Returns:
         The loss, a scalar, float32 or float64, with a finite gradient in `z` whatever `y` is.
     """
-    z = z.to(torch.promote_types(z.dtype, torch.float32))
-    norm = z.norm(dim=1, keepdim=True)  # [N, 1]
-    # A row of zeros stays one; divided by a small epsilon its gradient overflows float16.
-    z = z / norm.masked_fill(norm == 0, 1.0)
+    z = unit(z)
     own = torch.eye(len(y), dtype=torch.bool, device=z.device)
     positive = (y[:, None] == y[None, :]) & ~own  # [N, N]
-    with torch.autocast(z.device.type, enabled=False):  # a product in bfloat16 is too coarse
-        similarity = z @ z.T / tau
-    log_p = similarity.masked_fill(own, -torch.inf).log_softmax(dim=1)
+    log_p = (dots(z, z) / tau).masked_fill(own, -torch.inf).log_softmax(dim=1)
     costs = -(log_p.masked_fill(~positive, 0.0)).sum(1) / positive.sum(1).clamp(min=1)  # [N]
     if reduction == "sum":
         return costs.sum()

@@ -1,48 +1,131 @@
 """What every objective must hold: finite, smooth, and blind to what must not matter."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import get_args
 
 import pytest
 import torch
 from torch import Tensor
 
 from sclsearch import objectives
-from sclsearch.objectives import prediction_loss, sup_con
+from sclsearch.objectives import (
+    instance_centred,
+    label_centred,
+    label_embedding_regulariser,
+    masked_lm,
+    nt_xent,
+    prediction_loss,
+    sim_clr,
+    sim_siam,
+    sup_con,
+)
+from sclsearch.objectives.lacon import Denominator, PositiveReduction
+from sclsearch.objectives.sup_con import Reduction
 
-Objective = Callable[[Tensor, Tensor], Tensor]
+Objective = Callable[..., Tensor]
 Draw = Callable[..., Tensor]
 
-# Of embeddings [N, d] and classes [N]; cosines count, so lengths and directions of z do not.
+WIDTH, CLASSES, VIEWS = 8, 7, 2
+
+
+@dataclass(frozen=True)
+class Case:
+    """An objective, called with its tensors and the labels.
+
+    Attributes:
+        call: The objective.
+        axes: A word for each tensor: B texts, C classes, K views, d width.
+        held: Likewise for the tensors after those, into which no gradient goes.
+    """
+
+    call: Objective
+    axes: str
+    held: str = ""
+
+    def tensors(self, texts: int, draw: Draw, *outer: int) -> list[Tensor]:
+        """Returns a draw of each tensor, the held ones last."""
+        sizes = {"B": texts, "C": CLASSES, "K": VIEWS, "d": WIDTH}
+        words = f"{self.axes} {self.held}".split()
+        return [draw(*outer, *(sizes[axis] for axis in word)) for word in words]
+
+    def learn(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """Returns the tensors as leaves, those that are not held with a gradient."""
+        learned = len(self.axes.split())
+        return [z.detach().requires_grad_(i < learned) for i, z in enumerate(tensors)]
+
+
+def without_labels(objective: Objective) -> Objective:
+    return lambda *tensors: objective(*tensors[:-1])
+
+
 CONTRASTS = {
-    f"sup_con {reduction} {tau}": partial(sup_con, tau=tau, reduction=reduction)
-    for reduction in ("mean_valid", "mean_all", "sum")
+    f"sup_con {reduction} {tau}": Case(partial(sup_con, tau=tau, reduction=reduction), "Bd")
+    for reduction in get_args(Reduction)
     for tau in (0.05, 0.3)
 }
-# Of scores [N, C] or [N] and labels [N].
-PREDICTIONS: dict[str, Objective] = {
-    "prediction_loss of classes": prediction_loss,
-    "prediction_loss of scores": lambda z, y: prediction_loss(z[:, 0], y.to(z.dtype)),
+LABEL_ANCHORED = {
+    **{
+        f"label_centred {positives} {below}": Case(
+            partial(label_centred, tau=0.05, positive_reduction=positives, denominator=below),
+            "Bd Cd",
+        )
+        for positives in get_args(PositiveReduction)
+        for below in get_args(Denominator)
+    },
+    "instance_centred": Case(partial(instance_centred, tau=0.05), "Bd Cd"),
+    "label_embedding_regulariser mean": Case(without_labels(label_embedding_regulariser), "Bd"),
+    "label_embedding_regulariser sum": Case(
+        without_labels(partial(label_embedding_regulariser, reduction="sum")), "Bd"
+    ),
 }
-EVERY: dict[str, Objective] = {**CONTRASTS, **PREDICTIONS}
-WIDTH = 7
+HEADS = {
+    "instance_centred heads sum": Case(partial(instance_centred, tau=0.3, heads=4), "Bd Cd"),
+    "instance_centred heads mean": Case(
+        partial(instance_centred, tau=0.05, heads=2, head_reduction="mean"), "Bd Cd"
+    ),
+    "instance_centred heads dot": Case(
+        partial(instance_centred, tau=0.05, heads=2, head_sim="dot"), "Bd Cd"
+    ),
+}
+VIEW_PAIRS = {
+    "nt_xent": Case(without_labels(partial(nt_xent, tau=0.05)), "Bd Bd"),
+    "sim_clr": Case(without_labels(partial(sim_clr, tau=0.05)), "Bd KBd"),
+    "sim_siam exp": Case(without_labels(sim_siam), "Bd KBd", held="Bd KBd"),
+    "sim_siam neg_cos": Case(
+        without_labels(partial(sim_siam, wrap="neg_cos")), "Bd KBd", held="Bd KBd"
+    ),
+}
+SCORES = {
+    "prediction_loss of classes": Case(prediction_loss, "Bd"),
+    "prediction_loss of scores": Case(lambda z, y: prediction_loss(z[:, 0], y.to(z.dtype)), "Bd"),
+    "masked_lm tokens": Case(lambda z, y: masked_lm(z, y, y % 3, texts=4), "Bd"),
+    "masked_lm sequences": Case(
+        lambda z, y: masked_lm(z, y, y % 3, texts=4, reduction="sequences"), "Bd"
+    ),
+}
+ROTATABLE = {**CONTRASTS, **LABEL_ANCHORED, **VIEW_PAIRS}
+COSINES = {**ROTATABLE, **HEADS}
+EVERY = {**COSINES, **SCORES}
 
 
 @pytest.fixture(params=EVERY)
-def objective(request: pytest.FixtureRequest) -> Objective:
+def case(request: pytest.FixtureRequest) -> Case:
     return EVERY[request.param]
 
 
-@pytest.fixture(params=CONTRASTS)
-def contrast(request: pytest.FixtureRequest) -> Objective:
-    return CONTRASTS[request.param]
+@pytest.fixture(params=COSINES)
+def cosine(request: pytest.FixtureRequest) -> Case:
+    return COSINES[request.param]
 
 
-def value_and_gradient(objective: Objective, z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    z = z.detach().requires_grad_()
-    value = objective(z, y)
-    (gradient,) = torch.autograd.grad(value, z)
-    return value.detach(), gradient
+def value_and_gradients(
+    case: Case, tensors: Sequence[Tensor], y: Tensor
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    leaves = case.learn(tensors)
+    value = case.call(*leaves, y)
+    return value.detach(), torch.autograd.grad(value, [z for z in leaves if z.requires_grad])
 
 
 def test_every_exported_objective_is_under_the_contract() -> None:
@@ -52,75 +135,85 @@ def test_every_exported_objective_is_under_the_contract() -> None:
 @pytest.mark.parametrize(
     "dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str
 )
-def test_value_and_gradient_are_finite_on_every_label_pattern(
-    objective: Objective, y: Tensor, dtype: torch.dtype, draw: Draw
+def test_value_and_gradients_are_finite_on_every_label_pattern(
+    case: Case, y: Tensor, dtype: torch.dtype, draw: Draw
 ) -> None:
-    value, gradient = value_and_gradient(objective, draw(len(y), WIDTH).to(dtype), y)
+    tensors = [z.to(dtype) for z in case.tensors(len(y), draw)]
+    value, gradients = value_and_gradients(case, tensors, y)
     assert value.shape == ()
     assert value.dtype == torch.promote_types(dtype, torch.float32)
-    assert gradient.dtype == dtype
     assert value.isfinite()
-    assert gradient.isfinite().all()
+    assert all(gradient.dtype == dtype for gradient in gradients)
+    assert all(gradient.isfinite().all() for gradient in gradients)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
 @pytest.mark.parametrize("zeros", [slice(0, 1), slice(None)], ids=["one row", "all rows"])
-def test_zero_rows_leave_value_and_gradient_finite(
-    objective: Objective, y: Tensor, dtype: torch.dtype, zeros: slice, draw: Draw
+def test_zero_rows_leave_value_and_gradients_finite(
+    case: Case, y: Tensor, dtype: torch.dtype, zeros: slice, draw: Draw
 ) -> None:
-    z = draw(len(y), WIDTH).to(dtype)
-    z[zeros] = 0
-    value, gradient = value_and_gradient(objective, z, y)
+    tensors = [z.to(dtype) for z in case.tensors(len(y), draw)]
+    for z in tensors:
+        z[..., zeros, :] = 0
+    value, gradients = value_and_gradients(case, tensors, y)
     assert value.isfinite()
-    assert gradient.isfinite().all()
-    assert gradient.abs().max() < 1e3
+    assert all(gradient.isfinite().all() for gradient in gradients)
+    assert all(gradient.abs().max() < 1e3 for gradient in gradients)
 
 
 @pytest.mark.parametrize("size", [1e-3, 1e3])
 def test_half_precision_rows_cost_what_their_values_cost(
-    objective: Objective, y: Tensor, size: float, draw: Draw
+    case: Case, y: Tensor, size: float, draw: Draw
 ) -> None:
-    z = (size * draw(len(y), WIDTH)).half()
-    assert objective(z, y).item() == pytest.approx(objective(z.double(), y).item(), rel=1e-4)
+    tensors = [(size * z).half() for z in case.tensors(len(y), draw)]
+    exact = case.call(*(z.double() for z in tensors), y)
+    assert case.call(*tensors, y).item() == pytest.approx(exact.item(), rel=1e-4)
 
 
-def test_the_gradient_is_the_derivative(objective: Objective, y: Tensor, draw: Draw) -> None:
-    z = draw(len(y), WIDTH).requires_grad_()
-    assert torch.autograd.gradcheck(lambda z: objective(z, y), (z,))
+def test_the_gradients_are_the_derivatives(case: Case, y: Tensor, draw: Draw) -> None:
+    leaves = case.learn(case.tensors(len(y), draw))
+    assert torch.autograd.gradcheck(lambda *tensors: case.call(*tensors, y), leaves)
 
 
-def test_the_order_of_the_rows_does_not_matter(objective: Objective, y: Tensor, draw: Draw) -> None:
-    z, order = draw(len(y), WIDTH), torch.arange(len(y)).roll(2).flip(0)
-    assert objective(z[order], y[order]).item() == pytest.approx(objective(z, y).item())
+def test_the_order_of_the_rows_does_not_matter(case: Case, y: Tensor, draw: Draw) -> None:
+    tensors, order = case.tensors(len(y), draw), torch.arange(len(y)).roll(2).flip(0)
+    words = f"{case.axes} {case.held}".split()
+    moved = [
+        z.index_select(word.index("B"), order) if "B" in word else z
+        for word, z in zip(words, tensors, strict=True)
+    ]
+    assert case.call(*moved, y[order]).item() == pytest.approx(case.call(*tensors, y).item())
 
 
-def test_autocast_does_not_change_the_value(objective: Objective, y: Tensor, draw: Draw) -> None:
-    z = draw(len(y), WIDTH).float()
+def test_autocast_does_not_change_the_value(case: Case, y: Tensor, draw: Draw) -> None:
+    tensors = [z.float() for z in case.tensors(len(y), draw)]
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = objective(z, y)
-    assert torch.equal(found, objective(z, y))
+        found = case.call(*tensors, y)
+    assert torch.equal(found, case.call(*tensors, y))
 
 
-def test_many_batches_in_one_call_cost_what_each_costs(objective: Objective, draw: Draw) -> None:
-    z, y = draw(3, 5, WIDTH), torch.tensor([[0, 1, 0, 1, 2], [0, 0, 0, 0, 0], [0, 1, 2, 3, 4]])
-    together = torch.func.vmap(objective)(z, y)
-    torch.testing.assert_close(together, torch.stack(list(map(objective, z, y))))
+def test_many_batches_in_one_call_cost_what_each_costs(case: Case, draw: Draw) -> None:
+    tensors = case.tensors(5, draw, 3)
+    y = torch.tensor([[0, 1, 0, 1, 2], [0, 0, 0, 0, 0], [0, 1, 2, 3, 4]])
+    together = torch.func.vmap(case.call)(*tensors, y)
+    torch.testing.assert_close(together, torch.stack(list(map(case.call, *tensors, y))))
 
 
-def test_the_names_of_the_classes_do_not_matter(contrast: Objective, y: Tensor, draw: Draw) -> None:
+@pytest.mark.parametrize("name", CONTRASTS)
+def test_the_names_of_the_classes_do_not_matter(name: str, y: Tensor, draw: Draw) -> None:
     z, names = draw(len(y), WIDTH), torch.tensor([9, -2, 40, 0, 7, 3])
-    assert torch.equal(contrast(z, names[y]), contrast(z, y))
+    assert torch.equal(CONTRASTS[name].call(z, names[y]), CONTRASTS[name].call(z, y))
 
 
-def test_rotating_all_embeddings_does_not_matter(
-    contrast: Objective, y: Tensor, draw: Draw
-) -> None:
-    z, rotation = draw(len(y), WIDTH), torch.linalg.qr(draw(WIDTH, WIDTH)).Q
-    assert contrast(z @ rotation, y).item() == pytest.approx(contrast(z, y).item())
+@pytest.mark.parametrize("name", ROTATABLE)
+def test_rotating_all_vectors_together_does_not_matter(name: str, y: Tensor, draw: Draw) -> None:
+    call, tensors = ROTATABLE[name].call, ROTATABLE[name].tensors(len(y), draw)
+    rotation = torch.linalg.qr(draw(WIDTH, WIDTH)).Q
+    rotated = [z @ rotation for z in tensors]
+    assert call(*rotated, y).item() == pytest.approx(call(*tensors, y).item())
 
 
-def test_the_length_of_an_embedding_does_not_matter(
-    contrast: Objective, y: Tensor, draw: Draw
-) -> None:
-    z, lengths = draw(len(y), WIDTH), draw(len(y), 1).exp()
-    assert contrast(lengths * z, y).item() == pytest.approx(contrast(z, y).item())
+def test_the_length_of_a_vector_does_not_matter(cosine: Case, y: Tensor, draw: Draw) -> None:
+    tensors = cosine.tensors(len(y), draw)
+    scaled = [draw(*z.shape[:-1], 1).exp() * z for z in tensors]
+    assert cosine.call(*scaled, y).item() == pytest.approx(cosine.call(*tensors, y).item())

@@ -1,0 +1,55 @@
+"""Contrast of views of one text, without labels: NT-Xent of SimCLR, and the form CMLM gives it.
+
+SimCLR: Chen et al., 2020, https://arxiv.org/abs/2002.05709. CMLM: Luo et al., 2021,
+https://arxiv.org/abs/2106.02327.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from sclsearch.objectives.cosine import dots, unit
+from sclsearch.objectives.sup_con import sup_con
+
+
+def nt_xent(a: Tensor, b: Tensor, *, tau: float) -> Tensor:
+    r"""NT-Xent, Eq. (1) of SimCLR, averaged over the 2B rows of both views as anchors.
+
+    $$\ell_i = -\log
+      \frac{\exp(\cos(z_i, z_{p(i)}) / \tau)}{\sum_{j \ne i} \exp(\cos(z_i, z_j) / \tau)}$$
+
+    with p(i) the other view of the same text: `sup_con` where each text is a class of its own.
+    ConSERT's code adds the means of the two directions up, which is twice this. One text alone
+    costs 0, since only its positive remains to choose from.
+
+    Args:
+        a: Embeddings of one view, `[B, d]`.
+        b: Those of the other view of the same texts, `[B, d]`.
+        tau: Temperature τ > 0.
+
+    Returns:
+        The loss, a scalar, float32 or float64, at least 0.
+    """
+    texts = torch.arange(len(a), device=a.device)
+    return sup_con(torch.cat([a, b]), texts.repeat(2), tau=tau)
+
+
+def sim_clr(h0: Tensor, hk: Tensor, *, tau: float) -> Tensor:
+    r"""Eq. (7) of CMLM: the first view of a text chooses its own among the texts of view k.
+
+    $$\frac{-1}{K B} \sum_{k=1}^{K} \sum_{b=1}^{B} \log
+      \frac{\exp(\cos(h_b^k, h_b^0) / \tau)}{\sum_{i=1}^{B} \exp(\cos(h_i^k, h_b^0) / \tau)}$$
+
+    Unlike `nt_xent` it has one direction, and no text is compared within its own view.
+
+    Args:
+        h0: The anchors: states of the first view, `[B, d]`.
+        hk: The candidates: states of the K others, `[K, B, d]`.
+        tau: Temperature τ > 0.
+
+    Returns:
+        The loss, a scalar, float32 or float64, at least 0.
+    """
+    logits = dots(unit(h0), unit(hk)) / tau  # [K, B, B], anchors before candidates
+    texts = torch.arange(len(h0), device=h0.device)
+    return F.cross_entropy(logits.flatten(0, 1), texts.repeat(len(hk)))

@@ -1,0 +1,126 @@
+"""Masks are drawn with the papers' probabilities, complements are disjoint, the rest stays."""
+
+import math
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor
+
+from sclsearch.methods.masking import corrupt, draw_complement, draw_selection
+
+TEXTS, TOKENS = 400, 60
+MASK, VOCABULARY = 4, 50
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> Iterator[None]:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(11)
+        yield
+
+
+@pytest.fixture
+def maskable() -> Tensor:
+    """Returns texts of 3 to 60 tokens whose first and last token are special."""
+    lengths = 3 + torch.arange(TEXTS)[:, None] % (TOKENS - 2)
+    places = torch.arange(TOKENS)
+    return (places > 0) & (places < lengths - 1)
+
+
+def near(count: int, trials: int, p: float) -> bool:
+    """Returns whether a count is within five standard deviations of its binomial's mean."""
+    return abs(count - trials * p) <= 5 * math.sqrt(trials * p * (1 - p))
+
+
+@pytest.mark.parametrize(("p_m", "p_c"), [(0.15, 0.7), (0.5, 0.3), (0.15, 1.0)])
+def test_the_two_masks_have_the_shares_of_the_paper(
+    maskable: Tensor, p_m: float, p_c: float
+) -> None:
+    selected = draw_selection(maskable, p_m)
+    complement = draw_complement(maskable, selected, p_c)
+    trials = int(maskable.sum())
+    assert near(int(selected.sum()), trials, p_m)
+    assert near(int(complement.sum()), trials, p_c * (1 - p_m))
+    assert near(int(complement.sum()), trials - int(selected.sum()), p_c)
+
+
+@pytest.mark.parametrize("p_c", [0.1, 0.7, 1.0])
+def test_no_token_is_selected_twice_nor_where_it_must_not(maskable: Tensor, p_c: float) -> None:
+    selected = draw_selection(maskable, 0.15)
+    complement = draw_complement(maskable, selected, p_c)
+    assert selected.any()
+    assert complement.any()
+    assert not (selected & complement).any()
+    assert not ((selected | complement) & ~maskable).any()
+
+
+def test_at_probability_1_all_that_the_first_mask_left_is_selected(maskable: Tensor) -> None:
+    selected = draw_selection(maskable, 0.15)
+    assert torch.equal(draw_complement(maskable, selected, 1.0), maskable & ~selected)
+
+
+def test_probabilities_0_and_1_select_nothing_and_all(maskable: Tensor) -> None:
+    assert not draw_selection(maskable, 0.0).any()
+    assert torch.equal(draw_selection(maskable, 1.0), maskable)
+
+
+def test_each_place_is_selected_alike(maskable: Tensor) -> None:
+    drawn = draw_selection(torch.ones(4000, 5, dtype=torch.bool), 0.3).sum(0)
+    assert all(near(int(count), 4000, 0.3) for count in drawn)
+
+
+def test_of_selected_tokens_80_percent_are_masked_10_replaced_and_10_kept(maskable: Tensor) -> None:
+    kept, tokens = 8, 8
+    ids = torch.full(maskable.shape, kept)  # a number that no draw gives
+    found = corrupt(ids, maskable, mask_token=-1, vocabulary=tokens)[maskable]
+    replaced = found[(found >= 0) & (found < tokens)]
+    assert near(int((found == -1).sum()), len(found), 0.8)
+    assert near(len(replaced), len(found), 0.1)
+    assert near(int((found == kept).sum()), len(found), 0.1)
+    counts = replaced.bincount(minlength=tokens)
+    assert len(replaced) > 1000
+    assert all(near(int(count), len(replaced), 1 / tokens) for count in counts)
+
+
+def test_all_mask_masks_all_that_is_selected_and_draws_nothing(maskable: Tensor) -> None:
+    ids = torch.randint(5, VOCABULARY, maskable.shape)
+    before = torch.get_rng_state()
+    found = corrupt(ids, maskable, mask_token=MASK, vocabulary=VOCABULARY, how="all_mask")
+    assert (found[maskable] == MASK).all()
+    assert torch.equal(found[~maskable], ids[~maskable])
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_tokens_that_are_not_selected_stay(maskable: Tensor) -> None:
+    ids = torch.randint(5, VOCABULARY, maskable.shape)
+    given = ids.clone()
+    selected = draw_selection(maskable, 0.5)
+    found = corrupt(ids, selected, mask_token=MASK, vocabulary=VOCABULARY)
+    assert torch.equal(found[~selected], ids[~selected])
+    assert torch.equal(ids, given)
+
+
+def test_the_draws_do_not_depend_on_the_masks(maskable: Tensor) -> None:
+    state = torch.get_rng_state()
+    whole = draw_selection(torch.ones_like(maskable), 0.3)
+    torch.set_rng_state(state)
+    assert torch.equal(draw_selection(maskable, 0.3), whole & maskable)
+
+
+@pytest.mark.parametrize("randomness", ["same", "different"])
+def test_replicates_in_one_call_share_their_draws_only_if_they_are_told_to(
+    maskable: Tensor, randomness: str
+) -> None:
+    def both(maskable: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        selected = draw_selection(maskable, 0.3)
+        hide = partial(corrupt, mask_token=MASK, vocabulary=VOCABULARY)
+        return selected, draw_complement(maskable, selected, 0.7), hide(ids, selected)
+
+    ids = torch.full((2, *maskable.shape), VOCABULARY)
+    found = torch.func.vmap(both, randomness=randomness)(maskable.expand(2, -1, -1), ids)
+    for first, second in found:
+        assert torch.equal(first, second) == (randomness == "same")
+    selected, complement, _ = found
+    assert not (selected & complement).any()

@@ -1,0 +1,31 @@
+"""unit and dots: lengths of 1 or 0, and products that autocast leaves alone."""
+
+import pytest
+import torch
+
+from sclsearch.objectives.cosine import dots, unit
+
+
+def test_vectors_of_the_last_axis_become_length_1_and_zeros_stay() -> None:
+    z = torch.tensor([[[3.0, 4.0], [0.0, 0.0]], [[-2.0, 0.0], [1e-20, 0.0]]])
+    expected = torch.tensor([[[0.6, 0.8], [0.0, 0.0]], [[-1.0, 0.0], [1.0, 0.0]]])
+    torch.testing.assert_close(unit(z), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_half_precision_is_raised_before_lengths_overflow(dtype: torch.dtype) -> None:
+    z = torch.full((2, 400), 6e4, dtype=dtype)
+    found = unit(z)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, torch.full((2, 400), 0.05))
+
+
+def test_every_row_meets_every_row_whatever_autocast_says() -> None:
+    a = torch.tensor([[1.0, 0.001], [0.0, 2.0]])
+    b = torch.tensor([[1.0, 1.0], [3.0, -1.0], [0.5, 0.0]])
+    expected = torch.tensor([[1.001, 2.999, 0.5], [2.0, -2.0, 0.0]])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        torch.testing.assert_close(dots(a, b), expected)
+        torch.testing.assert_close(
+            dots(a, torch.stack([b, -b])), torch.stack([expected, -expected])
+        )

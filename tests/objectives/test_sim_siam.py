@@ -1,0 +1,124 @@
+"""sim_siam is the paper's sum and stops the right gradients; feature_spread tells a collapse."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from sclsearch.objectives import sim_siam
+from sclsearch.objectives.sim_siam import feature_spread
+
+FIRST = torch.tensor([[1, 0, 1], [0, 2, 1], [1, 1, 0]], dtype=torch.float64)
+SECOND = torch.tensor([[[1, 1, 1], [0, 1, 1], [2, 1, -1]]], dtype=torch.float64)
+
+seeds = st.integers(0, 2**31)
+
+
+def random_states(seed: int, *shape: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def cosine(a: list[float], b: list[float]) -> float:
+    return sum(x * y for x, y in zip(a, b, strict=True)) / (math.hypot(*a) * math.hypot(*b))
+
+
+@given(seed=seeds, views=st.integers(1, 3), texts=st.integers(1, 5))
+def test_both_forms_are_the_sums_of_the_papers(seed: int, views: int, texts: int) -> None:
+    z0, h0 = random_states(seed, 2, texts, 4)
+    zk, hk = random_states(seed + 1, 2, views, texts, 4)
+    halves = [
+        (cosine(zk[k, b].tolist(), h0[b].tolist()) + cosine(z0[b].tolist(), hk[k, b].tolist())) / 2
+        for k in range(views)
+        for b in range(texts)
+    ]
+    found = sim_siam(z0, zk, h0, hk).item()
+    assert found == pytest.approx(sum(math.exp(-half) for half in halves) / len(halves))
+    assert 1 / math.e <= found <= math.e
+    bare = sim_siam(z0, zk, h0, hk, wrap="neg_cos").item()
+    assert bare == pytest.approx(-sum(halves) / len(halves))
+    assert -1 <= bare <= 1
+
+
+def test_three_texts_cost_what_was_worked_out() -> None:
+    def through_gelu(approximate: str) -> float:
+        z0, zk = (F.gelu(h, approximate=approximate) for h in (FIRST, SECOND))
+        return sim_siam(z0, zk, FIRST, SECOND).item()
+
+    identity = sim_siam(FIRST, SECOND, FIRST, SECOND).item()
+    cosines = (0.816497, 0.948683, 0.866025)
+    assert identity == pytest.approx(sum(math.exp(-c) for c in cosines) / 3, abs=1e-6)
+    assert identity == pytest.approx(0.416616, abs=1e-6)
+    assert through_gelu("none") == pytest.approx(0.413712, abs=1e-6)
+    assert through_gelu("tanh") == pytest.approx(0.413717, abs=1e-6)
+
+
+@pytest.mark.parametrize(("sign", "value"), [(1, 1 / math.e), (-1, math.e)])
+def test_perfect_and_opposite_predictions_reach_the_bounds(sign: int, value: float) -> None:
+    h0, hk = FIRST, FIRST.expand(2, -1, -1)
+    assert sim_siam(sign * h0, sign * hk, h0, hk).item() == pytest.approx(value)
+    assert sim_siam(sign * h0, sign * hk, h0, hk, wrap="neg_cos").item() == pytest.approx(-sign)
+
+
+def test_only_the_predictions_learn() -> None:
+    z0, zk, h0, hk = (t.clone().requires_grad_() for t in (FIRST, SECOND, SECOND[0], FIRST[None]))
+    loss = sim_siam(z0, 2 + zk, h0, 3 + hk)
+    into = torch.autograd.grad(loss, (z0, zk, h0, hk), allow_unused=True, materialize_grads=True)
+    assert [bool(gradient.any()) for gradient in into] == [True, True, False, False]
+
+
+def test_the_gradient_of_the_exponential_is_the_cosines_times_the_value() -> None:
+    z0, zk = FIRST[:1].clone().requires_grad_(), SECOND[:, 1:2].clone().requires_grad_()
+    wrapped = sim_siam(z0, zk, FIRST[2:], SECOND[:, :1])
+    bare = sim_siam(z0, zk, FIRST[2:], SECOND[:, :1], wrap="neg_cos")
+    for found, plain in zip(
+        torch.autograd.grad(wrapped, (z0, zk)), torch.autograd.grad(bare, (z0, zk)), strict=True
+    ):
+        torch.testing.assert_close(found, wrapped.detach() * plain)
+
+
+@given(seed=seeds, rows=st.integers(1, 9))
+def test_the_spread_lies_between_collapsed_and_even(seed: int, rows: int) -> None:
+    h = random_states(seed, rows, 4)
+    directions = [[x / math.hypot(*row) for x in row] for row in h.tolist()]
+    deviations = []
+    for column in zip(*directions, strict=True):
+        mean = sum(column) / rows
+        deviations.append(math.sqrt(sum((x - mean) ** 2 for x in column) / rows))
+    found = feature_spread(h).item()
+    assert found == pytest.approx(sum(deviations) / 4 * math.sqrt(4))
+    assert 0 <= found <= 1
+
+
+def test_an_even_spread_is_1_and_a_collapse_or_one_row_0() -> None:
+    axes = torch.cat([torch.eye(5), -torch.eye(5)])
+    assert feature_spread(axes).item() == pytest.approx(1)
+    collapsed = torch.tensor([[1.0], [2.0], [0.1]]) * torch.tensor([[1.0, -2.0, 0.5]])
+    assert feature_spread(collapsed).item() == pytest.approx(0, abs=1e-6)
+    assert feature_spread(axes[:1]).item() == 0
+    assert feature_spread(torch.zeros(3, 5)).item() == 0
+
+
+def test_random_directions_come_near_an_even_spread_of_so_many_rows() -> None:
+    expected = math.sqrt(1 - 1 / 8)
+    found = [feature_spread(random_states(seed, 8, 256)).item() for seed in range(20)]
+    assert sum(found) / 20 == pytest.approx(expected, rel=0.05)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_the_spread_is_a_gauge_in_single_precision_without_gradient(dtype: torch.dtype) -> None:
+    h = random_states(0, 6, 4).to(dtype).requires_grad_()
+    found = feature_spread(h)
+    assert not found.requires_grad
+    assert found.dtype == torch.float32
+    assert found.item() == pytest.approx(feature_spread(h.double()).item(), rel=1e-5)
+
+
+def test_spreads_of_many_batches_in_one_call_are_those_of_each() -> None:
+    h = random_states(0, 3, 6, 4)
+    together = torch.func.vmap(feature_spread)(h)
+    torch.testing.assert_close(together, torch.stack([feature_spread(batch) for batch in h]))
