@@ -14,6 +14,7 @@ from sclsearch.tracking.views import ConfigurationView, ScoreView, SeedRunView, 
 KEY = "sclsearch.key"
 NOT_FINITE = "sclsearch.not_finite"
 ARTIFACTS = "sclsearch.artifacts"
+RESERVED = ("sclsearch.", "mlflow.")
 
 _LONGEST_PARAM = 6000
 _LONG_PARAMS = "long_params.json"
@@ -87,6 +88,7 @@ class Writer:
         tags = {**view.tags, **not_finite, KEY: view.key}
         # MLflow drops a point that it has, if the time is the same too: hence no clock here.
         points = [(name, value, run.start + update, update) for name, value, update in values]
+        self._drop_tags(run, kept=tags)
         self._describe(run, view.params, tags, view.artifacts, points)
         self._terminate(run, status, run.start + round(1000 * view.seconds))
 
@@ -145,6 +147,12 @@ class Writer:
         run.params |= new_params
         run.tags |= new_tags
         self._attach(run, {**artifacts, _LONG_PARAMS: long} if long else artifacts)
+
+    def _drop_tags(self, run: Run, kept: Mapping[str, str]) -> None:
+        """Deletes what was said of a seed run that has been trained again since."""
+        for name in [n for n in run.tags if n not in kept and not n.startswith(RESERVED)]:
+            self._client.delete_tag(run.run_id, name)
+            del run.tags[name]
 
     def _attach(self, run: Run, artifacts: Mapping[str, object]) -> None:
         """Writes the files, then their digest as the mark that all of them are there."""

@@ -15,6 +15,16 @@ from sclsearch.store.runs import Failure, SeedRun
 UNSET = ("SCLSEARCH_DATA", "MLFLOW_TRACKING_URI", "FORCE_COLOR", "NO_COLOR")
 SEARCH = ("tune", "--method", "scl", "--task", "demo", "--model", "./encoder")
 TOTALS = ("--study", "mine", "--configs", "2", "--seeds", "2", "--tracking", "none")
+SPACE = """
+method: scl
+source: mine
+published:
+  - {tau: 0.3, lam: 0.9}
+fixed: {learning_rate: 1.0e-5}
+space:
+  tau: {type: float, low: 0.1, high: 0.7}
+  lam: {type: choice, values: [0.5, 0.9]}
+"""
 
 
 @pytest.fixture
@@ -51,6 +61,14 @@ def sclsearch(
 def search() -> tuple[str, ...]:
     """Returns the beginning of a search that needs no file but the encoder's."""
     return SEARCH
+
+
+@pytest.fixture
+def space(place: Path) -> Path:
+    """Returns a space file of one's own in the present folder."""
+    path = place / "mine.yaml"
+    path.write_text(SPACE)
+    return path
 
 
 @pytest.fixture

@@ -2,17 +2,27 @@
 
 import os
 import random
+import shutil
 import signal
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from sclsearch.reports.report import report
+from sclsearch.search.board import Board, SeedTask
 from sclsearch.search.options import How, What
 from sclsearch.search.prepare import Prepared, prepare_study
+from sclsearch.search.resolve import resolve
+from sclsearch.search.run import Finished, run
+from sclsearch.search.study import Study
+from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.tasks.own import OwnFiles
 
 GOOD, BAD = ("good", "great", "fine", "lovely"), ("bad", "awful", "poor", "dull")
@@ -53,11 +63,21 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> OwnFiles:
 
 
 @pytest.fixture(scope="session")
-def space_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def write_space(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Returns what writes a space file, each in a folder of its own."""
+
+    def write_space(text: str) -> Path:
+        path = tmp_path_factory.mktemp("space") / "mine.yaml"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write_space
+
+
+@pytest.fixture(scope="session")
+def space_file(write_space: Callable[[str], Path]) -> Path:
     """Returns a space with a list of choices, another, and a range."""
-    path = tmp_path_factory.mktemp("spaces") / "toy.yaml"
-    path.write_text(SPACE, encoding="utf-8")
-    return path
+    return write_space(SPACE)
 
 
 @pytest.fixture(scope="session")
@@ -72,6 +92,12 @@ def asked(toy: OwnFiles, tiny_bert: Path, space_file: Path) -> Asked:
 
 
 @pytest.fixture
+def resolved(asked: Asked) -> Callable[..., Study]:
+    """Returns what makes the study of that search on a CPU, with changes."""
+    return lambda **changes: resolve(asked(**changes), How(gpus_per_trial=0))
+
+
+@pytest.fixture
 def preparing(asked: Asked, tmp_path: Path) -> Preparing:
     """Returns what prepares that search in a storage folder of the test's own."""
     usual = {"storage": tmp_path / "storage", "configs": 4, "seeds": 2, "concurrency": 2}
@@ -80,6 +106,55 @@ def preparing(asked: Asked, tmp_path: Path) -> Preparing:
         return prepare_study(what or asked(), How(**{**usual, "gpus_per_trial": 0, **changes}))
 
     return preparing
+
+
+class Workers:
+    """What workers and searcher do with the seed runs of a board, without any training."""
+
+    def trained(self, task: SeedTask) -> SeedRun:
+        """A seed run that gets as many of 20 rows right as its key says."""
+        right = int(task.key[:8], 16) % 20
+        counts = {"confusion": [[right, 20 - right], [0, 0]]}
+        return SeedRun(
+            key=task.key,
+            identity=task.identity,
+            origin={"replicate": task.replicate.number},
+            evaluations=({"epoch": 1.0, "update": 4, "loss": {}, "validation": counts},),
+            test=counts,
+        )
+
+    def failed(self, task: SeedTask) -> SeedRun:
+        failure = Failure("raised", "a test")
+        return replace(self.trained(task), evaluations=(), test={}, failure=failure)
+
+    def finish(self, board: Board, task: SeedTask) -> None:
+        board.runs.put(self.trained(task))
+        run = board.runs.get(task.key)
+        assert run is not None
+        board.finish(task, run)
+
+    def running(self, board: Board, at_a_time: int = 1_000) -> list[SeedTask]:
+        """Takes as many seed runs as there are and returns all that run."""
+        while len(board.running) < at_a_time and board.next():
+            pass
+        return list(board.running.values())
+
+    def run_out(
+        self, board: Board, at_a_time: int = 2, draw: random.Random | None = None
+    ) -> list[tuple[int, int]]:
+        """Finishes everything, in any order if there is a draw; returns the order."""
+        order = []
+        while tasks := self.running(board, at_a_time):
+            task = draw.choice(tasks) if draw else tasks[0]
+            self.finish(board, task)
+            order.append(task.place)
+        return order
+
+
+@pytest.fixture(scope="session")
+def workers() -> Workers:
+    """Returns what plays the workers of a search."""
+    return Workers()
 
 
 class Processes:
@@ -122,3 +197,52 @@ def processes() -> Iterator[Processes]:
     processes = Processes(uuid.uuid4().hex)
     yield processes
     processes.kill()
+
+
+@dataclass(frozen=True)
+class Place:
+    """A storage folder, a search and what has been done there."""
+
+    storage: Path
+    what: What
+
+    def run(self, **changes: Any) -> Finished:
+        usual = {"storage": self.storage, "seeds": 2, "concurrency": 2, "gpus_per_trial": 0}
+        return run(self.what, How(**{**usual, **changes}), Console(quiet=True))
+
+    def elsewhere(self, folder: Path, **changes: Any) -> "Place":
+        return Place(folder / "storage", replace(self.what, **changes))
+
+    def copy(self, folder: Path) -> "Place":
+        shutil.copytree(self.storage, folder / "storage")
+        return self.elsewhere(folder)
+
+    def runs(self) -> dict[str, bytes]:
+        return {path.stem: path.read_bytes() for path in (self.storage / "runs").glob("*.json")}
+
+    def seed_runs(self, name: str) -> dict[int, list[SeedRun | None]]:
+        """Returns the stored seed runs of each configuration."""
+        lines, store = report(self.storage, name).configurations, RunStore(self.storage)
+        return {line.number: [store.get(seed.key) for seed in line.seeds] for line in lines}
+
+
+@pytest.fixture(scope="module")
+def place(asked: Asked, toy: OwnFiles, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """Returns where `scl` is to be searched on a copy of the toy task."""
+    folder = tmp_path_factory.mktemp("search")
+    path = shutil.copyfile(toy.path, folder / "toy.csv")
+    return Place(folder / "storage", asked(task=replace(toy, path=path)))
+
+
+@pytest.fixture
+def lost(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[int, str]]:
+    """Returns how often a configuration's seed runs are lost, by cause, while a search runs."""
+    seen: Counter[tuple[int, str]] = Counter()
+    lose = Board.lose
+
+    def watched(board: Board, task: SeedTask, cause: str, message: str) -> None:
+        seen[task.place[0], cause] += 1
+        lose(board, task, cause, message)
+
+    monkeypatch.setattr(Board, "lose", watched)
+    return seen

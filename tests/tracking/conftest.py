@@ -1,7 +1,10 @@
 """A fresh database for each test, and studies to show in it."""
 
+import json
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,6 +40,66 @@ def fresh_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def uri(fresh_database: Path, tmp_path: Path) -> str:
     shutil.copyfile(fresh_database, tmp_path / "mlflow.db")
     return f"sqlite:///{tmp_path}/mlflow.db"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What MLflow shows at a URI."""
+
+    uri: str
+
+    @property
+    def client(self) -> Any:
+        from mlflow import MlflowClient
+
+        return MlflowClient(self.uri)
+
+    def runs(self) -> dict[str, Any]:
+        """Returns MLflow's runs by our name of them; a name that occurs twice fails."""
+        client = self.client
+        experiment = client.get_experiment_by_name("sclsearch")
+        if experiment is None:
+            return {}
+        runs = client.search_runs([experiment.experiment_id], max_results=5000)
+        by_name = {run.data.tags["sclsearch.id"]: run for run in runs}
+        assert len(by_name) == len(runs)
+        return by_name
+
+    def points(self) -> dict[str, dict[str, list[tuple[int, float]]]]:
+        """Returns every metric point of every run, as step and value."""
+        history = self.client.get_metric_history
+        return {
+            name: {
+                key: sorted((p.step, p.value) for p in history(run.info.run_id, key))
+                for key in run.data.metrics
+            }
+            for name, run in self.runs().items()
+        }
+
+    def everything(self) -> dict[str, object]:
+        """Returns all that does not depend on when it was written."""
+        points = self.points()
+        return {
+            name: (
+                run.info.run_name,
+                run.info.status,
+                run.data.params,
+                {key: tag for key, tag in run.data.tags.items() if key != "mlflow.parentRunId"},
+                points[name],
+            )
+            for name, run in self.runs().items()
+        }
+
+    def artifact(self, run: Any, name: str) -> object:
+        from mlflow.artifacts import load_text
+
+        return json.loads(load_text(f"{run.info.artifact_uri}/{name}"))
+
+
+@pytest.fixture
+def shown(uri: str) -> Shown:
+    """Returns what MLflow shows of the test's own database."""
+    return Shown(uri)
 
 
 @pytest.fixture

@@ -1,0 +1,83 @@
+"""A study is named after its identity, and its record and its plan say what that is."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sclsearch.errors import SclsearchError
+from sclsearch.search.options import How, What
+from sclsearch.search.plan import plan
+from sclsearch.search.prepare import Prepared
+from sclsearch.search.resolve import resolve
+from sclsearch.search.study import Study
+
+Asked = Callable[..., What]
+Preparing = Callable[..., Prepared]
+Resolved = Callable[..., Study]
+WriteSpace = Callable[[str], Path]
+
+
+def test_the_name_is_made_from_the_identity_and_of_nothing_else(
+    asked: Asked, resolved: Resolved
+) -> None:
+    name = resolved().default_name
+    assert name.startswith("scl-toy-")
+    how = How(gpus_per_trial=0, seeds=2, rule="best", concurrency=7, time_budget=1.0, configs=3)
+    assert resolve(asked(), how).default_name == name
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"search_seed": 1},
+        {"sampler": "random"},
+        {"settings": {"epochs": 2}},
+        {"protocol": "supcl-seq"},
+        {"train_size": 20},
+        {"searched": False},
+    ],
+    ids=str,
+)
+def test_another_identity_has_another_name_and_is_refused_under_the_same(
+    asked: Asked, resolved: Resolved, preparing: Preparing, changes: dict[str, Any]
+) -> None:
+    before = preparing(study="mine")
+    before.store.create(before.record)
+    assert resolved(**changes).default_name != before.study.default_name
+    with pytest.raises(SclsearchError, match=r"^--study mine: \w+ must stay .* Give another --stu"):
+        preparing(asked(**changes), study="mine", seeds=None)
+
+
+def test_a_study_of_the_same_identity_goes_on_with_its_record(preparing: Preparing) -> None:
+    before = preparing(study="mine")
+    before.store.create(before.record)
+    assert preparing(study="mine", seeds=3, configs=9).record == before.record
+
+
+def test_a_plan_says_values_origins_rows_and_what_is_stored(
+    asked: Asked, tmp_path: Path, tiny_bert: Path
+) -> None:
+    what = asked(settings={"lam": 0.5})
+    planned = plan(what, How(storage=tmp_path, gpus_per_trial=0, configs=3, seeds=2))
+    assert planned.rows == (60, 20, 20)
+    assert planned.model == (str(tiny_bert), str(tiny_bert))
+    assert (planned.protocol, planned.rule, planned.metric) == ("plain", "mean", "accuracy")
+    assert {*planned.searched} == {"tau", "learning_rate"}
+    assert planned.fields["lam"].source == "--set"
+    assert not {*planned.searched} & {*planned.fields}
+    assert (planned.configurations, planned.seeds, planned.seed_runs, planned.stored) == (
+        3,
+        2,
+        6,
+        0,
+    )
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_a_spaces_note_reaches_the_record(
+    asked: Asked, preparing: Preparing, write_space: WriteSpace
+) -> None:
+    path = write_space("method: scl\nsource: a test\nnote: made up\npublished: []\nspace: {}\n")
+    assert preparing(asked(space=path)).record.origin["notes"] == ["search space: made up"]

@@ -1,0 +1,148 @@
+"""What becomes of seed runs that go wrong in every way while a search runs with real Ray."""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sclsearch.reports.report import report
+from sclsearch.search.run import Finished
+
+if TYPE_CHECKING:
+    from tests.search.conftest import Place
+
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.slow,
+    pytest.mark.timeout(400),
+    # Ray leaves sockets and files of its processes to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+TROUBLE = """
+method: Smoothed
+source: a test
+published:
+  - {smoothing: 0.3, epochs: 2}
+  - {smoothing: 1.0, epochs: 2}
+  - {smoothing: 0.9, epochs: 2}
+  - {smoothing: 0.5, epochs: 2}
+  - {smoothing: 0.3, epochs: 100000}
+fixed: {max_length: 16, learning_rate: 1e-3}
+space:
+  smoothing: {type: choice, values: [0.3, 0.5, 0.9, 1.0]}
+  epochs: {type: choice, values: [2, 100000]}
+"""
+"""One configuration whose loss is not finite, one that raises, one without end."""
+TROUBLES = """        if self.smoothing == 0.9:
+            raise RuntimeError("no smoothing of 0.9")
+        scores = self.scores(model, batch) / (1 - self.smoothing)
+"""
+
+
+@pytest.fixture(scope="module")
+def troubled(
+    place: "Place",
+    own_method: str,
+    write_space: Callable[[str], Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> "Place":
+    folder = tmp_path_factory.mktemp("trouble")
+    file = folder / "mine.py"
+    calm = "        scores = self.scores(model, batch)\n"
+    assert calm in own_method
+    file.write_text(own_method.replace(calm, TROUBLES), encoding="utf-8")
+    return place.elsewhere(folder, method=f"{file}:Smoothed", space=write_space(TROUBLE))
+
+
+@pytest.fixture(scope="module")
+def four(troubled: "Place") -> Finished:
+    """Returns how a search of the first four configurations ended."""
+    return troubled.run(configs=4, seeds=1, study="trouble", tracking="none")
+
+
+def test_what_training_raises_fails_its_seed_run_for_good_and_the_search_goes_on(
+    troubled: "Place", four: Finished
+) -> None:
+    assert (four.ending, four.done, four.trained, four.failed) == ("complete", 4, 4, 2)
+    runs = troubled.seed_runs("trouble")
+    failures = {
+        number: one.failure.cause
+        for number, (one,) in runs.items()
+        if one is not None and one.failure is not None
+    }
+    assert failures == {1: "non-finite", 2: "raised"}
+    found = {line.number: line for line in report(troubled.storage, "trouble").configurations}
+    assert "fine-tuning: ce must be finite, but it is not at epoch 1" in str(
+        found[1].seeds[0].failure
+    )
+    assert "no smoothing of 0.9 (mine.py:" in str(found[2].seeds[0].failure)
+    assert found[1].score == found[2].score == 0.0
+    assert found[0].score is not None
+    assert found[0].score > 0
+
+
+def test_a_failed_seed_run_is_not_trained_again_until_it_shall_be(
+    troubled: "Place", four: Finished
+) -> None:
+    before = troubled.runs()
+    again = troubled.run(configs=4, seeds=1, study="trouble", tracking="none")
+    assert (again.trained, again.failed) == (0, 2)
+    assert troubled.runs() == before
+
+
+def test_a_seed_run_that_hangs_is_tried_once_more_and_then_fails(
+    troubled: "Place", four: Finished, lost: Counter[tuple[int, str]], tmp_path: Path
+) -> None:
+    troubled = troubled.copy(tmp_path)
+    done = troubled.run(configs=5, seeds=1, study="trouble", tracking="none", trial_timeout=8)
+    assert (done.ending, done.done, done.trained, done.failed) == ("complete", 5, 1, 3)
+    assert lost == {(4, "hang"): 2}
+    (one,) = troubled.seed_runs("trouble")[4]
+    assert one is not None
+    assert one.failure is not None
+    assert one.failure.cause == "hang"
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "epochs"), [(250, 8), (10_000, 100_000)], ids=["at its start", "in training"]
+)
+def test_a_worker_that_rays_memory_monitor_kills_does_not_end_the_search(
+    place: "Place",
+    tmp_path: Path,
+    lost: Counter[tuple[int, str]],
+    monkeypatch: pytest.MonkeyPatch,
+    milliseconds: int,
+    epochs: int,
+) -> None:
+    monkeypatch.setenv("RAY_memory_usage_threshold", "0.001")
+    monkeypatch.setenv("RAY_memory_monitor_refresh_ms", str(milliseconds))
+    place = place.elsewhere(tmp_path, settings={"epochs": epochs})
+    done = place.run(configs=1, seeds=1, study="memory", tracking="none")
+    assert (done.ending, done.done, done.failed) == ("complete", 1, 1)
+    assert lost == {(0, "out-of-memory"): 2}
+    ((one,),) = place.seed_runs("memory").values()
+    assert one is not None
+    assert one.failure is not None
+    assert one.failure.cause == "out-of-memory"
+    assert "killed due to the node running low on memory" in one.failure.message
+
+
+@pytest.mark.parametrize(
+    ("told", "cause"),
+    [
+        ("OutOfMemoryError: 1 worker(s) were killed", "out-of-memory"),
+        ("ray::ImplicitFunc.train()\nCUDA out of memory. Tried to allocate 2 GiB", "out-of-memory"),
+        ("The actor died because its node has died. Node Id: 12", "node-lost"),
+        ("The actor died because its node was terminated: a spot instance", "node-lost"),
+        ("The actor died unexpectedly before finishing this task.", "worker-lost"),
+        ("no reason given", "worker-lost"),
+    ],
+)
+def test_the_cause_of_a_loss_is_read_from_what_ray_says(told: str, cause: str) -> None:
+    from sclsearch.search.tuner import cause_of
+
+    assert cause_of(told) == cause
