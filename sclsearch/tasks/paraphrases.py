@@ -1,0 +1,179 @@
+"""Two paraphrases of each text: from a user's file, or by EDA where there is none.
+
+The file is JSON Lines. Its first line says what it is, further keys are free:
+
+    {"paraphrases": 1, "source": "back-translation en-de-en and en-zh-en, opus-mt"}
+
+Every other line has a text, or the two of a pair, and two paraphrases or more, of which the first
+two are taken:
+
+    {"text": ["A fine film."], "paraphrases": [["A good movie."], ["The film is fine."]]}
+"""
+
+import json
+import reprlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from sclsearch.canonical import digest, file_digest
+from sclsearch.errors import SclsearchError, suggestion
+from sclsearch.tasks.base import Texts
+from sclsearch.tasks.eda import VERSION, eda
+from sclsearch.tasks.tables import Fault, load_text
+
+FORMAT = 1
+KEYS = ("text", "paraphrases")
+SHOWN_FAULTS = 20
+EDA_NOTE = "paraphrases: EDA (random swap and deletion), not back-translation"
+Views = tuple[Texts, Texts]
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ParaphraseSource:
+    """Where the two paraphrases of a text come from.
+
+    Attributes:
+        name: For people: `EDA`, or what the file says of its source.
+        digest: SHA-256 of the file, or of `eda` and its version.
+        path: The file; None for EDA.
+        note: What a reader of the figures must know; empty if there is nothing to say.
+        rows: Two paraphrases of each text of the file; empty for EDA.
+    """
+
+    name: str
+    digest: str
+    path: Path | None
+    note: str
+    rows: Mapping[Texts, Views] = field(default_factory=dict, repr=False, compare=False)
+
+    def views(self, texts: Iterable[Texts]) -> dict[Texts, Views]:
+        """Returns two paraphrases of each text; the texts of a pair are treated by themselves.
+
+        Raises:
+            SclsearchError: The file lacks some texts; the message has their number and the first.
+        """
+        wanted = dict.fromkeys(texts)
+        if self.path is None:
+            return {row: _eda_views(row) for row in wanted}
+        missing = [row for row in wanted if row not in self.rows]
+        if missing:
+            raise SclsearchError(
+                f"{self.path}: every text must have two paraphrases, but {len(missing)} of "
+                f"{len(wanted)} have fewer, the first {list(missing[0])}. Add them; a text is "
+                "found by its exact characters."
+            )
+        return {row: self.rows[row] for row in wanted}
+
+
+def paraphrase_source(path: Path | None) -> ParaphraseSource:
+    """Returns the source that a file holds, or EDA without a file.
+
+    Raises:
+        SclsearchError: The file cannot be read or has faults; the message names each with its line.
+    """
+    if path is None:
+        return ParaphraseSource("EDA", digest(["eda", VERSION]), None, EDA_NOTE)
+    header, rows = _load(path)
+    return ParaphraseSource(header["source"], file_digest(path), path, header.get("note", ""), rows)
+
+
+def _eda_views(row: Texts) -> Views:
+    both = [eda(text) for text in row]
+    return tuple(first for first, _ in both), tuple(second for _, second in both)
+
+
+def _load(path: Path) -> tuple[Record, dict[Texts, Views]]:
+    lines = [
+        (place, line) for place, line in enumerate(load_text(path).split("\n"), 1) if line.strip()
+    ]
+    if not lines:
+        raise SclsearchError(f"{path}: a header must be there, but the file is empty.")
+    (place, line), *others = lines
+    header, reasons = _parse(line, _header_faults)
+    faults: list[Fault] = [(place, reason) for reason in reasons]
+    rows: dict[Texts, tuple[int, Views]] = {}
+    for place, line in others:
+        record, reasons = _parse(line, _row_faults)
+        faults += [(place, reason) for reason in reasons or _add(rows, place, record)]
+    _check(path, faults)
+    return header, {texts: views for texts, (_, views) in rows.items()}
+
+
+def _parse(line: str, check: Callable[[Record], list[str]]) -> tuple[Record, list[str]]:
+    try:
+        record = json.loads(line)
+    except json.JSONDecodeError as error:
+        return {}, [f"the line must be JSON, but: {error.msg} (column {error.colno})"]
+    if not isinstance(record, dict):
+        return {}, [f"the line must be one JSON object, but it is a {type(record).__name__}"]
+    return record, check(record)
+
+
+def _header_faults(header: Record) -> list[str]:
+    version, source, note = (header.get(key) for key in ("paraphrases", "source", "note"))
+    reasons = []
+    if version != FORMAT or isinstance(version, bool):
+        reasons.append(
+            f"'paraphrases' of the header must be {FORMAT}, the version of the format, "
+            f"but it is {reprlib.repr(version)}"
+        )
+    if not isinstance(source, str) or not source.strip():
+        reasons.append(
+            "'source' of the header must say where the paraphrases come from, "
+            f"but it is {reprlib.repr(source)}"
+        )
+    if "note" in header and not isinstance(note, str):
+        reasons.append(f"'note' of the header must be text, but it is {reprlib.repr(note)}")
+    return reasons
+
+
+def _row_faults(record: Record) -> list[str]:
+    reasons = [f"{key!r} must be there, but it is not" for key in KEYS if key not in record]
+    reasons += [f"unknown key {key!r}.{suggestion(key, KEYS)}" for key in record if key not in KEYS]
+    if reasons:
+        return reasons
+    text, paraphrases = (record[key] for key in KEYS)
+    if not _is_texts(text) or len(text) > 2:
+        return [f"'text' must be a list of one text or two, but it is {reprlib.repr(text)}"]
+    if not any(part.strip() for part in text):
+        return ["'text' must hold something, but it is empty"]
+    if not isinstance(paraphrases, list) or len(paraphrases) < 2:
+        given = reprlib.repr(paraphrases)
+        return [f"'paraphrases' must be a list of two or more, but it is {given}"]
+    told = [_paraphrase_fault(text, paraphrase) for paraphrase in paraphrases]
+    return [f"paraphrase {n} {reason}" for n, reason in enumerate(told, 1) if reason]
+
+
+def _paraphrase_fault(text: list[str], paraphrase: object) -> str | None:
+    if not _is_texts(paraphrase):
+        return f"must be a list of texts, but it is {reprlib.repr(paraphrase)}"
+    if len(paraphrase) != len(text):
+        return f"must have as many texts as 'text', {len(text)}, but it has {len(paraphrase)}"
+    # Where one text of a pair is empty in the data, as in QQP, there is nothing to paraphrase.
+    if any(part.strip() and not new.strip() for part, new in zip(text, paraphrase, strict=True)):
+        return "must hold something, but a text of it is empty"
+    return None
+
+
+def _is_texts(value: object) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and bool(value) and all(isinstance(text, str) for text in value)
+
+
+def _add(rows: dict[Texts, tuple[int, Views]], place: int, record: Record) -> list[str]:
+    first, second = (tuple(paraphrase) for paraphrase in record["paraphrases"][:2])
+    earlier, views = rows.setdefault(tuple(record["text"]), (place, (first, second)))
+    if views == (first, second):
+        return []
+    return [f"a text must have the same paraphrases each time, but line {earlier} has others"]
+
+
+def _check(path: Path, faults: list[Fault]) -> None:
+    if not faults:
+        return
+    shown = [f"{path}: line {place}: {reason}" for place, reason in faults[:SHOWN_FAULTS]]
+    if len(faults) > SHOWN_FAULTS:
+        shown.append(f"{path}: {len(faults)} faults in all, the first {SHOWN_FAULTS} shown.")
+    raise SclsearchError("\n".join(shown))
