@@ -17,13 +17,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from sclsearch.encoders.load import load_tokenizer
 from sclsearch.search.cluster import started_ray
 from sclsearch.search.options import How, What
 from sclsearch.search.prepare import Prepared, prepare_study
+from sclsearch.search.tokenised import tokenised
 from sclsearch.search.trial import Bench
 from sclsearch.search.tuner import fit
-from sclsearch.training.tokens import tokenise
 
 
 def gaps(prepared: Prepared, *, reuse_actors: bool) -> list[float]:
@@ -34,12 +33,11 @@ def gaps(prepared: Prepared, *, reuse_actors: bool) -> list[float]:
         prepared.store.add(replicate)
     board = prepared.board()
     board.open_up()
-    tokenizer = load_tokenizer(study.model)
     bench = Bench(
         study=replace(study, data=replace(study.data, splits={})),
         name=prepared.store.name,
         storage=prepared.store.folder.parent.parent,
-        tokens={length: tokenise(study.data, tokenizer, length) for length in study.lengths()},
+        tokens=tokenised(study, prepared.parts.values()),
         parts=prepared.parts,
         threads=1,
         origin=prepared.record.origin,

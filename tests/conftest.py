@@ -1,6 +1,7 @@
 """What every test shares: one thread, no network, the folder of real data, tiny encoders."""
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -152,3 +153,11 @@ def _save_tokenizer(folder: Path) -> None:
         sep_token="[SEP]",
         mask_token="[MASK]",
     ).save_pretrained(folder)
+
+
+@pytest.fixture(scope="session")
+def own_method() -> str:
+    """Returns the text of the file with a user's own method that README shows."""
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"```python\n(# mine\.py.*?)```", readme, flags=re.DOTALL)
+    return str(text)

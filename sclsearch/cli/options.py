@@ -10,7 +10,9 @@ from sclsearch.errors import SclsearchError
 
 STORAGE = Path("sclsearch-storage")
 
-Method = Annotated[str, typer.Option(help="How it is fine-tuned: `sclsearch ls methods`.")]
+Method = Annotated[
+    str, typer.Option(help="How it is fine-tuned: `sclsearch ls methods`, or FILE.py:CLASS.")
+]
 TaskName = Annotated[
     str, typer.Option(help="A task, `sclsearch ls tasks`, or a CSV, TSV, JSON Lines, Parquet file.")
 ]
@@ -29,6 +31,9 @@ RuleName = Annotated[
     typer.Option("--rule", help="mean, best, top-K, or score/report. Default: the protocol's."),
 ]
 Seeds = Annotated[int | None, typer.Option(help="Seeds a configuration. Default: the protocol's.")]
+Paraphrases = Annotated[
+    Path | None, typer.Option(help="Two paraphrases of each training text. Default: by EDA.")
+]
 Study = Annotated[str | None, typer.Option(help="Name. Default: made from what is searched.")]
 Storage = Annotated[Path, typer.Option(help="Folder of runs and studies.")]
 DataDir = Annotated[

@@ -47,6 +47,7 @@ def tune(
     time_budget: o.TimeBudget = None,
     trial_timeout: o.TrialTimeout = None,
     set_: o.Settings = None,
+    paraphrases: o.Paraphrases = None,
     search_seed: Annotated[int, typer.Option(help="Seed of the sampler and of nothing else.")] = 0,
     retry_failed: o.RetryFailed = False,
     dry_run: o.DryRun = False,
@@ -83,6 +84,7 @@ def train(
     concurrency: o.Concurrency = None,
     trial_timeout: o.TrialTimeout = None,
     set_: o.Settings = None,
+    paraphrases: o.Paraphrases = None,
     retry_failed: o.RetryFailed = False,
     dry_run: o.DryRun = False,
     json_: o.Json = False,
@@ -158,11 +160,11 @@ def _go(options: dict[str, Any], *, searched: bool = True) -> None:
 
 def _check_names(options: Mapping[str, Any], *, named_task: bool) -> None:
     """Refuses unknown names before anything heavy is imported."""
-    from sclsearch.methods import METHODS
+    from sclsearch.methods import check_method_name
     from sclsearch.protocols import PROTOCOLS
     from sclsearch.tasks import check_task_name
 
-    lookup(METHODS, options["method"], "method")
+    check_method_name(options["method"])
     if named_task:
         check_task_name(options["task"])
     if options["protocol"] is not None:

@@ -1,5 +1,7 @@
 """An encoder as methods see it: token ids in, one embedding a row and view out."""
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
@@ -18,16 +20,35 @@ class Encoder(nn.Module):
         pretrained_pooler: Whether the checkpoint holds the dense+tanh pooler.
         rates_by_view: Whether views of one batch can have different dropout rates.
         causal: Whether a token does not see those after it, as in a decoder.
+        mask_token: Id of the token that stands for a hidden one; None if there is none.
+        masked_lm: Weights of the checkpoint's own masked-language-model head; empty if it has
+            none. They are no parameters: a stage that needs the head copies them.
     """
 
-    def __init__(self, name: str, model: PreTrainedModel, *, pretrained_pooler: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        model: PreTrainedModel,
+        *,
+        pretrained_pooler: bool,
+        mask_token: int | None,
+        masked_lm: Mapping[str, Tensor],
+    ) -> None:
         super().__init__()
         self.name = name
         self.model = model
         self.width: int = model.config.hidden_size
         self.pretrained_pooler = pretrained_pooler
+        self.mask_token = mask_token
+        self.masked_lm = masked_lm
         self._views = install(model)
         self.rates_by_view, self.causal = self._probe()
+
+    @property
+    def embeddings(self) -> Tensor:
+        """The input embeddings of all tokens, `[vocabulary, e]`."""
+        words: nn.Embedding = self.model.get_input_embeddings()  # type: ignore[assignment]
+        return words.weight
 
     def hidden(self, ids: Tensor, mask: Tensor, types: Tensor, rates: tuple[float, ...]) -> Tensor:
         """Returns the last hidden states of all views, `[V * B, T, d]`.
@@ -80,6 +101,15 @@ class Encoder(nn.Module):
                 f"{where}: attention dropout must be settable for each view, but model "
                 f"{self.name!r} ({self.model.config.model_type}) does not use transformers' "
                 "attention interface. BERT, RoBERTa, DistilBERT, ELECTRA and ModernBERT do."
+            )
+
+    def check_mask_token(self, where: str) -> None:
+        """Raises SclsearchError if the tokenizer has no mask token."""
+        if self.mask_token is None:
+            raise SclsearchError(
+                f"{where}: the tokenizer must have a mask token, but that of model {self.name!r} "
+                f"({self.model.config.model_type}) has none. Take a model that was pretrained with "
+                "masks, such as BERT or RoBERTa."
             )
 
     @torch.no_grad()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.masked_lm_head import load_head_weights
 from sclsearch.errors import SclsearchError
 
 if TYPE_CHECKING:
@@ -63,10 +64,27 @@ def _pretrained(folder: Path, name: str) -> Encoder:
     if model.config.is_encoder_decoder:
         raise SclsearchError(f"--model {name}: it must be an encoder, but {kind} has a decoder.")
     pooler = getattr(model, "pooler", None) is not None
-    encoder = Encoder(name, model, pretrained_pooler=pooler)
+    # A head with a decoder of its own would be another one when it is tied to the embeddings.
+    tied = getattr(model.config, "tie_word_embeddings", True)
+    encoder = Encoder(
+        name,
+        model,
+        pretrained_pooler=pooler,
+        mask_token=_mask_token(folder),
+        masked_lm=load_head_weights(folder / "model.safetensors") if tied else {},
+    )
     if encoder.causal:
         raise SclsearchError(f"--model {name}: it must be an encoder, but {kind} is a decoder.")
     return encoder.eval()
+
+
+def _mask_token(folder: Path) -> int | None:
+    try:
+        found: int | None = load_tokenizer(folder).mask_token_id
+    except SclsearchError:
+        # Whoever tokenises texts is told; the encoder itself is sound.
+        return None
+    return found
 
 
 def _read(folder: Path, name: str) -> "tuple[PreTrainedModel, list[str]]":

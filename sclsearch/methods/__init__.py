@@ -3,10 +3,12 @@
 import ast
 import importlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from sclsearch.canonical import file_digest
 from sclsearch.errors import lookup
 
 if TYPE_CHECKING:
@@ -17,8 +19,69 @@ METHODS: Mapping[str, str] = MappingProxyType(
         "ce": "sclsearch.methods.ce:CE",
         "scl": "sclsearch.methods.scl:SCL",
         "supcl-seq": "sclsearch.methods.supcl_seq:SupCLSeq",
+        "simcse": "sclsearch.methods.simcse:SimCSE",
+        "dropout-aug": "sclsearch.methods.dropout_aug:DropoutAug",
+        "lacon": "sclsearch.methods.lacon:LaCon",
+        "lacon-fusion": "sclsearch.methods.lacon_fusion:LaConFusion",
+        "leam": "sclsearch.methods.leam:LEAM",
+        "lsan": "sclsearch.methods.lsan:LSAN",
+        "ce-cl": "sclsearch.methods.ce_cl:CECL",
+        "cmlm": "sclsearch.methods.cmlm:CMLM",
+        "tapt": "sclsearch.methods.tapt:TAPT",
+        "cssl": "sclsearch.methods.cssl:CSSL",
     }
 )
+
+
+@dataclass(frozen=True, slots=True)
+class NamedMethod:
+    """A method with the names that it goes by.
+
+    Attributes:
+        name: In reports and in the run store: the name in `METHODS`, or that of a user's class.
+        kind: Its class.
+        place: How it is found again: the name in `METHODS`, or `FILE.py:CLASS`.
+        digest: SHA-256 of a user's file; empty for those that sclsearch brings.
+    """
+
+    name: str
+    kind: "type[Method]"
+    place: str
+    digest: str = ""
+
+
+def find_method(method: "str | type[Method]") -> NamedMethod:
+    """Returns a method by its name, by `FILE.py:CLASS`, or by its class.
+
+    Raises:
+        SclsearchError: There is no such method, or a user's own is not complete.
+    """
+    if isinstance(method, str) and not is_own(method):
+        return NamedMethod(method, method_class(method), method)
+    from sclsearch.methods.own import load_own_method, source_file
+
+    kind = load_own_method(method) if isinstance(method, str) else method
+    if (name := method_name(kind)) in METHODS:
+        return NamedMethod(name, kind, name)
+    file = source_file(kind)
+    return NamedMethod(name, kind, f"{file}:{name}", file_digest(file))
+
+
+def is_own(method: str) -> bool:
+    """Returns whether a name is that of a user's method, `FILE.py:CLASS`."""
+    return method.rpartition(":")[0].endswith(".py")
+
+
+def method_name(kind: "type[Method]") -> str:
+    """Returns the name of a method by its class; of a user's own, that of the class."""
+    place = f"{kind.__module__}:{kind.__qualname__}"
+    return next((name for name, known in METHODS.items() if known == place), kind.__name__)
+
+
+def check_method_name(method: str) -> None:
+    """Raises SclsearchError at an unknown name, without importing any method."""
+    if not is_own(method):
+        lookup(METHODS, method, "method")
 
 
 def method_class(name: str) -> "type[Method]":

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.head import Head
+from sclsearch.encoders.projection import projection
 from sclsearch.methods.base import Batch, Model, Stage, Terms, Training
 from sclsearch.objectives import prediction_loss
 
@@ -23,6 +24,8 @@ class CE:
         pooling: What the linear layer reads: the head's own dense+tanh layer on the first token's
             state (RoBERTa, Gunel et al.), that state itself, the pretrained pooler's output
             (BERT), or the mean over tokens.
+        projection: What stands between embedding and head: nothing, or LaCon's three layers `g`,
+            its control "BERT w/ g".
     """
 
     protocol: ClassVar[str] = "gunel-full"
@@ -31,6 +34,7 @@ class CE:
     training: ClassVar[Mapping[str, object]] = MappingProxyType({})
 
     pooling: Pooling = "head_hidden"
+    projection: Literal["none", "g"] = "none"
 
     def check(self, encoder: Encoder) -> tuple[str, ...]:
         """Raises SclsearchError if the encoder has no pretrained pooler and one is asked for."""
@@ -38,10 +42,13 @@ class CE:
         return ()
 
     def parts(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
-        """Returns a fresh head."""
-        return nn.ModuleDict(
+        """Returns a fresh head, and g if it is asked for."""
+        parts = nn.ModuleDict(
             {"head": Head(encoder.width, classes, hidden=self.pooling == "head_hidden")}
         )
+        if self.projection == "g":
+            parts["g"] = projection(encoder.width)
+        return parts
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
         """Returns one stage."""
@@ -53,9 +60,10 @@ class CE:
 
     def scores(self, model: Model, batch: Batch) -> Tensor:
         """Returns `[B, C]`, or `[B]` in regression."""
-        scores: Tensor = model.parts["head"](
-            model.embed(batch, encoder_pooling(self.pooling)), batch.rates[0]
-        )
+        z = model.embed(batch, encoder_pooling(self.pooling))  # [B, d]
+        if self.projection == "g":
+            z = model.parts["g"](z)
+        scores: Tensor = model.parts["head"](z, batch.rates[0])
         return scores
 
 

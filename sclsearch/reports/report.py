@@ -1,6 +1,6 @@
 """A study's ranking and its winner's test figure under any rule, from the store alone."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -164,7 +164,7 @@ def report(
         rule=str(rule),
         seeds=len(replicates),
         configurations=tuple(lines),
-        notes=_notes(record, replicates[0].notes if replicates else ()),
+        notes=tuple(dict.fromkeys(_notes(record, replicates, map(runs.get, kept)))),
         weights={key: str(store.weights(key)) for key in kept if store.weights(key).exists()},
     )
 
@@ -215,6 +215,11 @@ def _line(
     )
 
 
-def _notes(record: StudyRecord, split: Sequence[str]) -> tuple[str, ...]:
-    space = record.origin.get("space_note")
-    return (*split, *([f"search space: {space}"] if space else []))
+def _notes(
+    record: StudyRecord, replicates: Sequence[ReplicateRecord], kept: Iterable[SeedRun | None]
+) -> Iterator[str]:
+    if replicates:
+        yield from replicates[0].notes
+    yield from record.origin["notes"]
+    for run in kept:
+        yield from run.notes if run else ()

@@ -2,11 +2,14 @@
 
 import logging
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import ray
 from ray._private import ray_constants
+
+from sclsearch.methods import NamedMethod
 
 ENVIRONMENT = {
     # Tune prints a table of its own even at verbosity 0 unless its old output is chosen.
@@ -54,6 +57,12 @@ def _loopback() -> Iterator[None]:
         yield
     finally:
         ray_constants.ENABLE_RAY_CLUSTER = before
+
+
+def send_own_code(method: NamedMethod) -> None:
+    """Lets a user's own method travel to the workers, which do not have its file."""
+    if method.digest:
+        ray.cloudpickle.register_pickle_by_value(sys.modules[method.kind.__module__])
 
 
 def fitting(cpus: int, gpus: float) -> int:

@@ -3,9 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from sclsearch.tasks.own import OwnFiles
+
+if TYPE_CHECKING:
+    from sclsearch.methods.base import Method
 
 Ending = Literal["complete", "interrupted", "out of time"]
 Sampler = Literal["tpe", "random", "grid"]
@@ -19,7 +22,7 @@ class What:
     """What is searched or trained: together the identity of a study.
 
     Attributes:
-        method: Name in `METHODS`.
+        method: Name in `METHODS`, a user's own as `FILE.py:CLASS`, or its class.
         task: Name in `TASKS`, or a user's own files.
         model: Alias, folder or name on the hub; None takes the protocol's.
         protocol: Name in `PROTOCOLS`; None takes the task's, or the method's paper's.
@@ -29,10 +32,12 @@ class What:
         settings: Fields set by hand; a set field is not searched.
         sampler: Who proposes configurations after the published ones.
         search_seed: Seed of the sampler and of nothing else.
+        paraphrases: File with two paraphrases of each training text, for methods that read them;
+            None makes them by EDA.
         searched: False leaves every field at its default or setting: one configuration.
     """
 
-    method: str
+    method: "str | type[Method]"
     task: str | OwnFiles
     model: str | None = None
     protocol: str | None = None
@@ -42,6 +47,7 @@ class What:
     settings: Mapping[str, object] = field(default_factory=dict)
     sampler: Sampler = "tpe"
     search_seed: int = 0
+    paraphrases: Path | None = None
     searched: bool = True
 
 

@@ -72,7 +72,7 @@ def plan(what: What, how: How) -> Plan:
         rule=str(study.rule),
         metric=study.metric,
         rows=(len(parts.train.index), len(parts.validation.index), len(parts.test.index)),
-        notes=parts.notes,
+        notes=(*parts.notes, *study.notes),
         fields={n: origin for n, origin in study.defaults.items() if n not in searched},
         searched={name: parameter.spec() for name, parameter in searched.items()},
         published=study.space.published,

@@ -83,7 +83,7 @@ def _origin(name: str, study: Study, what: What, how: How) -> dict[str, Any]:
     task = what.task if isinstance(what.task, str) else _plain(asdict(what.task))
     return {
         "study": name,
-        "method": what.method,
+        "method": study.method.place,
         "task": task,
         "model": str(study.model) if Path(what.model or "").is_dir() else study.model_name,
         "protocol": study.protocol.name,
@@ -92,7 +92,8 @@ def _origin(name: str, study: Study, what: What, how: How) -> dict[str, Any]:
         "data_dir": None if how.data_dir is None else str(how.data_dir.resolve()),
         "source": study.data.source,
         "rule": str(study.rule),
-        "space_note": study.space.note,
+        "paraphrases": None if what.paraphrases is None else str(what.paraphrases.resolve()),
+        "notes": study.notes,
     }
 
 

@@ -10,11 +10,12 @@ from sclsearch.errors import SclsearchError
 from sclsearch.methods.fields import as_tuples
 from sclsearch.search.options import How, What
 from sclsearch.search.resolve import resolve
+from sclsearch.search.study import Study
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.tasks.own import OwnFiles
 from sclsearch.training.job import Job
 
-COMPARED = ("evaluations", "kept", "test", "predictions")
+COMPARED = ("stages", "evaluations", "kept", "test", "predictions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class Comparison:
 
     Attributes:
         key: Its name in the run store.
-        differing: Which of evaluations, kept, test and predictions are not equal.
+        differing: Which of stages, evaluations, kept, test and predictions are not equal.
         seconds: How long the repetition took.
         failure: How the stored seed run failed; None if it did not.
     """
@@ -50,20 +51,18 @@ def rerun(
     """
     import torch
 
-    from sclsearch.encoders.load import load_tokenizer
+    from sclsearch.search.tokenised import tokenised
     from sclsearch.training.engine import train
     from sclsearch.training.job import Work
-    from sclsearch.training.tokens import tokenise
     from sclsearch.training.weights import save_weights
 
     runs = RunStore(storage)
     run = runs.get(runs.find(start))
     if run is None:
         raise SclsearchError(f"{start}: the seed run was deleted just now.")
-    job, data = _job(run, data_dir)
+    study, job = _job(run, data_dir)
     torch.set_num_threads(int(run.environment.get("threads", 1)))
-    tokens = tokenise(data, load_tokenizer(job.model), job.training.max_length)
-    outcome = train(Work(job, tokens))
+    outcome = train(Work(job, tokenised(study, [job.parts])[job.training.max_length]))
     if weights is not None:
         save_weights(weights, outcome, job)
     differing = [
@@ -75,7 +74,7 @@ def rerun(
     return Comparison(run.key, tuple(differing), outcome.seconds, failure)
 
 
-def _job(run: SeedRun, data_dir: Path | None) -> tuple[Job, Any]:
+def _job(run: SeedRun, data_dir: Path | None) -> tuple[Study, Job]:
     origin = run.origin
     fields = {name: as_tuples(value) for name, value in run.identity["fields"].items()}
     what = What(
@@ -86,15 +85,19 @@ def _job(run: SeedRun, data_dir: Path | None) -> tuple[Job, Any]:
         train_size=origin["train_size"],
         shots=origin["shots"],
         settings=fields,
+        paraphrases=_path(origin.get("paraphrases")),
         searched=False,
     )
     gpus = 1.0 if run.identity["numerics"].startswith("cuda") else 0.0
-    before = origin["data_dir"]
-    how = How(data_dir=data_dir or (Path(before) if before else None), gpus_per_trial=gpus)
+    how = How(data_dir=data_dir or _path(origin["data_dir"]), gpus_per_trial=gpus)
     study = resolve(what, how)
     job = study.job(fields, int(origin["replicate"]))
     _check_same(run.identity, job.identity, run.key)
-    return job, study.data
+    return study, job
+
+
+def _path(stored: str | None) -> Path | None:
+    return Path(stored) if stored else None
 
 
 def _task(task: str | Mapping[str, Any]) -> str | OwnFiles:

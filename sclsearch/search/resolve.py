@@ -1,13 +1,13 @@
 """Turns what a user asks for into a study, or says all that is wrong with it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
 
 from sclsearch.encoders.models import model_digest, model_folder
 from sclsearch.errors import SclsearchError, lookup
-from sclsearch.methods import method_class
-from sclsearch.methods.base import Method, Training
+from sclsearch.methods import METHODS, NamedMethod, find_method, method_class
+from sclsearch.methods.base import Method, Stage, Training
 from sclsearch.methods.fields import build, faults_of
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Protocol, Size
@@ -20,6 +20,7 @@ from sclsearch.tasks import TASKS, check_task_name, load_task
 from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.metrics import METRICS
 from sclsearch.tasks.own import load_own
+from sclsearch.tasks.paraphrases import ParaphraseSource, paraphrase_source
 from sclsearch.training.job import Numerics
 
 
@@ -31,7 +32,8 @@ def resolve(what: What, how: How) -> Study:
     Raises:
         SclsearchError: An option is wrong, or a file, a model or data cannot be had.
     """
-    method = method_class(what.method)
+    named = find_method(what.method)
+    method = named.kind
     size = _size(what)
     protocol = _protocol(what, method, size)
     rule = parse_rule(how.rule) if how.rule else protocol.rule
@@ -39,16 +41,15 @@ def resolve(what: What, how: How) -> Study:
     rule.check(seeds)
     _check_settings(what, method)
     model_name = what.model or protocol.model
-    space = _space(what, method, model_name)
+    space = _space(what, named, model_name)
     data = load_task(what.task, how.data_dir) if isinstance(what.task, str) else load_own(what.task)
-    _check_task(what.method, method, data, protocol)
+    _check_task(named, data, protocol)
     parts = protocol.parts(data, size, protocol.replicate(0))
     defaults = _defaults(method, protocol, space, what.settings, len(parts.train.index))
-    _check_defaults(method, defaults, data)
+    built, training = _build_defaults(method, defaults, data)
     folder = model_folder(model_name)
     study = Study(
-        method_name=what.method,
-        method=method,
+        method=named,
         data=data,
         protocol=protocol,
         size=size,
@@ -62,6 +63,7 @@ def resolve(what: What, how: How) -> Study:
         numerics=_numerics(how.gpus_per_trial),
         sampler=what.sampler,
         search_seed=what.search_seed,
+        paraphrases=_paraphrases(what, named, built.stages(training)),
     )
     study.lengths()  # raises where a length is searched over a range
     return study
@@ -105,14 +107,17 @@ def _check_settings(what: What, method: type[Method]) -> None:
         raise SclsearchError("\n".join(f"--set {name}: {reason}" for name, reason in faults))
 
 
-def _space(what: What, method: type[Method], model_name: str) -> Space:
+def _space(what: What, method: NamedMethod, model_name: str) -> Space:
+    if what.space is None and method.digest:
+        if what.searched:
+            raise SclsearchError(
+                f"--method {method.place}: a method of your own must come with its search space, "
+                "but there is none. Write a file as `sclsearch ls spaces` shows, and pass --space."
+            )
+        return Space(method.name, "none", {}, (), what.settings, "--set")
     task = what.task if isinstance(what.task, str) else what.task.path.stem
-    path = what.space or find_space(what.method, task)
-    space = load_space(path, method, model_name)
-    if space.method != what.method:
-        raise SclsearchError(
-            f"{path}: method: it must be {what.method}, as --method says, but it is {space.method}."
-        )
+    path = what.space or find_space(method.name, task)
+    space = load_space(path, method.kind, model_name)
     if what.searched:
         space = space.with_settings(what.settings)
         if what.sampler == "grid":
@@ -122,11 +127,12 @@ def _space(what: What, method: type[Method], model_name: str) -> Space:
     return replace(space.with_settings({**start, **what.settings}), parameters={}, published=())
 
 
-def _check_task(name: str, method: type[Method], data: TaskData, protocol: Protocol) -> None:
-    if data.task.regression and not method.regression:
+def _check_task(method: NamedMethod, data: TaskData, protocol: Protocol) -> None:
+    if data.task.regression and not method.kind.regression:
+        able = ", ".join(name for name in METHODS if method_class(name).regression)
         raise SclsearchError(
-            f"--method {name}: it needs a task of classes, but {data.task.name} has scores. "
-            "ce and supcl-seq can learn scores."
+            f"--method {method.name}: it needs a task of classes, but {data.task.name} has scores. "
+            f"Take one of {able}."
         )
     METRICS[protocol.metric(data)].check(len(data.task.labels), f"task {data.task.name}")
 
@@ -138,7 +144,10 @@ def _defaults(
     settings: Mapping[str, object],
     rows: int,
 ) -> dict[str, Origin]:
-    by_protocol = ("protocol", protocol.training(rows))
+    # A protocol may know the epochs of a phase that not every method has.
+    able = {field.name for kind in (method, Training) for field in fields(kind)}
+    told = protocol.training(rows)
+    by_protocol = ("protocol", {name: told[name] for name in told if name in able})
     by_space = ("space", space.fixed)
     layers: tuple[tuple[str, Mapping[str, object]], ...] = (
         ("training", _declared(Training)),
@@ -156,13 +165,29 @@ def _declared(kind: type) -> dict[str, object]:
     return {field.name: field.default for field in fields(kind) if field.default is not MISSING}
 
 
-def _check_defaults(method: type[Method], defaults: Mapping[str, Origin], data: TaskData) -> None:
+def _build_defaults(
+    method: type[Method], defaults: Mapping[str, Origin], data: TaskData
+) -> tuple[Method, Training]:
     values = {name: origin.value for name, origin in defaults.items()}
-    _, training = build(method, values, "defaults")
+    built, training = build(method, values, "defaults")
     if training.batch_sampling == "balanced" and data.task.regression:
         raise SclsearchError(
             f"batch_sampling: 'balanced' needs classes, but {data.task.name} has scores."
         )
+    return built, training
+
+
+def _paraphrases(
+    what: What, method: NamedMethod, stages: Iterable[Stage]
+) -> ParaphraseSource | None:
+    if any(stage.reads == "paraphrases" for stage in stages):
+        return paraphrase_source(what.paraphrases)
+    if what.paraphrases is not None:
+        raise SclsearchError(
+            f"--paraphrases {what.paraphrases}: it must come with a method that reads paraphrases, "
+            f"but {method.name} reads none. cssl does."
+        )
+    return None
 
 
 def _numerics(gpus_per_trial: float | None) -> Numerics:

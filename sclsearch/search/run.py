@@ -90,23 +90,19 @@ def run(what: What, how: How, console: Console) -> Finished:
 
 
 def _train(prepared: Prepared, board: Board, how: How, progress: Progress) -> Ending:
-    from sclsearch.encoders.load import load_encoder, load_tokenizer
+    from sclsearch.encoders.load import load_encoder
     from sclsearch.search.cluster import started_ray
+    from sclsearch.search.tokenised import tokenised
     from sclsearch.search.trial import Bench
     from sclsearch.search.tuner import fit
-    from sclsearch.training.tokens import tokenise
 
     study = prepared.study
-    first = board.configurations[0]
-    encoder = load_encoder(study.model, study.model_name)
-    study.job(first.fields, 0, prepared.parts[0]).method.check(encoder)
-    tokenizer = load_tokenizer(study.model)
-    tokens = {length: tokenise(study.data, tokenizer, length) for length in study.lengths()}
+    study.check(load_encoder(study.model, study.model_name))
     bench = Bench(
         study=replace(study, data=replace(study.data, splits={})),
         name=prepared.store.name,
         storage=prepared.store.folder.parent.parent,
-        tokens=tokens,
+        tokens=tokenised(study, prepared.parts.values()),
         parts=prepared.parts,
         threads=how.cpus_per_trial,
         origin=prepared.record.origin,

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from sclsearch.canonical import digest
+from sclsearch.encoders.encoder import Encoder
 from sclsearch.errors import SclsearchError
+from sclsearch.methods import NamedMethod
 from sclsearch.methods.base import Method
 from sclsearch.methods.fields import build, resolved
 from sclsearch.protocols.base import Parts, Protocol, Size
@@ -16,6 +18,7 @@ from sclsearch.spaces.parameters import Choice
 from sclsearch.spaces.space import Space
 from sclsearch.store.studies import ConfigurationRecord, ReplicateRecord
 from sclsearch.tasks.base import TaskData
+from sclsearch.tasks.paraphrases import ParaphraseSource
 from sclsearch.training.job import Job, Numerics
 
 
@@ -37,8 +40,7 @@ class Study:
     """A search: method x task x model x protocol x space.
 
     Attributes:
-        method_name: The method's name.
-        method: Its class.
+        method: The method.
         data: The task with its rows.
         protocol: How it is split, repeated, evaluated and selected.
         size: Training examples, for a protocol that draws them.
@@ -52,10 +54,10 @@ class Study:
         numerics: Device and precision of every seed run.
         sampler: Who proposes configurations.
         search_seed: The sampler's seed.
+        paraphrases: Where paraphrases come from, for methods that read some.
     """
 
-    method_name: str
-    method: type[Method]
+    method: NamedMethod
     data: TaskData
     protocol: Protocol
     size: Size | None
@@ -69,6 +71,7 @@ class Study:
     numerics: Numerics
     sampler: Sampler
     search_seed: int
+    paraphrases: ParaphraseSource | None
 
     @property
     def metric(self) -> str:
@@ -89,11 +92,18 @@ class Study:
         }
 
     @property
+    def notes(self) -> list[str]:
+        """What a reader of the figures must know of the space and the data."""
+        space = f"search space: {self.space.note}" if self.space.note else ""
+        paraphrases = self.paraphrases.note if self.paraphrases else ""
+        return [note for note in (space, paraphrases) if note]
+
+    @property
     def default_name(self) -> str:
         """A name made from the identity."""
         whole = digest({**self.identity, **self.job({}, 0).shared_identity})
         model = self.model_name.rstrip("/").rpartition("/")[2]
-        parts = [self.method_name, self.data.task.name, model, str(self.size or "full"), whole[:8]]
+        parts = [self.method.name, self.data.task.name, model, str(self.size or "full"), whole[:8]]
         return "-".join("".join(c if c.isalnum() else "-" for c in part) for part in parts)
 
     def fields(self, values: Mapping[str, object]) -> dict[str, object]:
@@ -124,7 +134,7 @@ class Study:
             metric=self.metric,
             evaluate=self.protocol.evaluate,
             keep=self.protocol.keep,
-            method_name=self.method_name,
+            method_name=self.method.name,
             method=method,
             training=training,
             replicate=self.protocol.replicate(number),
@@ -132,7 +142,23 @@ class Study:
             model=self.model,
             model_digest=self.model_digest,
             numerics=self.numerics,
+            method_digest=self.method.digest,
+            paraphrases=self.paraphrases.digest if self.paraphrases else "",
         )
+
+    def check(self, encoder: Encoder) -> None:
+        """Checks the encoder against every value that a configuration may have.
+
+        Raises:
+            SclsearchError: With one of them the method cannot be trained on this encoder.
+        """
+        listed = (
+            {name: value}
+            for name, parameter in self.space.parameters.items()
+            for value in parameter.listed()
+        )
+        for values in ({}, *self.space.published, *listed):
+            self._built(values)[0].check(encoder)
 
     def configuration(
         self, number: int, values: Mapping[str, object], origin: str
@@ -164,4 +190,4 @@ class Study:
 
     def _built(self, values: Mapping[str, object]) -> tuple[Method, Any]:
         merged = {name: origin.value for name, origin in self.defaults.items()}
-        return build(self.method, {**merged, **values}, self.space.file)
+        return build(self.method.kind, {**merged, **values}, self.space.file)

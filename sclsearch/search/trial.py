@@ -102,6 +102,8 @@ def with_outcome(run: SeedRun, outcome: Outcome) -> SeedRun:
     """Returns the seed run with its figures."""
     return replace(
         run,
+        notes=outcome.notes,
+        stages=tuple(outcome.stages),
         evaluations=tuple(outcome.evaluations),
         kept=outcome.kept,
         test=outcome.test,

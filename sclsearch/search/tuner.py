@@ -23,7 +23,7 @@ from ray.tune.search import Searcher
 
 from sclsearch.canonical import canonical
 from sclsearch.search.board import Board, SeedTask
-from sclsearch.search.cluster import fitting
+from sclsearch.search.cluster import fitting, send_own_code
 from sclsearch.search.options import Ending
 from sclsearch.search.trial import Bench, seed_run_trial
 
@@ -166,6 +166,7 @@ def fit(
     searcher = SeedSearcher(board, lambda: deadline is None or time.monotonic() < deadline)
     watchdog = Watchdog(trial_timeout, tick)
     with tempfile.TemporaryDirectory(prefix="sclsearch-ray-") as scratch, _sigterm_as_interrupt():
+        send_own_code(bench.study.method)
         tune.Tuner(
             tune.with_resources(
                 tune.with_parameters(seed_run_trial, bench=bench), {"cpu": cpus, "gpu": gpus}

@@ -51,7 +51,14 @@ def seed_run_view(
     study: str, configuration: int, replicate: ReplicateRecord, run: SeedRun, metric: str
 ) -> SeedRunView:
     """Returns the seed run's run: losses and validation at each evaluation, the test at the end."""
-    evaluations = tuple(
+    evaluations: list[tuple[int, dict[str, float]]] = [
+        (
+            int(reading["update"]),
+            {f"{reading['stage']}.loss.{name}": loss for name, loss in reading["loss"].items()},
+        )
+        for reading in run.stages
+    ]
+    evaluations += [
         (
             int(evaluation["update"]),
             {
@@ -60,7 +67,7 @@ def seed_run_view(
             },
         )
         for evaluation in run.evaluations
-    )
+    ]
     summary: dict[str, float] = {"seconds": run.seconds}
     tags = {"key": run.key, **_made_by(run.environment)}
     if run.failure is not None:
@@ -77,7 +84,7 @@ def seed_run_view(
         key=run.key,
         params={"replicate": replicate.number, **replicate.seeds},
         tags=tags,
-        evaluations=evaluations,
+        evaluations=tuple(evaluations),
         summary=summary,
         failed=run.failure is not None,
         started=run.started or None,

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from sclsearch.errors import SclsearchError, suggestion
-from sclsearch.methods import METHODS, method_class
+from sclsearch.methods import method_class, method_name
 from sclsearch.methods.base import Method
 from sclsearch.methods.fields import as_tuples, faults_of, field_types
 from sclsearch.spaces.parameters import Choice, Parameter
@@ -63,12 +63,6 @@ def read_spaces(
     if found is None or faults:
         return {}, faults
     return {name: _typed(draft.space, found) for name, draft in drafts.items()}, []
-
-
-def method_name(method: type[Method]) -> str:
-    """Returns the name of a method on the command line; of a user's own, that of its class."""
-    place = f"{method.__module__}:{method.__qualname__}"
-    return next((name for name, known in METHODS.items() if known == place), method.__name__)
 
 
 def _method(name: str, method: type[Method] | None) -> tuple[type[Method] | None, list[Fault]]:

@@ -27,6 +27,10 @@ class Choice:
         """Returns whether the value is one of the choices."""
         return any(same(value, own) for own in self.values)
 
+    def listed(self) -> tuple[object, ...]:
+        """Returns every value."""
+        return self.values
+
     def size(self) -> float:
         """Returns the number of values."""
         return len(self.values)
@@ -66,6 +70,12 @@ class Range:
         if self.kind != "int":
             return inside
         return inside and isinstance(value, int) and (value - self.low) % (self.step or 1) == 0
+
+    def listed(self) -> tuple[object, ...]:
+        """Returns every value if they are whole, otherwise none."""
+        if self.kind != "int":
+            return ()
+        return tuple(range(int(self.low), int(self.high) + 1, self.step or 1))
 
     def size(self) -> float:
         """Returns the number of values, infinity unless they are whole."""

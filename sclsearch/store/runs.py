@@ -34,6 +34,8 @@ class SeedRun:
         key: SHA-256 of the identity.
         identity: Everything that determines the figures.
         origin: Who trained it first and how to do so again; not part of the identity.
+        notes: What a reader of the figures must know of method and encoder.
+        stages: Losses of the stages before the last, with stage, epoch and update.
         evaluations: Validation at each evaluation, with epoch, update and mean losses.
         kept: Which evaluation counts.
         test: The one evaluation on test rows.
@@ -47,6 +49,8 @@ class SeedRun:
     key: str
     identity: Mapping[str, Any]
     origin: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+    stages: tuple[Evaluation, ...] = ()
     evaluations: tuple[Evaluation, ...] = ()
     kept: int = -1
     test: Evaluation = field(default_factory=dict)
@@ -65,7 +69,8 @@ class SeedRun:
     def of(cls, stored: Mapping[str, Any]) -> "SeedRun":
         """Returns the seed run that a stored object describes."""
         failure = stored["failure"]
-        fields = {**stored, "evaluations": tuple(stored["evaluations"])}
+        lists = ("notes", "stages", "evaluations")
+        fields = {**stored, **{name: tuple(stored.get(name, ())) for name in lists}}
         return cls(**{**fields, "failure": Failure(**failure) if failure else None})
 
 

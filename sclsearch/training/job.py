@@ -36,6 +36,8 @@ class Job:
         model: The encoder's folder.
         model_digest: SHA-256 of the encoder's files.
         numerics: Device and precision.
+        method_digest: SHA-256 of the file of a user's own method, otherwise empty.
+        paraphrases: SHA-256 of where paraphrases come from, empty for methods that read none.
     """
 
     task: Task
@@ -52,11 +54,15 @@ class Job:
     model: Path
     model_digest: str
     numerics: Numerics
+    method_digest: str = ""
+    paraphrases: str = ""
 
     @property
     def shared_identity(self) -> dict[str, object]:
         """What all seed runs of a study have in common of their identity."""
+        given = {"method_file": self.method_digest, "paraphrases": self.paraphrases}
         return {
+            **{name: found for name, found in given.items() if found},
             "engine": ENGINE_VERSION,
             "data": self.data_digest,
             "metric": self.metric,

@@ -85,3 +85,16 @@ def test_a_pooler_that_is_not_there_is_refused(tiny_roberta: Path) -> None:
     CE().check(encoder)
     with pytest.raises(SclsearchError, match=r"^pooling: 'cls_pooled' must be backed by"):
         CE(pooling="cls_pooled").check(encoder)
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_g_stands_between_embedding_and_head_if_it_is_asked_for(
+    bert: Encoder, batch: Batch, pooling: Pooling
+) -> None:
+    method = CE(pooling=pooling, projection="g")
+    parts = method.parts(bert, 2)
+    assert list(CE(pooling=pooling).parts(bert, 2)) == ["head"]
+    assert [tuple(p.shape) for p in parts["g"].parameters()] == [(16, 16), (16,)] * 3
+    model = Model(bert, parts).eval()
+    z = parts["g"](model.embed(batch, "cls_raw" if pooling == "head_hidden" else pooling))
+    torch.testing.assert_close(method.scores(model, batch), parts["head"](z, 0.0))

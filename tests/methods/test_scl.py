@@ -11,7 +11,7 @@ from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.head import Head
 from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError
-from sclsearch.methods.base import Batch, Method, Model, Training
+from sclsearch.methods.base import Batch, Model, Training
 from sclsearch.methods.ce import CE, Pooling
 from sclsearch.methods.scl import SCL
 from sclsearch.objectives import sup_con

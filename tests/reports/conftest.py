@@ -29,7 +29,7 @@ def write_study(tmp_path: Path) -> Callable[..., Path]:
         values: Sequence[Mapping[str, Any]] | None = None,
         rule: str = "mean",
         notes: tuple[str, ...] = (),
-        space_note: str = "",
+        study_notes: Sequence[str] = (),
         model: str = "minilm",
     ) -> Path:
         store, runs = StudyStore(tmp_path, "made-up"), RunStore(tmp_path)
@@ -42,7 +42,7 @@ def write_study(tmp_path: Path) -> Callable[..., Path]:
             "space": {"parameters": [{"name": name} for name in searched]},
         }
         training = {"method": "scl", "metric": "accuracy"}
-        origin = {"rule": rule, "space_note": space_note}
+        origin = {"rule": rule, "notes": list(study_notes)}
         record = StudyRecord("made-up", identity, training, origin, 2, 0.0)
         store.create(record)
         replicates = [

@@ -159,7 +159,9 @@ def test_an_unknown_study_is_an_error_that_names_the_nearest(write_study: Write)
 
 
 def test_notes_of_the_split_and_of_the_space_reach_the_reader(write_study: Write) -> None:
-    storage = write_study(MEAN, notes=("chosen and reported on the same rows",), space_note="mine")
+    storage = write_study(
+        MEAN, notes=("chosen and reported on the same rows",), study_notes=("search space: mine",)
+    )
     assert report(storage, "made-up").notes == (
         "chosen and reported on the same rows",
         "search space: mine",

@@ -134,7 +134,7 @@ def test_everything_but_names_and_paths_fits_80_columns(write_study: Write) -> N
         [(70, 61), None, None],
         values=[LONG, LONG],
         notes=("validation: 138 rows, fewer than the protocol's 500",),
-        space_note="an explanation that is " + "rather " * 20 + "long",
+        study_notes=("search space: an explanation that is " + "rather " * 20 + "long",),
     )
     lines = printed(storage).splitlines()
     assert max(map(len, lines[1:])) <= 80

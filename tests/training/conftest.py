@@ -17,7 +17,7 @@ from sclsearch.methods.fields import build
 from sclsearch.protocols.base import Evaluate, Parts, all_seeds
 from sclsearch.protocols.splits import plain_split
 from sclsearch.randomness import stream
-from sclsearch.tasks.base import Split, Task, TaskData
+from sclsearch.tasks.base import Split, Task, TaskData, Texts
 from sclsearch.training.engine import Outcome, train
 from sclsearch.training.job import Job, Work
 from sclsearch.training.tokens import tokenise
@@ -28,12 +28,23 @@ ROWS: Mapping[str, int] = MappingProxyType({"train": 44, "validation": 30, "test
 FIELDS: Mapping[str, object] = MappingProxyType(
     {"learning_rate": 1e-2, "batch_size": 8, "epochs": 6, "weight_decay": 0.01, "max_length": 16}
 )
+POST: Mapping[str, object] = MappingProxyType({"post_learning_rate": 1e-2, "post_epochs": 2})
 # What lets a random encoder of width 16 learn in a second.
 OWN: Mapping[str, Mapping[str, object]] = MappingProxyType(
     {
         "ce": {"pooling": "mean"},
         "scl": {"pooling": "mean", "scl_features": "mean", "lam": 0.5},
         "supcl-seq": {"pooling": "mean", "tau": 0.3, "probe_learning_rate": 0.01},
+        "simcse": {"pooling": "mean", "tau": 0.3, "probe_learning_rate": 0.05},
+        "dropout-aug": {"pooling": "mean"},
+        "lacon": {"pooling": "mean", "tau": 0.3, "heads": 4},
+        "lacon-fusion": {"tau": 0.3, "heads": 4, "fusion_kernel": 3, "label_init_std": 0.2},
+        "leam": {"kernel": 3, "mlp_width": 32, "mlp_dropout": 0.0, "label_init_std": 0.2},
+        "lsan": {"attention_dim": 8},
+        "ce-cl": {"pooling": "mean", "tau": 0.3},
+        "cmlm": {"pooling": "mean", "contrast_pooling": "mean", **POST},
+        "tapt": {"pooling": "mean", **POST},
+        "cssl": {"pooling": "mean", "contrast_pooling": "mean", **POST, "post_learning_rate": 1e-3},
     }
 )
 
@@ -49,6 +60,15 @@ def one_thread() -> Iterator[None]:
 def sentence(rng: np.random.Generator, judgement: str) -> str:
     filler = " ".join(rng.choice(["the film was", "it was a", "very", "and"], rng.integers(1, 4)))
     return f"{filler} {judgement}" if rng.random() < 0.5 else f"{judgement} {filler}"
+
+
+def word_orders(data: TaskData) -> dict[Texts, tuple[Texts, Texts]]:
+    """Returns two paraphrases of each training text: its words backwards, and the last first."""
+    both: dict[Texts, tuple[Texts, Texts]] = {}
+    for row in data.splits["train"].texts:
+        words = row[0].split()
+        both[row] = ((" ".join(words[::-1]),), (" ".join([words[-1], *words[:-1]]),))
+    return both
 
 
 @pytest.fixture(scope="session")
@@ -107,7 +127,9 @@ def work_for(toy: TaskData, tiny_bert: Path) -> Callable[..., Work]:
             model_digest="e" * 64,
             numerics="cpu-fp32",
         )
-        return Work(job, tokenise(data, load_tokenizer(model), training.max_length))
+        reads = {stage.reads for stage in built.stages(training)}
+        given = word_orders(data) if "paraphrases" in reads else None
+        return Work(job, tokenise(data, load_tokenizer(model), training.max_length, given))
 
     return work_for
 

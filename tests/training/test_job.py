@@ -25,6 +25,8 @@ MATTER: dict[str, object] = {
     "method_name": "another",
     "model_digest": "0" * 64,
     "numerics": "cuda-bf16",
+    "method_digest": "1" * 64,
+    "paraphrases": "2" * 64,
 }
 MATTER_NOT: dict[str, object] = {"model_name": "another", "model": Path("elsewhere")}
 

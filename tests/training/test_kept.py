@@ -51,7 +51,7 @@ def test_among_equals_best_keeps_the_first_and_last_the_last(
     work_for: WorkFor, method: str, keep: str, kept: int
 ) -> None:
     still = {"learning_rate": 1e-12, "epochs": 3}
-    if method == "supcl-seq":
+    if method in {"supcl-seq", "simcse"}:
         still |= {"probe_learning_rate": 1e-12, "probe_epochs": 3}
     outcome = train(work_for(method, keep=keep, **still))
     evaluations: list[Any] = outcome.evaluations

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -11,9 +12,12 @@ from torch import Tensor
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
 from sclsearch.methods.ce import CE
+from sclsearch.methods.cmlm import CMLM
+from sclsearch.methods.cssl import CSSL
 from sclsearch.methods.scl import SCL
 from sclsearch.methods.supcl_seq import SupCLSeq
-from sclsearch.training.engine import train
+from sclsearch.methods.tapt import TAPT
+from sclsearch.training.engine import _StageRun, train
 from sclsearch.training.job import Work
 
 Weights = dict[str, Tensor]
@@ -35,6 +39,10 @@ def same(one: Weights, other: Weights) -> bool:
     return all(torch.equal(tensor, other[name]) for name, tensor in one.items())
 
 
+def distance(one: Weights, other: Weights) -> float:
+    return float(sum((tensor - other[name]).abs().sum() for name, tensor in one.items()))
+
+
 @pytest.fixture
 def rows_seen(monkeypatch: pytest.MonkeyPatch, work_for: WorkFor) -> RowsSeen:
     job = work_for("ce").job
@@ -48,6 +56,35 @@ def rows_seen(monkeypatch: pytest.MonkeyPatch, work_for: WorkFor) -> RowsSeen:
 
     monkeypatch.setattr(Encoder, "hidden", counted)
     return seen
+
+
+@pytest.fixture
+def stages_run(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, Weights, Weights]]:
+    """Returns, for each stage, whether its encoder is frozen, and the encoder before and after."""
+    seen: list[tuple[bool, Weights, Weights]] = []
+    run = _StageRun.run
+
+    def noted(self: _StageRun) -> None:
+        encoder = self.model.encoder
+        before = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
+        run(self)
+        after = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
+        seen.append((self.stage.frozen_pooling is not None, before, after))
+
+    monkeypatch.setattr(_StageRun, "run", noted)
+    return seen
+
+
+def test_each_stage_takes_over_the_encoder_and_trains_it_unless_it_is_frozen(
+    work_for: WorkFor, stages_run: list[tuple[bool, Weights, Weights]], method: str
+) -> None:
+    work = work_for(method, epochs=1)
+    train(work)
+    assert len(stages_run) == len(work.job.method.stages(work.job.training))
+    for (_, _, left), (_, taken, _) in pairwise(stages_run):
+        assert same(left, taken)
+    for frozen, before, after in stages_run:
+        assert same(before, after) == frozen
 
 
 @pytest.mark.parametrize("mode", ["eval", "train"])
@@ -127,4 +164,36 @@ def test_a_method_of_one_stage_trains_with_the_ordinary_dropout_and_evaluates_wi
     assert rows_seen == {
         (True, ORDINARY): 2 * TRAIN,
         (False, NONE): 2 * VALIDATION + TEST,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "parts"),
+    [("cmlm", CMLM, {"mlm", "predictor"}), ("tapt", TAPT, {"mlm"}), ("cssl", CSSL, set())],
+    ids=["cmlm", "tapt", "cssl"],
+)
+def test_fine_tuning_begins_where_post_training_ended_and_with_the_encoder_alone(
+    work_for: WorkFor, weights_seen: WeightsSeen, name: str, kind: type, parts: set[str]
+) -> None:
+    post, tuning = weights_seen(kind), weights_seen(CE)
+    work = work_for(name)
+    outcome = train(work)
+    checkpoint = encoder_of(
+        {f"encoder.{k}": t for k, t in load_encoder(work.job.model, "t").state_dict().items()}
+    )
+    first, last, begin = (encoder_of(weights) for weights in (post[0], post[-1], tuning[0]))
+    assert same(first, checkpoint)
+    assert 0 < distance(last, begin) < 0.2 * distance(checkpoint, begin)
+    assert {key.split(".")[1] for key in post[0] if key.startswith("parts.")} == parts
+    assert {key.split(".")[1] for key in outcome.weights if key.startswith("parts.")} == {"head"}
+
+
+@pytest.mark.parametrize(("name", "views"), [("tapt", 1), ("cmlm", 2), ("cssl", 2)])
+def test_post_training_reads_each_text_once_a_view_and_epoch(
+    work_for: WorkFor, rows_seen: RowsSeen, name: str, views: int
+) -> None:
+    train(work_for(name, post_epochs=3, epochs=2, evaluate="end"))
+    assert rows_seen == {
+        (True, ORDINARY): (3 * views + 2) * TRAIN,
+        (False, NONE): VALIDATION + TEST,
     }

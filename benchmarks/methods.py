@@ -1,0 +1,172 @@
+"""Every method on CoLA, RTE and SST-2 with 100 labelled examples: a table of test figures.
+
+    python benchmarks/methods.py --data-dir glue
+
+MiniLM on one core a seed run, three replicates, each method at the `models: minilm` point of its
+space but with the same number of updates. Finished seed runs are read from the storage folder, so
+the command goes on where it was stopped; `--minutes` stops it in time.
+"""
+
+import argparse
+import multiprocessing
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from sclsearch.methods import METHODS, method_class
+from sclsearch.methods.fields import field_types
+from sclsearch.protocols.base import Parts, Rows
+from sclsearch.randomness import stream
+from sclsearch.search.options import How, What
+from sclsearch.search.resolve import resolve
+from sclsearch.search.study import Study
+from sclsearch.search.tokenised import tokenised
+from sclsearch.search.trial import Bench, attempt
+from sclsearch.selection.ranking import mean_std
+from sclsearch.store.runs import RunStore, SeedRun
+from sclsearch.tasks.metrics import value
+from sclsearch.tasks.stratified import stratified
+from sclsearch.training.job import Job
+
+TASKS = ("cola", "rte", "sst2")
+REPLICATES, TRAIN, VALIDATION, TEST = 3, 100, 200, 500
+SETTINGS = {"batch_size": 16, "epochs": 10}  # 70 updates of 16 texts
+POST = {"post_batch_size": 8, "post_epochs": 6}  # 78 updates of 8 texts
+EVERY = 7  # updates between two of the 10 evaluations
+
+Place = tuple[str, str, int]
+
+
+@cache
+def study_of(method: str, task: str, data_dir: Path) -> Study:
+    """Returns a method on a task at its point for MiniLM, with the updates of this table."""
+    what = What(method=method, task=task, model="minilm", train_size=TRAIN, searched=False)
+    how = How(data_dir=data_dir, gpus_per_trial=0)
+    known = field_types(method_class(method))
+    post = {name: setting for name, setting in POST.items() if name in known}
+    study = resolve(replace(what, settings={**SETTINGS, **post}), how)
+    return replace(study, protocol=replace(study.protocol, evaluate=EVERY))
+
+
+def parts_of(study: Study, number: int) -> Parts:
+    """Returns the protocol's rows, of validation and test no more than the table says."""
+    parts = study.parts(number)
+
+    def some(rows: Rows, size: int) -> Rows:
+        if len(rows.index) <= size:
+            return rows
+        chosen = stratified(rows.labels(study.data), size, stream(0, f"benchmark/{rows.split}"))
+        return Rows(rows.split, rows.index[chosen])
+
+    return replace(
+        parts,
+        validation=some(parts.validation, VALIDATION),
+        test=some(parts.test, TEST),
+    )
+
+
+def job_of(place: Place, data_dir: Path) -> tuple[Study, Job]:
+    """Returns the seed run of a method, a task and a replicate."""
+    method, task, number = place
+    study = study_of(method, task, data_dir)
+    return study, study.job({}, number, parts_of(study, number))
+
+
+def train(work: tuple[Place, Path, Path, float]) -> Place | None:
+    """Trains and stores a seed run; returns its place, or None if the time was over."""
+    place, data_dir, storage, until = work
+    if time.time() > until:
+        return None
+    torch.set_num_threads(1)
+    study, job = job_of(place, data_dir)
+    bench = Bench(
+        study=study,
+        name="benchmark",
+        storage=storage,
+        tokens=tokenised(study, [job.parts]),
+        parts={place[2]: job.parts},
+        threads=1,
+        origin={"benchmark": "methods"},
+    )
+    run, _ = attempt(job, bench, 0)
+    RunStore(storage).put(run)
+    return place
+
+
+def table(runs: dict[Place, SeedRun], data_dir: Path) -> Iterator[str]:
+    """Yields the lines of the table."""
+    heads = [(task, study_of("ce", task, data_dir)) for task in TASKS]
+    yield "| method | " + " | ".join(f"{task}, {s.metric} | s" for task, s in heads) + " | failed |"
+    yield "|---|" + "---|" * (2 * len(TASKS) + 1)
+    majority = [f"{_majority(study):.1f} | " for _, study in heads]
+    yield "| majority class | " + " | ".join(majority) + " | |"
+    for method in METHODS:
+        cells, failed = [], 0
+        for task, study in heads:
+            found = [runs[place] for place in runs if place[:2] == (method, task)]
+            done = [run for run in found if run.failure is None]
+            failed += len(found) - len(done)
+            cells.append(_cell(done, study.metric))
+        yield f"| `{method}` | {' | '.join(cells)} | {failed} of {REPLICATES * len(TASKS)} |"
+
+
+def _cell(runs: list[SeedRun], metric: str) -> str:
+    if not runs:
+        return "… | …"
+    mean, std = mean_std([100 * value(metric, run.test) for run in runs])
+    spread = "" if std is None else f" ± {std:.1f}"
+    return f"{mean:.1f}{spread} | {sum(run.seconds for run in runs) / len(runs):.0f}"
+
+
+def _majority(study: Study) -> float:
+    labels = parts_of(study, 0).test.labels(study.data)
+    return 100 * max(float((labels == label).mean()) for label in set(labels.tolist()))
+
+
+def main() -> None:
+    """Trains what is missing and writes the table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--data-dir", type=Path, required=True, help="GLUE's TSV files")
+    parser.add_argument("--storage", type=Path, default=Path("benchmark-storage"))
+    parser.add_argument("--minutes", type=float, default=35.0, help="no seed run starts later")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--methods", nargs="*", default=list(METHODS))
+    parser.add_argument("--tasks", nargs="*", default=list(TASKS))
+    options = parser.parse_args()
+    storage = options.storage.resolve()
+    storage.mkdir(parents=True, exist_ok=True)
+    store, until = RunStore(storage), time.time() + 60 * options.minutes
+    places = [(m, t, r) for r in range(REPLICATES) for t in TASKS for m in METHODS]
+    wanted = [p for p in places if p[0] in options.methods and p[1] in options.tasks]
+    missing = [p for p in wanted if store.get(job_of(p, options.data_dir)[1].key) is None]
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(options.processes) as pool:
+        works = [(place, options.data_dir, storage, until) for place in missing]
+        for place in filter(None, pool.imap_unordered(train, works)):
+            print(*place, flush=True)
+    runs = {
+        place: run
+        for place in places
+        if (run := store.get(job_of(place, options.data_dir)[1].key)) is not None
+    }
+    lines = [*HEADER.splitlines(), "", *table(runs, options.data_dir)]
+    Path(__file__).with_suffix(".md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print(f"{len(runs)} of {len(places)} seed runs")
+
+
+HEADER = f"""# Every method with {TRAIN} labelled examples
+
+MiniLM (`--model minilm`), {REPLICATES} replicates, mean ± std of the test figure in percent and
+seconds of a seed run on one CPU core. Each method at the `models: minilm` point of its space, but
+all with 70 updates of 16 texts in a stage (78 of 8 in post-training), 10 evaluations on
+{VALIDATION} validation rows, the best of them tested once on up to {TEST} rows.
+So small a budget says that the methods work, not which is best.
+
+    python benchmarks/methods.py --data-dir glue"""
+
+if __name__ == "__main__":
+    main()

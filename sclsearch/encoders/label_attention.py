@@ -1,0 +1,109 @@
+"""Attention of label vectors over the tokens of a text: LEAM's, and LSAN's.
+
+LEAM: Wang et al., 2018, https://arxiv.org/abs/1805.04174. LSAN: Xiao et al., 2019,
+https://aclanthology.org/D19-1044. Both read the encoder's last hidden states, where the papers
+have word vectors and an LSTM. Padding gets no weight and does not reach its neighbours.
+"""
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sclsearch.encoders.encoder import Encoder
+from sclsearch.errors import SclsearchError
+
+Mixing = Literal["full", "shared"]
+
+
+class WindowAttention(nn.Module):
+    """A token counts by its best match with a label vector, judged in a window around it.
+
+    G = cos(label, token); a convolution over tokens; the greatest over labels; softmax over
+    tokens.
+
+    Args:
+        classes: C.
+        kernel: Tokens in a window, odd.
+        mixing: Whether the convolution mixes the C rows of G, or is one filter for each row.
+        relu: Whether ReLU follows the convolution.
+    """
+
+    def __init__(self, classes: int, kernel: int, *, mixing: Mixing, relu: bool = True) -> None:
+        super().__init__()
+        self.channels = classes if mixing == "full" else 1
+        self.conv = nn.Conv1d(self.channels, self.channels, kernel, padding=kernel // 2)
+        self.relu = relu
+
+    def forward(self, states: Tensor, labels: Tensor, mask: Tensor, counted: Tensor) -> Tensor:
+        """Returns the weighted sum of states, `[B, d]`.
+
+        Args:
+            states: Last hidden states, `[B, T, d]`.
+            labels: Label vectors, `[C, d]`.
+            mask: True at tokens, `[B, T]`.
+            counted: True at tokens that may get weight, `[B, T]`; at least one in a row.
+        """
+        return (self.weights(states, labels, mask, counted)[:, None] @ states).squeeze(1)
+
+    def weights(self, states: Tensor, labels: Tensor, mask: Tensor, counted: Tensor) -> Tensor:
+        """Returns the weight of each token, `[B, T]`; the arguments are those of `forward`."""
+        cosines = F.normalize(labels, dim=-1) @ F.normalize(states, dim=-1).mT  # [B, C, T]
+        cosines = cosines * mask[:, None]
+        tokens = cosines.shape[-1]
+        matches: Tensor = self.conv(cosines.reshape(-1, self.channels, tokens))
+        matches = (matches.relu() if self.relu else matches).reshape(cosines.shape)
+        return matches.amax(1).masked_fill(~counted, -torch.inf).softmax(1)
+
+
+class LabelSpecificAttention(nn.Module):
+    """One text vector a label, from the text's own attention and the label's, mixed by the text.
+
+    Args:
+        width: d, of states and label vectors.
+        classes: C.
+        hidden: Width of the layer below the text's own attention.
+    """
+
+    def __init__(self, width: int, classes: int, hidden: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(width, hidden)
+        self.second = nn.Linear(hidden, classes)
+        self.own_gate = nn.Linear(width, 1)
+        self.label_gate = nn.Linear(width, 1)
+
+    def forward(self, states: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
+        """Returns `[B, C, d]`.
+
+        Args:
+            states: Last hidden states, `[B, T, d]`.
+            labels: Label vectors, `[C, d]`.
+            mask: True at tokens, `[B, T]`.
+        """
+        logits = self.second(self.first(states).tanh()).mT  # [B, C, T]
+        own = logits.masked_fill(~mask[:, None], -torch.inf).softmax(-1) @ states  # [B, C, d]
+        by_label = (labels @ states.mT * mask[:, None]) @ states  # [B, C, d]
+        gate: Tensor = self.label_gate(by_label).sigmoid()  # [B, C, 1]
+        share = gate / (gate + self.own_gate(own).sigmoid())
+        mixed: Tensor = share * by_label + (1 - share) * own
+        return mixed
+
+
+def check_window(kernel: int, where: str) -> None:
+    """Raises SclsearchError if a window has no token in its middle."""
+    if kernel % 2 == 0:
+        raise SclsearchError(
+            f"{where}: a window must be odd, with a token in its middle, but it is {kernel}. "
+            f"Take {kernel - 1} or {kernel + 1}."
+        )
+
+
+def check_heads(heads: int, encoder: Encoder, where: str) -> None:
+    """Raises SclsearchError if an embedding cannot be cut into equal heads; names what can be."""
+    if encoder.width % heads:
+        divisors = [str(d) for d in range(1, encoder.width + 1) if encoder.width % d == 0]
+        raise SclsearchError(
+            f"{where}: it must divide the width of model {encoder.name!r}, {encoder.width}, but "
+            f"it is {heads}. Take one of {', '.join(divisors)}."
+        )

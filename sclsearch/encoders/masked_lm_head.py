@@ -1,0 +1,100 @@
+"""The masked-language-model head: the checkpoint's own where it has one, else a fresh one."""
+
+from pathlib import Path
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.head import INIT_STD
+
+# Where a checkpoint keeps the dense layer, the norm and the bias over the vocabulary.
+LAYOUTS = (
+    ("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions"),
+    ("lm_head.dense", "lm_head.layer_norm", "lm_head"),  # RoBERTa, XLM-R, CamemBERT, MPNet
+    ("vocab_transform", "vocab_layer_norm", "vocab_projector"),  # DistilBERT
+    ("generator_predictions.dense", "generator_predictions.LayerNorm", "generator_lm_head"),
+    ("head.dense", "head.norm", "decoder"),  # ModernBERT
+)
+# ModernBERT's layers have no biases: zeros do the same.
+NEEDED = frozenset({"dense.weight", "norm.weight", "bias"})
+BERT_EPSILON = 1e-12
+
+
+class MaskedLMHead(nn.Module):
+    """Dense layer, GELU and norm; then a product with the input embeddings, plus a bias.
+
+    The embeddings belong to the encoder, so they are handed in at each call.
+
+    Args:
+        width: d, the size of a state.
+        embedding: e, the size of an input embedding; in ELECTRA another one.
+        vocabulary: Number of tokens that can be predicted.
+        epsilon: Of the norm.
+    """
+
+    def __init__(self, width: int, embedding: int, vocabulary: int, epsilon: float) -> None:
+        super().__init__()
+        self.dense = nn.Linear(width, embedding)
+        self.norm = nn.LayerNorm(embedding, eps=epsilon)
+        self.bias = nn.Parameter(self.dense.weight.new_zeros(vocabulary))
+        nn.init.normal_(self.dense.weight, std=INIT_STD)
+        nn.init.zeros_(self.dense.bias)
+
+    def forward(self, states: Tensor, embeddings: Tensor) -> Tensor:
+        """Returns scores over the vocabulary, `[S, vocabulary]`.
+
+        Args:
+            states: Last hidden states of the S tokens that are predicted, `[S, d]`.
+            embeddings: The encoder's input embeddings, `[vocabulary, e]`.
+        """
+        return F.linear(self.norm(F.gelu(self.dense(states))), embeddings, self.bias)
+
+
+def masked_lm_head(encoder: Encoder) -> MaskedLMHead:
+    """Returns the head that the checkpoint brought, or else a fresh one."""
+    vocabulary, embedding = encoder.embeddings.shape
+    config = encoder.model.config
+    epsilon = getattr(config, "layer_norm_eps", getattr(config, "norm_eps", BERT_EPSILON))
+    head = MaskedLMHead(encoder.width, embedding, vocabulary, epsilon)
+    head.load_state_dict(encoder.masked_lm, strict=False)
+    return head
+
+
+def masked_lm_notes(encoder: Encoder) -> tuple[str, ...]:
+    """Returns what a reader of the figures must know: that the head was not pretrained."""
+    if encoder.masked_lm:
+        return ()
+    return (f"masked-LM head: fresh, the checkpoint of {encoder.name} has none",)
+
+
+def load_head_weights(file: Path) -> dict[str, Tensor]:
+    """Returns the weights of a checkpoint's own head under our names, float32; none if it has none.
+
+    Args:
+        file: The checkpoint, model.safetensors.
+    """
+    from safetensors import safe_open
+
+    with safe_open(str(file), framework="pt") as tensors:
+        stored = frozenset(tensors.keys())
+        for layout in LAYOUTS:
+            names = _names(layout, stored)
+            if names.keys() >= NEEDED:
+                return {ours: tensors.get_tensor(name).float() for ours, name in names.items()}
+    return {}
+
+
+def _names(layout: tuple[str, str, str], stored: frozenset[str]) -> dict[str, str]:
+    """Returns the stored name of each of our weights that is there."""
+    dense, norm, decoder = layout
+    candidates = {
+        "dense.weight": (f"{dense}.weight",),
+        "dense.bias": (f"{dense}.bias",),
+        "norm.weight": (f"{norm}.weight", f"{norm}.gamma"),  # gamma and beta: BERT of 2018
+        "norm.bias": (f"{norm}.bias", f"{norm}.beta"),
+        "bias": (f"{decoder}.bias", f"{decoder}.decoder.bias"),
+    }
+    return {
+        ours: name for ours, known in candidates.items() for name in known[::-1] if name in stored
+    }

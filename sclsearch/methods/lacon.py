@@ -1,0 +1,172 @@
+"""LaCon (Zhang et al., 2022, https://arxiv.org/abs/2205.10227)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Annotated, ClassVar, Literal
+
+from annotated_types import Ge, Gt, Interval
+from torch import Tensor, nn
+
+from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.label_attention import check_heads
+from sclsearch.encoders.projection import label_vectors, projection
+from sclsearch.errors import SclsearchError
+from sclsearch.methods.base import Batch, Model, Stage, Terms, Training
+from sclsearch.objectives.lacon import (
+    Denominator,
+    HeadReduction,
+    HeadSim,
+    LabelReduction,
+    PositiveReduction,
+    Predict,
+    instance_centred,
+    label_centred,
+    label_embedding_regulariser,
+    label_scores,
+)
+
+TRAINING: Mapping[str, object] = MappingProxyType(
+    {"learning_rate": 2e-5, "batch_size": 32, "weight_decay": 0.0, "max_grad_norm": 1.0}
+)
+"""The middle of the paper's grids; decay and clipping of transformers' trainer, which it names."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaCon:
+    """Texts and trained label vectors drawn together in both directions; the nearest label wins.
+
+    Eq. (7): ICL' + LCL + λ LER, without cross-entropy. LCL is far below 0 once the classes are
+    apart, so the loss may be negative; as printed it also grows with the batch. The paper gives
+    grids and no winners.
+
+    Attributes:
+        tau: Temperature τ; the paper sweeps 0.05 to 0.5 and recommends 0.1 to 0.2.
+        lam: λ, weight of LER, 0 for none; the paper finds 0.1 to 1 alike.
+        heads: m, slices of the embedding that ICL' compares one by one, a divisor of its width;
+            1 is ICL; the paper's best on RTE is 6.
+        tau_lcl: Temperature of LCL, where 0 takes τ; the paper has one.
+        icl: Whether ICL' is in the loss; off in an ablation of the paper.
+        lcl: Whether LCL is in the loss; off in an ablation of the paper.
+        icl_head_reduction: Over heads: the paper's sum, or the mean.
+        head_sim: In a head: the cosine of the slices, or their product as slices of vectors
+            normalised whole; not stated in the paper.
+        lcl_positive_reduction: Over a label's texts: the paper's sum, or the mean.
+        lcl_denominator: A text is compared with those of other labels (the paper), or with all.
+        ler_reduction: Over pairs of labels: the mean, as the paper's text says, or the sum.
+        predict: The paper's cosine of whole vectors, or the mean of the heads' cosines.
+        pooling: What g reads: the first token's last state (the paper), the pretrained pooler's
+            output, or the mean over tokens.
+        g_layers: Linear layers of the projection g, 0 for none; the paper's 3.
+        g_final_relu: Whether ReLU follows the last of them too; the paper has it on hidden layers.
+        g_lr_mult: Learning rate of g as a multiple of the encoder's; the paper has one rate.
+        label_init_std: Standard deviation of the label vectors at the start; not stated in the
+            paper; BERT's 0.02.
+        label_lr_mult: Learning rate of the label vectors as a multiple of the encoder's; the
+            paper has one rate. They are not decayed.
+    """
+
+    protocol: ClassVar[str] = "gunel-full"
+    few_shot: ClassVar[str] = "gunel-fewshot"
+    regression: ClassVar[bool] = False
+    training: ClassVar[Mapping[str, object]] = TRAINING
+
+    tau: Annotated[float, Gt(0)] = 0.1
+    lam: Annotated[float, Ge(0)] = 0.5
+    heads: Annotated[int, Ge(1)] = 6
+    tau_lcl: Annotated[float, Ge(0)] = 0.0
+    icl: bool = True
+    lcl: bool = True
+    icl_head_reduction: HeadReduction = "sum"
+    head_sim: HeadSim = "cosine"
+    lcl_positive_reduction: PositiveReduction = "sum"
+    lcl_denominator: Denominator = "negatives"
+    ler_reduction: LabelReduction = "mean"
+    predict: Predict = "full"
+    pooling: Literal["cls_raw", "cls_pooled", "mean"] = "cls_raw"
+    g_layers: Annotated[int, Interval(ge=0, le=8)] = 3
+    g_final_relu: bool = False
+    g_lr_mult: Annotated[float, Gt(0)] = 1.0
+    label_init_std: Annotated[float, Gt(0)] = 0.02
+    label_lr_mult: Annotated[float, Gt(0)] = 1.0
+
+    def check(self, encoder: Encoder) -> tuple[str, ...]:
+        """Raises SclsearchError if heads do not divide the width, or nothing reads the texts."""
+        encoder.check_pooling(self.pooling, "pooling")
+        check_heads(self.heads, encoder, "heads")
+        if not (self.icl or self.lcl):
+            raise SclsearchError(
+                "icl, lcl: one of them must be true, but both are false and no other loss reads "
+                "the texts. Set one of them to true."
+            )
+        return ()
+
+    def parts(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
+        """Returns fresh label vectors and a fresh g."""
+        g = projection(encoder.width, layers=self.g_layers, final_relu=self.g_final_relu)
+        labels = label_vectors(classes, encoder.width, self.label_init_std)
+        return nn.ModuleDict({"labels": labels, "g": g})
+
+    def stages(self, training: Training) -> tuple[Stage, ...]:
+        """Returns one stage."""
+        return (
+            Stage(
+                "matching",
+                training,
+                self.terms,
+                self.parts,
+                rate_factors=self.rate_factors,
+                undecayed=("labels",),
+            ),
+        )
+
+    @property
+    def rate_factors(self) -> Mapping[str, float]:
+        """Learning rate of each part as a multiple of the encoder's."""
+        return {"labels": self.label_lr_mult, "g": self.g_lr_mult}
+
+    def terms(self, model: Model, batch: Batch) -> Terms:
+        """Returns `icl`, `lcl` and `ler`, without those that are off."""
+        return self.losses(model, model.embed(batch, self.pooling), batch.y)
+
+    def scores(self, model: Model, batch: Batch) -> Tensor:
+        """Returns the cosine of each text and label, `[B, C]`."""
+        return self.matches(model, model.embed(batch, self.pooling))
+
+    def losses(self, model: Model, z: Tensor, y: Tensor) -> Terms:
+        """Returns the terms for what g reads, `[B, d]`, and its classes, `[B]`."""
+        h, labels = model.parts["g"](z), vectors_of(model)
+        spread = label_embedding_regulariser(labels, reduction=self.ler_reduction)
+        terms = {"ler": self.lam * spread}
+        if self.icl:
+            terms["icl"] = instance_centred(
+                h,
+                labels,
+                y,
+                tau=self.tau,
+                heads=self.heads,
+                head_reduction=self.icl_head_reduction,
+                head_sim=self.head_sim,
+            )
+        if self.lcl:
+            terms["lcl"] = label_centred(
+                h,
+                labels,
+                y,
+                tau=self.tau_lcl or self.tau,
+                positive_reduction=self.lcl_positive_reduction,
+                denominator=self.lcl_denominator,
+            )
+        return terms
+
+    def matches(self, model: Model, z: Tensor) -> Tensor:
+        """Returns the scores for what g reads, `[B, d]`."""
+        return label_scores(
+            model.parts["g"](z), vectors_of(model), heads=self.heads, predict=self.predict
+        )
+
+
+def vectors_of(model: Model) -> Tensor:
+    """Returns the label vectors of a model that has them, `[C, d]`."""
+    labels: nn.Embedding = model.parts["labels"]  # type: ignore[assignment]
+    return labels.weight

@@ -1,0 +1,131 @@
+"""LaCon-fusion (Zhang et al., 2022, section 2.6, https://arxiv.org/abs/2205.10227)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Annotated, ClassVar
+
+from annotated_types import Ge, Gt, Interval
+from torch import Tensor, nn
+
+from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.label_attention import Mixing, WindowAttention, check_window
+from sclsearch.methods.base import Batch, Model, Stage, Terms, Training
+from sclsearch.methods.lacon import TRAINING, LaCon, vectors_of
+from sclsearch.objectives.lacon import (
+    Denominator,
+    HeadReduction,
+    HeadSim,
+    LabelReduction,
+    PositiveReduction,
+    Predict,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LaConFusion:
+    """LaCon whose g reads an average of all tokens, weighted by their match with the labels.
+
+    Eq. (9): the label vectors that texts are compared with also judge the tokens' last states.
+    The paper says neither how wide the convolution is nor what it mixes; LEAM's code tells.
+
+    Attributes:
+        tau: As in `lacon`, like all up to `label_lr_mult`.
+        lam: As in `lacon`.
+        heads: As in `lacon`.
+        tau_lcl: As in `lacon`.
+        icl: As in `lacon`.
+        lcl: As in `lacon`.
+        icl_head_reduction: As in `lacon`.
+        head_sim: As in `lacon`.
+        lcl_positive_reduction: As in `lacon`.
+        lcl_denominator: As in `lacon`.
+        ler_reduction: As in `lacon`.
+        predict: As in `lacon`.
+        g_layers: As in `lacon`.
+        g_final_relu: As in `lacon`.
+        g_lr_mult: As in `lacon`; the convolution has the encoder's rate.
+        label_init_std: As in `lacon`.
+        label_lr_mult: As in `lacon`.
+        fusion_kernel: Tokens in the convolution's window, odd; not stated in the paper; 5.
+        fusion_conv: `full` mixes the labels' rows as LEAM's code does; `shared` is one filter for
+            each row as in LEAM's paper; not stated in the paper.
+        fusion_relu: Whether ReLU follows the convolution; not stated in the paper; LEAM's yes.
+        fusion_exclude_special: Whether [CLS] and [SEP] get no weight; the paper keeps [CLS].
+    """
+
+    protocol: ClassVar[str] = "gunel-full"
+    few_shot: ClassVar[str] = "gunel-fewshot"
+    regression: ClassVar[bool] = False
+    training: ClassVar[Mapping[str, object]] = TRAINING
+
+    tau: Annotated[float, Gt(0)] = 0.1
+    lam: Annotated[float, Ge(0)] = 0.5
+    heads: Annotated[int, Ge(1)] = 6
+    tau_lcl: Annotated[float, Ge(0)] = 0.0
+    icl: bool = True
+    lcl: bool = True
+    icl_head_reduction: HeadReduction = "sum"
+    head_sim: HeadSim = "cosine"
+    lcl_positive_reduction: PositiveReduction = "sum"
+    lcl_denominator: Denominator = "negatives"
+    ler_reduction: LabelReduction = "mean"
+    predict: Predict = "full"
+    g_layers: Annotated[int, Interval(ge=0, le=8)] = 3
+    g_final_relu: bool = False
+    g_lr_mult: Annotated[float, Gt(0)] = 1.0
+    label_init_std: Annotated[float, Gt(0)] = 0.02
+    label_lr_mult: Annotated[float, Gt(0)] = 1.0
+    fusion_kernel: Annotated[int, Ge(1)] = 5
+    fusion_conv: Mixing = "full"
+    fusion_relu: bool = True
+    fusion_exclude_special: bool = False
+
+    def check(self, encoder: Encoder) -> tuple[str, ...]:
+        """Raises SclsearchError as `lacon` does, and for an even window."""
+        check_window(self.fusion_kernel, "fusion_kernel")
+        return self._vanilla.check(encoder)
+
+    def parts(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
+        """Returns LaCon's parts and a fresh attention."""
+        parts = self._vanilla.parts(encoder, classes)
+        parts["attention"] = WindowAttention(
+            classes, self.fusion_kernel, mixing=self.fusion_conv, relu=self.fusion_relu
+        )
+        return parts
+
+    def stages(self, training: Training) -> tuple[Stage, ...]:
+        """Returns one stage."""
+        return (
+            Stage(
+                "matching",
+                training,
+                self.terms,
+                self.parts,
+                rate_factors=self._vanilla.rate_factors,
+                undecayed=("labels",),
+            ),
+        )
+
+    def terms(self, model: Model, batch: Batch) -> Terms:
+        """Returns LaCon's terms of the fused texts."""
+        return self._vanilla.losses(model, self.fuse(model, batch), batch.y)
+
+    def scores(self, model: Model, batch: Batch) -> Tensor:
+        """Returns the cosine of each fused text and label, `[B, C]`."""
+        return self._vanilla.matches(model, self.fuse(model, batch))
+
+    def fuse(self, model: Model, batch: Batch) -> Tensor:
+        """Returns z of Eq. (9), `[B, d]`."""
+        counted = batch.mask
+        if self.fusion_exclude_special:
+            # A text of no token but special ones is read by these.
+            counted = batch.content | (batch.mask & ~batch.content.any(1, keepdim=True))
+        z: Tensor = model.parts["attention"](
+            model.hidden(batch), vectors_of(model), batch.mask, counted
+        )
+        return z
+
+    @property
+    def _vanilla(self) -> LaCon:
+        shared = {field.name for field in fields(LaCon)} & {field.name for field in fields(self)}
+        return LaCon(**{name: getattr(self, name) for name in shared})

@@ -1,0 +1,100 @@
+"""LEAM (Wang et al., 2018, https://arxiv.org/abs/1805.04174) on an encoder, as LaCon compares."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import torch
+from annotated_types import Ge, Gt
+from torch import Tensor, nn
+
+from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.label_attention import Mixing, WindowAttention, check_window
+from sclsearch.encoders.projection import label_vectors
+from sclsearch.methods.base import Batch, Model, Rate, Stage, Terms, Training
+from sclsearch.methods.lacon import TRAINING, vectors_of
+from sclsearch.objectives import prediction_loss
+
+
+@dataclass(frozen=True, slots=True)
+class LEAM:
+    """Cross-entropy on an average of the tokens, weighted by their match with label vectors.
+
+    The classifier must also tell the label vectors apart. LEAM reads word vectors; here tokens
+    are the encoder's last states, as LaCon has it, with settings that it does not state. LEAM's
+    label vectors start as the mean word vector of the label's name; here they are random.
+
+    Attributes:
+        kernel: Tokens in the convolution's window, odd; the released code's 55.
+        conv: `full` mixes the labels' rows, as the released code does; `shared` is one filter for
+            each row, as in the paper.
+        label_penalty: Weight of the cross-entropy of the label vectors; the released code's 1.
+        mlp_width: Width of the classifier's hidden layer, where 0 takes the encoder's; in the
+            released code it is that of the word vectors, 300.
+        mlp_dropout: Dropout rate before both layers of the classifier; the released code's 0.5.
+        label_init_std: Standard deviation of the label vectors at the start; not stated in the
+            paper; BERT's 0.02.
+        label_lr_mult: Learning rate of the label vectors as a multiple of the encoder's; not
+            stated in the paper; 1. They are not decayed.
+    """
+
+    protocol: ClassVar[str] = "gunel-full"
+    few_shot: ClassVar[str] = "gunel-fewshot"
+    regression: ClassVar[bool] = False
+    training: ClassVar[Mapping[str, object]] = TRAINING
+
+    kernel: Annotated[int, Ge(1)] = 55
+    conv: Mixing = "full"
+    label_penalty: Annotated[float, Ge(0)] = 1.0
+    mlp_width: Annotated[int, Ge(0)] = 0
+    mlp_dropout: Rate = 0.5
+    label_init_std: Annotated[float, Gt(0)] = 0.02
+    label_lr_mult: Annotated[float, Gt(0)] = 1.0
+
+    def check(self, encoder: Encoder) -> tuple[str, ...]:  # noqa: ARG002
+        """Raises SclsearchError for an even window."""
+        check_window(self.kernel, "kernel")
+        return ()
+
+    def parts(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
+        """Returns fresh label vectors, attention and classifier."""
+        width, hidden = encoder.width, self.mlp_width or encoder.width
+        mlp = nn.Sequential(
+            nn.Dropout(self.mlp_dropout),
+            nn.Linear(width, hidden),
+            nn.ReLU(),
+            nn.Dropout(self.mlp_dropout),
+            nn.Linear(hidden, classes),
+        )
+        attention = WindowAttention(classes, self.kernel, mixing=self.conv)
+        labels = label_vectors(classes, width, self.label_init_std)
+        return nn.ModuleDict({"labels": labels, "attention": attention, "mlp": mlp})
+
+    def stages(self, training: Training) -> tuple[Stage, ...]:
+        """Returns one stage."""
+        return (
+            Stage(
+                "fine-tuning",
+                training,
+                self.terms,
+                self.parts,
+                rate_factors={"labels": self.label_lr_mult},
+                undecayed=("labels",),
+            ),
+        )
+
+    def terms(self, model: Model, batch: Batch) -> Terms:
+        """Returns `ce` and `label`, the label vectors' own cross-entropy."""
+        vectors = vectors_of(model)
+        classes = torch.arange(len(vectors), device=vectors.device)
+        own = prediction_loss(model.parts["mlp"](vectors), classes)
+        return {
+            "ce": prediction_loss(self.scores(model, batch), batch.y),
+            "label": self.label_penalty * own,
+        }
+
+    def scores(self, model: Model, batch: Batch) -> Tensor:
+        """Returns `[B, C]`."""
+        z = model.parts["attention"](model.hidden(batch), vectors_of(model), batch.mask, batch.mask)
+        scores: Tensor = model.parts["mlp"](z)
+        return scores

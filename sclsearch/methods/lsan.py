@@ -1,0 +1,82 @@
+"""LSAN (Xiao et al., 2019, https://aclanthology.org/D19-1044) on an encoder, as LaCon compares."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from annotated_types import Ge, Gt
+from torch import Tensor, nn
+
+from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.head import Head
+from sclsearch.encoders.label_attention import LabelSpecificAttention
+from sclsearch.encoders.projection import label_vectors
+from sclsearch.methods.base import Batch, Model, Stage, Terms, Training
+from sclsearch.methods.lacon import TRAINING, vectors_of
+from sclsearch.objectives import prediction_loss
+
+
+@dataclass(frozen=True, slots=True)
+class LSAN:
+    """Cross-entropy on text vectors of each label, from the text's attention and the label's.
+
+    LSAN reads an LSTM in both directions; here tokens are the encoder's last states, and softmax
+    stands for its sigmoid, as LaCon has it. Its label vectors are given and stay; here they start
+    at random and train.
+
+    Attributes:
+        attention_dim: Width of the layer below the text's own attention; the released code's 200.
+        label_init_std: Standard deviation of the label vectors at the start; not stated in the
+            paper; BERT's 0.02.
+        label_lr_mult: Learning rate of the label vectors as a multiple of the encoder's; not
+            stated in the paper; 1. They are not decayed.
+    """
+
+    protocol: ClassVar[str] = "gunel-full"
+    few_shot: ClassVar[str] = "gunel-fewshot"
+    regression: ClassVar[bool] = False
+    training: ClassVar[Mapping[str, object]] = TRAINING
+
+    attention_dim: Annotated[int, Ge(1)] = 200
+    label_init_std: Annotated[float, Gt(0)] = 0.02
+    label_lr_mult: Annotated[float, Gt(0)] = 1.0
+
+    def check(self, encoder: Encoder) -> tuple[str, ...]:  # noqa: ARG002
+        """Returns no notes: every encoder will do."""
+        return ()
+
+    def parts(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
+        """Returns fresh label vectors, attention and a linear layer."""
+        width = encoder.width
+        return nn.ModuleDict(
+            {
+                "labels": label_vectors(classes, width, self.label_init_std),
+                "attention": LabelSpecificAttention(width, classes, self.attention_dim),
+                "head": Head(width, classes, hidden=False),
+            }
+        )
+
+    def stages(self, training: Training) -> tuple[Stage, ...]:
+        """Returns one stage."""
+        return (
+            Stage(
+                "fine-tuning",
+                training,
+                self.terms,
+                self.parts,
+                rate_factors={"labels": self.label_lr_mult},
+                undecayed=("labels",),
+            ),
+        )
+
+    def terms(self, model: Model, batch: Batch) -> Terms:
+        """Returns `ce`."""
+        return {"ce": prediction_loss(self.scores(model, batch), batch.y)}
+
+    def scores(self, model: Model, batch: Batch) -> Tensor:
+        """Returns `[B, C]`."""
+        by_label = model.parts["attention"](
+            model.hidden(batch), vectors_of(model), batch.mask
+        )  # [B, C, d]
+        scores: Tensor = model.parts["head"](by_label.mean(1), batch.rates[0])
+        return scores

@@ -1,0 +1,145 @@
+"""Attention by label vectors is the formulas of LEAM and LSAN, and padding has no part in it."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.label_attention import (
+    LabelSpecificAttention,
+    Mixing,
+    WindowAttention,
+    check_heads,
+    check_window,
+)
+from sclsearch.errors import SclsearchError
+
+EACH_MIXING = pytest.mark.parametrize("mixing", ["full", "shared"])
+LENGTHS = (6, 3, 1)
+
+
+@pytest.fixture
+def states() -> Tensor:
+    """Returns the states of three texts of 6, 3 and 1 tokens; behind their ends is noise."""
+    return torch.randn(3, 6, 8, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.fixture
+def mask() -> Tensor:
+    return torch.arange(6) < torch.tensor(LENGTHS)[:, None]
+
+
+@pytest.fixture
+def labels() -> Tensor:
+    return torch.randn(4, 8, generator=torch.Generator().manual_seed(2))
+
+
+def expected_weights(attention: WindowAttention, text: Tensor, labels: Tensor) -> Tensor:
+    """Returns the weights of the tokens of one text, `[T]`, by loops over tokens and labels."""
+    weight, bias = attention.conv.weight, attention.conv.bias
+    assert bias is not None
+    reach = weight.shape[-1] // 2
+    best = []
+    for token in range(len(text)):
+        matches = []
+        for label in range(len(labels)):
+            channel = label if attention.channels > 1 else 0
+            match = bias[channel]
+            for other in range(len(text)):
+                if abs(other - token) <= reach:
+                    cosines = [F.cosine_similarity(text[other], vector, dim=0) for vector in labels]
+                    read = cosines if attention.channels > 1 else [cosines[label]]
+                    column = weight[channel, :, other - token + reach]
+                    match = match + sum(w * c for w, c in zip(column, read, strict=True))
+            matches.append(match.relu() if attention.relu else match)
+        best.append(torch.stack(matches).max())
+    return torch.stack(best).softmax(0)
+
+
+@EACH_MIXING
+@pytest.mark.parametrize("relu", [True, False])
+@pytest.mark.parametrize("kernel", [1, 3, 9])
+def test_tokens_weigh_as_their_best_match_in_a_window(
+    states: Tensor, mask: Tensor, labels: Tensor, mixing: Mixing, relu: bool, kernel: int
+) -> None:
+    torch.manual_seed(0)
+    attention = WindowAttention(4, kernel, mixing=mixing, relu=relu)
+    weights = attention.weights(states, labels, mask, mask)
+    z = attention(states, labels, mask, mask)
+    for row, length in enumerate(LENGTHS):
+        expected = expected_weights(attention, states[row, :length], labels)
+        torch.testing.assert_close(weights[row, :length], expected)
+        assert not weights[row, length:].any()
+        torch.testing.assert_close(z[row], expected @ states[row, :length])
+
+
+def test_one_filter_serves_all_labels_or_the_filters_mix_them() -> None:
+    assert WindowAttention(4, 5, mixing="full").conv.weight.shape == (4, 4, 5)
+    assert WindowAttention(4, 5, mixing="shared").conv.weight.shape == (1, 1, 5)
+
+
+def test_tokens_that_do_not_count_get_no_weight_and_are_still_seen_by_their_neighbours(
+    states: Tensor, mask: Tensor, labels: Tensor
+) -> None:
+    torch.manual_seed(0)
+    attention = WindowAttention(4, 3, mixing="full", relu=False)
+    counted = mask[:1].clone()
+    counted[0, 0] = False
+    all_weights = attention.weights(states[:1], labels, mask[:1], mask[:1])[0]
+    weights = attention.weights(states[:1], labels, mask[:1], counted)[0]
+    assert weights[0] == 0
+    torch.testing.assert_close(weights[1:], all_weights[1:] / all_weights[1:].sum())
+
+
+def test_only_the_directions_of_states_and_labels_count_in_the_weights(
+    states: Tensor, mask: Tensor, labels: Tensor
+) -> None:
+    attention = WindowAttention(4, 3, mixing="full")
+    weights = attention.weights(states, labels, mask, mask)
+    torch.testing.assert_close(attention.weights(9 * states, labels / 7, mask, mask), weights)
+
+
+def test_each_label_has_a_text_vector_of_both_attentions(
+    states: Tensor, mask: Tensor, labels: Tensor
+) -> None:
+    torch.manual_seed(0)
+    attention = LabelSpecificAttention(8, 4, 5)
+    found = attention(states, labels, mask)
+    assert found.shape == (3, 4, 8)
+    for row, length in enumerate(LENGTHS):
+        text = states[row, :length]
+        hidden = torch.tanh(attention.first(text))
+        for label, vector in enumerate(labels):
+            logits = hidden @ attention.second.weight[label] + attention.second.bias[label]
+            own = logits.softmax(0) @ text
+            by_label = sum(((vector @ token) * token for token in text), torch.zeros(8))
+            gates = attention.label_gate(by_label).sigmoid(), attention.own_gate(own).sigmoid()
+            share = gates[0] / (gates[0] + gates[1])
+            torch.testing.assert_close(found[row, label], share * by_label + (1 - share) * own)
+
+
+@pytest.mark.parametrize("kernel", [1, 5, 55])
+def test_an_odd_window_is_let_through(kernel: int) -> None:
+    check_window(kernel, "kernel")
+
+
+def test_an_even_window_is_refused_with_its_neighbours() -> None:
+    with pytest.raises(SclsearchError) as caught:
+        check_window(4, "kernel")
+    assert str(caught.value) == (
+        "kernel: a window must be odd, with a token in its middle, but it is 4. Take 3 or 5."
+    )
+
+
+def test_heads_that_do_not_divide_the_width_are_refused_with_its_divisors(
+    bert: Encoder,
+) -> None:
+    for heads in (1, 2, 4, 8, 16):
+        check_heads(heads, bert, "heads")
+    with pytest.raises(SclsearchError) as caught:
+        check_heads(6, bert, "heads")
+    assert str(caught.value) == (
+        "heads: it must divide the width of model 'tiny', 16, but it is 6. "
+        "Take one of 1, 2, 4, 8, 16."
+    )

@@ -1,0 +1,200 @@
+"""The checkpoint's own masked-LM head computes what transformers does; else a fresh one says so."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.load import load_encoder
+from sclsearch.encoders.masked_lm_head import masked_lm_head, masked_lm_notes
+from sclsearch.errors import SclsearchError
+
+Inputs = tuple[Tensor, Tensor, Tensor]
+Save = Callable[..., Path]
+
+FAMILIES = (
+    ("bert", "Bert"),
+    ("roberta", "Roberta"),
+    ("distilbert", "DistilBert"),
+    ("mpnet", "MPNet"),
+    ("electra", "Electra"),
+)
+WITHOUT = ("tiny_bert", "tiny_roberta", "tiny_distilbert", "tiny_electra", "tiny_mpnet")
+
+
+@pytest.fixture
+def with_head(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Path]:
+    """Returns what gives the tiny encoder of a family the head that it was pretrained with."""
+
+    def with_head(family: str) -> Path:
+        name = dict(FAMILIES)[family]
+        tiny: Path = request.getfixturevalue(f"tiny_{family}")
+        folder = shutil.copytree(tiny, tmp_path / family)
+        config = transformers.AutoConfig.from_pretrained(tiny)
+        torch.manual_seed(3)
+        model: Any = getattr(transformers, f"{name}ForMaskedLM")(config)
+        for name, parameter in model.named_parameters():
+            if "bias" in name or "norm" in name.lower():
+                torch.nn.init.normal_(parameter, mean=0.5)
+        model.save_pretrained(folder)
+        return folder
+
+    return with_head
+
+
+def logits(encoder: Encoder, inputs: Inputs) -> Tensor:
+    head = masked_lm_head(encoder)
+    return head.forward(encoder.hidden(*inputs, (0.0,))[inputs[1]], encoder.embeddings)
+
+
+def expected_logits(folder: Path, inputs: Inputs) -> Tensor:
+    plain = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()
+    found: Tensor = plain(input_ids=inputs[0], attention_mask=inputs[1]).logits
+    return found[inputs[1]]
+
+
+@pytest.mark.parametrize("family", dict(FAMILIES))
+def test_the_checkpoints_own_head_gives_the_logits_of_transformers(
+    with_head: Callable[[str], Path], inputs: Inputs, family: str
+) -> None:
+    folder = with_head(family)
+    encoder = load_encoder(folder, "mine")
+    torch.testing.assert_close(logits(encoder, inputs), expected_logits(folder, inputs))
+    assert masked_lm_notes(encoder) == ()
+
+
+def test_modernberts_head_needs_no_biases(tmp_path: Path, inputs: Inputs, tiny_bert: Path) -> None:
+    sizes = json.loads((tiny_bert / "config.json").read_text())
+    config = transformers.ModernBertConfig(
+        vocab_size=sizes["vocab_size"],
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        pad_token_id=0,
+        bos_token_id=0,
+        eos_token_id=0,
+        cls_token_id=0,
+        sep_token_id=0,
+    )
+    transformers.ModernBertForMaskedLM(config).save_pretrained(tmp_path)
+    assert "head.dense.bias" not in load_file(tmp_path / "model.safetensors")
+    encoder = load_encoder(tmp_path, "mine")
+    torch.testing.assert_close(logits(encoder, inputs), expected_logits(tmp_path, inputs))
+    assert masked_lm_notes(encoder) == ()
+
+
+def test_the_names_that_bert_had_at_first_are_read(
+    with_head: Callable[[str], Path], inputs: Inputs
+) -> None:
+    folder = with_head("bert")
+    expected = logits(load_encoder(folder, "new"), inputs)
+    renamed = {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+            "LayerNorm.bias", "LayerNorm.beta"
+        ): weight
+        for name, weight in load_file(folder / "model.safetensors").items()
+    }
+    save_file(renamed, folder / "model.safetensors", {"format": "pt"})
+    torch.testing.assert_close(logits(load_encoder(folder, "old"), inputs), expected)
+
+
+@pytest.mark.parametrize("tiny", WITHOUT)
+def test_a_checkpoint_without_a_head_gets_a_fresh_one_and_a_note(
+    request: pytest.FixtureRequest, inputs: Inputs, tiny: str
+) -> None:
+    encoder = load_encoder(request.getfixturevalue(tiny), tiny)
+    assert encoder.masked_lm == {}
+    assert masked_lm_notes(encoder) == (
+        f"masked-LM head: fresh, the checkpoint of {tiny} has none",
+    )
+    torch.manual_seed(1)
+    head = masked_lm_head(encoder)
+    torch.manual_seed(1)
+    again = masked_lm_head(encoder)
+    assert torch.equal(head.dense.weight, again.dense.weight)
+    assert not torch.equal(head.dense.weight, masked_lm_head(encoder).dense.weight)
+    assert head.dense.weight.std().item() == pytest.approx(0.02, rel=0.2)
+    states = encoder.hidden(*inputs, (0.0,))[inputs[1]]
+    hidden = head.norm(torch.nn.functional.gelu(head.dense(states)))
+    torch.testing.assert_close(head(states, encoder.embeddings), hidden @ encoder.embeddings.T)
+
+
+def test_a_decoder_of_its_own_is_not_taken_for_the_embeddings(
+    with_head: Callable[[str], Path],
+) -> None:
+    folder = with_head("bert")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": False}))
+    assert masked_lm_notes(load_encoder(folder, "mine")) != ()
+
+
+def test_the_head_is_a_copy_and_no_part_of_the_encoder(with_head: Callable[[str], Path]) -> None:
+    encoder = load_encoder(with_head("bert"), "mine")
+    before = {name: weight.clone() for name, weight in encoder.masked_lm.items()}
+    head = masked_lm_head(encoder)
+    with torch.no_grad():
+        for parameter in head.parameters():
+            parameter.zero_()
+    assert all(torch.equal(encoder.masked_lm[name], weight) for name, weight in before.items())
+    assert not [name for name in encoder.state_dict() if "predictions" in name]
+    assert "embeddings" not in " ".join(head.state_dict())
+
+
+def test_weights_in_half_precision_are_read_as_float32(
+    with_head: Callable[[str], Path],
+) -> None:
+    file = with_head("bert") / "model.safetensors"
+    halves = {name: weight.half() for name, weight in load_file(file).items()}
+    save_file(halves, file, {"format": "pt"})
+    found = load_encoder(file.parent, "half").masked_lm
+    assert torch.equal(found["bias"], halves["cls.predictions.bias"].float())
+    assert {weight.dtype for weight in found.values()} == {torch.float32}
+
+
+def test_the_gradient_reaches_the_embeddings_through_the_head(
+    bert: Encoder, inputs: Inputs
+) -> None:
+    states = torch.ones(2, 16)
+    masked_lm_head(bert)(states, bert.embeddings).square().sum().backward()
+    gradient = bert.embeddings.grad
+    assert gradient is not None
+    assert gradient.any()
+
+
+def test_the_mask_token_is_the_tokenizers(tiny_bert: Path) -> None:
+    encoder = load_encoder(tiny_bert, "tiny")
+    assert encoder.mask_token == 4
+    encoder.check_mask_token("p_m")
+
+
+@pytest.fixture
+def maskless(tiny_bert: Path, tmp_path: Path) -> Path:
+    """Returns a tiny BERT whose tokenizer names no mask token."""
+    folder = shutil.copytree(tiny_bert, tmp_path / "maskless")
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    del config["mask_token"]
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    return folder
+
+
+def test_a_tokenizer_without_mask_token_is_refused_where_one_is_needed(maskless: Path) -> None:
+    with pytest.raises(SclsearchError) as caught:
+        load_encoder(maskless, "mine").check_mask_token("p_m")
+    assert str(caught.value) == (
+        "p_m: the tokenizer must have a mask token, but that of model 'mine' (bert) has none. "
+        "Take a model that was pretrained with masks, such as BERT or RoBERTa."
+    )
+
+
+def test_a_broken_tokenizer_does_not_keep_the_encoder_from_loading(maskless: Path) -> None:
+    (maskless / "tokenizer.json").write_text("{")
+    assert load_encoder(maskless, "mine").mask_token is None

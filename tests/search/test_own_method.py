@@ -1,0 +1,127 @@
+"""A user's own method, and paraphrases, through a whole search with real Ray."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sclsearch.errors import SclsearchError
+from sclsearch.reports.report import report
+from sclsearch.search.options import What
+from sclsearch.search.rerun import rerun
+from sclsearch.store.runs import RunStore, SeedRun
+from sclsearch.tasks.own import OwnFiles
+
+if TYPE_CHECKING:
+    from tests.search.conftest import Place
+
+SMALL = {"epochs": 2, "batch_size": 8, "max_length": 16, "learning_rate": 1e-2}
+SPACE = """
+method: Smoothed
+source: a test
+published: [{smoothing: 0.1}]
+fixed: {epochs: 2, batch_size: 8, max_length: 16, learning_rate: 1e-2}
+space:
+  smoothing: {type: choice, values: [0.0, 0.1]}
+"""
+
+with_ray = [
+    pytest.mark.ray,
+    pytest.mark.slow,
+    pytest.mark.timeout(400),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+def ray(test: Callable[..., None]) -> Callable[..., None]:
+    for mark in with_ray:
+        test = mark(test)
+    return test
+
+
+@pytest.fixture
+def toy_texts(toy: OwnFiles) -> list[str]:
+    """Returns the distinct texts of the toy task."""
+    lines = toy.path.read_text(encoding="utf-8").splitlines()[1:]
+    return sorted({line.partition(",")[0] for line in lines})
+
+
+@pytest.fixture
+def mine(own_method: str, tmp_path: Path) -> Path:
+    file = tmp_path / "mine.py"
+    file.write_text(own_method, encoding="utf-8")
+    return file
+
+
+def runs_of(place: "Place", name: str) -> list[SeedRun]:
+    found = [run for runs in place.seed_runs(name).values() for run in runs if run is not None]
+    assert found
+    return found
+
+
+@ray
+def test_an_own_method_is_searched_stored_and_repeated(
+    place: "Place", mine: Path, write_space: Callable[[str], Path]
+) -> None:
+    what = replace(place.what, method=f"{mine}:Smoothed", space=write_space(SPACE))
+    own = replace(place, what=what)
+    done = own.run(configs=2)
+    assert (done.done, done.failed) == (4, 0)
+    assert report(own.storage, done.name).method == "Smoothed"
+    runs = runs_of(own, done.name)
+    assert rerun(own.storage, runs[0].key).differing == ()
+    mine.write_text(mine.read_text().replace("0.1\n", "0.10\n"), encoding="utf-8")
+    with pytest.raises(SclsearchError, match="method_file must be what the seed run was made"):
+        rerun(own.storage, runs[0].key)
+
+
+@ray
+def test_paraphrases_of_a_file_are_read_and_named(
+    place: "Place", tmp_path: Path, toy_texts: list[str]
+) -> None:
+    file = tmp_path / "paraphrases.jsonl"
+    lines: list[Any] = [{"paraphrases": 1, "source": "by hand", "note": "made by hand"}]
+    lines += [{"text": [t], "paraphrases": [[f"so {t}"], [f"{t} so"]]} for t in toy_texts]
+    file.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    settings = {**SMALL, "post_epochs": 1, "pooling": "mean"}
+    what = replace(
+        place.what, method="cssl", space=None, searched=False, settings=settings, paraphrases=file
+    )
+    by_file, by_eda = (
+        replace(place, what=what),
+        replace(place, what=replace(what, paraphrases=None)),
+    )
+    found = {done.name: place_ for place_ in (by_file, by_eda) for done in [place_.run()]}
+    assert len(found) == 2
+    notes = [report(place_.storage, name).notes for name, place_ in found.items()]
+    assert "made by hand" in notes[0]
+    assert any("EDA" in note for note in notes[1])
+    keys = [{run.key for run in runs_of(place_, name)} for name, place_ in found.items()]
+    assert keys[0].isdisjoint(keys[1])
+    run = RunStore(place.storage).get(min(keys[0]))
+    assert run is not None
+    assert {reading["stage"] for reading in run.stages} == {"post-training"}
+    assert rerun(place.storage, run.key).differing == ()
+
+
+def test_paraphrases_are_refused_by_a_method_that_reads_none(
+    resolved: Callable[..., Any], tmp_path: Path
+) -> None:
+    with pytest.raises(SclsearchError, match=r"^--paraphrases .*: it must come with a method that"):
+        resolved(paraphrases=tmp_path / "any.jsonl")
+
+
+def test_an_own_method_must_come_with_its_space(resolved: Callable[..., Any], mine: Path) -> None:
+    with pytest.raises(SclsearchError, match=r"a method of your own must come with its search sp"):
+        resolved(method=f"{mine}:Smoothed", space=None)
+
+
+def test_a_space_of_another_method_is_refused(
+    asked: Callable[..., What], resolved: Callable[..., Any], mine: Path
+) -> None:
+    with pytest.raises(SclsearchError, match="must be 'Smoothed', but there is 'scl'"):
+        resolved(method=f"{mine}:Smoothed")

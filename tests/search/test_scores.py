@@ -1,0 +1,44 @@
+"""Scores are learnt by the methods that can, and the others say which those are."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sclsearch.errors import SclsearchError
+from sclsearch.methods import METHODS, method_class
+from sclsearch.search.options import How, What
+from sclsearch.search.resolve import resolve
+
+ABLE = [name for name in METHODS if method_class(name).regression]
+Asked = Callable[..., What]
+
+
+@pytest.fixture(scope="module")
+def stsb(glue: Path) -> How:
+    return How(gpus_per_trial=0, data_dir=glue)
+
+
+def test_methods_with_and_without_scores_are_told_apart() -> None:
+    assert {"ce", "supcl-seq", "simcse", "dropout-aug"} <= {*ABLE}
+    assert not {"scl", "ce-cl"} & {*ABLE}
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in ABLE])
+def test_a_method_that_needs_classes_names_all_that_learn_scores(
+    asked: Asked, stsb: How, name: str
+) -> None:
+    with pytest.raises(SclsearchError) as raised:
+        resolve(asked(method=name, task="stsb", space=None), stsb)
+    assert str(raised.value) == (
+        f"--method {name}: it needs a task of classes, but stsb has scores. "
+        f"Take one of {', '.join(ABLE)}."
+    )
+
+
+@pytest.mark.parametrize("name", ["ce", "supcl-seq", "simcse", "dropout-aug"])
+def test_a_method_that_learns_scores_is_measured_by_a_correlation(
+    asked: Asked, stsb: How, name: str
+) -> None:
+    study = resolve(asked(method=name, task="stsb", space=None), stsb)
+    assert study.metric == "pearson"
