@@ -44,7 +44,14 @@ Place = tuple[str, str, int]
 @cache
 def study_of(method: str, task: str, data_dir: Path) -> Study:
     """Returns a method on a task at its point for MiniLM, with the updates of this table."""
-    what = What(method=method, task=task, model="minilm", train_size=TRAIN, searched=False)
+    what = What(
+        method=method,
+        task=task,
+        model="minilm",
+        protocol="gunel-fewshot",
+        train_size=TRAIN,
+        searched=False,
+    )
     how = How(data_dir=data_dir, gpus_per_trial=0)
     known = field_types(method_class(method))
     post = {name: setting for name, setting in POST.items() if name in known}

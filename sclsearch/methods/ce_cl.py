@@ -35,8 +35,8 @@ class CECL:
             last state, or the pretrained pooler's output.
     """
 
-    protocol: ClassVar[str] = "gunel-full"
-    few_shot: ClassVar[str] = "gunel-fewshot"
+    protocol: ClassVar[str] = "lacon"
+    few_shot: ClassVar[str] = "lacon-fewshot"
     regression: ClassVar[bool] = False
     training: ClassVar[Mapping[str, object]] = MappingProxyType({})
 

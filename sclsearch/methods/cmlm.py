@@ -73,8 +73,8 @@ class CMLM:
         pooling: What the classifier reads after post-training, as in `ce`.
     """
 
-    protocol: ClassVar[str] = "gunel-full"
-    few_shot: ClassVar[str] = "gunel-fewshot"
+    protocol: ClassVar[str] = "cmlm-full"
+    few_shot: ClassVar[str] = "cmlm-fewshot"
     regression: ClassVar[bool] = True
     training: ClassVar[Mapping[str, object]] = AUTHORS_TRAINING
 

@@ -66,8 +66,8 @@ class LaCon:
             paper has one rate. They are not decayed.
     """
 
-    protocol: ClassVar[str] = "gunel-full"
-    few_shot: ClassVar[str] = "gunel-fewshot"
+    protocol: ClassVar[str] = "lacon"
+    few_shot: ClassVar[str] = "lacon-fewshot"
     regression: ClassVar[bool] = False
     training: ClassVar[Mapping[str, object]] = TRAINING
 

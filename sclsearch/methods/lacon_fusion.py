@@ -53,8 +53,8 @@ class LaConFusion:
         fusion_exclude_special: Whether [CLS] and [SEP] get no weight; the paper keeps [CLS].
     """
 
-    protocol: ClassVar[str] = "gunel-full"
-    few_shot: ClassVar[str] = "gunel-fewshot"
+    protocol: ClassVar[str] = "lacon"
+    few_shot: ClassVar[str] = "lacon-fewshot"
     regression: ClassVar[bool] = False
     training: ClassVar[Mapping[str, object]] = TRAINING
 

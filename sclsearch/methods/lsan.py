@@ -32,8 +32,8 @@ class LSAN:
             stated in the paper; 1. They are not decayed.
     """
 
-    protocol: ClassVar[str] = "gunel-full"
-    few_shot: ClassVar[str] = "gunel-fewshot"
+    protocol: ClassVar[str] = "lacon"
+    few_shot: ClassVar[str] = "lacon-fewshot"
     regression: ClassVar[bool] = False
     training: ClassVar[Mapping[str, object]] = TRAINING
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from sclsearch.protocols import gunel, plain, supcl_seq
+from sclsearch.protocols import cmlm, gunel, lacon, plain, supcl_seq
 from sclsearch.protocols.base import Protocol
 
 PROTOCOLS: Mapping[str, Protocol] = MappingProxyType(
@@ -14,6 +14,12 @@ PROTOCOLS: Mapping[str, Protocol] = MappingProxyType(
             gunel.FULL_OVERLAP,
             gunel.FEW_SHOT,
             supcl_seq.FULL,
+            supcl_seq.HELD_OUT,
+            lacon.FULL,
+            lacon.FEW_SHOT,
+            *lacon.IMBALANCED,
+            cmlm.FULL,
+            cmlm.FEW_SHOT,
             plain.PLAIN,
         )
     }

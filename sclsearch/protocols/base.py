@@ -125,13 +125,16 @@ class Protocol:
         split: Returns the rows for training, validation and test.
         few_shot: Whether a training size must be given (or must not).
         draw: Returns the training subset of a replicate.
+        redraw: Returns the rows of a replicate out of those of the split, for a protocol that
+            draws validation rows too, or without being told a size.
         replicates: n.
         rule: How seeds score a configuration and which are reported.
         evaluate: When validation is computed: each epoch, every k updates, at the end.
         keep: `best` by validation, the earliest among equals, or `last`.
         model: The paper's encoder.
         metrics: The metric of a task where it is not the task's own.
-        training: Training fields that the protocol sets, by the number of training rows.
+        training: Fields that the protocol sets, by the number of training rows; of a method's
+            own fields those that the method has.
         replicate: Returns the seeds of repetition r.
     """
 
@@ -145,6 +148,7 @@ class Protocol:
     model: str
     few_shot: bool = False
     draw: Callable[[TaskData, Rows, Size, Replicate], Rows] | None = None
+    redraw: Callable[[TaskData, Parts, Size | None, Replicate], Parts] | None = None
     metrics: Mapping[str, str] = field(default_factory=dict)
     training: Callable[[int], Mapping[str, object]] = no_training_changes
     replicate: Callable[[int], Replicate] = all_seeds
@@ -156,6 +160,8 @@ class Protocol:
     def parts(self, data: TaskData, size: Size | None, replicate: Replicate) -> Parts:
         """Returns the rows of one replicate."""
         parts = self.split(data)
+        if self.redraw is not None:
+            return self.redraw(data, parts, size, replicate)
         if self.draw is None or size is None:
             return parts
         return Parts(

@@ -1,4 +1,6 @@
-"""The training subset of a replicate."""
+"""The rows that a replicate draws: its training subset, and validation rows out of the rest."""
+
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -18,13 +20,7 @@ def draw_subset(data: TaskData, pool: Rows, size: Size, replicate: Replicate) ->
     y = pool.labels(data)
     rng = stream(replicate.subset, "subset")
     if size.per_class is None:
-        total = size.total or 0
-        if not 1 <= total <= len(y):
-            raise SclsearchError(
-                f"--train-size {total}: it must lie between 1 and the {len(y)} training rows of "
-                f"{data.task.name}."
-            )
-        return Rows(pool.split, pool.index[stratified(y, total, rng)])
+        return Rows(pool.split, pool.index[stratified(y, _total(data, pool, size), rng)])
     if data.task.regression:
         raise SclsearchError(
             f"--shots: the task must have classes, but {data.task.name} has scores. "
@@ -37,3 +33,68 @@ def draw_subset(data: TaskData, pool: Rows, size: Size, replicate: Replicate) ->
             f"the smallest class of {data.task.name}."
         )
     return Rows(pool.split, pool.index[per_class(y, size.per_class, rng)])
+
+
+def draw_at_random(data: TaskData, pool: Rows, size: Size, replicate: Replicate) -> Rows:
+    """Returns the training subset of a replicate, N rows with the classes as they fall.
+
+    K rows of each class, where the size asks for them, are drawn as `draw_subset` draws them.
+
+    Raises:
+        SclsearchError: As there.
+    """
+    if size.per_class is not None:
+        return draw_subset(data, pool, size, replicate)
+    return draw_some(pool, _total(data, pool, size), stream(replicate.subset, "subset"))
+
+
+def draw_alike(data: TaskData, train: Rows, pool: Rows, seed: int) -> Rows:
+    """Returns validation rows, as many of each class as for training, out of the pool's others.
+
+    Of a class that has not so many left, all that are left.
+
+    Raises:
+        SclsearchError: No row is left.
+    """
+    rest = Rows(pool.split, np.setdiff1d(pool.index, train.index))
+    rng = stream(seed, "validation")
+    if data.task.regression:
+        drawn = draw_some(rest, len(train.index), rng)
+    else:
+        drawn = draw_counts(data, rest, class_counts(data, train), rng)
+    if not len(drawn.index):
+        raise SclsearchError(
+            f"{data.task.name}: rows must be left for validation beside the {len(train.index)} "
+            "for training, but there are none. Train on fewer rows."
+        )
+    return drawn
+
+
+def draw_some(pool: Rows, size: int, rng: np.random.Generator) -> Rows:
+    """Returns that many rows of the pool at random, all of them if there are fewer."""
+    return Rows(pool.split, np.sort(rng.permutation(pool.index)[:size]))
+
+
+def draw_counts(
+    data: TaskData, pool: Rows, wanted: Mapping[int, int], rng: np.random.Generator
+) -> Rows:
+    """Returns that many rows of each class, all rows of a class that has fewer."""
+    y = pool.labels(data)
+    chosen = [rng.permutation(pool.index[y == label])[:count] for label, count in wanted.items()]
+    return Rows(pool.split, np.sort(np.concatenate(chosen)))
+
+
+def class_counts(data: TaskData, rows: Rows) -> dict[int, int]:
+    """Returns the number of rows of each class that is there, by the class's number."""
+    classes, counts = np.unique(rows.labels(data), return_counts=True)
+    return dict(zip(classes.tolist(), counts.tolist(), strict=True))
+
+
+def _total(data: TaskData, pool: Rows, size: Size) -> int:
+    total = size.total or 0
+    if not 1 <= total <= len(pool.index):
+        raise SclsearchError(
+            f"--train-size {total}: it must lie between 1 and the {len(pool.index)} training rows "
+            f"of {data.task.name}."
+        )
+    return total

@@ -1,5 +1,6 @@
 """How the labelled rows of a task become training, validation and test rows."""
 
+from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
@@ -55,13 +56,104 @@ def dev_is_test(data: TaskData) -> Parts:
     return Parts(_train(data), rows, rows, ("chosen and reported on the same rows",))
 
 
+def from_train(data: TaskData) -> Parts:
+    """Returns the training split for training and validation alike, which replicates draw from it.
+
+    The test is all of the labelled test split or, without one as in GLUE, of the validation split.
+
+    Raises:
+        SclsearchError: The task has neither.
+    """
+    test = _reported(data)
+    notes = [f"test: all of the {test.split} split, {len(test.index)} rows"]
+    if test.split == "test" and "validation" in data.splits:
+        notes.append("the validation split is not used: validation rows come from training")
+    return Parts(_train(data), _train(data), test, tuple(notes))
+
+
+def held_out_split(data: TaskData, *, share: float) -> Parts:
+    """Returns `from_train` with a share of the training split as validation, always the same."""
+    return hold_out(data, from_train(data), share=share, seed=0)
+
+
+def hold_out(data: TaskData, parts: Parts, *, share: float, seed: int) -> Parts:
+    """Returns the parts with a stratified share of the training rows as validation instead.
+
+    Training has a row of every class, so that a class of one row is not in validation.
+
+    Raises:
+        SclsearchError: There are less than two training rows.
+    """
+    pool = parts.train
+    size = len(pool.index) - max(1, round(share * len(pool.index)))
+    if not size:
+        raise SclsearchError(
+            f"{data.task.name}: training rows must suffice for validation too, but there is one. "
+            "Add rows."
+        )
+    chosen = pool.index[stratified(pool.labels(data), size, stream(seed, "validation"))]
+    held = np.setdiff1d(pool.index, chosen)
+    note = f"validation: {len(held)} rows, {share:.0%} of the {len(pool.index)} training rows"
+    return Parts(Rows(pool.split, chosen), Rows(pool.split, held), parts.test, (*parts.notes, note))
+
+
+def split_dev_at_random(
+    data: TaskData, *, sizes: tuple[int, ...], least: int, most: Mapping[str, int]
+) -> Parts:
+    """Returns the training split, and validation and test rows drawn without regard to classes.
+
+    A labelled test split stays the test.
+
+    Args:
+        data: The task's rows.
+        sizes: Validation rows, the protocol's first: the first that leaves the test enough counts,
+            else validation has half of the rows.
+        least: How many test rows are enough.
+        most: Most test rows of a task that has a limit.
+
+    Raises:
+        SclsearchError: The task has no validation split, or one row in it and no test split.
+    """
+    rows = len(_validation_labels(data))
+    order = stream(0, "validation").permutation(rows)
+    if "test" in data.splits:
+        size = min(sizes[0], rows)
+        test = _whole(data, "test")
+        notes = []
+    else:
+        size = next((size for size in sizes if rows - size >= least), rows // 2)
+        rest = order[size:]
+        test = Rows("validation", np.sort(rest[: most.get(data.task.name)]))
+        drawn = f"{len(test.index)} random of " if len(test.index) < len(rest) else ""
+        notes = [f"test: {drawn}the other {len(rest)} rows of the validation split"]
+    if not size:
+        raise SclsearchError(
+            f"{data.task.name}: the validation split must suffice for validation and test, but it "
+            f"has {rows} rows. Add rows."
+        )
+    fewer = f", fewer than the protocol's {sizes[0]}" if size < sizes[0] else ""
+    notes.insert(0, f"validation: {size} random rows{fewer}")
+    return Parts(_train(data), Rows("validation", np.sort(order[:size])), test, tuple(notes))
+
+
 gunel_split = partial(split_dev, cap=GUNEL_VALIDATION)
 gunel_overlap_split = partial(split_dev, cap=GUNEL_VALIDATION, overlap=True)
 plain_split = partial(split_dev, cap=None)
 
 
+def _whole(data: TaskData, split: str) -> Rows:
+    return Rows(split, np.arange(len(data.splits[split]), dtype=np.int64))
+
+
 def _train(data: TaskData) -> Rows:
-    return Rows("train", np.arange(len(data.splits["train"]), dtype=np.int64))
+    return _whole(data, "train")
+
+
+def _reported(data: TaskData) -> Rows:
+    if "test" not in data.splits:
+        _validation_labels(data)
+        return _whole(data, "validation")
+    return _whole(data, "test")
 
 
 def _validation_labels(data: TaskData) -> Labels:

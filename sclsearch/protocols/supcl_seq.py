@@ -1,7 +1,10 @@
 """The protocol of SupCL-Seq, 2021, section 3 and appendix A."""
 
+from dataclasses import replace
+from functools import partial
+
 from sclsearch.protocols.base import Protocol
-from sclsearch.protocols.splits import dev_is_test
+from sclsearch.protocols.splits import dev_is_test, held_out_split
 from sclsearch.selection.rules import Rule, Top
 
 FULL = Protocol(
@@ -14,4 +17,12 @@ FULL = Protocol(
     evaluate="epoch",
     keep="last",
     model="bert-base",
+)
+
+# A tenth of RTE's training rows are about as many as its validation split has.
+HELD_OUT = replace(
+    FULL,
+    name="supcl-seq-heldout",
+    summary="supcl-seq chosen on a tenth of the training rows, reported on the validation rows",
+    split=partial(held_out_split, share=0.1),
 )

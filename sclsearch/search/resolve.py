@@ -145,7 +145,8 @@ def _defaults(
     rows: int,
 ) -> dict[str, Origin]:
     # A protocol may know the epochs of a phase that not every method has.
-    able = {field.name for kind in (method, Training) for field in fields(kind)}
+    kinds: tuple[type, ...] = (method, Training)
+    able = {field.name for kind in kinds for field in fields(kind)}
     told = protocol.training(rows)
     by_protocol = ("protocol", {name: told[name] for name in told if name in able})
     by_space = ("space", space.fixed)

@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import Rows, Size, all_seeds
-from sclsearch.protocols.draws import draw_subset
+from sclsearch.protocols.draws import (
+    class_counts,
+    draw_alike,
+    draw_at_random,
+    draw_counts,
+    draw_subset,
+)
 from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.stratified import per_class, stratified
 
@@ -126,3 +132,47 @@ def test_shots_of_a_task_of_scores_are_refused(labelled: Labelled) -> None:
     data = labelled(train=[0.5, 1.0, 1.5])
     with pytest.raises(SclsearchError, match=r"--shots: .* classes, but toy has scores.*--train-"):
         draw_subset(data, Rows("train", np.arange(3)), Size(per_class=1), all_seeds(0))
+
+
+@given(y=LABELS, size=st.integers(1, 20), seed=SEEDS)
+def test_validation_alike_shares_no_row_with_training_and_has_its_counts(
+    labelled: Labelled, y: np.ndarray, size: int, seed: int
+) -> None:
+    y = np.concatenate([y, np.arange(6), np.arange(6)])
+    data = labelled(train=y.tolist())
+    pool = Rows("train", np.arange(len(y)))
+    train = Rows("train", stratified(y, min(size, len(y) - 6), np.random.default_rng(seed)))
+    drawn = draw_alike(data, train, pool, seed)
+    assert (np.diff(drawn.index) > 0).all()
+    assert not {*train.index} & {*drawn.index}
+    there, trained, found = (
+        np.bincount(labels, minlength=6) for labels in (y, y[train.index], y[drawn.index])
+    )
+    assert found.tolist() == np.minimum(trained, there - trained).tolist()
+    assert draw_alike(data, train, pool, seed).digest == drawn.digest
+
+
+@given(counts=st.dictionaries(st.integers(0, 2), st.integers(0, 30), min_size=1), seed=SEEDS)
+def test_a_draw_by_counts_has_that_many_of_each_class(
+    labelled: Labelled, counts: dict[int, int], seed: int
+) -> None:
+    data = labelled(train=[0] * 20 + [1] * 10 + [2] * 40)
+    pool = Rows("train", np.arange(1, 70, 2))
+    drawn = draw_counts(data, pool, counts, np.random.default_rng(seed))
+    assert {*drawn.index} <= {*pool.index}
+    assert drawn.index.dtype == np.int64
+    there = class_counts(data, pool)
+    wanted = {label: min(count, there[label]) for label, count in counts.items()}
+    assert class_counts(data, drawn) == {label: n for label, n in wanted.items() if n}
+
+
+@given(total=st.integers(1, 60), seed=SEEDS)
+def test_a_draw_at_random_has_its_size_and_comes_from_the_pool(
+    labelled: Labelled, total: int, seed: int
+) -> None:
+    data = labelled(train=[0, 1] * 60)
+    pool = Rows("train", np.arange(0, 120, 2))
+    drawn = draw_at_random(data, pool, Size(total=total), all_seeds(seed))
+    assert len(drawn.index) == total
+    assert (np.diff(drawn.index) > 0).all()
+    assert {*drawn.index} <= {*pool.index}

@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.base import Training
+from sclsearch.methods.fields import field_types
 from sclsearch.protocols import PROTOCOLS
-from sclsearch.protocols.base import Parts, Protocol, Size
+from sclsearch.protocols.base import Parts, Protocol, Rows, Size
 from sclsearch.protocols.gunel import few_shot_training
 from sclsearch.tasks import load_task
 from sclsearch.tasks.base import TaskData
@@ -24,6 +26,7 @@ Labelled = Callable[..., TaskData]
 
 NAMES = list(PROTOCOLS)
 FEW_SHOT = [name for name, protocol in PROTOCOLS.items() if protocol.few_shot]
+DRAWN = {*FEW_SHOT, *(name for name in NAMES if name.startswith("lacon-imbalance"))}
 
 # Starts of the SHA-256 of CoLA's training, validation and test rows. Another one means that every
 # stored seed run on CoLA is left behind.
@@ -33,13 +36,25 @@ COLA = {
     ("gunel-fewshot", 0): "569a7e286be18cff f73cef69b9a0488b 53c24dba69dedce5",
     ("gunel-fewshot", 9): "bc8c330c3bad5da8 f73cef69b9a0488b 53c24dba69dedce5",
     ("supcl-seq", 0): "6d31758fb553b9fc 4c325af678556c8e 4c325af678556c8e",
+    ("supcl-seq-heldout", 0): "021c99347d1d932a 579ecaf5a6dac7c0 4c325af678556c8e",
+    ("lacon", 0): "3b1860f49e01bf2f f1f638906bec14e9 4c325af678556c8e",
+    ("lacon-fewshot", 0): "569a7e286be18cff 481b8ac2fb6c48b6 4c325af678556c8e",
+    ("lacon-fewshot", 9): "bc8c330c3bad5da8 97f26b7a9f1cd797 4c325af678556c8e",
+    ("lacon-imbalance-1", 0): "69ec9940f68df337 d76a08cfc008754e 4c325af678556c8e",
+    ("lacon-imbalance-3", 0): "52bc5e500f26c95a fe1ecbeb1f88717c 4c325af678556c8e",
+    ("lacon-imbalance-5", 0): "2a187de1375ed706 19ee9ad3f311b41b 4c325af678556c8e",
+    ("lacon-imbalance-10", 0): "9cc50aea67627635 eca02f7296507c2a 4c325af678556c8e",
+    ("lacon-imbalance-20", 0): "1df8034a4f062838 4023f1349a1faddf 4c325af678556c8e",
+    ("cmlm-full", 0): "6d31758fb553b9fc aded45a190454774 3123143f9b5d6415",
+    ("cmlm-fewshot", 0): "da0206bffaf1dc2c aded45a190454774 3123143f9b5d6415",
+    ("cmlm-fewshot", 9): "e5cbaeb4c50c0058 aded45a190454774 3123143f9b5d6415",
     ("plain", 0): "6d31758fb553b9fc bff59a87551044bb 53c24dba69dedce5",
 }
 
 
 @pytest.fixture(scope="module")
 def data(labelled: Labelled) -> TaskData:
-    return labelled(train=[0, 1, 1] * 40, validation=[0, 1, 1] * 400)
+    return labelled(train=[0, 1, 1] * 700, validation=[0, 1, 1] * 400)
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +70,10 @@ def parts_of(protocol: Protocol, data: TaskData, number: int, total: int = 30) -
     return protocol.parts(data, size, protocol.replicate(number))
 
 
+def rows_of(rows: Rows) -> set[tuple[str, int]]:
+    return {(rows.split, row) for row in rows.index.tolist()}
+
+
 def test_protocols_are_listed_under_their_own_names() -> None:
     assert {name: protocol.name for name, protocol in PROTOCOLS.items()} == {n: n for n in NAMES}
 
@@ -64,7 +83,13 @@ def test_a_protocol_has_seeds_enough_for_its_rule_and_metrics_that_exist(name: s
     protocol = PROTOCOLS[name]
     protocol.rule.check(protocol.replicates)
     assert set(protocol.metrics.values()) <= set(METRICS)
-    assert protocol.few_shot == (protocol.draw is not None)
+    assert protocol.few_shot == (protocol.draw is not None or name == "lacon-fewshot")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_protocol_sets_is_a_field_that_some_method_has(name: str) -> None:
+    known = set().union(*(field_types(method_class(method)) for method in METHODS))
+    assert set(PROTOCOLS[name].training(100)) <= known
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -87,24 +112,40 @@ def test_another_process_with_another_hash_seed_gives_the_same_rows(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_replicates_have_their_own_subset_in_few_shot_and_share_the_rows_on_full_data(
+def test_replicates_draw_the_rows_that_their_paper_draws_and_share_the_others(
     name: str, data: TaskData
 ) -> None:
     protocol = PROTOCOLS[name]
     rows = [parts_of(protocol, data, number) for number in range(protocol.replicates)]
-    assert len({parts.train.digest for parts in rows}) == (len(rows) if protocol.few_shot else 1)
-    assert len({(parts.validation.digest, parts.test.digest) for parts in rows}) == 1
+    drawn = 5 if name == "cmlm-fewshot" else 10 if name in DRAWN else 1
+    assert len({parts.train.digest for parts in rows}) == drawn
+    held_out = name.startswith("lacon-")
+    assert len({parts.validation.digest for parts in rows}) == (10 if held_out else 1)
+    assert len({parts.test.digest for parts in rows}) == 1
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_replicates_have_seeds_of_their_own(name: str) -> None:
+@pytest.mark.parametrize("number", [0, 7])
+def test_training_shares_no_row_with_what_selects_or_is_reported(
+    name: str, number: int, data: TaskData
+) -> None:
+    parts = parts_of(PROTOCOLS[name], data, number)
+    used = [rows_of(rows) for rows in (parts.train, parts.validation, parts.test)]
+    assert all(used)
+    assert not used[0] & (used[1] | used[2])
+    assert bool(used[1] & used[2]) == (name in {"supcl-seq", "gunel-full-overlap"})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_replicates_have_subset_and_seeds_of_their_own(name: str) -> None:
     protocol = PROTOCOLS[name]
-    seeds = [protocol.replicate(number).seeds for number in range(protocol.replicates + 2)]
+    replicates = [protocol.replicate(number) for number in range(protocol.replicates + 7)]
     for purpose in ("initialisation", "order", "noise"):
-        assert len({of[purpose] for of in seeds}) == len(seeds)
+        own = {(replicate.subset, replicate.seeds[purpose]) for replicate in replicates}
+        assert len(own) == len(replicates)
 
 
-@pytest.mark.parametrize("name", FEW_SHOT)
+@pytest.mark.parametrize("name", [name for name in FEW_SHOT if name != "cmlm-fewshot"])
 def test_a_few_shot_subset_has_the_size_and_shares_asked_for(name: str, data: TaskData) -> None:
     train = parts_of(PROTOCOLS[name], data, 2).train.labels(data)
     assert [int((train == label).sum()) for label in (0, 1)] == [10, 20]
@@ -118,12 +159,16 @@ def test_a_few_shot_subset_has_the_size_and_shares_asked_for(name: str, data: Ta
         ("gunel-full", "toy", "accuracy"),
         ("supcl-seq", "cola", "mcc"),
         ("plain", "cola", "mcc"),
+        ("lacon", "tnews", "macro_f1"),
+        ("lacon-imbalance-5", "cola", "mcc"),
+        ("cmlm-full", "mrpc", "accuracy"),
+        ("cmlm-fewshot", "cola", "mcc"),
     ],
 )
 def test_the_metric_is_the_protocols_where_it_has_one_for_the_task(
     name: str, task: str, metric: str, labelled: Labelled
 ) -> None:
-    known = {"cola": "mcc", "mrpc": "f1", "toy": "accuracy"}
+    known = {"cola": "mcc", "mrpc": "f1", "toy": "accuracy", "tnews": "accuracy"}
     made = labelled(task, train=[0, 1])
     data = replace(made, task=replace(made.task, metric=known[task]))
     assert PROTOCOLS[name].metric(data) == metric

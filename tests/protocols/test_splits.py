@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols.splits import dev_is_test, split_dev
+from sclsearch.protocols.splits import (
+    dev_is_test,
+    from_train,
+    held_out_split,
+    hold_out,
+    split_dev,
+)
 from sclsearch.tasks.base import TaskData
 
 Labelled = Callable[..., TaskData]
@@ -110,3 +116,60 @@ def test_a_task_without_validation_rows_is_refused(
 ) -> None:
     with pytest.raises(SclsearchError, match=r"toy: there must be a validation split.*train, test"):
         split(labelled(train=[0], test=[1]))
+
+
+@given(train=LABELS, share=st.floats(0.01, 0.5), seed=st.integers(0, 99))
+def test_held_out_rows_are_a_stratified_share_of_the_training_rows(
+    labelled: Labelled, train: list[int], share: float, seed: int
+) -> None:
+    data = labelled(train=train, validation=[0, 1])
+    parts = hold_out(data, from_train(data), share=share, seed=seed)
+    both = np.concatenate([parts.train.index, parts.validation.index])
+    assert sorted(both) == list(range(len(train)))
+    assert (np.diff(parts.train.index) > 0).all()
+    size = len(parts.train.index)
+    assert size == len(train) - max(1, round(share * len(train)))
+    found, there = (np.bincount(y, minlength=3) for y in (parts.train.labels(data), train))
+    if size >= np.count_nonzero(there):
+        assert (found[there > 0] > 0).all()
+    exact = there * size / len(train)
+    lifted = int(((there > 0) & (exact < 1)).sum())
+    assert (np.abs(found - exact) < 1 + lifted).all()
+
+
+def test_held_out_validation_leaves_the_whole_validation_split_for_the_test(
+    labelled: Labelled,
+) -> None:
+    parts = held_out_split(labelled(train=[0, 1] * 50, validation=[0, 1, 1]), share=0.1)
+    assert (parts.train.split, parts.validation.split) == ("train", "train")
+    assert (parts.test.split, parts.test.index.tolist()) == ("validation", [0, 1, 2])
+    assert len(parts.validation.index) == 10
+    assert parts.notes == (
+        "test: all of the validation split, 3 rows",
+        "validation: 10 rows, 10% of the 100 training rows",
+    )
+
+
+def test_held_out_scores_are_drawn_at_random(labelled: Labelled) -> None:
+    parts = held_out_split(labelled(train=[n / 2 for n in range(40)], validation=[0.5]), share=0.1)
+    assert len(parts.validation.index) == 4
+
+
+def test_a_labelled_test_split_is_the_test_and_the_note_says_what_is_not_used(
+    labelled: Labelled,
+) -> None:
+    parts = from_train(labelled(train=[0, 1], validation=[0, 1], test=[0, 1, 1]))
+    assert (parts.test.split, len(parts.test.index)) == ("test", 3)
+    unused = "the validation split is not used: validation rows come from training"
+    assert parts.notes == ("test: all of the test split, 3 rows", unused)
+    assert unused not in from_train(labelled(train=[0], test=[1])).notes
+
+
+def test_one_training_row_cannot_be_held_out(labelled: Labelled) -> None:
+    with pytest.raises(SclsearchError, match=r"^toy: training rows must suffice .* there is one"):
+        held_out_split(labelled(train=[0], validation=[1]), share=0.5)
+
+
+def test_a_task_of_training_rows_alone_is_refused(labelled: Labelled) -> None:
+    with pytest.raises(SclsearchError, match=r"toy: there must be a validation split.* are train"):
+        from_train(labelled(train=[0, 1]))

@@ -1,0 +1,160 @@
+"""The protocols of LaCon (Zhang et al., 2022, sections 3.1, 4.1 and 4.2).
+
+Its MRPC is the original corpus, with 4076 training and 1725 test rows; GLUE has 3668 and 408.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+
+from sclsearch.errors import SclsearchError
+from sclsearch.protocols.base import Parts, Protocol, Replicate, Size
+from sclsearch.protocols.draws import class_counts, draw_alike, draw_counts, draw_subset
+from sclsearch.protocols.splits import from_train, hold_out
+from sclsearch.randomness import stream
+from sclsearch.selection.rules import Rule, Top
+from sclsearch.tasks.base import TaskData
+
+REPLICATES = 10
+WHOLE = frozenset({"mrpc", "rte", "cola"})
+MOST_OF_TWO, MOST_OF_MORE = 5000, 1000
+HELD_OUT = 0.05
+PAPER_SHOTS = Size(per_class=20)
+MINORITY = 32
+IMBALANCES = (1, 3, 5, 10, 20)
+METRICS: Mapping[str, str] = {
+    "tnews": "macro_f1",
+    "cola": "mcc",
+    "mrpc": "accuracy",
+    "qqp": "accuracy",
+}
+MEAN = Rule(score=Top(), report=Top())
+
+
+def full_rows(data: TaskData, parts: Parts, _size: Size | None, replicate: Replicate) -> Parts:
+    """Returns at most so many rows of each class, 5 % of them for validation.
+
+    Where that is all rows, and always on the three tasks that the paper takes whole, every
+    replicate has the same. Scores have no classes that could be limited.
+    """
+    counts = {} if data.task.regression else class_counts(data, parts.train)
+    most = MOST_OF_TWO if len(counts) == 2 else MOST_OF_MORE
+    if data.task.name in WHOLE or max(counts.values(), default=0) <= most:
+        return hold_out(data, parts, share=HELD_OUT, seed=0)
+    rng = stream(replicate.subset, "subset")
+    train = draw_counts(data, parts.train, dict.fromkeys(counts, most), rng)
+    note = f"training: at most {most} rows of each class, drawn anew in each replicate"
+    drawn = replace(parts, train=train, notes=(*parts.notes, note))
+    return hold_out(data, drawn, share=HELD_OUT, seed=replicate.subset)
+
+
+def few_shot_rows(data: TaskData, parts: Parts, size: Size | None, replicate: Replicate) -> Parts:
+    """Returns the training subset of a replicate and as many validation rows out of the rest.
+
+    Raises:
+        SclsearchError: There are fewer rows than asked for, or none is left for validation.
+    """
+    train = draw_subset(data, parts.train, size or PAPER_SHOTS, replicate)
+    return _with_validation(data, replace(parts, train=train), parts, replicate)
+
+
+def imbalanced_rows(
+    data: TaskData, parts: Parts, _size: Size | None, replicate: Replicate, *, rho: int
+) -> Parts:
+    """Returns 32 training rows of the rarer class and ρ times as many of the other.
+
+    The paper does not say what it selects by; here as many validation rows out of the rest, as in
+    its few-shot setting. Nor does it say what the classes between are to have where there are more
+    than two.
+
+    Raises:
+        SclsearchError: There are not two classes, or one has too few rows.
+    """
+    where = f"--protocol lacon-imbalance-{rho}"
+    counts = {} if data.task.regression else class_counts(data, parts.train)
+    if len(counts) != 2:
+        there = f"{len(counts)} classes" if counts else "scores"
+        raise SclsearchError(
+            f"{where}: the task must have two classes, but {data.task.name} has {there}. "
+            "Take another task."
+        )
+    minority, majority = sorted(counts, key=lambda label: counts[label])
+    wanted = {minority: MINORITY, majority: MINORITY * rho}
+    faults = [
+        f"{where}: class {data.task.labels[label]!r} of {data.task.name} must have {rows} training "
+        f"rows, but it has {counts[label]}. Take a smaller imbalance."
+        for label, rows in wanted.items()
+        if counts[label] < rows
+    ]
+    if faults:
+        raise SclsearchError("\n".join(faults))
+    rng = stream(replicate.subset, "subset")
+    train = draw_counts(data, parts.train, wanted, rng)
+    of_each = " and ".join(f"{rows} of {data.task.labels[n]!r}" for n, rows in wanted.items())
+    notes = (*parts.notes, f"training: {of_each}")
+    return _with_validation(data, replace(parts, train=train, notes=notes), parts, replicate)
+
+
+def _with_validation(data: TaskData, drawn: Parts, parts: Parts, replicate: Replicate) -> Parts:
+    validation = draw_alike(data, drawn.train, parts.train, replicate.subset)
+    rows, wanted = len(validation.index), len(drawn.train.index)
+    fewer = f", fewer than the {wanted} for training" if rows < wanted else ""
+    notes = (*drawn.notes, f"validation: {rows} other rows of the training split{fewer}")
+    return replace(drawn, validation=validation, notes=notes)
+
+
+def full_training(_rows: int) -> Mapping[str, object]:
+    """Returns the paper's epochs and warm-up."""
+    return {"epochs": 10, "warmup_ratio": 0.06}
+
+
+def few_shot_training(_rows: int) -> Mapping[str, object]:
+    """Returns the paper's few-shot epochs and its warm-up."""
+    return {"epochs": 20, "warmup_ratio": 0.06}
+
+
+def _protocol(
+    name: str,
+    summary: str,
+    redraw: Callable[[TaskData, Parts, Size | None, Replicate], Parts],
+    *,
+    training: Callable[[int], Mapping[str, object]] = full_training,
+    few_shot: bool = False,
+) -> Protocol:
+    return Protocol(
+        name=name,
+        summary=f"Zhang et al.: {summary}, mean of {REPLICATES}",
+        split=from_train,
+        redraw=redraw,
+        replicates=REPLICATES,
+        rule=MEAN,
+        evaluate="epoch",
+        keep="best",
+        model="bert-base",
+        few_shot=few_shot,
+        metrics=METRICS,
+        training=training,
+    )
+
+
+FULL = _protocol(
+    "lacon", "at most 5000 rows of each of two classes, 1000 of each of more", full_rows
+)
+
+# The paper does not say how many runs its few-shot and imbalanced figures are of.
+FEW_SHOT = _protocol(
+    "lacon-fewshot",
+    "K rows of each class, as many for validation",
+    few_shot_rows,
+    training=few_shot_training,
+    few_shot=True,
+)
+
+IMBALANCED = tuple(
+    _protocol(
+        f"lacon-imbalance-{rho}",
+        f"{MINORITY} rows of one class, {MINORITY * rho} of the other",
+        partial(imbalanced_rows, rho=rho),
+    )
+    for rho in IMBALANCES
+)

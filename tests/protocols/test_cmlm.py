@@ -1,0 +1,150 @@
+"""CMLM's protocols: random rows, five subsets by three seeds, epochs by the number of rows."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sclsearch.errors import SclsearchError
+from sclsearch.methods.post_training import AUTHORS_TRAINING
+from sclsearch.protocols.base import Parts, Size
+from sclsearch.protocols.cmlm import FEW_SHOT, FULL, cmlm_split, few_shot_training
+from sclsearch.tasks.base import TaskData
+
+Labelled = Callable[..., TaskData]
+
+
+def sizes(parts: Parts) -> tuple[int, int]:
+    return len(parts.validation.index), len(parts.test.index)
+
+
+@given(rows=st.integers(2, 2000))
+def test_validation_and_test_share_no_row_and_are_all_of_the_split(
+    labelled: Labelled, rows: int
+) -> None:
+    parts = cmlm_split(labelled(train=[0, 1], validation=[0] * rows))
+    both = np.concatenate([parts.validation.index, parts.test.index])
+    assert sorted(both) == list(range(rows))
+    assert (np.diff(parts.validation.index) > 0).all()
+    assert (np.diff(parts.test.index) > 0).all()
+    assert len(parts.test.index) >= min(77, rows // 2)
+
+
+REST = "test: the other {} rows of the validation split"
+FEWER = "validation: {} random rows, fewer than the protocol's 500"
+
+
+@pytest.mark.parametrize(
+    ("rows", "validation", "notes"),
+    [
+        (872, 500, ("validation: 500 random rows", REST.format(372))),
+        (577, 500, ("validation: 500 random rows", REST.format(77))),
+        (576, 200, (FEWER.format(200), REST.format(376))),
+        (277, 200, (FEWER.format(200), REST.format(77))),
+        (71, 35, (FEWER.format(35), REST.format(36))),
+    ],
+    ids=["sst2", "just-enough", "too-few", "rte", "wnli"],
+)
+def test_a_small_task_has_fewer_validation_rows_and_the_note_says_so(
+    labelled: Labelled, rows: int, validation: int, notes: tuple[str, ...]
+) -> None:
+    parts = cmlm_split(labelled(train=[0, 1], validation=[0, 1] * (rows // 2) + [0] * (rows % 2)))
+    assert sizes(parts) == (validation, rows - validation)
+    assert parts.notes == notes
+
+
+def test_the_test_of_qqp_has_2000_of_the_other_rows(labelled: Labelled) -> None:
+    rows = [0, 1] * 3000
+    parts = cmlm_split(labelled("qqp", train=[0, 1], validation=rows))
+    assert sizes(parts) == (500, 2000)
+    assert not {*parts.validation.index} & {*parts.test.index}
+    note = "test: 2000 random of the other 5500 rows of the validation split"
+    assert parts.notes == ("validation: 500 random rows", note)
+    assert sizes(cmlm_split(labelled("mnli", train=[0, 1], validation=rows))) == (500, 5500)
+
+
+@pytest.mark.parametrize(("rows", "validation"), [(600, 500), (400, 400)])
+def test_a_labelled_test_split_stays_the_test(
+    labelled: Labelled, rows: int, validation: int
+) -> None:
+    parts = cmlm_split(labelled(train=[0, 1], validation=[0] * rows, test=[0, 1, 1]))
+    assert parts.test.split == "test"
+    assert sizes(parts) == (validation, 3)
+    assert len(parts.notes) == 1
+
+
+def test_one_row_is_too_few_for_validation_and_test(labelled: Labelled) -> None:
+    with pytest.raises(SclsearchError, match=r"^toy: the validation split must .* it has 1 rows"):
+        cmlm_split(labelled(train=[0], validation=[1]))
+
+
+def test_replicates_are_five_subsets_by_the_papers_three_seeds() -> None:
+    replicates = [FEW_SHOT.replicate(number) for number in range(FEW_SHOT.replicates)]
+    assert [replicate.subset for replicate in replicates] == [0, 1, 2, 3, 4] * 3
+    seeds = [seed for seed in (31, 42, 53) for _ in range(5)]
+    assert [replicate.seeds for replicate in replicates] == [
+        {"initialisation": seed, "order": seed, "noise": seed} for seed in seeds
+    ]
+    assert [FULL.replicate(r).initialisation for r in range(FULL.replicates)] == [31, 42, 53]
+
+
+def test_repetitions_beyond_the_papers_go_on_in_its_steps() -> None:
+    assert FEW_SHOT.replicate(16).seeds["order"] == FULL.replicate(3).seeds["order"] == 64
+    assert FEW_SHOT.replicate(16).subset == 1
+
+
+def test_few_shot_rows_have_the_classes_as_they_fall(labelled: Labelled) -> None:
+    data = labelled(train=[0] * 500 + [1] * 500, validation=[0, 1] * 300)
+    subsets = [FEW_SHOT.parts(data, Size(total=40), FEW_SHOT.replicate(r)).train for r in range(5)]
+    assert [len({*rows.index}) for rows in subsets] == [40] * 5
+    assert len({int(rows.labels(data).sum()) for rows in subsets}) > 1
+
+
+def test_shots_are_drawn_of_each_class(labelled: Labelled) -> None:
+    data = labelled(train=[0] * 90 + [1] * 10, validation=[0, 1] * 300)
+    train = FEW_SHOT.parts(data, Size(per_class=5), FEW_SHOT.replicate(2)).train
+    assert np.bincount(train.labels(data)).tolist() == [5, 5]
+
+
+def test_scores_are_drawn_too(labelled: Labelled) -> None:
+    data = labelled(train=[n / 2 for n in range(99)], validation=[n / 3 for n in range(700)])
+    parts = FEW_SHOT.parts(data, Size(total=30), FEW_SHOT.replicate(0))
+    assert len(parts.train.index) == 30
+    assert sizes(parts) == (500, 200)
+
+
+@pytest.mark.parametrize("total", [0, 101])
+def test_a_size_that_the_task_cannot_give_is_refused(labelled: Labelled, total: int) -> None:
+    data = labelled(train=[0, 1] * 50, validation=[0, 1] * 300)
+    with pytest.raises(SclsearchError, match=rf"^--train-size {total}: .* between 1 and the 100"):
+        FEW_SHOT.parts(data, Size(total=total), FEW_SHOT.replicate(0))
+
+
+@pytest.mark.parametrize(
+    ("rows", "epochs", "post_epochs"),
+    [(20, 350, 200), (100, 100, 50), (1000, 10, 5), (40, 233, 130), (500, 21, 10), (9000, 3, 3)],
+)
+def test_few_shot_training_has_the_papers_epochs_and_others_between(
+    rows: int, epochs: int, post_epochs: int
+) -> None:
+    told = {"epochs": epochs, "post_epochs": post_epochs}
+    assert few_shot_training(rows) == {**AUTHORS_TRAINING, **told}
+
+
+@given(rows=st.integers(1, 1000))
+def test_up_to_1000_rows_both_phases_have_about_as_many_updates(rows: int) -> None:
+    found = few_shot_training(rows)
+    assert 630 <= int(str(found["epochs"])) * -(-rows // 16) <= 700
+    assert 520 < int(str(found["post_epochs"])) * -(-rows // 8) <= 650
+
+
+def test_full_data_has_the_papers_learning_rate_and_epochs_in_both_phases() -> None:
+    assert FULL.training(5000) == {
+        **AUTHORS_TRAINING,
+        "learning_rate": 3e-5,
+        "epochs": 3,
+        "post_learning_rate": 3e-5,
+        "post_epochs": 3,
+    }

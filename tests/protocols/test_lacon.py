@@ -1,0 +1,160 @@
+"""LaCon's protocols: rows drawn by class, validation out of training, the test read once."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sclsearch.errors import SclsearchError
+from sclsearch.protocols import PROTOCOLS
+from sclsearch.protocols.base import Parts, Rows, Size
+from sclsearch.protocols.lacon import IMBALANCES
+from sclsearch.tasks.base import TaskData
+
+Labelled = Callable[..., TaskData]
+
+VALIDATION = {"validation": [0, 1]}
+MANY = [0] * 5400 + [1] * 7000
+
+
+def parts_of(name: str, data: TaskData, number: int = 0, size: Size | None = None) -> Parts:
+    protocol = PROTOCOLS[name]
+    return protocol.parts(data, size, protocol.replicate(number))
+
+
+def counts(rows: Rows, data: TaskData) -> list[int]:
+    return [int(count) for count in np.bincount(rows.labels(data).astype(np.int64))]
+
+
+@pytest.mark.parametrize(
+    ("train", "training", "validation"),
+    [
+        (MANY, [4750, 4750], [250, 250]),
+        ([0] * 600 + [1] * 7000, [570, 4750], [30, 250]),
+        ([0] * 1500 + [1] * 400 + [2] * 1000, [950, 380, 950], [50, 20, 50]),
+    ],
+    ids=["two-classes", "a-rare-class", "three-classes"],
+)
+def test_at_most_so_many_rows_of_each_class_are_drawn_and_a_twentieth_held_out(
+    labelled: Labelled, train: list[int], training: list[int], validation: list[int]
+) -> None:
+    data = labelled(train=train, **VALIDATION)
+    first, second = parts_of("lacon", data), parts_of("lacon", data, 1)
+    assert counts(first.train, data) == training
+    assert counts(first.validation, data) == validation
+    assert first.train.digest != second.train.digest
+    assert first.validation.digest != second.validation.digest
+    assert "drawn anew in each replicate" in " ".join(first.notes)
+
+
+@pytest.mark.parametrize("name", ["mrpc", "rte", "cola"])
+def test_three_tasks_are_taken_whole_by_every_replicate(labelled: Labelled, name: str) -> None:
+    data = labelled(name, train=MANY, **VALIDATION)
+    first, second = parts_of("lacon", data), parts_of("lacon", data, 1)
+    assert first.digests == second.digests
+    assert len(first.train.index) + len(first.validation.index) == len(MANY)
+    assert first.notes == (
+        "test: all of the validation split, 2 rows",
+        "validation: 620 rows, 5% of the 12400 training rows",
+    )
+
+
+def test_a_task_within_the_limit_is_the_same_in_every_replicate(labelled: Labelled) -> None:
+    data = labelled(train=[0] * 5000 + [1] * 5000, **VALIDATION)
+    assert parts_of("lacon", data).digests == parts_of("lacon", data, 1).digests
+
+
+def test_scores_are_taken_whole(labelled: Labelled) -> None:
+    data = labelled(train=[n / 2 for n in range(6001)], validation=[0.5])
+    parts = parts_of("lacon", data)
+    both = np.concatenate([parts.train.index, parts.validation.index])
+    assert sorted(both) == list(range(6001))
+    assert len(parts.validation.index) == 300
+
+
+@given(train=st.lists(st.integers(0, 2), min_size=60, max_size=200), number=st.integers(0, 30))
+def test_few_shot_validation_has_as_many_rows_of_each_class_as_training(
+    labelled: Labelled, train: list[int], number: int
+) -> None:
+    train = [0, 1, 2] * 8 + train
+    data = labelled(train=train, **VALIDATION)
+    parts = parts_of("lacon-fewshot", data, number, Size(per_class=4))
+    assert counts(parts.train, data) == counts(parts.validation, data) == [4, 4, 4]
+    assert not {*parts.train.index} & {*parts.validation.index}
+    in_total = parts_of("lacon-fewshot", data, number, Size(total=20))
+    assert counts(in_total.train, data) == counts(in_total.validation, data)
+    assert len(in_total.validation.index) == 20
+
+
+def test_without_a_size_few_shot_has_the_papers_20_of_each_class(labelled: Labelled) -> None:
+    data = labelled(train=[0, 1] * 50, **VALIDATION)
+    assert counts(parts_of("lacon-fewshot", data).train, data) == [20, 20]
+
+
+def test_few_shot_validation_takes_what_is_left_of_a_class_and_says_so(labelled: Labelled) -> None:
+    data = labelled(train=[0] * 60 + [1] * 27, **VALIDATION)
+    parts = parts_of("lacon-fewshot", data, 0, Size(per_class=20))
+    assert counts(parts.train, data) == [20, 20]
+    assert counts(parts.validation, data) == [20, 7]
+    note = "validation: 27 other rows of the training split, fewer than the 40 for training"
+    assert parts.notes[-1] == note
+
+
+def test_few_shot_draws_scores_at_random(labelled: Labelled) -> None:
+    data = labelled(train=[n / 2 for n in range(50)], validation=[0.5])
+    parts = parts_of("lacon-fewshot", data, 0, Size(total=20))
+    assert len(parts.train.index) == len(parts.validation.index) == 20
+    assert not {*parts.train.index} & {*parts.validation.index}
+
+
+def test_few_shot_with_nothing_left_for_validation_is_refused(labelled: Labelled) -> None:
+    data = labelled(train=[0, 1] * 10, **VALIDATION)
+    with pytest.raises(SclsearchError, match=r"^toy: .* beside the 20 .* none. Train on fewer"):
+        parts_of("lacon-fewshot", data, 0, Size(per_class=10))
+    with pytest.raises(SclsearchError, match=r"^--shots 11: it must lie between 1 and the 10"):
+        parts_of("lacon-fewshot", data, 0, Size(per_class=11))
+
+
+@pytest.mark.parametrize("rho", IMBALANCES)
+@pytest.mark.parametrize(
+    ("train", "rarer"), [([0] * 1500 + [1] * 1300, 1), ([0] * 1300 + [1] * 1300, 0)]
+)
+def test_the_rarer_class_has_32_rows_and_the_other_so_many_times_as_many(
+    labelled: Labelled, train: list[int], rarer: int, rho: int
+) -> None:
+    data = labelled(train=train, **VALIDATION)
+    parts = parts_of(f"lacon-imbalance-{rho}", data, 3)
+    wanted = [32, 32] if rho == 1 else [32, 32 * rho] if rarer == 0 else [32 * rho, 32]
+    assert counts(parts.train, data) == counts(parts.validation, data) == wanted
+    few, many = data.task.labels[rarer], data.task.labels[1 - rarer]
+    assert f"training: 32 of {few!r} and {32 * rho} of {many!r}" in parts.notes
+
+
+def test_an_imbalance_of_other_than_two_classes_is_refused(labelled: Labelled) -> None:
+    three = labelled(train=[0, 1, 2] * 50, **VALIDATION)
+    with pytest.raises(SclsearchError, match=r"^--protocol lacon-imbalance-3: .* toy has 3 classe"):
+        parts_of("lacon-imbalance-3", three)
+    scores = labelled(train=[0.5, 1.0], validation=[0.5])
+    with pytest.raises(SclsearchError, match=r"two classes, but toy has scores\. Take another ta"):
+        parts_of("lacon-imbalance-3", scores)
+
+
+def test_an_imbalance_that_the_rows_do_not_allow_is_refused_with_every_reason(
+    labelled: Labelled,
+) -> None:
+    data = labelled(train=[0] * 300 + [1] * 20, **VALIDATION)
+    with pytest.raises(SclsearchError) as error:
+        parts_of("lacon-imbalance-10", data)
+    assert str(error.value).splitlines() == [
+        "--protocol lacon-imbalance-10: class 'yes' of toy must have 32 training rows, but it has "
+        "20. Take a smaller imbalance.",
+        "--protocol lacon-imbalance-10: class 'no' of toy must have 320 training rows, but it has "
+        "300. Take a smaller imbalance.",
+    ]
+
+
+@pytest.mark.parametrize(("name", "epochs"), [("lacon", 10), ("lacon-fewshot", 20)])
+def test_training_has_the_papers_epochs_and_warm_up(name: str, epochs: int) -> None:
+    assert PROTOCOLS[name].training(40) == {"epochs": epochs, "warmup_ratio": 0.06}
