@@ -1,0 +1,240 @@
+"""How much of the spread of scores comes from subset, initialisation and data order.
+
+The runs are a full crossing of seeds: every subset with every initialisation with every order, one
+run a cell, as Dodge et al. (2020, https://arxiv.org/abs/2002.06305) crossed initialisations with
+orders. Varied one at a time, with the rest fixed, a source could not be told from the interactions
+that it takes part in. The total is the spread that a comparison meets when all sources are drawn
+afresh, as Bouthillier et al. (2021, https://arxiv.org/abs/2103.03098) advise.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+
+import numpy as np
+import numpy.typing as npt
+
+from sclsearch.errors import SclsearchError, suggestion
+from sclsearch.randomness import stream
+from sclsearch.selection.significance import detectable
+
+Numbers = npt.NDArray[np.float64]
+
+SOURCES = ("subset", "initialisation", "order")
+"""What is varied; the seed of the noise goes with that of the order."""
+DRAWS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One seed run of a design.
+
+    Attributes:
+        subset: Seed of the training subset.
+        initialisation: Seed of the new layers.
+        order: Seed of data order and noise.
+        score: What it reached; None where it failed.
+    """
+
+    subset: int
+    initialisation: int
+    order: int
+    score: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """The variance that one source brings into a score.
+
+    Attributes:
+        estimate: Unbiased, so that it can fall below 0 where the source brings little.
+        interval: 95 % interval, cut at 0.
+    """
+
+    estimate: float
+    interval: tuple[float, float]
+
+    @property
+    def variance(self) -> float:
+        """The estimate, 0 where it is negative."""
+        return max(0.0, self.estimate)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Where the spread of the scores of one configuration comes from.
+
+    Attributes:
+        runs: Number of seed runs.
+        mean: Their mean score.
+        components: For each source that varied, and `residual`: all interactions of the sources,
+            and what no seed governs. A source of one level has no component.
+        total: The variance of a run in which everything that varied here is drawn afresh.
+    """
+
+    runs: int
+    mean: float
+    components: Mapping[str, Component]
+    total: Component
+
+    def share(self, source: str) -> float:
+        """Returns the part of a source in the sum of the components, 0 if nothing varies."""
+        whole = math.fsum(component.variance for component in self.components.values())
+        return self.components[source].variance / whole if whole > 0 else 0.0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know of each component that was set to 0."""
+        return tuple(
+            f"{source}: the estimate is {component.estimate:.2g}, below 0, and counts as 0"
+            for source, component in self.components.items()
+            if component.estimate < 0
+        )
+
+    def detectable(self, n: int) -> float:
+        """Returns the true mean difference of two such configurations that n seeds detect.
+
+        Their difference is given twice the total variance, as if sharing a replicate brought
+        nothing; scores that move together over the replicates detect less than this.
+
+        Raises:
+            SclsearchError: There are fewer than 2 seeds.
+        """
+        return detectable(math.sqrt(2 * self.total.variance), n)
+
+
+def design(levels: Mapping[str, int]) -> list[dict[str, int]]:
+    """Returns the replicates of a full crossing, each as the fields of a `Replicate`.
+
+    Seeds count from 0 in every source, so that the cells with equal seeds are the replicates of a
+    protocol whose seeds are their numbers, and their runs serve both.
+
+    Args:
+        levels: How many seeds each source takes; a source that is not named takes one, as the
+            subset must where the protocol trains on all rows.
+
+    Raises:
+        SclsearchError: A source is unknown, a number is below 1, or fewer than two sources vary;
+            the message holds every fault.
+    """
+    faults = [fault for name, count in levels.items() for fault in _level_faults(name, count)]
+    if faults:
+        raise SclsearchError("\n".join(faults))
+    counts = [levels.get(source, 1) for source in SOURCES]
+    _check_varied([source for source, count in zip(SOURCES, counts, strict=True) if count > 1])
+    return [
+        {"number": number, **dict(zip(SOURCES, cell, strict=True)), "noise": cell[-1]}
+        for number, cell in enumerate(product(*map(range, counts)))
+    ]
+
+
+def components(observations: Sequence[Observation]) -> Spread:
+    r"""Returns what each source brings, by the analysis of variance of a random-effects model.
+
+    A score is a mean plus an independent random effect of every set of sources $T$, from the main
+    effects to the interaction of all, which one run a cell cannot tell from chance. With
+    $n_f$ levels of source f the mean squares have the expectations
+    $E[M_T] = \sum_{U \supseteq T} \sigma_U^2 \prod_{f \notin U} n_f$; solved for the variances,
+    $\hat\sigma_T^2 = \sum_{U \supseteq T} (-1)^{|U \setminus T|} M_U / \prod_{f \notin T} n_f$.
+    They are unbiased whatever the distributions, and main effects stay free of interactions.
+
+    Args:
+        observations: One finished run a cell, in any order.
+
+    Raises:
+        SclsearchError: Fewer than two sources vary, or a cell has no score or more than one; the
+            message names every such cell.
+    """
+    table = _table(observations)
+    scores = table.squeeze()
+    named = enumerate(name for name, count in zip(SOURCES, table.shape, strict=True) if count > 1)
+    sets = [
+        set(c) for size in range(scores.ndim) for c in combinations(range(scores.ndim), size + 1)
+    ]
+    freedom = np.array([math.prod(scores.shape[axis] - 1 for axis in some) for some in sets])
+    squares = np.array([_sum_of_squares(scores, some) for some in sets])
+    solved = np.array([[_weight(one, of, scores.shape) for of in sets] for one in sets])
+    found = {source: _component(solved[axis], squares, freedom) for axis, source in named}
+    return Spread(
+        runs=scores.size,
+        mean=float(scores.mean()),
+        components={**found, "residual": _component(solved[len(found) :].sum(0), squares, freedom)},
+        total=_component(solved.sum(axis=0), squares, freedom),
+    )
+
+
+def _component(weights: Numbers, squares: Numbers, freedom: Numbers) -> Component:
+    r"""A weighted sum of mean squares, with its interval.
+
+    The interval is a parametric bootstrap of the mean squares, turned round: where effects are
+    normal, $M_T \nu_T / E[M_T]$ is chi-squared with $\nu_T$ degrees of freedom, so each draw puts
+    $M_T \nu_T / \chi^2$ in the place of $E[M_T]$ (surrogate variables; Chiang, 2001, Technometrics
+    43:356-367). Resampling runs or levels would make it too narrow, as there are few levels to
+    draw from.
+    """
+    chance = stream(0, "variance").chisquare(freedom[:, None], (len(freedom), DRAWS))
+    low, high = np.quantile(weights @ (squares[:, None] / chance), [0.025, 0.975])
+    interval = max(0.0, float(low)), max(0.0, float(high))
+    return Component(float(weights @ (squares / freedom)), interval)
+
+
+def _sum_of_squares(scores: Numbers, some: set[int]) -> float:
+    """Sum of squares of the effects of a set of axes, over all cells."""
+    effects = scores
+    for axis, count in enumerate(scores.shape):
+        mean = effects.mean(axis=axis, keepdims=True)
+        effects = effects - mean if axis in some else np.repeat(mean, count, axis=axis)
+    return float((effects**2).sum())
+
+
+def _weight(one: set[int], of: set[int], levels: Sequence[int]) -> float:
+    """What the mean square of a set of axes adds to the variance of another set."""
+    if not one <= of:
+        return 0.0
+    sign = 1 if len(of - one) % 2 == 0 else -1
+    return sign / math.prod(count for axis, count in enumerate(levels) if axis not in one)
+
+
+def _level_faults(name: str, count: int) -> list[str]:
+    faults = []
+    if name not in SOURCES:
+        faults.append(f"levels.{name}: unknown source.{suggestion(name, SOURCES)}")
+    if count < 1:
+        faults.append(
+            f"levels.{name}: there must be at least 1 level, but there are {count}. "
+            "Give 2 or more to vary the source."
+        )
+    return faults
+
+
+def _check_varied(sources: Sequence[str]) -> None:
+    if len(sources) < 2:
+        raise SclsearchError(
+            f"levels: at least two of {', '.join(SOURCES)} must vary, but "
+            f"{' and '.join(sources) or 'none'} does. Without a second source nothing tells the "
+            "first from chance."
+        )
+
+
+def _table(observations: Sequence[Observation]) -> Numbers:
+    """Scores by level of each source, `[subsets, initialisations, orders]`."""
+    found: dict[tuple[int, ...], list[float]] = {}
+    cells = [(one.subset, one.initialisation, one.order) for one in observations]
+    for cell, one in zip(cells, observations, strict=True):
+        found.setdefault(cell, []).extend([] if one.score is None else [one.score])
+    levels = [sorted({cell[axis] for cell in cells}) for axis in range(len(SOURCES))]
+    _check_varied([s for s, seeds in zip(SOURCES, levels, strict=True) if len(seeds) > 1])
+    faults = {c: len(found.get(c, [])) for c in product(*levels) if len(found.get(c, [])) != 1}
+    if faults:
+        raise SclsearchError("\n".join(_cell_fault(c, count) for c, count in faults.items()))
+    scores = [found[cell][0] for cell in product(*levels)]
+    return np.array(scores).reshape([len(seeds) for seeds in levels])
+
+
+def _cell_fault(cell: tuple[int, ...], count: int) -> str:
+    where = ", ".join(f"{source} {seed}" for source, seed in zip(SOURCES, cell, strict=True))
+    return (
+        f"{where}: the cell must hold one finished seed run, but it holds {count}. "
+        "Give one finished run a cell, or leave out every run with one of these seeds."
+    )

@@ -1,0 +1,231 @@
+"""Two configurations are compared over the same replicates, and it is said what n can show."""
+
+import math
+from itertools import combinations
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sclsearch.errors import SclsearchError
+from sclsearch.randomness import stream
+from sclsearch.selection.significance import (
+    compare,
+    detectable,
+    detection,
+    holm,
+    seeds_needed,
+    smallest_p,
+)
+
+COUNTS = st.integers(0, 50)  # right answers of fifty, so that ties are common
+SCORES = st.none() | COUNTS.map(lambda count: count / 50)
+PAIRS = st.lists(st.tuples(SCORES, SCORES), min_size=1, max_size=12).filter(
+    lambda pairs: any(None not in pair for pair in pairs)
+)
+P_VALUES = st.lists(st.floats(0, 1), max_size=6)
+FEW = settings(max_examples=40)  # an interval is 20,000 resamples
+
+
+def test_a_small_example_is_compared_as_by_hand() -> None:
+    found = compare([0.75, 0.5, None, 1.0, 0.25], [0.5, 0.5, 0.75, 0.5, None])
+    assert (found.n, found.n_missing, found.n_equal) == (3, 2, 1)
+    assert found.difference == 0.25
+    assert found.std == 0.25
+    assert found.p == 0.5  # both differences that are not 0 are positive: 2 / 2^2
+    assert found.smallest_p == 0.25
+
+
+def test_one_pair_has_neither_deviation_nor_interval() -> None:
+    found = compare([0.75, None], [0.5, 0.5])
+    assert (found.difference, found.std, found.interval, found.p) == (0.25, None, None, 1.0)
+
+
+def test_equal_configurations_do_not_differ() -> None:
+    found = compare([0.5, 0.7, 0.9], [0.5, 0.7, 0.9])
+    assert (found.difference, found.interval, found.p, found.n_equal) == (0, (0, 0), 1, 3)
+
+
+@pytest.mark.parametrize("scores", [[], [None, 0.5]], ids=["nothing", "failures"])
+def test_without_a_finished_pair_there_is_nothing_to_compare(scores: list[float | None]) -> None:
+    with pytest.raises(SclsearchError, match=f"at least one replicate .* none of {len(scores)}"):
+        compare(scores, scores[::-1])
+
+
+def test_scores_of_different_replicates_are_not_paired() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        compare([0.5, 0.6], [0.5])
+
+
+@FEW
+@given(PAIRS)
+def test_exchanging_the_configurations_changes_the_signs_alone(
+    pairs: list[tuple[float | None, float | None]],
+) -> None:
+    one, other = compare(*zip(*pairs, strict=True)), compare(*[*zip(*pairs, strict=True)][::-1])
+    assert other.difference == -one.difference
+    assert (other.p, other.std, other.n_equal) == (one.p, one.std, one.n_equal)
+    assert (one.interval is None) == (other.interval is None) == (one.n == 1)
+    if one.interval and other.interval:
+        assert other.interval[::-1] == pytest.approx([-end for end in one.interval], abs=1e-12)
+        assert one.interval[0] <= one.difference + 1e-12
+        assert one.difference <= one.interval[1] + 1e-12
+
+
+@FEW
+@given(PAIRS, st.randoms(use_true_random=False))
+def test_the_order_of_the_replicates_does_not_matter(
+    pairs: list[tuple[float | None, float | None]], random: Random
+) -> None:
+    shuffled = list(pairs)
+    random.shuffle(shuffled)
+    assert compare(*zip(*shuffled, strict=True)) == compare(*zip(*pairs, strict=True))
+
+
+@FEW
+@given(st.lists(st.floats(-1, 1), min_size=2, max_size=14, unique_by=lambda d: round(abs(d), 9)))
+def test_p_is_scipys_exact_one_where_no_two_differences_are_equal(
+    differences: list[float],
+) -> None:
+    from scipy.stats import wilcoxon
+
+    rounded = [round(difference, 9) for difference in differences if round(difference, 9)]
+    found = compare(rounded or [0.0], [0.0] * len(rounded or [0.0]))
+    expected = wilcoxon(rounded, method="exact").pvalue if rounded else 1.0
+    assert found.p == pytest.approx(expected, rel=1e-9)
+
+
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=8))
+def test_with_ties_p_counts_the_signs_that_are_as_extreme(differences: list[int]) -> None:
+    from scipy.stats import rankdata
+
+    unequal = np.array([difference for difference in differences if difference])
+    ranks = rankdata(np.abs(unequal)) if len(unequal) else np.zeros(0)
+    signs = np.array([[i >> bit & 1 for bit in range(len(ranks))] for i in range(2 ** len(ranks))])
+    sums = signs @ ranks  # of the positive ranks, over all signs
+    positive = ranks[unequal > 0].sum()
+    expected = 2 * min(np.mean(sums <= positive), np.mean(sums >= positive))
+    found = compare([difference / 100 for difference in differences], [0.0] * len(differences))
+    assert found.p == pytest.approx(min(1.0, expected), rel=1e-12)
+
+
+def test_differences_that_only_rounding_tells_apart_are_a_tie() -> None:
+    assert 0.5 - 0.48 != 0.57 - 0.55
+    a, b = [0.5, 0.55, 0.9], [0.48, 0.57, 0.8]
+    assert compare(a, b).p == compare([2, -2, 10], [0, 0, 0]).p == 0.75
+    assert compare([*a, 0.1 + 0.2], [*b, 0.3]).n_equal == 1
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 6, 10, 20])
+def test_the_smallest_p_is_reached_when_all_differences_have_one_sign(n: int) -> None:
+    scores = [0.5 + seed / 100 for seed in range(n)]
+    assert compare(scores, [0.25] * n).p == pytest.approx(smallest_p(n), rel=1e-12)
+    assert smallest_p(n) == min(1, 2 / 2**n)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "expected"), [(3, 0.75), (6, 0.93), (10, 0.95)])
+def test_the_interval_holds_the_true_mean_as_often_as_it_says_and_less_often_for_few_pairs(
+    n: int, expected: float
+) -> None:
+    repeats = 300
+    draws = stream(n, "coverage").normal(size=(repeats, n))
+    intervals = [compare(row.tolist(), [0.0] * n).interval for row in draws]
+    covered = np.mean([ends is not None and ends[0] <= 0 <= ends[1] for ends in intervals])
+    deviation = math.sqrt(expected * (1 - expected) / repeats)
+    assert abs(covered - expected) < 3 * deviation
+
+
+@pytest.mark.parametrize("n", [10, 40])
+def test_the_interval_of_normal_differences_is_nearly_students(n: int) -> None:
+    from scipy.stats import norm, t
+
+    quantiles = norm.ppf((np.arange(n) + 0.5) / n)
+    ends = compare(quantiles.tolist(), [0.0] * n).interval
+    half = t.ppf(0.975, n - 1) * quantiles.std(ddof=1) / math.sqrt(n)
+    assert ends == pytest.approx((-half, half), rel=0.05)
+
+
+def test_holms_values_are_those_of_a_hand_computed_example() -> None:
+    adjusted = holm([0.01, 0.04, 0.03, 0.005, 0.9])
+    assert adjusted == pytest.approx([0.04, 0.09, 0.09, 0.025, 0.9])
+
+
+@given(P_VALUES)
+def test_holms_procedure_is_bonferronis_over_every_set_that_holds_the_test(
+    p_values: list[float],
+) -> None:
+    places = range(len(p_values))
+    sets = [set(c) for size in places for c in combinations(places, size + 1)]
+    expected = [
+        max(min(1.0, len(s) * min(p_values[i] for i in s)) for s in sets if place in s)
+        for place in places
+    ]
+    assert holm(p_values) == pytest.approx(expected)
+
+
+@given(P_VALUES)
+def test_adjusted_values_keep_their_order_and_never_fall(p_values: list[float]) -> None:
+    adjusted = holm(p_values)
+    assert all(raw <= new <= 1 for raw, new in zip(p_values, adjusted, strict=True))
+    pairs = sorted(zip(p_values, adjusted, strict=True))
+    assert [new for _, new in pairs] == sorted(adjusted)
+
+
+@pytest.mark.parametrize("n", [2, 5, 10, 100])
+@pytest.mark.parametrize(("alpha", "power"), [(0.05, 0.8), (0.01, 0.9), (0.05, 0.5)])
+def test_a_t_test_has_the_stated_power_at_the_detectable_difference(
+    n: int, alpha: float, power: float
+) -> None:
+    from scipy.stats import nct, t
+
+    shift = detectable(0.02, n, alpha, power) / 0.02 * math.sqrt(n)
+    assert nct.sf(t.isf(alpha / 2, n - 1), n - 1, shift) == pytest.approx(power, abs=1e-5)
+
+
+def test_simulated_seeds_detect_the_detectable_difference_as_often_as_stated() -> None:
+    from scipy.stats import ttest_1samp
+
+    repeats = 2000
+    scores = stream(0, "power").normal(detectable(0.03, 8), 0.03, size=(repeats, 8))
+    found = np.mean(ttest_1samp(scores, 0, axis=1).pvalue < 0.05)
+    assert abs(found - 0.8) < 3 * math.sqrt(0.8 * 0.2 / repeats)
+
+
+@given(st.floats(0.01, 1), st.floats(0, 1))
+def test_the_seeds_needed_are_the_fewest_that_detect_the_difference(
+    difference: float, std: float
+) -> None:
+    n = seeds_needed(difference, std)
+    assert detectable(std, n) <= difference
+    assert n == 2 or detectable(std, n - 1) > difference
+
+
+def test_seeds_that_do_not_vary_detect_any_difference() -> None:
+    assert detectable(0.0, 5) == 0
+    assert seeds_needed(1e-9, 0.0) == 2
+
+
+def test_one_seed_detects_nothing() -> None:
+    with pytest.raises(SclsearchError, match=r"seeds: .* at least 2 seeds, but there are 1"):
+        detectable(0.1, 1)
+
+
+@pytest.mark.parametrize(("difference", "std"), [(0.0, 0.1), (-0.1, 0.0), (1e-6, 0.1)])
+def test_a_difference_out_of_reach_is_an_error(difference: float, std: float) -> None:
+    with pytest.raises(SclsearchError, match=r"difference: .* 1,000,000 seeds, but it is"):
+        seeds_needed(difference, std)
+
+
+@pytest.mark.parametrize(
+    ("n", "difference", "sentence"),
+    [
+        (10, 0.0142, "10 seeds can detect 1.4 points"),
+        (2, 0.25, "2 seeds can detect 25.0 points"),
+        (50, 0.0004, "50 seeds can detect under 0.1 points"),
+    ],
+)
+def test_what_can_be_detected_is_said_in_points(n: int, difference: float, sentence: str) -> None:
+    assert detection(n, difference) == sentence

@@ -1,0 +1,208 @@
+"""A crossing of seeds tells what subset, initialisation and order bring into the scores."""
+
+import math
+from dataclasses import replace
+from itertools import product
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sclsearch.errors import SclsearchError
+from sclsearch.protocols.base import Replicate, all_seeds
+from sclsearch.randomness import stream
+from sclsearch.selection.significance import detectable
+from sclsearch.selection.variance import SOURCES, Observation, Spread, components, design
+
+LEVELS = st.lists(st.integers(1, 4), min_size=3, max_size=3).filter(
+    lambda counts: sum(count > 1 for count in counts) > 1
+)
+STDS = {"subset": 0.02, "initialisation": 0.01, "order": 0.0, "residual": math.sqrt(2) * 0.01}
+FEW = settings(max_examples=30)
+
+
+def observed(scores: np.ndarray) -> list[Observation]:
+    cells = product(*map(range, scores.shape))
+    return [Observation(s, i, o, float(scores[s, i, o])) for s, i, o in cells]
+
+
+def simulated(seed: int, levels: int) -> Spread:
+    """One crossing with the deviations above; half the residual is of subset × initialisation."""
+    random = stream(seed, "simulated")
+    subset = random.normal(0, STDS["subset"], (levels, 1, 1))
+    initialisation = random.normal(0, STDS["initialisation"], (1, levels, 1))
+    both = random.normal(0, 0.01, (levels, levels, 1))
+    chance = random.normal(0, 0.01, (levels, levels, levels))
+    return components(observed(0.8 + subset + initialisation + both + chance))
+
+
+@pytest.fixture(scope="module")
+def spreads() -> list[Spread]:
+    """Crossings of four levels each."""
+    return [simulated(seed, 4) for seed in range(150)]
+
+
+def by_pairs(observations: list[Observation]) -> dict[str, float]:
+    """The same estimates from runs two by two: half the mean squared difference of the pairs that
+    differ in exactly some sources is the total variance less that of what the pair shares."""
+    halves: dict[frozenset[str], list[float]] = {}
+    for one, other in product(observations, repeat=2):
+        assert one.score is not None
+        assert other.score is not None
+        differ = frozenset(s for s in SOURCES if getattr(one, s) != getattr(other, s))
+        halves.setdefault(differ, []).append((one.score - other.score) ** 2 / 2)
+    means = {differ: float(np.mean(values)) for differ, values in halves.items()}
+    varied = frozenset().union(*means)
+    found = {source: means[varied] - means[varied - {source}] for source in sorted(varied)}
+    total = means[varied]
+    return {**found, "residual": total - sum(found.values()), "total": total}
+
+
+def estimates(spread: Spread) -> dict[str, float]:
+    return {s: c.estimate for s, c in spread.components.items()} | {"total": spread.total.estimate}
+
+
+def test_a_two_by_two_table_is_decomposed_as_by_hand() -> None:
+    # Mean squares: 9 of the initialisations, 1 of the orders, 0.25 of both.
+    spread = components(observed(np.array([[[0.0, 1.5], [3.5, 4.0]]])))
+    assert estimates(spread) == pytest.approx(
+        {"initialisation": 4.375, "order": 0.375, "residual": 0.25, "total": 5.0}
+    )
+    assert (spread.runs, spread.mean) == (4, 2.25)
+    assert spread.share("initialisation") == pytest.approx(0.875)
+    assert spread.notes == ()
+
+
+def test_an_estimate_below_zero_counts_as_zero_and_is_told() -> None:
+    # Mean squares: 1 of the initialisations, 0 of the orders, 4 of both.
+    spread = components(observed(np.array([[[1.5, -0.5], [-1.5, 0.5]]])))
+    assert estimates(spread)["initialisation"] == pytest.approx(-1.5)
+    assert estimates(spread)["order"] == pytest.approx(-2.0)
+    assert [c.variance for c in spread.components.values()] == [0, 0, 4]
+    assert spread.share("residual") == 1
+    assert spread.notes == (
+        "initialisation: the estimate is -1.5, below 0, and counts as 0",
+        "order: the estimate is -2, below 0, and counts as 0",
+    )
+
+
+@FEW
+@given(LEVELS, st.integers(0, 1000))
+def test_estimates_are_those_of_the_runs_taken_two_by_two(counts: list[int], seed: int) -> None:
+    observations = observed(stream(seed, "scores").normal(size=counts))
+    assert estimates(components(observations)) == pytest.approx(by_pairs(observations), abs=1e-9)
+
+
+@FEW
+@given(LEVELS, st.integers(0, 1000), st.randoms(use_true_random=False))
+def test_order_and_names_of_the_seeds_do_not_matter(
+    counts: list[int], seed: int, random: Random
+) -> None:
+    observations = observed(stream(seed, "scores").normal(size=counts))
+    renamed = [replace(one, subset=100 - one.subset, order=7 * one.order) for one in observations]
+    random.shuffle(renamed)
+    again, spread = components(renamed), components(observations)
+    assert estimates(again) == pytest.approx(estimates(spread), abs=1e-12)
+    for source, component in spread.components.items():
+        assert again.components[source].interval == pytest.approx(component.interval, abs=1e-9)
+
+
+@pytest.mark.slow
+def test_variances_of_simulated_runs_are_found_without_bias(spreads: list[Spread]) -> None:
+    for source, std in STDS.items():
+        values = np.array([spread.components[source].estimate for spread in spreads])
+        assert abs(values.mean() - std**2) < 3 * values.std() / math.sqrt(len(spreads))
+
+
+@pytest.mark.slow
+def test_intervals_hold_the_true_variances_as_often_as_they_say(spreads: list[Spread]) -> None:
+    least = 0.95 - 3 * math.sqrt(0.95 * 0.05 / len(spreads))
+    for source, std in STDS.items():
+        ends = np.array([spread.components[source].interval for spread in spreads])
+        assert np.mean((ends[:, 0] <= std**2) & (std**2 <= ends[:, 1])) > least
+    low, high = np.array([spread.total.interval for spread in spreads]).T
+    truth = sum(std**2 for std in STDS.values())
+    assert np.mean((low <= truth) & (truth <= high)) > least
+    assert np.mean(low) > truth / 4  # no interval that holds everything
+
+
+def test_many_levels_find_each_variance_within_a_tenth_of_the_total() -> None:
+    spread = simulated(0, 40)
+    truth = sum(std**2 for std in STDS.values())
+    for source, std in STDS.items():
+        assert spread.components[source].variance == pytest.approx(std**2, abs=truth / 10)
+        assert spread.share(source) == pytest.approx(std**2 / truth, abs=0.1)
+
+
+def test_equal_scores_have_no_spread() -> None:
+    spread = components(observed(np.full((3, 2, 2), 0.75)))
+    assert spread.total.variance == 0
+    assert [spread.share(source) for source in spread.components] == [0, 0, 0, 0]
+    assert spread.detectable(5) == 0
+
+
+def test_what_seeds_detect_takes_the_spread_of_two_independent_scores() -> None:
+    spread = simulated(0, 4)
+    assert spread.detectable(10) == detectable(math.sqrt(2 * spread.total.variance), 10)
+
+
+def test_a_missing_a_failed_and_a_doubled_cell_are_named_in_one_go() -> None:
+    observations = observed(np.zeros((2, 2, 2)))
+    failed = replace(observations[1], score=None)
+    with pytest.raises(SclsearchError) as raised:
+        components([failed, *observations[2:], observations[7]])
+    assert [line.split(" Give")[0] for line in str(raised.value).splitlines()] == [
+        f"subset {s}, initialisation {i}, order {o}: the cell must hold one finished seed run, "
+        f"but it holds {count}."
+        for s, i, o, count in [(0, 0, 0, 0), (0, 0, 1, 0), (1, 1, 1, 2)]
+    ]
+
+
+def test_a_failed_run_that_was_trained_again_is_no_fault() -> None:
+    observations = observed(np.zeros((1, 2, 2)))
+    again = [*observations, replace(observations[0], score=None)]
+    assert components(again) == components(observations)
+
+
+@pytest.mark.parametrize("shape", [(3, 1, 1), (1, 1, 1)], ids=["one source", "none"])
+def test_one_source_alone_is_not_told_from_chance(shape: tuple[int, ...]) -> None:
+    with pytest.raises(SclsearchError, match=r"at least two of subset, initialisation, order"):
+        components(observed(np.zeros(shape)))
+    with pytest.raises(SclsearchError, match=r"at least two of subset, initialisation, order"):
+        design(dict(zip(SOURCES, shape, strict=True)))
+
+
+@given(LEVELS)
+def test_a_design_holds_every_cell_once_as_replicates(counts: list[int]) -> None:
+    replicates = [Replicate(**seeds) for seeds in design(dict(zip(SOURCES, counts, strict=True)))]
+    cells = [(one.subset, one.initialisation, one.order) for one in replicates]
+    assert sorted(cells) == sorted(product(*map(range, counts)))
+    assert [one.number for one in replicates] == list(range(len(cells)))
+    assert all(one.noise == one.order for one in replicates)
+
+
+def test_the_diagonal_of_a_design_is_the_replicates_that_a_search_trains() -> None:
+    cells = [Replicate(**seeds) for seeds in design({"initialisation": 3, "order": 3, "subset": 3})]
+    for number in range(3):
+        assert any(replace(cell, number=number) == all_seeds(number) for cell in cells)
+
+
+def test_a_source_that_is_not_named_takes_one_seed() -> None:
+    assert design({"initialisation": 1, "order": 2, "subset": 2})[-1] == {
+        "number": 3,
+        "subset": 1,
+        "initialisation": 0,
+        "order": 1,
+        "noise": 1,
+    }
+    assert design({"order": 2, "subset": 2})[-1]["initialisation"] == 0
+
+
+def test_every_fault_of_a_design_is_named() -> None:
+    with pytest.raises(SclsearchError) as raised:
+        design({"ordr": 3, "subset": 0, "initialisation": 4})
+    first, second = str(raised.value).splitlines()
+    assert first.startswith("levels.ordr: unknown source. Did you mean 'order'?")
+    assert second.startswith("levels.subset: there must be at least 1 level, but there are 0.")
