@@ -1,0 +1,1 @@
+"""The papers' tables: what they print, under which conditions, and by which of the methods here."""
