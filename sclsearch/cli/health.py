@@ -90,18 +90,17 @@ def _hub() -> str:
 
 
 def _data(data_dir: Path | None) -> str:
-    from sclsearch.tasks import DATA_VARIABLE
-    from sclsearch.tasks.glue import GLUE
+    from sclsearch.tasks import CORPORA, DATA_VARIABLE
 
     told = os.environ.get(DATA_VARIABLE)
     folder = data_dir or (Path(told) if told else None)
     if folder is None:
         raise SclsearchError(
-            f"neither --data-dir nor {DATA_VARIABLE} is given: GLUE comes from the hub"
+            f"neither --data-dir nor {DATA_VARIABLE} is given: tasks come from the hub"
         )
-    there = [name for name, glue in GLUE.items() if (folder / glue.folder).is_dir()]
+    there = [name for name, corpus in CORPORA.items() if (folder / corpus.folder).is_dir()]
     if not there:
-        raise SclsearchError(f"{folder} has none of GLUE's folders, CoLA/, RTE/, …")
+        raise SclsearchError(f"{folder} has none of the tasks' folders, CoLA/, RTE/, …")
     return f"{folder}: {', '.join(there)}"
 
 

@@ -58,7 +58,7 @@ class How:
     Attributes:
         study: The study's name; None makes one from its identity.
         storage: The folder of runs and studies.
-        data_dir: Folder with GLUE's TSV files; None takes SCLSEARCH_DATA, then the hub.
+        data_dir: Folder with the tasks' own files; None takes SCLSEARCH_DATA, then the hub.
         tracking: MLflow URI; None takes MLFLOW_TRACKING_URI, then SQLite in the storage folder;
             `none` leaves MLflow out.
         configs: Configurations in total; None is 20, or all of a smaller space.

@@ -43,7 +43,7 @@ def rerun(
     Args:
         storage: The storage folder.
         start: The beginning of the key.
-        data_dir: Where GLUE's files are now, if they moved.
+        data_dir: Where the task's files are now, if they moved.
         weights: A file for the weights, `.safetensors`.
 
     Raises:

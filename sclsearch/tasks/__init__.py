@@ -1,4 +1,4 @@
-"""Tasks: labelled texts with their metric, from GLUE, from a user's own files, or made here."""
+"""Tasks: labelled texts with their metric, as published, from a user's own files, or made here."""
 
 import os
 from collections.abc import Mapping
@@ -7,15 +7,22 @@ from types import MappingProxyType
 
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.tasks.base import Task, TaskData
+from sclsearch.tasks.clue import CLUE
+from sclsearch.tasks.corpus import Corpus, load_corpus
 from sclsearch.tasks.demo import DEMO, load_demo
+from sclsearch.tasks.fewclue import FEWCLUE
+from sclsearch.tasks.fewglue import FEWGLUE
 from sclsearch.tasks.formats import READERS
-from sclsearch.tasks.glue import GLUE, load_glue
-from sclsearch.tasks.hub import fetch_glue
+from sclsearch.tasks.glue import GLUE
+from sclsearch.tasks.hub import fetch
+from sclsearch.tasks.zhang import ZHANG
 
 DATA_VARIABLE = "SCLSEARCH_DATA"
 
+CORPORA: Mapping[str, Corpus] = MappingProxyType({**GLUE, **ZHANG, **CLUE, **FEWCLUE, **FEWGLUE})
+
 TASKS: Mapping[str, Task] = MappingProxyType(
-    {DEMO.name: DEMO, **{name: glue.task for name, glue in GLUE.items()}}
+    {DEMO.name: DEMO, **{name: corpus.task for name, corpus in CORPORA.items()}}
 )
 
 
@@ -24,8 +31,8 @@ def load_task(name: str, data_dir: Path | None = None) -> TaskData:
 
     Args:
         name: Name in `TASKS`.
-        data_dir: Folder with GLUE's own TSV files; None takes the folder that the environment
-            variable `SCLSEARCH_DATA` names and, without it, the Hugging Face hub.
+        data_dir: Folder with the files as published, `CoLA/train.tsv`; None takes the folder that
+            the environment variable `SCLSEARCH_DATA` names and, without it, the Hugging Face hub.
 
     Raises:
         SclsearchError: The name is unknown, or the rows cannot be found or used.
@@ -35,7 +42,7 @@ def load_task(name: str, data_dir: Path | None = None) -> TaskData:
         return load_demo()
     told = os.environ.get(DATA_VARIABLE)
     folder = data_dir or (Path(told) if told else None)
-    return load_glue(name, folder) if folder else fetch_glue(name)
+    return load_corpus(CORPORA[name], folder) if folder else fetch(CORPORA[name])
 
 
 def check_task_name(name: str) -> None:

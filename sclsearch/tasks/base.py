@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from sclsearch.canonical import digest
+from sclsearch.canonical import canonical, digest
+
+DIGESTED_AT_ONCE = 1_000
 
 Index = npt.NDArray[np.int64]
 Texts = tuple[str, ...]
@@ -84,10 +86,20 @@ class TaskData:
 def _digest(splits: Mapping[str, Split]) -> str:
     rows = {
         name: [
-            digest(split.texts),
+            _texts_digest(split.texts),
             hashlib.sha256(np.ascontiguousarray(split.y).tobytes()).hexdigest(),
             str(split.y.dtype),
         ]
         for name, split in splits.items()
     }
     return digest(rows)
+
+
+def _texts_digest(texts: tuple[Texts, ...]) -> str:
+    # Equals `digest(texts)`, which would hold the JSON of millions of texts at once.
+    json = hashlib.sha256(b"[")
+    for start in range(0, len(texts), DIGESTED_AT_ONCE):
+        rows = canonical(texts[start : start + DIGESTED_AT_ONCE])
+        json.update(f"{',' if start else ''}{rows[1:-1]}".encode())
+    json.update(b"]")
+    return json.hexdigest()

@@ -1,12 +1,12 @@
 """Columns of a user's own file: CSV, TSV, JSON Lines or Parquet, told by its ending."""
 
 import csv
-import io
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
+from typing import TextIO
 
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.tasks.tables import Fault, Row, Table, column_positions, load_bytes, load_text
@@ -36,12 +36,37 @@ def load_table(path: Path, columns: tuple[str, ...]) -> Table:
     return READERS[ending](path, columns)
 
 
-def load_csv(path: Path, columns: tuple[str, ...]) -> Table:
-    """Reads a CSV file that opens with a header."""
-    reader = csv.reader(io.StringIO(load_text(path), newline=""), strict=True)
+def load_csv(path: Path, columns: tuple[str, ...], header: tuple[str, ...] | None = None) -> Table:
+    """Reads a CSV file row by row, so that of a large one only the cells to keep are in memory.
+
+    Args:
+        path: The file.
+        columns: Names of the columns to keep.
+        header: Names of all columns in a file that has no header; None reads the first row.
+
+    Raises:
+        SclsearchError: The file cannot be read, or a column is missing.
+    """
     table = Table(path, [], [])
-    names: list[str] = []
-    positions: list[int] = []
+    names = header or ()
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as lines:
+            rows = _csv_rows(table, lines)
+            names = names or next((tuple(cells) for _, cells in rows if cells), ())
+            positions = column_positions(path, names, columns) if names else []
+            for place, cells in rows:
+                if len(cells) == len(names):
+                    table.rows.append(Row(place, tuple(cells[n] for n in positions)))
+                elif cells:
+                    table.faults.append((place, wrong_width(len(names), len(cells))))
+    except (OSError, UnicodeDecodeError):
+        load_text(path)  # raises the same, with the place
+        raise
+    return table
+
+
+def _csv_rows(table: Table, lines: TextIO) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(lines, strict=True)
     while True:
         place = reader.line_num + 1
         try:
@@ -49,16 +74,10 @@ def load_csv(path: Path, columns: tuple[str, ...]) -> Table:
         except csv.Error as error:
             # Where one quote is wrong, whatever follows would be misread.
             table.faults.append((place, f"the row must be CSV, but: {error}"))
-            break
+            return
         if cells is None:
-            break
-        if not names:
-            names, positions = cells, column_positions(path, cells, columns)
-        elif len(cells) == len(names):
-            table.rows.append(Row(place, tuple(cells[position] for position in positions)))
-        elif cells:
-            table.faults.append((place, wrong_width(len(names), len(cells))))
-    return table
+            return
+        yield place, cells
 
 
 def load_json_lines(path: Path, columns: tuple[str, ...]) -> Table:

@@ -1,76 +1,91 @@
-"""GLUE's tasks from the Hugging Face hub."""
+"""Corpora from the Hugging Face hub."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from sclsearch.errors import SclsearchError, lookup
-from sclsearch.tasks.base import Labels, Split, TaskData
-from sclsearch.tasks.glue import GLUE, SCORE_DECIMALS, WAYS, Glue
+from sclsearch.errors import SclsearchError
+from sclsearch.tasks.base import Labels, Split, TaskData, Texts
+from sclsearch.tasks.corpus import SCORE_DECIMALS, Corpus, Hub
 
-REPOSITORY = "nyu-mll/glue"
-REVISION = "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c"
+BATCH = 10_000
 
 
-def fetch_glue(name: str) -> TaskData:
-    """Fetches a task, or takes it from the hub's cache.
-
-    Args:
-        name: Name of the task, `sst2`.
+def fetch(corpus: Corpus) -> TaskData:
+    """Fetches a corpus, or takes it from the hub's cache.
 
     Raises:
-        SclsearchError: The hub cannot be reached and its cache does not have the task, or its
-            labels are not the task's.
+        SclsearchError: The hub does not have the corpus, or cannot be reached and its cache does
+            not have it, or its labels are not the task's.
     """
     import datasets
 
-    glue = lookup(GLUE, name, "GLUE task")
+    hub = _hub(corpus)
     try:
-        found = datasets.load_dataset(REPOSITORY, name, revision=REVISION)
+        found = datasets.load_dataset(hub.repository, hub.config, revision=hub.revision)
     except (OSError, ValueError) as error:  # ValueError: the cache has other tasks alone
         raise SclsearchError(
-            f"{REPOSITORY}: {name} must be on the hub or in its cache, but: {error}. {WAYS}"
+            f"{hub.repository}: {corpus.task.name} must be on the hub or in its cache, "
+            f"but: {error}. {corpus.ways}"
         ) from error
-    return convert(glue, found)
+    return convert(corpus, found)
 
 
-def convert(glue: Glue, found: Mapping[str, Any]) -> TaskData:
-    """Returns the hub's rows as they are read from GLUE's TSV files.
+def convert(corpus: Corpus, found: Mapping[str, Any]) -> TaskData:
+    """Returns the hub's rows as they are read from the corpus's own files.
 
     Args:
-        glue: The task.
-        found: A `datasets.Dataset` for each split; a `test` split is left aside, for its labels
-            are missing.
+        corpus: The corpus.
+        found: A `datasets.Dataset` for each split; those that the files lack, or have without
+            labels, are left aside.
 
     Raises:
         SclsearchError: The labels have other names or another order, or a row has none.
     """
+    hub = _hub(corpus)
     splits = {}
-    for split in glue.files:
-        hub_split = f"{split}_matched" if split not in found else split
-        rows = found[hub_split]
-        where = f"{REPOSITORY}: {glue.task.name}: {hub_split}"
-        _check_names(glue, getattr(rows.features["label"], "names", []), where)
-        texts = zip(*(_texts(rows[column]) for column in glue.hub_columns), strict=True)
-        splits[split] = Split(tuple(texts), _labels(glue, rows["label"], where))
-    return TaskData(glue.task, splits, f"{REPOSITORY} at {REVISION[:8]}")
+    for split in corpus.files:
+        there = hub.splits.get(split, split)
+        rows = found[there]
+        where = f"{hub.repository}: {corpus.task.name}: {there}"
+        names = getattr(rows.features["label"], "names", [])
+        _check_names(names, hub.names or corpus.task.labels, where)
+        splits[split] = Split(
+            _texts(corpus, hub.columns, rows),
+            _labels(rows["label"], where, regression=corpus.task.regression),
+        )
+    return TaskData(corpus.task, splits, f"{hub.repository} at {hub.revision[:8]}")
 
 
-def _check_names(glue: Glue, names: list[str], where: str) -> None:
-    if tuple(names) != glue.task.labels:
+def _hub(corpus: Corpus) -> Hub:
+    if corpus.hub is None:
         raise SclsearchError(
-            f"{where}: the labels must be {list(glue.task.labels)}, but they are {names}. "
+            f"--data-dir: a folder with {corpus.task.name}'s files must be named, for the hub "
+            f"lacks them, but there is none. {corpus.ways}"
+        )
+    return corpus.hub
+
+
+def _check_names(names: list[str], labels: tuple[str, ...], where: str) -> None:
+    if tuple(names) != labels:
+        raise SclsearchError(
+            f"{where}: the labels must be {list(labels)}, but they are {names}. "
             "Clear the hub's cache."
         )
 
 
-def _texts(column: Any) -> list[str]:
-    return [text.rstrip() for text in column[:]]
+def _texts(corpus: Corpus, columns: tuple[str, ...], rows: Any) -> tuple[Texts, ...]:
+    texts: list[Texts] = []
+    for start in range(0, len(rows), BATCH):
+        batch = rows[start : start + BATCH]
+        cells = zip(*(batch[column] for column in columns), strict=True)
+        texts += map(corpus.texts, cells)
+    return tuple(texts)
 
 
-def _labels(glue: Glue, column: Any, where: str) -> Labels:
-    if glue.task.regression:
+def _labels(column: Any, where: str, *, regression: bool) -> Labels:
+    if regression:
         return np.array(column[:], np.float64).round(SCORE_DECIMALS)
     y = np.array(column[:], np.int64)
     if (y < 0).any():

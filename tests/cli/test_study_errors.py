@@ -1,12 +1,13 @@
 """A search says what is wrong before it starts: one text with place and remedy."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
 
-from sclsearch.tasks import hub
+from sclsearch import tasks
 
 Call = Callable[..., CompletedProcess[str]]
 
@@ -15,7 +16,7 @@ Call = Callable[..., CompletedProcess[str]]
     ("options", "message"),
     [
         ("--method sc1", "Unknown method 'sc1'. Did you mean 'scl'? Known: ce, "),
-        ("--task demos", "Unknown task 'demos'. Did you mean 'demo'? Known: cola, demo, mnli, "),
+        ("--task demos", "Unknown task 'demos'. Did you mean 'demo'? Known: afqmc, amazon2, "),
         ("--protocol gunel-ful", "Unknown protocol 'gunel-ful'. Did you mean 'gunel-full'? Known:"),
         ("--rule median", "Unknown rule 'median'. It must be mean, best, top-K, or one for the "),
         ("--set tua=1", "--set tua: unknown key. Did you mean 'tau'? Known: batch_sampling, "),
@@ -111,7 +112,10 @@ def test_without_hub_and_data_both_ways_are_told(
     sclsearch: Call, search: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Nobody's cache has these rows, and the tests are offline.
-    monkeypatch.setattr(hub, "REPOSITORY", "nobody/has-this")
+    cola = tasks.CORPORA["cola"]
+    assert cola.hub is not None
+    nowhere = replace(cola, hub=replace(cola.hub, repository="nobody/has-this"))
+    monkeypatch.setattr(tasks, "CORPORA", {"cola": nowhere})
     done = sclsearch(*search, "--dry-run", "--task", "cola")
     assert done.returncode == 2
     assert "nobody/has-this: cola must be on the hub or in its cache, but: " in done.stderr

@@ -62,6 +62,26 @@ def test_a_csv_row_stands_at_the_line_where_it_starts(tmp_path: Path) -> None:
     assert table.faults == [(6, "2 columns must be there, but there are 1")]
 
 
+def test_a_csv_without_a_header_starts_at_its_first_row(tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text('"1","a title","one"\n\n"2","","two"\n')
+    table = load_csv(file, ("text", "label"), ("label", "title", "text"))
+    assert table.rows == [Row(1, ("one", "1")), Row(3, ("two", "2"))]
+    assert table.faults == []
+
+
+def test_a_csv_that_is_not_utf_8_is_named_with_the_line(tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_bytes(b"text,label\n" + b"one,x\n" * 10_000 + b"caf\xe9,x\n")
+    with pytest.raises(SclsearchError, match=r"rows\.csv: line 10002: the file must be UTF-8"):
+        load_csv(file, ("text",))
+
+
+def test_a_csv_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SclsearchError, match=r"rows\.csv: a readable file must be there"):
+        load_csv(tmp_path / "rows.csv", ("text",))
+
+
 @given(
     st.lists(
         st.tuples(

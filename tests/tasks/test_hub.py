@@ -1,38 +1,40 @@
-"""The hub's rows become what GLUE's own files hold; without hub and cache both ways are told."""
+"""The hub's rows become what the files hold; without hub and cache the ways to rows are told."""
 
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value, config
 
 from sclsearch.errors import SclsearchError
-from sclsearch.tasks import hub
+from sclsearch.tasks import load_task
 from sclsearch.tasks.base import TaskData
-from sclsearch.tasks.glue import GLUE, load_glue
-from sclsearch.tasks.hub import convert, fetch_glue
+from sclsearch.tasks.glue import GLUE
+from sclsearch.tasks.hub import convert, fetch
 
 
 def as_on_the_hub(loaded: TaskData) -> dict[str, Dataset]:
-    glue = GLUE[loaded.task.name]
+    hub = GLUE[loaded.task.name].hub
+    assert hub is not None
     names = list(loaded.task.labels)
     label = ClassLabel(names=names) if names else Value("float32")
-    features = Features({**dict.fromkeys(glue.hub_columns, Value("string")), "label": label})
+    features = Features({**dict.fromkeys(hub.columns, Value("string")), "label": label})
     found = {}
     for split, rows in loaded.splits.items():
-        columns = dict(zip(glue.hub_columns, zip(*rows.texts, strict=True), strict=True))
+        columns = dict(zip(hub.columns, zip(*rows.texts, strict=True), strict=True))
         texts = {name: [f"{text} " for text in column] for name, column in columns.items()}
-        name = "validation_matched" if glue.task.name == "mnli" and split == "validation" else split
+        mnli = loaded.task.name == "mnli"
+        name = "validation_matched" if mnli and split == "validation" else split
         found[name] = Dataset.from_dict({**texts, "label": rows.y.tolist()}, features=features)
     return found
 
 
 @pytest.mark.parametrize("name", ["cola", "rte", "mnli", "stsb"])
 def test_the_hub_and_the_files_give_the_same_rows(glue: Path, name: str) -> None:
-    loaded = load_glue(name, glue)
+    loaded = load_task(name, glue)
     assert convert(GLUE[name], as_on_the_hub(loaded)).digest == loaded.digest
 
 
@@ -68,9 +70,11 @@ def test_a_task_is_fetched_without_its_unlabelled_test_rows(
         + "".join(f"  - split: {split}\n    path: cola/{split}-*\n" for split in labels)
         + "---\n"
     )
-    monkeypatch.setattr(hub, "REPOSITORY", str(tmp_path / "repository"))
     monkeypatch.setattr(config, "HF_DATASETS_CACHE", tmp_path / "cache")
-    loaded: Any = fetch_glue("cola")
+    hub = GLUE["cola"].hub
+    assert hub is not None
+    here = replace(hub, repository=str(tmp_path / "repository"))
+    loaded = fetch(replace(GLUE["cola"], hub=here))
     assert {name: rows.y.tolist() for name, rows in loaded.splits.items()} == {
         "train": [0, 1, 1],
         "validation": [1],
@@ -79,7 +83,7 @@ def test_a_task_is_fetched_without_its_unlabelled_test_rows(
 
 @pytest.mark.slow
 def test_without_hub_and_cache_both_ways_are_told(tmp_path: Path) -> None:
-    code = "from sclsearch.tasks.hub import fetch_glue; fetch_glue('cola')"
+    code = "from sclsearch.tasks import load_task; load_task('cola')"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)},
@@ -92,3 +96,14 @@ def test_without_hub_and_cache_both_ways_are_told(tmp_path: Path) -> None:
     assert "SclsearchError: nyu-mll/glue: cola must be on the hub or in its cache" in message
     assert "--data-dir FOLDER" in message
     assert "SCLSEARCH_DATA" in message
+
+
+@pytest.mark.parametrize("name", ["eprstmt", "bustm", "fewglue-rte"])
+def test_what_no_hub_has_asks_for_a_folder(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SCLSEARCH_DATA", raising=False)
+    with pytest.raises(SclsearchError) as raised:
+        load_task(name)
+    message = str(raised.value)
+    assert message.startswith(f"--data-dir: a folder with {name}'s files must be named")
+    assert f"There is one way to {name}'s rows: --data-dir FOLDER" in message
+    assert "from https://" in message

@@ -1,0 +1,60 @@
+"""Two tasks of FewCLUE (Xu et al., 2021, https://arxiv.org/abs/2107.07498) and their JSON files.
+
+FewCLUE gives five training sets of 32 rows, `train_0` to `train_4`, each with a validation set of
+32, and the union of either, `train_few_all` and `dev_few_all`. The unions are taken: a protocol
+draws its own subset for each replicate, and 32 rows do not hold 20 of each class. No text of one
+union is in the other. Within a union a text comes again where two of the five share it.
+
+The test is `test_public`; `test` and `unlabeled` have no labels, so they are not read.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from sclsearch.tasks.base import Task
+from sclsearch.tasks.corpus import SENTENCES, Corpus
+from sclsearch.tasks.formats import load_json_lines
+
+SPLITS: Mapping[str, str] = MappingProxyType(
+    {"train": "train_few_all.json", "validation": "dev_few_all.json", "test": "test_public.json"}
+)
+
+
+def _fewclue(task: Task, written: tuple[str, ...]) -> Corpus:
+    return Corpus(
+        task=task,
+        origin="https://github.com/CLUEbenchmark/FewCLUE/tree/main/datasets",
+        folder=task.name,
+        files=SPLITS,
+        read=load_json_lines,
+        columns=(*(SENTENCES if task.pair else ("sentence",)), "label"),
+        written=written,
+    )
+
+
+FEWCLUE: Mapping[str, Corpus] = MappingProxyType(
+    {
+        corpus.task.name: corpus
+        for corpus in (
+            _fewclue(
+                Task(
+                    "eprstmt",
+                    "is a Chinese product review positive, few rows",
+                    ("negative", "positive"),
+                    "accuracy",
+                ),
+                ("Negative", "Positive"),
+            ),
+            _fewclue(
+                Task(
+                    "bustm",
+                    "do two Chinese requests to a voice assistant mean the same, few rows",
+                    ("different", "same"),
+                    "accuracy",
+                    pair=True,
+                ),
+                ("0", "1"),
+            ),
+        )
+    }
+)

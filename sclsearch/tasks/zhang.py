@@ -1,0 +1,104 @@
+"""Large CSV corpora of Zhang, Zhao and LeCun (2015, https://arxiv.org/abs/1509.01626).
+
+Yelp-2, Amazon-2 and DBpedia-14. Their files have no header; classes count from 1. There is no
+validation split. A title and what stands under it become one text, as both were used there.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+
+from sclsearch.tasks.base import Task
+from sclsearch.tasks.corpus import Corpus, Hub
+from sclsearch.tasks.formats import load_csv
+
+SPLITS: Mapping[str, str] = MappingProxyType({"train": "train.csv", "test": "test.csv"})
+POLARITY = ("negative", "positive")
+TITLED = ("title", "content")
+# The hub has Yelp's quotes as CSV doubles them, a backslash and two for a backslash and one.
+_ESCAPED_QUOTE = re.compile(r'\\""?')
+
+
+def plain(text: str) -> str:
+    """Returns a review with the line ends and quotes that the files write with a backslash."""
+    return _ESCAPED_QUOTE.sub('"', text).replace("\\n", "\n").strip()
+
+
+def _zhang(
+    task: Task,
+    folder: str,
+    texts: tuple[str, ...],
+    hub: Hub,
+    *,
+    clean: Callable[[str], str] = str.strip,
+) -> Corpus:
+    header = ("class", *texts)
+    return Corpus(
+        task=task,
+        origin=f"https://s3.amazonaws.com/fast-ai-nlp/{folder}.tgz",
+        folder=folder,
+        files=SPLITS,
+        read=partial(load_csv, header=header),
+        columns=(*texts, "class"),
+        hub=hub,
+        written=tuple(str(n) for n in range(1, len(task.labels) + 1)),
+        # One empty review is no reason to refuse millions.
+        blank_texts=True,
+        clean=clean,
+        joined=True,
+    )
+
+
+ZHANG: Mapping[str, Corpus] = MappingProxyType(
+    {
+        corpus.task.name: corpus
+        for corpus in (
+            _zhang(
+                Task("yelp2", "is a Yelp review positive", POLARITY, "accuracy"),
+                "yelp_review_polarity_csv",
+                ("text",),
+                Hub(
+                    repository="fancyzhx/yelp_polarity",
+                    revision="bbf1c97a1f0cf005e5aded43839fd814654a1557",
+                    config="plain_text",
+                    columns=("text",),
+                    names=("1", "2"),
+                ),
+                clean=plain,
+            ),
+            _zhang(
+                Task("amazon2", "is an Amazon review positive", POLARITY, "accuracy"),
+                "amazon_review_polarity_csv",
+                TITLED,
+                Hub(
+                    repository="fancyzhx/amazon_polarity",
+                    revision="9d9c45c18f8c3cf1b23a3c27917b60cbf28f3289",
+                    config="amazon_polarity",
+                    columns=TITLED,
+                ),
+                clean=plain,
+            ),
+            _zhang(
+                Task(
+                    "dbpedia",
+                    "what kind of thing is a Wikipedia article about, 14 kinds",
+                    (
+                        *("Company", "EducationalInstitution", "Artist", "Athlete"),
+                        *("OfficeHolder", "MeanOfTransportation", "Building", "NaturalPlace"),
+                        *("Village", "Animal", "Plant", "Album", "Film", "WrittenWork"),
+                    ),
+                    "accuracy",
+                ),
+                "dbpedia_csv",
+                TITLED,
+                Hub(
+                    repository="fancyzhx/dbpedia_14",
+                    revision="9abd46cf7fc8b4c64290f26993c540b92aa145ac",
+                    config="dbpedia_14",
+                    columns=TITLED,
+                ),
+            ),
+        )
+    }
+)
