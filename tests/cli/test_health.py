@@ -40,7 +40,9 @@ def test_what_does_not_work_is_told_with_the_reason(place: Path) -> None:
     assert not found["storage"].works
     assert "it must be a folder that can be written" in found["storage"].detail
     assert not found["data"].works
-    assert found["data"].detail == f"{place / 'data'} has none of the tasks' folders, CoLA/, RTE/, …"
+    assert (
+        found["data"].detail == f"{place / 'data'} has none of the tasks' folders, CoLA/, RTE/, …"
+    )
     assert not found["tracking"].works
     assert found["tracking"].detail == "http://127.0.0.1:9 does not answer"
     assert found["python"].works
