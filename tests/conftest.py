@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +59,15 @@ def glue() -> Path:
 
 
 @pytest.fixture(scope="session")
+def fewclue() -> Path:
+    """Returns the folder with eprstmt; skips where it is missing."""
+    folder = _real_data() / "fewclue"
+    if not folder.is_dir():
+        pytest.skip(f"no FewCLUE data in {folder}; set SCLSEARCH_TEST_DATA to a folder that has it")
+    return folder
+
+
+@pytest.fixture(scope="session")
 def minilm() -> Path:
     """Returns the folder of all-MiniLM-L6-v2; skips without package and hub."""
     from sclsearch.encoders.models import model_folder
@@ -74,10 +83,15 @@ def minilm() -> Path:
 def save_tiny(tmp_path_factory: pytest.TempPathFactory) -> Save:
     """Returns what saves a tiny random encoder of an architecture, `Bert`, with a tokenizer."""
 
-    def save(architecture: str, sizes: Mapping[str, Any] = SIZES, **options: Any) -> Path:
+    def save(
+        architecture: str,
+        sizes: Mapping[str, Any] = SIZES,
+        vocabulary: Sequence[str] = VOCABULARY,
+        **options: Any,
+    ) -> Path:
         folder = tmp_path_factory.mktemp(architecture.lower())
         _tiny_model(architecture, sizes, options).save_pretrained(folder)
-        _save_tokenizer(folder)
+        _save_tokenizer(folder, vocabulary)
         return folder
 
     return save
@@ -132,11 +146,11 @@ def _tiny_model(
     return model
 
 
-def _save_tokenizer(folder: Path) -> None:
+def _save_tokenizer(folder: Path, vocabulary: Sequence[str]) -> None:
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
-    ids = {token: number for number, token in enumerate(VOCABULARY)}
+    ids = {token: number for number, token in enumerate(vocabulary)}
     tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
