@@ -24,6 +24,10 @@ ProtocolName = Annotated[
     str | None,
     typer.Option("--protocol", help="How it is split and selected. Default: the paper's."),
 ]
+Scale = Annotated[
+    str | None,
+    typer.Option(help="laptop: MiniLM, 3 seeds, at most 150 updates, 200 and 500 rows."),
+]
 TrainSize = Annotated[int | None, typer.Option(help="Training examples in total; few-shot.")]
 Shots = Annotated[int | None, typer.Option(help="Training examples of each class; few-shot.")]
 RuleName = Annotated[

@@ -8,7 +8,8 @@ from typing import Literal
 from sclsearch.selection.rules import Rule
 from sclsearch.tasks.base import Index, Labels, TaskData
 
-Evaluate = Literal["epoch", "end"] | int
+Evaluate = Literal["epoch", "end", "tenth"] | int
+"""At the end of each epoch, at the end alone, ten times evenly, or every so many updates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +130,15 @@ class Protocol:
             draws validation rows too, or without being told a size.
         replicates: n.
         rule: How seeds score a configuration and which are reported.
-        evaluate: When validation is computed: each epoch, every k updates, at the end.
+        evaluate: When validation is computed.
+        most_updates: Updates after which a stage ends, wherever it is; None for no limit.
         keep: `best` by validation, the earliest among equals, or `last`.
         model: The paper's encoder.
         metrics: The metric of a task where it is not the task's own.
         training: Fields that the protocol sets, by the number of training rows; of a method's
             own fields those that the method has.
         replicate: Returns the seeds of repetition r.
+        scale: Name in `SCALES` if it is scaled; None for the protocol itself.
     """
 
     name: str
@@ -146,12 +149,19 @@ class Protocol:
     evaluate: Evaluate
     keep: Literal["best", "last"]
     model: str
+    most_updates: int | None = None
     few_shot: bool = False
     draw: Callable[[TaskData, Rows, Size, Replicate], Rows] | None = None
     redraw: Callable[[TaskData, Parts, Size | None, Replicate], Parts] | None = None
     metrics: Mapping[str, str] = field(default_factory=dict)
     training: Callable[[int], Mapping[str, object]] = no_training_changes
     replicate: Callable[[int], Replicate] = all_seeds
+    scale: str | None = None
+
+    @property
+    def title(self) -> str:
+        """The name in reports."""
+        return self.name if self.scale is None else f"{self.name} at {self.scale} scale"
 
     def metric(self, data: TaskData) -> str:
         """Returns the name of the metric that selects and is reported."""

@@ -26,6 +26,7 @@ class What:
         task: Name in `TASKS`, or a user's own files.
         model: Alias, folder or name on the hub; None takes the protocol's.
         protocol: Name in `PROTOCOLS`; None takes the task's, or the method's paper's.
+        scale: Name in `SCALES`: the protocol with fewer rows, updates and repetitions.
         train_size: N training examples in total.
         shots: K training examples of each class.
         space: A space file; None takes the shipped one.
@@ -41,6 +42,7 @@ class What:
     task: str | OwnFiles
     model: str | None = None
     protocol: str | None = None
+    scale: str | None = None
     train_size: int | None = None
     shots: int | None = None
     space: Path | None = None

@@ -68,7 +68,7 @@ def plan(what: What, how: How) -> Plan:
         study=prepared.record.name,
         task=(study.data.task.name, study.data.source),
         model=(study.model_name, str(study.model)),
-        protocol=study.protocol.name,
+        protocol=study.protocol.title,
         rule=str(study.rule),
         metric=study.metric,
         rows=(len(parts.train.index), len(parts.validation.index), len(parts.test.index)),

@@ -82,6 +82,7 @@ def _job(run: SeedRun, data_dir: Path | None) -> tuple[Study, Job]:
         task=_task(origin["task"]),
         model=origin["model"],
         protocol=origin["protocol"],
+        scale=origin.get("scale"),
         train_size=origin["train_size"],
         shots=origin["shots"],
         settings=fields,

@@ -11,6 +11,7 @@ from sclsearch.methods.base import Method, Stage, Training
 from sclsearch.methods.fields import build, faults_of
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Protocol, Size
+from sclsearch.protocols.scale import SCALES
 from sclsearch.search.options import How, What
 from sclsearch.search.study import Origin, Study
 from sclsearch.selection.rules import parse_rule
@@ -36,6 +37,8 @@ def resolve(what: What, how: How) -> Study:
     method = named.kind
     size = _size(what)
     protocol = _protocol(what, method, size)
+    if what.scale is not None:
+        protocol = lookup(SCALES, what.scale, "scale")(protocol)
     rule = parse_rule(how.rule) if how.rule else protocol.rule
     seeds = protocol.replicates if how.seeds is None else how.seeds
     rule.check(seeds)

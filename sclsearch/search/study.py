@@ -84,7 +84,7 @@ class Study:
         return {
             "task": self.data.task.name,
             "model": self.model_name,
-            "protocol": self.protocol.name,
+            "protocol": self.protocol.title,
             "size": None if self.size is None else str(self.size),
             "space": self.space.spec(),
             "sampler": self.sampler,
@@ -142,6 +142,7 @@ class Study:
             model=self.model,
             model_digest=self.model_digest,
             numerics=self.numerics,
+            most_updates=self.protocol.most_updates,
             method_digest=self.method.digest,
             paraphrases=self.paraphrases.digest if self.paraphrases else "",
         )

@@ -11,21 +11,26 @@ from sclsearch.training.tokens import TokenisedTask, tokenise
 
 
 def tokenised(study: Study, replicates: Iterable[Parts]) -> dict[int, TokenisedTask]:
-    """Returns the task's token ids by `max_length`, with paraphrases where the method reads them.
+    """Returns the token ids of all rows that are read, by `max_length`, and paraphrases if any are.
 
     Args:
         study: The study.
-        replicates: Rows of the replicates; only their training texts are paraphrased.
+        replicates: Rows of the replicates.
 
     Raises:
         SclsearchError: The file of paraphrases lacks some of the texts.
     """
+    every = [rows for p in replicates for rows in (p.train, p.validation, p.test)]
+    used = {
+        split: np.unique(np.concatenate([rows.index for rows in every if rows.split == split]))
+        for split in {rows.split for rows in every}
+    }
     paraphrases = None
     if study.paraphrases is not None:
         texts = study.data.splits["train"].texts
-        rows = np.unique(np.concatenate([parts.train.index for parts in replicates]))
-        paraphrases = study.paraphrases.views(texts[row] for row in rows)
+        paraphrases = study.paraphrases.views(texts[row] for row in used["train"])
     tokenizer = load_tokenizer(study.model)
     return {
-        length: tokenise(study.data, tokenizer, length, paraphrases) for length in study.lengths()
+        length: tokenise(study.data, tokenizer, length, paraphrases, used)
+        for length in study.lengths()
     }

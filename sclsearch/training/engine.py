@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 import torch
@@ -95,7 +96,8 @@ class _StageRun:
         self.model, self.device, self.outcome, self.last = model, device, outcome, last
         self.rows = self.job.parts.train
         self.per_epoch = updates_per_epoch(len(self.rows.index), stage.training)
-        self.total = self.per_epoch * stage.training.epochs
+        planned = self.per_epoch * stage.training.epochs
+        self.total = min(planned, self.job.most_updates or planned)
         self.features: Features | None = None
         self.best: dict[str, Tensor] = {}
         self.best_value = -np.inf
@@ -114,9 +116,9 @@ class _StageRun:
         points = (
             evaluation_points(self.job.evaluate, self.per_epoch, self.total)
             if self.last
-            else reading_points(self.total)
+            else evenly(self.total, READINGS)
         )
-        for update, batch in enumerate(self._batches()):
+        for update, batch in enumerate(islice(self._batches(), self.total)):
             self.model.train()
             for group in optimiser.param_groups:
                 group["lr"] = group["peak"] * rate_factor(update, warmup, self.total)
@@ -217,12 +219,14 @@ class _StageRun:
         )
 
 
-def reading_points(total: int) -> frozenset[int]:
-    """Returns the updates, counted from 1, after which losses of an early stage are noted."""
-    return frozenset(round(total * part / READINGS) for part in range(1, READINGS + 1)) - {0}
+def evenly(total: int, times: int) -> frozenset[int]:
+    """Returns some updates, counted from 1, of about one distance, the last of all among them."""
+    return frozenset(-(-total * part // times) for part in range(1, times + 1))
 
 
 def evaluation_points(evaluate: Evaluate, per_epoch: int, total: int) -> frozenset[int]:
     """Returns the updates, counted from 1, after which validation is computed."""
+    if evaluate == "tenth":
+        return evenly(total, 10)
     every = {"epoch": per_epoch, "end": total}[evaluate] if isinstance(evaluate, str) else evaluate
     return frozenset(range(every, total, every)) | {total}

@@ -28,6 +28,7 @@ class Job:
         metric: Name of the metric that picks the best evaluation.
         evaluate: When validation is computed.
         keep: Which evaluation counts.
+        most_updates: Updates after which a stage ends; None for no limit.
         method_name: The method's name.
         method: The method with its fields.
         training: The training fields.
@@ -54,13 +55,18 @@ class Job:
     model: Path
     model_digest: str
     numerics: Numerics
+    most_updates: int | None = None
     method_digest: str = ""
     paraphrases: str = ""
 
     @property
     def shared_identity(self) -> dict[str, object]:
         """What all seed runs of a study have in common of their identity."""
-        given = {"method_file": self.method_digest, "paraphrases": self.paraphrases}
+        given = {
+            "most_updates": self.most_updates,
+            "method_file": self.method_digest,
+            "paraphrases": self.paraphrases,
+        }
         return {
             **{name: found for name, found in given.items() if found},
             "engine": ENGINE_VERSION,

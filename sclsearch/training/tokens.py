@@ -66,6 +66,7 @@ def tokenise(
     tokenizer: "PreTrainedTokenizerBase",
     max_length: int,
     paraphrases: Mapping[Texts, tuple[Texts, Texts]] | None = None,
+    used: Mapping[str, Index] | None = None,
 ) -> TokenisedTask:
     """Returns the task's token ids, every text or pair cut at `max_length` tokens.
 
@@ -74,11 +75,17 @@ def tokenise(
         tokenizer: The model's.
         max_length: Tokens of a text or pair.
         paraphrases: Two of each training text that is trained on, for methods that read them.
+        used: Rows that will be read, by split; the others stay without tokens. None is all.
     """
-    splits = {
-        name: _encode(split.texts, split.y, tokenizer, max_length)
-        for name, split in data.splits.items()
-    }
+    if used is None:
+        used = {name: np.arange(len(split)) for name, split in data.splits.items()}
+    splits = {}
+    for name, index in used.items():
+        split = data.splits[name]
+        read = np.zeros(len(split), dtype=np.bool_)
+        read[index] = True
+        texts = [row if wanted else None for row, wanted in zip(split.texts, read, strict=True)]
+        splits[name] = _encode(texts, split.y, tokenizer, max_length)
     both = None
     if paraphrases is not None:
         train = data.splits["train"]

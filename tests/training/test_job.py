@@ -25,6 +25,7 @@ MATTER: dict[str, object] = {
     "method_name": "another",
     "model_digest": "0" * 64,
     "numerics": "cuda-bf16",
+    "most_updates": 7,
     "method_digest": "1" * 64,
     "paraphrases": "2" * 64,
 }

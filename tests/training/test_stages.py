@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -197,3 +198,16 @@ def test_post_training_reads_each_text_once_a_view_and_epoch(
         (True, ORDINARY): (3 * views + 2) * TRAIN,
         (False, NONE): VALIDATION + TEST,
     }
+
+
+@pytest.mark.parametrize("method", ["ce", "supcl-seq"])
+@pytest.mark.parametrize("most", [1, 5, 1000])
+def test_no_stage_has_more_updates_than_the_job_allows(
+    work_for: Callable[..., Work], method: str, most: int
+) -> None:
+    work = work_for(method, evaluate="end", epochs=2)
+    job = replace(work.job, most_updates=most)
+    outcome: Any = train(replace(work, job=job))
+    planned = [6 * stage.training.epochs for stage in job.method.stages(job.training)]
+    assert outcome.evaluations[-1]["update"] == min(planned[-1], most)
+    assert [one["update"] for one in outcome.stages][-1:] == [min(u, most) for u in planned[:-1]]

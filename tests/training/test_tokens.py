@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from sclsearch.encoders.load import load_tokenizer
-from sclsearch.tasks.base import Split, Task, TaskData
+from sclsearch.tasks.base import Split, Task, TaskData, Texts
 from sclsearch.training.batches import collate
 from sclsearch.training.tokens import TokenisedTask, tokenise
 
@@ -97,3 +97,46 @@ def test_a_batch_holds_its_rows_in_order_with_padding_on_the_right(
     assert batch.y.tolist() == tokens.y[index].tolist()
     assert batch.rates == (0.0, 0.2)
     assert batch.view_y.tolist() == tokens.y[index].tolist() * 2
+
+
+def test_content_is_what_is_neither_special_nor_padding(tokenised: Tokenised) -> None:
+    tokens = tokenised(PAIRS).splits["train"]
+    batch = collate(tokens, np.arange(len(PAIRS)), 0, (0.0,), CPU)
+    assert torch.equal(batch.content, batch.mask & ~torch.isin(batch.ids, torch.arange(5)))
+    assert batch.content.any(1).all()
+
+
+def test_rows_that_are_not_read_stay_without_tokens(tiny_bert: Path) -> None:
+    y = np.array([0, 1, 0])
+    splits = {"train": Split((("good",), ("bad",), ("fine",)), y), "test": Split((("a",),), y[:1])}
+    data = TaskData(Task("toy", "", ("no", "yes"), "accuracy"), splits, "memory")
+    tokenizer = load_tokenizer(tiny_bert)
+    some = tokenise(data, tokenizer, 16, used={"train": np.array([0, 2])})
+    every = tokenise(data, tokenizer, 16)
+    assert set(some.splits) == {"train"}
+    assert some.splits["train"].lengths.tolist() == [3, 0, 3]
+    for row in (0, 2):
+        one, other = (
+            collate(t.splits["train"], np.array([row]), 0, (0.0,), CPU) for t in (some, every)
+        )
+        assert torch.equal(one.ids, other.ids)
+        assert torch.equal(one.y, other.y)
+
+
+def test_paraphrases_are_read_beside_their_text(tiny_bert: Path) -> None:
+    texts = (("good",), ("bad",), ("fine",))
+    splits = {"train": Split(texts, np.array([0, 1, 0]))}
+    data = TaskData(Task("toy", "", ("no", "yes"), "accuracy"), splits, "memory")
+    tokenizer = load_tokenizer(tiny_bert)
+    views: dict[Texts, tuple[Texts, Texts]] = {
+        ("good",): (("great",), ("the good",)),
+        ("fine",): (("a fine",), ("lovely",)),
+    }
+    task = tokenise(data, tokenizer, 16, views)
+    tokens, both = task.paraphrases_of(np.array([2, 0]))
+    batch = collate(tokens, both, task.pad, (0.1,), CPU)
+    read = [tokenizer.decode(ids[mask]) for ids, mask in zip(batch.ids, batch.content, strict=True)]
+    assert read == ["a fine", "great", "lovely", "the good"]
+    assert batch.y.tolist() == [0, 0, 0, 0]
+    with pytest.raises(ValueError, match="was tokenised without"):
+        tokenise(data, tokenizer, 16).paraphrases_of(np.array([0]))

@@ -1,0 +1,61 @@
+"""Protocols at the scale of a laptop: fewer rows, updates and repetitions, and it is said."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from sclsearch.protocols.base import Parts, Protocol, Replicate, Rows, Size
+from sclsearch.randomness import stream
+from sclsearch.selection.rules import Rule, Top
+from sclsearch.tasks.base import TaskData
+from sclsearch.tasks.stratified import stratified
+
+REPLICATES, UPDATES, VALIDATION, TEST = 3, 150, 200, 500
+
+
+def laptop(protocol: Protocol) -> Protocol:
+    """Returns the protocol with MiniLM, 3 replicates and at most 150 updates in a stage.
+
+    It evaluates ten times, on at most 200 validation and 500 test rows. A rule that counts the top
+    k of n counts the same k; one beyond 3 counts all.
+    """
+
+    def redraw(data: TaskData, _parts: Parts, size: Size | None, replicate: Replicate) -> Parts:
+        return _less(data, protocol.parts(data, size, replicate))
+
+    return replace(
+        protocol,
+        replicates=min(protocol.replicates, REPLICATES),
+        rule=Rule(_within(protocol.rule.score), _within(protocol.rule.report)),
+        evaluate="tenth",
+        most_updates=UPDATES,
+        model="minilm",
+        redraw=redraw,
+        scale="laptop",
+    )
+
+
+SCALES: Mapping[str, Callable[[Protocol], Protocol]] = MappingProxyType({"laptop": laptop})
+
+
+def _within(top: Top) -> Top:
+    return Top() if top.k is not None and top.k > REPLICATES else top
+
+
+def _less(data: TaskData, parts: Parts) -> Parts:
+    note = (
+        f"scaled: at most {UPDATES} updates a stage, {VALIDATION} validation and {TEST} test rows"
+    )
+    return replace(
+        parts,
+        validation=_some(data, parts.validation, VALIDATION),
+        test=_some(data, parts.test, TEST),
+        notes=(*parts.notes, note),
+    )
+
+
+def _some(data: TaskData, rows: Rows, most: int) -> Rows:
+    if len(rows.index) <= most:
+        return rows
+    chosen = stratified(rows.labels(data), most, stream(0, f"scale/{rows.split}"))
+    return Rows(rows.split, rows.index[chosen])
