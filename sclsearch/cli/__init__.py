@@ -4,6 +4,8 @@ import sys
 
 import typer
 
+from sclsearch.cli.augment import augment
+from sclsearch.cli.experiments import confirm, reproduce, variance
 from sclsearch.cli.look import check, doctor, ls, select, track, ui
 from sclsearch.cli.study import rerun, train, tune
 from sclsearch.errors import SclsearchError
@@ -15,7 +17,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-for command in (tune, train, select, rerun, ls, check, track, ui, doctor):
+COMMANDS = (
+    *(tune, train, select, rerun, confirm, variance, reproduce, augment),
+    *(ls, check, track, ui, doctor),
+)
+for command in COMMANDS:
     app.command()(command)
 
 

@@ -139,6 +139,7 @@ class Protocol:
             own fields those that the method has.
         replicate: Returns the seeds of repetition r.
         scale: Name in `SCALES` if it is scaled; None for the protocol itself.
+        repetition: How its replicates differ from the paper's; None if they do not.
     """
 
     name: str
@@ -157,11 +158,13 @@ class Protocol:
     training: Callable[[int], Mapping[str, object]] = no_training_changes
     replicate: Callable[[int], Replicate] = all_seeds
     scale: str | None = None
+    repetition: str | None = None
 
     @property
     def title(self) -> str:
         """The name in reports."""
-        return self.name if self.scale is None else f"{self.name} at {self.scale} scale"
+        scaled = f" at {self.scale} scale" if self.scale else ""
+        return f"{self.name}{scaled}{f', {self.repetition}' if self.repetition else ''}"
 
     def metric(self, data: TaskData) -> str:
         """Returns the name of the metric that selects and is reported."""

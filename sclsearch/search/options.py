@@ -27,6 +27,9 @@ class What:
         model: Alias, folder or name on the hub; None takes the protocol's.
         protocol: Name in `PROTOCOLS`; None takes the task's, or the method's paper's.
         scale: Name in `SCALES`: the protocol with fewer rows, updates and repetitions.
+        fresh: So many replicates beyond the protocol's, instead of its own.
+        crossed: Seeds of `subset`, `initialisation` and `order`, all combined, instead of the
+            protocol's replicates.
         train_size: N training examples in total.
         shots: K training examples of each class.
         space: A space file; None takes the shipped one.
@@ -43,6 +46,8 @@ class What:
     model: str | None = None
     protocol: str | None = None
     scale: str | None = None
+    fresh: int | None = None
+    crossed: Mapping[str, int] | None = None
     train_size: int | None = None
     shots: int | None = None
     space: Path | None = None

@@ -88,6 +88,8 @@ def _origin(name: str, study: Study, what: What, how: How) -> dict[str, Any]:
         "model": str(study.model) if Path(what.model or "").is_dir() else study.model_name,
         "protocol": study.protocol.name,
         "scale": study.protocol.scale,
+        "fresh": what.fresh,
+        "crossed": what.crossed,
         "train_size": what.train_size,
         "shots": what.shots,
         "data_dir": None if how.data_dir is None else str(how.data_dir.resolve()),

@@ -7,12 +7,11 @@ from typing import Any
 
 from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError
-from sclsearch.methods.fields import as_tuples
-from sclsearch.search.options import How, What
+from sclsearch.search.again import path_again, what_again
+from sclsearch.search.options import How
 from sclsearch.search.resolve import resolve
 from sclsearch.search.study import Study
 from sclsearch.store.runs import RunStore, SeedRun
-from sclsearch.tasks.own import OwnFiles
 from sclsearch.training.job import Job
 
 COMPARED = ("stages", "evaluations", "kept", "test", "predictions")
@@ -75,38 +74,14 @@ def rerun(
 
 
 def _job(run: SeedRun, data_dir: Path | None) -> tuple[Study, Job]:
-    origin = run.origin
-    fields = {name: as_tuples(value) for name, value in run.identity["fields"].items()}
-    what = What(
-        method=origin["method"],
-        task=_task(origin["task"]),
-        model=origin["model"],
-        protocol=origin["protocol"],
-        scale=origin.get("scale"),
-        train_size=origin["train_size"],
-        shots=origin["shots"],
-        settings=fields,
-        paraphrases=_path(origin.get("paraphrases")),
-        searched=False,
-    )
+    origin, fields = run.origin, run.identity["fields"]
+    what = what_again(origin, fields, fresh=origin.get("fresh"), crossed=origin.get("crossed"))
     gpus = 1.0 if run.identity["numerics"].startswith("cuda") else 0.0
-    how = How(data_dir=data_dir or _path(origin["data_dir"]), gpus_per_trial=gpus)
+    how = How(data_dir=data_dir or path_again(origin["data_dir"]), gpus_per_trial=gpus)
     study = resolve(what, how)
-    job = study.job(fields, int(origin["replicate"]))
+    job = study.job(what.settings, int(origin["replicate"]))
     _check_same(run.identity, job.identity, run.key)
     return study, job
-
-
-def _path(stored: str | None) -> Path | None:
-    return Path(stored) if stored else None
-
-
-def _task(task: str | Mapping[str, Any]) -> str | OwnFiles:
-    if isinstance(task, str):
-        return task
-    paths = {n: Path(task[n]) for n in ("path", "validation", "test") if task[n] is not None}
-    lists = {n: tuple(task[n]) for n in ("text", "fractions") if task[n] is not None}
-    return OwnFiles(**{**task, **paths, **lists})
 
 
 def _check_same(before: Mapping[str, Any], now: Mapping[str, Any], key: str) -> None:

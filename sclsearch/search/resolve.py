@@ -11,6 +11,7 @@ from sclsearch.methods.base import Method, Stage, Training
 from sclsearch.methods.fields import build, faults_of
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Protocol, Size
+from sclsearch.protocols.repeated import crossed, fresh
 from sclsearch.protocols.scale import SCALES
 from sclsearch.search.options import How, What
 from sclsearch.search.study import Origin, Study
@@ -39,6 +40,10 @@ def resolve(what: What, how: How) -> Study:
     protocol = _protocol(what, method, size)
     if what.scale is not None:
         protocol = lookup(SCALES, what.scale, "scale")(protocol)
+    if what.fresh is not None:
+        protocol = fresh(protocol, what.fresh)
+    if what.crossed is not None:
+        protocol = crossed(protocol, what.crossed)
     rule = parse_rule(how.rule) if how.rule else protocol.rule
     seeds = protocol.replicates if how.seeds is None else how.seeds
     rule.check(seeds)

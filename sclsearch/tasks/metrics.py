@@ -74,13 +74,13 @@ def mcc(counts: Counts) -> float:
 
 def f1(counts: Counts) -> float:
     """F1 of class 1; 0 where it is neither there nor predicted."""
-    return float(_f1_by_class(counts)[1])
+    return float(f1_by_class(counts)[1])
 
 
 def macro_f1(counts: Counts) -> float:
     """Mean F1 of the classes that are there or are predicted; the others do not count."""
     seen = counts.sum(0) + counts.sum(1) > 0
-    return float(_f1_by_class(counts)[seen].mean()) if seen.any() else 0.0
+    return float(f1_by_class(counts)[seen].mean()) if seen.any() else 0.0
 
 
 def pearson(predicted: Scores, true: Scores) -> float:
@@ -156,7 +156,8 @@ def value(metric_name: str, evaluation: Mapping[str, Any]) -> float:
     return float(evaluation[metric_name])
 
 
-def _f1_by_class(counts: Counts) -> npt.NDArray[np.float64]:
+def f1_by_class(counts: Counts) -> npt.NDArray[np.float64]:
+    """F1 of each class, `[C]`; 0 for a class that is neither there nor predicted."""
     hits = 2 * np.diag(counts)
     shares: npt.NDArray[np.float64] = hits / np.maximum(counts.sum(0) + counts.sum(1), 1)
     return shares

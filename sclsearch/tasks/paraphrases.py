@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from sclsearch.canonical import digest, file_digest
+from sclsearch.canonical import digest
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.tasks.base import Texts
 from sclsearch.tasks.eda import VERSION, eda
@@ -37,7 +37,7 @@ class ParaphraseSource:
 
     Attributes:
         name: For people: `EDA`, or what the file says of its source.
-        digest: SHA-256 of the file, or of `eda` and its version.
+        digest: SHA-256 of the file's rows, or of `eda` and its version.
         path: The file; None for EDA.
         note: What a reader of the figures must know; empty if there is nothing to say.
         rows: Two paraphrases of each text of the file; empty for EDA.
@@ -77,7 +77,9 @@ def paraphrase_source(path: Path | None) -> ParaphraseSource:
     if path is None:
         return ParaphraseSource("EDA", digest(["eda", VERSION]), None, EDA_NOTE)
     header, rows = _load(path)
-    return ParaphraseSource(header["source"], file_digest(path), path, header.get("note", ""), rows)
+    # Of the rows alone: when and by whom they were written changes no figure.
+    whole = digest([FORMAT, *sorted(rows.items())])
+    return ParaphraseSource(header["source"], whole, path, header.get("note", ""), rows)
 
 
 def _eda_views(row: Texts) -> Views:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sclsearch.canonical import digest, file_digest
+from sclsearch.canonical import digest
 from sclsearch.errors import SclsearchError
 from sclsearch.tasks.base import Texts
 from sclsearch.tasks.eda import VERSION, eda
@@ -43,8 +43,17 @@ def test_a_file_gives_the_first_two_paraphrases_of_each_text(file: Path) -> None
     write(file, HEADER, FILM, PAIR)
     source = paraphrase_source(file)
     assert (source.name, source.note) == (HEADER["source"], "")
-    assert (source.path, source.digest) == (file, file_digest(file))
+    assert source.path == file
     assert source.views(VIEWS) == VIEWS
+
+
+def test_the_digest_is_of_the_paraphrases_alone(file: Path) -> None:
+    write(file, HEADER, FILM, PAIR)
+    before = paraphrase_source(file).digest
+    write(file, {**HEADER, "date": "2026-01-02", "note": "later"}, PAIR, FILM)
+    assert paraphrase_source(file).digest == before
+    write(file, HEADER, {**FILM, "paraphrases": [["A movie."], ["A show."]]}, PAIR)
+    assert paraphrase_source(file).digest != before
 
 
 def test_order_blank_lines_and_further_rows_do_not_matter(file: Path) -> None:

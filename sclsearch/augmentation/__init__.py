@@ -1,0 +1,13 @@
+"""Back-ends that paraphrase texts. A line here is all that a new one needs."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from sclsearch.augmentation.apertium import Apertium
+from sclsearch.augmentation.base import Backend, Options
+from sclsearch.augmentation.eda import EDA
+from sclsearch.augmentation.marian import Marian
+
+BACKENDS: Mapping[str, Callable[[Options], Backend]] = MappingProxyType(
+    {"marian": Marian, "apertium": Apertium, "eda": EDA}
+)

@@ -1,0 +1,128 @@
+"""The texts that are paraphrased: what the replicates of a protocol train on, or all there are."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sclsearch.errors import SclsearchError, lookup
+from sclsearch.protocols import PROTOCOLS, cmlm
+from sclsearch.protocols.base import Protocol, Size
+from sclsearch.tasks import TASKS
+from sclsearch.tasks.base import TaskData, Texts
+from sclsearch.tasks.clue import CLUE
+from sclsearch.tasks.fewclue import FEWCLUE
+
+# CSSL, which reads paraphrases, follows it unless it is told another.
+FEW_SHOT = cmlm.FEW_SHOT
+CHINESE = frozenset((*CLUE, *FEWCLUE))
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Which training texts of a task.
+
+    Attributes:
+        task: Name of the task.
+        protocol: Whose replicates draw them; None for all.
+        size: Training examples of a replicate.
+        replicates: How many replicates draw; 0 without a protocol.
+    """
+
+    task: str
+    protocol: Protocol | None
+    size: Size | None
+    replicates: int
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """What the file says of it."""
+        return {
+            "task": self.task,
+            "size": str(self.size or "full"),
+            "protocol": self.protocol and self.protocol.name,
+            "replicates": self.replicates,
+        }
+
+    @property
+    def options(self) -> list[str]:
+        """What `tune` must be told to train on these texts."""
+        told = ["--task", self.task]
+        if self.protocol not in (None, FEW_SHOT):
+            told += ["--protocol", str(self.header["protocol"])]
+        if self.size is not None:
+            few = ("--train-size", self.size.total), ("--shots", self.size.per_class)
+            told += [str(word) for option in few if option[1] is not None for word in option]
+        if self.protocol and self.replicates < self.protocol.replicates:
+            told += ["--seeds", str(self.replicates)]
+        return told
+
+    def check_english(self, backend: str) -> None:
+        """Refuses a task in another language.
+
+        Raises:
+            SclsearchError: Its texts are Chinese.
+        """
+        if self.task in CHINESE:
+            raise SclsearchError(
+                f"--backend {backend}: the texts must be English, but those of {self.task} are "
+                "Chinese. Take --backend eda."
+            )
+
+    def texts(self, data: TaskData) -> tuple[Texts, ...]:
+        """Returns each text once, without the blank ones.
+
+        Raises:
+            SclsearchError: The task has too few rows for the size.
+        """
+        if self.protocol is None:
+            rows = iter(data.splits["train"].texts)
+        else:
+            numbered = map(self.protocol.replicate, range(self.replicates))
+            trained = [self.protocol.parts(data, self.size, one).train for one in numbered]
+            rows = (data.splits[part.split].texts[row] for part in trained for row in part.index)
+        return tuple(row for row in dict.fromkeys(rows) if any(text.strip() for text in row))
+
+
+def find_drawn(
+    task: str,
+    protocol: str | None,
+    train_size: int | None,
+    shots: int | None,
+    replicates: int | None,
+) -> Drawn:
+    """Returns which texts the options mean.
+
+    Raises:
+        SclsearchError: A name is unknown, or the options do not fit each other.
+    """
+    lookup(TASKS, task, "task")
+    if train_size is not None and shots is not None:
+        raise SclsearchError(
+            "--train-size: it must come without --shots, but both are given. Give the number of "
+            "training examples in total, or of each class."
+        )
+    sized = train_size is not None or shots is not None
+    chosen = _protocol(protocol, sized=sized)
+    if chosen is None and replicates is not None:
+        raise SclsearchError(
+            "--replicates: it must come with a training size or a protocol, but there is neither, "
+            "and all training texts are taken. Leave it out."
+        )
+    count = replicates or (chosen.replicates if chosen else 0)
+    return Drawn(task, chosen, Size(train_size, shots) if sized else None, count)
+
+
+def _protocol(name: str | None, *, sized: bool) -> Protocol | None:
+    if name is None:
+        return FEW_SHOT if sized else None
+    protocol = lookup(PROTOCOLS, name, "protocol")
+    if sized and not protocol.few_shot:
+        raise SclsearchError(
+            f"--protocol {name}: it trains on all rows, but a training size is given. Leave out "
+            f"the size, or take --protocol {FEW_SHOT.name}."
+        )
+    if protocol.few_shot and not sized:
+        raise SclsearchError(
+            f"--protocol {name}: a training size must be given. Pass --train-size N, in total, or "
+            "--shots K, of each class."
+        )
+    return protocol

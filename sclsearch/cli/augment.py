@@ -1,0 +1,141 @@
+"""The command that writes a file of paraphrases."""
+
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from sclsearch.cli import options as o
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from sclsearch.augmentation.base import Options
+    from sclsearch.augmentation.texts import Drawn
+    from sclsearch.augmentation.write import Written
+
+INTERRUPTED = 130
+PLAIN_SECONDS = 30.0
+BackendName = Literal["marian", "apertium", "eda"]
+
+
+def augment(
+    task: Annotated[str, typer.Option(help="A task: `sclsearch ls tasks`.")],
+    backend: Annotated[BackendName, typer.Option(help="What paraphrases the texts.")],
+    train_size: o.TrainSize = None,
+    shots: o.Shots = None,
+    protocol: Annotated[
+        str | None,
+        typer.Option(help="Whose training texts. Default: with a size CSSL's, else all."),
+    ] = None,
+    replicates: Annotated[
+        int | None, typer.Option(min=1, help="How many draw texts. Default: the protocol's.")
+    ] = None,
+    pivot: Annotated[
+        str | None, typer.Option(help="Language between. Default: de; es with apertium.")
+    ] = None,
+    second_pivot: Annotated[
+        str | None,
+        typer.Option(
+            help="Of each second one: ca with apertium. Default: zh with marian, 2 views."
+        ),
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(help="Of sampling; higher is noisier. Default: 0.7.")
+    ] = None,
+    views: Annotated[int, typer.Option(min=2, help="Paraphrases of each text.")] = 2,
+    seed: Annotated[int | None, typer.Option(help="Of sampling. Default: 0.")] = None,
+    models: Annotated[
+        Path | None, typer.Option(help="Folder with opus-mt-en-de/, … Default: the hub.")
+    ] = None,
+    data_dir: o.DataDir = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The file. Default: paraphrases-TASK-SIZE-BACKEND.jsonl.")
+    ] = None,
+) -> None:
+    """Writes paraphrases of the training texts for --paraphrases; the same command goes on."""
+    from sclsearch.augmentation.base import Options
+    from sclsearch.augmentation.texts import find_drawn
+
+    drawn = find_drawn(task, protocol, train_size, shots, replicates)
+    options = Options(
+        views=views,
+        pivot=pivot,
+        second_pivot=second_pivot,
+        temperature=temperature,
+        seed=seed,
+        models=models,
+    )
+    path = out or Path(f"paraphrases-{task}-{drawn.header['size']}-{backend}.jsonl")
+    _go(drawn, backend, options, data_dir, path.expanduser())
+
+
+def _go(
+    drawn: "Drawn", name: BackendName, options: "Options", data_dir: Path | None, path: Path
+) -> None:
+    from rich.console import Console
+
+    from sclsearch.augmentation import BACKENDS
+    from sclsearch.augmentation.write import header, write
+    from sclsearch.tasks import load_task
+
+    backend = BACKENDS[name](options)
+    if backend.english:
+        drawn.check_english(name)
+    data = load_task(drawn.task, data_dir)
+    rows = drawn.texts(data)
+    first = header(name, options.views, backend, drawn, data, rows)
+    console = Console(stderr=True)
+    console.print(
+        f"{len(rows)} texts of {drawn.task} ({data.source}): {first['source']}", soft_wrap=True
+    )
+    try:
+        with _progress(console, len(rows)) as tell:
+            written = write(path, first, rows, backend, tell)
+    except KeyboardInterrupt:
+        console.print("Stopped. The same command goes on.")
+        sys.exit(INTERRUPTED)
+    told = [*drawn.options, "--paraphrases", str(path)]
+    told += ["--data-dir", str(data_dir)] if data_dir else []
+    _say(written, path, first, shlex.join(["sclsearch", "tune", "--method", "cssl", *told]))
+
+
+def _say(written: "Written", path: Path, first: Mapping[str, Any], command: str) -> None:
+    earlier = f", {written.earlier} of them from before" if written.earlier else ""
+    lines = [f"{path}: {written.texts} texts with {first['views']} paraphrases each{earlier}."]
+    if written.paraphrases:
+        lines.append(
+            f"Of the {written.paraphrases} made now {written.same} are the text itself, "
+            f"{written.empty} of them because the back-end found nothing; of {written.equal} texts "
+            "the first two are the same."
+        )
+    if first.get("note"):
+        lines.append(f"Reports will say: {first['note']}")
+    sys.stdout.writelines(f"{line}\n" for line in (*lines, f"Use it: {command}"))
+
+
+@contextmanager
+def _progress(console: "Console", wanted: int) -> "Iterator[Callable[[int], None]]":
+    """Yields what is told the number of finished texts: a live bar, else now and then a line."""
+    from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=console, disable=not console.is_terminal)
+    task = bar.add_task("texts", total=wanted)
+    shown = time.monotonic()
+
+    def tell(done: int) -> None:
+        nonlocal shown
+        bar.update(task, completed=done)
+        now = time.monotonic()
+        if not console.is_terminal and now - shown > PLAIN_SECONDS:
+            shown = now
+            console.print(f"{done}/{wanted} texts")
+
+    with bar:
+        yield tell

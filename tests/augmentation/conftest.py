@@ -1,0 +1,92 @@
+"""Translation models as they lie on the hub, tiny and random."""
+
+import json
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SENTENCES = [
+    "the film is very good and the story is fine",
+    "a dull and awful film that was not lovely",
+    "it was a great story about a poor man",
+    "der film ist sehr gut und die geschichte ist fein",
+    "ein langweiliger und schlechter film der nicht schön war",
+]
+SaveOpus = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def save_opus(tmp_path_factory: pytest.TempPathFactory) -> SaveOpus:
+    """Returns what saves a random model of each direction below one folder."""
+
+    def save(*directions: str) -> Path:
+        folder = tmp_path_factory.mktemp("opus")
+        for seed, direction in enumerate(directions):
+            codes = [">>cmn_Hans<<"] if direction == "en-zh" else []
+            _save(folder / f"opus-mt-{direction}", seed, codes)
+        return folder
+
+    return save
+
+
+@pytest.fixture(scope="session")
+def opus(save_opus: SaveOpus) -> Path:
+    """Returns the folder of the four models of the papers."""
+    return save_opus("en-de", "de-en", "en-zh", "zh-en")
+
+
+def _save(folder: Path, seed: int, codes: list[str]) -> None:
+    import torch
+    from transformers import MarianConfig, MarianMTModel, MarianTokenizer
+
+    folder.mkdir()
+    pieces = _train_sentencepiece(folder)
+    words = ["</s>", "<unk>", *codes, *pieces, "<pad>"]
+    vocabulary = {word: number for number, word in enumerate(dict.fromkeys(words))}
+    (folder / "vocab.json").write_text(json.dumps(vocabulary))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Recommended: pip install sacremoses")
+        files = [str(folder / name) for name in ("source.spm", "target.spm", "vocab.json")]
+        tokenizer: Any = MarianTokenizer
+        tokenizer(*files).save_pretrained(folder)
+    pad = vocabulary["<pad>"]
+    sizes: dict[str, Any] = dict.fromkeys(("encoder_layers", "decoder_layers"), 1)
+    sizes |= dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim"), 32)
+    sizes |= dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 2)
+    config = MarianConfig(
+        vocab_size=len(vocabulary),
+        d_model=16,
+        max_position_embeddings=48,
+        pad_token_id=pad,
+        decoder_start_token_id=pad,
+        eos_token_id=0,
+        forced_eos_token_id=0,
+        init_std=0.5,
+        **sizes,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = MarianMTModel(config)
+    generation: Any = model.generation_config
+    generation.update(num_beams=4, bad_words_ids=[[pad]], max_length=48)
+    model.save_pretrained(folder)
+
+
+def _train_sentencepiece(folder: Path) -> list[str]:
+    import sentencepiece
+
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(SENTENCES * 4),
+        model_prefix=str(folder / "source"),
+        vocab_size=60,
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
+    (folder / "source.vocab").unlink()
+    source = (folder / "source.model").rename(folder / "source.spm")
+    (folder / "target.spm").write_bytes(source.read_bytes())
+    read = sentencepiece.SentencePieceProcessor(model_file=str(source))
+    return [read.id_to_piece(number) for number in range(3, len(read))]

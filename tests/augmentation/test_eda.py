@@ -1,0 +1,37 @@
+"""EDA writes what stands in where there is no file, and has no use for options."""
+
+from pathlib import Path
+
+import pytest
+
+from sclsearch.augmentation.base import Options
+from sclsearch.augmentation.eda import EDA
+from sclsearch.errors import SclsearchError
+from sclsearch.tasks.paraphrases import EDA_NOTE, paraphrase_source
+
+TEXTS = ["A film about two brothers.", "One", "一部很好的电影"]
+
+
+def test_its_paraphrases_are_those_without_a_file() -> None:
+    found = EDA(Options()).paraphrases(TEXTS)
+    expected = paraphrase_source(None).views([(text,) for text in TEXTS])
+    assert [((first,), (second,)) for first, second in found] == [*expected.values()]
+
+
+def test_the_header_says_that_it_is_no_translation() -> None:
+    assert EDA(Options()).header()["note"] == EDA_NOTE
+
+
+def test_all_options_that_it_has_no_use_for_are_named() -> None:
+    with pytest.raises(SclsearchError) as raised:
+        EDA(Options(pivot="de", seed=0, models=Path("opus")))
+    assert [line.partition(":")[0] for line in str(raised.value).splitlines()] == [
+        "--pivot",
+        "--seed",
+        "--models",
+    ]
+
+
+def test_it_has_two_paraphrases_and_no_more() -> None:
+    with pytest.raises(SclsearchError, match="--views: EDA makes 2 paraphrases of a text, but 3"):
+        EDA(Options(views=3))

@@ -1,0 +1,100 @@
+"""The texts are those that the replicates of a study train on, each once."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sclsearch.augmentation.texts import find_drawn
+from sclsearch.errors import SclsearchError
+from sclsearch.methods.cssl import CSSL
+from sclsearch.protocols import PROTOCOLS
+from sclsearch.protocols.base import Size
+from sclsearch.tasks import TASKS, load_task
+from sclsearch.tasks.base import Split, TaskData, Texts
+
+
+@pytest.fixture(scope="module")
+def demo() -> TaskData:
+    return load_task("demo")
+
+
+def trained_on(data: TaskData, protocol: str, size: Size | None, seeds: int) -> set[Texts]:
+    found = PROTOCOLS[protocol]
+    rows = [found.parts(data, size, found.replicate(number)).train for number in range(seeds)]
+    return {data.splits[one.split].texts[row] for one in rows for row in one.index}
+
+
+def test_with_a_size_they_are_those_of_all_replicates_of_cssl(demo: TaskData) -> None:
+    drawn = find_drawn("demo", None, 20, None, None)
+    texts = drawn.texts(demo)
+    assert set(texts) == trained_on(demo, CSSL.few_shot, Size(20), 15)
+    assert len(texts) == len(set(texts)) > 20
+    assert drawn.header == {
+        "task": "demo",
+        "size": "20",
+        "protocol": CSSL.few_shot,
+        "replicates": 15,
+    }
+    assert drawn.options == ["--task", "demo", "--train-size", "20"]
+
+
+def test_another_protocol_and_fewer_replicates_are_told_on(demo: TaskData) -> None:
+    drawn = find_drawn("demo", "gunel-fewshot", None, 5, 2)
+    assert set(drawn.texts(demo)) == trained_on(demo, "gunel-fewshot", Size(None, 5), 2)
+    assert drawn.options == [
+        *("--task", "demo", "--protocol", "gunel-fewshot", "--shots", "5", "--seeds", "2")
+    ]
+
+
+def test_a_protocol_of_all_rows_has_what_it_trains_on(demo: TaskData) -> None:
+    texts = find_drawn("demo", "supcl-seq-heldout", None, None, 1).texts(demo)
+    assert set(texts) == trained_on(demo, "supcl-seq-heldout", None, 1)
+    assert len(texts) < len(demo.splits["train"])
+
+
+def test_without_a_size_they_are_all_training_texts(demo: TaskData) -> None:
+    drawn = find_drawn("demo", None, None, None, None)
+    assert drawn.texts(demo) == tuple(dict.fromkeys(demo.splits["train"].texts))
+    assert drawn.header["protocol"] is None
+    assert drawn.options == ["--task", "demo"]
+
+
+def test_pairs_of_real_data_are_drawn_as_pairs(glue: Path) -> None:
+    data = load_task("mrpc", glue)
+    texts = find_drawn("mrpc", None, 20, None, 5).texts(data)
+    assert len(texts) <= 100
+    assert {len(row) for row in texts} == {2}
+
+
+def test_a_blank_text_is_left_out_and_half_a_pair_is_not() -> None:
+    rows: tuple[Texts, ...] = (("a", ""), ("", " "), ("b", "c"), ("a", ""))
+    data = TaskData(TASKS["qqp"], {"train": Split(rows, np.zeros(4, np.int64))}, "here")
+    assert find_drawn("qqp", None, None, None, None).texts(data) == (("a", ""), ("b", "c"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("dmeo", None, None, None, None), "Unknown task 'dmeo'. Did you mean 'demo'?"),
+        (("demo", None, 20, 5, None), "--train-size: it must come without --shots, but both"),
+        (("demo", "gunel", 20, None, None), "Unknown protocol 'gunel'. Did you mean 'gunel-"),
+        (("demo", "cmlm-full", 20, None, None), "--protocol cmlm-full: it trains on all rows, but"),
+        (("demo", "cmlm-fewshot", None, None, None), "--protocol cmlm-fewshot: a training size"),
+        (("demo", None, None, None, 3), "--replicates: it must come with a training size or a"),
+    ],
+    ids=("task", "two sizes", "protocol", "size", "no size", "replicates"),
+)
+def test_options_that_do_not_fit_are_refused(
+    options: tuple[str, str | None, int | None, int | None, int | None], message: str
+) -> None:
+    with pytest.raises(SclsearchError) as raised:
+        find_drawn(*options)
+    assert str(raised.value).startswith(message)
+
+
+@pytest.mark.parametrize("task", ["afqmc", "eprstmt"])
+def test_chinese_is_refused_where_english_is_needed(task: str) -> None:
+    with pytest.raises(SclsearchError, match=f"must be English, but those of {task} are Chinese"):
+        find_drawn(task, None, None, None, None).check_english("marian")
+    find_drawn("sst2", None, None, None, None).check_english("marian")

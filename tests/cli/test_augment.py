@@ -1,0 +1,107 @@
+"""The command writes a file, goes on where it was stopped, and says how to use the file."""
+
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import get_args
+
+import pytest
+
+from sclsearch.augmentation import BACKENDS
+from sclsearch.augmentation.eda import EDA
+from sclsearch.cli.augment import BackendName
+from sclsearch.tasks.paraphrases import paraphrase_source
+
+Call = Callable[..., CompletedProcess[str]]
+DEMO = ("augment", "--task", "demo", "--train-size", "20", "--backend", "eda")
+FILE = "paraphrases-demo-20-eda.jsonl"
+
+
+def test_the_command_knows_every_back_end() -> None:
+    assert get_args(BackendName) == tuple(BACKENDS)
+
+
+def test_it_ends_by_the_command_that_reads_the_file(sclsearch: Call, place: Path) -> None:
+    done = sclsearch(*DEMO)
+    assert (done.returncode, done.stderr.split(" ", 1)[1]) == (
+        0,
+        "texts of demo (made by sclsearch): EDA\n",
+    )
+    rows = len(paraphrase_source(place / FILE).rows)
+    first, counts, note, use = done.stdout.splitlines()
+    assert first == f"{FILE}: {rows} texts with 2 paraphrases each."
+    assert counts.startswith(f"Of the {2 * rows} made now ")
+    assert (
+        note
+        == "Reports will say: paraphrases: EDA (random swap and deletion), not back-translation"
+    )
+    command = shlex.split(use.removeprefix("Use it: "))
+    assert command[-2:] == ["--paraphrases", FILE]
+    planned = sclsearch(*command[1:], "--model", "./encoder", "--dry-run")
+    assert planned.returncode == 0
+    assert "EDA (random swap and deletion)" in planned.stdout
+
+
+def test_a_stopped_command_says_so_and_goes_on(
+    sclsearch: Call, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sclsearch(*DEMO, "--out", "whole.jsonl")
+    monkeypatch.setattr(EDA, "at_once", 30)
+    make = EDA.paraphrases
+
+    def stopped(self: EDA, texts: Sequence[str]) -> list[tuple[str, ...]]:
+        if (place / FILE).read_bytes().count(b"\n") > 30:
+            raise KeyboardInterrupt
+        return make(self, texts)
+
+    monkeypatch.setattr(EDA, "paraphrases", stopped)
+    done = sclsearch(*DEMO)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr.endswith("Stopped. The same command goes on.\n")
+    monkeypatch.setattr(EDA, "paraphrases", make)
+    assert " paraphrases each, 30 of them from before.\n" in sclsearch(*DEMO).stdout
+    assert (place / FILE).read_bytes() == (place / "whole.jsonl").read_bytes()
+
+
+def test_where_nothing_is_live_it_tells_now_and_then(
+    sclsearch: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As an attribute of its package the module's name is the command's.
+    monkeypatch.setattr(sys.modules["sclsearch.cli.augment"], "PLAIN_SECONDS", -1.0)
+    lines = sclsearch(*DEMO).stderr.splitlines()[1:]
+    wanted = lines[0].removeprefix("0/")
+    assert lines == [f"0/{wanted}", f"{wanted.split()[0]}/{wanted}"]
+
+
+def test_other_options_want_another_file(sclsearch: Call) -> None:
+    sclsearch(*DEMO, "--out", "mine.jsonl")
+    done = sclsearch(*DEMO, "--replicates", "2", "--out", "mine.jsonl")
+    assert done.returncode == 2
+    assert "replicates is 15 there and 2 here" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--task", "mine.csv", "--backend", "eda"), "Unknown task 'mine.csv'."),
+        (("--task", "demo", "--backend", "eda", "--views", "3"), "--views: EDA makes 2"),
+        (("--task", "demo", "--backend", "eda", "--temperature", "1"), "--temperature: it must be"),
+        (("--task", "demo", "--backend", "google"), "Invalid value for '--backend'"),
+    ],
+    ids=("task", "views", "temperature", "back-end"),
+)
+def test_what_cannot_be_is_refused_and_nothing_is_written(
+    sclsearch: Call, place: Path, options: tuple[str, ...], message: str
+) -> None:
+    done = sclsearch("augment", *options)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert not list(place.glob("*.jsonl"))
+
+
+def test_chinese_texts_are_refused_before_they_are_read(sclsearch: Call) -> None:
+    pytest.importorskip("sentencepiece", reason="the extra 'augment' is not installed")
+    done = sclsearch("augment", "--task", "eprstmt", "--backend", "marian")
+    assert "--backend marian: the texts must be English, but those of eprstmt" in done.stderr
