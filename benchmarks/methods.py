@@ -154,7 +154,7 @@ def main() -> None:
     storage = options.storage.resolve()
     storage.mkdir(parents=True, exist_ok=True)
     store, until = RunStore(storage), time.time() + 60 * options.minutes
-    places = [(m, t, r) for r in range(REPLICATES) for t in TASKS for m in METHODS]
+    places = [(m, t, r) for t in TASKS for r in range(REPLICATES) for m in METHODS]
     wanted = [p for p in places if p[0] in options.methods and p[1] in options.tasks]
     missing = [p for p in wanted if store.get(job_of(p, options.data_dir)[1].key) is None]
     context = multiprocessing.get_context("spawn")

@@ -1,8 +1,13 @@
 """Commands that do experiments again: reproduce, confirm and variance."""
 
+import json
+import math
 import sys
+import time
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,10 +15,18 @@ from sclsearch.cli import options as o
 from sclsearch.errors import SclsearchError, lookup
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rich.console import Console
+
+    from sclsearch.reproduce.base import Table
+    from sclsearch.reproduce.plan import PlannedCell
     from sclsearch.search.options import How
 
+INTERRUPTED = 130
+MOST_RUNS = 1000
+
 StudyName = Annotated[str, typer.Argument(help="A study: `sclsearch ls studies`.")]
-Levels = Annotated[int, typer.Option(min=1)]
 
 
 def reproduce(
@@ -37,8 +50,6 @@ def reproduce(
     json_: o.Json = False,
 ) -> None:
     """Trains a paper's table again and shows our figures beside the published ones."""
-    from rich.console import Console
-
     from sclsearch.reproduce.tables import published_tables
 
     tables = published_tables()
@@ -46,40 +57,73 @@ def reproduce(
         sys.stdout.writelines(f"{name}\t{found.title}\n" for name, found in tables.items())
         return
     found = lookup(tables, table, "table")
-    from sclsearch.cli.output import print_json
-    from sclsearch.reproduce.figures import make, work_of
-    from sclsearch.reproduce.plan import Wishes, chosen_cells, plan_cells, studies_of
-    from sclsearch.reproduce.terminal import show_figures, show_work
-    from sclsearch.search.options import How
+    seconds = o.seconds(time_budget, "--time-budget")
+    from sclsearch.reproduce.plan import Wishes, chosen_cells, plan_cells
 
-    how = How(
-        storage=storage.expanduser().resolve(),
-        data_dir=data_dir,
-        tracking=tracking,
-        address=address,
-        cpus_per_trial=cpus_per_trial,
-        gpus_per_trial=gpus_per_trial,
-        concurrency=concurrency,
-        time_budget=o.seconds(time_budget, "--time-budget"),
-    )
+    how = _how(storage, data_dir, tracking, address, cpus_per_trial, gpus_per_trial, concurrency)
     wishes = Wishes(how=how, scale=scale, model=model, paraphrases=paraphrases)
     planned = plan_cells(found, chosen_cells(found, cells or ()), wishes)
     if dry_run:
-        show_work(Console(), [(one, work_of(one)) for one in studies_of(planned)], planned)
-        return
-    progress = Console(stderr=True)
-    figures = []
-    for one in planned:
-        if one.what is not None:
-            cell = one.cell
-            progress.print(f"{cell.block.name}, {cell.row.name}, {cell.column.name}", style="dim")
-        figures.append(make(one, progress))
-    if json_:
-        print_json(figures)
+        _tell_work(planned, how.storage, as_json=json_)
     else:
-        show_figures(Console(), found, figures)
-    if all(figure.mean is None for figure in figures):
-        sys.exit(1)
+        _make(found, planned, seconds, as_json=json_)
+
+
+def _tell_work(planned: "Sequence[PlannedCell]", storage: Path, *, as_json: bool) -> None:
+    from rich.console import Console
+
+    from sclsearch.reproduce.figures import usual_seconds, work_of
+    from sclsearch.reproduce.plan import studies_of
+    from sclsearch.reproduce.terminal import show_work
+
+    usual = usual_seconds(storage)
+    works = [(one, work_of(one, usual)) for one in studies_of(planned)]
+    if as_json:
+        without = [{"cell": one.cell, "reason": one.reason} for one in planned if one.reason]
+        _print_json(works=[{"cell": one.cell, **asdict(w)} for one, w in works], not_made=without)
+    else:
+        show_work(Console(), works, planned)
+
+
+def _make(
+    table: "Table", planned: "Sequence[PlannedCell]", seconds: float | None, *, as_json: bool
+) -> None:
+    from rich.console import Console
+
+    from sclsearch.reproduce.figures import Figure, make, pairs
+    from sclsearch.reproduce.terminal import show_figures
+
+    progress = Console(stderr=True)
+    deadline = float("inf") if seconds is None else time.monotonic() + seconds
+    figures: list[Figure] = []
+    with _stopping(progress) as stopped:
+        for one in planned:
+            if one.what is not None:
+                cell = one.cell
+                named = f"{cell.block.name}, {cell.row.name}, {cell.column.name}"
+                progress.print(named, style="dim", markup=False, soft_wrap=True)
+            figures.append(make(one, progress, deadline))
+    if as_json:
+        # The published value in our unit: a table may print percent.
+        told = [{**asdict(one), "published": table.as_metric(one.cell)} for one in figures]
+        _print_json(table=table.name, figures=told, pairs=pairs(figures))
+    else:
+        show_figures(Console(), table, figures)
+    if stopped:
+        sys.exit(INTERRUPTED)
+    wanted = [figure for figure, one in zip(figures, planned, strict=True) if one.what is not None]
+    sys.exit(int(not wanted or any(None in (figure.mean, *figure.tests) for figure in wanted)))
+
+
+@contextmanager
+def _stopping(console: "Console") -> "Iterator[list[bool]]":
+    """Yields what is empty until the user stops what is done within."""
+    stopped: list[bool] = []
+    try:
+        yield stopped
+    except KeyboardInterrupt:
+        console.print("Stopped. The same command goes on.")
+        stopped.append(True)
 
 
 def confirm(
@@ -87,6 +131,8 @@ def confirm(
     seeds: Annotated[int, typer.Option(min=1, help="Fresh replicates.")] = 10,
     storage: o.Storage = o.STORAGE,
     data_dir: o.DataDir = None,
+    tracking: o.Tracking = None,
+    address: o.Address = None,
     cpus_per_trial: o.Cpus = 1,
     gpus_per_trial: o.Gpus = None,
     concurrency: o.Concurrency = None,
@@ -97,17 +143,30 @@ def confirm(
     from sclsearch.reproduce.again import confirm as again
     from sclsearch.reproduce.terminal import show_confirmation
 
-    how = _how(storage, data_dir, cpus_per_trial, gpus_per_trial, concurrency)
-    show_confirmation(Console(), again(study, seeds, how, Console(stderr=True)))
+    how = _how(storage, data_dir, tracking, address, cpus_per_trial, gpus_per_trial, concurrency)
+    progress = Console(stderr=True)
+    with _stopping(progress) as stopped:
+        found = again(study, seeds, how, progress)
+        show_confirmation(Console(), found)
+        sys.exit(int(found.fresh.winner is None or found.fresh.winner.failed > 0))
+    sys.exit(INTERRUPTED * len(stopped))
 
 
 def variance(
     study: StudyName,
-    subsets: Levels = 1,
-    initialisations: Levels = 3,
-    orders: Levels = 3,
+    subsets: Annotated[
+        int, typer.Option(min=1, help="Training subsets, where a protocol draws them.")
+    ] = 1,
+    initialisations: Annotated[
+        int, typer.Option(min=1, help="Initialisations of the new layers.")
+    ] = 3,
+    orders: Annotated[
+        int, typer.Option(min=1, help="Data orders, each with noise of its own.")
+    ] = 3,
     storage: o.Storage = o.STORAGE,
     data_dir: o.DataDir = None,
+    tracking: o.Tracking = None,
+    address: o.Address = None,
     cpus_per_trial: o.Cpus = 1,
     gpus_per_trial: o.Gpus = None,
     concurrency: o.Concurrency = None,
@@ -119,18 +178,38 @@ def variance(
     from sclsearch.reproduce.terminal import show_spread
 
     levels = {"subset": subsets, "initialisation": initialisations, "order": orders}
-    if subsets * initialisations * orders > 1000:
+    _check_levels(levels)
+    how = _how(storage, data_dir, tracking, address, cpus_per_trial, gpus_per_trial, concurrency)
+    progress = Console(stderr=True)
+    with _stopping(progress) as stopped:
+        show_spread(Console(), study, again(study, levels, how, progress))
+    sys.exit(INTERRUPTED * len(stopped))
+
+
+def _check_levels(levels: "Mapping[str, int]") -> None:
+    where = ", ".join(f"--{source}s" for source in levels)
+    runs = math.prod(levels.values())
+    if runs > MOST_RUNS:
         raise SclsearchError(
-            "--subsets, --initialisations, --orders: all their combinations are trained; there "
-            f"must be at most 1000, but there are {subsets * initialisations * orders}."
+            f"{where}: all their combinations are trained; there must be at most {MOST_RUNS}, but "
+            f"there are {runs}. Give fewer."
         )
-    how = _how(storage, data_dir, cpus_per_trial, gpus_per_trial, concurrency)
-    show_spread(Console(), study, again(study, levels, how, Console(stderr=True)))
+    if sum(count > 1 for count in levels.values()) < 2:
+        raise SclsearchError(
+            f"{where}: at least two must be 2 or more, but they are "
+            f"{', '.join(map(str, levels.values()))}. One source alone cannot be told from chance."
+        )
+
+
+def _print_json(**named: Any) -> None:
+    sys.stdout.write(json.dumps(named, indent=2, ensure_ascii=False, default=asdict) + "\n")
 
 
 def _how(
     storage: Path,
     data_dir: Path | None,
+    tracking: str | None,
+    address: str | None,
     cpus: int,
     gpus: float | None,
     concurrency: int | None,
@@ -140,6 +219,8 @@ def _how(
     return How(
         storage=storage.expanduser().resolve(),
         data_dir=data_dir,
+        tracking=tracking,
+        address=address,
         cpus_per_trial=cpus,
         gpus_per_trial=gpus,
         concurrency=concurrency,

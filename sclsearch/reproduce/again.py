@@ -7,12 +7,13 @@ from rich.console import Console
 
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import ConfigurationLine, Report, report
-from sclsearch.search.again import path_again, what_again
-from sclsearch.search.options import How
-from sclsearch.search.run import Finished, run
+from sclsearch.search.again import check_unchanged, path_again, what_again
+from sclsearch.search.options import How, What
+from sclsearch.search.prepare import prepare_study
+from sclsearch.search.run import run
 from sclsearch.selection.ranking import mean_std
 from sclsearch.selection.variance import Observation, Spread, components, design
-from sclsearch.store.studies import existing_study
+from sclsearch.store.studies import StudyRecord, existing_study
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class Confirmation:
 
 
 def confirm(study: str, count: int, how: How, console: Console) -> Confirmation:
-    """Trains a study's winner on fresh replicates.
+    """Trains a study's winner on fresh replicates: beyond the protocol's and the study's own.
 
     Args:
         study: The study's name.
@@ -41,11 +42,21 @@ def confirm(study: str, count: int, how: How, console: Console) -> Confirmation:
         console: Where progress is shown.
 
     Raises:
-        SclsearchError: There is no such study, or it has no winner.
+        SclsearchError: There is no such study, it has no winner, it is a repetition itself, or
+            what it was made from has changed.
+        KeyboardInterrupt: It was stopped; the same call goes on.
     """
     chosen, winner = _winner(study, how)
-    done = _again(study, winner, how, console, fresh=count)
-    return Confirmation(chosen, plain(winner), report(done.storage, done.name))
+    store = existing_study(how.storage, study)
+    origin = _record(study, how).origin
+    if origin.get("fresh") or origin.get("crossed"):
+        raise SclsearchError(
+            f"{study}: it must be a study that chose its winner, but it repeats the winner of "
+            "another. Name that one."
+        )
+    first = len(store.replicates())
+    what = what_again(origin, winner.fields, fresh=count, first_fresh=first)
+    return Confirmation(chosen, _plain(winner), _again(study, what, how, console))
 
 
 def variance(study: str, levels: Mapping[str, int], how: How, console: Console) -> Spread:
@@ -58,31 +69,30 @@ def variance(study: str, levels: Mapping[str, int], how: How, console: Console) 
         console: Where progress is shown.
 
     Raises:
-        SclsearchError: There is no such study, it has no winner, or seed runs failed or are
-            missing: the crossing must be full.
+        SclsearchError: There is no such study, it has no winner, its subsets are all the same,
+            what it was made from has changed, or seed runs failed: the crossing must be full.
+        KeyboardInterrupt: It was stopped; the same call goes on.
     """
     cells = design(levels)
-    chosen, winner = _winner(study, how)
-    if chosen.size is None and levels.get("subset", 1) > 1:
+    _, winner = _winner(study, how)
+    what = what_again(_record(study, how).origin, winner.fields, crossed=levels)
+    found = _again(study, what, how, console)
+    tests = [seed.test for line in found.configurations for seed in line.seeds]
+    failed = sum(test is None for test in tests)
+    if failed:
         raise SclsearchError(
-            f"--subsets {levels['subset']}: {study} trains on all rows, so there is 1 subset. "
-            "Leave it out."
+            f"{found.study}: every seed run of a crossing must finish, but {failed} of "
+            f"{len(cells)} failed. `sclsearch select {found.study} --json` says why."
         )
-    done = _again(study, winner, how, console, crossed=levels)
-    line = report(done.storage, done.name).winner
-    tests = {seed.replicate: seed.test for seed in line.seeds} if line else {}
     return components(
         [
-            Observation(
-                cell["subset"], cell["initialisation"], cell["order"], tests.get(cell["number"])
-            )
-            for cell in cells
+            Observation(cell["subset"], cell["initialisation"], cell["order"], test)
+            for cell, test in zip(cells, tests, strict=True)
         ]
     )
 
 
-def plain(line: ConfigurationLine) -> tuple[float, float | None]:
-    """Returns mean and standard deviation of the test figure over all seeds that did not fail."""
+def _plain(line: ConfigurationLine) -> tuple[float, float | None]:
     return mean_std([seed.test for seed in line.seeds if seed.test is not None])
 
 
@@ -92,21 +102,41 @@ def _winner(study: str, how: How) -> tuple[Report, ConfigurationLine]:
         raise SclsearchError(
             f"{study}: a configuration must be finished, but none is. Run the same `tune` again."
         )
+    if chosen.winner.test_mean is None:
+        raise SclsearchError(
+            f"{study}: a seed run of its winner must have finished, but all failed. `sclsearch "
+            f"select {study} --json` says why."
+        )
     return chosen, chosen.winner
 
 
-def _again(
-    study: str,
-    winner: ConfigurationLine,
-    how: How,
-    console: Console,
-    *,
-    fresh: int | None = None,
-    crossed: Mapping[str, int] | None = None,
-) -> Finished:
+def _record(study: str, how: How) -> StudyRecord:
     record = existing_study(how.storage, study).record()
     if record is None:
         raise SclsearchError(f"{study}: the study was deleted just now.")
-    what = what_again(record.origin, winner.fields, fresh=fresh, crossed=crossed)
-    data_dir = how.data_dir or path_again(record.origin["data_dir"])
-    return run(what, replace(how, data_dir=data_dir), console)
+    return record
+
+
+def _again(study: str, what: What, how: How, console: Console) -> Report:
+    record = _record(study, how)
+    how = replace(how, data_dir=how.data_dir or path_again(record.origin["data_dir"]))
+    _check(study, record, what, how)
+    done = run(what, how, console)
+    if done.ending != "complete":
+        raise KeyboardInterrupt
+    return report(done.storage, done.name, None, done.seeds, done.configs)
+
+
+def _check(study: str, record: StudyRecord, what: What, how: How) -> None:
+    """Refuses what would be trained on something else than the study, or in vain."""
+    prepared = prepare_study(what, how)
+    # The same figures are worth confirming on other devices.
+    before = {name: value for name, value in record.training.items() if name != "numerics"}
+    check_unchanged(study, "the study", before, prepared.record.training)
+    subsets = (what.crossed or {}).get("subset", 1)
+    drawn = {replicate.rows["train"] for replicate in prepared.replicates}
+    if subsets > len(drawn):
+        raise SclsearchError(
+            f"--subsets {subsets}: training rows must differ between subsets, but {study} has "
+            f"{len(drawn)} different of {subsets}. Leave it out."
+        )

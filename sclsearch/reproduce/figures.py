@@ -1,9 +1,10 @@
 """Our figures of a published table's cells, from the run store, and what they say of each other."""
 
+import math
 import statistics
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +18,14 @@ from sclsearch.search.options import How
 from sclsearch.search.plan import plan
 from sclsearch.search.run import run
 from sclsearch.selection.ranking import mean_std
+from sclsearch.selection.rules import parse_rule
 from sclsearch.selection.significance import Comparison, compare, holm
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.tasks import load_task
 from sclsearch.tasks.metrics import f1_by_class, value
+
+Kind = tuple[str, str | None, str | None]
+OUT_OF_TIME = "the time budget is used; the same command goes on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,7 @@ class Figure:
         mean: Ours, by the study's rule; None where there is none.
         std: Its sample standard deviation; None for fewer than two seeds.
         plain: Mean over all seeds that did not fail.
+        rule: Which of the seeds count.
         tests: Figure of each replicate of the winner; None where it failed.
         seeds: Replicates.
         study: The study's name.
@@ -43,6 +49,7 @@ class Figure:
     mean: float | None = None
     std: float | None = None
     plain: float | None = None
+    rule: str = ""
     tests: tuple[float | None, ...] = ()
     seeds: int = 0
     study: str = ""
@@ -86,38 +93,73 @@ class Work:
     reason: str = ""
 
 
-def work_of(one: PlannedCell) -> Work:
-    """Returns what a cell's study would cost, judged by stored seed runs of the same method."""
+def work_of(one: PlannedCell, usual: Mapping[Kind, float]) -> Work:
+    """Returns what a cell's study would cost.
+
+    Args:
+        one: The cell.
+        usual: Of `usual_seconds`.
+    """
     if one.what is None:
         return Work(reason=one.reason)
     try:
         found = plan(one.what, one.how)
     except SclsearchError as error:
-        return Work(reason=str(error).partition("\n")[0])
+        return Work(reason=_first_line(error))
     missing = found.seed_runs - found.stored
-    each = _usual_seconds(one.how.storage, str(one.what.method), found.model[0])
+    # Where the encoder is a folder, seed runs have its whole path.
+    kinds = [(str(one.what.method), model, one.what.scale) for model in found.model]
+    each = next((usual[kind] for kind in kinds if kind in usual), None)
     seconds = 0.0 if not missing else None if each is None else missing * each
     return Work(found.study, found.seed_runs, missing, seconds)
 
 
-def make(one: PlannedCell, console: Console) -> Figure:
-    """Returns a cell's figure; trains the seed runs that the store lacks."""
+def make(one: PlannedCell, console: Console, deadline: float = math.inf) -> Figure:
+    """Returns a cell's figure; trains the seed runs that the store lacks.
+
+    Args:
+        one: The cell.
+        console: Where progress is shown.
+        deadline: When no further seed run starts, by `time.monotonic`.
+
+    Raises:
+        KeyboardInterrupt: It was stopped; the same call goes on.
+    """
     if one.what is None:
         return Figure(one.cell, reason=one.reason)
+    how = one.how
     try:
-        done = run(one.what, one.how, console)
+        if deadline < math.inf:
+            how = replace(how, time_budget=max(deadline - time.monotonic(), 0.0))
+            if not how.time_budget and work_of(one, {}).missing:
+                return Figure(one.cell, reason=OUT_OF_TIME)
+        done = run(one.what, how, console)
     except SclsearchError as error:
-        return Figure(one.cell, reason=str(error).partition("\n")[0])
-    return _figure(one, report(done.storage, done.name, None, done.seeds, done.configs))
+        return Figure(one.cell, reason=_first_line(error))
+    if done.ending == "interrupted":
+        raise KeyboardInterrupt
+    if done.ending != "complete":
+        return Figure(one.cell, study=done.name, reason=OUT_OF_TIME)
+    rule = parse_rule(how.rule) if how.rule else None
+    return figure_of(one, report(done.storage, done.name, rule, done.seeds, done.configs))
 
 
 def pairs(figures: Sequence[Figure]) -> list[Pair]:
-    """Returns each row against the first, on each task under each condition."""
-    made = [figure for figure in figures if figure.mean is not None]
-    found = []
-    for _, group in groupby(sorted(made, key=_place), key=_place):
-        base, *others = group
-        found += [(other, base, compare(other.tests, base.tests)) for other in others]
+    """Returns each row against the first, on each task under each condition.
+
+    A pair of which no replicate finished in both says nothing and is left out.
+    """
+    places: dict[tuple[str, str], list[Figure]] = {}
+    for figure in figures:
+        if figure.mean is not None:
+            place = figure.cell.block.name, figure.cell.column.name
+            places.setdefault(place, []).append(figure)
+    found = [
+        (other, base, compare(other.tests, base.tests))
+        for base, *others in places.values()
+        for other in others
+        if any(None not in both for both in zip(other.tests, base.tests, strict=True))
+    ]
     adjusted = holm([comparison.p for *_, comparison in found])
     return [
         Pair(ours.cell, base.cell, comparison, p)
@@ -125,11 +167,8 @@ def pairs(figures: Sequence[Figure]) -> list[Pair]:
     ]
 
 
-def _place(figure: Figure) -> tuple[str, str]:
-    return figure.cell.block.name, figure.cell.column.name
-
-
-def _figure(one: PlannedCell, found: Report) -> Figure:
+def figure_of(one: PlannedCell, found: Report) -> Figure:
+    """Returns a cell's figure out of the report of its study."""
     winner = found.winner
     if winner is None:
         return Figure(one.cell, study=found.study, reason="its study is not finished")
@@ -149,6 +188,7 @@ def _figure(one: PlannedCell, found: Report) -> Figure:
         mean=mean,
         std=std,
         plain=mean_std(there)[0],
+        rule=found.rule,
         tests=tuple(tests),
         seeds=len(tests),
         study=found.study,
@@ -159,6 +199,8 @@ def _figure(one: PlannedCell, found: Report) -> Figure:
 def _differences(cell: Cell, found: Report) -> Iterator[str]:
     if found.model != cell.model:
         yield f"model {found.model}, not {cell.model}"
+    if len(found.configurations) > 1:
+        yield f"ours is the best of {len(found.configurations)} configurations by validation"
     if cell.row.note:
         yield f"{cell.row.name}: {cell.row.note}"
 
@@ -171,23 +213,28 @@ def _measured(cell: Cell, run: SeedRun, of_class: int | None) -> float:
 
 
 def _class_number(cell: Cell, how: How) -> int | None:
-    """Returns the class whose F1 is meant: the rarer or the more frequent of the training rows."""
+    """Returns the class whose F1 is meant: the rarer or the more frequent of the training rows.
+
+    Among equally frequent ones the first is the rarer, as where rows are drawn out of balance.
+    """
     if cell.column.of_class is None or cell.column.task is None:
         return None
     y = load_task(cell.column.task, how.data_dir).splits["train"].y
-    counts = np.bincount(y.astype(np.int64))
-    return int(counts.argmin() if cell.column.of_class == "minority" else counts.argmax())
+    order = np.argsort(np.bincount(y.astype(np.int64)), kind="stable")
+    return int(order[0 if cell.column.of_class == "minority" else -1])
 
 
-def _usual_seconds(storage: Path, method: str, model: str) -> float | None:
-    """Returns the median seconds of stored seed runs of a method on an encoder."""
+def usual_seconds(storage: Path) -> dict[Kind, float]:
+    """Returns the median seconds of stored seed runs by method, encoder and scale."""
     store = RunStore(storage)
-    found = [
-        run.seconds
-        for path in store.folder.glob("*.json")
-        if (run := store.get(path.stem)) is not None
-        and run.failure is None
-        and run.identity["method"] == method
-        and run.origin.get("model") == model
-    ]
-    return statistics.median(found) if found else None
+    found: dict[Kind, list[float]] = {}
+    for path in store.folder.glob("*.json"):
+        run = store.get(path.stem)
+        if run is not None and run.failure is None and run.seconds:
+            kind = run.identity["method"], run.origin.get("model"), run.origin.get("scale")
+            found.setdefault(kind, []).append(run.seconds)
+    return {kind: statistics.median(seconds) for kind, seconds in found.items()}
+
+
+def _first_line(error: SclsearchError) -> str:
+    return str(error).partition("\n")[0]

@@ -1,16 +1,20 @@
 """Which studies make the cells of a published table, and which cells cannot be made here."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from sclsearch.errors import SclsearchError, suggestion
+from sclsearch.errors import SclsearchError, lookup, suggestion
 from sclsearch.methods.base import Training
-from sclsearch.reproduce.base import Cell, Table
+from sclsearch.protocols import PROTOCOLS
+from sclsearch.protocols.scale import SCALES
+from sclsearch.reproduce.base import Cell, Settings, Table
 from sclsearch.search.options import How, What
+from sclsearch.selection.rules import Rule
 
 SCALED_CONFIGS = 2
 SHARED = frozenset(field.name for field in fields(Training))
+READERS = frozenset({"cssl"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,17 +56,29 @@ def plan_cells(table: Table, cells: Sequence[Cell], wishes: Wishes) -> list[Plan
 
     At the paper's scale a study is one configuration, the cell's settings. At another it is a
     search over two, the first the space's published one: rates and batch sizes of large encoders
-    do not suit a small one, so only what makes the method is set.
+    do not suit a small one, so only what makes the method is set. Cells that differ in nothing
+    else cannot be told apart there and are not made.
+
+    Raises:
+        SclsearchError: The scale is unknown, or no cell's method reads the paraphrases.
     """
+    if wishes.scale is not None:
+        lookup(SCALES, wishes.scale, "scale")
+    if wishes.paraphrases and not any(cell.row.method in READERS for cell in cells):
+        raise SclsearchError(
+            f"--paraphrases {wishes.paraphrases}: it must come with a cell whose method reads "
+            f"paraphrases, but there is none of {', '.join(sorted(READERS))}. Leave it out."
+        )
     return [_planned(table, cell, wishes) for cell in cells]
 
 
 def _planned(table: Table, cell: Cell, wishes: Wishes) -> PlannedCell:
+    scaled = wishes.scale is not None
     reason = _reason(cell)
+    if wishes.scale is not None and not reason:
+        reason = _equal_when_scaled(table, cell, wishes.scale)
     if reason or cell.row.method is None or cell.column.task is None:
         return PlannedCell(cell, None, wishes.how, reason or "published only")
-    scaled = wishes.scale is not None
-    own = {name: value for name, value in cell.settings.items() if name not in SHARED}
     what = What(
         method=cell.row.method,
         task=cell.column.task,
@@ -71,13 +87,38 @@ def _planned(table: Table, cell: Cell, wishes: Wishes) -> PlannedCell:
         scale=wishes.scale,
         train_size=cell.block.train_size,
         shots=cell.block.shots,
-        settings=own if scaled else cell.settings,
-        paraphrases=wishes.paraphrases if cell.row.method == "cssl" else None,
+        settings=_own(cell) if scaled else cell.settings,
+        paraphrases=wishes.paraphrases if cell.row.method in READERS else None,
         searched=scaled,
     )
-    rule = None if scaled or table.rule is None else str(table.rule)
     configs = SCALED_CONFIGS if scaled else None
+    rule = str(_rule(table, wishes.scale))
     return PlannedCell(cell, what, replace(wishes.how, rule=rule, configs=configs))
+
+
+def _rule(table: Table, scale: str | None) -> Rule:
+    """Returns the rule, said in any case: records of a study may hold that of an earlier start."""
+    protocol = PROTOCOLS[table.protocol]
+    return SCALES[scale](protocol).rule if scale else table.rule or protocol.rule
+
+
+def _own(cell: Cell) -> Settings:
+    """Returns what makes the method, without what every method shares."""
+    return {name: value for name, value in cell.settings.items() if name not in SHARED}
+
+
+def _equal_when_scaled(table: Table, cell: Cell, scale: str) -> str:
+    """Returns which settings alone tell a cell from another, if a scale leaves them out."""
+    for other in table.cells:
+        differing = {name for name in SHARED if cell.settings.get(name) != other.settings.get(name)}
+        if differing and not _reason(other) and _made_alike(cell) == _made_alike(other):
+            names = ", ".join(sorted(differing))
+            return f"at {scale} scale {names} is not set, which is all that tells it from others"
+    return ""
+
+
+def _made_alike(cell: Cell) -> tuple[object, ...]:
+    return cell.row.method, cell.column, cell.block.train_size, cell.block.shots, _own(cell)
 
 
 def _reason(cell: Cell) -> str:
@@ -98,45 +139,63 @@ def chosen_cells(table: Table, wanted: Sequence[str]) -> list[Cell]:
     Args:
         table: The table.
         wanted: Each names rows, columns and conditions, `CE+SCL,20,SST-2`; a cell is chosen if it
-            is among what one of them names of each kind. Case and blanks do not count.
+            is among what one of them names of each kind. Case and blanks do not count; a number
+            is a training size, in total or of each class.
 
     Raises:
-        SclsearchError: A name is none of the table's.
+        SclsearchError: The table holds no figures, a name is none of the table's, or no figure is
+            printed where the names meet.
     """
+    if not table.cells:
+        raise SclsearchError(f"{table.name}: it must hold figures, but it holds settings alone.")
     if not wanted:
         return list(table.cells)
-    wishes = [_wish(table, text) for text in wanted]
-    return [cell for cell in table.cells if any(_fits(cell, wish) for wish in wishes)]
+    chosen: set[int] = set()
+    for text in wanted:
+        wish = _wish(table, text)
+        found = {number for number, cell in enumerate(table.cells) if _fits(cell, wish)}
+        if not found:
+            raise SclsearchError(
+                f"--cells {text}: {table.name} must print a figure there, but it prints none. "
+                "Leave out a name."
+            )
+        chosen |= found
+    return [table.cells[number] for number in sorted(chosen)]
 
 
 def _wish(table: Table, text: str) -> list[set[str]]:
     """Returns the names that are asked for, as the table has them: rows, columns, conditions."""
     names = _names(table)
-    wish: list[set[str]] = [set() for _ in names]
-    for term in text.split(","):
-        found = False
-        for kind, known in zip(wish, names, strict=True):
-            if (name := known.get(_plain(term))) is not None:
-                kind.add(name)
-                found = True
-        if not found:
-            every = [name for known in names for name in dict.fromkeys(known.values())]
+    terms = list(_terms(text, {plain for kind in names for plain in kind}))
+    for term in terms:
+        if not any(_plain(term) in kind for kind in names):
+            every = {name for kind in names for found in kind.values() for name in found}
             raise SclsearchError(
-                f"--cells {text}: {term.strip()!r} must be a row, column or condition of "
-                f"{table.name}, but it is none.{suggestion(term.strip(), every)}"
+                f"--cells {text}: {term!r} must be a row, column or condition of {table.name}, "
+                f"but it is none.{suggestion(term, every)}"
             )
-    return wish
+    return [{n for term in terms for n in kind.get(_plain(term), ())} for kind in names]
 
 
-def _names(table: Table) -> tuple[Mapping[str, str], ...]:
-    columns = {_plain(name): name for name in table.columns}
-    sizes = {
-        str(size): name
-        for name, block in table.blocks.items()
-        if (size := block.train_size or block.shots) is not None
-    }
-    blocks = {**sizes, **{_plain(name): name for name in table.blocks}}
-    return {_plain(name): name for name in table.rows}, columns, blocks
+def _terms(text: str, known: Set[str]) -> Iterator[str]:
+    """Yields the names between commas, the longest known first: `[0.0,0.1]` is one."""
+    parts = text.split(",")
+    while parts:
+        lengths = range(len(parts), 0, -1)
+        length = next((n for n in lengths if _plain(",".join(parts[:n])) in known), 1)
+        yield ",".join(parts[:length]).strip()
+        parts = parts[length:]
+
+
+def _names(table: Table) -> tuple[Mapping[str, set[str]], ...]:
+    """Returns the names of rows, columns and conditions by how they may be written."""
+    blocks = {_plain(name): {name} for name in table.blocks}
+    for name, block in table.blocks.items():
+        size = block.train_size or block.shots
+        if size is not None:
+            blocks.setdefault(str(size), set()).add(name)
+    rows = {_plain(name): {name} for name in table.rows}
+    return rows, {_plain(name): {name} for name in table.columns}, blocks
 
 
 def _fits(cell: Cell, wish: list[set[str]]) -> bool:

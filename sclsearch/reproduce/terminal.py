@@ -6,13 +6,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Grid
 
+from sclsearch.reports.report import ConfigurationLine, Report
 from sclsearch.reports.terminal import figure
 from sclsearch.reproduce.again import Confirmation
-from sclsearch.reproduce.base import SCALES, Table
+from sclsearch.reproduce.base import SCALES, Cell, Table
 from sclsearch.reproduce.figures import Figure, Work, pairs
 from sclsearch.reproduce.plan import PlannedCell
-from sclsearch.selection.significance import detectable, detection
-from sclsearch.selection.variance import Spread
+from sclsearch.selection.significance import Comparison, detectable, detection, smallest_p
+from sclsearch.selection.variance import Component, Spread
 
 SEEDS_OF_PAPERS = 10
 
@@ -21,42 +22,71 @@ def show_work(
     console: Console, works: Sequence[tuple[PlannedCell, Work]], planned: Sequence[PlannedCell]
 ) -> None:
     """Prints the studies of some cells, their seed runs and how long they may take."""
-    grid = _grid("condition", "row", "task", "seed runs", "missing", "time")
-    for one, work in works:
-        cell = one.cell
-        time = "unknown" if work.seconds is None else f"{work.seconds / 60:.0f} min"
-        numbers = (str(work.seed_runs), str(work.missing), time)
-        grid.add_row(
-            escape(cell.block.name),
-            escape(cell.row.name),
-            escape(cell.column.task or ""),
-            *(("", "", escape(work.reason)) if work.reason else numbers),
+    made = [(one, work) for one, work in works if not work.reason]
+    if made:
+        rows = [
+            (
+                one.cell.block.name,
+                one.cell.row.name,
+                one.cell.column.task or "",
+                str(work.seed_runs),
+                str(work.missing),
+                _duration(work.seconds),
+            )
+            for one, work in made
+        ]
+        headings = ("condition", "row", "task", "seed runs", "missing", "time")
+        console.print(_grid(headings, rows, optional=("condition",)))
+        known = [work.seconds for _, work in made if work.seconds is not None]
+        total = _duration(sum(known) if len(known) == len(made) else None)
+        runs = sum(work.seed_runs for _, work in made)
+        missing = sum(work.missing for _, work in made)
+        console.print(
+            f"\n{len(made)} studies, {runs} seed runs, {missing} of them to "
+            f"train; time: {total}. Times are one after the other, by stored seed runs of the "
+            "method on the encoder."
         )
-    console.print(grid)
-    runs = sum(work.seed_runs for _, work in works)
-    missing = sum(work.missing for _, work in works)
-    console.print(
-        f"\n{len(planned)} cells, {len(works)} studies, {runs} seed runs, {missing} of them to "
-        "train. Times are one after the other, by stored seed runs of the method."
-    )
-    _show_reasons(console, {one.reason for one in planned if one.reason})
+    wrong = [(one.cell, work.reason) for one, work in works]
+    _show_reasons(console, [*((one.cell, one.reason) for one in planned), *wrong])
 
 
 def show_figures(console: Console, table: Table, figures: Sequence[Figure]) -> None:
     """Prints each figure beside the published one, comparisons of rows, and what to know."""
-    console.print(f"[bold]{table.name}[/] {escape(table.title)}", soft_wrap=True)
-    console.print(f"published: {escape(table.figure)}\n", soft_wrap=True)
-    grid = _grid("condition", "row", "column", "ours", "published", "difference", "seeds")
-    for one in figures:
-        if one.mean is not None:
-            grid.add_row(*_cells(table, one))
-    console.print(grid)
-    _show_pairs(console, figures)
-    notes = dict.fromkeys(note for one in figures for note in one.notes)
-    console.print("\n[bold]Why they may differ[/]")
-    for note in (*notes, *table.notes):
-        console.print(f"- {escape(note)}", soft_wrap=True)
-    _show_reasons(console, {one.reason for one in figures if one.reason})
+    console.print(f"[bold]{table.name}[/] {escape(table.title)}")
+    console.print(f"published: {escape(table.figure)}")
+    made = [one for one in figures if one.mean is not None]
+    if made:
+        rules = " or ".join(dict.fromkeys(one.rule for one in made))
+        console.print(f"ours: rule {rules}, test figures in points\n")
+        _show_made(console, table, made)
+        _show_pairs(console, made)
+        console.print("\n[bold]Why they may differ[/]")
+        for note in dict.fromkeys((*(note for one in made for note in one.notes), *table.notes)):
+            console.print(f"- {escape(note)}")
+    _show_reasons(console, [(one.cell, one.reason) for one in figures])
+
+
+def _show_made(console: Console, table: Table, made: Sequence[Figure]) -> None:
+    rows = []
+    for one in made:
+        value, std = table.as_metric(one.cell)
+        mean, every = one.mean or 0.0, one.plain or 0.0
+        finished = sum(test is not None for test in one.tests)
+        rows.append(
+            (
+                one.cell.block.name,
+                one.cell.row.name,
+                one.cell.column.name,
+                _percent(mean, one.std),
+                _percent(value, std),
+                f"{100 * (mean - value):+.1f}",
+                _percent(every, None),
+                f"{finished}/{one.seeds}",
+            )
+        )
+    headings = ("condition", "row", "column", "ours", "published", "diff", "all", "seeds")
+    console.print(_grid(headings, rows, optional=("condition",)))
+    console.print("all: mean over all seeds that finished", style="dim")
 
 
 def show_confirmation(console: Console, found: Confirmation) -> None:
@@ -65,52 +95,64 @@ def show_confirmation(console: Console, found: Confirmation) -> None:
     if winner is None or again is None:
         console.print("The fresh replicates are not finished.")
         return
-    metric = found.chosen.metric
     mean, std = found.plain
     spread = "" if std is None else f" ± {std:.4f}"
-    console.print(f"[bold]Winner #{winner.number}[/] of {found.chosen.study}, test {metric}")
+    console.print(
+        f"[bold]Winner #{winner.number}[/] of {found.chosen.study}, test {found.chosen.metric}",
+        soft_wrap=True,
+    )
     console.print(f"  as chosen      {figure(winner)}, rule {found.chosen.rule}")
-    console.print(f"  all its seeds  {mean:.4f}{spread}, {found.chosen.seeds} seeds")
-    console.print(f"  fresh seeds    {figure(again)}, {found.fresh.seeds} that did not choose it")
+    console.print(f"  all its seeds  {mean:.4f}{spread}, {_seeds(found.chosen, winner)}")
+    console.print(f"  fresh seeds    {figure(again)}, {_seeds(found.fresh, again)}")
+    if again.test_mean is not None and winner.test_mean is not None:
+        console.print(f"  fresh - chosen {again.test_mean - winner.test_mean:+.4f}")
+    for note in found.fresh.notes:
+        console.print(f"  {escape(note)}")
 
 
 def show_spread(console: Console, study: str, spread: Spread) -> None:
     """Prints where the spread of a configuration comes from, and what seeds can detect."""
     console.print(
         f"[bold]{escape(study)}[/], its winner: {spread.runs} seed runs, mean test figure "
-        f"{spread.mean:.4f}",
-        soft_wrap=True,
+        f"{spread.mean:.4f}"
     )
-    grid = _grid("source", "share", "standard deviation")
-    for name, component in spread.components.items():
-        grid.add_row(name, f"{100 * spread.share(name):.0f} %", f"{component.variance**0.5:.4f}")
-    grid.add_row("together", "", f"{spread.total.variance**0.5:.4f}")
-    console.print(grid)
+    rows = [
+        (name, f"{100 * spread.share(name):.0f} %", *_deviation(component))
+        for name, component in spread.components.items()
+    ]
+    rows.append(("together", "", *_deviation(spread.total)))
+    console.print(_grid(("source", "share", "standard deviation", "95 %"), rows))
     for note in spread.notes:
-        console.print(f"- {note}", soft_wrap=True)
+        console.print(f"- {note}")
     sentence = detection(SEEDS_OF_PAPERS, spread.detectable(SEEDS_OF_PAPERS))
     console.print(f"{sentence} between two such configurations.")
 
 
-def _grid(*headings: str) -> Grid:
+def _grid(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], optional: Sequence[str] = ()
+) -> Grid:
+    """Returns a grid of texts; optional columns are left out where all rows have the same."""
     grid = Grid(box=None, pad_edge=False, header_style="bold")
-    for heading in headings:
-        grid.add_column(heading, overflow="fold")
+    kept = [
+        place
+        for place, heading in enumerate(headings)
+        if heading not in optional or len({row[place] for row in rows}) > 1
+    ]
+    for place in kept:
+        grid.add_column(headings[place], overflow="fold")
+    for row in rows:
+        grid.add_row(*(escape(row[place]) for place in kept))
     return grid
 
 
-def _cells(table: Table, one: Figure) -> tuple[str, ...]:
-    value, std = table.as_metric(one.cell)
-    mean = one.mean or 0.0
-    return (
-        escape(one.cell.block.name),
-        escape(one.cell.row.name),
-        escape(one.cell.column.name),
-        _percent(mean, one.std),
-        _percent(value, std),
-        f"{100 * (mean - value):+.1f}",
-        f"{sum(test is not None for test in one.tests)}/{one.seeds}",
-    )
+def _seeds(found: Report, line: ConfigurationLine) -> str:
+    finished = f"{found.seeds - line.failed} of " if line.failed else ""
+    return f"mean of {finished}{found.seeds} seeds"
+
+
+def _deviation(component: Component) -> tuple[str, str]:
+    low, high = component.interval
+    return f"{component.variance**0.5:.4f}", f"{low**0.5:.4f} … {high**0.5:.4f}"
 
 
 def _percent(value: float, std: float | None) -> str:
@@ -122,34 +164,59 @@ def _show_pairs(console: Console, figures: Sequence[Figure]) -> None:
     found = pairs(figures)
     if not found:
         return
-    console.print("\n[bold]Rows against the first, paired by replicate[/] (points, Wilcoxon, Holm)")
-    grid = _grid("condition", "column", "row", "difference", "95 % interval", "p", "adjusted")
+    bases = dict.fromkeys(pair.base.row.name for pair in found)
+    console.print(f"\n[bold]Rows against {escape(' or '.join(bases))}, paired by replicate[/]")
+    rows = []
     for pair in found:
         comparison = pair.comparison
         low, high = comparison.interval or (None, None)
-        interval = "" if low is None or high is None else f"{100 * low:+.1f} … {100 * high:+.1f}"
-        grid.add_row(
-            escape(pair.ours.block.name),
-            escape(pair.ours.column.name),
-            f"{escape(pair.ours.row.name)} - {escape(pair.base.row.name)}",
-            f"{100 * comparison.difference:+.1f}",
-            interval,
-            f"{comparison.p:.3f}",
-            f"{pair.adjusted:.3f}",
+        against = f" - {pair.base.row.name}" if len(bases) > 1 else ""
+        rows.append(
+            (
+                pair.ours.block.name,
+                pair.ours.column.name,
+                f"{pair.ours.row.name}{against}",
+                f"{100 * comparison.difference:+.1f}",
+                "" if low is None or high is None else f"{100 * low:+.1f} … {100 * high:+.1f}",
+                f"{comparison.p:.3f}",
+                f"{pair.adjusted:.3f}",
+            )
         )
-    console.print(grid)
-    n = max(pair.comparison.n for pair in found)
-    stds = [pair.comparison.std for pair in found if pair.comparison.std is not None]
-    smallest = next(pair.comparison.smallest_p for pair in found if pair.comparison.n == n)
-    told = f"{n} pairs cannot go below p = {smallest:.3g}"
-    if stds and n > 1:
-        typical = sorted(stds)[len(stds) // 2]
+    headings = ("condition", "column", "row", "diff", "95 %", "p", "adjusted")
+    console.print(_grid(headings, rows, optional=("condition",)))
+    console.print("p: Wilcoxon's signed ranks; adjusted: for all rows here, by Holm", style="dim")
+    _show_limits(console, [pair.comparison for pair in found])
+
+
+def _show_limits(console: Console, found: Sequence[Comparison]) -> None:
+    """Prints what so many pairs can show at all."""
+    n = max(comparison.n for comparison in found)
+    told = f"{n} pairs cannot go below p = {smallest_p(n):.3g}"
+    stds = sorted(one.std for one in found if one.std is not None)
+    if stds:
+        typical = stds[len(stds) // 2]
         told += f"; with the usual spread of differences {detection(n, detectable(typical, n))}"
-    console.print(f"{told}.", soft_wrap=True)
+    console.print(f"{told}.")
 
 
-def _show_reasons(console: Console, reasons: set[str]) -> None:
-    if reasons:
+def _show_reasons(console: Console, reasons: Sequence[tuple[Cell, str]]) -> None:
+    """Prints why cells are not made, each reason once with the first of its cells."""
+    cells: dict[str, list[str]] = {}
+    for cell, reason in reasons:
+        if reason:
+            name = f"{cell.block.name}, {cell.row.name}, {cell.column.name}"
+            cells.setdefault(reason, []).append(name)
+    if cells:
         console.print("\n[bold]Not made[/]")
-        for reason in sorted(reasons):
-            console.print(f"- {escape(reason)}", soft_wrap=True)
+    for reason, names in cells.items():
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        console.print(f"- {escape(names[0])}{more}: {escape(reason)}")
+
+
+def _duration(seconds: float | None) -> str:
+    if seconds is None:
+        return "unknown"
+    minutes = seconds / 60
+    if minutes >= 90:
+        return f"{minutes / 60:.1f} h"
+    return f"{minutes:.0f} min" if minutes >= 1 or not seconds else "under 1 min"

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from sclsearch.canonical import canonical
+from sclsearch.errors import SclsearchError
 from sclsearch.methods.fields import as_tuples
 from sclsearch.search.options import What
 from sclsearch.tasks.own import OwnFiles
@@ -14,6 +16,7 @@ def what_again(
     fields: Mapping[str, Any],
     *,
     fresh: int | None = None,
+    first_fresh: int | None = None,
     crossed: Mapping[str, int] | None = None,
 ) -> What:
     """Returns one configuration as it was asked for, repeated as before or otherwise.
@@ -22,6 +25,7 @@ def what_again(
         origin: Of a seed run or a study.
         fields: Every field of method and training.
         fresh: So many replicates beyond the protocol's.
+        first_fresh: The first of them where the protocol's own are not all that were used.
         crossed: Seeds of each source, all combined.
     """
     return What(
@@ -31,6 +35,7 @@ def what_again(
         protocol=origin["protocol"],
         scale=origin.get("scale"),
         fresh=fresh,
+        first_fresh=first_fresh,
         crossed=crossed,
         train_size=origin["train_size"],
         shots=origin["shots"],
@@ -38,6 +43,18 @@ def what_again(
         paraphrases=path_again(origin.get("paraphrases")),
         searched=False,
     )
+
+
+def check_unchanged(
+    where: str, thing: str, before: Mapping[str, Any], now: Mapping[str, Any]
+) -> None:
+    """Raises SclsearchError if what a seed run or a study was made from is not what it was."""
+    differing = [name for name in before if canonical(before[name]) != canonical(now.get(name))]
+    if differing:
+        raise SclsearchError(
+            f"{where}: {', '.join(differing)} must be what {thing} was made from, but changed "
+            "since. Take the same data, model and version of sclsearch."
+        )
 
 
 def path_again(stored: str | None) -> Path | None:

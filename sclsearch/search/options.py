@@ -28,6 +28,8 @@ class What:
         protocol: Name in `PROTOCOLS`; None takes the task's, or the method's paper's.
         scale: Name in `SCALES`: the protocol with fewer rows, updates and repetitions.
         fresh: So many replicates beyond the protocol's, instead of its own.
+        first_fresh: Number of the first of them; None, or less than the protocol has, is the
+            first that is not its own.
         crossed: Seeds of `subset`, `initialisation` and `order`, all combined, instead of the
             protocol's replicates.
         train_size: N training examples in total.
@@ -47,6 +49,7 @@ class What:
     protocol: str | None = None
     scale: str | None = None
     fresh: int | None = None
+    first_fresh: int | None = None
     crossed: Mapping[str, int] | None = None
     train_size: int | None = None
     shots: int | None = None

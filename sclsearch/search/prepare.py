@@ -89,6 +89,7 @@ def _origin(name: str, study: Study, what: What, how: How) -> dict[str, Any]:
         "protocol": study.protocol.name,
         "scale": study.protocol.scale,
         "fresh": what.fresh,
+        "first_fresh": what.first_fresh,
         "crossed": what.crossed,
         "train_size": what.train_size,
         "shots": what.shots,

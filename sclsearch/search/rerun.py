@@ -1,13 +1,11 @@
 """Trains one stored seed run again and compares it bit for bit."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError
-from sclsearch.search.again import path_again, what_again
+from sclsearch.search.again import check_unchanged, path_again, what_again
 from sclsearch.search.options import How
 from sclsearch.search.resolve import resolve
 from sclsearch.search.study import Study
@@ -75,19 +73,16 @@ def rerun(
 
 def _job(run: SeedRun, data_dir: Path | None) -> tuple[Study, Job]:
     origin, fields = run.origin, run.identity["fields"]
-    what = what_again(origin, fields, fresh=origin.get("fresh"), crossed=origin.get("crossed"))
+    what = what_again(
+        origin,
+        fields,
+        fresh=origin.get("fresh"),
+        first_fresh=origin.get("first_fresh"),
+        crossed=origin.get("crossed"),
+    )
     gpus = 1.0 if run.identity["numerics"].startswith("cuda") else 0.0
     how = How(data_dir=data_dir or path_again(origin["data_dir"]), gpus_per_trial=gpus)
     study = resolve(what, how)
     job = study.job(what.settings, int(origin["replicate"]))
-    _check_same(run.identity, job.identity, run.key)
+    check_unchanged(run.key[:12], "the seed run", run.identity, job.identity)
     return study, job
-
-
-def _check_same(before: Mapping[str, Any], now: Mapping[str, Any], key: str) -> None:
-    differing = [name for name in before if canonical(before[name]) != canonical(now.get(name))]
-    if differing:
-        raise SclsearchError(
-            f"{key[:12]}: {', '.join(differing)} must be what the seed run was made from, but "
-            "changed since. Take the same data, model and version of sclsearch."
-        )

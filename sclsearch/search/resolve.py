@@ -40,10 +40,7 @@ def resolve(what: What, how: How) -> Study:
     protocol = _protocol(what, method, size)
     if what.scale is not None:
         protocol = lookup(SCALES, what.scale, "scale")(protocol)
-    if what.fresh is not None:
-        protocol = fresh(protocol, what.fresh)
-    if what.crossed is not None:
-        protocol = crossed(protocol, what.crossed)
+    protocol = _repeated(protocol, what)
     rule = parse_rule(how.rule) if how.rule else protocol.rule
     seeds = protocol.replicates if how.seeds is None else how.seeds
     rule.check(seeds)
@@ -107,6 +104,16 @@ def _protocol(what: What, method: type[Method], size: Size | None) -> Protocol:
             "total, or --shots K, of each class."
         )
     return protocol
+
+
+def _repeated(protocol: Protocol, what: What) -> Protocol:
+    if what.fresh is not None and what.crossed is not None:
+        raise SclsearchError(
+            "crossed: it must come without fresh, but both are given. Give one of them."
+        )
+    if what.fresh is not None:
+        return fresh(protocol, what.fresh, what.first_fresh)
+    return protocol if what.crossed is None else crossed(protocol, what.crossed)
 
 
 def _check_settings(what: What, method: type[Method]) -> None:

@@ -11,6 +11,7 @@ from sclsearch.search.options import Ending, How, What
 from sclsearch.search.prepare import Prepared, prepare_study
 from sclsearch.search.progress import Progress
 from sclsearch.search.scribe import scribe_for
+from sclsearch.search.study import Study
 from sclsearch.store.driver import sole_driver
 
 
@@ -57,6 +58,8 @@ def run(what: What, how: How, console: Console) -> Finished:
     prepared = prepare_study(what, how)
     study, store = prepared.study, prepared.store
     storage = store.folder.parent.parent
+    if store.record() is None:
+        _check_encoder(study)  # a study that cannot be trained leaves nothing behind
     with sole_driver(store.folder):
         store.create(prepared.record)
         for replicate in prepared.replicates:
@@ -89,15 +92,19 @@ def run(what: What, how: How, console: Console) -> Finished:
     )
 
 
-def _train(prepared: Prepared, board: Board, how: How, progress: Progress) -> Ending:
+def _check_encoder(study: Study) -> None:
     from sclsearch.encoders.load import load_encoder
+
+    study.check(load_encoder(study.model, study.model_name))
+
+
+def _train(prepared: Prepared, board: Board, how: How, progress: Progress) -> Ending:
     from sclsearch.search.cluster import started_ray
     from sclsearch.search.tokenised import tokenised
     from sclsearch.search.trial import Bench
     from sclsearch.search.tuner import fit
 
     study = prepared.study
-    study.check(load_encoder(study.model, study.model_name))
     bench = Bench(
         study=replace(study, data=replace(study.data, splits={})),
         name=prepared.store.name,

@@ -1,9 +1,20 @@
-"""The folder of the papers' texts, and a small table of a file's whole form."""
+"""The papers' texts, small tables, and studies whose seed runs were made up, not trained."""
 
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from sclsearch.reproduce.base import Table
+from sclsearch.reproduce.tables import load_tables
+from sclsearch.search.options import How, What
+from sclsearch.search.prepare import prepare_study
+from sclsearch.store.runs import Failure, SeedRun
+
+# Counts of test rows of configuration and replicate; None where the seed run failed.
+Counts = Callable[[int, int], list[list[int]] | None]
 
 GOOD = """
 paper: Someone et al. 2020
@@ -62,6 +73,43 @@ blocks:
   full: {}
 cells: {}
 """
+DEMO = """
+paper: Someone et al. 2020
+number: 3
+title: The demo
+source: section 2
+figure: mean of the top 3
+unit: percent
+rule: top-3
+protocol: gunel-fewshot
+model: bert-base
+settings: {batch_size: 8, epochs: 2, max_length: 16, learning_rate: 1.0e-3}
+notes: ["Table 3 says 51, the text 15"]
+rows:
+  CE: {method: ce}
+  CE + SCL: {method: scl, settings: {tau: 0.3, lam: 0.9}, note: "τ is assumed"}
+  Theirs: {}
+columns:
+  Demo: {task: demo, metric: accuracy}
+  Minor: {task: demo, metric: f1, of_class: minority}
+  Mean: {metric: accuracy, average_of: [Demo, Minor]}
+blocks:
+  N=20: {train_size: 20}
+  Noisy: {train_size: 20, augmentation: {views: 3, temperature: 0.5}}
+cells:
+  N=20:
+    CE: {Demo: [50.0, 1.0], Minor: 40.0, Mean: 45.0}
+    CE + SCL: {Demo: 60.0, Minor: null, Mean: null}
+    Theirs: {Demo: 61.0, Minor: null, Mean: null}
+  Noisy:
+    CE: {Demo: 55.0, Minor: null, Mean: null}
+    CE + SCL: {Demo: null, Minor: null, Mean: null}
+    Theirs: {Demo: null, Minor: null, Mean: null}
+"""
+
+
+def _shares(_configuration: int, replicate: int) -> list[list[int]]:
+    return [[20 + replicate, 30 - replicate], [10, 40]]
 
 
 @pytest.fixture(scope="session")
@@ -86,3 +134,63 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "some" / "table-1.yaml").write_text(GOOD, encoding="utf-8")
     (tmp_path / "some" / "table-2.yaml").write_text(SETTINGS, encoding="utf-8")
     return tmp_path
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Table:
+    """Returns a table on the embedded task, with figures that can be made and others."""
+    path = tmp_path / "published" / "some" / "table-3.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(DEMO, encoding="utf-8")
+    return load_tables(tmp_path / "published")["some/table-3"]
+
+
+@pytest.fixture
+def hollow(tmp_path: Path) -> Path:
+    """Returns an encoder that has files and nothing in them: enough for all that trains nothing."""
+    folder = tmp_path / "encoder"
+    folder.mkdir()
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        (folder / name).write_text("{}")
+    return folder
+
+
+@pytest.fixture
+def how(tmp_path: Path) -> How:
+    return How(storage=tmp_path / "storage", gpus_per_trial=0, tracking="none", concurrency=1)
+
+
+@pytest.fixture
+def fill() -> Callable[..., str]:
+    """Returns what finishes all seed runs of a study without training and returns its name.
+
+    Half of 100 test rows are of each class; in replicate r 60 + r are right, unless it is said.
+    """
+
+    def fill(what: What, how: How, counts: Counts = _shares) -> str:
+        prepared = prepare_study(what, how)
+        prepared.store.create(prepared.record)
+        for replicate in prepared.replicates:
+            prepared.store.add(replicate)
+        board = prepared.board()
+        board.open_up()
+        while (task := board.next()) is not None:
+            run = _seed_run(task.key, task.identity, counts(*task.place), prepared.record.origin)
+            prepared.runs.put(run)
+            board.finish(task, run)
+        return prepared.store.name
+
+    return fill
+
+
+def _seed_run(
+    key: str,
+    identity: Mapping[str, Any],
+    counts: list[list[int]] | None,
+    origin: Mapping[str, Any],
+) -> SeedRun:
+    if counts is None:
+        return SeedRun(key, identity, origin, failure=Failure("raised", "a test"))
+    kept = {"epoch": 1, "update": 9, "loss": {}, "validation": {"confusion": counts}}
+    test = {"confusion": counts}
+    return SeedRun(key, identity, origin, evaluations=(kept,), kept=0, test=test, seconds=60.0)

@@ -125,3 +125,18 @@ def test_a_space_of_another_method_is_refused(
 ) -> None:
     with pytest.raises(SclsearchError, match="must be 'Smoothed', but there is 'scl'"):
         resolved(method=f"{mine}:Smoothed")
+
+
+def test_a_value_that_the_encoder_cannot_have_is_refused_before_anything_is_stored(
+    place: "Place", write_space: Callable[[str], Path], tmp_path: Path
+) -> None:
+    space = (
+        "method: lacon\nsource: a test\npublished: [{heads: 4}]\nfixed: {max_length: 16}\n"
+        "space:\n  heads: {type: choice, values: [1, 4, 5]}\n"
+    )
+    own = place.elsewhere(tmp_path, method="lacon", space=write_space(space))
+    with pytest.raises(
+        SclsearchError, match=r"^heads: it must divide the width .* 16, but it is 5"
+    ):
+        own.run(configs=1)
+    assert not list((tmp_path / "storage" / "studies").glob("*"))

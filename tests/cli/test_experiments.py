@@ -1,0 +1,217 @@
+"""reproduce, confirm and variance say what they would do and what they did."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+
+from sclsearch.reports.report import report
+from sclsearch.reproduce.plan import Wishes, chosen_cells, plan_cells
+from sclsearch.reproduce.tables import published_tables
+from sclsearch.search.again import what_again
+from sclsearch.search.options import How, What
+from sclsearch.search.prepare import prepare_study
+from sclsearch.search.run import run
+from sclsearch.store.runs import Failure, SeedRun
+from sclsearch.store.studies import StudyStore, study_names
+
+Call = Callable[..., CompletedProcess[str]]
+Finish = Callable[..., str]
+
+TABLE = ("reproduce", "lacon/table-6", "--model", "./encoder", "--data-dir", "glue")
+ONE = ("--cells", "LCL,CoLA", "--scale", "laptop", "--tracking", "none", "--gpus-per-trial", "0")
+ON_CPU = ("--tracking", "none", "--gpus-per-trial", "0")
+
+
+@pytest.fixture
+def storage(place: Path) -> Path:
+    return place / "sclsearch-storage"
+
+
+@pytest.fixture
+def data(place: Path) -> Path:
+    """Returns a folder with a small CoLA in the present folder."""
+    folder = place / "glue" / "CoLA"
+    folder.mkdir(parents=True)
+    for name, count in {"train": 60, "dev": 40}.items():
+        rows = [f"gj04\t{number % 2}\t\tSentence {name} {number}." for number in range(count)]
+        (folder / f"{name}.tsv").write_text("\n".join(rows) + "\n")
+    return folder.parent
+
+
+@pytest.fixture
+def finish(storage: Path, data: Path) -> Finish:
+    """Returns what finishes a study without training, some replicates failed."""
+
+    def finish(what: What, how: How | None = None, failed: tuple[int, ...] = ()) -> str:
+        how = how or How(storage=storage, data_dir=data, gpus_per_trial=0)
+        prepared = prepare_study(what, how)
+        prepared.store.create(prepared.record)
+        for replicate in prepared.replicates:
+            prepared.store.add(replicate)
+        board = prepared.board()
+        board.open_up()
+        while (task := board.next()) is not None:
+            r = task.place[1]
+            counts = {"confusion": [[12, 8], [4 + r, 16 - r]]}
+            found = SeedRun(
+                key=task.key,
+                identity=task.identity,
+                origin=prepared.record.origin,
+                evaluations=({"epoch": 1, "update": 9, "loss": {}, "validation": counts},),
+                test=counts,
+                seconds=2.0,
+                failure=Failure("raised", "a test") if r in failed else None,
+            )
+            prepared.runs.put(found)
+            board.finish(task, found)
+        return prepared.record.name
+
+    return finish
+
+
+@pytest.fixture
+def made(storage: Path, data: Path, finish: Finish) -> Finish:
+    """Returns what finishes the study of a cell of LaCon's sixth table, at laptop scale."""
+
+    def made(cell: str = "LCL,CoLA", failed: tuple[int, ...] = ()) -> str:
+        table = published_tables()["lacon/table-6"]
+        how = How(storage=storage, data_dir=data, gpus_per_trial=0)
+        wishes = Wishes(how=how, scale="laptop", model="./encoder")
+        (one,) = plan_cells(table, chosen_cells(table, [cell]), wishes)
+        assert one.what is not None
+        return finish(one.what, one.how, failed)
+
+    return made
+
+
+@pytest.fixture
+def again(storage: Path, finish: Finish) -> Finish:
+    """Returns what finishes a repetition of a study's winner without training."""
+
+    def again(name: str, failed: tuple[int, ...] = (), **repetition: Any) -> str:
+        record = StudyStore(storage, name).record()
+        winner = report(storage, name).winner
+        assert record is not None
+        assert winner is not None
+        return finish(what_again(record.origin, winner.fields, **repetition), failed=failed)
+
+    return again
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_a_dry_run_tells_the_studies_and_writes_none(
+    sclsearch: Call, storage: Path, data: Path
+) -> None:
+    done = sclsearch(*TABLE, "--cells", "CoLA", "--cells", "ICL,RTE", "--dry-run", *ONE[2:])
+    assert done.returncode == 0
+    rows = [flat(line) for line in done.stdout.splitlines()]
+    assert "LCL cola 6 6 unknown" in rows
+    assert "6 studies, 36 seed runs, 36 of them to train; time: unknown." in flat(done.stdout)
+    assert "- full, ICL, RTE: " in done.stdout
+    assert "RTE/train.tsv: the file must be there, but it is not." in flat(done.stdout)
+    assert study_names(storage) == []
+
+
+def test_a_dry_run_counts_what_is_stored_and_can_be_read_by_programs(
+    sclsearch: Call, made: Finish
+) -> None:
+    name = made()
+    assert "LCL cola 6 0 0 min" in flat(sclsearch(*TABLE, *ONE, "--dry-run").stdout)
+    told = json.loads(sclsearch(*TABLE, *ONE, "--dry-run", "--json").stdout)
+    (work,) = told["works"]
+    assert (work["study"], work["missing"], work["cell"]["row"]["name"]) == (name, 0, "LCL")
+    assert told["not_made"] == []
+    other = (*ONE[:1], "LCL,ICL,CoLA", *ONE[2:])
+    assert "ICL cola 6 6 under 1 min" in flat(sclsearch(*TABLE, *other, "--dry-run").stdout)
+
+
+def test_figures_come_from_the_store_without_training(
+    sclsearch: Call, made: Finish, storage: Path
+) -> None:
+    name = made()
+    done = sclsearch(*TABLE, *ONE)
+    assert done.returncode == 0
+    mean = report(storage, name).configurations[0].test_mean
+    assert mean is not None
+    assert f"LCL CoLA {100 * mean:.1f} ±" in flat(done.stdout)
+    assert "61.1 ± 1.3" in done.stdout
+    assert "full, LCL, CoLA" in done.stderr
+    told = json.loads(sclsearch(*TABLE, *ONE, "--json").stdout)
+    assert (told["table"], told["pairs"]) == ("lacon/table-6", [])
+    assert told["figures"][0]["mean"] == pytest.approx(mean)
+    assert told["figures"][0]["cell"]["value"] == 61.1
+    assert told["figures"][0]["published"] == [0.611, 0.013]
+
+
+def test_failed_seeds_and_tables_without_a_figure_are_exit_code_1(
+    sclsearch: Call, made: Finish
+) -> None:
+    made(failed=(1,))
+    done = sclsearch(*TABLE, *ONE)
+    assert (done.returncode, "2/3" in done.stdout) == (1, True)
+    done = sclsearch("reproduce", "gunel/table-7")
+    assert done.returncode == 1
+    assert "an encoder cannot be fine-tuned on sst2 first" in flat(done.stdout)
+
+
+def test_a_stop_ends_all_cells_and_shows_those_that_are_made(
+    sclsearch: Call, made: Finish, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made("ICL,CoLA")
+    started: list[What] = []
+
+    def stopped(what: What, how: How, console: Any) -> Any:
+        started.append(what)
+        if len(started) == 2:
+            raise KeyboardInterrupt
+        return run(what, how, console)
+
+    monkeypatch.setattr("sclsearch.reproduce.figures.run", stopped)
+    done = sclsearch(*TABLE, "--cells", "CoLA", *ONE[2:])
+    assert (done.returncode, len(started)) == (130, 2)
+    assert "Stopped. The same command goes on." in done.stderr
+    assert [flat(line)[:8] for line in done.stdout.splitlines() if "CoLA" in line][1:] == [
+        "ICL CoLA"
+    ]
+
+
+def test_a_confirmation_shows_chosen_and_fresh_figures(
+    sclsearch: Call, made: Finish, again: Finish
+) -> None:
+    name = made()
+    again(name, fresh=4, first_fresh=3)
+    done = sclsearch("confirm", name, "--seeds", "4", *ON_CPU)
+    assert done.returncode == 0
+    text = flat(done.stdout)
+    assert f"Winner #0 of {name}, test mcc as chosen" in text
+    assert "mean of 4 seeds fresh - chosen" in text
+
+
+def test_failed_fresh_seeds_are_exit_code_1(sclsearch: Call, made: Finish, again: Finish) -> None:
+    name = made()
+    again(name, fresh=4, first_fresh=3, failed=(2,))
+    done = sclsearch("confirm", name, "--seeds", "4", *ON_CPU)
+    assert (done.returncode, "mean of 3 of 4 seeds" in done.stdout) == (1, True)
+
+
+def test_the_spread_of_a_winner_is_told_by_source(
+    sclsearch: Call, made: Finish, again: Finish
+) -> None:
+    name = made()
+    again(name, crossed={"initialisation": 2, "order": 2})
+    crossing = ("--initialisations", "2", "--orders", "2")
+    done = sclsearch("variance", name, *crossing, *ON_CPU)
+    assert done.returncode == 0
+    assert f"{name}, its winner: 4 seed runs" in flat(done.stdout)
+    for source in ("initialisation", "order", "residual", "together"):
+        assert f"\n{source} " in done.stdout
+    done = sclsearch("variance", name, "--subsets", "2", *ON_CPU)
+    assert done.returncode == 2
+    assert "--subsets 2: training rows must differ between subsets" in done.stderr

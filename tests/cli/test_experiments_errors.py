@@ -1,0 +1,86 @@
+"""Commands of experiments start fast and refuse what cannot be, before anything is written."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
+from subprocess import CompletedProcess
+
+import pytest
+
+from sclsearch.cli import COMMANDS
+from sclsearch.reproduce.tables import published_tables
+
+Call = Callable[..., CompletedProcess[str]]
+
+COMMAND = str(Path(sys.executable).with_name("sclsearch"))
+NAMES = [command.__name__ for command in COMMANDS]
+FASTEST_OF = 3
+
+
+@pytest.fixture
+def storage(place: Path) -> Path:
+    return place / "sclsearch-storage"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_help_takes_less_than_half_a_second_of_the_processor(name: str, tmp_path: Path) -> None:
+    seconds = []
+    for _ in range(FASTEST_OF):
+        before = getrusage(RUSAGE_CHILDREN)
+        done = subprocess.run(
+            [COMMAND, name, "--help"], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        after = getrusage(RUSAGE_CHILDREN)
+        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        assert (done.returncode, done.stderr) == (0, "")
+    assert min(seconds) < 0.5
+
+
+def test_all_tables_are_listed_with_their_titles(sclsearch: Call, storage: Path) -> None:
+    done = sclsearch("reproduce", "ls")
+    listed = dict(line.split("\t") for line in done.stdout.splitlines())
+    assert done.returncode == 0
+    assert listed == {name: table.title for name, table in published_tables().items()}
+    assert not storage.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("gunel/table-44",), "Unknown table 'gunel/table-44'. Did you mean 'gunel/table-4'?"),
+        (("gunel/table-4", "--cells", "CE,SST2"), "--cells CE,SST2: 'SST2' must be a row, column"),
+        (("supcl-seq/table-4",), "supcl-seq/table-4: it must hold figures, but it holds settings"),
+        (("gunel/table-4", "--scale", "laptp"), "Unknown scale 'laptp'. Did you mean 'laptop'?"),
+        (("gunel/table-4", "--time-budget", "soon"), "--time-budget soon: it must be a positive"),
+        (("gunel/table-4", "--paraphrases", "x.jsonl"), "--paraphrases x.jsonl: it must come with"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_what_a_user_can_mend_is_one_text_and_exit_code_2(
+    sclsearch: Call, storage: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    done = sclsearch("reproduce", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(message)
+    assert not storage.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("confirm", "mine"), "Unknown study 'mine' in"),
+        (("variance", "mine"), "Unknown study 'mine' in"),
+        (("variance", "mine", "--orders", "1"), "--subsets, --initialisations, --orders: at least"),
+        (("variance", "mine", "--orders", "400"), "there must be at most 1000, but there are 1200"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_a_study_and_seeds_that_cannot_be_are_refused(
+    sclsearch: Call, arguments: tuple[str, ...], message: str
+) -> None:
+    done = sclsearch(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr

@@ -1,0 +1,108 @@
+"""Fresh replicates are none that chose a winner; a crossing has every combination once."""
+
+import pickle
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from sclsearch.errors import SclsearchError
+from sclsearch.protocols import PROTOCOLS
+from sclsearch.protocols.base import Protocol, Replicate
+from sclsearch.protocols.repeated import crossed, fresh
+from sclsearch.protocols.scale import laptop
+
+LEVELS = {"subset": 2, "initialisation": 3, "order": 2}
+
+
+@pytest.fixture(params=["gunel-full", "gunel-fewshot", "supcl-seq", "lacon", "cmlm-fewshot"])
+def protocol(request: pytest.FixtureRequest) -> Protocol:
+    return PROTOCOLS[request.param]
+
+
+def test_fresh_replicates_go_on_where_the_protocol_ends(protocol: Protocol) -> None:
+    repeated = fresh(protocol, 4)
+    n = protocol.replicates
+    for r in range(4):
+        assert repeated.replicate(r) == replace(protocol.replicate(n + r), number=r)
+    assert (repeated.replicates, str(repeated.rule)) == (4, "mean")
+    assert repeated.title == f"{protocol.name}, fresh replicates"
+
+
+def test_fresh_replicates_begin_after_all_that_a_study_used(protocol: Protocol) -> None:
+    n = protocol.replicates
+    more, fewer = fresh(protocol, 1, n + 7), fresh(protocol, 1, n - 1)
+    assert more.replicate(0).seeds == protocol.replicate(n + 7).seeds
+    assert more.title == f"{protocol.name}, fresh replicates from {n + 7}"
+    assert fewer.replicate(0).seeds == protocol.replicate(n).seeds
+    assert fewer.title == fresh(protocol, 1).title
+
+
+def test_the_pattern_of_subsets_and_seeds_goes_on() -> None:
+    repeated = fresh(PROTOCOLS["cmlm-fewshot"], 6)
+    found = [(r.subset, r.initialisation) for r in map(repeated.replicate, range(6))]
+    assert found == [(0, 64), (1, 64), (2, 64), (3, 64), (4, 64), (0, 75)]
+
+
+def test_a_scaled_protocol_is_repeated_beyond_its_own_replicates() -> None:
+    repeated = fresh(laptop(PROTOCOLS["gunel-fewshot"]), 2)
+    assert repeated.title == "gunel-fewshot at laptop scale, fresh replicates"
+    assert repeated.replicate(0).subset == 3
+
+
+@pytest.mark.parametrize("count", [0, -1])
+def test_no_fresh_replicate_is_an_error(count: int) -> None:
+    with pytest.raises(
+        SclsearchError, match=rf"^fresh replicates: .* at least 1, but it is {count}"
+    ):
+        fresh(PROTOCOLS["plain"], count)
+
+
+def test_a_crossing_has_every_combination_once(protocol: Protocol) -> None:
+    repeated = crossed(protocol, LEVELS)
+    found = [repeated.replicate(number) for number in range(repeated.replicates)]
+    cells = [(one.subset, one.initialisation, one.order) for one in found]
+    assert sorted(cells) == list(product(range(2), range(3), range(2)))
+    assert [one.number for one in found] == list(range(12))
+    assert all(one.noise == one.order for one in found)
+    assert repeated.title == f"{protocol.name}, 2 subsets x 3 initialisations x 2 orders"
+
+
+def test_cells_of_equal_seeds_are_the_replicates_of_a_protocol_that_numbers_its_seeds() -> None:
+    protocol = PROTOCOLS["gunel-fewshot"]
+    repeated = crossed(protocol, {"subset": 3, "initialisation": 3, "order": 3})
+    seeds: dict[int, Replicate] = {}
+    for one in map(repeated.replicate, range(repeated.replicates)):
+        if one.subset == one.initialisation == one.order:
+            seeds[one.subset] = one
+    for number, one in seeds.items():
+        own = protocol.replicate(number)
+        assert (one.subset, one.seeds) == (own.subset, own.seeds)
+    assert sorted(seeds) == [0, 1, 2]
+
+
+def test_what_does_not_vary_is_not_named_and_makes_no_other_crossing() -> None:
+    protocol = PROTOCOLS["plain"]
+    short = crossed(protocol, {"order": 2, "initialisation": 2})
+    assert short.title == crossed(protocol, {"subset": 1, "initialisation": 2, "order": 2}).title
+    assert short.title == "plain, 2 initialisations x 2 orders"
+
+
+def test_the_replicates_of_a_crossing_can_be_sent_to_workers() -> None:
+    replicate = crossed(PROTOCOLS["plain"], LEVELS).replicate
+    assert pickle.loads(pickle.dumps(replicate))(3) == replicate(3)
+
+
+@pytest.mark.parametrize(
+    ("levels", "message"),
+    [
+        ({"order": 3}, "at least two of subset, initialisation, order must vary, but order does"),
+        ({"order": 3, "ordre": 2}, "levels.ordre: unknown source. Did you mean 'order'?"),
+        ({"order": 0, "subset": 2}, "levels.order: there must be at least 1 level"),
+    ],
+    ids=["one varies", "unknown", "none"],
+)
+def test_a_crossing_that_says_nothing_is_refused(levels: dict[str, int], message: str) -> None:
+    with pytest.raises(SclsearchError) as caught:
+        crossed(PROTOCOLS["plain"], levels)
+    assert message in str(caught.value)

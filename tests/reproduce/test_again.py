@@ -1,0 +1,212 @@
+"""A winner is trained on replicates that did not choose it, and only what is missing is trained."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from sclsearch.errors import SclsearchError
+from sclsearch.reports.report import report
+from sclsearch.reproduce.again import Confirmation, confirm, variance
+from sclsearch.search.again import what_again
+from sclsearch.search.options import How, What
+from sclsearch.selection.variance import Spread
+from sclsearch.store.studies import StudyStore, study_names
+
+Fill = Callable[..., str]
+FIELDS = {"epochs": 2, "batch_size": 8, "max_length": 16}
+QUIET = Console(quiet=True)
+
+
+@pytest.fixture
+def what(hollow: Path) -> What:
+    return What(
+        method="scl", task="demo", model=str(hollow), train_size=20, settings=FIELDS, sampler="grid"
+    )
+
+
+@pytest.fixture
+def chosen(what: What, how: How, fill: Fill) -> str:
+    """Returns a study of two configurations on twelve replicates; the second is better."""
+    how = replace(how, configs=2, seeds=12)
+    return fill(what, how, lambda number, r: [[20 + r, 30 - r], [10 - 5 * number, 40 + 5 * number]])
+
+
+@pytest.fixture
+def repeating(how: How, chosen: str, fill: Fill) -> Callable[..., str]:
+    """Returns what finishes a repetition of the study's winner without training."""
+
+    def repeating(counts: Callable[..., Any], **repetition: Any) -> str:
+        record = StudyStore(how.storage, chosen).record()
+        winner = report(how.storage, chosen).winner
+        assert record is not None
+        assert winner is not None
+        return fill(what_again(record.origin, winner.fields, **repetition), how, counts)
+
+    return repeating
+
+
+def confirmed(study: str, how: How, count: int = 3) -> Confirmation:
+    return confirm(study, count, how, QUIET)
+
+
+def spread(study: str, how: How, **levels: int) -> Spread:
+    return variance(study, levels, how, QUIET)
+
+
+def test_fresh_replicates_begin_after_every_one_that_chose(
+    how: How, chosen: str, repeating: Callable[..., str]
+) -> None:
+    name = repeating(lambda _, r: [[30 + r, 20 - r], [10, 40]], fresh=3, first_fresh=12)
+    found = confirmed(chosen, how)
+    assert found.fresh.study == name
+    own, fresh = (StudyStore(how.storage, study).replicates() for study in (chosen, name))
+    orders = [replicate.seeds["order"] for replicate in fresh]
+    assert orders == [12, 13, 14]
+    assert not {r.rows["train"] for r in own} & {r.rows["train"] for r in fresh}
+
+
+def test_the_winner_is_told_as_chosen_over_all_seeds_and_on_fresh_ones(
+    how: How, chosen: str, repeating: Callable[..., str]
+) -> None:
+    repeating(lambda _, r: [[30 + r, 20 - r], [10, 40]], fresh=3, first_fresh=12)
+    found = confirmed(chosen, how)
+    winner, again = found.chosen.winner, found.fresh.winner
+    assert winner is not None
+    assert again is not None
+    assert winner.number == 1
+    assert winner.test_mean == pytest.approx(0.75)  # the three best of 0.65 … 0.76
+    assert found.plain[0] == pytest.approx(0.705)
+    assert found.plain[1] == pytest.approx(0.036056, abs=1e-6)
+    assert found.fresh.rule == "mean"
+    assert again.test_mean == pytest.approx(0.71)
+    assert again.fields == winner.fields
+
+
+def test_fewer_fresh_replicates_than_are_stored_are_the_first_of_them(
+    how: How, chosen: str, repeating: Callable[..., str]
+) -> None:
+    repeating(lambda _, r: [[30 + r, 20 - r], [10, 40]], fresh=5, first_fresh=12)
+    found = confirmed(chosen, how, 2)
+    assert found.fresh.seeds == 2
+    assert found.fresh.winner is not None
+    assert found.fresh.winner.test_mean == pytest.approx(0.705)
+
+
+def test_a_confirmation_cannot_be_confirmed(
+    how: How, chosen: str, repeating: Callable[..., str]
+) -> None:
+    levels = {"order": 2, "initialisation": 2}
+    for repetition in ({"fresh": 3, "first_fresh": 12}, {"crossed": levels}):
+        name = repeating(lambda *_: [[30, 20], [10, 40]], **repetition)
+        with pytest.raises(
+            SclsearchError, match=rf"^{name}: it must be a study that chose its win"
+        ):
+            confirmed(name, how)
+
+
+def test_variance_tells_the_source_that_scores_follow(
+    how: How, chosen: str, repeating: Callable[..., str]
+) -> None:
+    def by_order(_configuration: int, cell: int) -> list[list[int]]:
+        return [[20 + cell % 3, 30 - cell % 3], [5, 45]]
+
+    levels = {"initialisation": 2, "order": 3}
+    name = repeating(by_order, crossed=levels)
+    found = spread(chosen, how, **levels)
+    assert found.runs == 6
+    assert found.share("order") == pytest.approx(1)
+    assert found.share("initialisation") == 0
+    assert found.mean == pytest.approx(0.66)
+    own, crossing = (report(how.storage, study).winner for study in (chosen, name))
+    assert own is not None
+    assert crossing is not None
+    assert {seed.key for seed in own.seeds} & {seed.key for seed in crossing.seeds} == {
+        own.seeds[0].key
+    }
+
+
+def test_every_failed_run_of_a_crossing_is_counted(
+    how: How, chosen: str, repeating: Callable[..., str]
+) -> None:
+    levels = {"subset": 2, "order": 2}
+    name = repeating(lambda _, cell: None if cell == 2 else [[30, 20], [10, 40]], crossed=levels)
+    with pytest.raises(
+        SclsearchError, match=rf"^{name}: every seed run .* finish, but 1 of 4 fail"
+    ):
+        spread(chosen, how, **levels)
+
+
+def test_subsets_that_are_all_the_same_are_refused_before_training(
+    what: What, how: How, fill: Fill
+) -> None:
+    name = fill(replace(what, train_size=None), replace(how, configs=1, seeds=2, rule="mean"))
+    with pytest.raises(
+        SclsearchError, match=rf"^--subsets 3: .* differ .* but {name} has 1 different of 3. Leave"
+    ):
+        spread(name, how, subset=3, order=2)
+    assert study_names(how.storage) == [name]
+
+
+def test_a_study_that_is_unknown_unfinished_or_failed_has_no_winner(
+    what: What, how: How, fill: Fill
+) -> None:
+    one = replace(how, configs=1, seeds=3)
+    failed = fill(what, replace(one, study="failed"), lambda *_: None)
+    unfinished = fill(replace(what, train_size=40), replace(one, study="unfinished"))
+    run = next((how.storage / "runs").glob("*.json"))
+    for path in (how.storage / "runs").glob("*.json"):
+        if json.loads(path.read_text())["failure"] is None:
+            run = path
+    run.unlink()
+    faults = {
+        "unfinishd": r"^Unknown study 'unfinishd' .* Did you mean 'unfinished'",
+        unfinished: "^unfinished: a configuration must be finished, but none is.",
+        failed: "^failed: a seed run of its winner must have finished, but all failed.",
+    }
+    for name, message in faults.items():
+        with pytest.raises(SclsearchError, match=message):
+            confirmed(name, how)
+        with pytest.raises(SclsearchError, match=message):
+            spread(name, how, order=2, initialisation=2)
+
+
+def test_what_changed_since_the_study_is_named_and_nothing_is_trained(
+    how: How, chosen: str, hollow: Path
+) -> None:
+    (hollow / "model.safetensors").write_text("other weights")
+    for call in (lambda: confirmed(chosen, how), lambda: spread(chosen, how, order=2, subset=2)):
+        with pytest.raises(
+            SclsearchError, match=rf"^{chosen}: weights must be what the study was "
+        ):
+            call()
+    assert study_names(how.storage) == [chosen]
+
+
+@pytest.fixture
+def own(own_method: str, tmp_path: Path, hollow: Path) -> Mapping[str, Any]:
+    file = tmp_path / "mine.py"
+    file.write_text(own_method, encoding="utf-8")
+    return {"method": f"{file}:Smoothed", "searched": False, "settings": {"smoothing": 0.2}}
+
+
+def test_an_own_method_is_confirmed_by_its_unchanged_file_alone(
+    what: What, how: How, own: Mapping[str, Any], fill: Fill, tmp_path: Path
+) -> None:
+    name = fill(replace(what, **own), replace(how, seeds=3))
+    record = StudyStore(how.storage, name).record()
+    winner = report(how.storage, name).winner
+    assert record is not None
+    assert winner is not None
+    fill(what_again(record.origin, winner.fields, fresh=2), how, lambda *_: [[50, 0], [0, 50]])
+    found = confirmed(name, how, 2)
+    assert found.fresh.winner is not None
+    assert found.fresh.winner.test_mean == 1
+    file = tmp_path / "mine.py"
+    file.write_text(file.read_text(encoding="utf-8") + "# changed\n", encoding="utf-8")
+    with pytest.raises(SclsearchError, match="method_file must be what the study was made from"):
+        confirmed(name, how, 2)

@@ -1,0 +1,104 @@
+"""Experiments are done again with real Ray, and nothing that is in the store is trained again."""
+
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from sclsearch.reports.report import report
+from sclsearch.reproduce.again import confirm, variance
+from sclsearch.reproduce.base import Table
+from sclsearch.reproduce.figures import make, pairs, work_of
+from sclsearch.reproduce.plan import Wishes, chosen_cells, plan_cells
+from sclsearch.search.options import How, What
+from sclsearch.search.rerun import rerun
+from sclsearch.search.run import Finished, run
+from sclsearch.store.studies import StudyStore
+
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.slow,
+    pytest.mark.timeout(400),
+    # Ray leaves sockets and files of its processes to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+QUIET = Console(quiet=True)
+
+
+@pytest.fixture(scope="module")
+def where(tmp_path_factory: pytest.TempPathFactory) -> How:
+    storage = tmp_path_factory.mktemp("again") / "storage"
+    return How(storage=storage, tracking="none", gpus_per_trial=0, concurrency=2)
+
+
+@pytest.fixture(scope="module")
+def tuned(where: How, tiny_bert: Path) -> Finished:
+    """Returns how a search of two configurations on three replicates ended."""
+    what = What(
+        method="ce",
+        task="demo",
+        model=str(tiny_bert),
+        train_size=20,
+        settings={"epochs": 2, "max_length": 16},
+    )
+    how = How(storage=where.storage, tracking="none", gpus_per_trial=0, configs=2, seeds=3)
+    return run(what, how, QUIET)
+
+
+def stored(where: How) -> dict[str, bytes]:
+    return {path.stem: path.read_bytes() for path in (where.storage / "runs").glob("*.json")}
+
+
+def test_a_winner_is_confirmed_by_seed_runs_of_its_own_and_once(
+    where: How, tuned: Finished
+) -> None:
+    assert (tuned.ending, tuned.trained, tuned.failed) == ("complete", 6, 0)
+    before = stored(where)
+    found = confirm(tuned.name, 3, where, QUIET)
+    after = stored(where)
+    assert found.fresh.winner is not None
+    keys = {seed.key for seed in found.fresh.winner.seeds}
+    assert keys == after.keys() - before.keys()
+    assert len(keys) == 3
+    assert {key: after[key] for key in before} == before
+    assert confirm(tuned.name, 3, where, QUIET) == found
+    assert stored(where) == after
+    # Beyond the ten of the protocol, though the search had three.
+    replicates = StudyStore(where.storage, found.fresh.study).replicates()
+    assert [replicate.seeds["order"] for replicate in replicates] == [10, 11, 12]
+    assert rerun(where.storage, min(keys)).differing == ()
+
+
+def test_a_crossing_trains_what_the_search_did_not(where: How, tuned: Finished) -> None:
+    before = stored(where)
+    levels = {"subset": 1, "initialisation": 2, "order": 2}
+    spread = variance(tuned.name, levels, where, QUIET)
+    after = stored(where)
+    assert spread.runs == 4
+    assert set(spread.components) == {"initialisation", "order", "residual"}
+    # The cell of seeds 0 and 0 is the search's first replicate.
+    assert len(after.keys() - before.keys()) == 3
+    assert {key: after[key] for key in before} == before
+    assert variance(tuned.name, levels, where, QUIET) == spread
+    assert stored(where) == after
+
+
+def test_a_table_that_was_begun_goes_on(where: How, demo: Table, tiny_bert: Path) -> None:
+    wishes = Wishes(how=where, model=str(tiny_bert))
+    both = plan_cells(demo, chosen_cells(demo, ["N=20,CE,CE + SCL,Demo"]), wishes)
+    first = make(both[0], QUIET)
+    assert (first.seeds, first.reason) == (10, "")
+    before = stored(where)
+    assert [work_of(one, {}).missing for one in both] == [0, 10]
+    figures = [make(one, QUIET) for one in both]
+    after = stored(where)
+    assert figures[0] == first
+    assert len(after.keys() - before.keys()) == 10
+    assert {key: after[key] for key in before} == before
+    (pair,) = pairs(figures)
+    assert (pair.ours.row.name, pair.comparison.n) == ("CE + SCL", 10)
+    winner = report(where.storage, figures[1].study).winner
+    assert winner is not None
+    assert figures[1].mean == pytest.approx(winner.test_mean)

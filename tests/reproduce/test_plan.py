@@ -1,0 +1,232 @@
+"""Each cell of a table has the study that makes it, or a reason why none can."""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sclsearch.errors import SclsearchError
+from sclsearch.methods import method_class
+from sclsearch.methods.fields import faults_of
+from sclsearch.protocols import PROTOCOLS
+from sclsearch.reproduce.base import Cell, Table
+from sclsearch.reproduce.plan import (
+    SHARED,
+    PlannedCell,
+    Wishes,
+    chosen_cells,
+    plan_cells,
+    studies_of,
+)
+from sclsearch.reproduce.tables import published_tables
+from sclsearch.search.options import How
+from sclsearch.tasks import TASKS
+
+NAMES = (
+    *(f"cmlm/table-{number}" for number in (1, 2, 3)),
+    *(f"gunel/table-{number}" for number in (2, 3, 4, 5, 7)),
+    *(f"lacon/table-{number}" for number in (2, 3, 4, 5, 6, 7)),
+    *(f"supcl-seq/table-{number}" for number in (1, 2, 3, 4)),
+)
+NO_PARAPHRASES = "training rows cannot be joined by paraphrases yet"
+
+
+@pytest.fixture(params=NAMES)
+def table(request: pytest.FixtureRequest) -> Table:
+    return published_tables()[request.param]
+
+
+@pytest.fixture
+def paper(how: How) -> Wishes:
+    return Wishes(how=how)
+
+
+@pytest.fixture
+def laptop(how: How) -> Wishes:
+    return Wishes(how=how, scale="laptop")
+
+
+def named(cells: list[Cell]) -> set[tuple[str, str, str]]:
+    return {(cell.block.name, cell.row.name, cell.column.name) for cell in cells}
+
+
+def planned(name: str, wishes: Wishes) -> list[PlannedCell]:
+    found = published_tables()[name]
+    return plan_cells(found, found.cells, wishes)
+
+
+def test_all_tables_are_looked_at() -> None:
+    assert set(NAMES) == set(published_tables())
+
+
+@pytest.mark.parametrize("scale", [None, "laptop"])
+def test_a_cell_has_a_study_that_can_be_asked_for_or_a_reason(
+    table: Table, how: How, scale: str | None
+) -> None:
+    few_shot = PROTOCOLS[table.protocol].few_shot
+    for one in plan_cells(table, table.cells, Wishes(how=how, scale=scale)):
+        assert (one.what is None) == bool(one.reason)
+        if one.what is None:
+            continue
+        assert isinstance(one.what.method, str)
+        assert one.cell.trainable
+        assert one.what.task in TASKS
+        assert faults_of(method_class(one.what.method), one.what.settings) == []
+        sizes = (one.what.train_size, one.what.shots)
+        assert sum(size is not None for size in sizes) == int(few_shot)
+        assert one.what.protocol == table.protocol
+
+
+def test_at_the_papers_scale_all_is_the_tables(table: Table, paper: Wishes) -> None:
+    for one in plan_cells(table, table.cells, paper):
+        if one.what is not None:
+            assert (one.what.settings, one.what.model) == (one.cell.settings, one.cell.model)
+            assert (one.what.searched, one.what.scale) == (False, None)
+            assert one.how.rule == str(table.rule or PROTOCOLS[table.protocol].rule)
+            assert one.how.configs is None
+
+
+def test_at_laptop_scale_two_configurations_have_only_what_makes_the_method(
+    table: Table, laptop: Wishes
+) -> None:
+    for one in plan_cells(table, table.cells, laptop):
+        if one.what is not None:
+            assert SHARED.isdisjoint(one.what.settings)
+            assert one.what.settings.items() <= one.cell.settings.items()
+            assert one.cell.settings.keys() - one.what.settings.keys() <= SHARED
+            assert (one.what.searched, one.what.scale, one.what.model) == (True, "laptop", None)
+            assert one.how.configs == 2
+
+
+@pytest.mark.parametrize("scale", [None, "laptop"])
+def test_no_two_rows_or_conditions_share_a_study(table: Table, how: How, scale: str | None) -> None:
+    made = [one for one in plan_cells(table, table.cells, Wishes(how=how, scale=scale)) if one.what]
+    for one in made:
+        twins = [other.cell for other in made if other.what == one.what]
+        assert len({(cell.row.name, cell.block.name) for cell in twins}) == 1
+
+
+def test_conditions_that_a_scale_makes_equal_are_not_made_there(
+    paper: Wishes, laptop: Wishes
+) -> None:
+    assert all(one.what for one in planned("gunel/table-3", paper))
+    reasons = {one.reason for one in planned("gunel/table-3", laptop)}
+    assert reasons == {
+        "at laptop scale batch_size is not set, which is all that tells it from others"
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "reasons"),
+    [
+        ("gunel/table-2", {"": 12, "a mean of others": 2}),
+        ("gunel/table-5", {"": 6, NO_PARAPHRASES: 24, "a mean of others": 6}),
+        ("gunel/table-7", {"an encoder cannot be fine-tuned on sst2 first yet": 4}),
+        ("lacon/table-7", {"": 15, "published only": 5}),
+        ("cmlm/table-1", {"": 105, "no protocol tests on validation_mismatched yet": 15}),
+    ],
+)
+def test_what_cannot_be_made_says_why(name: str, reasons: dict[str, int], paper: Wishes) -> None:
+    assert Counter(one.reason for one in planned(name, paper)) == reasons
+
+
+def test_a_model_of_ones_own_stands_above_tables_and_scales(paper: Wishes, laptop: Wishes) -> None:
+    for wishes in (paper, laptop):
+        cells = planned("gunel/table-4", replace(wishes, model="distilbert"))
+        assert {one.what.model for one in cells if one.what} == {"distilbert"}
+
+
+def test_a_table_without_a_rule_takes_the_protocols(paper: Wishes) -> None:
+    assert {one.how.rule for one in planned("lacon/table-4", paper)} == {"mean"}
+    assert {one.how.rule for one in planned("gunel/table-2", paper) if one.what} == {"mean/best"}
+
+
+def test_paraphrases_go_to_the_methods_that_read_them(paper: Wishes) -> None:
+    file = Path("paraphrases.jsonl")
+    cells = planned("cmlm/table-2", replace(paper, paraphrases=file))
+    given = {one.cell.row.name: one.what.paraphrases for one in cells if one.what}
+    assert given == {"FT": None, "SCL": None, "CSSL": file, "TAPT": None, "CMLM": None}
+    with pytest.raises(
+        SclsearchError, match=r"^--paraphrases paraphrases.jsonl: it must come with"
+    ):
+        planned("gunel/table-2", replace(paper, paraphrases=file))
+
+
+def test_an_unknown_scale_is_refused_once_and_not_for_each_cell(paper: Wishes) -> None:
+    with pytest.raises(SclsearchError, match=r"^Unknown scale 'laptp'. Did you mean 'laptop'\?"):
+        planned("gunel/table-4", replace(paper, scale="laptp"))
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted", "expected"),
+    [
+        ("gunel/table-4", ("ce+scl, 20, sst-2",), {("N=20", "CE + SCL", "SST-2")}),
+        (
+            "gunel/table-4",
+            ("N=100,QNLI",),
+            {("N=100", "CE", "QNLI"), ("N=100", "CE + SCL", "QNLI")},
+        ),
+        (
+            "gunel/table-4",
+            ("CE,20,SST-2", "CE,20,MNLI", "SST-2,N=20,CE"),
+            {("N=20", "CE", "SST-2"), ("N=20", "CE", "MNLI")},
+        ),
+        (
+            "gunel/table-5",
+            ("100,CE,SST-2",),
+            {(b, "CE", "SST-2") for b in ("Original", "T=0.3", "T=0.5", "T=0.7", "T=0.9")},
+        ),
+        (
+            "supcl-seq/table-1",
+            ("[0.0, 0.1],[0.1,0.1],CoLA",),
+            {("full", "[0.0,0.1]", "CoLA"), ("full", "[0.1,0.1]", "CoLA")},
+        ),
+        ("lacon/table-4", ("20,CE,RTE",), {("20 per class", "CE", "RTE")}),
+    ],
+    ids=["one", "row left out", "several", "same size", "commas", "shots"],
+)
+def test_cells_are_chosen_by_row_column_condition_and_number(
+    name: str, wanted: tuple[str, ...], expected: set[tuple[str, str, str]]
+) -> None:
+    table = published_tables()[name]
+    found = chosen_cells(table, wanted)
+    assert named(found) == expected
+    assert len(found) == len(expected)
+    assert found == [cell for cell in table.cells if cell in found]
+
+
+def test_every_name_of_a_table_chooses_the_cells_that_bear_it(table: Table) -> None:
+    for cell in table.cells:
+        for name in (cell.row.name, cell.column.name, cell.block.name):
+            assert cell in chosen_cells(table, [name])
+        exact = f"{cell.column.name},{cell.block.name},{cell.row.name}"
+        assert chosen_cells(table, [exact]) == [cell]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("gunel/table-4", "CE,SST2", "'SST2' must be a row, column or condition of gunel/table-4"),
+        ("gunel/table-4", "CE,SST2", "Did you mean 'SST-2'? Known: CE, CE + SCL, MNLI"),
+        ("gunel/table-4", "", "--cells : '' must be a row"),
+        ("gunel/table-4", "CE,", "'' must be a row"),
+        ("gunel/table-4", "50", "'50' must be a row"),
+        ("supcl-seq/table-2", "Dropout Augmented,WNLI", "must print a figure there, but it prints"),
+        (
+            "supcl-seq/table-4",
+            "CoLA",
+            "supcl-seq/table-4: it must hold figures, but it holds settin",
+        ),
+    ],
+)
+def test_what_a_table_does_not_print_is_refused(name: str, text: str, message: str) -> None:
+    with pytest.raises(SclsearchError) as caught:
+        chosen_cells(published_tables()[name], [text])
+    assert message in str(caught.value)
+
+
+def test_two_metrics_of_a_task_are_one_study(paper: Wishes) -> None:
+    table = published_tables()["lacon/table-5"]
+    cells = plan_cells(table, table.cells, paper)
+    assert [len(cells), len(list(studies_of(cells)))] == [8, 4]
