@@ -66,6 +66,12 @@ class ConfigurationLine:
     test_std: float | None
 
     @property
+    def plain(self) -> tuple[float, float | None] | None:
+        """Mean and deviation of the test figure over all seeds that did not fail, if any."""
+        tests = [seed.test for seed in self.seeds if seed.test is not None]
+        return mean_std(tests) if tests else None
+
+    @property
     def failed(self) -> int:
         """How many seed runs failed for good."""
         return sum(seed.failure is not None for seed in self.seeds)

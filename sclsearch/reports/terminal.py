@@ -61,6 +61,9 @@ def _show_winner(console: Console, report: Report, winner: ConfigurationLine) ->
     console.print(f"\n[bold]Winner #{winner.number}[/] {escape(settings(winner.values))}")
     console.print(f"  validation {report.metric} {winner.score:.4f}, {by} (rule {report.rule})")
     console.print(f"  [bold]test {report.metric} {figure(winner)}[/], {_of_what(report, winner)}")
+    if winner.plain and 0 < len(winner.reported) < len(winner.seeds) - winner.failed:
+        every = with_spread(*winner.plain)
+        console.print(f"  test {report.metric} {every} over all seeds, none picked")
     if winner.failed:
         finished = report.seeds - winner.failed
         console.print(
@@ -80,10 +83,12 @@ def _show_winner(console: Console, report: Report, winner: ConfigurationLine) ->
 
 def figure(line: ConfigurationLine) -> str:
     """Returns mean ± standard deviation of the test figures that are reported."""
-    if line.test_mean is None:
-        return "none"
-    spread = "" if line.test_std is None else f" ± {line.test_std:.4f}"
-    return f"{line.test_mean:.4f}{spread}"
+    return "none" if line.test_mean is None else with_spread(line.test_mean, line.test_std)
+
+
+def with_spread(mean: float, std: float | None) -> str:
+    """Returns `0.6493 ± 0.0142`, without a deviation the mean alone."""
+    return f"{mean:.4f}" + ("" if std is None else f" ± {std:.4f}")
 
 
 def settings(values: Mapping[str, Any]) -> str:

@@ -11,7 +11,6 @@ from sclsearch.search.again import check_unchanged, path_again, what_again
 from sclsearch.search.options import How, What
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.run import run
-from sclsearch.selection.ranking import mean_std
 from sclsearch.selection.variance import Observation, Spread, components, design
 from sclsearch.store.studies import StudyRecord, existing_study
 
@@ -22,13 +21,10 @@ class Confirmation:
 
     Attributes:
         chosen: The study's report.
-        plain: Mean and standard deviation of the test figure over all seeds of the winner that
-            did not fail.
         fresh: The report on the fresh replicates.
     """
 
     chosen: Report
-    plain: tuple[float, float | None]
     fresh: Report
 
 
@@ -56,7 +52,7 @@ def confirm(study: str, count: int, how: How, console: Console) -> Confirmation:
         )
     first = len(store.replicates())
     what = what_again(origin, winner.fields, fresh=count, first_fresh=first)
-    return Confirmation(chosen, _plain(winner), _again(study, what, how, console))
+    return Confirmation(chosen, _again(study, what, how, console))
 
 
 def variance(study: str, levels: Mapping[str, int], how: How, console: Console) -> Spread:
@@ -90,10 +86,6 @@ def variance(study: str, levels: Mapping[str, int], how: How, console: Console) 
             for cell, test in zip(cells, tests, strict=True)
         ]
     )
-
-
-def _plain(line: ConfigurationLine) -> tuple[float, float | None]:
-    return mean_std([seed.test for seed in line.seeds if seed.test is not None])
 
 
 def _winner(study: str, how: How) -> tuple[Report, ConfigurationLine]:

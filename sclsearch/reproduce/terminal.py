@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from sclsearch.reports.report import ConfigurationLine, Report
-from sclsearch.reports.terminal import figure
+from sclsearch.reports.terminal import figure, with_spread
 from sclsearch.reproduce.again import Confirmation
 from sclsearch.reproduce.base import SCALES, Cell, Table
 from sclsearch.reproduce.figures import Figure, Work, pairs
@@ -95,14 +95,13 @@ def show_confirmation(console: Console, found: Confirmation) -> None:
     if winner is None or again is None:
         console.print("The fresh replicates are not finished.")
         return
-    mean, std = found.plain
-    spread = "" if std is None else f" ± {std:.4f}"
+    every = with_spread(*winner.plain) if winner.plain else "none"
     console.print(
         f"[bold]Winner #{winner.number}[/] of {found.chosen.study}, test {found.chosen.metric}",
         soft_wrap=True,
     )
     console.print(f"  as chosen      {figure(winner)}, rule {found.chosen.rule}")
-    console.print(f"  all its seeds  {mean:.4f}{spread}, {_seeds(found.chosen, winner)}")
+    console.print(f"  all its seeds  {every}, {_seeds(found.chosen, winner)}")
     console.print(f"  fresh seeds    {figure(again)}, {_seeds(found.fresh, again)}")
     if again.test_mean is not None and winner.test_mean is not None:
         console.print(f"  fresh - chosen {again.test_mean - winner.test_mean:+.4f}")

@@ -41,12 +41,14 @@ def test_winner_and_figures_come_with_their_rule_and_seeds(write_study: Write) -
     assert "Winner #0 tau=0.1" in text
     assert "  validation accuracy 0.7500, mean of the top 2 of 3 seeds (rule top-2)" in text
     assert "  test accuracy 0.5500 ± 0.0707, mean ± std of these 2 seeds" in text
+    assert "  test accuracy 0.4000 ± 0.2646 over all seeds, none picked" in text
 
 
 def test_a_mean_of_all_seeds_says_so(write_study: Write) -> None:
     text = printed(write_study([(70, 50), (80, 60)]))
     assert "validation accuracy 0.7500, mean of 2 seeds (rule mean)" in text
     assert "test accuracy 0.5500 ± 0.0707, mean ± std of all 2 seeds" in text
+    assert "over all seeds" not in text
 
 
 def test_a_best_seed_is_said_to_be_picked_by_validation_and_has_no_deviation(
@@ -55,7 +57,7 @@ def test_a_best_seed_is_said_to_be_picked_by_validation_and_has_no_deviation(
     text = printed(write_study([(70, 90), (80, 60)]), "mean/best")
     assert "validation accuracy 0.7500, mean of 2 seeds (rule mean/best)" in text
     assert "test accuracy 0.6000, of the seed with the best validation figure" in text
-    assert "±" not in text
+    assert "test accuracy 0.7500 ± 0.2121 over all seeds" in text
 
 
 def test_one_seed_is_no_mean_and_has_no_deviation(write_study: Write) -> None:

@@ -80,8 +80,8 @@ def test_the_winner_is_told_as_chosen_over_all_seeds_and_on_fresh_ones(
     assert again is not None
     assert winner.number == 1
     assert winner.test_mean == pytest.approx(0.75)  # the three best of 0.65 … 0.76
-    assert found.plain[0] == pytest.approx(0.705)
-    assert found.plain[1] == pytest.approx(0.036056, abs=1e-6)
+    assert found.chosen.winner is not None
+    assert found.chosen.winner.plain == pytest.approx((0.705, 0.036056), abs=1e-6)
     assert found.fresh.rule == "mean"
     assert again.test_mean == pytest.approx(0.71)
     assert again.fields == winner.fields

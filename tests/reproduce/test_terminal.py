@@ -179,7 +179,6 @@ def confirmation() -> Confirmation:
 
     return Confirmation(
         reported("mine", "top-2", (0.8, 0.7, 0.6), 0.75),
-        (0.7, 0.1),
         reported("mine-fresh", "mean", (0.7, None, 0.6), 0.65),
     )
 
