@@ -180,8 +180,8 @@ all with 70 updates of 16 texts in a stage and 78 of 8 in post-training (RTE, wh
 42 and 39), 10 evaluations on {VALIDATION} validation rows (RTE: 11), the best of them tested once
 on up to {TEST} rows.
 So small a budget says that the methods work, not which is best: all are far above the majority
-class on SST-2, and 100 examples and a small encoder are not enough on CoLA and RTE. The seconds were
-taken two seed runs at a time on 2 shared cores, beside other work.
+class on SST-2, and 100 examples and a small encoder are not enough on CoLA and RTE. The seconds
+were taken two seed runs at a time on 2 shared cores, beside other work.
 
     python benchmarks/methods.py --data-dir glue"""
 
