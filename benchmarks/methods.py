@@ -19,8 +19,8 @@ import torch
 
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.fields import field_types
-from sclsearch.protocols.base import Parts, Rows
-from sclsearch.randomness import stream
+from sclsearch.protocols.base import Parts
+from sclsearch.protocols.scale import at_most
 from sclsearch.search.options import How, What
 from sclsearch.search.resolve import resolve
 from sclsearch.search.study import Study
@@ -29,7 +29,6 @@ from sclsearch.search.trial import Bench, attempt
 from sclsearch.selection.ranking import mean_std
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.tasks.metrics import value
-from sclsearch.tasks.stratified import stratified
 from sclsearch.training.job import Job
 
 TASKS = ("sst2", "cola", "rte")
@@ -69,17 +68,10 @@ def study_of(method: str, task: str, data_dir: Path) -> Study:
 def parts_of(study: Study, number: int) -> Parts:
     """Returns the protocol's rows, of validation and test no more than the table says."""
     parts = study.parts(number)
-
-    def some(rows: Rows, size: int) -> Rows:
-        if len(rows.index) <= size:
-            return rows
-        chosen = stratified(rows.labels(study.data), size, stream(0, f"benchmark/{rows.split}"))
-        return Rows(rows.split, rows.index[chosen])
-
     return replace(
         parts,
-        validation=some(parts.validation, VALIDATION),
-        test=some(parts.test, TEST),
+        validation=at_most(VALIDATION, parts.validation, study.data, "benchmark"),
+        test=at_most(TEST, parts.test, study.data, "benchmark"),
     )
 
 

@@ -115,15 +115,10 @@ class LaCon:
                 training,
                 self.terms,
                 self.parts,
-                rate_factors=self.rate_factors,
+                rate_factors={"labels": self.label_lr_mult, "g": self.g_lr_mult},
                 undecayed=("labels",),
             ),
         )
-
-    @property
-    def rate_factors(self) -> Mapping[str, float]:
-        """Learning rate of each part as a multiple of the encoder's."""
-        return {"labels": self.label_lr_mult, "g": self.g_lr_mult}
 
     def terms(self, model: Model, batch: Batch) -> Terms:
         """Returns `icl`, `lcl` and `ler`, without those that are off."""

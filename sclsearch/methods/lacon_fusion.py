@@ -1,7 +1,7 @@
 """LaCon-fusion (Zhang et al., 2022, section 2.6, https://arxiv.org/abs/2205.10227)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, ClassVar
 
 from annotated_types import Ge, Gt, Interval
@@ -95,16 +95,8 @@ class LaConFusion:
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
         """Returns one stage."""
-        return (
-            Stage(
-                "matching",
-                training,
-                self.terms,
-                self.parts,
-                rate_factors=self._vanilla.rate_factors,
-                undecayed=("labels",),
-            ),
-        )
+        (vanilla,) = self._vanilla.stages(training)
+        return (replace(vanilla, terms=self.terms, parts=self.parts),)
 
     def terms(self, model: Model, batch: Batch) -> Terms:
         """Returns LaCon's terms of the fused texts."""

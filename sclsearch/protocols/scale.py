@@ -48,14 +48,15 @@ def _less(data: TaskData, parts: Parts) -> Parts:
     )
     return replace(
         parts,
-        validation=_some(data, parts.validation, VALIDATION),
-        test=_some(data, parts.test, TEST),
+        validation=at_most(VALIDATION, parts.validation, data, "scale"),
+        test=at_most(TEST, parts.test, data, "scale"),
         notes=(*parts.notes, note),
     )
 
 
-def _some(data: TaskData, rows: Rows, most: int) -> Rows:
+def at_most(most: int, rows: Rows, data: TaskData, purpose: str) -> Rows:
+    """Returns the rows, or so many of them drawn stratified by a stream of the purpose."""
     if len(rows.index) <= most:
         return rows
-    chosen = stratified(rows.labels(data), most, stream(0, f"scale/{rows.split}"))
+    chosen = stratified(rows.labels(data), most, stream(0, f"{purpose}/{rows.split}"))
     return Rows(rows.split, rows.index[chosen])
