@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from sclsearch.augmentation.texts import Drawn
     from sclsearch.augmentation.write import Written
 
-INTERRUPTED = 130
 PLAIN_SECONDS = 30.0
 BackendName = Literal["marian", "apertium", "eda"]
 
@@ -99,7 +98,7 @@ def _go(
             written = write(path, first, rows, backend, tell)
     except KeyboardInterrupt:
         console.print("Stopped. The same command goes on.")
-        sys.exit(INTERRUPTED)
+        sys.exit(o.INTERRUPTED)
     told = [*drawn.options, "--paraphrases", str(path)]
     told += ["--data-dir", str(data_dir)] if data_dir else []
     _say(written, path, first, shlex.join(["sclsearch", "tune", "--method", "cssl", *told]))

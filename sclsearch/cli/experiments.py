@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from sclsearch.reproduce.plan import PlannedCell
     from sclsearch.search.options import How
 
-INTERRUPTED = 130
 MOST_RUNS = 1000
 
 StudyName = Annotated[str, typer.Argument(help="A study: `sclsearch ls studies`.")]
@@ -110,7 +109,7 @@ def _make(
     else:
         show_figures(Console(), table, figures)
     if stopped:
-        sys.exit(INTERRUPTED)
+        sys.exit(o.INTERRUPTED)
     wanted = [figure for figure, one in zip(figures, planned, strict=True) if one.what is not None]
     sys.exit(int(not wanted or any(None in (figure.mean, *figure.tests) for figure in wanted)))
 
@@ -149,7 +148,7 @@ def confirm(
         found = again(study, seeds, how, progress)
         show_confirmation(Console(), found)
         sys.exit(int(found.fresh.winner is None or found.fresh.winner.failed > 0))
-    sys.exit(INTERRUPTED * len(stopped))
+    sys.exit(o.INTERRUPTED * len(stopped))
 
 
 def variance(
@@ -183,7 +182,7 @@ def variance(
     progress = Console(stderr=True)
     with _stopping(progress) as stopped:
         show_spread(Console(), study, again(study, levels, how, progress))
-    sys.exit(INTERRUPTED * len(stopped))
+    sys.exit(o.INTERRUPTED * len(stopped))
 
 
 def _check_levels(levels: "Mapping[str, int]") -> None:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from sclsearch.search.options import How, What
     from sclsearch.tasks.own import OwnFiles
 
-INTERRUPTED = 130
-
 
 def tune(
     method: o.Method,
@@ -186,7 +184,7 @@ def _run(what: "What", how: "How", *, as_json: bool) -> None:
         done = run(what, how, progress)
     except KeyboardInterrupt:
         progress.print("Stopped. The same command goes on.")
-        sys.exit(INTERRUPTED)
+        sys.exit(o.INTERRUPTED)
     found = report_of(done, how)
     if as_json:
         print_json(found, winner=found.winner and found.winner.number)
@@ -204,7 +202,7 @@ def _run(what: "What", how: "How", *, as_json: bool) -> None:
         progress.print(
             f"{reason}: {done.done} of {done.wanted} seed runs. The same command goes on."
         )
-    sys.exit(INTERRUPTED if done.ending == "interrupted" else int(done.failed > 0))
+    sys.exit(o.INTERRUPTED if done.ending == "interrupted" else int(done.failed > 0))
 
 
 def _own_files(options: Mapping[str, Any]) -> "OwnFiles | None":

@@ -9,8 +9,8 @@ from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import ConfigurationLine, Report, report
 from sclsearch.search.again import check_unchanged, path_again, what_again
 from sclsearch.search.options import How, What
-from sclsearch.search.prepare import prepare_study
-from sclsearch.search.run import run
+from sclsearch.search.prepare import Prepared, prepare_study
+from sclsearch.search.run import run_prepared
 from sclsearch.selection.variance import Observation, Spread, components, design
 from sclsearch.store.studies import StudyRecord, existing_study
 
@@ -112,20 +112,20 @@ def _record(study: str, how: How) -> StudyRecord:
 def _again(study: str, what: What, how: How, console: Console) -> Report:
     record = _record(study, how)
     how = replace(how, data_dir=how.data_dir or path_again(record.origin["data_dir"]))
-    _check(study, record, what, how)
-    done = run(what, how, console)
+    prepared = prepare_study(what, how)
+    _check(study, record, prepared)
+    done = run_prepared(prepared, how, console)
     if done.ending != "complete":
         raise KeyboardInterrupt
     return report(done.storage, done.name, None, done.seeds, done.configs)
 
 
-def _check(study: str, record: StudyRecord, what: What, how: How) -> None:
+def _check(study: str, record: StudyRecord, prepared: Prepared) -> None:
     """Refuses what would be trained on something else than the study, or in vain."""
-    prepared = prepare_study(what, how)
     # The same figures are worth confirming on other devices.
     before = {name: value for name, value in record.training.items() if name != "numerics"}
     check_unchanged(study, "the study", before, prepared.record.training)
-    subsets = (what.crossed or {}).get("subset", 1)
+    subsets = (prepared.record.origin["crossed"] or {}).get("subset", 1)
     drawn = {replicate.rows["train"] for replicate in prepared.replicates}
     if subsets > len(drawn):
         raise SclsearchError(

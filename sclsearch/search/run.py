@@ -55,7 +55,15 @@ def run(what: What, how: How, console: Console) -> Finished:
     Raises:
         SclsearchError: Something that the user can mend.
     """
-    prepared = prepare_study(what, how)
+    return run_prepared(prepare_study(what, how), how, console)
+
+
+def run_prepared(prepared: Prepared, how: How, console: Console) -> Finished:
+    """Runs a study that was prepared with the same `how`.
+
+    Raises:
+        SclsearchError: Something that the user can mend.
+    """
     study, store = prepared.study, prepared.store
     storage = store.folder.parent.parent
     if store.record() is None:
