@@ -173,6 +173,11 @@ class Method(Protocol):
         """Returns `[B, C]`, or `[B]` in regression."""
 
 
+def reads_paraphrases(method: Method, training: Training) -> bool:
+    """Returns whether a stage of a method reads paraphrases."""
+    return any(stage.reads == "paraphrases" for stage in method.stages(training))
+
+
 def no_parts(_encoder: Encoder, _classes: int) -> nn.ModuleDict:
     """Returns no modules: for a stage that trains the encoder alone."""
     return nn.ModuleDict()

@@ -5,7 +5,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from sclsearch.errors import SclsearchError, lookup, suggestion
-from sclsearch.methods.base import Training
+from sclsearch.methods import method_class
+from sclsearch.methods.base import Training, reads_paraphrases
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.scale import SCALES
 from sclsearch.reproduce.base import Cell, Settings, Table
@@ -14,7 +15,6 @@ from sclsearch.selection.rules import Rule
 
 SCALED_CONFIGS = 2
 SHARED = frozenset(field.name for field in fields(Training))
-READERS = frozenset({"cssl"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +64,10 @@ def plan_cells(table: Table, cells: Sequence[Cell], wishes: Wishes) -> list[Plan
     """
     if wishes.scale is not None:
         lookup(SCALES, wishes.scale, "scale")
-    if wishes.paraphrases and not any(cell.row.method in READERS for cell in cells):
+    if wishes.paraphrases and not any(map(_reads_paraphrases, cells)):
         raise SclsearchError(
             f"--paraphrases {wishes.paraphrases}: it must come with a cell whose method reads "
-            f"paraphrases, but there is none of {', '.join(sorted(READERS))}. Leave it out."
+            "paraphrases, as cssl does, but there is none. Leave it out."
         )
     return [_planned(table, cell, wishes) for cell in cells]
 
@@ -88,7 +88,7 @@ def _planned(table: Table, cell: Cell, wishes: Wishes) -> PlannedCell:
         train_size=cell.block.train_size,
         shots=cell.block.shots,
         settings=_own(cell) if scaled else cell.settings,
-        paraphrases=wishes.paraphrases if cell.row.method in READERS else None,
+        paraphrases=wishes.paraphrases if _reads_paraphrases(cell) else None,
         searched=scaled,
     )
     configs = SCALED_CONFIGS if scaled else None
@@ -119,6 +119,12 @@ def _equal_when_scaled(table: Table, cell: Cell, scale: str) -> str:
 
 def _made_alike(cell: Cell) -> tuple[object, ...]:
     return cell.row.method, cell.column, cell.block.train_size, cell.block.shots, _own(cell)
+
+
+def _reads_paraphrases(cell: Cell) -> bool:
+    if cell.row.method is None:
+        return False
+    return reads_paraphrases(method_class(cell.row.method)(), Training())
 
 
 def _reason(cell: Cell) -> str:

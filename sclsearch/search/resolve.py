@@ -1,13 +1,13 @@
 """Turns what a user asks for into a study, or says all that is wrong with it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, fields, replace
 from pathlib import Path
 
 from sclsearch.encoders.models import model_digest, model_folder
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.methods import METHODS, NamedMethod, find_method, method_class
-from sclsearch.methods.base import Method, Stage, Training
+from sclsearch.methods.base import Method, Training, reads_paraphrases
 from sclsearch.methods.fields import build, faults_of
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Protocol, Size
@@ -68,7 +68,7 @@ def resolve(what: What, how: How) -> Study:
         numerics=_numerics(how.gpus_per_trial),
         sampler=what.sampler,
         search_seed=what.search_seed,
-        paraphrases=_paraphrases(what, named, built.stages(training)),
+        paraphrases=_paraphrases(what, named, read=reads_paraphrases(built, training)),
     )
     study.lengths()  # raises where a length is searched over a range
     return study
@@ -193,10 +193,8 @@ def _build_defaults(
     return built, training
 
 
-def _paraphrases(
-    what: What, method: NamedMethod, stages: Iterable[Stage]
-) -> ParaphraseSource | None:
-    if any(stage.reads == "paraphrases" for stage in stages):
+def _paraphrases(what: What, method: NamedMethod, *, read: bool) -> ParaphraseSource | None:
+    if read:
         return paraphrase_source(what.paraphrases)
     if what.paraphrases is not None:
         raise SclsearchError(
