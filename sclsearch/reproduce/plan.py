@@ -56,8 +56,8 @@ def plan_cells(table: Table, cells: Sequence[Cell], wishes: Wishes) -> list[Plan
 
     At the paper's scale a study is one configuration, the cell's settings. At another it is a
     search over two, the first the space's published one: rates and batch sizes of large encoders
-    do not suit a small one, so only what makes the method is set. Cells that differ in nothing
-    else cannot be told apart there and are not made.
+    do not suit a small one, so only what makes the method is set, and what alone tells a cell from
+    another of its table.
 
     Raises:
         SclsearchError: The scale is unknown, or no cell's method reads the paraphrases.
@@ -75,8 +75,6 @@ def plan_cells(table: Table, cells: Sequence[Cell], wishes: Wishes) -> list[Plan
 def _planned(table: Table, cell: Cell, wishes: Wishes) -> PlannedCell:
     scaled = wishes.scale is not None
     reason = _reason(cell)
-    if wishes.scale is not None and not reason:
-        reason = _equal_when_scaled(table, cell, wishes.scale)
     if reason or cell.row.method is None or cell.column.task is None:
         return PlannedCell(cell, None, wishes.how, reason or "published only")
     what = What(
@@ -87,7 +85,7 @@ def _planned(table: Table, cell: Cell, wishes: Wishes) -> PlannedCell:
         scale=wishes.scale,
         train_size=cell.block.train_size,
         shots=cell.block.shots,
-        settings=_own(cell) if scaled else cell.settings,
+        settings=_making(table, cell) if scaled else cell.settings,
         paraphrases=wishes.paraphrases if _reads_paraphrases(cell) else None,
         searched=scaled,
     )
@@ -107,17 +105,19 @@ def _own(cell: Cell) -> Settings:
     return {name: value for name, value in cell.settings.items() if name not in SHARED}
 
 
-def _equal_when_scaled(table: Table, cell: Cell, scale: str) -> str:
-    """Returns which settings alone tell a cell from another, if a scale leaves them out."""
-    for other in table.cells:
-        differing = {name for name in SHARED if cell.settings.get(name) != other.settings.get(name)}
-        if differing and not _reason(other) and _made_alike(cell) == _made_alike(other):
-            names = ", ".join(sorted(differing))
-            return f"at {scale} scale {names} is not set, which is all that tells it from others"
-    return ""
+def _making(table: Table, cell: Cell) -> Settings:
+    """Returns what makes the cell: the method's own, and what alone tells it from other cells."""
+    alike = [other for other in table.cells if _made_alike(cell) == _made_alike(other)]
+    telling = {
+        name: cell.settings[name]
+        for name in SHARED & cell.settings.keys()
+        if any(cell.settings[name] != other.settings.get(name) for other in alike)
+    }
+    return {**_own(cell), **telling}
 
 
 def _made_alike(cell: Cell) -> tuple[object, ...]:
+    # Not conditions as such: batch sizes are one.
     return cell.row.method, cell.column, cell.block.train_size, cell.block.shots, _own(cell)
 
 
