@@ -1,11 +1,11 @@
-"""Two paraphrases of each text: from a user's file, or by EDA where there is none.
+"""Paraphrases of each text: from a user's file, or by EDA where there is none.
 
 The file is JSON Lines. Its first line says what it is, further keys are free:
 
     {"paraphrases": 1, "source": "back-translation en-de-en and en-zh-en, opus-mt"}
 
 Every other line has a text, or the two of a pair, and two paraphrases or more, of which the first
-two are taken:
+ones are taken:
 
     {"text": ["A fine film."], "paraphrases": [["A good movie."], ["The film is fine."]]}
 """
@@ -26,68 +26,89 @@ from sclsearch.tasks.tables import Fault, load_text
 FORMAT = 1
 KEYS = ("text", "paraphrases")
 SHOWN_FAULTS = 20
+# Paraphrases that a method reads of a text.
+READ = 2
 EDA_NOTE = "paraphrases: EDA (random swap and deletion), not back-translation"
-Views = tuple[Texts, Texts]
+Views = tuple[Texts, ...]
 Record = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class ParaphraseSource:
-    """Where the two paraphrases of a text come from.
+    """Where the paraphrases of a text come from.
 
     Attributes:
         name: For people: `EDA`, or what the file says of its source.
-        digest: SHA-256 of the file's rows, or of `eda` and its version.
+        digest: SHA-256 of the paraphrases that are taken, or of `eda` and its version.
         path: The file; None for EDA.
         note: What a reader of the figures must know; empty if there is nothing to say.
-        rows: Two paraphrases of each text of the file; empty for EDA.
+        count: Paraphrases of each text that are taken.
+        temperature: At which they were sampled; None if the file does not say, and for EDA.
+        rows: The paraphrases of each text of the file that are taken; empty for EDA.
     """
 
     name: str
     digest: str
     path: Path | None
     note: str
+    count: int
+    temperature: float | None = None
     rows: Mapping[Texts, Views] = field(default_factory=dict, repr=False, compare=False)
 
-    def views(self, texts: Iterable[Texts]) -> dict[Texts, Views]:
-        """Returns two paraphrases of each text; the texts of a pair are treated by themselves.
+    def views(self, texts: Iterable[Texts], kind: str = "text") -> dict[Texts, Views]:
+        """Returns the paraphrases of each text; the texts of a pair are treated by themselves.
+
+        Args:
+            texts: The texts.
+            kind: What they are, for errors.
 
         Raises:
-            SclsearchError: The file lacks some texts; the message has their number and the first.
+            SclsearchError: The file lacks some of them; the message has their number and the first.
         """
         wanted = dict.fromkeys(texts)
         if self.path is None:
-            return {row: _eda_views(row) for row in wanted}
-        missing = [row for row in wanted if row not in self.rows]
+            return {row: _eda_views(row, self.count) for row in wanted}
+        missing = [row for row in wanted if len(self.rows.get(row, ())) < self.count]
         if missing:
             raise SclsearchError(
-                f"{self.path}: every text must have two paraphrases, but {len(missing)} of "
-                f"{len(wanted)} have fewer, the first {list(missing[0])}. Add them; a text is "
-                "found by its exact characters."
+                f"{self.path}: every {kind} must have {self.count} paraphrases, but "
+                f"{len(missing)} of {len(wanted)} have fewer, the first {list(missing[0])}. Add "
+                "them; a text is found by its exact characters."
             )
         return {row: self.rows[row] for row in wanted}
 
 
-def paraphrase_source(path: Path | None) -> ParaphraseSource:
+def paraphrase_source(path: Path | None, count: int = READ) -> ParaphraseSource:
     """Returns the source that a file holds, or EDA without a file.
+
+    Args:
+        path: The file.
+        count: Paraphrases of each text that are taken; further ones change no figure, so that
+            they are not in the digest.
 
     Raises:
         SclsearchError: The file cannot be read or has faults; the message names each with its line.
     """
     if path is None:
-        return ParaphraseSource("EDA", digest(["eda", VERSION]), None, EDA_NOTE)
-    header, rows = _load(path)
-    # Of the rows alone: when and by whom they were written changes no figure.
-    whole = digest([FORMAT, *sorted(rows.items())])
-    return ParaphraseSource(header["source"], whole, path, header.get("note", ""), rows)
+        return ParaphraseSource("EDA", digest(["eda", VERSION]), None, EDA_NOTE, count)
+    header, rows = _load(path, count)
+    return ParaphraseSource(
+        name=header["source"],
+        # Of the rows alone: when and by whom they were written changes no figure.
+        digest=digest([FORMAT, *sorted(rows.items())]),
+        path=path,
+        note=header.get("note", ""),
+        count=count,
+        temperature=header.get("temperature"),
+        rows=rows,
+    )
 
 
-def _eda_views(row: Texts) -> Views:
-    both = [eda(text) for text in row]
-    return tuple(first for first, _ in both), tuple(second for _, second in both)
+def _eda_views(row: Texts, count: int) -> Views:
+    return tuple(zip(*(eda(text, count) for text in row), strict=True))
 
 
-def _load(path: Path) -> tuple[Record, dict[Texts, Views]]:
+def _load(path: Path, count: int) -> tuple[Record, dict[Texts, Views]]:
     lines = [
         (place, line) for place, line in enumerate(load_text(path).split("\n"), 1) if line.strip()
     ]
@@ -99,7 +120,7 @@ def _load(path: Path) -> tuple[Record, dict[Texts, Views]]:
     rows: dict[Texts, tuple[int, Views]] = {}
     for place, line in others:
         record, reasons = _parse(line, _row_faults)
-        faults += [(place, reason) for reason in reasons or _add(rows, place, record)]
+        faults += [(place, reason) for reason in reasons or _add(rows, place, record, count)]
     _check(path, faults)
     return header, {texts: views for texts, (_, views) in rows.items()}
 
@@ -116,6 +137,7 @@ def _parse(line: str, check: Callable[[Record], list[str]]) -> tuple[Record, lis
 
 def _header_faults(header: Record) -> list[str]:
     version, source, note = (header.get(key) for key in ("paraphrases", "source", "note"))
+    temperature = header.get("temperature")
     reasons = []
     if version != FORMAT or isinstance(version, bool):
         reasons.append(
@@ -129,6 +151,9 @@ def _header_faults(header: Record) -> list[str]:
         )
     if "note" in header and not isinstance(note, str):
         reasons.append(f"'note' of the header must be text, but it is {reprlib.repr(note)}")
+    if temperature is not None and type(temperature) not in (int, float):
+        given = reprlib.repr(temperature)
+        reasons.append(f"'temperature' of the header must be a number or null, but it is {given}")
     return reasons
 
 
@@ -164,10 +189,10 @@ def _is_texts(value: object) -> TypeGuard[list[str]]:
     return isinstance(value, list) and bool(value) and all(isinstance(text, str) for text in value)
 
 
-def _add(rows: dict[Texts, tuple[int, Views]], place: int, record: Record) -> list[str]:
-    first, second = (tuple(paraphrase) for paraphrase in record["paraphrases"][:2])
-    earlier, views = rows.setdefault(tuple(record["text"]), (place, (first, second)))
-    if views == (first, second):
+def _add(rows: dict[Texts, tuple[int, Views]], place: int, record: Record, count: int) -> list[str]:
+    taken = tuple(tuple(paraphrase) for paraphrase in record["paraphrases"][:count])
+    earlier, views = rows.setdefault(tuple(record["text"]), (place, taken))
+    if views == taken:
         return []
     return [f"a text must have the same paraphrases each time, but line {earlier} has others"]
 

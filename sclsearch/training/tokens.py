@@ -65,7 +65,7 @@ def tokenise(
     data: TaskData,
     tokenizer: "PreTrainedTokenizerBase",
     max_length: int,
-    paraphrases: Mapping[Texts, tuple[Texts, Texts]] | None = None,
+    paraphrases: Mapping[Texts, tuple[Texts, ...]] | None = None,
     used: Mapping[str, Index] | None = None,
 ) -> TokenisedTask:
     """Returns the task's token ids, every text or pair cut at `max_length` tokens.
@@ -74,7 +74,8 @@ def tokenise(
         data: The task.
         tokenizer: The model's.
         max_length: Tokens of a text or pair.
-        paraphrases: Two of each training text that is trained on, for methods that read them.
+        paraphrases: Two or more of each training text that is trained on, for methods that read
+            them: the first two.
         used: Rows that will be read, by split; the others stay without tokens. None is all.
     """
     if used is None:

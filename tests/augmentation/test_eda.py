@@ -32,6 +32,7 @@ def test_all_options_that_it_has_no_use_for_are_named() -> None:
     ]
 
 
-def test_it_has_two_paraphrases_and_no_more() -> None:
-    with pytest.raises(SclsearchError, match="--views: EDA makes 2 paraphrases of a text, but 3"):
-        EDA(Options(views=3))
+def test_further_paraphrases_leave_the_first_two_as_they_are() -> None:
+    two, five = (EDA(Options(views=views)).paraphrases(TEXTS) for views in (2, 5))
+    assert [views[:2] for views in five] == two
+    assert {len(views) for views in five} == {5}

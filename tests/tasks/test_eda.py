@@ -1,4 +1,4 @@
-"""EDA: two paraphrases that are a pure function of the text and keep what it is made of."""
+"""EDA: paraphrases that are a pure function of the text and keep what it is made of."""
 
 from collections import Counter
 from pathlib import Path
@@ -20,11 +20,27 @@ PINNED = {
     ),
     "我喜欢这部电影。": ("我喜欢部这电影。", "我喜欢这部电影"),
 }
+FURTHER = ("The film was good, but it long.", "The film was long. good, but it was not")
 
 
 @pytest.mark.parametrize("text", PINNED)
 def test_paraphrases_are_what_they_have_always_been(text: str) -> None:
     assert eda(text) == PINNED[text]
+
+
+def test_further_paraphrases_leave_the_first_two_as_they_have_always_been() -> None:
+    text = next(iter(PINNED))
+    assert eda(text, 4) == (*PINNED[text], *FURTHER)
+
+
+@given(WORDS, st.integers(1, 7))
+def test_every_third_paraphrase_has_words_swapped_and_deleted(words: list[str], views: int) -> None:
+    found = [paraphrase.split(" ") for paraphrase in eda(" ".join(words), views)]
+    assert len(found) == views
+    for place, paraphrase in enumerate(found):
+        kept = Counter(paraphrase)
+        assert (kept == Counter(words)) == (place % 3 == 0)
+        assert kept <= Counter(words)
 
 
 @given(WORDS)

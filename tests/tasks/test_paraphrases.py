@@ -17,6 +17,8 @@ from sclsearch.tasks.paraphrases import paraphrase_source
 HEADER: dict[str, object] = {"paraphrases": 1, "source": "en-de-en and en-zh-en, opus-mt"}
 FILM: dict[str, object] = {"text": ["A film."], "paraphrases": [["A movie."], ["Film."], ["…"]]}
 PAIR: dict[str, object] = {"text": ["a", "b"], "paraphrases": [["c", "d"], ["e", "f"]]}
+# Another one means that stored seed runs of files with two paraphrases a text are left behind.
+TWO_OF_A_FILM = "36c89b1d5cb35e55b473fa2fec9317c45d87d17711c12645fc24a2578ada1a06"
 VIEWS: dict[Texts, tuple[Texts, Texts]] = {
     ("A film.",): (("A movie.",), ("Film.",)),
     ("a", "b"): (("c", "d"), ("e", "f")),
@@ -56,6 +58,24 @@ def test_the_digest_is_of_the_paraphrases_alone(file: Path) -> None:
     assert paraphrase_source(file).digest != before
 
 
+def test_as_many_are_taken_as_are_read_and_further_ones_change_no_digest(file: Path) -> None:
+    write(file, HEADER, FILM)
+    two, three = paraphrase_source(file), paraphrase_source(file, 3)
+    assert three.views([("A film.",)]) == {("A film.",): (("A movie.",), ("Film.",), ("…",))}
+    write(file, HEADER, {**FILM, "paraphrases": [["A movie."], ["Film."]]})
+    assert paraphrase_source(file).digest == two.digest == TWO_OF_A_FILM
+    assert paraphrase_source(file, 3).digest == two.digest != three.digest
+    with pytest.raises(SclsearchError, match="every text must have 3 paraphrases, but 1 of 1 have"):
+        paraphrase_source(file, 3).views([("A film.",)])
+
+
+def test_a_header_may_say_a_temperature(file: Path) -> None:
+    for told, temperature in (({}, None), ({"temperature": None}, None), ({"temperature": 1}, 1)):
+        write(file, {**HEADER, **told}, FILM)
+        assert paraphrase_source(file).temperature == temperature
+    assert paraphrase_source(None).temperature is None
+
+
 def test_order_blank_lines_and_further_rows_do_not_matter(file: Path) -> None:
     other = {"text": ["further"], "paraphrases": [["one"], ["two"]]}
     write(file, "", HEADER, " ", PAIR, other, FILM, PAIR, "\r")
@@ -81,7 +101,7 @@ def test_texts_that_the_file_lacks_are_counted_and_the_first_is_shown(file: Path
         SclsearchError, match=r"2 of 3 have fewer, the first \['A film. '\]"
     ) as told:
         paraphrase_source(file).views(texts)
-    assert str(told.value).startswith(f"{file}: every text must have two paraphrases, but ")
+    assert str(told.value).startswith(f"{file}: every text must have 2 paraphrases, but ")
 
 
 def test_a_text_that_is_empty_in_a_pair_may_stay_empty(file: Path) -> None:
@@ -157,6 +177,10 @@ HEADERS: dict[str, tuple[object, str]] = {
     "no source": ({"paraphrases": 1}, "'source' of the header must say .*, but it is None"),
     "an empty source": ({**HEADER, "source": " "}, "'source' of the header must say"),
     "a number as a note": ({**HEADER, "note": 1}, "'note' of the header must be text, but it is 1"),
+    "a text as temperature": (
+        {**HEADER, "temperature": "0.7"},
+        "'temperature' of the header must be a number or null, but it is '0.7'",
+    ),
     "no JSON": ("paraphrases", "line 1: the line must be JSON"),
 }
 
