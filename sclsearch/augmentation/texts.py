@@ -10,9 +10,12 @@ from sclsearch.tasks import TASKS
 from sclsearch.tasks.base import TaskData, Texts
 from sclsearch.tasks.clue import CLUE
 from sclsearch.tasks.fewclue import FEWCLUE
+from sclsearch.tasks.paraphrases import READ
 
 # CSSL, which reads paraphrases, follows it unless it is told another.
 FEW_SHOT = cmlm.FEW_SHOT
+# Of the papers' methods the first to read paraphrases, and the one whose training rows they join.
+READER, JOINED = "cssl", "scl"
 CHINESE = frozenset((*CLUE, *FEWCLUE))
 
 
@@ -45,7 +48,7 @@ class Drawn:
     @property
     def options(self) -> list[str]:
         """What `tune` must be told to train on these texts."""
-        told = ["--task", self.task]
+        told = ["--method", JOINED if self.joined else READER, "--task", self.task]
         if self.protocol not in (None, FEW_SHOT):
             told += ["--protocol", str(self.header["protocol"])]
         if self.size is not None:
@@ -54,6 +57,24 @@ class Drawn:
         if self.protocol and self.replicates < self.protocol.replicates:
             told += ["--seeds", str(self.replicates)]
         return told
+
+    @property
+    def joined(self) -> int:
+        """Paraphrases of each text that join the training rows."""
+        return self.protocol.joined if self.protocol else 0
+
+    def views(self, asked: int | None) -> int:
+        """Returns how many paraphrases each text gets: as asked, or as many as are read.
+
+        Raises:
+            SclsearchError: More are read than asked for.
+        """
+        if asked is not None and asked < self.joined:
+            raise SclsearchError(
+                f"--views {asked}: it must be at least {self.joined}, which is how many "
+                f"{self.header['protocol']} joins to each training row. Leave it out."
+            )
+        return asked or max(READ, self.joined)
 
     def check_english(self, backend: str) -> None:
         """Refuses a task in another language.

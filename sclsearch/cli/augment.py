@@ -47,7 +47,12 @@ def augment(
     temperature: Annotated[
         float | None, typer.Option(help="Of sampling; higher is noisier. Default: 0.7.")
     ] = None,
-    views: Annotated[int, typer.Option(min=2, help="Paraphrases of each text.")] = 2,
+    views: Annotated[
+        int | None,
+        typer.Option(
+            min=2, help="Paraphrases of each text. Default: 2, or what the protocol joins."
+        ),
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Of sampling. Default: 0.")] = None,
     models: Annotated[
         Path | None, typer.Option(help="Folder with opus-mt-en-de/, … Default: the hub.")
@@ -63,7 +68,7 @@ def augment(
 
     drawn = find_drawn(task, protocol, train_size, shots, replicates)
     options = Options(
-        views=views,
+        views=drawn.views(views),
         pivot=pivot,
         second_pivot=second_pivot,
         temperature=temperature,
@@ -101,7 +106,7 @@ def _go(
         sys.exit(o.INTERRUPTED)
     told = [*drawn.options, "--paraphrases", str(path)]
     told += ["--data-dir", str(data_dir)] if data_dir else []
-    _say(written, path, first, shlex.join(["sclsearch", "tune", "--method", "cssl", *told]))
+    _say(written, path, first, shlex.join(["sclsearch", "tune", *told]))
 
 
 def _say(written: "Written", path: Path, first: Mapping[str, Any], command: str) -> None:

@@ -36,7 +36,7 @@ RuleName = Annotated[
 ]
 Seeds = Annotated[int | None, typer.Option(help="Seeds a configuration. Default: the protocol's.")]
 Paraphrases = Annotated[
-    Path | None, typer.Option(help="Two paraphrases of each training text. Default: by EDA.")
+    Path | None, typer.Option(help="Paraphrases of the training texts. Default: by EDA.")
 ]
 Study = Annotated[str | None, typer.Option(help="Name. Default: made from what is searched.")]
 Storage = Annotated[Path, typer.Option(help="Folder of runs and studies.")]

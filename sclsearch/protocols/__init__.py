@@ -13,6 +13,7 @@ PROTOCOLS: Mapping[str, Protocol] = MappingProxyType(
             gunel.FULL,
             gunel.FULL_OVERLAP,
             gunel.FEW_SHOT,
+            gunel.NOISY,
             supcl_seq.FULL,
             supcl_seq.HELD_OUT,
             lacon.FULL,

@@ -138,6 +138,7 @@ class Protocol:
         training: Fields that the protocol sets, by the number of training rows; of a method's
             own fields those that the method has.
         replicate: Returns the seeds of repetition r.
+        joined: Paraphrases of each training row that join the training rows with its label.
         scale: Name in `SCALES` if it is scaled; None for the protocol itself.
         repetition: How its replicates differ from the paper's; None if they do not.
     """
@@ -157,6 +158,7 @@ class Protocol:
     metrics: Mapping[str, str] = field(default_factory=dict)
     training: Callable[[int], Mapping[str, object]] = no_training_changes
     replicate: Callable[[int], Replicate] = all_seeds
+    joined: int = 0
     scale: str | None = None
     repetition: str | None = None
 

@@ -1,6 +1,7 @@
 """The protocols of Gunel et al., 2021, sections 4.1 and 4.2 (arXiv v1)."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from sclsearch.protocols.base import Protocol
 from sclsearch.protocols.draws import draw_subset
@@ -57,4 +58,12 @@ FEW_SHOT = Protocol(
     draw=draw_subset,
     metrics=ACCURACY,
     training=few_shot_training,
+)
+
+# Section 4.2: one supervised example to three augmented ones.
+NOISY = replace(
+    FEW_SHOT,
+    name="gunel-noisy",
+    summary="gunel-fewshot with three paraphrases of each training row among them",
+    joined=3,
 )

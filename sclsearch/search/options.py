@@ -38,8 +38,8 @@ class What:
         settings: Fields set by hand; a set field is not searched.
         sampler: Who proposes configurations after the published ones.
         search_seed: Seed of the sampler and of nothing else.
-        paraphrases: File with two paraphrases of each training text, for methods that read them;
-            None makes them by EDA.
+        paraphrases: File with paraphrases of each training text, for methods and protocols that
+            read them; None makes them by EDA.
         searched: False leaves every field at its default or setting: one configuration.
     """
 

@@ -8,12 +8,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import Parts
 from sclsearch.search.board import Board
 from sclsearch.search.options import DEFAULT_CONFIGS, How, What
 from sclsearch.search.resolve import resolve, storage_folder
 from sclsearch.search.study import Study
+from sclsearch.search.tokenised import paraphrased
 from sclsearch.store.runs import RunStore
 from sclsearch.store.studies import ReplicateRecord, StudyRecord, StudyStore
 
@@ -59,6 +62,9 @@ def prepare_study(what: What, how: How) -> Prepared:
     study = resolve(what, how)
     storage = storage_folder(how.storage)
     parts = {number: study.parts(number) for number in range(study.seeds)}
+    if what.paraphrases is not None:
+        # A file that lacks a text is an error before anything is written.
+        paraphrased(study, np.concatenate([rows.train.index for rows in parts.values()]))
     store = StudyStore(storage, how.study or study.default_name)
     record = StudyRecord(
         name=store.name,

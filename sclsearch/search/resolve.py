@@ -22,7 +22,7 @@ from sclsearch.tasks import TASKS, check_task_name, load_task
 from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.metrics import METRICS
 from sclsearch.tasks.own import load_own
-from sclsearch.tasks.paraphrases import ParaphraseSource, paraphrase_source
+from sclsearch.tasks.paraphrases import READ, ParaphraseSource, paraphrase_source
 from sclsearch.training.job import Numerics
 
 
@@ -50,7 +50,8 @@ def resolve(what: What, how: How) -> Study:
     data = load_task(what.task, how.data_dir) if isinstance(what.task, str) else load_own(what.task)
     _check_task(named, data, protocol)
     parts = protocol.parts(data, size, protocol.replicate(0))
-    defaults = _defaults(method, protocol, space, what.settings, len(parts.train.index))
+    rows = len(parts.train.index) * (1 + protocol.joined)
+    defaults = _defaults(method, protocol, space, what.settings, rows)
     built, training = _build_defaults(method, defaults, data)
     folder = model_folder(model_name)
     study = Study(
@@ -68,7 +69,7 @@ def resolve(what: What, how: How) -> Study:
         numerics=_numerics(how.gpus_per_trial),
         sampler=what.sampler,
         search_seed=what.search_seed,
-        paraphrases=_paraphrases(what, named, read=reads_paraphrases(built, training)),
+        paraphrases=_paraphrases(what, named, protocol, read=reads_paraphrases(built, training)),
     )
     study.lengths()  # raises where a length is searched over a range
     return study
@@ -193,13 +194,16 @@ def _build_defaults(
     return built, training
 
 
-def _paraphrases(what: What, method: NamedMethod, *, read: bool) -> ParaphraseSource | None:
-    if read:
-        return paraphrase_source(what.paraphrases)
+def _paraphrases(
+    what: What, method: NamedMethod, protocol: Protocol, *, read: bool
+) -> ParaphraseSource | None:
+    if read or protocol.joined:
+        return paraphrase_source(what.paraphrases, max(READ, protocol.joined))
     if what.paraphrases is not None:
         raise SclsearchError(
-            f"--paraphrases {what.paraphrases}: it must come with a method that reads paraphrases, "
-            f"but {method.name} reads none. cssl does."
+            f"--paraphrases {what.paraphrases}: it must come with a method or a protocol that "
+            f"reads paraphrases, but {method.name} and {protocol.name} read none. cssl and "
+            "gunel-noisy do."
         )
     return None
 

@@ -9,7 +9,7 @@ from sclsearch.canonical import digest
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import NamedMethod
-from sclsearch.methods.base import Method
+from sclsearch.methods.base import Method, reads_paraphrases
 from sclsearch.methods.fields import build, resolved
 from sclsearch.protocols.base import Parts, Protocol, Size
 from sclsearch.search.options import Sampler
@@ -54,7 +54,7 @@ class Study:
         numerics: Device and precision of every seed run.
         sampler: Who proposes configurations.
         search_seed: The sampler's seed.
-        paraphrases: Where paraphrases come from, for methods that read some.
+        paraphrases: Where paraphrases come from, for a method or a protocol that reads some.
     """
 
     method: NamedMethod
@@ -94,9 +94,18 @@ class Study:
     @property
     def notes(self) -> list[str]:
         """What a reader of the figures must know of the space and the data."""
-        space = f"search space: {self.space.note}" if self.space.note else ""
-        paraphrases = self.paraphrases.note if self.paraphrases else ""
-        return [note for note in (space, paraphrases) if note]
+        found = [f"search space: {self.space.note}"] if self.space.note else []
+        source, joined = self.paraphrases, self.protocol.joined
+        if source and joined:
+            found.append(f"training: each row is joined by {joined} paraphrases from {source.name}")
+        if source and source.note:
+            found.append(source.note)
+        return found
+
+    @property
+    def reads_paraphrases(self) -> bool:
+        """Whether a stage of the method reads paraphrases."""
+        return reads_paraphrases(*self._built({}))
 
     @property
     def default_name(self) -> str:
@@ -145,6 +154,7 @@ class Study:
             most_updates=self.protocol.most_updates,
             method_digest=self.method.digest,
             paraphrases=self.paraphrases.digest if self.paraphrases else "",
+            joined=self.protocol.joined,
         )
 
     def check(self, encoder: Encoder) -> None:

@@ -1,12 +1,15 @@
 """A study's texts as token ids, once for each length."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from sclsearch.encoders.load import load_tokenizer
-from sclsearch.protocols.base import Parts
+from sclsearch.protocols.base import Parts, Rows
 from sclsearch.search.study import Study
+from sclsearch.tasks.base import Index, TaskData, Texts
+from sclsearch.tasks.paraphrases import Views
+from sclsearch.training.joined import join, joined_rows
 from sclsearch.training.tokens import TokenisedTask, tokenise
 
 
@@ -25,12 +28,32 @@ def tokenised(study: Study, replicates: Iterable[Parts]) -> dict[int, TokenisedT
         split: np.unique(np.concatenate([rows.index for rows in every if rows.split == split]))
         for split in {rows.split for rows in every}
     }
-    paraphrases = None
-    if study.paraphrases is not None:
-        texts = study.data.splits["train"].texts
-        paraphrases = study.paraphrases.views(texts[row] for row in used["train"])
+    data, views, used["train"] = paraphrased(study, used["train"])
     tokenizer = load_tokenizer(study.model)
-    return {
-        length: tokenise(study.data, tokenizer, length, paraphrases, used)
-        for length in study.lengths()
-    }
+    return {length: tokenise(data, tokenizer, length, views, used) for length in study.lengths()}
+
+
+def paraphrased(study: Study, drawn: Index) -> tuple[TaskData, Mapping[Texts, Views] | None, Index]:
+    """Returns the task with the rows that join, paraphrases if any are read, and training rows.
+
+    Args:
+        study: The study.
+        drawn: All training rows that its replicates draw.
+
+    Raises:
+        SclsearchError: The file of paraphrases lacks some of the texts.
+    """
+    data, source, joined = study.data, study.paraphrases, study.protocol.joined
+    if source is None:
+        return data, None, drawn
+    texts = data.splits["train"].texts
+    views = source.views(texts[row] for row in drawn)
+    if not joined:
+        return data, views, drawn
+    data = join(data, views, joined)
+    texts = data.splits["train"].texts
+    rows = joined_rows(Rows("train", drawn), joined, len(texts)).index
+    if not study.reads_paraphrases:
+        return data, None, rows
+    kind = "text and every paraphrase that joins the training rows"
+    return data, source.views((texts[row] for row in rows), kind), rows

@@ -94,7 +94,7 @@ class _StageRun:
     ) -> None:
         self.work, self.job, self.stage = work, work.job, stage
         self.model, self.device, self.outcome, self.last = model, device, outcome, last
-        self.rows = self.job.parts.train
+        self.rows = self.work.train
         self.per_epoch = updates_per_epoch(len(self.rows.index), stage.training)
         planned = self.per_epoch * stage.training.epochs
         self.total = min(planned, self.job.most_updates or planned)
@@ -174,7 +174,7 @@ class _StageRun:
 
     def _cache(self, pooling: str) -> None:
         parts = self.job.parts
-        rows = (parts.train, parts.validation, parts.test) if self.last else (parts.train,)
+        rows = (self.rows, parts.validation, parts.test) if self.last else (self.rows,)
         self.features = compute_features(self.model, self.work.tokens, rows, pooling, self.device)
 
     def _evaluate(self, update: int, losses: Mapping[str, float]) -> None:

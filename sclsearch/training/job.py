@@ -7,8 +7,9 @@ from typing import Literal
 from sclsearch.canonical import digest
 from sclsearch.methods.base import Method, Training
 from sclsearch.methods.fields import resolved
-from sclsearch.protocols.base import Evaluate, Parts, Replicate
+from sclsearch.protocols.base import Evaluate, Parts, Replicate, Rows
 from sclsearch.tasks.base import Task
+from sclsearch.training.joined import joined_rows
 from sclsearch.training.tokens import TokenisedTask
 
 ENGINE_VERSION = 1
@@ -24,7 +25,7 @@ class Job:
     Attributes:
         task: What is learnt.
         data_digest: SHA-256 of the task's rows.
-        parts: Rows for training, validation and test.
+        parts: Rows for training, as drawn, validation and test.
         metric: Name of the metric that picks the best evaluation.
         evaluate: When validation is computed.
         keep: Which evaluation counts.
@@ -38,7 +39,8 @@ class Job:
         model_digest: SHA-256 of the encoder's files.
         numerics: Device and precision.
         method_digest: SHA-256 of the file of a user's own method, otherwise empty.
-        paraphrases: SHA-256 of where paraphrases come from, empty for methods that read none.
+        paraphrases: SHA-256 of where paraphrases come from, empty where none are read.
+        joined: Paraphrases of each training row that join the training rows.
     """
 
     task: Task
@@ -58,6 +60,7 @@ class Job:
     most_updates: int | None = None
     method_digest: str = ""
     paraphrases: str = ""
+    joined: int = 0
 
     @property
     def shared_identity(self) -> dict[str, object]:
@@ -66,6 +69,7 @@ class Job:
             "most_updates": self.most_updates,
             "method_file": self.method_digest,
             "paraphrases": self.paraphrases,
+            "joined": self.joined,
         }
         return {
             **{name: found for name, found in given.items() if found},
@@ -106,3 +110,9 @@ class Work:
 
     job: Job
     tokens: TokenisedTask
+
+    @property
+    def train(self) -> Rows:
+        """The rows that are trained on: those drawn, and the paraphrases that join them."""
+        drawn = self.job.parts.train
+        return joined_rows(drawn, self.job.joined, len(self.tokens.splits[drawn.split].y))

@@ -13,6 +13,8 @@ from sclsearch.protocols.base import Size
 from sclsearch.tasks import TASKS, load_task
 from sclsearch.tasks.base import Split, TaskData, Texts
 
+CSSL_ON_DEMO = ["--method", "cssl", "--task", "demo"]
+
 
 @pytest.fixture(scope="module")
 def demo() -> TaskData:
@@ -36,14 +38,15 @@ def test_with_a_size_they_are_those_of_all_replicates_of_cssl(demo: TaskData) ->
         "protocol": CSSL.few_shot,
         "replicates": 15,
     }
-    assert drawn.options == ["--task", "demo", "--train-size", "20"]
+    assert drawn.options == [*CSSL_ON_DEMO, "--train-size", "20"]
 
 
 def test_another_protocol_and_fewer_replicates_are_told_on(demo: TaskData) -> None:
     drawn = find_drawn("demo", "gunel-fewshot", None, 5, 2)
     assert set(drawn.texts(demo)) == trained_on(demo, "gunel-fewshot", Size(None, 5), 2)
     assert drawn.options == [
-        *("--task", "demo", "--protocol", "gunel-fewshot", "--shots", "5", "--seeds", "2")
+        *CSSL_ON_DEMO,
+        *("--protocol", "gunel-fewshot", "--shots", "5", "--seeds", "2"),
     ]
 
 
@@ -57,7 +60,7 @@ def test_without_a_size_they_are_all_training_texts(demo: TaskData) -> None:
     drawn = find_drawn("demo", None, None, None, None)
     assert drawn.texts(demo) == tuple(dict.fromkeys(demo.splits["train"].texts))
     assert drawn.header["protocol"] is None
-    assert drawn.options == ["--task", "demo"]
+    assert drawn.options == CSSL_ON_DEMO
 
 
 def test_pairs_of_real_data_are_drawn_as_pairs(glue: Path) -> None:
@@ -91,6 +94,18 @@ def test_options_that_do_not_fit_are_refused(
     with pytest.raises(SclsearchError) as raised:
         find_drawn(*options)
     assert str(raised.value).startswith(message)
+
+
+def test_texts_that_paraphrases_join_get_as_many_as_the_protocol_joins(demo: TaskData) -> None:
+    drawn = find_drawn("demo", "gunel-noisy", 20, None, None)
+    assert set(drawn.texts(demo)) == trained_on(demo, "gunel-fewshot", Size(20), 10)
+    assert drawn.options == [
+        *("--method", "scl", "--task", "demo", "--protocol", "gunel-noisy", "--train-size", "20")
+    ]
+    assert (drawn.views(None), drawn.views(3), drawn.views(7)) == (3, 3, 7)
+    with pytest.raises(SclsearchError, match=r"^--views 2: it must be at least 3, which is how"):
+        drawn.views(2)
+    assert find_drawn("demo", None, 20, None, None).views(None) == 2
 
 
 @pytest.mark.parametrize("task", ["afqmc", "eprstmt"])

@@ -16,6 +16,7 @@ from sclsearch.tasks.paraphrases import paraphrase_source
 
 Call = Callable[..., CompletedProcess[str]]
 DEMO = ("augment", "--task", "demo", "--train-size", "20", "--backend", "eda")
+NOISY = (*DEMO, "--protocol", "gunel-noisy")
 FILE = "paraphrases-demo-20-eda.jsonl"
 
 
@@ -42,6 +43,20 @@ def test_it_ends_by_the_command_that_reads_the_file(sclsearch: Call, place: Path
     planned = sclsearch(*command[1:], "--model", "./encoder", "--dry-run")
     assert planned.returncode == 0
     assert "EDA (random swap and deletion)" in planned.stdout
+
+
+def test_paraphrases_that_join_training_rows_end_by_the_command_that_joins_them(
+    sclsearch: Call, place: Path
+) -> None:
+    done = sclsearch(*NOISY)
+    assert done.stdout.startswith(f"{FILE}: ")
+    assert " texts with 3 paraphrases each.\n" in done.stdout
+    command = shlex.split(done.stdout.splitlines()[-1].removeprefix("Use it: "))
+    assert command[:4] == ["sclsearch", "tune", "--method", "scl"]
+    planned = sclsearch(*command[1:], "--model", "./encoder", "--dry-run")
+    assert planned.returncode == 0
+    assert "protocol gunel-noisy, rule top-3, metric accuracy\n" in planned.stdout
+    assert "training: each row is joined by 3 paraphrases from EDA\n" in planned.stdout
 
 
 def test_a_stopped_command_says_so_and_goes_on(
@@ -86,7 +101,7 @@ def test_other_options_want_another_file(sclsearch: Call) -> None:
     ("options", "message"),
     [
         (("--task", "mine.csv", "--backend", "eda"), "Unknown task 'mine.csv'."),
-        (("--task", "demo", "--backend", "eda", "--views", "3"), "--views: EDA makes 2"),
+        ((*NOISY[1:], "--views", "2"), "--views 2: it must be at least 3, which is how many"),
         (("--task", "demo", "--backend", "eda", "--temperature", "1"), "--temperature: it must be"),
         (("--task", "demo", "--backend", "google"), "Invalid value for '--backend'"),
     ],

@@ -35,6 +35,8 @@ COLA = {
     ("gunel-full-overlap", 0): "6d31758fb553b9fc bca4f0c3fce0e4fb 53c24dba69dedce5",
     ("gunel-fewshot", 0): "569a7e286be18cff f73cef69b9a0488b 53c24dba69dedce5",
     ("gunel-fewshot", 9): "bc8c330c3bad5da8 f73cef69b9a0488b 53c24dba69dedce5",
+    ("gunel-noisy", 0): "569a7e286be18cff f73cef69b9a0488b 53c24dba69dedce5",
+    ("gunel-noisy", 9): "bc8c330c3bad5da8 f73cef69b9a0488b 53c24dba69dedce5",
     ("supcl-seq", 0): "6d31758fb553b9fc 4c325af678556c8e 4c325af678556c8e",
     ("supcl-seq-heldout", 0): "021c99347d1d932a 579ecaf5a6dac7c0 4c325af678556c8e",
     ("lacon", 0): "3b1860f49e01bf2f f1f638906bec14e9 4c325af678556c8e",

@@ -13,6 +13,7 @@ from sclsearch.search.again import check_unchanged, what_again
 from sclsearch.search.options import How, What
 from sclsearch.search.prepare import Prepared, prepare_study
 from sclsearch.store.studies import ConfigurationRecord
+from sclsearch.tasks import load_task
 from sclsearch.tasks.own import OwnFiles
 
 OWN_SPACE = """
@@ -113,7 +114,9 @@ def test_an_own_method_comes_back_without_its_space(
 
 def test_lists_are_tuples_again_and_files_are_paths(tmp_path: Path, tiny_bert: Path) -> None:
     paper = tmp_path / "paraphrases.jsonl"
-    paper.write_text('{"paraphrases": 1, "source": "by hand"}', encoding="utf-8")
+    texts = dict.fromkeys(load_task("demo").splits["train"].texts)
+    lines = [json.dumps({"text": text, "paraphrases": [text, text]}) for text in texts]
+    paper.write_text("\n".join(['{"paraphrases": 1, "source": "by hand"}', *lines]))
     what = What(method="cssl", task="demo", model=str(tiny_bert), paraphrases=paper)
     prepared = prepare_study(what, How(storage=tmp_path, seeds=1, gpus_per_trial=0))
     again = what_again(origin_of(prepared), {"dropouts": [0.0, 0.1], "tau": 0.5})

@@ -111,7 +111,7 @@ def test_paraphrases_of_a_file_are_read_and_named(
 def test_paraphrases_are_refused_by_a_method_that_reads_none(
     resolved: Callable[..., Any], tmp_path: Path
 ) -> None:
-    with pytest.raises(SclsearchError, match=r"^--paraphrases .*: it must come with a method that"):
+    with pytest.raises(SclsearchError, match=r"^--paraphrases .*: it must come with a method or "):
         resolved(paraphrases=tmp_path / "any.jsonl")
 
 

@@ -28,6 +28,7 @@ MATTER: dict[str, object] = {
     "most_updates": 7,
     "method_digest": "1" * 64,
     "paraphrases": "2" * 64,
+    "joined": 3,
 }
 MATTER_NOT: dict[str, object] = {"model_name": "another", "model": Path("elsewhere")}
 
@@ -109,6 +110,13 @@ def test_equal_rows_in_other_arrays_are_the_same_rows(job: Job) -> None:
 def test_every_ingredient_is_in_these_tests() -> None:
     tried = {"method", "training", "parts", "replicate", "task", *MATTER, *MATTER_NOT}
     assert set(Job.__dataclass_fields__) == tried
+
+
+def test_what_is_not_used_is_not_in_the_identity(job: Job) -> None:
+    optional = {"most_updates", "method_file", "paraphrases", "joined"}
+    assert optional.isdisjoint(job.identity)
+    used = replace(job, most_updates=7, method_digest="1", paraphrases="2", joined=3)
+    assert used.identity.keys() - job.identity.keys() == optional
 
 
 def test_a_key_is_the_hash_of_an_identity_that_json_can_hold(job: Job) -> None:

@@ -1,0 +1,41 @@
+"""Training rows that paraphrases join, as in Gunel et al., 2021, section 4.2.
+
+Where n rows are joined by K paraphrases each, row k·n + r is the k-th paraphrase of row r.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from sclsearch.protocols.base import Rows
+from sclsearch.tasks.base import Split, TaskData, Texts
+
+
+def join(data: TaskData, views: Mapping[Texts, tuple[Texts, ...]], count: int) -> TaskData:
+    """Returns the task with paraphrases after its training rows, each with its row's label.
+
+    Args:
+        data: The task. Its digest stays: the paraphrases have one of their own.
+        views: Paraphrases of the texts that are trained on; those of other texts stay empty.
+        count: K.
+    """
+    train = data.splits["train"]
+    paraphrases = [
+        views[row][view] if row in views else () for view in range(count) for row in train.texts
+    ]
+    parents = np.tile(np.arange(len(train)), 1 + count)
+    longer = Split((*train.texts, *paraphrases), train.y[parents])
+    return replace(data, splits={**data.splits, "train": longer})
+
+
+def joined_rows(drawn: Rows, count: int, total: int) -> Rows:
+    """Returns the drawn rows and the paraphrases that join them, `[(1 + K) * rows]`.
+
+    Args:
+        drawn: Some of the n rows.
+        count: K.
+        total: Rows of the split with all paraphrases, (1 + K)·n.
+    """
+    starts = np.arange(0, total, total // (1 + count))
+    return Rows(drawn.split, (starts[:, None] + drawn.index).reshape(-1))
