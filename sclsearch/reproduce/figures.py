@@ -154,12 +154,14 @@ def pairs(figures: Sequence[Figure]) -> list[Pair]:
         if figure.mean is not None:
             place = figure.cell.block.name, figure.cell.column.name
             places.setdefault(place, []).append(figure)
-    found = [
-        (other, base, compare(other.tests, base.tests))
-        for base, *others in places.values()
-        for other in others
-        if any(None not in both for both in zip(other.tests, base.tests, strict=True))
-    ]
+    compared: dict[tuple[str, ...], tuple[Figure, Figure, Comparison]] = {}
+    for base, *others in places.values():
+        for other in others:
+            if any(None not in both for both in zip(other.tests, base.tests, strict=True)):
+                # Where conditions are one figure there is one comparison to adjust for.
+                own = other.cell.row.name, other.cell.column.name, other.study, base.study
+                compared.setdefault(own, (other, base, compare(other.tests, base.tests)))
+    found = compared.values()
     adjusted = holm([comparison.p for *_, comparison in found])
     return [
         Pair(ours.cell, base.cell, comparison, p)
@@ -192,17 +194,20 @@ def figure_of(one: PlannedCell, found: Report) -> Figure:
         tests=tuple(tests),
         seeds=len(tests),
         study=found.study,
-        notes=(*_differences(one.cell, found), *found.notes),
+        notes=(*_differences(one, found), *found.notes),
     )
 
 
-def _differences(cell: Cell, found: Report) -> Iterator[str]:
+def _differences(one: PlannedCell, found: Report) -> Iterator[str]:
+    cell = one.cell
     if found.model != cell.model:
         yield f"model {found.model}, not {cell.model}"
     if len(found.configurations) > 1:
         yield f"ours is the best of {len(found.configurations)} configurations by validation"
     if cell.row.note:
         yield f"{cell.row.name}: {cell.row.note}"
+    if one.note:
+        yield one.note
 
 
 def _measured(cell: Cell, run: SeedRun, of_class: int | None) -> float:

@@ -7,14 +7,19 @@ from pathlib import Path
 from sclsearch.errors import SclsearchError, lookup, suggestion
 from sclsearch.methods import method_class
 from sclsearch.methods.base import Training, reads_paraphrases
-from sclsearch.protocols import PROTOCOLS
+from sclsearch.protocols import PROTOCOLS, gunel
+from sclsearch.protocols.base import Protocol
 from sclsearch.protocols.scale import SCALES
 from sclsearch.reproduce.base import Cell, Settings, Table
 from sclsearch.search.options import How, What
 from sclsearch.selection.rules import Rule
+from sclsearch.tasks.paraphrases import paraphrase_source
 
 SCALED_CONFIGS = 2
 SHARED = frozenset(field.name for field in fields(Training))
+NO_TEMPERATURE = (
+    "T does not apply to these paraphrases: the conditions that differ in it are one figure"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +30,7 @@ class Wishes:
         how: Where and with what; rule and number of configurations are the table's.
         scale: Name in `SCALES`; None is the paper's own.
         model: Encoder instead of the paper's, or of the scale's.
-        paraphrases: File for the methods that read paraphrases.
+        paraphrases: File for the methods, and the training rows, that read paraphrases.
     """
 
     how: How
@@ -43,12 +48,14 @@ class PlannedCell:
         what: What is trained; None where it cannot be.
         how: How it is trained.
         reason: Why it cannot be trained here; empty if it can.
+        note: What a reader of the figure must know of the plan; empty if there is nothing to say.
     """
 
     cell: Cell
     what: What | None
     how: How
     reason: str = ""
+    note: str = ""
 
 
 def plan_cells(table: Table, cells: Sequence[Cell], wishes: Wishes) -> list[PlannedCell]:
@@ -59,29 +66,34 @@ def plan_cells(table: Table, cells: Sequence[Cell], wishes: Wishes) -> list[Plan
     do not suit a small one, so only what makes the method is set, and what alone tells a cell from
     another of its table.
 
+    Where paraphrases join the training rows, a file of another temperature than the cell's does
+    not make it. One that names none, and EDA, make a figure that is every temperature's.
+
     Raises:
-        SclsearchError: The scale is unknown, or no cell's method reads the paraphrases.
+        SclsearchError: The scale is unknown, no cell reads the paraphrases, or the file has faults.
     """
     if wishes.scale is not None:
         lookup(SCALES, wishes.scale, "scale")
     if wishes.paraphrases and not any(map(_reads_paraphrases, cells)):
         raise SclsearchError(
-            f"--paraphrases {wishes.paraphrases}: it must come with a cell whose method reads "
-            "paraphrases, as cssl does, but there is none. Leave it out."
+            f"--paraphrases {wishes.paraphrases}: it must come with a cell that reads paraphrases, "
+            "by its method or among its training rows, but there is none. Leave it out."
         )
-    return [_planned(table, cell, wishes) for cell in cells]
+    joined = any(cell.block.augmentation for cell in cells)
+    temperature = paraphrase_source(wishes.paraphrases).temperature if joined else None
+    return [_planned(table, cell, wishes, temperature) for cell in cells]
 
 
-def _planned(table: Table, cell: Cell, wishes: Wishes) -> PlannedCell:
+def _planned(table: Table, cell: Cell, wishes: Wishes, temperature: float | None) -> PlannedCell:
     scaled = wishes.scale is not None
-    reason = _reason(cell)
+    reason = _reason(cell) or _other_temperature(cell, temperature)
     if reason or cell.row.method is None or cell.column.task is None:
         return PlannedCell(cell, None, wishes.how, reason or "published only")
     what = What(
         method=cell.row.method,
         task=cell.column.task,
         model=wishes.model or (None if scaled else cell.model),
-        protocol=table.protocol,
+        protocol=_protocol(table, cell).name,
         scale=wishes.scale,
         train_size=cell.block.train_size,
         shots=cell.block.shots,
@@ -90,8 +102,20 @@ def _planned(table: Table, cell: Cell, wishes: Wishes) -> PlannedCell:
         searched=scaled,
     )
     configs = SCALED_CONFIGS if scaled else None
-    rule = str(_rule(table, wishes.scale))
-    return PlannedCell(cell, what, replace(wishes.how, rule=rule, configs=configs))
+    how = replace(wishes.how, rule=str(_rule(table, wishes.scale)), configs=configs)
+    note = NO_TEMPERATURE if cell.block.augmentation and temperature is None else ""
+    return PlannedCell(cell, what, how, note=note)
+
+
+def _protocol(table: Table, cell: Cell) -> Protocol:
+    return gunel.NOISY if cell.block.augmentation else PROTOCOLS[table.protocol]
+
+
+def _other_temperature(cell: Cell, temperature: float | None) -> str:
+    wanted = cell.block.augmentation
+    if wanted is None or temperature in (None, wanted.temperature):
+        return ""
+    return f"its paraphrases have T={wanted.temperature:g}, those of the file T={temperature:g}"
 
 
 def _rule(table: Table, scale: str | None) -> Rule:
@@ -118,20 +142,20 @@ def _making(table: Table, cell: Cell) -> Settings:
 
 def _made_alike(cell: Cell) -> tuple[object, ...]:
     # Not conditions as such: batch sizes are one.
-    return cell.row.method, cell.column, cell.block.train_size, cell.block.shots, _own(cell)
+    condition = cell.block.train_size, cell.block.shots, cell.block.augmentation
+    return cell.row.method, cell.column, condition, _own(cell)
 
 
 def _reads_paraphrases(cell: Cell) -> bool:
     if cell.row.method is None:
         return False
-    return reads_paraphrases(method_class(cell.row.method)(), Training())
+    joined = cell.block.augmentation is not None
+    return joined or reads_paraphrases(method_class(cell.row.method)(), Training())
 
 
 def _reason(cell: Cell) -> str:
     if not cell.trainable:
         return "a mean of others" if cell.row.method else "published only"
-    if cell.block.augmentation is not None:
-        return "training rows cannot be joined by paraphrases yet"
     if cell.block.first_task is not None:
         return f"an encoder cannot be fine-tuned on {cell.block.first_task} first yet"
     if cell.column.split is not None:

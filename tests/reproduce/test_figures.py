@@ -98,11 +98,11 @@ def test_two_metrics_come_from_the_same_seed_runs(cells: Cells, fill: Fill) -> N
 
 
 def test_a_cell_without_a_study_keeps_its_reason(cells: Cells) -> None:
-    (one,) = cells("Noisy,CE,Demo")
+    (one,) = cells("Transfer,CE,Demo")
     figure = make(one, QUIET)
     assert (figure.mean, figure.reason) == (
         None,
-        "training rows cannot be joined by paraphrases yet",
+        "an encoder cannot be fine-tuned on sst2 first yet",
     )
 
 
@@ -184,9 +184,9 @@ def test_pairs_keep_the_order_of_the_table_and_never_mix_columns(
     figured: Callable[..., Figure],
 ) -> None:
     minor = figured("CE,N=20,Minor", 0.1, 0.2)
-    noisy = figured("CE,Noisy,Demo", 0.1, 0.2)
+    transfer = figured("CE,Transfer,Demo", 0.1, 0.2)
     twenty = figured("CE,N=20,Demo", 0.1, 0.2), figured("CE + SCL,N=20,Demo", 0.3, 0.2)
-    assert [p.ours.block.name for p in pairs([noisy, minor, *twenty])] == ["N=20"]
+    assert [p.ours.block.name for p in pairs([transfer, minor, *twenty])] == ["N=20"]
 
 
 def test_rows_that_finished_no_replicate_in_common_are_not_compared(

@@ -120,7 +120,7 @@ def test_scale_errata_and_reasons_are_told_once(
     assert "- N=20, CE, Mean: a mean of others" in text
     assert "- N=20, Theirs, Demo and 1 more: published only" not in text
     assert any(line.startswith("- N=20, Theirs, Demo: published only") for line in text)
-    assert any("Noisy, CE, Demo: training rows cannot be joined" in line for line in text)
+    assert any("Transfer, CE, Demo: an encoder cannot be" in line for line in text)
 
 
 def test_a_table_of_which_nothing_is_made_says_why_and_shows_no_empty_grid(
