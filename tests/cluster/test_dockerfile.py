@@ -1,0 +1,95 @@
+"""The image has the pinned versions, the settings of env.sh and no root: each rule by a mistake."""
+
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cluster.conftest import Changed
+
+ROOT = Path(__file__).parents[2]
+# What Ray's launcher and KubeRay's probes call in a container.
+COMMANDS = ("openssh-client", "rsync", "wget")
+
+
+def faults(text: str, settings: Mapping[str, str]) -> list[str]:
+    """Returns what is wrong with the Dockerfile."""
+    lines = re.sub(r"\\\n\s*", "", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE)).splitlines()
+    steps = [(step, rest) for step, _, rest in (line.partition(" ") for line in lines if line)]
+    return [*_base(steps), *_installed(steps), *_copied(steps), *_set(steps, settings)]
+
+
+def _base(steps: list[tuple[str, str]]) -> Iterator[str]:
+    if [rest for step, rest in steps if step == "FROM"] != ["python:3.11-slim-bookworm"]:
+        yield "FROM must name one Python and one Debian"
+    if [rest for step, rest in steps if step == "USER"] != ["ray"]:
+        yield "the last USER must be ray"
+    if not any("useradd --create-home --uid 1000" in rest for step, rest in steps):
+        yield "ray must have the user id 1000"
+    yield from (f"{step} must not be used" for step, _ in steps if step in ("ADD", "EXPOSE"))
+
+
+def _installed(steps: list[tuple[str, str]]) -> Iterator[str]:
+    runs = [rest for step, rest in steps if step == "RUN"]
+    yield from (f"{name} must be installed" for name in COMMANDS if name not in " ".join(runs))
+    for run in runs:
+        if "pip install" in run and "--constraint constraints.txt" not in run:
+            yield "pip must install by constraints.txt"
+        if "apt-get install" in run and "rm -rf /var/lib/apt/lists" not in run:
+            yield "apt's lists must be removed in the same step"
+    (extras,) = re.findall(r"'\.\[([\w,]+)\]'", " ".join(runs))
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    yield from (
+        f"the extra {extra} is unknown"
+        for extra in extras.split(",")
+        if extra not in known["project"]["optional-dependencies"]
+    )
+
+
+def _copied(steps: list[tuple[str, str]]) -> Iterator[str]:
+    sources = [name for step, rest in steps if step == "COPY" for name in rest.split()[:-1]]
+    yield from (
+        f"{name} is not there to be copied" for name in sources if not (ROOT / name).exists()
+    )
+
+
+def _set(steps: list[tuple[str, str]], settings: Mapping[str, str]) -> Iterator[str]:
+    words = [word for step, rest in steps if step == "ENV" for word in rest.split()]
+    given = dict(word.split("=", 1) for word in words)
+    for name in sorted({*given, *settings}):
+        if given.get(name) != settings.get(name):
+            yield f"ENV {name} must be {settings.get(name)}, as env.sh says"
+
+
+def test_the_shipped_file_has_no_fault(
+    read: Callable[[str], str], settings: Mapping[str, str]
+) -> None:
+    assert faults(read("Dockerfile"), settings) == []
+
+
+MISTAKES = [
+    ("python:3.11-slim", "python:slim", "FROM must name one Python"),
+    ("USER ray", "USER root", "the last USER must be ray"),
+    ("--uid 1000", "--uid 1001", "the user id 1000"),
+    ("COPY search_spaces", "ADD search_spaces", "ADD must not be used"),
+    ("openssh-client rsync", "openssh-client", "rsync must be installed"),
+    (" --constraint constraints.txt", "", "by constraints.txt"),
+    ("    && rm -rf /var/lib/apt/lists/*\n", "    && true\n", "apt's lists"),
+    ("'.[s3]'", "'.[s4]'", "the extra s4 is unknown"),
+    ("COPY cluster/spot_watch.py", "COPY cluster/spot.py", "cluster/spot.py is not there"),
+    ("RAY_AUTH_MODE=token", "RAY_AUTH_MODE=disabled", "ENV RAY_AUTH_MODE must be token"),
+    ("    TUNE_GLOBAL_CHECKPOINT_S=300 \\\n", "", "ENV TUNE_GLOBAL_CHECKPOINT_S must be 300"),
+    ("ENV RAY", "ENV OMP_NUM_THREADS=1 RAY", "ENV OMP_NUM_THREADS must be None"),
+]
+
+
+@pytest.mark.parametrize(("part", "other", "told"), MISTAKES)
+def test_a_mistake_is_caught(
+    part: str, other: str, told: str, changed: "Changed", settings: Mapping[str, str]
+) -> None:
+    found = faults(changed("Dockerfile", part, other), settings)
+    assert any(told in fault for fault in found), found
