@@ -33,7 +33,7 @@ COMMANDS = {
     "ray": (
         'echo "$@" >> "$HOME/ray"; env > "$HOME/environment"\n'
         'stat --format=%a "$RAY_AUTH_TOKEN_PATH" "${RAY_AUTH_TOKEN_PATH%/*}" > "$HOME/modes"\n'
-        'wc -c < "$RAY_AUTH_TOKEN_PATH" > "$HOME/length"\n'
+        'wc -c < "$RAY_AUTH_TOKEN_PATH" > "$HOME/length"; umask > "$HOME/umask"\n'
         '[[ -e "$HOME/no-head" ]] && exit 0\n'
         'while [[ $1 != -- ]]; do shift; done; shift; exec "$@"'
     ),
@@ -88,6 +88,14 @@ def test_the_study_runs_on_all_machines_under_a_token_of_its_own(
     lines = (tmp_path / "environment").read_text(encoding="utf-8").splitlines()
     own = {"HF_HOME": f"{tmp_path}/.cache/huggingface", "RAY_TMPDIR": "/tmp/scl-17"}
     assert {f"{name}={value}" for name, value in {**settings, **own}.items()} <= set(lines)
+
+
+def test_what_the_study_stores_is_as_open_as_the_user_wants(start: Start, tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    process = start()
+    os.umask(before)
+    process.communicate(timeout=60)
+    assert (tmp_path / "umask").read_text(encoding="utf-8") == "0027\n"
 
 
 def test_nothing_of_the_token_is_left_or_told(start: Start, tmp_path: Path) -> None:
