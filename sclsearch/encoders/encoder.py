@@ -6,7 +6,9 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from sclsearch.encoders.packing import install_packing
 from sclsearch.encoders.row_dropout import install
+from sclsearch.encoders.vocabulary import CutEmbedding
 from sclsearch.errors import SclsearchError
 
 
@@ -20,6 +22,7 @@ class Encoder(nn.Module):
         pretrained_pooler: Whether the checkpoint holds the dense+tanh pooler.
         rates_by_view: Whether views of one batch can have different dropout rates.
         causal: Whether a token does not see those after it, as in a decoder.
+        packs: Whether its layers can do without padding.
         mask_token: Id of the token that stands for a hidden one; None if there is none.
         masked_lm: Weights of the checkpoint's own masked-language-model head; empty if it has
             none. They are no parameters: a stage that needs the head copies them.
@@ -42,13 +45,29 @@ class Encoder(nn.Module):
         self.mask_token = mask_token
         self.masked_lm = masked_lm
         self._views = install(model)
-        self.rates_by_view, self.causal = self._probe()
+        self.packs = install_packing(model, self._views.packing)
+        self._probe()
 
     @property
     def embeddings(self) -> Tensor:
-        """The input embeddings of all tokens, `[vocabulary, e]`."""
+        """The input embeddings of all tokens, `[vocabulary, e]`.
+
+        Raises:
+            RuntimeError: They are cut; a stage that reads them says `whole_vocabulary`.
+        """
         words: nn.Embedding = self.model.get_input_embeddings()  # type: ignore[assignment]
+        if type(words) is CutEmbedding:
+            message = "the embeddings are cut to the tokens of the texts: set whole_vocabulary"
+            raise RuntimeError(message)
         return words.weight
+
+    def cut(self, tokens: Tensor) -> CutEmbedding | None:
+        """Leaves the embeddings of other tokens out, until they are restored.
+
+        Args:
+            tokens: Numbers of all tokens that will be seen, `[U]`.
+        """
+        return CutEmbedding.install(self.model, tokens)
 
     def hidden(self, ids: Tensor, mask: Tensor, types: Tensor, rates: tuple[float, ...]) -> Tensor:
         """Returns the last hidden states of all views, `[V * B, T, d]`.
@@ -62,6 +81,9 @@ class Encoder(nn.Module):
         self._views.rates = rates
         views = len(rates)
         inputs = {"input_ids": ids.repeat(views, 1), "attention_mask": mask.repeat(views, 1)}
+        # A GPU waits for the tokens to be counted, and short rows do not fill it anyway.
+        packed = self.packs and not ids.is_cuda
+        self._views.packing.expect(inputs["attention_mask"] if packed else None)
         if getattr(self.model.config, "type_vocab_size", 0) > 1:
             inputs["token_type_ids"] = types.repeat(views, 1)
         states: Tensor = self.model(**inputs).last_hidden_state
@@ -113,14 +135,23 @@ class Encoder(nn.Module):
             )
 
     @torch.no_grad()
-    def _probe(self) -> tuple[bool, bool]:
-        """Looks in one forward at rate 0 for our attention function and for a causal mask."""
+    def _probe(self) -> None:
+        """Looks in forwards at rate 0 what the encoder can do.
+
+        Whether our attention function is called, whether a token sees those after it, and whether
+        the layers do the same without padding.
+        """
         training = self.model.training
         self.model.train()
-        ids = torch.tensor([[0, 0], [0, 1]])
-        mask = torch.ones_like(ids, dtype=torch.bool)
+        ids = torch.tensor([[0, 0, 0, 0], [0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
+        mask = torch.tensor([[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 1], [1, 0, 0, 0]]).bool()
+        packs, self.packs = self.packs, False
         try:
-            states = self.hidden(ids, mask, torch.zeros_like(ids), (0.0,))  # [2, 2, d]
+            padded = self.hidden(ids, mask, torch.zeros_like(ids), (0.0,))  # [4, 4, d]
+            self.rates_by_view = self._views.attention_seen
+            self.causal = torch.allclose(padded[0, 0], padded[1, 0])
+            self.packs = packs and self.rates_by_view
+            states = self.hidden(ids, mask, torch.zeros_like(ids), (0.0,))
+            self.packs = self.packs and torch.allclose(states[mask], padded[mask], atol=1e-4)
         finally:
             self.model.train(training)
-        return self._views.attention_seen, torch.allclose(states[0, 0], states[1, 0])

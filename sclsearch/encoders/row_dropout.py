@@ -5,6 +5,7 @@ module and can be replaced; attention dropout is an argument of the attention fu
 function of our own is registered with transformers.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,8 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
+
+from sclsearch.encoders.packing import Packing
 
 ATTENTION = "sclsearch_row_dropout"
 
@@ -25,10 +28,12 @@ class ViewRates:
     Attributes:
         rates: Rate of each view; rows are views of equal size, one after the other.
         attention_seen: Whether the registered attention function has been called.
+        packing: Where the tokens stand while there is no padding.
     """
 
     rates: tuple[float, ...] = field(default=(0.0,))
     attention_seen: bool = False
+    packing: Packing = field(default_factory=Packing)
 
     @property
     def shared(self) -> float | None:
@@ -44,13 +49,18 @@ class RowDropout(nn.Dropout):
         self.views = views
 
     def forward(self, x: Tensor) -> Tensor:
-        """Returns `x` with dropout; rows first, `[V * B, ...]`."""
+        """Returns `x` with dropout; rows first, `[V * B, ...]`, or `[1, tokens, ...]` if packed."""
         if not self.training:
             return x
         if self.views.shared is not None:
             return F.dropout(x, self.views.shared)
-        rates = torch.tensor(self.views.rates, device=x.device)
-        keep = (1 - rates).repeat_interleave(len(x) // len(rates)).view(-1, *[1] * (x.dim() - 1))
+        keep = 1 - torch.tensor(self.views.rates, device=x.device)
+        packing = self.views.packing
+        if packing.active:
+            view = packing.row_of_token // (packing.rows // len(keep))
+            keep = keep[view].view(1, -1, *[1] * (x.dim() - 2))
+        else:
+            keep = keep.repeat_interleave(len(x) // len(keep)).view(-1, *[1] * (x.dim() - 1))
         kept = torch.rand(x.shape, device=x.device) < keep
         return x * (kept / keep).to(x.dtype)
 
@@ -66,15 +76,32 @@ def _attention(
     views: ViewRates = module.view_rates  # type: ignore[assignment]  # set by install
     views.attention_seen = True
     options.pop("dropout", None)
-    if not module.training:
-        return _sdpa(module, query, key, value, attention_mask, dropout=0.0, **options)
-    if views.shared is not None:
-        return _sdpa(module, query, key, value, attention_mask, dropout=views.shared, **options)
+    packing = views.packing
+    if not packing.active:
+        return _by_view(module, query, key, value, attention_mask, options), None
+    # Heads stand before the tokens, `[1, heads, tokens, width]`.
+    q, k, v = (packing.unpack(x.transpose(1, 2)).transpose(1, 2) for x in (query, key, value))
+    return packing.pack(_by_view(module, q, k, v, attention_mask, options)), None
+
+
+def _by_view(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    options: Mapping[str, Any],
+) -> Tensor:
+    """Returns attention with the rate of each view, `[V * B, T, heads, width]`."""
+    views: ViewRates = module.view_rates  # type: ignore[assignment]  # set by install
+    rate = views.shared if module.training else 0.0
+    if rate is not None:
+        return _sdpa(module, query, key, value, mask, dropout=rate, **options)[0]
     parts = len(views.rates)
-    masks = (attention_mask,) * parts if attention_mask is None else attention_mask.chunk(parts)
+    masks = (None,) * parts if mask is None else mask.chunk(parts)
     outputs = [
-        _sdpa(module, q, k, v, mask, dropout=rate, **options)[0]
-        for q, k, v, mask, rate in zip(
+        _sdpa(module, q, k, v, part, dropout=rate, **options)[0]
+        for q, k, v, part, rate in zip(
             query.chunk(parts),
             key.chunk(parts),
             value.chunk(parts),
@@ -83,7 +110,7 @@ def _attention(
             strict=True,
         )
     ]
-    return torch.cat(outputs), None
+    return torch.cat(outputs)
 
 
 _sdpa = sdpa_attention_forward

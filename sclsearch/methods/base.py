@@ -116,6 +116,8 @@ class Stage:
             the stage reads.
         encoder_train_mode: Whether dropout is active in a frozen encoder; if not, its features
             are computed once.
+        whole_vocabulary: Whether it needs tokens beyond those of the texts: it predicts or draws
+            some.
     """
 
     name: str
@@ -129,6 +131,7 @@ class Stage:
     undecayed: tuple[str, ...] = ()
     frozen_pooling: str | None = None
     encoder_train_mode: bool = False
+    whole_vocabulary: bool = False
 
     @property
     def cached(self) -> bool:

@@ -118,7 +118,14 @@ class CMLM:
             training, self.post_learning_rate, self.post_batch_size, self.post_epochs
         )
         return (
-            Stage(NAME, post, self.terms, self.parts, gauges=("feature_spread",)),
+            Stage(
+                NAME,
+                post,
+                self.terms,
+                self.parts,
+                gauges=("feature_spread",),
+                whole_vocabulary=True,
+            ),
             *CE(self.pooling).stages(training),
         )
 

@@ -69,7 +69,10 @@ class TAPT:
         post = post_training(
             training, self.post_learning_rate, self.post_batch_size, self.post_epochs
         )
-        return (Stage(NAME, post, self.terms, self.parts), *CE(self.pooling).stages(training))
+        return (
+            Stage(NAME, post, self.terms, self.parts, whole_vocabulary=True),
+            *CE(self.pooling).stages(training),
+        )
 
     def terms(self, model: Model, batch: Batch) -> Terms:
         """Returns `mlm`, of post-training."""

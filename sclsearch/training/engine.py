@@ -4,14 +4,14 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from sclsearch.encoders.load import load_encoder
-from sclsearch.methods.base import Batch, Model, Stage
-from sclsearch.protocols.base import Evaluate
+from sclsearch.methods.base import Batch, Model, Stage, Terms
 from sclsearch.randomness import seed_for, stream
 from sclsearch.tasks.base import Index
 from sclsearch.tasks.metrics import value
@@ -26,7 +26,11 @@ from sclsearch.training.evaluation import (
 from sclsearch.training.job import Work
 from sclsearch.training.optimiser import adamw, clip, rate_factor
 from sclsearch.training.precision import autocast, device_for
+from sclsearch.training.schedule import evaluation_points, evenly
 from sclsearch.training.watch import TermWatch
+
+if TYPE_CHECKING:
+    from sclsearch.encoders.vocabulary import CutEmbedding
 
 READINGS = 20
 """How often at most the losses of a stage that is not evaluated are noted."""
@@ -99,19 +103,22 @@ class _StageRun:
         planned = self.per_epoch * stage.training.epochs
         self.total = min(planned, self.job.most_updates or planned)
         self.features: Features | None = None
+        self.cut: CutEmbedding | None = None
         self.best: dict[str, Tensor] = {}
+        self.best_decay = 1.0
         self.best_value = -np.inf
 
     def run(self) -> None:
         """Trains the stage; in the last one evaluates, and tests the kept weights once."""
-        training = self.stage.training
         frozen = self.stage.frozen_pooling is not None
         self.model.encoder.requires_grad_(not frozen)
         if self.stage.cached:
             self._cache(str(self.stage.frozen_pooling))
+        if not frozen and not self.stage.whole_vocabulary:
+            tokens = torch.from_numpy(self.work.occurring).to(self.device)
+            self.cut = self.model.encoder.cut(tokens)
         torch.manual_seed(seed_for(self.job.replicate.noise, f"noise/{self.stage.name}"))
         optimiser = adamw(self.model, self.stage)
-        warmup = round(self.total * training.warmup_ratio)
         watch = TermWatch(self.stage.name, self.per_epoch)
         points = (
             evaluation_points(self.job.evaluate, self.per_epoch, self.total)
@@ -119,17 +126,7 @@ class _StageRun:
             else evenly(self.total, READINGS)
         )
         for update, batch in enumerate(islice(self._batches(), self.total)):
-            self.model.train()
-            for group in optimiser.param_groups:
-                group["lr"] = group["peak"] * rate_factor(update, warmup, self.total)
-            with autocast(self.device):
-                terms = self.stage.terms(self.model, batch)
-                loss = self.stage.loss(terms)
-            optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            clip(self.model, training.max_grad_norm)
-            optimiser.step()
-            watch.see(update, terms)
+            watch.see(update, self._update(update, batch, optimiser))
             if update + 1 in points:
                 losses = watch.read()
                 if self.last:
@@ -138,6 +135,27 @@ class _StageRun:
                     self._note(update + 1, losses)
         if self.last:
             self._finish()
+        elif self.cut is not None:
+            self.cut.restore(self.model.encoder.model)
+
+    def _update(self, update: int, batch: Batch, optimiser: torch.optim.Optimizer) -> Terms:
+        """Does one update; returns the terms of its loss."""
+        training = self.stage.training
+        warmup = round(self.total * training.warmup_ratio)
+        factor = rate_factor(update, warmup, self.total)
+        for group in optimiser.param_groups:
+            group["lr"] = group["peak"] * factor
+        self.model.train()
+        with autocast(self.device):
+            terms = self.stage.terms(self.model, batch)
+            loss = self.stage.loss(terms)
+        optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        clip(self.model, training.max_grad_norm)
+        optimiser.step()
+        if self.cut is not None:
+            self.cut.decay *= 1 - training.learning_rate * factor * training.weight_decay
+        return terms
 
     def _batches(self) -> Iterator[Batch]:
         labelled = self.work.tokens.splits[self.rows.split]
@@ -193,6 +211,7 @@ class _StageRun:
             self.best_value = score
             self.outcome.kept = len(self.outcome.evaluations) - 1
             self.outcome.predictions["validation"] = predictions.tolist()
+            self.best_decay = 1.0 if self.cut is None else self.cut.decay
             final = update == self.total or self.job.keep == "last"
             self.best = {} if final else {k: v.detach().clone() for k, v in self._trained().items()}
 
@@ -201,6 +220,9 @@ class _StageRun:
         predictions = self._predict("test")
         self.outcome.predictions["test"] = predictions.tolist()
         self.outcome.test = judge(self.job, self.work.tokens, self.job.parts.test, predictions)
+        if self.cut is not None:
+            self.cut.decay = self.best_decay
+            self.cut.restore(self.model.encoder.model)
         self.outcome.weights = {
             name: tensor.detach().cpu() for name, tensor in self.model.state_dict().items()
         }
@@ -217,16 +239,3 @@ class _StageRun:
         return predict(
             self.model, self.job.method, self.work.tokens, rows, self.features, self.device
         )
-
-
-def evenly(total: int, times: int) -> frozenset[int]:
-    """Returns some updates, counted from 1, of about one distance, the last of all among them."""
-    return frozenset(-(-total * part // times) for part in range(1, times + 1))
-
-
-def evaluation_points(evaluate: Evaluate, per_epoch: int, total: int) -> frozenset[int]:
-    """Returns the updates, counted from 1, after which validation is computed."""
-    if evaluate == "tenth":
-        return evenly(total, 10)
-    every = {"epoch": per_epoch, "end": total}[evaluate] if isinstance(evaluate, str) else evaluate
-    return frozenset(range(every, total, every)) | {total}

@@ -4,15 +4,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from sclsearch.canonical import digest
 from sclsearch.methods.base import Method, Training
 from sclsearch.methods.fields import resolved
 from sclsearch.protocols.base import Evaluate, Parts, Replicate, Rows
-from sclsearch.tasks.base import Task
+from sclsearch.tasks.base import Index, Task
 from sclsearch.training.joined import joined_rows
 from sclsearch.training.tokens import TokenisedTask
 
-ENGINE_VERSION = 1
+ENGINE_VERSION = 2
 """Raised by hand when the figures of a training change; a pinned tiny training says when."""
 
 Numerics = Literal["cpu-fp32", "cuda-bf16"]
@@ -116,3 +118,16 @@ class Work:
         """The rows that are trained on: those drawn, and the paraphrases that join them."""
         drawn = self.job.parts.train
         return joined_rows(drawn, self.job.joined, len(self.tokens.splits[drawn.split].y))
+
+    @property
+    def occurring(self) -> Index:
+        """The tokens of all texts that the seed run reads, and padding, ascending."""
+        parts = self.job.parts
+        found = [
+            self.tokens.splits[rows.split].occurring(rows.index)
+            for rows in (self.train, parts.validation, parts.test)
+        ]
+        if self.tokens.paraphrases is not None:
+            views, both = self.tokens.paraphrases_of(self.train.index)
+            found.append(views.occurring(both))
+        return np.unique(np.concatenate([*found, [self.tokens.pad]])).astype(np.int64)

@@ -36,6 +36,12 @@ class Tokens:
         """Number of tokens of each row, `[rows]`."""
         return np.diff(self.starts)
 
+    def occurring(self, index: Index) -> npt.NDArray[np.int32]:
+        """Returns which tokens occur in some rows, ascending."""
+        read = np.zeros(len(self.y), dtype=np.bool_)
+        read[index] = True
+        return np.unique(self.ids[np.repeat(read, self.lengths)])
+
 
 @dataclass(frozen=True, slots=True)
 class TokenisedTask:

@@ -74,8 +74,13 @@ def test_evaluation_ignores_the_rates(encoder: Encoder, inputs: Inputs) -> None:
     assert torch.equal(views, encoder.hidden(*inputs, (0.0, 0.0)))
 
 
-def test_each_hidden_layer_drops_the_share_of_its_view(encoder: Encoder, inputs: Inputs) -> None:
+@pytest.mark.parametrize("packed", [True, False], ids=["packed", "padded"])
+def test_each_hidden_layer_drops_the_share_of_its_view(
+    encoder: Encoder, inputs: Inputs, packed: bool
+) -> None:
+    encoder.packs = packed
     ids, mask, types = (tensor.repeat(10, 1) for tensor in inputs)
+    of_token = torch.arange(4).repeat_interleave(mask.sum())
     seen: list[tuple[Tensor, Tensor]] = []
     for module in encoder.modules():
         if type(module) is RowDropout:
@@ -83,8 +88,12 @@ def test_each_hidden_layer_drops_the_share_of_its_view(encoder: Encoder, inputs:
     encoder.train().hidden(ids, mask, types, RATES)
     in_a_layer = 1 if encoder.model.config.model_type == "distilbert" else 2
     assert len(seen) == 1 + in_a_layer * encoder.model.config.num_hidden_layers
+    assert sum(len(given) == 1 for given, _ in seen) == (len(seen) - 1) * packed
     for given, result in seen:
-        for rate, before, after in zip(RATES, given.chunk(4), result.chunk(4), strict=True):
+        for view, rate in enumerate(RATES):
+            before, after = (
+                x[0, of_token == view] if len(x) == 1 else x.chunk(4)[view] for x in (given, result)
+            )
             dropped = (after == 0) & (before != 0)
             torch.testing.assert_close(after[~dropped], before[~dropped] / (1 - rate))
             if rate:

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from sclsearch.encoders.load import load_encoder, load_tokenizer
+from sclsearch.encoders.vocabulary import CutEmbedding
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.base import Batch, Model, Terms
 from sclsearch.methods.fields import build
@@ -163,7 +164,12 @@ def weights_seen(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Weights]
         original = getattr(kind, terms)
 
         def noted(self: object, model: Model, batch: Batch) -> Terms:
-            seen.append({name: t.detach().clone() for name, t in model.state_dict().items()})
+            weights = {name: t.detach().clone() for name, t in model.state_dict().items()}
+            words = model.encoder.model.get_input_embeddings()
+            if isinstance(words, CutEmbedding):
+                names = [name for name, p in model.named_parameters() if p is words.weight]
+                weights |= dict.fromkeys(names, words.whole_weight())
+            seen.append(weights)
             found: Terms = original(self, model, batch)
             return found
 

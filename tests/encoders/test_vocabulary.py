@@ -1,0 +1,78 @@
+"""Embeddings cut to some tokens train as whole ones do."""
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor
+
+from sclsearch.encoders.encoder import Encoder
+
+Inputs = tuple[Tensor, Tensor, Tensor]
+
+RATE, DECAY, UPDATES = 1e-2, 0.1, 5
+
+
+def trained(encoder: Encoder, inputs: Inputs, tokens: Tensor | None) -> dict[str, Tensor]:
+    """Returns the weights after some updates, with the embeddings of some tokens or of all."""
+    cut = None if tokens is None else encoder.cut(tokens)
+    assert (cut is None) == (tokens is None)
+    optimiser = torch.optim.AdamW(encoder.parameters(), RATE, weight_decay=DECAY, fused=True)
+    for _ in range(UPDATES):
+        loss = encoder.hidden(*inputs, (0.0,))[inputs[1]].pow(3).mean()
+        optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+        if cut is not None:
+            cut.decay *= 1 - RATE * DECAY
+    if cut is not None:
+        cut.restore(encoder.model)
+    return {name: tensor.detach().clone() for name, tensor in encoder.state_dict().items()}
+
+
+def test_all_weights_equal_those_of_whole_embeddings(encoder: Encoder, inputs: Inputs) -> None:
+    before = encoder.embeddings.detach().clone()
+    seen = torch.unique(inputs[0])
+    whole = trained(copy.deepcopy(encoder), inputs, None)
+    found = trained(encoder, inputs, seen)
+    assert found.keys() == whole.keys()
+    for name, tensor in whole.items():
+        torch.testing.assert_close(found[name], tensor, rtol=1e-4, atol=1e-5)
+    unseen = torch.ones(len(before), dtype=torch.bool)
+    unseen[seen] = False
+    torch.testing.assert_close(
+        encoder.embeddings.detach()[unseen], before[unseen] * (1 - RATE * DECAY) ** UPDATES
+    )
+    assert not torch.isclose(encoder.embeddings.detach()[seen[1:]], before[seen[1:]]).all()
+
+
+def test_without_decay_other_tokens_are_untouched_bit_for_bit(
+    bert: Encoder, inputs: Inputs
+) -> None:
+    before = bert.embeddings.detach().clone()
+    cut = bert.cut(torch.unique(inputs[0]))
+    assert cut is not None
+    with torch.no_grad():
+        cut.weight += 1
+    cut.restore(bert.model)
+    changed = (bert.embeddings.detach() != before).any(1).nonzero()[:, 0]
+    assert torch.equal(changed, torch.unique(inputs[0]))
+
+
+def test_a_cut_encoder_trains_fewer_weights(bert: Encoder) -> None:
+    count = sum(p.numel() for p in bert.parameters())
+    left_out = len(bert.embeddings) - 3
+    assert bert.cut(torch.tensor([0, 5, 7])) is not None
+    assert sum(p.numel() for p in bert.parameters()) == count - left_out * bert.width
+
+
+def test_tokens_that_were_left_out_are_an_error(bert: Encoder, inputs: Inputs) -> None:
+    bert.cut(torch.unique(inputs[0])[:-1])
+    with pytest.raises(IndexError):
+        bert.hidden(*inputs, (0.0,))
+
+
+def test_embeddings_of_all_tokens_cannot_be_read_while_they_are_cut(bert: Encoder) -> None:
+    bert.cut(torch.tensor([0, 5]))
+    with pytest.raises(RuntimeError, match="whole_vocabulary"):
+        _ = bert.embeddings
