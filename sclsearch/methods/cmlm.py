@@ -117,12 +117,14 @@ class CMLM:
         post = post_training(
             training, self.post_learning_rate, self.post_batch_size, self.post_epochs
         )
+        rates = (training.dropout,) * (1 + self.k)
         return (
             Stage(
                 NAME,
                 post,
                 self.terms,
                 self.parts,
+                lambda _update: rates,
                 gauges=("feature_spread",),
                 whole_vocabulary=True,
             ),
@@ -139,6 +141,7 @@ class CMLM:
                 ids=self._views(model.encoder, batch, selected),
                 mask=batch.mask.repeat(views, 1),
                 types=batch.types.repeat(views, 1),
+                rates=batch.rates[:1],
             )
         )  # [(K + 1) * B, T, d]
         h = model.encoder.pool(states, batch.mask, self.contrast_pooling)

@@ -1,9 +1,11 @@
 """What a protocol is: how a paper splits, samples, repeats, evaluates, selects and reports."""
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
+
+import numpy as np
 
 from sclsearch.selection.rules import Rule
 from sclsearch.tasks.base import Index, Labels, TaskData
@@ -33,6 +35,14 @@ class Rows:
     def digest(self) -> str:
         """SHA-256 of split and row numbers."""
         return hashlib.sha256(self.split.encode() + b"\n" + self.index.tobytes()).hexdigest()
+
+
+def by_split(parts: Iterable[Rows]) -> dict[str, Index]:
+    """Returns the numbers of all rows of some parts, each row once, by split."""
+    found: dict[str, list[Index]] = {}
+    for rows in parts:
+        found.setdefault(rows.split, []).append(rows.index)
+    return {split: np.unique(np.concatenate(indices)) for split, indices in found.items()}
 
 
 @dataclass(frozen=True, slots=True)

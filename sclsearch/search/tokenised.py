@@ -2,10 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
-import numpy as np
-
 from sclsearch.encoders.load import load_tokenizer
-from sclsearch.protocols.base import Parts, Rows
+from sclsearch.protocols.base import Parts, Rows, by_split
 from sclsearch.search.study import Study
 from sclsearch.tasks.base import Index, TaskData, Texts
 from sclsearch.tasks.paraphrases import Views
@@ -13,21 +11,22 @@ from sclsearch.training.joined import join, joined_rows
 from sclsearch.training.tokens import TokenisedTask, tokenise
 
 
-def tokenised(study: Study, replicates: Iterable[Parts]) -> dict[int, TokenisedTask]:
+def tokenised(
+    study: Study, replicates: Iterable[Parts], *, most: int | None = None
+) -> dict[int, TokenisedTask]:
     """Returns the token ids of all rows that are read, by `max_length`, and paraphrases if any are.
 
     Args:
         study: The study.
         replicates: Rows of the replicates.
+        most: Rows of a split, taken evenly; the others stay without tokens. None is all.
 
     Raises:
         SclsearchError: The file of paraphrases lacks some of the texts.
     """
-    every = [rows for p in replicates for rows in (p.train, p.validation, p.test)]
-    used = {
-        split: np.unique(np.concatenate([rows.index for rows in every if rows.split == split]))
-        for split in {rows.split for rows in every}
-    }
+    used = by_split(rows for p in replicates for rows in (p.train, p.validation, p.test))
+    if most is not None:
+        used = {split: index[:: -(-len(index) // most)] for split, index in used.items()}
     data, views, used["train"] = paraphrased(study, used["train"])
     tokenizer = load_tokenizer(study.model)
     return {length: tokenise(data, tokenizer, length, views, used) for length in study.lengths()}

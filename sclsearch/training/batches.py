@@ -1,13 +1,15 @@
 """Which rows form a batch, and the tensors of a batch."""
 
 from collections.abc import Iterator
+from itertools import chain, islice
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from sclsearch.methods.base import Batch, Training
+from sclsearch.methods.base import Batch, Stage, Training
+from sclsearch.randomness import stream
 from sclsearch.tasks.base import Index, Labels
 from sclsearch.training.tokens import Tokens
 
@@ -40,6 +42,36 @@ def batches_of(order: Index, training: Training) -> Iterator[Index]:
     size = training.batch_size
     for batch in range(updates_per_epoch(len(order), training)):
         yield order[batch * size : (batch + 1) * size]
+
+
+def updates_of(rows: int, training: Training, most: int | None) -> int:
+    """Returns the number of updates of a stage.
+
+    Args:
+        rows: Training rows.
+        training: The stage's settings.
+        most: Updates after which it ends, wherever it is; None for no limit.
+    """
+    planned = updates_per_epoch(rows, training) * training.epochs
+    return min(planned, most or planned)
+
+
+def batches_in_order(y: Labels, stage: Stage, seed: int, most: int | None) -> Iterator[Index]:
+    """Yields the positions into the training rows of each batch of a stage.
+
+    Args:
+        y: Labels of the training rows.
+        stage: The stage.
+        seed: Of the data order.
+        most: As in `updates_of`.
+    """
+    training = stage.training
+    orders = (
+        epoch_order(y, training, stream(seed, f"order/{stage.name}/{epoch}"))
+        for epoch in range(training.epochs)
+    )
+    every = chain.from_iterable(batches_of(order, training) for order in orders)
+    return islice(every, updates_of(len(y), training, most))
 
 
 def by_length(lengths: npt.NDArray[np.int64], size: int) -> Iterator[Index]:

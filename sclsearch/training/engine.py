@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,10 +11,15 @@ from torch import Tensor
 
 from sclsearch.encoders.load import load_encoder
 from sclsearch.methods.base import Batch, Model, Stage, Terms
-from sclsearch.randomness import seed_for, stream
+from sclsearch.randomness import seed_for
 from sclsearch.tasks.base import Index
 from sclsearch.tasks.metrics import value
-from sclsearch.training.batches import batches_of, collate, epoch_order, updates_per_epoch
+from sclsearch.training.batches import (
+    batches_in_order,
+    collate,
+    updates_of,
+    updates_per_epoch,
+)
 from sclsearch.training.evaluation import (
     Features,
     Predictions,
@@ -100,8 +104,7 @@ class _StageRun:
         self.model, self.device, self.outcome, self.last = model, device, outcome, last
         self.rows = self.work.train
         self.per_epoch = updates_per_epoch(len(self.rows.index), stage.training)
-        planned = self.per_epoch * stage.training.epochs
-        self.total = min(planned, self.job.most_updates or planned)
+        self.total = updates_of(len(self.rows.index), stage.training, self.job.most_updates)
         self.features: Features | None = None
         self.cut: CutEmbedding | None = None
         self.best: dict[str, Tensor] = {}
@@ -125,7 +128,7 @@ class _StageRun:
             if self.last
             else evenly(self.total, READINGS)
         )
-        for update, batch in enumerate(islice(self._batches(), self.total)):
+        for update, batch in enumerate(self._batches()):
             watch.see(update, self._update(update, batch, optimiser))
             if update + 1 in points:
                 losses = watch.read()
@@ -159,19 +162,14 @@ class _StageRun:
 
     def _batches(self) -> Iterator[Batch]:
         labelled = self.work.tokens.splits[self.rows.split]
-        training = self.stage.training
-        update = 0
-        for epoch in range(training.epochs):
-            rng = stream(self.job.replicate.order, f"order/{self.stage.name}/{epoch}")
-            order = epoch_order(labelled.y[self.rows.index], training, rng)
-            for positions in batches_of(order, training):
-                index = self.rows.index[positions]
-                if self.features is not None:
-                    yield self.features.batch(labelled, self.rows.split, index)
-                else:
-                    rates = self.stage.rates_at(update)
-                    yield self._collate(index, rates)
-                update += 1
+        y = labelled.y[self.rows.index]
+        seed, most = self.job.replicate.order, self.job.most_updates
+        for update, positions in enumerate(batches_in_order(y, self.stage, seed, most)):
+            index = self.rows.index[positions]
+            if self.features is not None:
+                yield self.features.batch(labelled, self.rows.split, index)
+            else:
+                yield self._collate(index, self.stage.rates_at(update))
 
     def _collate(self, index: Index, rates: tuple[float, ...]) -> Batch:
         task, split = self.work.tokens, self.rows.split

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from sclsearch.methods.base import Batch, Method, Model
-from sclsearch.protocols.base import Rows
+from sclsearch.protocols.base import Rows, by_split
 from sclsearch.tasks.metrics import evaluate
 from sclsearch.training.batches import by_length, collate, labels_of
 from sclsearch.training.job import Job
@@ -58,9 +58,8 @@ def compute_features(
     model.eval()
     position: dict[str, npt.NDArray[np.int64]] = {}
     values, count = [], 0
-    for split in dict.fromkeys(part.split for part in rows):
+    for split, index in by_split(rows).items():
         tokens = task.splits[split]
-        index = np.unique(np.concatenate([part.index for part in rows if part.split == split]))
         position[split] = np.full(len(tokens.y), -1, dtype=np.int64)
         for chosen in by_length(tokens.lengths[index], EVALUATION_BATCH):
             batch = collate(tokens, index[chosen], task.pad, ONE_VIEW, device)

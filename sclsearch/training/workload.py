@@ -1,0 +1,91 @@
+"""What a seed run puts through the encoder, counted and not computed."""
+
+from dataclasses import astuple, dataclass
+
+from sclsearch.methods.base import Stage
+from sclsearch.protocols.base import Rows, by_split
+from sclsearch.training.batches import (
+    batches_in_order,
+    by_length,
+    updates_of,
+    updates_per_epoch,
+)
+from sclsearch.training.evaluation import EVALUATION_BATCH
+from sclsearch.training.job import Work
+from sclsearch.training.schedule import evaluation_points
+from sclsearch.training.tokens import TokenisedTask
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What goes through the encoder; tokens are counted with their padding.
+
+    Attributes:
+        updates: Updates of the encoder.
+        trained: Tokens that go forward and backward.
+        read: Tokens that go forward alone.
+        rows: Rows that these tokens are of, each as often as it is seen.
+    """
+
+    updates: int = 0
+    trained: int = 0
+    read: int = 0
+    rows: int = 0
+
+    def __add__(self, other: "Workload") -> "Workload":
+        """Returns both together."""
+        return Workload(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+
+def workload(work: Work) -> Workload:
+    """Returns what `train` puts through the encoder; of the tokens it reads the lengths alone."""
+    stages = work.job.method.stages(work.job.training)
+    found = Workload()
+    for stage in stages:
+        last = stage is stages[-1]
+        if stage.cached:
+            parts = work.job.parts
+            rows = (work.train, parts.validation, parts.test) if last else (work.train,)
+            found += _reading(work.tokens, *rows)
+        else:
+            found += _training(work, stage)
+            found += _evaluating(work, stage) if last else Workload()
+    return found
+
+
+def _training(work: Work, stage: Stage) -> Workload:
+    job, rows = work.job, work.train
+    labelled = work.tokens.splits[rows.split]
+    copies, longest = 1, labelled.lengths[rows.index]
+    if stage.reads == "paraphrases":
+        both, index = work.tokens.paraphrases_of(rows.index)
+        copies, longest = 2, both.lengths[index].reshape(2, -1).max(0)
+    updates, seen, tokens = 0, 0, 0
+    for positions in batches_in_order(
+        labelled.y[rows.index], stage, job.replicate.order, job.most_updates
+    ):
+        views = copies * len(stage.rates_at(updates)) * len(positions)
+        updates, seen = updates + 1, seen + views
+        tokens += views * int(longest[positions].max())
+    if stage.frozen_pooling is not None:
+        return Workload(read=tokens, rows=seen)
+    return Workload(updates, trained=tokens, rows=seen)
+
+
+def _evaluating(work: Work, stage: Stage) -> Workload:
+    job, rows = work.job, len(work.train.index)
+    total = updates_of(rows, stage.training, job.most_updates)
+    points = evaluation_points(job.evaluate, updates_per_epoch(rows, stage.training), total)
+    validation = _reading(work.tokens, job.parts.validation)
+    return sum([validation] * len(points), _reading(work.tokens, job.parts.test))
+
+
+def _reading(task: TokenisedTask, *parts: Rows) -> Workload:
+    """Returns what reading each row of some parts once takes."""
+    rows, tokens = 0, 0
+    for split, index in by_split(parts).items():
+        lengths = task.splits[split].lengths[index]
+        for batch in by_length(lengths, EVALUATION_BATCH):
+            tokens += len(batch) * int(lengths[batch].max())
+        rows += len(index)
+    return Workload(read=tokens, rows=rows)

@@ -1,0 +1,87 @@
+"""What is counted is what goes through the encoder when the seed run is trained."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from torch import Tensor
+
+from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.load import load_encoder
+from sclsearch.training.engine import train
+from sclsearch.training.job import Work
+from sclsearch.training.workload import Workload, workload
+
+WorkFor = Callable[..., Work]
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch, work_for: WorkFor) -> Callable[[Work], Workload]:
+    """Returns what trains a seed run and counts the forward passes of its encoder."""
+    job = work_for("ce").job
+    load_encoder(job.model, job.model_name)  # so that the forward of loading does not count
+    found: list[Workload] = []
+    hidden = Encoder.hidden
+
+    def counted(self: Encoder, ids: Tensor, mask: Tensor, types: Tensor, rates: Any) -> Tensor:
+        states = hidden(self, ids, mask, types, rates)
+        rows, tokens = len(states), states.shape[:2].numel()
+        # An encoder that trains leaves a graph behind its states.
+        found.append(
+            Workload(1, trained=tokens, rows=rows)
+            if states.requires_grad
+            else Workload(read=tokens, rows=rows)
+        )
+        return states
+
+    monkeypatch.setattr(Encoder, "hidden", counted)
+
+    def seen(work: Work) -> Workload:
+        found.clear()
+        train(work)
+        return sum(found, Workload())
+
+    return seen
+
+
+def test_every_method_passes_the_rows_and_tokens_that_were_counted(
+    work_for: WorkFor, seen: Callable[[Work], Workload], method: str
+) -> None:
+    work = work_for(method, epochs=2)
+    found = workload(work)
+    assert found == seen(work)
+    assert found.updates > 0
+    assert found.trained > found.updates
+
+
+@pytest.mark.parametrize(
+    ("method", "fields"),
+    [
+        ("cmlm", {"k": 3}),
+        ("scl", {"lam": 1.0}),
+        ("supcl-seq", {"view_mode": "official_code"}),
+        ("supcl-seq", {"probe_encoder_mode": "train", "probe_epochs": 3}),
+        ("ce", {"batch_sampling": "balanced"}),
+        ("ce", {"batch_size": 100, "drop_last": True}),
+        ("ce", {"drop_last": True, "evaluate": "tenth"}),
+        ("ce", {"evaluate": 4}),
+        ("tapt", {"evaluate": "end"}),
+    ],
+)
+def test_what_changes_the_number_of_passes_is_counted(
+    work_for: WorkFor, seen: Callable[[Work], Workload], method: str, fields: dict[str, Any]
+) -> None:
+    work = work_for(method, **{"epochs": 2, **fields})
+    assert workload(work) == seen(work) != workload(work_for(method))
+
+
+@pytest.mark.parametrize("method", ["ce", "supcl-seq", "cmlm", "cssl"])
+@pytest.mark.parametrize("most", [1, 7])
+def test_a_stage_that_is_ended_early_is_counted_until_then(
+    work_for: WorkFor, seen: Callable[[Work], Workload], method: str, most: int
+) -> None:
+    work = work_for(method, epochs=3)
+    short = replace(work, job=replace(work.job, most_updates=most))
+    assert workload(short) == seen(short)
+    assert workload(short).trained < workload(work).trained
