@@ -71,12 +71,13 @@ def reproduce(
 def _tell_work(planned: "Sequence[PlannedCell]", storage: Path, *, as_json: bool) -> None:
     from rich.console import Console
 
-    from sclsearch.reproduce.figures import usual_seconds, work_of
+    from sclsearch.reproduce.figures import work_of
     from sclsearch.reproduce.plan import studies_of
     from sclsearch.reproduce.terminal import show_work
+    from sclsearch.search.estimate import finished
 
-    usual = usual_seconds(storage)
-    works = [(one, work_of(one, usual)) for one in studies_of(planned)]
+    stored = finished(storage)
+    works = [(one, work_of(one, stored)) for one in studies_of(planned)]
     if as_json:
         without = [{"cell": one.cell, "reason": one.reason} for one in planned if one.reason]
         _print_json(works=[{"cell": one.cell, **asdict(w)} for one, w in works], not_made=without)

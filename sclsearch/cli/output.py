@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sclsearch.reports.terminal import settings
+from sclsearch.reports.terminal import duration, settings
 
 if TYPE_CHECKING:
     from sclsearch.search.plan import Plan
@@ -47,6 +47,10 @@ def show_plan(console: Console, plan: "Plan") -> None:
         f"\n{plan.configurations} configurations x {plan.seeds} seeds = {plan.seed_runs} seed "
         f"runs; {len(plan.published)} published come first; {plan.stored} are in the store"
     )
+    if plan.time is not None and plan.missing:
+        told = f"{plan.time.at_once} seed runs at a time, by {plan.time.basis}"
+        why = plan.time.basis if plan.time.seconds is None else told
+        console.print(f"time: {duration(plan.time.seconds)}; {escape(why)}", soft_wrap=True)
 
 
 def _searched(spec: dict[str, Any]) -> str:

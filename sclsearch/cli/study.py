@@ -149,9 +149,10 @@ def _go(options: dict[str, Any], *, searched: bool = True) -> None:
     if not options["dry_run"]:
         _run(what, how, as_json=options["json_"])
         return
+    from sclsearch.search.estimate import finished
     from sclsearch.search.plan import plan
 
-    planned = plan(what, how)
+    planned = plan(what, how, finished(how.storage))
     if options["json_"]:
         print_json(planned, seed_runs=planned.seed_runs)
     else:

@@ -96,6 +96,16 @@ def settings(values: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={_short(value)}" for name, value in values.items())
 
 
+def duration(seconds: float | None) -> str:
+    """Returns `7 min` or `1.9 h`."""
+    if seconds is None:
+        return "unknown"
+    minutes = seconds / 60
+    if minutes >= 90:
+        return f"{minutes / 60:.1f} h"
+    return f"{minutes:.0f} min" if minutes >= 1 or not seconds else "under 1 min"
+
+
 def understood(top: str, seeds: int) -> str:
     """Returns a rule's half in words, `mean of the top 3 of 10 seeds`."""
     if seeds == 1:

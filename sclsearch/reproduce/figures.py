@@ -1,11 +1,9 @@
 """Our figures of a published table's cells, from the run store, and what they say of each other."""
 
 import math
-import statistics
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from rich.console import Console
@@ -14,6 +12,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import Report, report
 from sclsearch.reproduce.base import Cell
 from sclsearch.reproduce.plan import PlannedCell
+from sclsearch.search.estimate import Estimate
 from sclsearch.search.options import How
 from sclsearch.search.plan import plan
 from sclsearch.search.run import run
@@ -24,7 +23,6 @@ from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.tasks import load_task
 from sclsearch.tasks.metrics import f1_by_class, value
 
-Kind = tuple[str, str | None, str | None]
 OUT_OF_TIME = "the time budget is used; the same command goes on"
 
 
@@ -82,36 +80,31 @@ class Work:
         study: Its name; empty where it cannot be planned.
         seed_runs: In total.
         missing: Those that the run store lacks.
-        seconds: What the missing ones may take, one after the other; None if nothing is known.
+        time: How long the missing ones may take; None where it cannot be planned.
         reason: Why it cannot be planned; empty if it can.
     """
 
     study: str = ""
     seed_runs: int = 0
     missing: int = 0
-    seconds: float | None = None
+    time: Estimate | None = None
     reason: str = ""
 
 
-def work_of(one: PlannedCell, usual: Mapping[Kind, float]) -> Work:
+def work_of(one: PlannedCell, finished: Sequence[SeedRun]) -> Work:
     """Returns what a cell's study would cost.
 
     Args:
         one: The cell.
-        usual: Of `usual_seconds`.
+        finished: Seed runs that tell how long it may take.
     """
     if one.what is None:
         return Work(reason=one.reason)
     try:
-        found = plan(one.what, one.how)
+        found = plan(one.what, one.how, finished)
     except SclsearchError as error:
         return Work(reason=_first_line(error))
-    missing = found.seed_runs - found.stored
-    # Where the encoder is a folder, seed runs have its whole path.
-    kinds = [(str(one.what.method), model, one.what.scale) for model in found.model]
-    each = next((usual[kind] for kind in kinds if kind in usual), None)
-    seconds = 0.0 if not missing else None if each is None else missing * each
-    return Work(found.study, found.seed_runs, missing, seconds)
+    return Work(found.study, found.seed_runs, found.missing, found.time)
 
 
 def make(one: PlannedCell, console: Console, deadline: float = math.inf) -> Figure:
@@ -131,7 +124,7 @@ def make(one: PlannedCell, console: Console, deadline: float = math.inf) -> Figu
     try:
         if deadline < math.inf:
             how = replace(how, time_budget=max(deadline - time.monotonic(), 0.0))
-            if not how.time_budget and work_of(one, {}).missing:
+            if not how.time_budget and plan(one.what, how).missing:
                 return Figure(one.cell, reason=OUT_OF_TIME)
         done = run(one.what, how, console)
     except SclsearchError as error:
@@ -227,18 +220,6 @@ def _class_number(cell: Cell, how: How) -> int | None:
     y = load_task(cell.column.task, how.data_dir).splits["train"].y
     order = np.argsort(np.bincount(y.astype(np.int64)), kind="stable")
     return int(order[0 if cell.column.of_class == "minority" else -1])
-
-
-def usual_seconds(storage: Path) -> dict[Kind, float]:
-    """Returns the median seconds of stored seed runs by method, encoder and scale."""
-    store = RunStore(storage)
-    found: dict[Kind, list[float]] = {}
-    for path in store.folder.glob("*.json"):
-        run = store.get(path.stem)
-        if run is not None and run.failure is None and run.seconds:
-            kind = run.identity["method"], run.origin.get("model"), run.origin.get("scale")
-            found.setdefault(kind, []).append(run.seconds)
-    return {kind: statistics.median(seconds) for kind, seconds in found.items()}
 
 
 def _first_line(error: SclsearchError) -> str:

@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from sclsearch.reports.report import ConfigurationLine, Report
-from sclsearch.reports.terminal import figure, with_spread
+from sclsearch.reports.terminal import duration, figure, with_spread
 from sclsearch.reproduce.again import Confirmation
 from sclsearch.reproduce.base import SCALES, Cell, Table
 from sclsearch.reproduce.figures import Figure, Work, pairs
@@ -31,23 +31,31 @@ def show_work(
                 one.cell.column.task or "",
                 str(work.seed_runs),
                 str(work.missing),
-                _duration(work.seconds),
+                duration(work.time.seconds if work.time else None),
             )
             for one, work in made
         ]
         headings = ("condition", "row", "task", "seed runs", "missing", "time")
         console.print(_grid(headings, rows, optional=("condition",)))
-        known = [work.seconds for _, work in made if work.seconds is not None]
-        total = _duration(sum(known) if len(known) == len(made) else None)
-        runs = sum(work.seed_runs for _, work in made)
-        missing = sum(work.missing for _, work in made)
-        console.print(
-            f"\n{len(made)} studies, {runs} seed runs, {missing} of them to "
-            f"train; time: {total}. Times are one after the other, by stored seed runs of the "
-            "method on the encoder."
-        )
+        _show_total(console, [work for _, work in made])
     wrong = [(one.cell, work.reason) for one, work in works]
     _show_reasons(console, [*((one.cell, one.reason) for one in planned), *wrong])
+
+
+def _show_total(console: Console, works: Sequence[Work]) -> None:
+    runs, missing = sum(work.seed_runs for work in works), sum(work.missing for work in works)
+    times = [work.time for work in works if work.time is not None and work.missing]
+    known = {time.basis: time for time in times if time.seconds is not None}
+    unknown = {time.basis: time for time in times if time.seconds is None}
+    total = duration(sum(time.seconds or 0.0 for time in times) if known or not times else None)
+    if known:
+        least = "at least " if unknown else ""
+        total = f"{least}{total}, {times[0].at_once} seed runs at a time, by {' or '.join(known)}"
+    console.print(
+        f"\n{len(works)} studies, {runs} seed runs, {missing} of them to train; time: {total}."
+    )
+    for reason in unknown:
+        console.print(f"- time unknown: {escape(reason)}", soft_wrap=True)
 
 
 def show_figures(console: Console, table: Table, figures: Sequence[Figure]) -> None:
@@ -210,12 +218,3 @@ def _show_reasons(console: Console, reasons: Sequence[tuple[Cell, str]]) -> None
     for reason, names in cells.items():
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         console.print(f"- {escape(names[0])}{more}: {escape(reason)}")
-
-
-def _duration(seconds: float | None) -> str:
-    if seconds is None:
-        return "unknown"
-    minutes = seconds / 60
-    if minutes >= 90:
-        return f"{minutes / 60:.1f} h"
-    return f"{minutes:.0f} min" if minutes >= 1 or not seconds else "under 1 min"

@@ -1,11 +1,14 @@
 """What a search would do: every value with its origin, and the seed runs still to train."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sclsearch.search.estimate import Estimate, estimate
 from sclsearch.search.options import How, What
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.study import Origin
+from sclsearch.store.runs import SeedRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,7 @@ class Plan:
         configurations: Configurations in total.
         seeds: Replicates of each.
         stored: Seed runs that the store has already, of the configurations known by now.
+        time: How long the others may take; None if it was not asked for.
     """
 
     study: str
@@ -45,15 +49,26 @@ class Plan:
     configurations: int
     seeds: int
     stored: int
+    time: Estimate | None
 
     @property
     def seed_runs(self) -> int:
         """Seed runs in total."""
         return self.configurations * self.seeds
 
+    @property
+    def missing(self) -> int:
+        """Seed runs that are still to be trained."""
+        return self.seed_runs - self.stored
 
-def plan(what: What, how: How) -> Plan:
+
+def plan(what: What, how: How, finished: Sequence[SeedRun] | None = None) -> Plan:
     """Returns what a search would do.
+
+    Args:
+        what: What is searched.
+        how: How it is run.
+        finished: Seed runs that tell how long it may take; None does not ask.
 
     Raises:
         SclsearchError: As the search itself would.
@@ -80,4 +95,7 @@ def plan(what: What, how: How) -> Plan:
         configurations=prepared.configs,
         seeds=study.seeds,
         stored=len(board.done),
+        time=(
+            None if finished is None else estimate(prepared, board, how.cpus_per_trial, finished)
+        ),
     )

@@ -36,6 +36,7 @@ class Prepared:
         replicates: Records of the replicates.
         parts: Rows of the replicates.
         configs: Configurations in total.
+        at_once: Seed runs that are likely to run at a time.
     """
 
     study: Study
@@ -45,6 +46,7 @@ class Prepared:
     replicates: tuple[ReplicateRecord, ...]
     parts: Mapping[int, Parts]
     configs: int
+    at_once: int
 
     def board(self, **options: Any) -> Board:
         """Returns the board of the study."""
@@ -66,12 +68,13 @@ def prepare_study(what: What, how: How) -> Prepared:
         # A file that lacks a text is an error before anything is written.
         paraphrased(study, np.concatenate([rows.train.index for rows in parts.values()]))
     store = StudyStore(storage, how.study or study.default_name)
+    at_once = _at_once(study, how)
     record = StudyRecord(
         name=store.name,
         identity=study.identity,
         training=study.job({}, 0, parts[0]).shared_identity,
         origin=_origin(store.name, study, what, how),
-        open_configurations=max(2, math.ceil(_slots(study, how) / study.seeds) + 1),
+        open_configurations=max(2, math.ceil(at_once / study.seeds) + 1),
         created=time.time(),
     )
     return Prepared(
@@ -82,6 +85,7 @@ def prepare_study(what: What, how: How) -> Prepared:
         replicates=tuple(study.replicate(number, parts[number]) for number in parts),
         parts=parts,
         configs=_configs(study, how.configs),
+        at_once=at_once,
     )
 
 
@@ -115,7 +119,7 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
-def _slots(study: Study, how: How) -> int:
+def _at_once(study: Study, how: How) -> int:
     """Returns how many seed runs are likely to run at a time, known before Ray is started."""
     if how.concurrency is not None:
         return how.concurrency

@@ -87,10 +87,11 @@ def finished(place: Path) -> tuple[str, ...]:
         run = SeedRun(
             key=task.key,
             identity=task.identity,
-            origin={},
+            origin=prepared.record.origin,
             evaluations=({"epoch": 1, "update": 9, "loss": {"ce": 0.5}, "validation": evaluation},),
             test=evaluation,
             seconds=2.0,
+            environment={"threads": 1},
             failure=Failure("non-finite", "ce at update 7") if failed else None,
         )
         prepared.runs.put(run)

@@ -64,6 +64,7 @@ def finish(storage: Path, data: Path) -> Finish:
                 evaluations=({"epoch": 1, "update": 9, "loss": {}, "validation": counts},),
                 test=counts,
                 seconds=2.0,
+                environment={"threads": 1},
                 failure=Failure("raised", "a test") if r in failed else None,
             )
             prepared.runs.put(found)
@@ -114,6 +115,7 @@ def test_a_dry_run_tells_the_studies_and_writes_none(
     rows = [flat(line) for line in done.stdout.splitlines()]
     assert "LCL cola 6 6 unknown" in rows
     assert "6 studies, 36 seed runs, 36 of them to train; time: unknown." in flat(done.stdout)
+    assert f"- time unknown: {storage.parent / 'encoder'}: tokenizer.json must" in flat(done.stdout)
     assert "- full, ICL, RTE: " in done.stdout
     assert "RTE/train.tsv: the file must be there, but it is not." in flat(done.stdout)
     assert study_names(storage) == []
@@ -127,6 +129,7 @@ def test_a_dry_run_counts_what_is_stored_and_can_be_read_by_programs(
     told = json.loads(sclsearch(*TABLE, *ONE, "--dry-run", "--json").stdout)
     (work,) = told["works"]
     assert (work["study"], work["missing"], work["cell"]["row"]["name"]) == (name, 0, "LCL")
+    assert work["time"] == {"seconds": 0.0, "at_once": work["time"]["at_once"], "basis": ""}
     assert told["not_made"] == []
     other = (*ONE[:1], "LCL,ICL,CoLA", *ONE[2:])
     assert "ICL cola 6 6 under 1 min" in flat(sclsearch(*TABLE, *other, "--dry-run").stdout)

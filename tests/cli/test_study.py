@@ -30,9 +30,9 @@ def test_a_dry_run_prints_each_value_with_its_origin_and_writes_no_study(
         "scl_reduction mean_valid method",
     ):
         assert row in rows
-    assert (
-        "4 configurations x 10 seeds = 40 seed runs; 1 published come first; 0 are in" in rows[-2]
-    )
+    text = " ".join(rows)
+    assert "4 configurations x 10 seeds = 40 seed runs; 1 published come first; 0 are in" in text
+    assert f"time: unknown; {place / 'encoder'}: tokenizer.json must" in text
     assert not any((place / "sclsearch-storage").iterdir())
 
 
@@ -58,6 +58,7 @@ def test_a_dry_run_as_json_is_json(sclsearch: Call, place: Path, search: tuple[s
     assert planned["searched"]["tau"]["values"] == [0.1, 0.3, 0.5, 0.7]
     assert planned["published"] == [{"tau": 0.3, "lam": 0.9}]
     assert (planned["configurations"], planned["seeds"], planned["stored"]) == (6, 5, 0)
+    assert planned["time"]["seconds"] is None
     assert not any((place / "sclsearch-storage").iterdir())
 
 
@@ -74,6 +75,12 @@ def test_a_dry_run_counts_what_the_store_has(sclsearch: Call, finished: tuple[st
     done = sclsearch(*finished, "--dry-run")
     text = " ".join(done.stdout.split())
     assert "2 configurations x 2 seeds = 4 seed runs; 1 published come first; 4 are in" in text
+    assert "time:" not in text
+    more = sclsearch(*finished, "--dry-run", "--seeds", "4", "--concurrency", "2")
+    assert more.stdout.endswith("time: under 1 min; 2 seed runs at a time, by stored seed runs\n")
+    told = json.loads(sclsearch(*finished, "--dry-run", "--json", "--configs", "5").stdout)
+    assert told["time"]["basis"] == "stored seed runs"
+    assert told["time"]["seconds"] >= 2.0
 
 
 def test_a_protocol_that_reports_what_it_selects_by_says_so(

@@ -193,4 +193,13 @@ def _seed_run(
         return SeedRun(key, identity, origin, failure=Failure("raised", "a test"))
     kept = {"epoch": 1, "update": 9, "loss": {}, "validation": {"confusion": counts}}
     test = {"confusion": counts}
-    return SeedRun(key, identity, origin, evaluations=(kept,), kept=0, test=test, seconds=60.0)
+    return SeedRun(
+        key,
+        identity,
+        origin,
+        evaluations=(kept,),
+        kept=0,
+        test=test,
+        seconds=60.0,
+        environment={"threads": 1},
+    )

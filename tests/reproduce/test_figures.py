@@ -10,8 +10,9 @@ import pytest
 from rich.console import Console
 
 from sclsearch.reproduce.base import Table
-from sclsearch.reproduce.figures import Figure, Kind, make, pairs, usual_seconds, work_of
+from sclsearch.reproduce.figures import Figure, make, pairs, work_of
 from sclsearch.reproduce.plan import PlannedCell, Wishes, chosen_cells, plan_cells
+from sclsearch.search.estimate import STORED, Estimate, finished
 from sclsearch.search.options import How
 from sclsearch.selection.significance import compare, holm
 from sclsearch.store.studies import study_names
@@ -113,7 +114,7 @@ def test_what_a_user_can_mend_is_the_reason_and_not_the_end(cells: Cells, tmp_pa
     figure = make(wrong, QUIET)
     assert figure.mean is None
     assert figure.reason.startswith("--train-size 5000: it must lie between")
-    assert work_of(wrong, {}).reason == figure.reason
+    assert work_of(wrong, []).reason == figure.reason
     assert not study_names(tmp_path / "storage")
 
 
@@ -147,22 +148,27 @@ def test_a_used_time_budget_spends_nothing_but_shows_what_is_stored(
     assert study_names(tmp_path / "storage") == [figures[0].study]
 
 
-def test_work_is_what_the_store_lacks_at_the_usual_pace(cells: Cells, fill: Fill) -> None:
+def test_work_is_what_the_store_lacks_at_the_pace_of_what_it_has(
+    cells: Cells, fill: Fill, hollow: Path
+) -> None:
     one, other = cells("N=20,CE,CE + SCL,Demo")
     assert one.what is not None
-    assert other.what is not None
-    before = work_of(one, usual_seconds(one.how.storage))
-    assert (before.seed_runs, before.missing, before.seconds) == (10, 10, None)
+    before = work_of(one, [])
+    assert (before.seed_runs, before.missing) == (10, 10)
+    assert before.time is not None
+    assert before.time.seconds is None
+    assert before.time.basis.startswith(str(hollow))
+    fill(one.what, replace(one.how, seeds=3))
+    stored = finished(one.how.storage)
+    begun = work_of(one, stored)
+    assert (begun.missing, begun.time) == (7, Estimate(7 * 60.0, 1, STORED))
+    two = replace(one, how=replace(one.how, concurrency=2))
+    assert work_of(two, stored).time == Estimate(4 * 60.0, 2, STORED)
     fill(one.what, one.how)
-    usual = usual_seconds(one.how.storage)
-    assert list(usual.values()) == [60.0]
-    after = work_of(one, usual)
-    assert (after.missing, after.seconds) == (0, 0.0)
-    assert work_of(other, usual).seconds is None
-    shorter: dict[Kind, float] = {("scl", str(other.what.model), None): 3.0}
-    assert work_of(other, shorter).seconds == 30.0
-    (scaled,) = cells("N=20,CE,Demo", scale="laptop")
-    assert work_of(scaled, usual).seconds is None
+    assert work_of(one, finished(one.how.storage)).time == Estimate(0.0, 1, "")
+    of_another = work_of(other, stored).time
+    assert of_another is not None
+    assert of_another.seconds is None
 
 
 def test_rows_are_paired_with_the_first_by_replicate(figured: Callable[..., Figure]) -> None:

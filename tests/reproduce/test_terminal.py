@@ -14,6 +14,7 @@ from sclsearch.reproduce.figures import Figure, Work
 from sclsearch.reproduce.plan import PlannedCell, Wishes, plan_cells, studies_of
 from sclsearch.reproduce.tables import published_tables
 from sclsearch.reproduce.terminal import show_confirmation, show_figures, show_spread, show_work
+from sclsearch.search.estimate import MEASURED, STORED, Estimate
 from sclsearch.search.options import How
 from sclsearch.selection.variance import Observation, components
 
@@ -65,7 +66,7 @@ def test_every_table_fits_80_columns_with_whole_names(
 ) -> None:
     table = published_tables()[name]
     planned = plan_cells(table, table.cells, laptop)
-    works = [(one, Work("s", 600, 300, 4e5)) for one in studies_of(planned)]
+    works = [(one, Work("s", 600, 300, Estimate(4e5, 2, MEASURED))) for one in studies_of(planned)]
     text = printed(show_figures, table, figures_of(planned, table))
     work = printed(show_work, works, planned)
     assert all(len(line) <= 80 for line in (*text.splitlines(), *work.splitlines()))
@@ -75,6 +76,28 @@ def test_every_table_fits_80_columns_with_whole_names(
             cell.row.name in line and cell.column.name.split()[0] in line
             for line in text.splitlines()
         )
+
+
+def test_times_are_added_up_and_rest_on_something(
+    demo: Table, laptop: Wishes, printed: Printed
+) -> None:
+    ones = list(studies_of(plan_cells(demo, demo.cells, laptop)))
+
+    def told(*times: Estimate) -> str:
+        works = [Work("s", 6, 3 if time.basis else 0, time) for time in times]
+        return " ".join(printed(show_work, list(zip(ones, works, strict=True)), ones).split())
+
+    assert len(ones) == 2
+    both = told(Estimate(600.0, 2, STORED), Estimate(1200.0, 2, MEASURED))
+    assert (
+        "2 studies, 12 seed runs, 6 of them to train; time: 30 min, 2 seed runs at a time, by "
+        f"{STORED} or {MEASURED}." in both
+    )
+    one = told(Estimate(600.0, 2, STORED), Estimate(None, 2, "x.json: it is no model"))
+    assert "3 10 min" in one
+    assert f"time: at least 10 min, 2 seed runs at a time, by {STORED}." in one
+    assert "- time unknown: x.json: it is no model" in one
+    assert told(Estimate(0.0, 2, ""), Estimate(0.0, 2, "")).endswith("to train; time: 0 min.")
 
 
 def test_figures_stand_beside_the_published_ones(
@@ -146,9 +169,10 @@ def test_work_tells_seed_runs_and_time(
     planned = plan_cells(demo, demo.cells, laptop)
     one, *others = studies_of(planned)
     wrong = [(other, Work(reason="no [file]")) for other in others]
-    text = printed(show_work, [(one, Work("s", 6, 4, seconds)), *wrong], planned)
+    time = Estimate(seconds, 2, MEASURED)
+    text = printed(show_work, [(one, Work("s", 6, 4, time)), *wrong], planned)
     assert f"CE demo 6 4 {told}" in lines(text)
-    assert f"1 studies, 6 seed runs, 4 of them to train; time: {told}." in " ".join(text.split())
+    assert f"1 studies, 6 seed runs, 4 of them to train; time: {told}" in " ".join(text.split())
     assert "- N=20, CE + SCL, Demo: no [file]" in lines(text)
 
 

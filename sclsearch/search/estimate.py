@@ -1,0 +1,132 @@
+"""How long the seed runs that a study lacks may take."""
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sclsearch.errors import SclsearchError
+from sclsearch.search.board import Board
+from sclsearch.search.lengths import row_by_row, sampled
+from sclsearch.search.prepare import Prepared
+from sclsearch.store.runs import RunStore, SeedRun
+from sclsearch.training.job import Work
+from sclsearch.training.pace import measured_pace
+from sclsearch.training.tokens import TokenisedTask
+from sclsearch.training.workload import Workload, workload
+
+NEWEST = 9
+STORED = "stored seed runs"
+MEASURED = "the encoder's pace, timed on this machine"
+BACKWARD = 2
+"""What a backward pass takes, in forward passes."""
+OWN = frozenset({"rows", "fields", "seeds"})
+SAME_SIZE = ("protocol", "scale", "train_size", "shots")
+
+Fields = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """How long something may take.
+
+    Attributes:
+        seconds: Wall-clock time; None if nothing is known.
+        at_once: Seed runs at a time.
+        basis: What tells the time, or why nothing does; empty where nothing is to be trained.
+    """
+
+    seconds: float | None
+    at_once: int
+    basis: str
+
+
+def finished(storage: Path) -> list[SeedRun]:
+    """Returns all stored seed runs that did not fail."""
+    store = RunStore(storage.expanduser())
+    found = (store.get(path.stem) for path in store.folder.glob("*.json"))
+    return [run for run in found if run is not None and run.failure is None]
+
+
+def estimate(prepared: Prepared, board: Board, threads: int, stored: Sequence[SeedRun]) -> Estimate:
+    """Returns how long the seed runs may take that a study lacks.
+
+    Stored seed runs on as many rows of the same task, by the same method and encoder, tell it
+    where there are some, in proportion to what goes through the encoder; else the encoder is timed.
+
+    Args:
+        prepared: The study.
+        board: Its board, opened up.
+        threads: Torch threads of a seed run.
+        stored: Seed runs that did not fail, of whatever study.
+    """
+    missing = prepared.configs * prepared.study.seeds - len(board.done)
+    waiting = [task.configuration for task in board.waiting.values()]
+    if not waiting:
+        return Estimate(0.0, prepared.at_once, "")
+    fields = {configuration.number: configuration.fields for configuration in waiting}.values()
+    alike = _alike(prepared, threads, stored)
+    try:
+        each = (
+            _by_stored(prepared, fields, alike)
+            if alike
+            else _by_measuring(prepared, fields, threads)
+        )
+        seconds = statistics.mean(each) * math.ceil(missing / prepared.at_once)
+    except SclsearchError as error:
+        return Estimate(None, prepared.at_once, str(error).partition("\n")[0])
+    return Estimate(seconds, prepared.at_once, STORED if alike else MEASURED)
+
+
+def _alike(prepared: Prepared, threads: int, stored: Sequence[SeedRun]) -> list[SeedRun]:
+    """Returns the newest of the seed runs that take as long but for their fields."""
+    origin, shared = prepared.record.origin, prepared.record.training
+    found = [
+        run
+        for run in stored
+        if {name: run.identity[name] for name in run.identity.keys() - OWN} == shared
+        and all(run.origin.get(name) == origin.get(name) for name in SAME_SIZE)
+        and run.environment.get("threads") == threads
+    ]
+    return sorted(found, key=lambda run: run.started)[-NEWEST:]
+
+
+def _by_stored(
+    prepared: Prepared, configurations: Iterable[Fields], alike: Sequence[SeedRun]
+) -> list[float]:
+    """Returns the seconds of a seed run of each configuration, as stored ones tell them."""
+    # All are of one task: rows compare them as well as tokens, and need no tokenizer.
+    task = row_by_row(prepared.study)
+
+    def cost(fields: Fields) -> int:
+        load = _load(prepared, fields, task)
+        return load.read + (1 + BACKWARD) * load.trained
+
+    known = [(run.seconds, cost(run.identity["fields"])) for run in alike]
+    return [
+        statistics.median(seconds * (cost(fields) / stored) for seconds, stored in known)
+        for fields in configurations
+    ]
+
+
+def _by_measuring(
+    prepared: Prepared, configurations: Iterable[Fields], threads: int
+) -> list[float]:
+    """Returns the seconds of a seed run of each configuration, as the encoder's pace tells them."""
+    study = prepared.study
+    tasks = sampled(study, prepared.parts[0])
+    seconds = []
+    for fields in configurations:
+        load = _load(prepared, fields, tasks[fields["max_length"]])
+        length = (load.trained + load.read) // load.rows
+        # The pace changes little with the length: a power of two tells it for many studies.
+        short = 1 << (length.bit_length() - 1)
+        pace = measured_pace(study.model, study.model_name, study.numerics, threads, short)
+        seconds.append(pace.seconds(load))
+    return seconds
+
+
+def _load(prepared: Prepared, fields: Fields, task: TokenisedTask) -> Workload:
+    return workload(Work(prepared.study.job(fields, 0, prepared.parts[0]), task))

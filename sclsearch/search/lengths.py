@@ -1,0 +1,60 @@
+"""How long a study's texts are, for counting what training takes; no token ids."""
+
+import numpy as np
+import numpy.typing as npt
+
+from sclsearch.protocols.base import Parts
+from sclsearch.search.study import Study
+from sclsearch.search.tokenised import tokenised
+from sclsearch.tasks.base import Labels
+from sclsearch.training.tokens import TokenisedTask, Tokens
+
+SAMPLE = 200
+
+
+def sampled(study: Study, parts: Parts) -> dict[int, TokenisedTask]:
+    """Returns the lengths of all rows that are read, by `max_length`.
+
+    At most 200 drawn rows of a split are tokenised; their lengths stand for those of the others.
+
+    Args:
+        study: The study.
+        parts: Rows of a replicate.
+
+    Raises:
+        SclsearchError: As `tokenised`.
+    """
+    return {
+        length: TokenisedTask(
+            {name: _of_lengths(split.y, split.lengths) for name, split in task.splits.items()},
+            task.classes,
+            task.pad,
+            task.paraphrases and _of_lengths(task.paraphrases.y, task.paraphrases.lengths),
+        )
+        for length, task in tokenised(study, [parts], most=SAMPLE).items()
+    }
+
+
+def row_by_row(study: Study) -> TokenisedTask:
+    """Returns the task as if every text were one token, for counting rows."""
+    train = study.data.splits["train"].y
+    y = {name: split.y for name, split in study.data.splits.items()}
+    y["train"] = train[np.tile(np.arange(len(train)), 1 + study.protocol.joined)]
+    both = y["train"][np.tile(np.arange(len(y["train"])), 2)]
+    splits = {
+        name: _of_lengths(labels, np.ones_like(labels, np.int64)) for name, labels in y.items()
+    }
+    classes = len(study.data.task.labels)
+    return TokenisedTask(splits, classes, 0, _of_lengths(both, np.ones_like(both, np.int64)))
+
+
+def _of_lengths(y: Labels, lengths: npt.NDArray[np.int64]) -> Tokens:
+    """Returns rows of some lengths; one of length 0 has that of another in its place."""
+    filled = np.where(lengths > 0, lengths, np.resize(lengths[lengths > 0], len(lengths)))
+    return Tokens(
+        ids=np.empty(0, dtype=np.int32),
+        types=np.empty(0, dtype=np.int8),
+        content=np.empty(0, dtype=np.bool_),
+        starts=np.concatenate([[0], np.cumsum(filled)]).astype(np.int64),
+        y=y,
+    )

@@ -1,0 +1,170 @@
+"""The time of a search: stored seed runs tell it before the encoder is timed."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sclsearch.search.estimate import MEASURED, STORED, Estimate, estimate, finished
+from sclsearch.search.lengths import row_by_row, sampled
+from sclsearch.search.options import How, What
+from sclsearch.search.prepare import Prepared, prepare_study
+from sclsearch.search.tokenised import tokenised
+from sclsearch.store.runs import Failure, RunStore, SeedRun
+from sclsearch.training.job import Work
+from sclsearch.training.pace import measured_pace
+from sclsearch.training.workload import Workload, workload
+
+Preparing = Callable[..., Prepared]
+Asked = Callable[..., What]
+Seen = Callable[..., SeedRun]
+
+
+@pytest.fixture
+def hollow(tmp_path: Path) -> str:
+    """Returns an encoder that cannot be timed: it has files and nothing in them."""
+    folder = tmp_path / "encoder"
+    folder.mkdir()
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        (folder / name).write_text("{}")
+    return str(folder)
+
+
+def told(prepared: Prepared, *stored: SeedRun, threads: int = 1) -> Estimate:
+    board = prepared.board(dry=True)
+    board.open_up()
+    return estimate(prepared, board, threads, stored)
+
+
+def seed_run(
+    prepared: Prepared,
+    seconds: float,
+    fields: Mapping[str, Any] | None = None,
+    started: float = 0.0,
+    **origin: Any,
+) -> SeedRun:
+    """Returns a seed run of a study that took so long."""
+    job = prepared.study.job(fields or {}, 0, prepared.parts[0])
+    return SeedRun(
+        job.key,
+        job.identity,
+        {**prepared.record.origin, **origin},
+        started=started,
+        seconds=seconds,
+        environment={"threads": 1},
+    )
+
+
+def test_stored_seed_runs_tell_the_time_and_the_encoder_is_not_timed(
+    preparing: Preparing, asked: Asked, hollow: str
+) -> None:
+    prepared = preparing(asked(model=hollow), configs=4, seeds=3)
+    runs = [seed_run(prepared, seconds) for seconds in (10.0, 60.0, 20.0)]
+    assert told(prepared, *runs) == Estimate(20.0 * 12 / 2, 2, STORED)
+    unknown = told(prepared)
+    assert unknown.seconds is None
+    assert unknown.basis.startswith(hollow)
+
+
+def test_what_trains_twice_as_long_takes_twice_the_time(preparing: Preparing, asked: Asked) -> None:
+    prepared = preparing(asked(settings={"max_length": 16}))
+    (once,) = (told(prepared, seed_run(prepared, 10.0, {"epochs": 8})).seconds,)
+    half = told(prepared, seed_run(prepared, 10.0, {"epochs": 4})).seconds
+    assert once is not None
+    assert half is not None
+    # Evaluation after each epoch and one test: 8 * (3 * 60 + 20) + 20 rows and half of the 8.
+    assert once == 10.0 * 4
+    assert half / once == pytest.approx((8 * 200 + 20) / (4 * 200 + 20))
+
+
+def test_the_newest_seed_runs_count(preparing: Preparing) -> None:
+    prepared = preparing()
+    old = [seed_run(prepared, 500.0, started=1.0 + n) for n in range(20)]
+    new = [seed_run(prepared, 5.0, started=100.0 + n) for n in range(9)]
+    assert told(prepared, *new, *old).seconds == 5.0 * 4
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"method": "ce", "space": None},
+        {"scale": "laptop"},
+        {"protocol": "supcl-seq-heldout", "task": "demo"},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_seed_runs_of_another_method_scale_or_task_do_not_count(
+    preparing: Preparing, asked: Asked, change: dict[str, Any]
+) -> None:
+    other = seed_run(preparing(asked(**change)), 1e6)
+    assert told(preparing(), other).basis == MEASURED
+
+
+def test_seed_runs_on_more_rows_or_threads_do_not_count(preparing: Preparing) -> None:
+    prepared = preparing()
+    assert told(prepared, seed_run(prepared, 1e6, train_size=7)).basis == MEASURED
+    assert told(prepared, seed_run(prepared, 1e6), threads=2).basis == MEASURED
+
+
+@pytest.mark.parametrize(("at_once", "waves"), [(1, 8), (3, 3), (50, 1)])
+def test_seed_runs_at_a_time_share_the_wall_clock(
+    preparing: Preparing, at_once: int, waves: int
+) -> None:
+    prepared = preparing(concurrency=at_once)
+    assert told(prepared, seed_run(prepared, 7.0)) == Estimate(7.0 * waves, at_once, STORED)
+
+
+def test_without_stored_ones_the_encoder_is_timed_and_once_for_two_studies(
+    preparing: Preparing, asked: Asked
+) -> None:
+    measured_pace.cache_clear()
+    short = told(preparing(asked(settings={"epochs": 1})))
+    long = told(preparing(asked(settings={"epochs": 10})))
+    assert measured_pace.cache_info().misses == 1
+    assert (short.at_once, short.basis) == (2, MEASURED)
+    assert short.seconds is not None
+    assert long.seconds is not None
+    assert 0 < 2 * short.seconds < long.seconds < 10 * short.seconds
+
+
+def test_what_is_stored_already_takes_no_time(preparing: Preparing, workers: Any) -> None:
+    prepared = preparing()
+    workers.run_out(prepared.board())
+    assert told(prepared) == Estimate(0.0, 2, "")
+
+
+def test_only_seed_runs_with_figures_are_finished(preparing: Preparing) -> None:
+    prepared = preparing()
+    good = seed_run(prepared, 3.0)
+    storage = prepared.store.folder.parent.parent
+    assert finished(storage) == []
+    prepared.runs.put(good)
+    failed = {**asdict(good), "key": "0" * 64, "failure": Failure("raised", "a test")}
+    RunStore(storage).put(SeedRun(**failed))
+    assert [run.key for run in finished(storage)] == [good.key]
+
+
+@pytest.mark.parametrize("protocol", ["gunel-fewshot", "gunel-noisy"])
+@pytest.mark.parametrize("method", ["ce", "cssl"])
+def test_a_sample_tells_the_tokens_of_all_rows(
+    tiny_bert: Path, tmp_path: Path, method: str, protocol: str
+) -> None:
+    what = What(method=method, task="demo", model=str(tiny_bert), protocol=protocol, train_size=300)
+    prepared = prepare_study(what, How(storage=tmp_path, gpus_per_trial=0, seeds=3))
+    study, parts = prepared.study, prepared.parts[0]
+    job = study.job({}, 0, parts)
+
+    def counted(task: Any) -> Workload:
+        return workload(Work(job, task))
+
+    (part,), (whole,) = sampled(study, parts).values(), tokenised(study, [parts]).values()
+    some, every = counted(part), counted(whole)
+    assert some.trained == pytest.approx(every.trained, rel=0.1)
+    assert some.read == pytest.approx(every.read, rel=0.1)
+    assert (some.updates, some.rows) == (every.updates, every.rows)
+    unread = tokenised(study, [parts], most=50)[job.training.max_length].splits["train"].lengths
+    assert 0 < (unread > 0).sum() <= 50 * (1 + study.protocol.joined)
+    rows = counted(row_by_row(study))
+    assert rows.trained + rows.read == rows.rows == every.rows
