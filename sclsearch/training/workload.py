@@ -6,11 +6,9 @@ from sclsearch.methods.base import Stage
 from sclsearch.protocols.base import Rows, by_split
 from sclsearch.training.batches import (
     batches_in_order,
-    by_length,
     updates_of,
     updates_per_epoch,
 )
-from sclsearch.training.evaluation import EVALUATION_BATCH
 from sclsearch.training.job import Work
 from sclsearch.training.schedule import evaluation_points
 from sclsearch.training.tokens import TokenisedTask
@@ -18,7 +16,7 @@ from sclsearch.training.tokens import TokenisedTask
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What goes through the encoder; tokens are counted with their padding.
+    """What goes through the encoder; padding is not counted.
 
     Attributes:
         updates: Updates of the encoder.
@@ -56,17 +54,17 @@ def workload(work: Work) -> Workload:
 def _training(work: Work, stage: Stage) -> Workload:
     job, rows = work.job, work.train
     labelled = work.tokens.splits[rows.split]
-    copies, longest = 1, labelled.lengths[rows.index]
+    copies, lengths = 1, labelled.lengths[rows.index]
     if stage.reads == "paraphrases":
         both, index = work.tokens.paraphrases_of(rows.index)
-        copies, longest = 2, both.lengths[index].reshape(2, -1).max(0)
+        copies, lengths = 2, both.lengths[index].reshape(2, -1).sum(0)
     updates, seen, tokens = 0, 0, 0
     for positions in batches_in_order(
         labelled.y[rows.index], stage, job.replicate.order, job.most_updates
     ):
-        views = copies * len(stage.rates_at(updates)) * len(positions)
-        updates, seen = updates + 1, seen + views
-        tokens += views * int(longest[positions].max())
+        views = len(stage.rates_at(updates))
+        updates, seen = updates + 1, seen + copies * views * len(positions)
+        tokens += views * int(lengths[positions].sum())
     if stage.frozen_pooling is not None:
         return Workload(read=tokens, rows=seen)
     return Workload(updates, trained=tokens, rows=seen)
@@ -82,10 +80,6 @@ def _evaluating(work: Work, stage: Stage) -> Workload:
 
 def _reading(task: TokenisedTask, *parts: Rows) -> Workload:
     """Returns what reading each row of some parts once takes."""
-    rows, tokens = 0, 0
-    for split, index in by_split(parts).items():
-        lengths = task.splits[split].lengths[index]
-        for batch in by_length(lengths, EVALUATION_BATCH):
-            tokens += len(batch) * int(lengths[batch].max())
-        rows += len(index)
+    rows = sum(len(index) for index in by_split(parts).values())
+    tokens = sum(int(task.splits[n].lengths[i].sum()) for n, i in by_split(parts).items())
     return Workload(read=tokens, rows=rows)

@@ -26,7 +26,7 @@ def seen(monkeypatch: pytest.MonkeyPatch, work_for: WorkFor) -> Callable[[Work],
 
     def counted(self: Encoder, ids: Tensor, mask: Tensor, types: Tensor, rates: Any) -> Tensor:
         states = hidden(self, ids, mask, types, rates)
-        rows, tokens = len(states), states.shape[:2].numel()
+        rows, tokens = len(states), len(states) // len(ids) * int(mask.sum())
         # An encoder that trains leaves a graph behind its states.
         found.append(
             Workload(1, trained=tokens, rows=rows)
