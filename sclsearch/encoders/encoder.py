@@ -1,6 +1,7 @@
 """An encoder as methods see it: token ids in, one embedding a row and view out."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -81,12 +82,12 @@ class Encoder(nn.Module):
         self._views.rates = rates
         views = len(rates)
         inputs = {"input_ids": ids.repeat(views, 1), "attention_mask": mask.repeat(views, 1)}
-        # A GPU waits for the tokens to be counted, and short rows do not fill it anyway.
-        packed = self.packs and not ids.is_cuda
-        self._views.packing.expect(inputs["attention_mask"] if packed else None)
         if getattr(self.model.config, "type_vocab_size", 0) > 1:
             inputs["token_type_ids"] = types.repeat(views, 1)
-        states: Tensor = self.model(**inputs).last_hidden_state
+        # A GPU would wait for the tokens to be counted, and short rows do not fill it anyway.
+        packed = self.packs and not ids.is_cuda
+        with self._views.packing.of(inputs["attention_mask"]) if packed else nullcontext():
+            states: Tensor = self.model(**inputs).last_hidden_state
         return states
 
     def pool(self, states: Tensor, mask: Tensor, pooling: str) -> Tensor:

@@ -6,6 +6,8 @@ unpacks its queries, keys and values, and the last layer's output is unpacked. M
 stay as the model makes them, and a batch keeps its composition.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,15 +34,17 @@ class Packing:
     length: int = 0
     active: bool = False
 
-    def expect(self, mask: Tensor | None) -> None:
-        """Takes in which positions of the next batch hold tokens, `[V * B, T]`; None packs none."""
-        self.places, self.active = None, False
-        if mask is None:
-            return
+    @contextmanager
+    def of(self, mask: Tensor) -> Iterator[None]:
+        """Packs the batch that has tokens at these positions, `[V * B, T]`, in the body."""
         self.rows, self.length = mask.shape
         places = mask.flatten().nonzero()[:, 0]
         if len(places) <= WORTH * mask.numel():
             self.places = places
+        try:
+            yield
+        finally:
+            self.places, self.active = None, False
 
     @property
     def row_of_token(self) -> Tensor:

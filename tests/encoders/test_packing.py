@@ -81,6 +81,14 @@ def test_views_differ_and_a_view_without_dropout_is_the_evaluation_forward(
     assert not torch.isclose(second, third)[ragged[1]].all(dim=1).any()
 
 
+def test_the_model_called_by_itself_is_not_packed(bert: Encoder, ragged: Inputs) -> None:
+    ids, mask, types = ragged
+    expected = bert.hidden(ids, mask, types, (0.0,))
+    plain = bert.model(input_ids=ids, attention_mask=mask, token_type_ids=types).last_hidden_state
+    assert plain[~mask].any()
+    torch.testing.assert_close(plain[mask], expected[mask])
+
+
 def test_an_encoder_whose_attention_is_its_own_keeps_padding(
     tiny_mpnet: Path, inputs: Inputs
 ) -> None:

@@ -1,6 +1,7 @@
 """What the engine leaves out, padding and embeddings of unseen tokens, changes no figure."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ def test_every_method_trains_as_it_does_with_padding_and_all_embeddings(
     # Dropout draws for tokens alone where there is no padding: other draws, other figures.
     work = work_for(method, dropout=0.0, learning_rate=1e-3, weight_decay=0.1, **still)
     cuts: list[CutEmbedding] = []
-    original, expect = Encoder.cut, Packing.expect
+    original = Encoder.cut
 
     def cut(self: Encoder, tokens: torch.Tensor) -> CutEmbedding | None:
         found = original(self, tokens)
@@ -40,7 +41,7 @@ def test_every_method_trains_as_it_does_with_padding_and_all_embeddings(
     assert len(cuts) == 1 + (method == "cssl")
     with monkeypatch.context() as patched:
         patched.setattr(Encoder, "cut", lambda _self, _tokens: None)
-        patched.setattr(Packing, "expect", lambda packing, _mask: expect(packing, None))
+        patched.setattr(Packing, "of", lambda _self, _mask: nullcontext())
         whole = train(work)
     assert numbers(saving) == pytest.approx(numbers(whole), rel=1e-3, abs=1e-4)
     assert {n: t.shape for n, t in saving.weights.items()} == {
