@@ -36,7 +36,7 @@ def gaps(prepared: Prepared, *, reuse_actors: bool) -> list[float]:
     bench = Bench(
         study=replace(study, data=replace(study.data, splits={})),
         name=prepared.store.name,
-        storage=prepared.store.folder.parent.parent,
+        storage=prepared.storage,
         tokens=tokenised(study, prepared.parts.values()),
         parts=prepared.parts,
         threads=1,

@@ -1,15 +1,14 @@
 """The Python interface: `tune`, `train` and `select` do what the commands of that name do."""
 
 from dataclasses import replace
-from pathlib import Path
 
 from rich.console import Console
 
 from sclsearch.reports.report import Report, report
 from sclsearch.search.options import DEFAULT_STORAGE, How, What
-from sclsearch.search.resolve import storage_folder
 from sclsearch.search.run import Finished, run
 from sclsearch.selection.rules import parse_rule
+from sclsearch.store.places import Storage, storage_folder
 
 
 def tune(what: What, how: How | None = None, console: Console | None = None) -> Report:
@@ -45,7 +44,7 @@ def train(what: What, how: How | None = None, console: Console | None = None) ->
 def select(
     study: str,
     rule: str | None = None,
-    storage: Path = DEFAULT_STORAGE,
+    storage: Storage = DEFAULT_STORAGE,
     seeds: int | None = None,
 ) -> Report:
     """Returns a study's ranking under any rule; trains nothing.
@@ -53,7 +52,7 @@ def select(
     Args:
         study: The study's name.
         rule: `mean`, `best`, `top-3`, `mean/best`; None takes the study's.
-        storage: The storage folder.
+        storage: Where it is stored.
         seeds: The first so many replicates; None takes all.
 
     Raises:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sclsearch.reproduce.base import Table
     from sclsearch.reproduce.plan import PlannedCell
     from sclsearch.search.options import How
+    from sclsearch.store.places import Storage
 
 MOST_RUNS = 1000
 
@@ -68,7 +69,7 @@ def reproduce(
         _make(found, planned, seconds, as_json=json_)
 
 
-def _tell_work(planned: "Sequence[PlannedCell]", storage: Path, *, as_json: bool) -> None:
+def _tell_work(planned: "Sequence[PlannedCell]", storage: "Storage", *, as_json: bool) -> None:
     from rich.console import Console
 
     from sclsearch.reproduce.figures import work_of
@@ -206,7 +207,7 @@ def _print_json(**named: Any) -> None:
 
 
 def _how(
-    storage: Path,
+    storage: str,
     data_dir: Path | None,
     tracking: str | None,
     address: str | None,
@@ -215,9 +216,10 @@ def _how(
     concurrency: int | None,
 ) -> "How":
     from sclsearch.search.options import How
+    from sclsearch.store.places import storage_folder
 
     return How(
-        storage=storage.expanduser().resolve(),
+        storage=storage_folder(storage, make=False),
         data_dir=data_dir,
         tracking=tracking,
         address=address,

@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from sclsearch.errors import SclsearchError
+from sclsearch.store.places import Storage
 
 PACKAGES = ("sclsearch", "torch", "transformers", "ray", "optuna", "mlflow", "datasets")
 
@@ -27,7 +28,7 @@ class Finding:
     detail: str
 
 
-def findings(storage: Path, data_dir: Path | None, tracking: str | None) -> Iterator[Finding]:
+def findings(storage: Storage, data_dir: Path | None, tracking: str | None) -> Iterator[Finding]:
     """Yields what works here, in the order in which a search needs it."""
     yield Finding("python", sys.version_info >= (3, 11), sys.version.partition(" ")[0])
     for package in PACKAGES:
@@ -104,17 +105,17 @@ def _data(data_dir: Path | None) -> str:
     return f"{folder}: {', '.join(there)}"
 
 
-def _storage(storage: Path) -> str:
-    from sclsearch.search.resolve import storage_folder
+def _storage(storage: Storage) -> str:
+    from sclsearch.store.objects import check_writable
+    from sclsearch.store.places import place_of, storage_folder
     from sclsearch.store.studies import study_names
 
     folder = storage_folder(storage)
-    if not os.access(folder, os.W_OK):
-        raise SclsearchError(f"{folder} cannot be written")
+    check_writable(place_of(folder))
     return f"{folder}: {len(study_names(folder))} studies"
 
 
-def _tracking(tracking: str | None, storage: Path) -> str:
+def _tracking(tracking: str | None, storage: Storage) -> str:
     from sclsearch.search.options import NO_TRACKING
     from sclsearch.tracking import prepare, tracking_uri
     from sclsearch.tracking.server import masked
@@ -122,7 +123,7 @@ def _tracking(tracking: str | None, storage: Path) -> str:
 
     if tracking == NO_TRACKING:
         return "left out"
-    uri = tracking_uri(tracking, storage.expanduser().resolve())
+    uri = tracking_uri(tracking, storage)
     prepare(uri)
     if not Writer(uri, "sclsearch").answers():
         raise SclsearchError(f"{masked(uri)} does not answer")

@@ -29,8 +29,10 @@ def select(
     from sclsearch.reports.report import report
     from sclsearch.reports.terminal import show
     from sclsearch.selection.rules import parse_rule
+    from sclsearch.store.places import storage_folder
 
-    found = report(storage.expanduser(), study, parse_rule(rule) if rule else None, seeds)
+    place = storage_folder(storage, make=False)
+    found = report(place, study, parse_rule(rule) if rule else None, seeds)
     if json_:
         print_json(found, winner=found.winner and found.winner.number)
     else:
@@ -46,7 +48,7 @@ def ls(
     from rich.markup import escape
     from rich.table import Table
 
-    summaries = _summaries(kind, storage.expanduser())
+    summaries = _summaries(kind, storage)
     if not sys.stdout.isatty():
         sys.stdout.writelines(f"{name}\t{summary}\n" for name, summary in summaries.items())
         return
@@ -82,11 +84,12 @@ def track(
     """Completes what MLflow shows of a study; nothing is written twice."""
     from sclsearch.search.views import all_views
     from sclsearch.selection.rules import parse_rule
+    from sclsearch.store.places import storage_folder
     from sclsearch.store.runs import RunStore
     from sclsearch.store.studies import existing_study
     from sclsearch.tracking import complete, prepare, tracking_uri
 
-    folder = storage.expanduser().resolve()
+    folder = storage_folder(storage, make=False)
     store = existing_study(folder, study)
     record = store.record()
     if record is None:
@@ -106,7 +109,7 @@ def ui(
     """Serves the MLflow UI on 127.0.0.1 until Ctrl-C."""
     from sclsearch.tracking import prepare, tracking_uri, ui_command
 
-    uri = tracking_uri(tracking, storage.expanduser().resolve())
+    uri = tracking_uri(tracking, storage)
     prepare(uri)
     command, environment = ui_command(uri, port)
     sys.stdout.write(f"http://127.0.0.1:{port}/{PAGE} shows the studies. Ctrl-C ends it.\n")
@@ -134,7 +137,7 @@ def doctor(
     Console().print(table)
 
 
-def _summaries(kind: Kind, storage: Path) -> dict[str, str]:
+def _summaries(kind: Kind, storage: str) -> dict[str, str]:
     match kind:
         case "methods":
             from sclsearch.methods import method_summaries
@@ -158,5 +161,6 @@ def _summaries(kind: Kind, storage: Path) -> dict[str, str]:
             return {name: alias.summary for name, alias in ALIASES.items()}
         case "studies":
             from sclsearch.reports.studies import study_summaries
+            from sclsearch.store.places import storage_folder
 
-            return study_summaries(storage)
+            return study_summaries(storage_folder(storage, make=False))

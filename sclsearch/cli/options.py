@@ -8,7 +8,7 @@ import typer
 
 from sclsearch.errors import SclsearchError
 
-STORAGE = Path("sclsearch-storage")
+STORAGE = "sclsearch-storage"
 
 Method = Annotated[
     str, typer.Option(help="How it is fine-tuned: `sclsearch ls methods`, or FILE.py:CLASS.")
@@ -39,7 +39,9 @@ Paraphrases = Annotated[
     Path | None, typer.Option(help="Paraphrases of the training texts. Default: by EDA.")
 ]
 Study = Annotated[str | None, typer.Option(help="Name. Default: made from what is searched.")]
-Storage = Annotated[Path, typer.Option(help="Folder of runs and studies.")]
+Storage = Annotated[
+    str, typer.Option(help="Folder of runs and studies, s3://bucket/folder or gs://bucket/folder.")
+]
 DataDir = Annotated[
     Path | None,
     typer.Option(help="Folder with CoLA/, RTE/, … Default: SCLSEARCH_DATA, then the hub."),
@@ -47,7 +49,7 @@ DataDir = Annotated[
 Tracking = Annotated[
     str | None,
     typer.Option(
-        help="MLflow URI, or none. Default: MLFLOW_TRACKING_URI, then SQLite in the storage."
+        help="MLflow URI, or none. Default: MLFLOW_TRACKING_URI, then SQLite in a storage folder."
     ),
 ]
 Address = Annotated[

@@ -113,7 +113,7 @@ def rerun(
     from rich.console import Console
 
     from sclsearch.search.rerun import rerun as again
-    from sclsearch.search.resolve import storage_folder
+    from sclsearch.store.places import storage_folder
 
     found = again(storage_folder(storage), key, data_dir, weights)
     console = Console()

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from sclsearch.errors import SclsearchError
 from sclsearch.selection.ranking import mean_std, reported, score
 from sclsearch.selection.rules import Rule, parse_rule
+from sclsearch.store.places import Storage
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.studies import (
     ConfigurationRecord,
@@ -117,7 +117,7 @@ class Report:
 
 
 def report(
-    storage: Path,
+    storage: Storage,
     name: str,
     rule: Rule | None = None,
     seeds: int | None = None,
@@ -126,7 +126,7 @@ def report(
     """Returns the report of a study.
 
     Args:
-        storage: The storage folder.
+        storage: Where it is stored.
         name: The study's name.
         rule: How seeds are counted; None takes the study's.
         seeds: The first so many replicates; None takes all.
@@ -149,7 +149,7 @@ def report(
     lines = [
         _line(
             configuration,
-            [runs.get(seed_run_key(record, configuration, r)) for r in replicates],
+            runs.get_all(seed_run_key(record, configuration, r) for r in replicates),
             order,
             rule,
             str(record.training["metric"]),
@@ -159,6 +159,7 @@ def report(
     lines.sort(key=lambda line: (line.score is None, -(line.score or 0.0), line.number))
     winner = lines[0] if lines and lines[0].score is not None else None
     kept = [winner.seeds[position].key for position in winner.reported] if winner else []
+    weights = store.kept_weights()
     return Report(
         study=name,
         method=str(record.training["method"]),
@@ -171,7 +172,7 @@ def report(
         seeds=len(replicates),
         configurations=tuple(lines),
         notes=tuple(dict.fromkeys(_notes(record, replicates, map(runs.get, kept)))),
-        weights={key: str(store.weights(key)) for key in kept if store.weights(key).exists()},
+        weights={key: str(store.weights(key)) for key in kept if key in weights},
     )
 
 

@@ -1,11 +1,10 @@
-"""One line for each study of a storage folder."""
+"""One line for each study of a storage."""
 
-from pathlib import Path
-
+from sclsearch.store.places import Storage
 from sclsearch.store.studies import StudyStore, study_names
 
 
-def study_summaries(storage: Path) -> dict[str, str]:
+def study_summaries(storage: Storage) -> dict[str, str]:
     """Returns what each study searches and how far it is."""
     summaries = {}
     for name in study_names(storage):
@@ -13,10 +12,11 @@ def study_summaries(storage: Path) -> dict[str, str]:
         record = store.record()
         if record is None:
             continue
+        configurations, replicates = store.sizes()
         size = f" ({record.identity['size']})" if record.identity["size"] else ""
         summaries[name] = (
             f"{record.training['method']} on {record.identity['task']}{size}, "
             f"{record.identity['model']}, {record.identity['protocol']}; "
-            f"{len(store.configurations())} configurations x {len(store.replicates())} seeds"
+            f"{configurations} configurations x {replicates} seeds"
         )
     return summaries

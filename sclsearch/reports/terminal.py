@@ -1,7 +1,6 @@
 """The report as text of 80 columns."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -74,9 +73,9 @@ def _show_winner(console: Console, report: Report, winner: ConfigurationLine) ->
         console.print(f"  {escape(note)}")
     keys = [winner.seeds[position].key[:12] for position in winner.reported]
     if report.weights:
-        kept = [Path(file) for file in report.weights.values()]
-        names = ", ".join(f"{path.stem[:12]}…" for path in kept)
-        console.print(f"  weights {escape(str(kept[0].parent))}: {names}", soft_wrap=True)
+        folder = next(iter(report.weights.values())).rpartition("/")[0]
+        names = ", ".join(f"{key[:12]}…" for key in report.weights)
+        console.print(f"  weights {escape(folder)}: {names}", soft_wrap=True)
     elif keys:
         console.print(f"  sclsearch rerun {keys[0]} --weights FILE writes its weights")
 

@@ -167,11 +167,10 @@ def figure_of(one: PlannedCell, found: Report) -> Figure:
     winner = found.winner
     if winner is None:
         return Figure(one.cell, study=found.study, reason="its study is not finished")
-    store = RunStore(one.how.storage)
     of_class = _class_number(one.cell, one.how)
     tests = [
         None if run is None or run.failure else _measured(one.cell, run, of_class)
-        for run in (store.get(seed.key) for seed in winner.seeds)
+        for run in RunStore(one.how.storage).get_all(seed.key for seed in winner.seeds)
     ]
     there = [test for test in tests if test is not None]
     counted = [test for position in winner.reported if (test := tests[position]) is not None]

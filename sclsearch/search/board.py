@@ -25,6 +25,7 @@ RETRIES: Mapping[str, float] = {
     "out-of-memory": 1,
     # A seed run that ends its worker every time would go on for ever.
     "worker-lost": 4,
+    "storage-lost": 4,
     "node-lost": math.inf,
 }
 
@@ -193,15 +194,20 @@ class Board:
         self.configurations.append(configuration)
         for listener in self.listeners:
             listener.opened(configuration)
-        for task in self._tasks(configuration):
-            if self.retry_failed and not self.dry:
+        self._read(configuration)
+        return True
+
+    def _read(self, configuration: ConfigurationRecord) -> None:
+        tasks = list(self._tasks(configuration))
+        if self.retry_failed and not self.dry:
+            for task in tasks:
                 self.runs.forget_failure(task.key)
-            run = self.runs.get(task.key)
+        stored = self.runs.get_all(task.key for task in tasks)
+        for task, run in zip(tasks, stored, strict=True):
             if run is None:
                 self.waiting[task.place] = task
             else:
                 self.finish(task, run, stored=True)
-        return True
 
     def _known(self) -> list[Known]:
         settled = self._settled(len(self.configurations))

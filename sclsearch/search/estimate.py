@@ -4,13 +4,13 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from sclsearch.errors import SclsearchError
 from sclsearch.search.board import Board
 from sclsearch.search.lengths import row_by_row, sampled
 from sclsearch.search.prepare import Prepared
+from sclsearch.store.places import Storage, storage_folder
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.training.job import Work
 from sclsearch.training.pace import measured_pace
@@ -43,11 +43,10 @@ class Estimate:
     basis: str
 
 
-def finished(storage: Path) -> list[SeedRun]:
+def finished(storage: Storage) -> list[SeedRun]:
     """Returns all stored seed runs that did not fail."""
-    store = RunStore(storage.expanduser())
-    found = (store.get(path.stem) for path in store.folder.glob("*.json"))
-    return [run for run in found if run is not None and run.failure is None]
+    found = RunStore(storage_folder(storage, make=False)).all()
+    return [run for run in found if run.failure is None]
 
 
 def estimate(prepared: Prepared, board: Board, threads: int, stored: Sequence[SeedRun]) -> Estimate:

@@ -33,8 +33,8 @@ def delete_superfluous_weights(board: Board) -> None:
     deleted while the board shows a part of the study: the rest may hold the winner.
     """
     store = board.store
-    shown, there = len(board.configurations), len(store.configurations())
-    if shown < there or len(board.replicates) < len(store.replicates()):
+    configurations, replicates = store.sizes()
+    if len(board.configurations) < configurations or len(board.replicates) < replicates:
         return
     rule = board.study.rule
     report = rule.report if rule.report.k is not None else Top(1)
@@ -50,10 +50,6 @@ def delete_superfluous_weights(board: Board) -> None:
             runs = [run for (owner, _), run in sorted(board.done.items()) if owner == number]
             figures = [board.validation(run) for run in runs]
             needed |= {runs[i].key for i in reported(Rule(rule.score, report), figures)}
-    for path in store.weights_folder.glob("*.safetensors"):
-        if path.stem not in needed and path.stem not in _running(board):
-            path.unlink(missing_ok=True)
-
-
-def _running(board: Board) -> set[str]:
-    return {task.key for task in board.running.values()}
+    running = {task.key for task in board.running.values()}
+    for key in store.kept_weights() - needed - running:
+        store.drop_weights(key)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from sclsearch.store.places import Storage
 from sclsearch.tasks.own import OwnFiles
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
 Ending = Literal["complete", "interrupted", "out of time"]
 Sampler = Literal["tpe", "random", "grid"]
-DEFAULT_STORAGE = Path("sclsearch-storage")
+DEFAULT_STORAGE = "sclsearch-storage"
 DEFAULT_CONFIGS = 20
 NO_TRACKING = "none"
 
@@ -67,10 +68,10 @@ class How:
 
     Attributes:
         study: The study's name; None makes one from its identity.
-        storage: The folder of runs and studies.
+        storage: The folder of runs and studies, or `s3://bucket/folder`, `gs://bucket/folder`.
         data_dir: Folder with the tasks' own files; None takes SCLSEARCH_DATA, then the hub.
-        tracking: MLflow URI; None takes MLFLOW_TRACKING_URI, then SQLite in the storage folder;
-            `none` leaves MLflow out.
+        tracking: MLflow URI; None takes MLFLOW_TRACKING_URI, then SQLite in a storage that is a
+            folder; `none` leaves MLflow out.
         configs: Configurations in total; None is 20, or all of a smaller space.
         seeds: Replicates of each configuration; None is the protocol's.
         rule: How seeds are counted; None is the protocol's.
@@ -84,7 +85,7 @@ class How:
     """
 
     study: str | None = None
-    storage: Path = DEFAULT_STORAGE
+    storage: Storage = DEFAULT_STORAGE
     data_dir: Path | None = None
     tracking: str | None = None
     configs: int | None = None

@@ -14,9 +14,10 @@ from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import Parts
 from sclsearch.search.board import Board
 from sclsearch.search.options import DEFAULT_CONFIGS, How, What
-from sclsearch.search.resolve import resolve, storage_folder
+from sclsearch.search.resolve import resolve
 from sclsearch.search.study import Study
 from sclsearch.search.tokenised import paraphrased
+from sclsearch.store.places import Storage, storage_folder
 from sclsearch.store.runs import RunStore
 from sclsearch.store.studies import ReplicateRecord, StudyRecord, StudyStore
 
@@ -31,6 +32,7 @@ class Prepared:
     Attributes:
         study: The study.
         record: Its record; stored only once the study runs.
+        storage: Where it is stored.
         store: Its records.
         runs: The run store.
         replicates: Records of the replicates.
@@ -41,6 +43,7 @@ class Prepared:
 
     study: Study
     record: StudyRecord
+    storage: Storage
     store: StudyStore
     runs: RunStore
     replicates: tuple[ReplicateRecord, ...]
@@ -80,6 +83,7 @@ def prepare_study(what: What, how: How) -> Prepared:
     return Prepared(
         study=study,
         record=store.check(record),
+        storage=storage,
         store=store,
         runs=RunStore(storage),
         replicates=tuple(study.replicate(number, parts[number]) for number in parts),

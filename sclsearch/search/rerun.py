@@ -9,6 +9,7 @@ from sclsearch.search.again import check_unchanged, path_again, what_again
 from sclsearch.search.options import How
 from sclsearch.search.resolve import resolve
 from sclsearch.search.study import Study
+from sclsearch.store.places import Storage
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.training.job import Job
 
@@ -33,12 +34,12 @@ class Comparison:
 
 
 def rerun(
-    storage: Path, start: str, data_dir: Path | None = None, weights: Path | None = None
+    storage: Storage, start: str, data_dir: Path | None = None, weights: Path | None = None
 ) -> Comparison:
     """Trains a seed run again, with the threads it had, and compares every figure.
 
     Args:
-        storage: The storage folder.
+        storage: Where it is stored.
         start: The beginning of the key.
         data_dir: Where the task's files are now, if they moved.
         weights: A file for the weights, `.safetensors`.

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, replace
-from pathlib import Path
 
 from sclsearch.encoders.models import model_digest, model_folder
 from sclsearch.errors import SclsearchError, lookup
@@ -214,19 +213,3 @@ def _numerics(gpus_per_trial: float | None) -> Numerics:
 
         gpus_per_trial = float(torch.cuda.is_available())
     return "cuda-bf16" if gpus_per_trial > 0 else "cpu-fp32"
-
-
-def storage_folder(storage: Path) -> Path:
-    """Returns the storage folder as an absolute path, made if it is not there.
-
-    Raises:
-        SclsearchError: It cannot be made.
-    """
-    folder = storage.expanduser().resolve()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SclsearchError(
-            f"--storage {storage}: it must be a folder that can be written, but: {error}."
-        ) from error
-    return folder

@@ -1,7 +1,6 @@
 """Runs a study from its options to its last seed run."""
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from rich.console import Console
 
@@ -10,9 +9,10 @@ from sclsearch.search.keeping import Keeper, delete_superfluous_weights
 from sclsearch.search.options import Ending, How, What
 from sclsearch.search.prepare import Prepared, prepare_study
 from sclsearch.search.progress import Progress
-from sclsearch.search.scribe import scribe_for
+from sclsearch.search.scribe import not_shown, scribe_for
 from sclsearch.search.study import Study
 from sclsearch.store.driver import sole_driver
+from sclsearch.store.places import Storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Finished:
 
     Attributes:
         name: The study's name.
-        storage: The storage folder.
+        storage: Where it is stored.
         wanted: Seed runs that were asked for.
         done: How many of them are finished.
         trained: How many of those this start trained.
@@ -33,7 +33,7 @@ class Finished:
     """
 
     name: str
-    storage: Path
+    storage: Storage
     wanted: int
     done: int
     trained: int
@@ -65,7 +65,6 @@ def run_prepared(prepared: Prepared, how: How, console: Console) -> Finished:
         SclsearchError: Something that the user can mend.
     """
     study, store = prepared.study, prepared.store
-    storage = store.folder.parent.parent
     if store.record() is None:
         _check_encoder(study)  # a study that cannot be trained leaves nothing behind
     with sole_driver(store.folder):
@@ -84,11 +83,11 @@ def run_prepared(prepared: Prepared, how: How, console: Console) -> Finished:
         try:
             ending = "complete" if board.complete else _train(prepared, board, how, progress)
         finally:
-            tracking = scribe.close(complete=board.complete) if scribe else None
+            tracking = scribe.close(complete=board.complete) if scribe else not_shown(how)
         delete_superfluous_weights(board)
     return Finished(
         name=store.name,
-        storage=storage,
+        storage=prepared.storage,
         wanted=progress.wanted,
         done=len(board.done),
         trained=progress.done - progress.stored,
@@ -116,7 +115,7 @@ def _train(prepared: Prepared, board: Board, how: How, progress: Progress) -> En
     bench = Bench(
         study=replace(study, data=replace(study.data, splits={})),
         name=prepared.store.name,
-        storage=prepared.store.folder.parent.parent,
+        storage=prepared.storage,
         tokens=tokenised(study, prepared.parts.values()),
         parts=prepared.parts,
         threads=how.cpus_per_trial,

@@ -14,7 +14,7 @@ from sclsearch.search.views import (
 )
 from sclsearch.store.runs import SeedRun
 from sclsearch.store.studies import ConfigurationRecord
-from sclsearch.tracking import Tracker, prepare, tracking_uri
+from sclsearch.tracking import NO_DATABASE, Tracker, find_tracking_uri, prepare
 
 
 class Scribe:
@@ -51,15 +51,22 @@ class Scribe:
 
 
 def scribe_for(prepared: Prepared, how: How) -> Scribe | None:
-    """Returns who tells MLflow of a study, None where `--tracking none` leaves it out.
+    """Returns who tells MLflow of a study, None where it is left out or has no database.
 
     Raises:
         SclsearchError: The tracking URI is none, or its database cannot be written.
     """
     if how.tracking == NO_TRACKING:
         return None
-    uri = tracking_uri(how.tracking, prepared.store.folder.parent.parent)
+    uri = find_tracking_uri(how.tracking, prepared.storage)
+    if uri is None:
+        return None
     prepare(uri)
     tracker = Tracker(uri)
     tracker.put(study_view(prepared.record))
     return Scribe(prepared, tracker)
+
+
+def not_shown(how: How) -> str | None:
+    """Returns why MLflow shows nothing where there is no scribe; None if that was asked for."""
+    return None if how.tracking == NO_TRACKING else NO_DATABASE

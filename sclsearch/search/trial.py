@@ -5,6 +5,7 @@ import time
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 from sclsearch.protocols.base import Parts
 from sclsearch.search.environment import environment
 from sclsearch.search.study import Study
+from sclsearch.store.places import Storage
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.store.studies import StudyStore
 from sclsearch.training.engine import Outcome, train
@@ -29,7 +31,7 @@ class Bench:
     Attributes:
         study: The study, without its texts.
         name: The study's name.
-        storage: The storage folder.
+        storage: Where seed runs and weights go.
         tokens: The task, tokenised, by `max_length`.
         parts: Rows by replicate.
         threads: Torch threads of a seed run.
@@ -38,7 +40,7 @@ class Bench:
 
     study: Study
     name: str
-    storage: Path
+    storage: Storage
     tokens: Mapping[int, TokenisedTask]
     parts: Mapping[int, Parts]
     threads: int
@@ -64,7 +66,8 @@ def seed_run_trial(config: Mapping[str, Any], bench: Bench) -> None:
         if runs.get(job.key) is None:
             run, outcome = attempt(job, bench, config["configuration"])
             if outcome is not None:
-                save_weights(StudyStore(bench.storage, bench.name).weights(job.key), outcome, job)
+                store = StudyStore(bench.storage, bench.name)
+                store.keep_weights(job.key, partial(save_weights, outcome=outcome, job=job))
             runs.put(run)
         tune.report({"key": job.key, "out_of_memory": ""})
     except (torch.OutOfMemoryError, MemoryError) as error:

@@ -140,6 +140,8 @@ def cause_of(told: str) -> str:
     """
     if "OutOfMemoryError" in told or "out of memory" in told.lower():
         return "out-of-memory"
+    if "StorageError" in told:
+        return "storage-lost"
     if "node has died" in told or "node was terminated" in told:
         return "node-lost"
     return "worker-lost"

@@ -111,7 +111,7 @@ def all_views(store: StudyStore, runs: RunStore, record: StudyRecord, rule: Rule
     scores = []
     for configuration in store.configurations():
         yield configuration_view(record.name, configuration)
-        found = [runs.get(seed_run_key(record, configuration, r)) for r in replicates]
+        found = runs.get_all(seed_run_key(record, configuration, r) for r in replicates)
         for replicate, run in zip(replicates, found, strict=True):
             if run is not None:
                 yield seed_run_view(record.name, configuration.number, replicate, run, metric)

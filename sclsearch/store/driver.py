@@ -1,4 +1,8 @@
-"""One live driver a study: a heartbeat object that expires."""
+"""One live driver a study: heartbeat objects that expire.
+
+A driver first says that it asks for the study, then looks who else does, and only then drives. So
+of two, one sees the other whatever the store: nothing but writing and listing is needed.
+"""
 
 import os
 import socket
@@ -11,14 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from sclsearch.errors import SclsearchError
-from sclsearch.store.objects import create, read, write
+from sclsearch.store.objects import hasty, names, read, remove, write
+from sclsearch.store.places import Place
 
 BEAT_SECONDS = 5.0
 EXPIRES_SECONDS = 60.0
+LOOK_SECONDS = 0.2
 
 
 @contextmanager
-def sole_driver(folder: Path) -> Iterator[None]:
+def sole_driver(folder: Place) -> Iterator[None]:
     """Holds the study's heartbeat while the body runs.
 
     A heartbeat of this machine whose process is gone counts as expired at once, so a killed
@@ -30,53 +36,69 @@ def sole_driver(folder: Path) -> Iterator[None]:
     Raises:
         SclsearchError: Another driver is alive.
     """
-    path = folder / "driver.json"
+    token = uuid.uuid4().hex
+    # Every beat is soon followed by another: none waits long for a store that is away.
+    mine = hasty(folder / f"driver-{token}.json")
     me = {
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "born": _born(os.getpid()),
-        "token": uuid.uuid4().hex,
+        "token": token,
+        "drives": False,
     }
-    _take(path, me)
     stop = threading.Event()
-    beat = threading.Thread(target=_beat, args=(path, me, stop), daemon=True)
+    beat = threading.Thread(target=_beat, args=(mine, me, stop), daemon=True)
+    write(mine, {**me, "time": time.time()})
     beat.start()
     try:
+        _become_sole(folder, token)
+        me["drives"] = True
+        write(mine, {**me, "time": time.time()})
         yield
     finally:
         stop.set()
         beat.join()
-        found = read(path)
-        if found is not None and found["token"] == me["token"]:
-            path.unlink(missing_ok=True)
+        with suppress(OSError, SclsearchError):
+            remove(mine)
 
 
-def _take(path: Path, me: dict[str, Any]) -> None:
-    if create(path, {**me, "time": time.time()}):
-        return
-    other = read(path)
-    if other is not None and _alive(other):
-        raise SclsearchError(
-            f"{path.parent.name}: one driver at a time must run a study, but process "
-            f"{other['pid']} on {other['host']} does. Wait for it, stop it, or give another "
-            "--study."
-        )
-    write(path, {**me, "time": time.time()})
-    # Two drivers that found the same dead one both write: the last of them stays.
-    time.sleep(0.2)
-    found = read(path)
-    if found is None or found["token"] != me["token"]:
-        raise SclsearchError(f"{path.parent.name}: another driver took the study just now.")
+def _become_sole(folder: Place, token: str) -> None:
+    """Waits until no other driver asks for the study; raises if one has a better claim."""
+    while others := _others(folder, token):
+        for other in others:
+            # Of those that ask at the same time the first by token stays; the others give way.
+            if other.get("drives", True) or other["token"] < token:
+                raise SclsearchError(
+                    f"{folder.name}: one driver at a time must run a study, but process "
+                    f"{other['pid']} on {other['host']} does. Wait for it, stop it, or give "
+                    "another --study."
+                )
+        time.sleep(LOOK_SECONDS)
 
 
-def _beat(path: Path, me: dict[str, Any], stop: threading.Event) -> None:
+def _others(folder: Place, token: str) -> list[dict[str, Any]]:
+    """Returns the other drivers that are alive; deletes the heartbeats of the dead."""
+    alive = []
+    for name in names(folder):
+        if not name.startswith("driver") or name == f"driver-{token}.json":
+            continue
+        other = read(folder / name)
+        if other is None:
+            continue
+        if _alive(other):
+            alive.append(other)
+        else:
+            remove(folder / name)
+    return alive
+
+
+def _beat(mine: Place, me: dict[str, Any], stop: threading.Event) -> None:
     while not stop.wait(BEAT_SECONDS):
-        # A shared folder that is away for a while must not end the heart.
-        with suppress(OSError):
-            found = read(path)
-            if found is not None and found["token"] != me["token"]:
+        # A storage that is away for a while must not end the heart.
+        with suppress(OSError, SclsearchError):
+            if read(mine) is None:
                 return  # this driver slept so long that another one took the study
-            write(path, {**me, "time": time.time()})
+            write(mine, {**me, "time": time.time()})
 
 
 def _alive(other: dict[str, Any]) -> bool:

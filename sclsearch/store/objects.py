@@ -1,57 +1,160 @@
-"""JSON objects in files: whole or not there, never half."""
+"""JSON objects in files or in an object store: whole or not there, never half."""
 
+import errno
 import json
 import os
 import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError
+from sclsearch.store.places import Place
+
+READERS = 32
+# As some shared folders answer that have no hard links.
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
-def write(path: Path, value: Any) -> None:
+def write(place: Place, value: Any) -> None:
     """Writes an object; a reader sees the old one or the new one."""
-    _part(path, value).replace(path)
+    if isinstance(place, Path):
+        _part(place, value).replace(place)
+    else:
+        place.write(_encoded(value))
 
 
-def create(path: Path, value: Any) -> bool:
+def create(place: Place, value: Any) -> bool:
     """Writes an object unless there is one; returns whether it was written."""
-    if path.exists():
+    if not isinstance(place, Path):
+        return place.create(_encoded(value))
+    if place.exists():
         return False
-    part = _part(path, value)
+    part = _part(place, value)
     try:
-        os.link(part, path)
+        os.link(part, place)
     except FileExistsError:
         return False
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        part.replace(place)  # objects of one name are equal: it does no harm if two write
     finally:
-        part.unlink()
+        part.unlink(missing_ok=True)
     return True
 
 
-def read(path: Path) -> Any | None:
+def read(place: Place) -> Any | None:
     """Returns an object, or None if there is none.
 
     Raises:
-        SclsearchError: The file is there but holds no JSON; nothing of this project writes that.
+        SclsearchError: The object holds no JSON; nothing of this project writes that.
     """
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    content = _file(place) if isinstance(place, Path) else place.read()
+    if content is None:
         return None
+    try:
+        return json.loads(content.decode())
     except ValueError as error:
         raise SclsearchError(
-            f"{path}: it must hold a JSON object, but: {error}. Move the file away: a seed run is "
+            f"{place}: it must hold a JSON object, but: {error}. Move it away: a seed run is "
             "trained again then."
         ) from error
 
 
+def read_all(places: Sequence[Place]) -> list[Any | None]:
+    """Returns several objects, None where there is none; many at a time from an object store."""
+    if all(isinstance(place, Path) for place in places):
+        return [read(place) for place in places]
+    with ThreadPoolExecutor(READERS) as readers:
+        return list(readers.map(read, places))
+
+
+def names(folder: Place) -> list[str]:
+    """Returns the names in a folder, sorted, by one listing; none if it is not there."""
+    if not isinstance(folder, Path):
+        return folder.names()
+    try:
+        return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+    except FileNotFoundError:
+        return []
+
+
+def remove(place: Place) -> None:
+    """Deletes an object if it is there."""
+    if isinstance(place, Path):
+        place.unlink(missing_ok=True)
+    else:
+        place.remove()
+
+
+def keep_file(place: Place, save: Callable[[Path], None]) -> None:
+    """Lets a file be written where it belongs.
+
+    Args:
+        place: Where.
+        save: Writes the file that it is given, whole or not at all.
+    """
+    if isinstance(place, Path):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        save(place)
+        return
+    with TemporaryDirectory(prefix="sclsearch-") as scratch:
+        file = Path(scratch) / place.name
+        save(file)
+        place.upload(file)
+
+
+def check_writable(folder: Place) -> None:
+    """Writes an object, reads it and deletes it.
+
+    Raises:
+        SclsearchError: One of them failed.
+    """
+    mark = folder / f"sclsearch-check-{uuid.uuid4().hex}.json"
+    try:
+        write(mark, {"check": mark.name})
+        found = read(mark)
+        remove(mark)
+    except OSError as error:
+        raise SclsearchError(f"{folder}: it must be writable, but: {error}.") from error
+    if found != {"check": mark.name}:
+        raise SclsearchError(
+            f"{folder}: what is written must be read again, but what came back is {found!r}."
+        )
+
+
+def hasty(place: Place) -> Place:
+    """Returns the place, not asked again where an object store does not answer."""
+    return place if isinstance(place, Path) else replace(place, patience=0.0)
+
+
+def _file(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        # An NFS client remembers for a minute that a file is not there, until it opens the folder.
+        with suppress(FileNotFoundError):
+            os.scandir(path.parent).close()
+            return path.read_bytes()
+        return None
+
+
+def _encoded(value: Any) -> bytes:
+    return f"{canonical(value)}\n".encode()
+
+
 def _part(path: Path, value: Any) -> Path:
-    text = canonical(value) + "\n"
+    content = _encoded(value)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
-    with part.open("w", encoding="utf-8") as file:
-        file.write(text)
+    with part.open("wb") as file:
+        file.write(content)
         file.flush()
         os.fsync(file.fileno())
     return part

@@ -2,15 +2,16 @@
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from sclsearch.errors import SclsearchError
-from sclsearch.store.objects import create, read
+from sclsearch.store.objects import create, names, read, read_all, remove, write
+from sclsearch.store.places import Place, Storage, place_of
 
 Evaluation = Mapping[str, Any]
+BATCH = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class Failure:
     """Why a seed run has no figures.
 
     Attributes:
-        cause: `raised`, `non-finite`, `hang`, `out-of-memory` or `worker-lost`.
+        cause: `raised`, `non-finite`, `hang`, `out-of-memory`, `worker-lost` or `storage-lost`.
         message: What was seen, one line.
     """
 
@@ -75,32 +76,42 @@ class SeedRun:
 
 
 class RunStore:
-    """Seed runs below `runs/`, shared by all studies of a storage folder.
+    """Seed runs below `runs/`, shared by all studies of a storage.
 
     Args:
-        storage: The storage folder.
+        storage: The storage.
     """
 
-    def __init__(self, storage: Path) -> None:
-        self.folder = storage / "runs"
+    def __init__(self, storage: Storage) -> None:
+        self.folder: Place = place_of(storage) / "runs"
 
     def get(self, key: str) -> SeedRun | None:
         """Returns a finished seed run, or None."""
-        stored = read(self._path(key))
+        stored = read(self._place(key))
         return None if stored is None else SeedRun.of(stored)
+
+    def get_all(self, keys: Iterable[str]) -> list[SeedRun | None]:
+        """Returns several seed runs, None for each that is not finished."""
+        found = read_all([self._place(key) for key in keys])
+        return [None if stored is None else SeedRun.of(stored) for stored in found]
+
+    def all(self) -> Iterator[SeedRun]:
+        """Yields every finished seed run."""
+        keys = self._keys()
+        for start in range(0, len(keys), BATCH):
+            yield from filter(None, self.get_all(keys[start : start + BATCH]))
 
     def put(self, run: SeedRun) -> bool:
         """Stores a finished seed run unless it is there; returns whether it was stored."""
-        return create(self._path(run.key), asdict(run))
+        return create(self._place(run.key), asdict(run))
 
     def forget_failure(self, key: str) -> bool:
         """Puts a failed seed run aside, so that it is trained again; returns whether it was."""
         run = self.get(key)
         if run is None or run.failure is None:
             return False
-        aside = self.folder / "retried" / f"{key}-{time.time_ns()}.json"
-        aside.parent.mkdir(parents=True, exist_ok=True)
-        self._path(key).rename(aside)
+        write(self.folder / "retried" / f"{key}-{time.time_ns()}.json", asdict(run))
+        remove(self._place(key))
         return True
 
     def find(self, start: str) -> str:
@@ -114,7 +125,7 @@ class RunStore:
                 f"{start!r}: a key must be at least 4 of the digits 0-9 and a-f. `sclsearch "
                 "select STUDY` shows the keys."
             )
-        found = sorted(path.stem for path in self.folder.glob(f"{start}*.json"))
+        found = [key for key in self._keys() if key.startswith(start)]
         if len(found) != 1:
             raise SclsearchError(
                 f"{start!r}: one seed run in {self.folder} must have this key, but "
@@ -122,5 +133,9 @@ class RunStore:
             )
         return found[0]
 
-    def _path(self, key: str) -> Path:
+    def _keys(self) -> list[str]:
+        files = names(self.folder)
+        return [name.removesuffix(".json") for name in files if name.endswith(".json")]
+
+    def _place(self, key: str) -> Place:
         return self.folder / f"{key}.json"

@@ -1,14 +1,15 @@
 """Study records: what a study is, its configurations, and who drives it."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from sclsearch.canonical import canonical, digest
 from sclsearch.errors import SclsearchError, suggestion
-from sclsearch.store.objects import create, read
+from sclsearch.store.objects import create, keep_file, names, read, read_all, remove
+from sclsearch.store.places import Place, Storage, place_of
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -92,20 +93,20 @@ class StudyStore:
     """One study below `studies/<name>/`.
 
     Args:
-        storage: The storage folder.
+        storage: The storage.
         name: The study's name.
 
     Raises:
         SclsearchError: The name is no file name.
     """
 
-    def __init__(self, storage: Path, name: str) -> None:
+    def __init__(self, storage: Storage, name: str) -> None:
         if not NAME.fullmatch(name):
             raise SclsearchError(
                 f"--study {name!r}: a name must be letters, digits, '.', '_' and '-', 100 at most."
             )
         self.name = name
-        self.folder = storage / "studies" / name
+        self.folder: Place = place_of(storage) / "studies" / name
 
     def record(self) -> StudyRecord | None:
         """Returns the study's record, or None if there is no such study."""
@@ -153,28 +154,45 @@ class StudyStore:
         kind = "configurations" if isinstance(record, ConfigurationRecord) else "replicates"
         create(self.folder / kind / f"{record.number}.json", asdict(record))
 
-    @property
-    def weights_folder(self) -> Path:
-        """Where weights are kept."""
-        return self.folder / "weights"
+    def sizes(self) -> tuple[int, int]:
+        """Returns how many configurations and replicates there are."""
+        return len(self._numbers("configurations")), len(self._numbers("replicates"))
 
-    def weights(self, key: str) -> Path:
+    def weights(self, key: str) -> Place:
         """Returns where the weights of a seed run are kept, if they are."""
-        return self.weights_folder / f"{key}.safetensors"
+        return self.folder / "weights" / f"{key}.safetensors"
+
+    def keep_weights(self, key: str, save: Callable[[Path], None]) -> None:
+        """Keeps the weights of a seed run, written by `save` whole or not at all."""
+        keep_file(self.weights(key), save)
+
+    def kept_weights(self) -> set[str]:
+        """Returns the keys of the seed runs whose weights are kept."""
+        return {Path(name).stem for name in names(self.folder / "weights")}
+
+    def drop_weights(self, key: str) -> None:
+        """Deletes the weights of a seed run."""
+        remove(self.weights(key))
 
     def _numbered(self, kind: str) -> list[dict[str, Any]]:
         folder = self.folder / kind
-        numbers = sorted(int(path.stem) for path in folder.glob("[0-9]*.json"))
-        found = [read(folder / f"{number}.json") for number in numbers]
+        found = read_all([folder / f"{number}.json" for number in self._numbers(kind)])
         return [stored for stored in found if stored is not None]
 
+    def _numbers(self, kind: str) -> list[int]:
+        stems = (Path(name).stem for name in names(self.folder / kind))
+        return sorted(int(stem) for stem in stems if stem.isdigit())
 
-def study_names(storage: Path) -> list[str]:
-    """Returns the names of all studies of a storage folder."""
-    return sorted(path.parent.name for path in (storage / "studies").glob("*/study.json"))
+
+def study_names(storage: Storage) -> list[str]:
+    """Returns the names of all studies of a storage."""
+    folder = place_of(storage) / "studies"
+    found = names(folder)
+    records = read_all([folder / name / "study.json" for name in found])
+    return [name for name, stored in zip(found, records, strict=True) if stored is not None]
 
 
-def existing_study(storage: Path, name: str) -> StudyStore:
+def existing_study(storage: Storage, name: str) -> StudyStore:
     """Returns a study that is there.
 
     Raises:

@@ -1,10 +1,17 @@
 """MLflow as a view of studies: written beside the truth, never read for a decision."""
 
-from sclsearch.tracking.server import prepare, tracking_uri, ui_command
+from sclsearch.tracking.server import (
+    NO_DATABASE,
+    find_tracking_uri,
+    prepare,
+    tracking_uri,
+    ui_command,
+)
 from sclsearch.tracking.tracker import Tracker, complete
 from sclsearch.tracking.views import ConfigurationView, ScoreView, SeedRunView, StudyView, View
 
 __all__ = [
+    "NO_DATABASE",
     "ConfigurationView",
     "ScoreView",
     "SeedRunView",
@@ -12,6 +19,7 @@ __all__ = [
     "Tracker",
     "View",
     "complete",
+    "find_tracking_uri",
     "prepare",
     "tracking_uri",
     "ui_command",

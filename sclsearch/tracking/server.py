@@ -14,6 +14,12 @@ from typing import Any
 from uuid import uuid4
 
 from sclsearch.errors import SclsearchError
+from sclsearch.store.places import Storage, place_of
+
+NO_DATABASE = (
+    "a server or a database must be named by --tracking or MLFLOW_TRACKING_URI, but there is none: "
+    "an object store holds no database"
+)
 
 # Without these a dead server holds one call for four minutes. What the user has set stands.
 _SETTINGS = {
@@ -26,19 +32,32 @@ _SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql", "databric
 _SQLITE = re.compile(r"sqlite(?:\+\w+)?:///(?!:memory:)(?P<path>[^?]+)")
 
 
-def tracking_uri(option: str | None, storage: Path) -> str:
-    """Returns where MLflow's records go, absolute.
+def tracking_uri(option: str | None, storage: Storage) -> str:
+    """Returns where MLflow's records go, as `find_tracking_uri` does.
+
+    Raises:
+        SclsearchError: There is no place for them, or the URI has no scheme that MLflow takes.
+    """
+    uri = find_tracking_uri(option, storage)
+    if uri is None:
+        raise SclsearchError(f"--tracking: with --storage {storage} {NO_DATABASE}.")
+    return uri
+
+
+def find_tracking_uri(option: str | None, storage: Storage) -> str | None:
+    """Returns where MLflow's records go, absolute; None if there is no place for them.
 
     Args:
         option: What `--tracking` says; without it `MLFLOW_TRACKING_URI` counts.
-        storage: The folder that takes a SQLite file if neither is given.
+        storage: Takes a SQLite file if neither is given; an object store cannot.
 
     Raises:
         SclsearchError: The URI has no scheme that MLflow takes.
     """
     uri = option or os.environ.get("MLFLOW_TRACKING_URI")
     if not uri:
-        return f"sqlite:///{storage.resolve() / 'mlflow.db'}"
+        place = place_of(storage)
+        return f"sqlite:///{place / 'mlflow.db'}" if isinstance(place, Path) else None
     match = _SQLITE.match(uri)
     if match:
         file = Path(match["path"]).resolve()

@@ -48,6 +48,17 @@ def test_what_does_not_work_is_told_with_the_reason(place: Path) -> None:
     assert found["python"].works
 
 
+def test_a_bucket_is_written_to_and_needs_tracking_named(place: Path, bucket: str) -> None:
+    found = {finding.what: finding for finding in findings(f"{bucket}/a", None, None)}
+    assert found["storage"].works, found["storage"].detail
+    assert found["storage"].detail == f"{bucket}/a: 0 studies"
+    assert not found["tracking"].works
+    assert "an object store holds no database" in found["tracking"].detail
+    (missing,) = (f for f in findings(f"{bucket}-no/a", None, "none") if f.what == "storage")
+    assert not missing.works
+    assert missing.detail.startswith(f"--storage {bucket}-no/a: its bucket must exist")
+
+
 def test_the_hub_is_not_asked_when_it_must_not_be(place: Path) -> None:
     assert os.environ["HF_HUB_OFFLINE"] == "1"
     hub = next(f for f in findings(place, None, None) if f.what == "hub")

@@ -27,7 +27,7 @@ def trained(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> SeedRu
     bench = Bench(
         study=study,
         name="mine",
-        storage=prepared.store.folder.parent.parent,
+        storage=prepared.storage,
         tokens={16: tokenise(study.data, load_tokenizer(study.model), 16)},
         parts=prepared.parts,
         threads=1,

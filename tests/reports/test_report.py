@@ -171,11 +171,10 @@ def test_notes_of_the_split_and_of_the_space_reach_the_reader(write_study: Write
 def test_weights_that_are_kept_are_named_for_the_reported_seeds_alone(write_study: Write) -> None:
     storage = write_study(TOP_2, MEAN)
     store = StudyStore(storage, "made-up")
-    store.weights_folder.mkdir()
     lines = report(storage, "made-up", parse_rule("top-2")).configurations
     for line in lines:
         for seed in line.seeds[1:]:
-            store.weights(seed.key).touch()
+            store.keep_weights(seed.key, Path.touch)
     found = report(storage, "made-up", parse_rule("top-2"))
     assert found.weights == {lines[0].seeds[1].key: str(store.weights(lines[0].seeds[1].key))}
 

@@ -125,9 +125,8 @@ def test_weights_are_named_by_their_folder_and_keys(write_study: Write) -> None:
     storage = write_study([(70, 60)])
     store = StudyStore(storage, "made-up")
     key = report(storage, "made-up").configurations[0].seeds[0].key
-    store.weights_folder.mkdir()
-    store.weights(key).touch()
-    assert f"  weights {store.weights_folder}: {key[:12]}…\n" in printed(storage)
+    store.keep_weights(key, Path.touch)
+    assert f"  weights {store.folder}/weights: {key[:12]}…\n" in printed(storage)
 
 
 def test_everything_but_names_and_paths_fits_80_columns(write_study: Write) -> None:

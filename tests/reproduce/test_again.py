@@ -158,8 +158,8 @@ def test_a_study_that_is_unknown_unfinished_or_failed_has_no_winner(
     one = replace(how, configs=1, seeds=3)
     failed = fill(what, replace(one, study="failed"), lambda *_: None)
     unfinished = fill(replace(what, train_size=40), replace(one, study="unfinished"))
-    run = next((how.storage / "runs").glob("*.json"))
-    for path in (how.storage / "runs").glob("*.json"):
+    run = next(Path(how.storage, "runs").glob("*.json"))
+    for path in Path(how.storage, "runs").glob("*.json"):
         if json.loads(path.read_text())["failure"] is None:
             run = path
     run.unlink()

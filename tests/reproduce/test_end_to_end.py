@@ -48,7 +48,7 @@ def tuned(where: How, tiny_bert: Path) -> Finished:
 
 
 def stored(where: How) -> dict[str, bytes]:
-    return {path.stem: path.read_bytes() for path in (where.storage / "runs").glob("*.json")}
+    return {path.stem: path.read_bytes() for path in Path(where.storage, "runs").glob("*.json")}
 
 
 def test_a_winner_is_confirmed_by_seed_runs_of_its_own_and_once(

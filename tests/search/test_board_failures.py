@@ -10,6 +10,7 @@ import pytest
 from sclsearch.search.board import RETRIES
 from sclsearch.search.options import What
 from sclsearch.search.prepare import Prepared
+from sclsearch.store.objects import names
 from sclsearch.store.runs import Failure
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ Asked = Callable[..., What]
 
 
 @pytest.mark.parametrize(
-    ("cause", "retries"), [("hang", 1), ("out-of-memory", 1), ("worker-lost", 4)]
+    ("cause", "retries"),
+    [("hang", 1), ("out-of-memory", 1), ("worker-lost", 4), ("storage-lost", 4)],
 )
 def test_a_lost_seed_run_is_tried_again_and_then_fails_for_good(
     preparing: Preparing, cause: str, retries: int
@@ -106,6 +108,6 @@ def test_failed_seed_runs_stay_failed_until_they_shall_be_retried(
     assert workers.running(again) == [bad]
     workers.finish(again, bad)
     assert again.complete
-    aside = again.runs.folder / "retried"
-    assert [path.stem.partition("-")[0] for path in aside.iterdir()] == [bad.key]
+    aside = names(again.runs.folder / "retried")
+    assert [name.partition("-")[0] for name in aside] == [bad.key]
     assert workers.running(preparing(configs=1).board(retry_failed=True)) == []

@@ -94,33 +94,33 @@ def test_listeners_hear_of_every_opening_and_finish_once_and_of_each_score(
 
 
 def test_a_dry_board_writes_nothing_and_counts_what_is_stored(
-    preparing: Preparing, workers: "Workers"
+    preparing: Preparing, workers: "Workers", tmp_path: Path
 ) -> None:
     prepared = preparing(configs=3)
     board = prepared.board()
     for task in workers.running(board)[:3]:
         workers.finish(board, task)
     board.runs.put(workers.failed(workers.running(board)[0]))
-    before = files(prepared.store.folder.parent.parent)
+    before = files(tmp_path / "storage")
     dry = preparing(configs=5).board(dry=True, retry_failed=True)
     dry.open_up()
     assert len(dry.done) == 4
     assert [c.number for c in dry.configurations] == [0, 1, 2, 3]
-    assert files(prepared.store.folder.parent.parent) == before
+    assert files(tmp_path / "storage") == before
 
 
 def test_more_configurations_extend_a_search_and_fewer_delete_nothing(
-    preparing: Preparing, workers: "Workers"
+    preparing: Preparing, workers: "Workers", tmp_path: Path
 ) -> None:
     workers.run_out(preparing(configs=2).board())
     longer = preparing(configs=5).board()
     assert workers.run_out(longer) == [(n, r) for n in (2, 3, 4) for r in (0, 1)]
     shorter = preparing(configs=1).board()
-    before = files(longer.store.folder.parent.parent)
+    before = files(tmp_path / "storage")
     assert shorter.next() is None
     assert shorter.complete
     assert len(shorter.done) == 2
-    assert files(longer.store.folder.parent.parent) == before
+    assert files(tmp_path / "storage") == before
 
 
 def test_an_extended_search_proposes_what_a_long_one_does(

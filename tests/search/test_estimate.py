@@ -138,7 +138,7 @@ def test_what_is_stored_already_takes_no_time(preparing: Preparing, workers: Any
 def test_only_seed_runs_with_figures_are_finished(preparing: Preparing) -> None:
     prepared = preparing()
     good = seed_run(prepared, 3.0)
-    storage = prepared.store.folder.parent.parent
+    storage = prepared.storage
     assert finished(storage) == []
     prepared.runs.put(good)
     failed = {**asdict(good), "key": "0" * 64, "failure": Failure("raised", "a test")}

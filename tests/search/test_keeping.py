@@ -1,6 +1,7 @@
 """Weights stay on disk for the seeds that a report is made of, and for no others."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -34,15 +35,14 @@ def train(board: Board, until: int) -> list[SeedTask]:
     tasks = []
     while task := board.next():
         tasks.append(task)
-        board.store.weights_folder.mkdir(parents=True, exist_ok=True)
-        board.store.weights(task.key).touch()
+        board.store.keep_weights(task.key, Path.touch)
         if len(tasks) <= until:
             finish(board, task, RIGHT[task.place[0]][task.place[1]])
     return tasks
 
 
 def kept(board: Board, tasks: list[SeedTask]) -> set[tuple[int, int]]:
-    return {task.place for task in tasks if board.store.weights(task.key).exists()}
+    return {task.place for task in tasks if task.key in board.store.kept_weights()}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import pytest
 from sclsearch.errors import SclsearchError
 from sclsearch.search.options import What
 from sclsearch.search.prepare import Prepared
-from sclsearch.search.resolve import storage_folder
 from sclsearch.search.study import Study
 from sclsearch.tasks.own import OwnFiles
 
@@ -117,9 +116,3 @@ def test_lengths_are_tokenised_one_by_one_so_a_range_of_them_is_refused(
     whole = write_space(f"{head}  max_length: {{type: int, low: 8, high: 16}}\n")
     with pytest.raises(SclsearchError, match=r"space.max_length: it must be a choice, .* a range"):
         resolved(space=whole)
-
-
-def test_a_storage_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(SclsearchError, match=r"^--storage .*file/storage: it must be a folder"):
-        storage_folder(tmp_path / "file" / "storage")

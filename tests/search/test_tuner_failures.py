@@ -139,6 +139,7 @@ def test_a_worker_that_rays_memory_monitor_kills_does_not_end_the_search(
         ("The actor died because its node has died. Node Id: 12", "node-lost"),
         ("The actor died because its node was terminated: a spot instance", "node-lost"),
         ("The actor died unexpectedly before finishing this task.", "worker-lost"),
+        ("ray::train()\nsclsearch.store.remote.StorageError: s3://a/b", "storage-lost"),
         ("no reason given", "worker-lost"),
     ],
 )

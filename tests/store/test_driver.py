@@ -43,7 +43,11 @@ def other(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 def lock(folder: Path, **changes: Any) -> None:
     mine = {"host": socket.gethostname(), "pid": os.getpid(), "born": "1", "token": "another"}
-    write(folder / "driver.json", {**mine, "time": time.time(), **changes})
+    write(folder / "driver-another.json", {**mine, "time": time.time(), **changes})
+
+
+def holders(folder: Path) -> list[Any]:
+    return [read(path) for path in folder.glob("driver*")]
 
 
 def test_a_second_driver_is_refused_while_the_first_lives(
@@ -75,7 +79,7 @@ def test_the_lock_of_a_killed_driver_is_taken_at_once(
         other.wait()
     started = time.monotonic()
     with sole_driver(tmp_path):
-        assert read(tmp_path / "driver.json")["pid"] == os.getpid()  # type: ignore[index]
+        assert [holder["pid"] for holder in holders(tmp_path)] == [os.getpid()]
     assert time.monotonic() - started < driver.BEAT_SECONDS
 
 
@@ -84,7 +88,7 @@ def test_a_process_that_has_the_number_of_a_dead_driver_is_not_taken_for_it(
 ) -> None:
     lock(tmp_path, born="not when this process was born")
     with sole_driver(tmp_path):
-        assert read(tmp_path / "driver.json")["token"] != "another"  # type: ignore[index]
+        assert "another" not in [holder["token"] for holder in holders(tmp_path)]
 
 
 def test_a_lock_of_another_machine_holds_until_it_expires(tmp_path: Path) -> None:
@@ -93,7 +97,7 @@ def test_a_lock_of_another_machine_holds_until_it_expires(tmp_path: Path) -> Non
         sole_driver(tmp_path).__enter__()
     lock(tmp_path, host="elsewhere", time=time.time() - driver.EXPIRES_SECONDS - 1)
     with sole_driver(tmp_path):
-        assert read(tmp_path / "driver.json")["host"] == socket.gethostname()  # type: ignore[index]
+        assert [holder["host"] for holder in holders(tmp_path)] == [socket.gethostname()]
 
 
 @pytest.mark.slow
@@ -112,7 +116,18 @@ def test_the_heartbeat_keeps_the_lock_beyond_its_expiry(
 def test_a_driver_that_lost_its_lock_leaves_the_new_ones(tmp_path: Path) -> None:
     with sole_driver(tmp_path):
         lock(tmp_path, host="elsewhere")
-    assert read(tmp_path / "driver.json")["host"] == "elsewhere"  # type: ignore[index]
+    assert [holder["host"] for holder in holders(tmp_path)] == ["elsewhere"]
+
+
+def test_a_driver_whose_lock_was_taken_does_not_take_it_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "BEAT_SECONDS", 0.02)
+    with sole_driver(tmp_path):
+        (mine,) = tmp_path.iterdir()
+        mine.unlink()
+        time.sleep(0.3)
+        assert not list(tmp_path.iterdir())
 
 
 def test_the_lock_is_gone_after_an_error(tmp_path: Path) -> None:

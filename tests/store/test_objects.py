@@ -1,5 +1,7 @@
 """An object is whole or not there, is created once, and says which file is broken."""
 
+import errno
+import os
 import re
 import threading
 from concurrent.futures import ProcessPoolExecutor
@@ -42,6 +44,19 @@ def test_an_object_is_created_once_and_stays(tmp_path: Path) -> None:
     assert not create(path, {"first": False})
     assert read(path) == {"first": True}
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_folder_without_hard_links_is_written_once_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unable(*_: object) -> None:
+        raise OSError(errno.EOPNOTSUPP, "as a mounted bucket says")
+
+    monkeypatch.setattr(os, "link", unable)
+    assert create(tmp_path / "one.json", {"first": True})
+    assert not create(tmp_path / "one.json", {"first": False})
+    assert read(tmp_path / "one.json") == {"first": True}
+    assert list(tmp_path.iterdir()) == [tmp_path / "one.json"]
 
 
 def test_a_later_write_replaces_an_object(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from sclsearch.canonical import digest
 from sclsearch.errors import SclsearchError
+from sclsearch.store.objects import names
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 
 FINISHED = SeedRun(
@@ -64,7 +65,7 @@ def test_a_failure_that_is_forgotten_can_be_trained_again_and_stays_on_disk(
     again = replace(FINISHED, key=FAILED.key)
     assert runs.put(again)
     assert runs.get(FAILED.key) == again
-    assert [path.name[:64] for path in (runs.folder / "retried").iterdir()] == [FAILED.key]
+    assert [name[:64] for name in names(runs.folder / "retried")] == [FAILED.key]
     assert runs.find(FAILED.key[:8]) == FAILED.key
 
 

@@ -130,5 +130,4 @@ def test_studies_are_listed_by_name_and_a_missing_one_names_the_nearest(tmp_path
 
 
 def test_weights_have_a_place_by_the_key_of_their_seed_run(store: StudyStore) -> None:
-    assert store.weights("0af3") == store.weights_folder / "0af3.safetensors"
-    assert store.weights_folder.parent == store.folder
+    assert store.weights("0af3") == store.folder / "weights" / "0af3.safetensors"

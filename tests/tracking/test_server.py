@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.tracking import StudyView, complete, prepare, tracking_uri, ui_command
+from sclsearch.tracking import (
+    StudyView,
+    complete,
+    find_tracking_uri,
+    prepare,
+    tracking_uri,
+    ui_command,
+)
 from sclsearch.tracking.server import masked, quietly
 
 
@@ -21,6 +28,18 @@ def test_the_option_comes_before_the_environment_and_this_before_the_storage(
     assert tracking_uri(None, tmp_path) == "https://environment"
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
     assert tracking_uri(None, tmp_path) == f"sqlite:///{tmp_path}/mlflow.db"
+
+
+def test_an_object_store_holds_no_database_so_one_must_be_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    assert find_tracking_uri(None, "s3://bucket/storage") is None
+    with pytest.raises(
+        SclsearchError, match=r"^--tracking: with --storage s3://bucket/storage a server or a data"
+    ):
+        tracking_uri(None, "s3://bucket/storage")
+    assert tracking_uri("http://option:5000", "s3://bucket/storage") == "http://option:5000"
 
 
 def test_relative_places_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

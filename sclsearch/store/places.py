@@ -1,0 +1,57 @@
+"""Where a storage is: a folder, or a place in an object store."""
+
+import re
+from pathlib import Path
+
+from sclsearch.errors import SclsearchError
+from sclsearch.store.remote import PACKAGES, Remote
+
+Storage = Path | str
+Place = Path | Remote
+
+_URI = re.compile(r"(?P<scheme>[a-z0-9]{2,}):/(?P<slash>/?)(?P<rest>.*)")
+
+
+def place_of(storage: Storage) -> Place:
+    """Returns where a storage is, absolute.
+
+    Args:
+        storage: A folder, or `s3://bucket/folder`, `gs://bucket/folder`.
+
+    Raises:
+        SclsearchError: It is another URI, or a URI that went through `Path`, which cuts slashes.
+    """
+    found = _URI.fullmatch(str(storage))
+    if found is None:
+        return Path(storage).expanduser().resolve()
+    bucket = found["rest"].rstrip("/")
+    if found["scheme"] not in PACKAGES or not found["slash"] or not bucket:
+        raise SclsearchError(
+            f"--storage {storage}: it must be a folder, s3://bucket/folder or gs://bucket/folder, "
+            "as text and not as a Path."
+        )
+    return Remote(f"{found['scheme']}://{bucket}")
+
+
+def storage_folder(storage: Storage, *, make: bool = True) -> Storage:
+    """Returns the storage, absolute; a folder is made, an object store must answer.
+
+    Args:
+        storage: As `place_of` takes it.
+        make: Whether a folder is made if it is not there.
+
+    Raises:
+        SclsearchError: It cannot be made or reached.
+    """
+    place = place_of(storage)
+    if isinstance(place, Remote):
+        place.check()
+        return str(place)
+    try:
+        if make:
+            place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SclsearchError(
+            f"--storage {storage}: it must be a folder that can be written, but: {error}."
+        ) from error
+    return place
