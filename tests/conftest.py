@@ -2,7 +2,13 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -175,3 +181,44 @@ def own_method() -> str:
     readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
     (text,) = re.findall(r"```python\n(# mine\.py.*?)```", readme, flags=re.DOTALL)
     return str(text)
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[str]:
+    """Returns the address of an S3 server of this test process."""
+    pytest.importorskip("moto")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(command, stdout=quiet, stderr=quiet) as server:
+        end = time.monotonic() + 120
+        while True:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                break
+            assert server.poll() is None
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        yield f"http://127.0.0.1:{port}"
+        server.kill()
+
+
+@pytest.fixture
+def bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Returns a new bucket, `s3://…`, that this process and those it starts find."""
+    from sclsearch.store import remote
+
+    for name, value in {
+        "AWS_ENDPOINT_URL": s3_server,
+        "AWS_ACCESS_KEY_ID": "a-test",
+        "AWS_SECRET_ACCESS_KEY": "a-secret",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }.items():
+        monkeypatch.setenv(name, value)
+    remote._files.cache_clear()
+    name = f"test-{uuid.uuid4().hex}"
+    remote._files("s3").mkdir(name)
+    yield f"s3://{name}"
+    remote._files.cache_clear()

@@ -1,0 +1,101 @@
+"""The same command leaves the same in a folder and in an object store, and goes on from either."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sclsearch.store.objects import names, read
+from sclsearch.store.places import Place, place_of
+from sclsearch.store.remote import Remote
+from sclsearch.store.runs import RunStore
+from sclsearch.tasks.own import OwnFiles
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(900)]
+
+COMMAND = [sys.executable, "-c", "from sclsearch.cli import main; main()"]
+TIMED = ("started", "seconds", "environment")
+
+
+@pytest.fixture
+def tune(toy: OwnFiles, tiny_bert: Path, space_file: Path) -> list[str]:
+    """Returns a search of two configurations with two seeds each."""
+    return [
+        *("tune", "--method", "scl", "--task", str(toy.path), "--text", "text", "--label", "label"),
+        *("--split-column", "split", "--model", str(tiny_bert), "--space", str(space_file)),
+        *("--configs", "2", "--seeds", "2", "--concurrency", "2", "--gpus-per-trial", "0"),
+        *("--study", "s"),
+    ]
+
+
+def told(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs sclsearch and returns what it said."""
+    environment = {n: v for n, v in os.environ.items() if n != "MLFLOW_TRACKING_URI"}
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=environment,
+        timeout=600,
+        check=True,
+    )
+
+
+def figures(storage: Place) -> dict[str, dict[str, Any]]:
+    """Returns every stored seed run without times and machine."""
+    runs = RunStore(str(storage)).all()
+    return {run.key: {n: v for n, v in asdict(run).items() if n not in TIMED} for run in runs}
+
+
+def numbered(storage: Place, kind: str) -> list[Any]:
+    folder = storage / "studies" / "s" / kind
+    return [(name, read(folder / name)) for name in names(folder)]
+
+
+def weights(storage: Place) -> dict[str, bytes | None]:
+    folder = storage / "studies" / "s" / "weights"
+    places = {name: folder / name for name in names(folder)}
+    return {n: p.read() if isinstance(p, Remote) else p.read_bytes() for n, p in places.items()}
+
+
+def test_a_folder_and_an_object_store_hold_the_same(
+    tune: list[str], bucket: str, tmp_path: Path
+) -> None:
+    here, there = tmp_path / "storage", f"{bucket}/team/storage"
+    told(tmp_path, *tune, "--storage", str(here), "--tracking", "none")
+    first = told(tmp_path, *tune, "--storage", there)
+    assert "MLflow: a server or a database must be named by --tracking or MLFLOW" in first.stderr
+    assert f"weights {there}/studies/s/weights: " in first.stdout
+    near, far = place_of(here), place_of(there)
+    assert len(figures(far)) == 4
+    assert figures(far) == figures(near)
+    for kind in ("configurations", "replicates"):
+        assert numbered(far, kind) == numbered(near, kind)
+    assert weights(far) == weights(near) != {}
+    assert names(far / "studies" / "s") == names(near / "studies" / "s")
+    before = {name: read(far / "runs" / name) for name in names(far / "runs")}
+    again = told(tmp_path, *tune, "--storage", there, "--tracking", "none")
+    assert again.stderr == ""  # nothing was trained, else its progress is told
+    assert before == {name: read(far / "runs" / name) for name in names(far / "runs")}
+    assert [path.name for path in tmp_path.iterdir()] == ["storage"]
+    check_reading_commands(tmp_path, str(here), there)
+
+
+def check_reading_commands(folder: Path, here: str, there: str) -> None:
+    rankings = [
+        json.loads(told(folder, "select", "s", "--storage", storage, "--json").stdout)
+        for storage in (here, there)
+    ]
+    kept = [ranking.pop("weights") for ranking in rankings]
+    assert rankings[0] == rankings[1]
+    assert {*kept[0]} == {*kept[1]}
+    assert told(folder, "ls", "studies", "--storage", there).stdout.startswith("s\tscl on toy")
+    key = rankings[1]["configurations"][0]["seeds"][0]["key"]
+    done = told(folder, "rerun", key[:10], "--storage", there)
+    assert f"{key[:12]} is identical, every figure of it" in done.stdout

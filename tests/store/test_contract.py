@@ -1,0 +1,217 @@
+"""What a storage does, whether it is a folder or an object store."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sclsearch.canonical import digest
+from sclsearch.errors import SclsearchError
+from sclsearch.store.driver import EXPIRES_SECONDS, sole_driver
+from sclsearch.store.objects import (
+    check_writable,
+    create,
+    keep_file,
+    names,
+    read,
+    read_all,
+    remove,
+    write,
+)
+from sclsearch.store.places import Place, storage_folder
+from sclsearch.store.runs import Failure, RunStore, SeedRun
+from sclsearch.store.studies import ConfigurationRecord, StudyRecord, StudyStore, study_names
+
+WRITERS = 8
+FINISHED = SeedRun(digest("finished"), {"tau": 0.1 + 0.2}, {}, kept=0, evaluations=({"epoch": 1},))
+FAILED = SeedRun(digest("failed"), {}, {}, failure=Failure("raised", "a test"))
+RECORD = StudyRecord("first", {"task": "cola"}, {"method": "scl"}, {}, 2, 0.5)
+HOLD = """
+import sys
+from sclsearch.store.driver import sole_driver
+from sclsearch.store.places import place_of
+
+with sole_driver(place_of(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def at_once(do: Callable[[int], Any]) -> list[Any]:
+    """Returns what eight threads return that begin together."""
+    barrier = threading.Barrier(WRITERS)
+
+    def together(number: int) -> Any:
+        barrier.wait()
+        return do(number)
+
+    with ThreadPoolExecutor(WRITERS) as threads:
+        return list(threads.map(together, range(WRITERS)))
+
+
+def test_an_object_comes_back_exactly_and_what_is_not_there_is_none(place: Place) -> None:
+    value = {"text": "τ\n", "number": 5e-324, "list": [1, None, True]}
+    write(place / "folder" / "one.json", value)
+    assert read(place / "folder" / "one.json") == value
+    assert read(place / "folder" / "two.json") is None
+    one, two = place / "folder" / "one.json", place / "none" / "two.json"
+    assert read_all([one, two, one]) == [value, None, value]
+    assert read_all([]) == []
+
+
+def test_an_object_is_created_once_and_written_over(place: Place) -> None:
+    assert create(place / "one.json", {"writer": 1})
+    assert not create(place / "one.json", {"writer": 2})
+    assert read(place / "one.json") == {"writer": 1}
+    write(place / "one.json", {"writer": 3})
+    assert read(place / "one.json") == {"writer": 3}
+
+
+def test_of_eight_writers_one_creates_the_object(place: Place) -> None:
+    for turn in range(3):
+        path = place / f"{turn}.json"
+        created = at_once(lambda writer, path=path: create(path, {"writer": writer}))  # type: ignore[misc]
+        assert sum(created) == 1
+        assert read(path) == {"writer": created.index(True)}
+    assert names(place) == ["0.json", "1.json", "2.json"]
+
+
+def test_a_reader_never_sees_half_an_object(place: Place) -> None:
+    values = [{"letters": letter * 200_000} for letter in "ab"]
+    write(place / "one.json", values[0])
+
+    def keep_writing() -> None:
+        for turn in range(20):
+            write(place / "one.json", values[turn % 2])
+
+    writer = threading.Thread(target=keep_writing)
+    writer.start()
+    seen = [read(place / "one.json")]
+    while writer.is_alive():
+        seen.append(read(place / "one.json"))
+    writer.join()
+    assert all(value in values for value in seen)
+
+
+def test_a_listing_names_objects_and_folders_once_in_their_order(place: Place) -> None:
+    assert names(place / "none") == []
+    for name in ("b.json", "a.json"):
+        write(place / name, {})
+        write(place / "folder" / name, {})
+    assert names(place) == ["a.json", "b.json", "folder"]
+    remove(place / "a.json")
+    remove(place / "a.json")
+    assert names(place) == ["b.json", "folder"]
+
+
+def test_a_file_is_kept_whole_or_not_at_all(place: Place) -> None:
+    def break_off(file: Path) -> None:
+        file.with_suffix(".part").write_bytes(b"half")
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        keep_file(place / "weights" / "one.safetensors", break_off)
+    assert "one.safetensors" not in names(place / "weights")
+    keep_file(place / "weights" / "one.safetensors", Path.touch)
+    assert "one.safetensors" in names(place / "weights")
+
+
+def test_a_storage_that_can_be_written_passes_and_keeps_no_trace(
+    storage: str, place: Place
+) -> None:
+    assert str(storage_folder(storage)) == storage
+    check_writable(place)
+    assert names(place) == []
+
+
+def test_seed_runs_are_found_listed_and_put_aside(storage: str) -> None:
+    runs = RunStore(storage)
+    assert runs.get(FAILED.key) is None
+    assert list(runs.all()) == []
+    assert runs.put(FINISHED)
+    assert not runs.put(replace(FINISHED, kept=7))
+    assert runs.put(FAILED)
+    assert runs.get_all([FAILED.key, "0" * 64, FINISHED.key]) == [FAILED, None, FINISHED]
+    assert runs.forget_failure(FAILED.key)
+    assert not runs.forget_failure(FINISHED.key)
+    assert [name[:64] for name in names(runs.folder / "retried")] == [FAILED.key]
+    assert list(runs.all()) == [FINISHED]
+    assert runs.find(FINISHED.key[:6]) == FINISHED.key
+    with pytest.raises(SclsearchError, match=r"but none has\."):
+        runs.find(FAILED.key[:6])
+
+
+def test_a_study_and_its_parts_come_back(storage: str) -> None:
+    store = StudyStore(storage, "first")
+    assert study_names(storage) == []
+    store.create(RECORD)
+    store.create(replace(RECORD, created=9.0))
+    records = [ConfigurationRecord(n, {"tau": n / 7}, {}, "sampled") for n in range(11)]
+    for record in reversed(records):
+        store.add(record)
+    assert study_names(storage) == ["first"]
+    assert store.record() == RECORD
+    assert store.configurations() == records
+    assert store.sizes() == (11, 0)
+
+
+def test_weights_are_kept_and_dropped(storage: str) -> None:
+    store = StudyStore(storage, "first")
+    assert store.kept_weights() == set()
+    for key in ("0a", "0b"):
+        store.keep_weights(key, Path.touch)
+    store.drop_weights("0a")
+    assert store.kept_weights() == {"0b"}
+
+
+def test_of_eight_drivers_that_start_together_one_drives(place: Place) -> None:
+    def drive(_: int) -> bool:
+        try:
+            with sole_driver(place):
+                refused.wait(60)
+        except SclsearchError:
+            others.append(True)
+            if len(others) == WRITERS - 1:
+                refused.set()
+            return False
+        return True
+
+    others: list[bool] = []
+    refused = threading.Event()
+    assert sorted(at_once(drive)) == [False] * (WRITERS - 1) + [True]
+    assert names(place) == []
+
+
+def test_a_killed_driver_gives_way_at_once_and_one_elsewhere_when_it_expires(place: Place) -> None:
+    command = [sys.executable, "-c", HOLD, str(place)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(SclsearchError, match=f"but process {other.pid} on .* does. Wait"):
+            sole_driver(place).__enter__()
+        other.send_signal(signal.SIGKILL)
+        other.wait()
+        with sole_driver(place):
+            pass
+    elsewhere = {"host": "elsewhere", "pid": 1, "born": "1", "token": "x", "drives": True}
+    write(place / "driver-x.json", {**elsewhere, "time": time.time()})
+    with pytest.raises(SclsearchError, match="but process 1 on elsewhere does"):
+        sole_driver(place).__enter__()
+    write(place / "driver-x.json", {**elsewhere, "time": time.time() - EXPIRES_SECONDS - 1})
+    with sole_driver(place):
+        (name,) = names(place)
+        assert read(place / name)["host"] == socket.gethostname()  # type: ignore[index]
+        assert read(place / name)["pid"] == os.getpid()  # type: ignore[index]
+    assert names(place) == []

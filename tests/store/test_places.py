@@ -1,0 +1,63 @@
+"""A storage is a folder or a place in an object store, and anything else is refused."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from sclsearch.errors import SclsearchError
+from sclsearch.store.places import place_of, storage_folder
+from sclsearch.store.remote import Remote, _files
+
+
+def test_a_folder_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert place_of("results") == place_of(Path("results")) == tmp_path / "results"
+    assert place_of("~/results") == tmp_path / "home" / "results"
+
+
+@pytest.mark.parametrize(
+    ("storage", "uri"),
+    [
+        ("s3://bucket", "s3://bucket"),
+        ("s3://bucket/", "s3://bucket"),
+        ("gs://bucket/a/b/", "gs://bucket/a/b"),
+    ],
+)
+def test_a_place_in_an_object_store_is_taken_as_it_is(storage: str, uri: str) -> None:
+    assert place_of(storage) == Remote(uri)
+    assert str(place_of(storage) / "runs" / "one.json") == f"{uri}/runs/one.json"
+    assert (place_of(storage) / "runs").name == "runs"
+
+
+@pytest.mark.parametrize(
+    "storage", ["http://host/folder", "s3://", "s3:///", Path("s3://bucket/folder")], ids=str
+)
+def test_another_uri_and_one_that_lost_a_slash_are_refused(storage: str | Path) -> None:
+    with pytest.raises(SclsearchError, match=r"^--storage .*: it must be a folder, s3://bucket/"):
+        place_of(storage)
+
+
+def test_a_folder_is_made_where_it_is_asked_for(tmp_path: Path) -> None:
+    assert storage_folder(tmp_path / "a" / "b", make=False) == tmp_path / "a" / "b"
+    assert not (tmp_path / "a").exists()
+    assert storage_folder(tmp_path / "a" / "b") == tmp_path / "a" / "b"
+    assert (tmp_path / "a" / "b").is_dir()
+
+
+def test_a_storage_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SclsearchError, match=r"^--storage .*file/storage: it must be a folder"):
+        storage_folder(tmp_path / "file" / "storage")
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("gcsfs") is not None, reason="the package is installed"
+)
+def test_a_missing_package_is_named_with_what_installs_it() -> None:
+    _files.cache_clear()
+    with pytest.raises(
+        SclsearchError, match=r"^--storage gs://…: gcsfs must be .* pip install 'sclsearch\[gs\]'"
+    ):
+        storage_folder("gs://bucket")
