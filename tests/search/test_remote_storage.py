@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load
 
 from sclsearch.store.objects import names, read
 from sclsearch.store.places import Place, place_of
@@ -58,10 +59,16 @@ def numbered(storage: Place, kind: str) -> list[Any]:
     return [(name, read(folder / name)) for name in names(folder)]
 
 
-def weights(storage: Place) -> dict[str, bytes | None]:
+def weights(storage: Place) -> dict[str, dict[str, Any]]:
+    """Returns the tensors of each file; the order of its header is left to chance."""
     folder = storage / "studies" / "s" / "weights"
-    places = {name: folder / name for name in names(folder)}
-    return {n: p.read() if isinstance(p, Remote) else p.read_bytes() for n, p in places.items()}
+    found = {}
+    for name in names(folder):
+        place = folder / name
+        content = place.read() if isinstance(place, Remote) else place.read_bytes()
+        assert content is not None
+        found[name] = {n: tensor.tolist() for n, tensor in load(content).items()}
+    return found
 
 
 def test_a_folder_and_an_object_store_hold_the_same(
