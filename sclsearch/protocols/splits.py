@@ -18,7 +18,9 @@ def split_dev(data: TaskData, *, cap: int | None, overlap: bool = False) -> Part
     """Returns the training split, and validation and test rows out of the labelled rest.
 
     A labelled test split stays the test. Without one, as in GLUE, a stratified half of the
-    validation split is the test and validation is drawn from the other half.
+    validation split is the test and validation is drawn from the other half. Without a validation
+    split, as in the corpora of Zhang et al., validation rows are held out of training: as many as
+    the cap, half of the rows at the most.
 
     Args:
         data: The task's rows.
@@ -27,8 +29,11 @@ def split_dev(data: TaskData, *, cap: int | None, overlap: bool = False) -> Part
             way to have 500 of them beside a half-size test on small sets.
 
     Raises:
-        SclsearchError: The task has no validation split.
+        SclsearchError: The task has no validation split, and no cap or no test split either.
     """
+    if cap is not None and "test" in data.splits and "validation" not in data.splits:
+        share = min(cap / len(data.splits["train"]), 0.5)
+        return hold_out(data, from_train(data), share=share, seed=0)
     y = _validation_labels(data)
     everything = np.arange(len(y), dtype=np.int64)
     notes: list[str] = []
@@ -93,7 +98,8 @@ def hold_out(data: TaskData, parts: Parts, *, share: float, seed: int) -> Parts:
         )
     chosen = pool.index[stratified(pool.labels(data), size, stream(seed, "validation"))]
     held = np.setdiff1d(pool.index, chosen)
-    note = f"validation: {len(held)} rows, {share:.0%} of the {len(pool.index)} training rows"
+    part = f"{100 * share:.2g}% of the {len(pool.index)} training rows"
+    note = f"validation: {len(held)} rows, {part}"
     return Parts(Rows(pool.split, chosen), Rows(pool.split, held), parts.test, (*parts.notes, note))
 
 

@@ -109,6 +109,29 @@ def test_the_same_rows_can_be_validation_and_test_and_the_note_says_so(labelled:
 
 
 @pytest.mark.parametrize(
+    ("rows", "validation", "told"),
+    [(800, 400, "50%"), (5000, 500, "10%"), (560_000, 500, "0.089%")],
+    ids=str,
+)
+def test_without_a_validation_split_its_rows_are_held_out_of_training(
+    labelled: Labelled, rows: int, validation: int, told: str
+) -> None:
+    data = labelled(train=[0, 1] * (rows // 2), test=[0, 1, 1])
+    parts = split_dev(data, cap=500)
+    splits = parts.train.split, parts.validation.split, parts.test.split
+    assert splits == ("train", "train", "test")
+    assert np.bincount(parts.validation.labels(data)).tolist() == [validation // 2] * 2
+    assert len(parts.train.index) == rows - validation
+    assert not np.intersect1d(parts.train.index, parts.validation.index).size
+    assert parts.test.index.tolist() == [0, 1, 2]
+    assert parts.notes == (
+        "test: all of the test split, 3 rows",
+        f"validation: {validation} rows, {told} of the {rows} training rows",
+    )
+    assert parts.digests == split_dev(data, cap=500).digests
+
+
+@pytest.mark.parametrize(
     "split", [lambda data: split_dev(data, cap=None), dev_is_test], ids=["split", "same"]
 )
 def test_a_task_without_validation_rows_is_refused(
