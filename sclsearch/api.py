@@ -1,9 +1,11 @@
-"""The Python interface: `tune`, `train` and `select` do what the commands of that name do."""
+"""The Python interface: each function does what the command of its name does."""
 
 from dataclasses import replace
 
 from rich.console import Console
 
+from sclsearch.reports.export import Card
+from sclsearch.reports.export import export as export_winner
 from sclsearch.reports.report import Report, report
 from sclsearch.search.options import DEFAULT_STORAGE, How, What
 from sclsearch.search.run import Finished, run
@@ -59,6 +61,22 @@ def select(
         SclsearchError: There is no such study or rule.
     """
     return report(storage_folder(storage), study, parse_rule(rule) if rule else None, seeds)
+
+
+def export(study: str, folder: Path, storage: Path = DEFAULT_STORAGE) -> Card:
+    """Writes the encoder of a study's winner as a Hugging Face folder; returns what it is.
+
+    Args:
+        study: The study's name.
+        folder: A folder that is empty or not there.
+        storage: The storage folder.
+
+    Raises:
+        SclsearchError: There is no such study or it has no winner, its weights are not kept, or
+            the folder is not free.
+    """
+    found = select(study, storage=storage)
+    return export_winner(found, storage_folder(storage), folder)
 
 
 def report_of(done: Finished, how: How) -> Report:

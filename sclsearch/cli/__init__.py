@@ -6,7 +6,7 @@ import typer
 
 from sclsearch.cli.augment import augment
 from sclsearch.cli.experiments import confirm, reproduce, variance
-from sclsearch.cli.look import check, doctor, ls, select, track, ui
+from sclsearch.cli.look import check, doctor, export, ls, select, track, ui
 from sclsearch.cli.study import rerun, train, tune
 from sclsearch.errors import SclsearchError
 
@@ -18,7 +18,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 COMMANDS = (
-    *(tune, train, select, rerun, confirm, variance, reproduce, augment),
+    *(tune, train, select, rerun, export, confirm, variance, reproduce, augment),
     *(ls, check, track, ui, doctor),
 )
 for command in COMMANDS:

@@ -1,6 +1,7 @@
-"""Commands that train nothing: select, ls, check, track, ui and doctor."""
+"""Commands that train nothing: select, export, ls, check, track, ui and doctor."""
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -37,6 +38,22 @@ def select(
         print_json(found, winner=found.winner and found.winner.number)
     else:
         show(Console(), found)
+
+
+def export(
+    study: Annotated[str, typer.Argument(help="A study: `sclsearch ls studies`.")],
+    folder: Annotated[Path, typer.Argument(help="Where to: a folder that is not there yet.")],
+    storage: o.Storage = o.STORAGE,
+) -> None:
+    """Writes the winner's encoder as a Hugging Face folder, of its best seed by validation."""
+    from sclsearch.api import export as write
+
+    card = write(study, folder, storage)
+    sys.stdout.write(
+        f"{folder}: {card.base} fine-tuned on {card.task} by {card.method}: seed "
+        f"{card.replicate}, the best of {card.seeds} by validation, {card.metric} "
+        f"{card.validation:.4f}, test {card.test:.4f}\nUse it: --model {shlex.quote(str(folder))}\n"
+    )
 
 
 def ls(

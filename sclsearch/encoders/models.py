@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib.util
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,8 @@ from sclsearch.errors import SclsearchError, suggestion
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
 HUB_FILES = (*FILES, "vocab.txt", "vocab.json", "merges.txt", "special_tokens_map.json")
+CARD = "sclsearch.json"
+"""File in the folder of an exported encoder that says what it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,23 @@ def local_folder(name: str) -> Path | None:
     if alias is None or alias.package is None:
         return None
     return _packaged(alias.package, alias.weights)
+
+
+def base_model(name: str) -> str:
+    """Returns the name of the encoder that an exported one was fine-tuned from, else the name.
+
+    Raises:
+        SclsearchError: The folder's card does not say it.
+    """
+    card = Path(name).expanduser() / CARD
+    if name in ALIASES or not card.is_file():
+        return name
+    try:
+        return str(json.loads(card.read_text(encoding="utf-8"))["base"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise SclsearchError(
+            f"{card}: it must be what `sclsearch export` wrote, but: {error!r}. Export it again."
+        ) from error
 
 
 def model_digest(folder: Path) -> str:

@@ -116,6 +116,25 @@ class Report:
         return best if best is not None and best.score is not None else None
 
 
+def finished_winner(found: Report) -> ConfigurationLine:
+    """Returns the winner, of which at least one seed run did not fail.
+
+    Raises:
+        SclsearchError: There is none.
+    """
+    if found.winner is None:
+        raise SclsearchError(
+            f"{found.study}: a configuration must be finished, but none is. Run the same `tune` "
+            "again."
+        )
+    if not found.winner.reported:
+        raise SclsearchError(
+            f"{found.study}: a seed run of its winner must have finished, but all failed. "
+            f"`sclsearch select {found.study} --json` says why."
+        )
+    return found.winner
+
+
 def report(
     storage: Storage,
     name: str,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from rich.console import Console
 
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.report import ConfigurationLine, Report, report
+from sclsearch.reports.report import ConfigurationLine, Report, finished_winner, report
 from sclsearch.search.again import check_unchanged, path_again, what_again
 from sclsearch.search.options import How, What
 from sclsearch.search.prepare import Prepared, prepare_study
@@ -90,16 +90,7 @@ def variance(study: str, levels: Mapping[str, int], how: How, console: Console) 
 
 def _winner(study: str, how: How) -> tuple[Report, ConfigurationLine]:
     chosen = report(how.storage, study)
-    if chosen.winner is None:
-        raise SclsearchError(
-            f"{study}: a configuration must be finished, but none is. Run the same `tune` again."
-        )
-    if chosen.winner.test_mean is None:
-        raise SclsearchError(
-            f"{study}: a seed run of its winner must have finished, but all failed. `sclsearch "
-            f"select {study} --json` says why."
-        )
-    return chosen, chosen.winner
+    return chosen, finished_winner(chosen)
 
 
 def _record(study: str, how: How) -> StudyRecord:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, replace
 
-from sclsearch.encoders.models import model_digest, model_folder
+from sclsearch.encoders.models import base_model, model_digest, model_folder
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.methods import METHODS, NamedMethod, find_method, method_class
 from sclsearch.methods.base import Method, Training, reads_paraphrases
@@ -132,7 +132,7 @@ def _space(what: What, method: NamedMethod, model_name: str) -> Space:
         return Space(method.name, "none", {}, (), what.settings, "--set")
     task = what.task if isinstance(what.task, str) else what.task.path.stem
     path = what.space or find_space(method.name, task)
-    space = load_space(path, method.kind, model_name)
+    space = load_space(path, method.kind, base_model(model_name))
     if what.searched:
         space = space.with_settings(what.settings)
         if what.sampler == "grid":

@@ -9,7 +9,14 @@ from pathlib import Path
 import huggingface_hub.constants
 import pytest
 
-from sclsearch.encoders.models import ALIASES, FILES, model_digest, model_folder
+from sclsearch.encoders.models import (
+    ALIASES,
+    CARD,
+    FILES,
+    base_model,
+    model_digest,
+    model_folder,
+)
 from sclsearch.errors import SclsearchError
 
 
@@ -129,3 +136,29 @@ def test_the_digest_does_not_depend_on_the_place_or_on_other_files(
 ) -> None:
     (copied / "README.md").write_text("A tiny model.")
     assert model_digest(copied) == model_digest(tiny_bert)
+
+
+def test_an_exported_encoder_is_of_the_family_that_its_card_names(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(copied.parent))
+    assert base_model("models/tiny") == "models/tiny"
+    (copied / CARD).write_text(json.dumps({"base": "minilm"}))
+    for name in ("models/tiny", str(copied), "~/tiny"):
+        assert base_model(name) == "minilm"
+    assert [base_model(name) for name in ("minilm", "no/body")] == ["minilm", "no/body"]
+
+
+def test_an_alias_stands_above_a_folder_of_its_name(copied: Path) -> None:
+    shutil.copytree(copied, "bert-base")
+    Path("bert-base", CARD).write_text(json.dumps({"base": "minilm"}))
+    assert base_model("bert-base") == "bert-base"
+
+
+@pytest.mark.parametrize("text", ["{", "{}", "[]"])
+def test_a_card_that_names_no_encoder_is_refused(copied: Path, text: str) -> None:
+    (copied / CARD).write_text(text)
+    with pytest.raises(
+        SclsearchError, match=r"sclsearch\.json: it must be what `sclsearch export`"
+    ):
+        base_model("models/tiny")

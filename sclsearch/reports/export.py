@@ -1,0 +1,156 @@
+"""The winner of a study as a Hugging Face folder, where other programs and studies begin."""
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from sclsearch.encoders.models import CARD, HUB_FILES, base_model, model_digest, model_folder
+from sclsearch.errors import SclsearchError
+from sclsearch.reports.report import Report, finished_winner
+from sclsearch.store.studies import StudyStore, existing_study
+
+WEIGHTS = "model.safetensors"
+FILES_OF: Mapping[str, str] = {"encoder.model.": WEIGHTS, "parts.": "parts.safetensors"}
+"""Where weights go, by the beginning of their names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What an exported encoder is; `sclsearch.json` in its folder.
+
+    Attributes:
+        base: Name of the encoder that was fine-tuned.
+        method: The method's name.
+        task: The task's name.
+        size: Training examples, None for all.
+        protocol: The protocol's name.
+        study: The study whose winner it is.
+        rule: How the winner was chosen.
+        key: Name of its seed run in the run store.
+        replicate: Its replicate: of those that are reported, the best on validation rows.
+        seeds: Replicates of the study.
+        metric: Name of the metric.
+        validation: Its validation figure.
+        test: Its test figure.
+        fields: Every field of method and training.
+    """
+
+    base: str
+    method: str
+    task: str
+    size: str | None
+    protocol: str
+    study: str
+    rule: str
+    key: str
+    replicate: int
+    seeds: int
+    metric: str
+    validation: float | None
+    test: float | None
+    fields: Mapping[str, Any]
+
+
+def card_of(found: Report) -> Card:
+    """Returns what an export of the study would be.
+
+    Raises:
+        SclsearchError: The study has no winner.
+    """
+    winner = finished_winner(found)
+    best = winner.seeds[winner.reported[0]]
+    return Card(
+        base=base_model(found.model),
+        method=found.method,
+        task=found.task,
+        size=found.size,
+        protocol=found.protocol,
+        study=found.study,
+        rule=found.rule,
+        key=best.key,
+        replicate=best.replicate,
+        seeds=found.seeds,
+        metric=found.metric,
+        validation=best.validation,
+        test=best.test,
+        fields=winner.fields,
+    )
+
+
+def export(found: Report, storage: Path, folder: Path) -> Card:
+    """Writes the winner's encoder, float32, and beside it the method's own parts.
+
+    Config and tokenizer are those of the encoder that was fine-tuned; a pooler is there if that
+    one had it.
+
+    Args:
+        found: The study's report.
+        storage: The storage folder.
+        folder: A folder that is empty or not there; afterwards it is whole or still not there.
+
+    Raises:
+        SclsearchError: There is no winner, its weights are not kept, the encoder that it began
+            with has changed, or the folder is not free.
+    """
+    card = card_of(found)
+    folder = folder.expanduser().resolve()
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise SclsearchError(
+            f"{folder}: it must be empty or not be there, but it is neither. Name another one."
+        )
+    store = existing_study(storage, found.study)
+    weights = store.weights(card.key)
+    if not weights.is_file():
+        command = f"sclsearch rerun {card.key[:12]} --storage {storage} --weights {weights}"
+        raise SclsearchError(
+            f"{found.study}: the weights of its best seed must be kept, but they are not. "
+            f"`{command}` writes them."
+        )
+    begun = _begun_with(store)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".export-", dir=folder.parent) as place:
+        # A folder within, since that one is for its owner's eyes alone.
+        part = Path(place) / folder.name
+        part.mkdir()
+        _write(part, weights, begun, card)
+        part.rename(folder)
+    return card
+
+
+def _begun_with(store: StudyStore) -> Path:
+    record = store.record()
+    if record is None:
+        raise SclsearchError(f"{store.folder}: the study was deleted just now.")
+    name = record.origin["model"]
+    folder = model_folder(name)
+    if model_digest(folder) != record.training["weights"]:
+        raise SclsearchError(
+            f"{store.name}: the encoder {name} must be what the study was made from, but it "
+            "changed since. Take the same files."
+        )
+    return folder
+
+
+def _write(folder: Path, weights: Path, begun: Path, card: Card) -> None:
+    from safetensors.torch import load_file, save_file
+
+    for name in HUB_FILES:
+        if name != WEIGHTS and (begun / name).is_file():
+            shutil.copyfile(begun / name, folder / name)
+    config = json.loads((begun / "config.json").read_text(encoding="utf-8"))
+    # Where it says half precision, transformers would round the weights to it.
+    config = {name: value for name, value in config.items() if name != "torch_dtype"}
+    _write_json(folder / "config.json", {**config, "dtype": "float32"})
+    stored = load_file(weights)
+    for start, file in FILES_OF.items():
+        named = {n.removeprefix(start): t for n, t in stored.items() if n.startswith(start)}
+        save_file(named, folder / file, {"format": "pt"})
+    _write_json(folder / CARD, asdict(card))
+
+
+def _write_json(path: Path, value: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

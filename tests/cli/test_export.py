@@ -1,0 +1,52 @@
+"""`export` writes the winner's encoder and says what it is."""
+
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from sclsearch.reports.report import report
+from sclsearch.store.studies import StudyStore
+
+Call = Callable[..., CompletedProcess[str]]
+
+
+@pytest.fixture
+def weights(place: Path, finished: tuple[str, ...]) -> Path:
+    """Returns the weights of the winner's best seed, as if it had been trained."""
+    storage = place / "sclsearch-storage"
+    winner = report(storage, "mine").winner
+    assert winner is not None
+    path = StudyStore(storage, "mine").weights(winner.seeds[winner.reported[0]].key)
+    path.parent.mkdir()
+    save_file({"encoder.model.x": torch.ones(1), "parts.y": torch.zeros(2)}, path)
+    return path
+
+
+def test_an_export_says_what_it_is_and_how_it_is_used(
+    sclsearch: Call, place: Path, weights: Path
+) -> None:
+    done = sclsearch("export", "mine", "my encoder")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (
+        "my encoder: ./encoder fine-tuned on demo by scl: seed 1, the best of 2 by validation, "
+        "accuracy 0.6200, test 0.6200\nUse it: --model 'my encoder'\n"
+    )
+    assert load_file(place / "my encoder" / "model.safetensors").keys() == {"x"}
+    assert load_file(place / "my encoder" / "parts.safetensors").keys() == {"y"}
+
+
+def test_what_cannot_be_exported_is_exit_code_2(
+    sclsearch: Call, place: Path, weights: Path
+) -> None:
+    done = sclsearch("export", "mine", ".")
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"{place}: it must be empty or not be there, but it is neither.")
+    weights.unlink()
+    done = sclsearch("export", "mine", "out")
+    assert done.returncode == 2
+    assert f"`sclsearch rerun {weights.stem[:12]} --storage" in done.stderr
+    assert not (place / "out").exists()
