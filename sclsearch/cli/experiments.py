@@ -58,7 +58,8 @@ def reproduce(
         return
     found = lookup(tables, table, "table")
     seconds = o.seconds(time_budget, "--time-budget")
-    from sclsearch.reproduce.plan import Wishes, chosen_cells, plan_cells
+    from sclsearch.reproduce.chosen import chosen_cells
+    from sclsearch.reproduce.plan import Wishes, plan_cells
 
     how = _how(storage, data_dir, tracking, address, cpus_per_trial, gpus_per_trial, concurrency)
     wishes = Wishes(how=how, scale=scale, model=model, paraphrases=paraphrases)
@@ -81,7 +82,11 @@ def _tell_work(planned: "Sequence[PlannedCell]", storage: "Storage", *, as_json:
     works = [(one, work_of(one, stored)) for one in studies_of(planned)]
     if as_json:
         without = [{"cell": one.cell, "reason": one.reason} for one in planned if one.reason]
-        _print_json(works=[{"cell": one.cell, **asdict(w)} for one, w in works], not_made=without)
+        told = [
+            {"cell": one.cell, "task": one.what and one.what.task, **asdict(work)}
+            for one, work in works
+        ]
+        _print_json(works=told, not_made=without)
     else:
         show_work(Console(), works, planned)
 
@@ -91,7 +96,8 @@ def _make(
 ) -> None:
     from rich.console import Console
 
-    from sclsearch.reproduce.figures import Figure, make, pairs
+    from sclsearch.reproduce.figures import Figure, make
+    from sclsearch.reproduce.pairs import pairs
     from sclsearch.reproduce.terminal import show_figures
 
     progress = Console(stderr=True)

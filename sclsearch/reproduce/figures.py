@@ -1,24 +1,27 @@
-"""Our figures of a published table's cells, from the run store, and what they say of each other."""
+"""Our figures of a published table's cells, from the run store, and what they still cost."""
 
 import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from rich.console import Console
 
+from sclsearch.encoders.models import base_model
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import Report, report
 from sclsearch.reproduce.base import Cell
 from sclsearch.reproduce.plan import PlannedCell
+from sclsearch.reproduce.transfer import known_what, on_exported
 from sclsearch.search.estimate import Estimate
 from sclsearch.search.options import How
 from sclsearch.search.plan import plan
 from sclsearch.search.run import run
 from sclsearch.selection.ranking import mean_std
 from sclsearch.selection.rules import parse_rule
-from sclsearch.selection.significance import Comparison, compare, holm
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.tasks import load_task
 from sclsearch.tasks.metrics import f1_by_class, value
@@ -56,28 +59,11 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """Two rows of a table on one task under one condition.
-
-    Attributes:
-        ours: The row that is compared.
-        base: The row it is compared with, the first of the table.
-        comparison: Of their test figures, paired by replicate.
-        adjusted: The p-value adjusted for all comparisons of the table (Holm).
-    """
-
-    ours: Cell
-    base: Cell
-    comparison: Comparison
-    adjusted: float
-
-
-@dataclass(frozen=True, slots=True)
 class Work:
     """What a study would still cost.
 
     Attributes:
-        study: Its name; empty where it cannot be planned.
+        study: Its name; empty where it cannot be planned, or not yet: its encoder is to be made.
         seed_runs: In total.
         missing: Those that the run store lacks.
         time: How long the missing ones may take; None where it cannot be planned.
@@ -101,10 +87,16 @@ def work_of(one: PlannedCell, finished: Sequence[SeedRun]) -> Work:
     if one.what is None:
         return Work(reason=one.reason)
     try:
-        found = plan(one.what, one.how, finished)
+        what = known_what(one)
+        if what is not None:
+            found = plan(what, one.how, finished)
+            return Work(found.study, found.seed_runs, found.missing, found.time)
+        # Nothing that is stored is of an encoder that is still to be made.
+        with TemporaryDirectory() as empty:
+            found = plan(one.what, replace(one.how, storage=Path(empty)), finished)
+            return Work("", found.seed_runs, found.missing, found.time)
     except SclsearchError as error:
         return Work(reason=_first_line(error))
-    return Work(found.study, found.seed_runs, found.missing, found.time)
 
 
 def make(one: PlannedCell, console: Console, deadline: float = math.inf) -> Figure:
@@ -120,46 +112,31 @@ def make(one: PlannedCell, console: Console, deadline: float = math.inf) -> Figu
     """
     if one.what is None:
         return Figure(one.cell, reason=one.reason)
-    how = one.how
     try:
-        if deadline < math.inf:
-            how = replace(how, time_budget=max(deadline - time.monotonic(), 0.0))
-            if not how.time_budget and plan(one.what, how).missing:
-                return Figure(one.cell, reason=OUT_OF_TIME)
-        done = run(one.what, how, console)
+        found = _trained(one.first or one, console, deadline)
+        if one.first is not None and isinstance(found, Report):
+            return make(on_exported(one, found), console, deadline)
     except SclsearchError as error:
         return Figure(one.cell, reason=_first_line(error))
+    return figure_of(one, found) if isinstance(found, Report) else found
+
+
+def _trained(one: PlannedCell, console: Console, deadline: float) -> Report | Figure:
+    """Returns the report of a cell's study, or a figure that says why it is not complete."""
+    if one.what is None:
+        return Figure(one.cell, reason=one.reason)
+    how = one.how
+    if deadline < math.inf:
+        how = replace(how, time_budget=max(deadline - time.monotonic(), 0.0))
+        if not how.time_budget and plan(one.what, how).missing:
+            return Figure(one.cell, reason=OUT_OF_TIME)
+    done = run(one.what, how, console)
     if done.ending == "interrupted":
         raise KeyboardInterrupt
     if done.ending != "complete":
         return Figure(one.cell, study=done.name, reason=OUT_OF_TIME)
     rule = parse_rule(how.rule) if how.rule else None
-    return figure_of(one, report(done.storage, done.name, rule, done.seeds, done.configs))
-
-
-def pairs(figures: Sequence[Figure]) -> list[Pair]:
-    """Returns each row against the first, on each task under each condition.
-
-    A pair of which no replicate finished in both says nothing and is left out.
-    """
-    places: dict[tuple[str, str], list[Figure]] = {}
-    for figure in figures:
-        if figure.mean is not None:
-            place = figure.cell.block.name, figure.cell.column.name
-            places.setdefault(place, []).append(figure)
-    compared: dict[tuple[str, ...], tuple[Figure, Figure, Comparison]] = {}
-    for base, *others in places.values():
-        for other in others:
-            if any(None not in both for both in zip(other.tests, base.tests, strict=True)):
-                # Where conditions are one figure there is one comparison to adjust for.
-                own = other.cell.row.name, other.cell.column.name, other.study, base.study
-                compared.setdefault(own, (other, base, compare(other.tests, base.tests)))
-    found = compared.values()
-    adjusted = holm([comparison.p for *_, comparison in found])
-    return [
-        Pair(ours.cell, base.cell, comparison, p)
-        for (ours, base, comparison), p in zip(found, adjusted, strict=True)
-    ]
+    return report(done.storage, done.name, rule, done.seeds, done.configs)
 
 
 def figure_of(one: PlannedCell, found: Report) -> Figure:
@@ -191,9 +168,9 @@ def figure_of(one: PlannedCell, found: Report) -> Figure:
 
 
 def _differences(one: PlannedCell, found: Report) -> Iterator[str]:
-    cell = one.cell
-    if found.model != cell.model:
-        yield f"model {found.model}, not {cell.model}"
+    cell, base = one.cell, base_model(found.model)
+    if base != cell.model:
+        yield f"model {base}, not {cell.model}"
     if len(found.configurations) > 1:
         yield f"ours is the best of {len(found.configurations)} configurations by validation"
     if cell.row.note:

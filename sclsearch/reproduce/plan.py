@@ -1,11 +1,11 @@
 """Which studies make the cells of a published table, and which cells cannot be made here."""
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from sclsearch.errors import SclsearchError, lookup, suggestion
-from sclsearch.methods import method_class
+from sclsearch.errors import SclsearchError, lookup
+from sclsearch.methods import find_method, method_class
 from sclsearch.methods.base import Training, reads_paraphrases
 from sclsearch.protocols import PROTOCOLS, gunel
 from sclsearch.protocols.base import Protocol
@@ -49,6 +49,7 @@ class PlannedCell:
         how: How it is trained.
         reason: Why it cannot be trained here; empty if it can.
         note: What a reader of the figure must know of the plan; empty if there is nothing to say.
+        first: What its encoder is fine-tuned on before; None where it is used as it is.
     """
 
     cell: Cell
@@ -56,6 +57,7 @@ class PlannedCell:
     how: How
     reason: str = ""
     note: str = ""
+    first: "PlannedCell | None" = None
 
 
 def plan_cells(table: Table, cells: Sequence[Cell], wishes: Wishes) -> list[PlannedCell]:
@@ -101,10 +103,11 @@ def _planned(table: Table, cell: Cell, wishes: Wishes, temperature: float | None
         paraphrases=wishes.paraphrases if _reads_paraphrases(cell) else None,
         searched=scaled,
     )
-    configs = SCALED_CONFIGS if scaled else None
-    how = replace(wishes.how, rule=str(_rule(table, wishes.scale)), configs=configs)
+    how = replace(wishes.how, configs=SCALED_CONFIGS if scaled else None)
+    rule = _rule(table.protocol, wishes.scale, table.rule)
     note = NO_TEMPERATURE if cell.block.augmentation and temperature is None else ""
-    return PlannedCell(cell, what, how, note=note)
+    first = _first(cell, what, how)
+    return PlannedCell(cell, what, replace(how, rule=rule), note=note, first=first)
 
 
 def _protocol(table: Table, cell: Cell) -> Protocol:
@@ -118,10 +121,20 @@ def _other_temperature(cell: Cell, temperature: float | None) -> str:
     return f"its paraphrases have T={wanted.temperature:g}, those of the file T={temperature:g}"
 
 
-def _rule(table: Table, scale: str | None) -> Rule:
+def _first(cell: Cell, what: What, how: How) -> PlannedCell | None:
+    """Returns what the encoder is fine-tuned on before: all of a task, by the same method."""
+    if cell.block.first_task is None:
+        return None
+    protocol = find_method(what.method).kind.protocol
+    task = cell.block.first_task
+    before = replace(what, task=task, protocol=protocol, train_size=None, shots=None)
+    return PlannedCell(cell, before, replace(how, rule=_rule(protocol, what.scale)))
+
+
+def _rule(protocol: str, scale: str | None, printed: Rule | None = None) -> str:
     """Returns the rule, said in any case: records of a study may hold that of an earlier start."""
-    protocol = PROTOCOLS[table.protocol]
-    return SCALES[scale](protocol).rule if scale else table.rule or protocol.rule
+    own = PROTOCOLS[protocol]
+    return str(SCALES[scale](own).rule if scale else printed or own.rule)
 
 
 def _own(cell: Cell) -> Settings:
@@ -156,91 +169,22 @@ def _reads_paraphrases(cell: Cell) -> bool:
 def _reason(cell: Cell) -> str:
     if not cell.trainable:
         return "a mean of others" if cell.row.method else "published only"
-    if cell.block.first_task is not None:
-        return f"an encoder cannot be fine-tuned on {cell.block.first_task} first yet"
     if cell.column.split is not None:
         return f"no protocol tests on {cell.column.split} yet"
     return ""
 
 
-def chosen_cells(table: Table, wanted: Sequence[str]) -> list[Cell]:
-    """Returns the cells that are asked for, all without a wish.
-
-    Args:
-        table: The table.
-        wanted: Each names rows, columns and conditions, `CE+SCL,20,SST-2`; a cell is chosen if it
-            is among what one of them names of each kind. Case and blanks do not count; a number
-            is a training size, in total or of each class.
-
-    Raises:
-        SclsearchError: The table holds no figures, a name is none of the table's, or no figure is
-            printed where the names meet.
-    """
-    if not table.cells:
-        raise SclsearchError(f"{table.name}: it must hold figures, but it holds settings alone.")
-    if not wanted:
-        return list(table.cells)
-    chosen: set[int] = set()
-    for text in wanted:
-        wish = _wish(table, text)
-        found = {number for number, cell in enumerate(table.cells) if _fits(cell, wish)}
-        if not found:
-            raise SclsearchError(
-                f"--cells {text}: {table.name} must print a figure there, but it prints none. "
-                "Leave out a name."
-            )
-        chosen |= found
-    return [table.cells[number] for number in sorted(chosen)]
-
-
-def _wish(table: Table, text: str) -> list[set[str]]:
-    """Returns the names that are asked for, as the table has them: rows, columns, conditions."""
-    names = _names(table)
-    terms = list(_terms(text, {plain for kind in names for plain in kind}))
-    for term in terms:
-        if not any(_plain(term) in kind for kind in names):
-            every = {name for kind in names for found in kind.values() for name in found}
-            raise SclsearchError(
-                f"--cells {text}: {term!r} must be a row, column or condition of {table.name}, "
-                f"but it is none.{suggestion(term, every)}"
-            )
-    return [{n for term in terms for n in kind.get(_plain(term), ())} for kind in names]
-
-
-def _terms(text: str, known: Set[str]) -> Iterator[str]:
-    """Yields the names between commas, the longest known first: `[0.0,0.1]` is one."""
-    parts = text.split(",")
-    while parts:
-        lengths = range(len(parts), 0, -1)
-        length = next((n for n in lengths if _plain(",".join(parts[:n])) in known), 1)
-        yield ",".join(parts[:length]).strip()
-        parts = parts[length:]
-
-
-def _names(table: Table) -> tuple[Mapping[str, set[str]], ...]:
-    """Returns the names of rows, columns and conditions by how they may be written."""
-    blocks = {_plain(name): {name} for name in table.blocks}
-    for name, block in table.blocks.items():
-        size = block.train_size or block.shots
-        if size is not None:
-            blocks.setdefault(str(size), set()).add(name)
-    rows = {_plain(name): {name} for name in table.rows}
-    return rows, {_plain(name): {name} for name in table.columns}, blocks
-
-
-def _fits(cell: Cell, wish: list[set[str]]) -> bool:
-    own = (cell.row.name, cell.column.name, cell.block.name)
-    return all(not names or name in names for name, names in zip(own, wish, strict=True))
-
-
-def _plain(name: str) -> str:
-    return "".join(name.lower().split())
-
-
 def studies_of(planned: Sequence[PlannedCell]) -> Iterator[PlannedCell]:
-    """Yields one cell of each study: two metrics of a task come from one."""
-    seen: list[What] = []
-    for one in planned:
-        if one.what is not None and one.what not in seen:
-            seen.append(one.what)
-            yield one
+    """Yields one cell of each study, before it that of what is fine-tuned first.
+
+    Two metrics of a task come from one study, two tasks may begin with the same encoder.
+    """
+    seen: list[tuple[What, What | None]] = []
+    for cell in planned:
+        for one in (cell.first, cell):
+            if one is None or one.what is None:
+                continue
+            study = one.what, one.first.what if one.first else None
+            if study not in seen:
+                seen.append(study)
+                yield one

@@ -10,7 +10,8 @@ from sclsearch.reports.report import ConfigurationLine, Report
 from sclsearch.reports.terminal import duration, figure, with_spread
 from sclsearch.reproduce.again import Confirmation
 from sclsearch.reproduce.base import SCALES, Cell, Table
-from sclsearch.reproduce.figures import Figure, Work, pairs
+from sclsearch.reproduce.figures import Figure, Work
+from sclsearch.reproduce.pairs import pairs
 from sclsearch.reproduce.plan import PlannedCell
 from sclsearch.selection.significance import Comparison, detectable, detection, smallest_p
 from sclsearch.selection.variance import Component, Spread
@@ -28,7 +29,7 @@ def show_work(
             (
                 one.cell.block.name,
                 one.cell.row.name,
-                one.cell.column.task or "",
+                str(one.what and one.what.task),
                 str(work.seed_runs),
                 str(work.missing),
                 duration(work.time.seconds if work.time else None),

@@ -95,13 +95,13 @@ columns:
   Mean: {metric: accuracy, average_of: [Demo, Minor]}
 blocks:
   N=20: {train_size: 20}
-  Transfer: {train_size: 20, first_task: sst2}
+  Both: {average_of: [N=20]}
 cells:
   N=20:
     CE: {Demo: [50.0, 1.0], Minor: 40.0, Mean: 45.0}
     CE + SCL: {Demo: 60.0, Minor: null, Mean: null}
     Theirs: {Demo: 61.0, Minor: null, Mean: null}
-  Transfer:
+  Both:
     CE: {Demo: 55.0, Minor: null, Mean: null}
     CE + SCL: {Demo: null, Minor: null, Mean: null}
     Theirs: {Demo: null, Minor: null, Mean: null}

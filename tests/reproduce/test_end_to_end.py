@@ -8,8 +8,10 @@ from rich.console import Console
 from sclsearch.reports.report import report
 from sclsearch.reproduce.again import confirm, variance
 from sclsearch.reproduce.base import Table
-from sclsearch.reproduce.figures import make, pairs, work_of
-from sclsearch.reproduce.plan import Wishes, chosen_cells, plan_cells
+from sclsearch.reproduce.chosen import chosen_cells
+from sclsearch.reproduce.figures import make, work_of
+from sclsearch.reproduce.pairs import pairs
+from sclsearch.reproduce.plan import Wishes, plan_cells
 from sclsearch.search.options import How, What
 from sclsearch.search.rerun import rerun
 from sclsearch.search.run import Finished, run

@@ -10,8 +10,10 @@ import pytest
 from rich.console import Console
 
 from sclsearch.reproduce.base import Table
-from sclsearch.reproduce.figures import Figure, make, pairs, work_of
-from sclsearch.reproduce.plan import PlannedCell, Wishes, chosen_cells, plan_cells
+from sclsearch.reproduce.chosen import chosen_cells
+from sclsearch.reproduce.figures import Figure, make, work_of
+from sclsearch.reproduce.pairs import pairs
+from sclsearch.reproduce.plan import PlannedCell, Wishes, plan_cells
 from sclsearch.search.estimate import STORED, Estimate, finished
 from sclsearch.search.options import How
 from sclsearch.selection.significance import compare, holm
@@ -99,12 +101,9 @@ def test_two_metrics_come_from_the_same_seed_runs(cells: Cells, fill: Fill) -> N
 
 
 def test_a_cell_without_a_study_keeps_its_reason(cells: Cells) -> None:
-    (one,) = cells("Transfer,CE,Demo")
+    (one,) = cells("Both,CE,Demo")
     figure = make(one, QUIET)
-    assert (figure.mean, figure.reason) == (
-        None,
-        "an encoder cannot be fine-tuned on sst2 first yet",
-    )
+    assert (figure.mean, figure.reason) == (None, "a mean of others")
 
 
 def test_what_a_user_can_mend_is_the_reason_and_not_the_end(cells: Cells, tmp_path: Path) -> None:
@@ -190,9 +189,9 @@ def test_pairs_keep_the_order_of_the_table_and_never_mix_columns(
     figured: Callable[..., Figure],
 ) -> None:
     minor = figured("CE,N=20,Minor", 0.1, 0.2)
-    transfer = figured("CE,Transfer,Demo", 0.1, 0.2)
+    both = figured("CE,Both,Demo", 0.1, 0.2)
     twenty = figured("CE,N=20,Demo", 0.1, 0.2), figured("CE + SCL,N=20,Demo", 0.3, 0.2)
-    assert [p.ours.block.name for p in pairs([transfer, minor, *twenty])] == ["N=20"]
+    assert [p.ours.block.name for p in pairs([both, minor, *twenty])] == ["N=20"]
 
 
 def test_rows_that_finished_no_replicate_in_common_are_not_compared(

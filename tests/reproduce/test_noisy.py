@@ -10,12 +10,13 @@ from rich.console import Console
 
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols import PROTOCOLS
-from sclsearch.reproduce.figures import make, pairs
+from sclsearch.reproduce.chosen import chosen_cells
+from sclsearch.reproduce.figures import make
+from sclsearch.reproduce.pairs import pairs
 from sclsearch.reproduce.plan import (
     NO_TEMPERATURE,
     PlannedCell,
     Wishes,
-    chosen_cells,
     plan_cells,
     studies_of,
 )

@@ -10,12 +10,11 @@ from sclsearch.errors import SclsearchError
 from sclsearch.methods import method_class
 from sclsearch.methods.fields import faults_of
 from sclsearch.protocols import PROTOCOLS
-from sclsearch.reproduce.base import Cell, Table
+from sclsearch.reproduce.base import Table
 from sclsearch.reproduce.plan import (
     SHARED,
     PlannedCell,
     Wishes,
-    chosen_cells,
     plan_cells,
     studies_of,
 )
@@ -44,10 +43,6 @@ def paper(how: How) -> Wishes:
 @pytest.fixture
 def laptop(how: How) -> Wishes:
     return Wishes(how=how, scale="laptop")
-
-
-def named(cells: list[Cell]) -> set[tuple[str, str, str]]:
-    return {(cell.block.name, cell.row.name, cell.column.name) for cell in cells}
 
 
 def planned(name: str, wishes: Wishes) -> list[PlannedCell]:
@@ -120,13 +115,34 @@ def test_what_alone_tells_conditions_apart_is_set_at_a_scale_too(laptop: Wishes)
     [
         ("gunel/table-2", {"": 12, "a mean of others": 2}),
         ("gunel/table-5", {"": 30, "a mean of others": 6}),
-        ("gunel/table-7", {"an encoder cannot be fine-tuned on sst2 first yet": 4}),
+        ("gunel/table-7", {"": 4}),
         ("lacon/table-7", {"": 15, "published only": 5}),
         ("cmlm/table-1", {"": 105, "no protocol tests on validation_mismatched yet": 15}),
     ],
 )
 def test_what_cannot_be_made_says_why(name: str, reasons: dict[str, int], paper: Wishes) -> None:
     assert Counter(one.reason for one in planned(name, paper)) == reasons
+
+
+@pytest.mark.parametrize("scale", [None, "laptop"])
+def test_an_encoder_is_first_fine_tuned_by_the_study_of_another_table(
+    how: How, scale: str | None
+) -> None:
+    wishes = Wishes(how=how, scale=scale)
+    own = {
+        one.cell.row.name: (one.what, one.how)
+        for one in planned("gunel/table-2", wishes)
+        if one.cell.column.name == "SST-2"
+    }
+    cells = planned("gunel/table-7", wishes)
+    for one in cells:
+        assert one.what is not None
+        assert one.first is not None
+        assert (one.first.what, one.first.how) == own[one.cell.row.name]
+        assert (one.what.protocol, one.what.shots, one.how.rule) == ("gunel-fewshot", 20, "top-3")
+    trained = [(one.cell.row.name, one.what.task) for one in studies_of(cells) if one.what]
+    tasks = ("sst2", "amazon2", "yelp2")
+    assert trained == [(row, task) for row in ("CE", "CE + SCL") for task in tasks]
 
 
 def test_a_model_of_ones_own_stands_above_tables_and_scales(paper: Wishes, laptop: Wishes) -> None:
@@ -154,74 +170,6 @@ def test_paraphrases_go_to_the_methods_that_read_them(paper: Wishes) -> None:
 def test_an_unknown_scale_is_refused_once_and_not_for_each_cell(paper: Wishes) -> None:
     with pytest.raises(SclsearchError, match=r"^Unknown scale 'laptp'. Did you mean 'laptop'\?"):
         planned("gunel/table-4", replace(paper, scale="laptp"))
-
-
-@pytest.mark.parametrize(
-    ("name", "wanted", "expected"),
-    [
-        ("gunel/table-4", ("ce+scl, 20, sst-2",), {("N=20", "CE + SCL", "SST-2")}),
-        (
-            "gunel/table-4",
-            ("N=100,QNLI",),
-            {("N=100", "CE", "QNLI"), ("N=100", "CE + SCL", "QNLI")},
-        ),
-        (
-            "gunel/table-4",
-            ("CE,20,SST-2", "CE,20,MNLI", "SST-2,N=20,CE"),
-            {("N=20", "CE", "SST-2"), ("N=20", "CE", "MNLI")},
-        ),
-        (
-            "gunel/table-5",
-            ("100,CE,SST-2",),
-            {(b, "CE", "SST-2") for b in ("Original", "T=0.3", "T=0.5", "T=0.7", "T=0.9")},
-        ),
-        (
-            "supcl-seq/table-1",
-            ("[0.0, 0.1],[0.1,0.1],CoLA",),
-            {("full", "[0.0,0.1]", "CoLA"), ("full", "[0.1,0.1]", "CoLA")},
-        ),
-        ("lacon/table-4", ("20,CE,RTE",), {("20 per class", "CE", "RTE")}),
-    ],
-    ids=["one", "row left out", "several", "same size", "commas", "shots"],
-)
-def test_cells_are_chosen_by_row_column_condition_and_number(
-    name: str, wanted: tuple[str, ...], expected: set[tuple[str, str, str]]
-) -> None:
-    table = published_tables()[name]
-    found = chosen_cells(table, wanted)
-    assert named(found) == expected
-    assert len(found) == len(expected)
-    assert found == [cell for cell in table.cells if cell in found]
-
-
-def test_every_name_of_a_table_chooses_the_cells_that_bear_it(table: Table) -> None:
-    for cell in table.cells:
-        for name in (cell.row.name, cell.column.name, cell.block.name):
-            assert cell in chosen_cells(table, [name])
-        exact = f"{cell.column.name},{cell.block.name},{cell.row.name}"
-        assert chosen_cells(table, [exact]) == [cell]
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("gunel/table-4", "CE,SST2", "'SST2' must be a row, column or condition of gunel/table-4"),
-        ("gunel/table-4", "CE,SST2", "Did you mean 'SST-2'? Known: CE, CE + SCL, MNLI"),
-        ("gunel/table-4", "", "--cells : '' must be a row"),
-        ("gunel/table-4", "CE,", "'' must be a row"),
-        ("gunel/table-4", "50", "'50' must be a row"),
-        ("supcl-seq/table-2", "Dropout Augmented,WNLI", "must print a figure there, but it prints"),
-        (
-            "supcl-seq/table-4",
-            "CoLA",
-            "supcl-seq/table-4: it must hold figures, but it holds settin",
-        ),
-    ],
-)
-def test_what_a_table_does_not_print_is_refused(name: str, text: str, message: str) -> None:
-    with pytest.raises(SclsearchError) as caught:
-        chosen_cells(published_tables()[name], [text])
-    assert message in str(caught.value)
 
 
 def test_two_metrics_of_a_task_are_one_study(paper: Wishes) -> None:
