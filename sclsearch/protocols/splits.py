@@ -58,7 +58,10 @@ def split_dev(data: TaskData, *, cap: int | None, overlap: bool = False) -> Part
 def dev_is_test(data: TaskData) -> Parts:
     """Returns the validation split as validation and as test, as SupCL-Seq reports GLUE."""
     rows = Rows("validation", np.arange(len(_validation_labels(data)), dtype=np.int64))
-    return Parts(_train(data), rows, rows, ("chosen and reported on the same rows",))
+    notes = ["chosen and reported on the same rows"]
+    if "test" in data.splits:
+        notes.append("the test split is not used: figures are of the validation split")
+    return Parts(_train(data), rows, rows, tuple(notes))
 
 
 def from_train(data: TaskData) -> Parts:

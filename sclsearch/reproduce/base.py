@@ -38,7 +38,6 @@ class Column:
         name: As printed, with the metric where a printed column has two.
         task: Name of the task; None in a mean of columns.
         metric: Name in `METRICS`.
-        split: Split of the test rows where it is not the protocol's.
         of_class: The class whose F1 it is, by its training rows; None for all.
         settings: What the paper sets for the task; of it alone, see `Cell.settings`.
         average_of: Names of the columns that it is the mean of.
@@ -47,7 +46,6 @@ class Column:
     name: str
     task: str | None
     metric: str
-    split: str | None
     of_class: str | None
     settings: Settings
     average_of: tuple[str, ...]

@@ -45,7 +45,6 @@ class ColumnEntry(BaseModel, strict=True):
 
     metric: str
     task: str | None = None
-    split: str | None = None
     of_class: Literal["minority", "majority"] | None = None
     model: str | None = None
     settings: dict[str, Any] = {}

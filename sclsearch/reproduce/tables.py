@@ -131,7 +131,6 @@ def _column(name: str, entry: ColumnEntry) -> Column:
         name,
         entry.task,
         entry.metric,
-        entry.split,
         entry.of_class,
         entry.settings,
         tuple(entry.average_of),

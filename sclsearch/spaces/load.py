@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def find_space(method: str, task: str, folder: Path | None = None) -> Path:
-    """Returns the file of a method for a task, or the method's default.
+    """Returns the file of a method for a task or the one that it is like, or the default.
 
     Args:
         method: Name of the method.
@@ -22,8 +22,11 @@ def find_space(method: str, task: str, folder: Path | None = None) -> Path:
     Raises:
         SclsearchError: The method has neither file.
     """
+    from sclsearch.tasks import TASKS
+
     place = (folder or shipped_spaces()) / method
-    for name in (task, "default"):
+    like = TASKS[task].like if task in TASKS else None
+    for name in filter(None, (task, like, "default")):
         if (path := place / f"{name}.yaml").is_file():
             return path
     raise SclsearchError(

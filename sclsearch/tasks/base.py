@@ -28,6 +28,8 @@ class Task:
         metric: Name in `sclsearch.tasks.metrics.METRICS`.
         pair: Whether a row is two texts.
         protocol: Name of the protocol without `--protocol`; None takes the method's paper's.
+        like: Name of the task that it is but for its test rows: the hub has it under that name,
+            and methods have their search spaces for that one.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Task:
     metric: str
     pair: bool = False
     protocol: str | None = None
+    like: str | None = None
 
     @property
     def regression(self) -> bool:

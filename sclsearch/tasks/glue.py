@@ -1,4 +1,4 @@
-"""GLUE's nine tasks (Wang et al., 2019, https://arxiv.org/abs/1804.07461) and their TSV files."""
+"""GLUE's tasks (Wang et al., 2019, https://arxiv.org/abs/1804.07461) and their TSV files."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -16,7 +16,13 @@ MNLI_SPLITS: Mapping[str, str] = MappingProxyType(
         "validation_mismatched": "dev_mismatched.tsv",
     }
 )
-ON_THE_HUB: Mapping[str, str] = MappingProxyType({"validation": "validation_matched"})
+MISMATCHED_SPLITS: Mapping[str, str] = MappingProxyType(
+    {"train": "train.tsv", "validation": "dev_matched.tsv", "test": "dev_mismatched.tsv"}
+)
+MNLI_ON_THE_HUB: Mapping[str, str] = MappingProxyType(
+    {"validation": "validation_matched", "test": "validation_mismatched"}
+)
+MNLI_LABELS = ("entailment", "neutral", "contradiction")
 
 
 def _glue(
@@ -41,9 +47,9 @@ def _glue(
         hub=Hub(
             repository="nyu-mll/glue",
             revision="bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c",
-            config=task.name,
+            config=task.like or task.name,
             columns=hub_columns,
-            splits=ON_THE_HUB if files is MNLI_SPLITS else MappingProxyType({}),
+            splits=MappingProxyType({}) if files is SPLITS else MNLI_ON_THE_HUB,
         ),
         # Most of the files write a label as its number.
         written=() if named else tuple(str(n) for n in range(len(task.labels))),
@@ -127,7 +133,7 @@ GLUE: Mapping[str, Corpus] = MappingProxyType(
                 Task(
                     "mnli",
                     "does a premise entail a hypothesis, contradict it, or neither",
-                    ("entailment", "neutral", "contradiction"),
+                    MNLI_LABELS,
                     "accuracy",
                     pair=True,
                 ),
@@ -136,6 +142,21 @@ GLUE: Mapping[str, Corpus] = MappingProxyType(
                 ("premise", "hypothesis"),
                 named=True,
                 files=MNLI_SPLITS,
+            ),
+            _glue(
+                Task(
+                    "mnli-mm",
+                    "MNLI tested on genres that are not trained on",
+                    MNLI_LABELS,
+                    "accuracy",
+                    pair=True,
+                    like="mnli",
+                ),
+                "MNLI",
+                (*SENTENCES, "gold_label"),
+                ("premise", "hypothesis"),
+                named=True,
+                files=MISMATCHED_SPLITS,
             ),
             _glue(
                 # Papers print Pearson/Spearman; the first of the two is the metric.

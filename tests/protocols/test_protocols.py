@@ -138,6 +138,18 @@ def test_training_shares_no_row_with_what_selects_or_is_reported(
     assert bool(used[1] & used[2]) == (name in {"supcl-seq", "gunel-full-overlap"})
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if "imbalance" not in name])
+def test_mismatched_rows_are_the_test_or_it_is_said_that_they_are_not(
+    name: str, glue: Path
+) -> None:
+    data = load_task("mnli-mm", glue)
+    parts = parts_of(PROTOCOLS[name], data, 0)
+    if name == "supcl-seq":
+        assert "the test split is not used: figures are of the validation split" in parts.notes
+    else:
+        assert (parts.test.split, len(parts.test.index)) == ("test", 1000)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_replicates_have_subset_and_seeds_of_their_own(name: str) -> None:
     protocol = PROTOCOLS[name]

@@ -105,7 +105,12 @@ def test_the_same_rows_can_be_validation_and_test_and_the_note_says_so(labelled:
     assert parts.validation == parts.test
     assert parts.validation.split == "validation"
     assert parts.validation.index.tolist() == [0, 1, 2]
-    assert parts.notes == ("chosen and reported on the same rows",)
+    same = "chosen and reported on the same rows"
+    assert parts.notes == (
+        same,
+        "the test split is not used: figures are of the validation split",
+    )
+    assert dev_is_test(labelled(train=[0], validation=[0])).notes == (same,)
 
 
 @pytest.mark.parametrize(

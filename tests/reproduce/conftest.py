@@ -36,7 +36,7 @@ rows:
   Theirs: {}
 columns:
   A: {task: cola, metric: mcc, model: roberta-base, settings: {epochs: 4}}
-  B: {task: qnli, metric: f1, split: other, of_class: minority}
+  B: {task: qnli, metric: f1, of_class: minority}
   Mean: {metric: accuracy, average_of: [A, B]}
 blocks:
   N=20: {train_size: 20, settings: {batch_size: 4}}

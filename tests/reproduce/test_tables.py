@@ -66,7 +66,7 @@ def test_conditions_of_a_block_and_measures_of_a_column_are_kept(folder: Path) -
     assert (block.train_size, block.shots, block.first_task) == (None, 5, "sst2")
     assert block.augmentation == Augmentation(views=3, temperature=0.5)
     column = find(folder, "N=20", "CE", "B").column
-    assert (column.metric, column.split, column.of_class) == ("f1", "other", "minority")
+    assert (column.metric, column.of_class) == ("f1", "minority")
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_all_faults_of_all_files_are_told_at_once(folder: Path, good: str) -> No
         load_tables(folder)
     assert [line.partition(": ")[2] for line in str(caught.value).splitlines()] == [
         "columns.A.tsak: unknown key. Did you mean 'task'? Known: average_of, metric, model, "
-        "of_class, settings, split, task.",
+        "of_class, settings, task.",
         "columns.A: must have a task or average_of, but it has both or neither",
         "cells.N=20.CE.B: is missing",
         "mo: unknown key. Did you mean 'model'? Known: blocks, cells, columns, figure, model, "

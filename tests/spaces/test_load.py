@@ -108,6 +108,14 @@ def test_a_task_without_a_file_takes_the_methods_default(tmp_path: Path) -> None
         find_space("ce", "rte", tmp_path)
 
 
+def test_a_task_that_is_like_another_takes_its_file(tmp_path: Path) -> None:
+    (tmp_path / "scl").mkdir()
+    for there, taken in (("default", "default"), ("mnli", "mnli"), ("mnli-mm", "mnli-mm")):
+        (tmp_path / "scl" / f"{there}.yaml").touch()
+        assert find_space("scl", "mnli-mm", tmp_path).stem == taken
+    assert find_space("scl", "mnli", tmp_path).stem == "mnli"
+
+
 ENTRIES: Mapping[str, st.SearchStrategy[dict[str, Any]]] = {
     "tau": st.lists(st.floats(0.001, 10), min_size=1, max_size=4, unique=True).map(
         lambda values: {"type": "choice", "values": values}

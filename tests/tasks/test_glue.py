@@ -23,6 +23,11 @@ COUNTS = {
         "validation": [373, 311, 316],
         "validation_mismatched": [346, 319, 335],
     },
+    "mnli-mm": {
+        "train": [3061, 2980, 2958],
+        "validation": [373, 311, 316],
+        "test": [346, 319, 335],
+    },
 }
 Write = Callable[[str, str], None]
 

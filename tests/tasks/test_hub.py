@@ -15,6 +15,8 @@ from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.glue import GLUE
 from sclsearch.tasks.hub import convert, fetch
 
+MNLI = {"validation": "validation_matched", "test": "validation_mismatched"}
+
 
 def as_on_the_hub(loaded: TaskData) -> dict[str, Dataset]:
     hub = GLUE[loaded.task.name].hub
@@ -26,13 +28,12 @@ def as_on_the_hub(loaded: TaskData) -> dict[str, Dataset]:
     for split, rows in loaded.splits.items():
         columns = dict(zip(hub.columns, zip(*rows.texts, strict=True), strict=True))
         texts = {name: [f"{text} " for text in column] for name, column in columns.items()}
-        mnli = loaded.task.name == "mnli"
-        name = "validation_matched" if mnli and split == "validation" else split
+        name = MNLI.get(split, split) if hub.config == "mnli" else split
         found[name] = Dataset.from_dict({**texts, "label": rows.y.tolist()}, features=features)
     return found
 
 
-@pytest.mark.parametrize("name", ["cola", "rte", "mnli", "stsb"])
+@pytest.mark.parametrize("name", ["cola", "rte", "mnli", "mnli-mm", "stsb"])
 def test_the_hub_and_the_files_give_the_same_rows(glue: Path, name: str) -> None:
     loaded = load_task(name, glue)
     assert convert(GLUE[name], as_on_the_hub(loaded)).digest == loaded.digest

@@ -12,7 +12,7 @@ from sclsearch.tasks import TASKS, load_task
 from sclsearch.tasks.metrics import METRICS
 
 NAMES = {
-    *("demo", "cola", "sst2", "mrpc", "rte", "qnli", "qqp", "mnli", "stsb", "wnli"),
+    *("demo", "cola", "sst2", "mrpc", "rte", "qnli", "qqp", "mnli", "mnli-mm", "stsb", "wnli"),
     *("yelp2", "amazon2", "dbpedia", "tnews", "ocnli", "afqmc", "iflytek", "eprstmt", "bustm"),
     "fewglue-rte",
 }
