@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -61,6 +62,16 @@ def glue() -> Path:
     folder = _real_data() / "glue"
     if not folder.is_dir():
         pytest.skip(f"no GLUE data in {folder}; set SCLSEARCH_TEST_DATA to a folder that has glue/")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def dbpedia(glue: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a folder with DBpedia as it unpacks: 79 rows of each class in either split."""
+    folder = tmp_path_factory.mktemp("data")
+    (folder / "dbpedia_csv").mkdir()
+    for name, there in {"train": "train.csv", "test": "dev.csv"}.items():
+        shutil.copy(glue.parent / "dbpedia_14" / there, folder / "dbpedia_csv" / f"{name}.csv")
     return folder
 
 

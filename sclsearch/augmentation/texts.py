@@ -92,11 +92,12 @@ class Drawn:
         """Returns each text once, without the blank ones.
 
         Raises:
-            SclsearchError: The task has too few rows for the size.
+            SclsearchError: The task has too few rows for the size, or classes for the protocol.
         """
         if self.protocol is None:
             rows = iter(data.splits["train"].texts)
         else:
+            data = self.protocol.data(data)
             numbered = map(self.protocol.replicate, range(self.replicates))
             trained = [self.protocol.parts(data, self.size, one).train for one in numbered]
             rows = (data.splits[part.split].texts[row] for part in trained for row in part.index)

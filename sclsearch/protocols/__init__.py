@@ -19,6 +19,7 @@ PROTOCOLS: Mapping[str, Protocol] = MappingProxyType(
             lacon.FULL,
             lacon.FEW_SHOT,
             *lacon.IMBALANCED,
+            *lacon.BY_CLASSES,
             cmlm.FULL,
             cmlm.FEW_SHOT,
             plain.PLAIN,

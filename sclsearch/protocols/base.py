@@ -7,8 +7,9 @@ from typing import Literal
 
 import numpy as np
 
+from sclsearch.errors import SclsearchError
 from sclsearch.selection.rules import Rule
-from sclsearch.tasks.base import Index, Labels, TaskData
+from sclsearch.tasks.base import Index, Labels, TaskData, first_classes
 
 Evaluate = Literal["epoch", "end", "tenth"] | int
 """At the end of each epoch, at the end alone, ten times evenly, or every so many updates."""
@@ -142,6 +143,7 @@ class Protocol:
         rule: How seeds score a configuration and which are reported.
         evaluate: When validation is computed.
         most_updates: Updates after which a stage ends, wherever it is; None for no limit.
+        classes: How many of a task's classes are taken, the first ones; None for all.
         keep: `best` by validation, the earliest among equals, or `last`.
         model: The paper's encoder.
         metrics: The metric of a task where it is not the task's own.
@@ -162,6 +164,7 @@ class Protocol:
     keep: Literal["best", "last"]
     model: str
     most_updates: int | None = None
+    classes: int | None = None
     few_shot: bool = False
     draw: Callable[[TaskData, Rows, Size, Replicate], Rows] | None = None
     redraw: Callable[[TaskData, Parts, Size | None, Replicate], Parts] | None = None
@@ -181,6 +184,23 @@ class Protocol:
     def metric(self, data: TaskData) -> str:
         """Returns the name of the metric that selects and is reported."""
         return self.metrics.get(data.task.name, data.task.metric)
+
+    def data(self, whole: TaskData) -> TaskData:
+        """Returns the task as the protocol takes it: `parts` and `metric` are of that.
+
+        Raises:
+            SclsearchError: The task has fewer classes than the protocol takes, or scores.
+        """
+        if self.classes is None:
+            return whole
+        task = whole.task
+        if len(task.labels) < self.classes:
+            there = "scores" if task.regression else f"{len(task.labels)}"
+            raise SclsearchError(
+                f"--protocol {self.name}: the task must have {self.classes} classes or more, but "
+                f"{task.name} has {there}. Take another task."
+            )
+        return first_classes(whole, self.classes)
 
     def parts(self, data: TaskData, size: Size | None, replicate: Replicate) -> Parts:
         """Returns the rows of one replicate."""

@@ -1,4 +1,4 @@
-"""The protocols of LaCon (Zhang et al., 2022, sections 3.1, 4.1 and 4.2).
+"""The protocols of LaCon (Zhang et al., 2022, sections 3.1, 4.1, 4.2 and 4.5).
 
 Its MRPC is the original corpus, with 4076 training and 1725 test rows; GLUE has 3668 and 408.
 """
@@ -22,6 +22,7 @@ HELD_OUT = 0.05
 PAPER_SHOTS = Size(per_class=20)
 MINORITY = 32
 IMBALANCES = (1, 3, 5, 10, 20)
+CLASSES = range(2, 15)
 METRICS: Mapping[str, str] = {
     "tnews": "macro_f1",
     "cola": "mcc",
@@ -37,9 +38,27 @@ def full_rows(data: TaskData, parts: Parts, _size: Size | None, replicate: Repli
     Where that is all rows, and always on the three tasks that the paper takes whole, every
     replicate has the same. Scores have no classes that could be limited.
     """
-    counts = {} if data.task.regression else class_counts(data, parts.train)
-    most = MOST_OF_TWO if len(counts) == 2 else MOST_OF_MORE
-    if data.task.name in WHOLE or max(counts.values(), default=0) <= most:
+    if data.task.name in WHOLE or data.task.regression:
+        return hold_out(data, parts, share=HELD_OUT, seed=0)
+    two = len(class_counts(data, parts.train)) == 2
+    return _at_most(MOST_OF_TWO if two else MOST_OF_MORE, data, parts, replicate)
+
+
+def rows_by_classes(
+    data: TaskData, parts: Parts, _size: Size | None, replicate: Replicate
+) -> Parts:
+    """Returns at most 1000 rows of each class, of two classes too, 5 % of them for validation.
+
+    The paper does not say which of a task's classes it takes: here the first. Nor does it say what
+    it selects by; here as on full data.
+    """
+    note = f"classes: the first {len(data.task.labels)} classes; the paper does not say which"
+    return _at_most(MOST_OF_MORE, data, replace(parts, notes=(*parts.notes, note)), replicate)
+
+
+def _at_most(most: int, data: TaskData, parts: Parts, replicate: Replicate) -> Parts:
+    counts = class_counts(data, parts.train)
+    if max(counts.values()) <= most:
         return hold_out(data, parts, share=HELD_OUT, seed=0)
     rng = stream(replicate.subset, "subset")
     train = draw_counts(data, parts.train, dict.fromkeys(counts, most), rng)
@@ -120,6 +139,7 @@ def _protocol(
     *,
     training: Callable[[int], Mapping[str, object]] = full_training,
     few_shot: bool = False,
+    classes: int | None = None,
 ) -> Protocol:
     return Protocol(
         name=name,
@@ -131,6 +151,7 @@ def _protocol(
         evaluate="epoch",
         keep="best",
         model="bert-base",
+        classes=classes,
         few_shot=few_shot,
         metrics=METRICS,
         training=training,
@@ -157,4 +178,15 @@ IMBALANCED = tuple(
         partial(imbalanced_rows, rho=rho),
     )
     for rho in IMBALANCES
+)
+
+# Nor of how many runs its figures by the number of classes are.
+BY_CLASSES = tuple(
+    _protocol(
+        f"lacon-classes-{count}",
+        f"at most {MOST_OF_MORE} rows of each of a task's first {count} classes",
+        rows_by_classes,
+        classes=count,
+    )
+    for count in CLASSES
 )

@@ -46,7 +46,10 @@ def resolve(what: What, how: How) -> Study:
     _check_settings(what, method)
     model_name = what.model or protocol.model
     space = _space(what, named, model_name)
-    data = load_task(what.task, how.data_dir) if isinstance(what.task, str) else load_own(what.task)
+    whole = (
+        load_task(what.task, how.data_dir) if isinstance(what.task, str) else load_own(what.task)
+    )
+    data = protocol.data(whole)
     _check_task(named, data, protocol)
     parts = protocol.parts(data, size, protocol.replicate(0))
     rows = len(parts.train.index) * (1 + protocol.joined)

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -62,6 +62,10 @@ class Split:
         """Returns the number of rows."""
         return len(self.texts)
 
+    def take(self, index: Index) -> "Split":
+        """Returns some of the rows."""
+        return Split(tuple(self.texts[row] for row in index), self.y[index])
+
 
 @dataclass(frozen=True, slots=True)
 class TaskData:
@@ -84,6 +88,15 @@ class TaskData:
         """Fills in the digest, which is a function of the rows alone."""
         if not self.digest:
             object.__setattr__(self, "digest", _digest(self.splits))
+
+
+def first_classes(data: TaskData, count: int) -> TaskData:
+    """Returns the task of the first so many classes: their rows of every split, and no others."""
+    return TaskData(
+        replace(data.task, labels=data.task.labels[:count]),
+        {name: split.take(np.flatnonzero(split.y < count)) for name, split in data.splits.items()},
+        data.source,
+    )
 
 
 def _digest(splits: Mapping[str, Split]) -> str:

@@ -75,8 +75,4 @@ def draw_splits(
     held = np.setdiff1d(np.arange(len(split)), train)
     tested = held[stratified(split.y[held], held_out[1], rng)] if held_out[1] else held[:0]
     drawn = {"train": train, "validation": np.setdiff1d(held, tested), "test": tested}
-    return {name: _rows(split, index) for name, index in drawn.items() if len(index)}
-
-
-def _rows(split: Split, index: Index) -> Split:
-    return Split(tuple(split.texts[row] for row in index), split.y[index])
+    return {name: split.take(index) for name, index in drawn.items() if len(index)}

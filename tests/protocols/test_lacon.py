@@ -155,6 +155,56 @@ def test_an_imbalance_that_the_rows_do_not_allow_is_refused_with_every_reason(
     ]
 
 
+@given(train=st.lists(st.integers(0, 2), max_size=60), held=st.lists(st.integers(0, 2), min_size=1))
+def test_the_first_classes_are_a_task_of_their_own(
+    labelled: Labelled, train: list[int], held: list[int]
+) -> None:
+    whole = labelled(train=[0, 1, 2, *train], validation=held)
+    data = PROTOCOLS["lacon-classes-2"].data(whole)
+    assert (data.task.name, data.task.labels) == ("toy", ("no", "yes"))
+    assert whole.task.labels == ("no", "yes", "maybe")
+    for name, split in whole.splits.items():
+        rows = zip(split.texts, split.y.tolist(), strict=True)
+        kept = [(texts, y) for texts, y in rows if y < 2]
+        there = data.splits[name]
+        assert list(zip(there.texts, there.y.tolist(), strict=True)) == kept
+    assert data.digest != whole.digest
+    assert PROTOCOLS["lacon-classes-3"].data(whole).digest == whole.digest
+
+
+@pytest.mark.parametrize(
+    ("count", "training", "validation"),
+    [(2, [950, 950], [50, 50]), (3, [950, 950, 380], [50, 50, 20])],
+)
+def test_at_most_1000_rows_of_each_of_the_first_classes_are_drawn_even_of_two(
+    labelled: Labelled, count: int, training: list[int], validation: list[int]
+) -> None:
+    name, held = f"lacon-classes-{count}", [0, 1, 2] * 40
+    whole = labelled("cola", train=[0] * 1500 + [1] * 1200 + [2] * 400, validation=held)
+    data = PROTOCOLS[name].data(whole)
+    first, second = parts_of(name, data), parts_of(name, data, 1)
+    assert counts(first.train, data) == training
+    assert counts(first.validation, data) == validation
+    assert counts(first.test, data) == [40] * count
+    assert first.train.digest != second.train.digest
+    assert f"classes: the first {count} classes; the paper does not say which" in first.notes
+
+
+def test_within_1000_rows_of_each_class_every_replicate_has_the_same(labelled: Labelled) -> None:
+    data = labelled(train=[0] * 1000 + [1] * 1000, **VALIDATION)
+    first, second = (parts_of("lacon-classes-2", data, number) for number in (0, 1))
+    assert first.digests == second.digests
+
+
+def test_more_classes_than_a_task_has_are_refused(labelled: Labelled) -> None:
+    with pytest.raises(
+        SclsearchError, match=r"^--protocol lacon-classes-4: .* 4 .* but toy has 3\."
+    ):
+        PROTOCOLS["lacon-classes-4"].data(labelled(train=[0, 1, 2], **VALIDATION))
+    with pytest.raises(SclsearchError, match=r"or more, but toy has scores\. Take another task\.$"):
+        PROTOCOLS["lacon-classes-2"].data(labelled(train=[0.5], validation=[0.5]))
+
+
 @pytest.mark.parametrize(("name", "epochs"), [("lacon", 10), ("lacon-fewshot", 20)])
 def test_training_has_the_papers_epochs_and_warm_up(name: str, epochs: int) -> None:
     assert PROTOCOLS[name].training(40) == {"epochs": epochs, "warmup_ratio": 0.06}

@@ -26,7 +26,7 @@ Labelled = Callable[..., TaskData]
 
 NAMES = list(PROTOCOLS)
 FEW_SHOT = [name for name, protocol in PROTOCOLS.items() if protocol.few_shot]
-DRAWN = {*FEW_SHOT, *(name for name in NAMES if name.startswith("lacon-imbalance"))}
+DRAWN = {*FEW_SHOT, *(n for n in NAMES if n.startswith(("lacon-imbalance", "lacon-classes")))}
 
 # Starts of the SHA-256 of CoLA's training, validation and test rows. Another one means that every
 # stored seed run on CoLA is left behind.
@@ -51,6 +51,11 @@ COLA = {
     ("cmlm-fewshot", 0): "da0206bffaf1dc2c aded45a190454774 3123143f9b5d6415",
     ("cmlm-fewshot", 9): "e5cbaeb4c50c0058 aded45a190454774 3123143f9b5d6415",
     ("plain", 0): "6d31758fb553b9fc bff59a87551044bb 53c24dba69dedce5",
+    # Of both classes: it is the task that is cut, before its rows are drawn.
+    **dict.fromkeys(
+        [(f"lacon-classes-{count}", 0) for count in range(2, 15)],
+        "a974a62e2fb1f9f5 7dd8c9272d0ccddb 4c325af678556c8e",
+    ),
 }
 
 

@@ -39,7 +39,8 @@ NOISY: dict[str, Any] = {"protocol": "gunel-noisy", "train_size": ROWS}
 FEW_SHOT: dict[str, Any] = {"protocol": "gunel-fewshot", "train_size": ROWS}
 CSSL: dict[str, Any] = {"method": "cssl", "space": None}
 LENGTH = 16
-OTHERS = [name for name in PROTOCOLS if name != "gunel-noisy"]
+# The demo has two classes.
+OTHERS = [n for n, p in PROTOCOLS.items() if n != "gunel-noisy" and (p.classes or 2) == 2]
 # Start of the SHA-256 of the tokens of replicate 0's rows on the demo task, the paraphrases among
 # them. Another one means that stored seed runs whose rows were joined by EDA are left behind.
 DEMO = "7a1737b8d645515e"

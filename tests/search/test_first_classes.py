@@ -1,0 +1,81 @@
+"""A protocol of some classes goes from the data to the report, and back from a seed run."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sclsearch.api import select
+from sclsearch.errors import SclsearchError
+from sclsearch.search.options import How, What
+from sclsearch.search.prepare import Prepared, prepare_study
+from sclsearch.search.rerun import rerun
+from sclsearch.search.tokenised import tokenised
+from sclsearch.search.trial import Bench, attempt
+
+FIELDS = {"epochs": 1, "max_length": 16, "learning_rate": 1e-3}
+Of = Callable[..., Prepared]
+
+
+@pytest.fixture
+def of(dbpedia: Path, tiny_bert: Path, tmp_path: Path) -> Of:
+    """Returns what prepares one configuration on so many classes of DBpedia."""
+
+    def of(count: int, task: str = "dbpedia") -> Prepared:
+        asked = What(
+            method="ce",
+            task=task,
+            model=str(tiny_bert),
+            protocol=f"lacon-classes-{count}",
+            settings=FIELDS,
+            searched=False,
+        )
+        how = How(study="mine", storage=tmp_path, data_dir=dbpedia, seeds=1, gpus_per_trial=0)
+        return prepare_study(asked, how)
+
+    return of
+
+
+@pytest.mark.parametrize("count", [2, 9, 14])
+def test_a_study_has_the_first_classes_and_all_their_test_rows(of: Of, count: int) -> None:
+    prepared = of(count)
+    study, parts = prepared.study, prepared.parts[0]
+    assert len(study.data.task.labels) == len(study.job({}, 0, parts).task.labels) == count
+    assert study.data.task.labels[:2] == ("Company", "EducationalInstitution")
+    assert len(parts.train.index) + len(parts.validation.index) == count * 79
+    assert (parts.test.split, len(parts.test.index)) == ("test", count * 79)
+
+
+def test_each_number_of_classes_has_seed_runs_of_its_own(of: Of) -> None:
+    jobs = [of(count).study.job({}, 0) for count in (2, 3, 14)]
+    assert len({job.key for job in jobs}) == len({job.data_digest for job in jobs}) == 3
+
+
+def test_a_task_of_fewer_classes_is_refused(of: Of) -> None:
+    with pytest.raises(SclsearchError, match=r"^--protocol lacon-classes-3: .* but demo has 2\."):
+        of(3, task="demo")
+
+
+def test_a_seed_run_is_reported_with_its_classes_and_trained_again(of: Of, tmp_path: Path) -> None:
+    prepared = of(3)
+    prepared.store.create(prepared.record)
+    prepared.store.add(prepared.replicates[0])
+    board = prepared.board()
+    board.open_up()
+    bench = Bench(
+        study=prepared.study,
+        name="mine",
+        storage=tmp_path,
+        tokens=tokenised(prepared.study, prepared.parts.values()),
+        parts=prepared.parts,
+        threads=1,
+        origin=prepared.record.origin,
+    )
+    run, _ = attempt(prepared.study.job({}, 0, prepared.parts[0]), bench, 0)
+    assert run.failure is None
+    prepared.runs.put(run)
+    assert [len(row) for row in run.test["confusion"]] == [3, 3, 3]
+    found = select("mine", storage=tmp_path)
+    assert "classes: the first 3 classes; the paper does not say which" in found.notes
+    assert [seed.key for line in found.configurations for seed in line.seeds] == [run.key]
+    assert rerun(tmp_path, run.key).differing == ()
