@@ -30,6 +30,13 @@ Scale = Annotated[
 ]
 TrainSize = Annotated[int | None, typer.Option(help="Training examples in total; few-shot.")]
 Shots = Annotated[int | None, typer.Option(help="Training examples of each class; few-shot.")]
+Unlabelled = Annotated[
+    int | None,
+    typer.Option(
+        help="Texts of the stages that read no labels, as post-training: the training examples "
+        "and others, each in every epoch. Default: the training examples."
+    ),
+]
 RuleName = Annotated[
     str | None,
     typer.Option("--rule", help="mean, best, top-K, or score/report. Default: the protocol's."),

@@ -14,6 +14,8 @@ from sclsearch.reports.terminal import duration, settings
 if TYPE_CHECKING:
     from sclsearch.search.plan import Plan
 
+ROWS = ("training", "validation", "test", "stages without labels")
+
 
 def print_json(thing: Any, **more: Any) -> None:
     """Prints a dataclass, and what else is told of it, as JSON on standard output."""
@@ -23,12 +25,13 @@ def print_json(thing: Any, **more: Any) -> None:
 def show_plan(console: Console, plan: "Plan") -> None:
     """Prints every value with its origin, and how many seed runs there would be."""
     rows = " / ".join(str(count) for count in plan.rows)
+    kinds = " / ".join(ROWS[: len(plan.rows)])
     for what, text in {
         "study": plan.study,
         "task": f"{plan.task[0]} from {plan.task[1]}",
         "model": f"{plan.model[0]} from {plan.model[1]}",
         "protocol": f"{plan.protocol}, rule {plan.rule}, metric {plan.metric}",
-        "rows": f"{rows} (training / validation / test)",
+        "rows": f"{rows} ({kinds})",
         "space": plan.space,
     }.items():
         console.print(f"[bold]{what:<9}[/]{escape(text)}", soft_wrap=True)

@@ -24,6 +24,7 @@ def tune(
     scale: o.Scale = None,
     train_size: o.TrainSize = None,
     shots: o.Shots = None,
+    unlabelled: o.Unlabelled = None,
     rule: o.RuleName = None,
     space: Annotated[
         Path | None, typer.Option(help="A space file. Default: the shipped one.")
@@ -72,6 +73,7 @@ def train(
     scale: o.Scale = None,
     train_size: o.TrainSize = None,
     shots: o.Shots = None,
+    unlabelled: o.Unlabelled = None,
     rule: o.RuleName = None,
     seeds: o.Seeds = None,
     study: o.Study = None,

@@ -109,6 +109,8 @@ class Stage:
         rates: Dropout rates of the views at an update, counted from 0; None is one view at the
             ordinary rate. Not read where features are cached: one view without dropout.
         reads: The texts, or two paraphrases of each, `[2 * B, T]`.
+        labelled: Whether the loss reads labels. Without, the stage trains on further texts too
+            where a study has some, whose `y` must not be looked at.
         gauges: Names among the terms that are watched and not added to the loss.
         rate_factors: Learning rate of a part as a multiple of the stage's, by the part's name.
         undecayed: Parts without weight decay.
@@ -126,6 +128,7 @@ class Stage:
     parts: Callable[[Encoder, int], nn.ModuleDict]
     rates: Callable[[int], tuple[float, ...]] | None = None
     reads: Literal["texts", "paraphrases"] = "texts"
+    labelled: bool = True
     gauges: tuple[str, ...] = ()
     rate_factors: Mapping[str, float] = field(default_factory=dict)
     undecayed: tuple[str, ...] = ()
@@ -137,6 +140,11 @@ class Stage:
     def cached(self) -> bool:
         """Whether the encoder's features are computed once for all epochs."""
         return self.frozen_pooling is not None and not self.encoder_train_mode
+
+    @property
+    def reads_labels(self) -> bool:
+        """Whether it needs labelled rows, for its loss or to balance the classes of a batch."""
+        return self.labelled or self.training.batch_sampling == "balanced"
 
     def rates_at(self, update: int) -> tuple[float, ...]:
         """Returns the dropout rate of each view at an update, counted from 0."""
@@ -179,6 +187,11 @@ class Method(Protocol):
 def reads_paraphrases(method: Method, training: Training) -> bool:
     """Returns whether a stage of a method reads paraphrases."""
     return any(stage.reads == "paraphrases" for stage in method.stages(training))
+
+
+def reads_unlabelled(method: Method, training: Training) -> bool:
+    """Returns whether a stage of a method reads no labels."""
+    return not all(stage.reads_labels for stage in method.stages(training))
 
 
 def no_parts(_encoder: Encoder, _classes: int) -> nn.ModuleDict:

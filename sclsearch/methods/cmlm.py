@@ -125,6 +125,7 @@ class CMLM:
                 self.terms,
                 self.parts,
                 lambda _update: rates,
+                labelled=False,
                 gauges=("feature_spread",),
                 whole_vocabulary=True,
             ),

@@ -66,7 +66,7 @@ class CSSL:
             training, self.post_learning_rate, self.post_batch_size, self.post_epochs
         )
         return (
-            Stage(NAME, post, self.terms, no_parts, reads="paraphrases"),
+            Stage(NAME, post, self.terms, no_parts, reads="paraphrases", labelled=False),
             *CE(self.pooling).stages(training),
         )
 

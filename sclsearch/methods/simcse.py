@@ -53,7 +53,7 @@ class SimCSE:
     def stages(self, training: Training) -> tuple[Stage, ...]:
         """Returns contrast and probe."""
         contrast, probe = self._supervised.stages(training)
-        return replace(contrast, terms=self.contrast), probe
+        return replace(contrast, terms=self.contrast, labelled=False), probe
 
     def contrast(self, model: Model, batch: Batch) -> Terms:
         """Returns `sup_con` over all views as anchors, each text a class of its own."""

@@ -70,7 +70,7 @@ class TAPT:
             training, self.post_learning_rate, self.post_batch_size, self.post_epochs
         )
         return (
-            Stage(NAME, post, self.terms, self.parts, whole_vocabulary=True),
+            Stage(NAME, post, self.terms, self.parts, labelled=False, whole_vocabulary=True),
             *CE(self.pooling).stages(training),
         )
 

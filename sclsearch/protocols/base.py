@@ -55,21 +55,26 @@ class Parts:
         validation: What selection reads; nothing else does.
         test: What is reported.
         notes: What a reader of the figure must know about the split.
+        unlabelled: What stages train on that read no labels, the training rows among it; None
+            where that is the training rows alone.
     """
 
     train: Rows
     validation: Rows
     test: Rows
     notes: tuple[str, ...] = ()
+    unlabelled: Rows | None = None
+
+    @property
+    def rows(self) -> dict[str, Rows]:
+        """Each kind of rows; unlabelled ones only where there are some."""
+        labelled = {"train": self.train, "validation": self.validation, "test": self.test}
+        return labelled if self.unlabelled is None else {**labelled, "unlabelled": self.unlabelled}
 
     @property
     def digests(self) -> dict[str, str]:
         """SHA-256 of each kind of rows."""
-        return {
-            "train": self.train.digest,
-            "validation": self.validation.digest,
-            "test": self.test.digest,
-        }
+        return {kind: rows.digest for kind, rows in self.rows.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,12 @@
-"""The rows that a replicate draws: its training subset, and validation rows out of the rest."""
+"""The rows that a replicate draws: its training subset, and others out of the rest."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols.base import Replicate, Rows, Size
+from sclsearch.protocols.base import Parts, Replicate, Rows, Size
 from sclsearch.randomness import stream
 from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.stratified import per_class, stratified
@@ -68,6 +69,37 @@ def draw_alike(data: TaskData, train: Rows, pool: Rows, seed: int) -> Rows:
             "for training, but there are none. Train on fewer rows."
         )
     return drawn
+
+
+def with_unlabelled(data: TaskData, parts: Parts, total: int, replicate: Replicate) -> Parts:
+    """Returns the parts with so many texts for stages that read no labels.
+
+    The training rows are among them; the others are drawn at random from what is left of their
+    split. Fewer texts of a replicate are among more of it.
+
+    Raises:
+        SclsearchError: There are fewer texts than training rows, or more than are left.
+    """
+    own = parts.train
+    taken = [rows.index for rows in parts.rows.values() if rows.split == own.split]
+    every = np.arange(len(data.splits[own.split]))
+    rest = Rows(own.split, np.setdiff1d(every, np.concatenate(taken)))
+    further = total - len(own.index)
+    if not 0 <= further <= len(rest.index):
+        raise SclsearchError(
+            f"--unlabelled {total}: it must lie between the {len(own.index)} training rows, which "
+            f"are among the texts, and the {len(own.index) + len(rest.index)} rows of "
+            f"{data.task.name}'s training split that are not for validation."
+        )
+    if not further:
+        return parts
+    drawn = draw_some(rest, further, stream(replicate.subset, "unlabelled"))
+    note = f"stages without labels: {further} texts beside the {len(own.index)} training rows"
+    return replace(
+        parts,
+        unlabelled=Rows(own.split, np.sort(np.concatenate([own.index, drawn.index]))),
+        notes=(*parts.notes, note),
+    )
 
 
 def draw_some(pool: Rows, size: int, rng: np.random.Generator) -> Rows:

@@ -39,6 +39,7 @@ def what_again(
         crossed=crossed,
         train_size=origin["train_size"],
         shots=origin["shots"],
+        unlabelled=origin.get("unlabelled"),
         settings={name: as_tuples(value) for name, value in fields.items()},
         paraphrases=path_again(origin.get("paraphrases")),
         searched=False,

@@ -23,7 +23,7 @@ MEASURED = "the encoder's pace, timed on this machine"
 BACKWARD = 2
 """What a backward pass takes, in forward passes."""
 OWN = frozenset({"rows", "fields", "seeds"})
-SAME_SIZE = ("protocol", "scale", "train_size", "shots")
+SAME_SIZE = ("protocol", "scale", "train_size", "shots", "unlabelled")
 
 Fields = Mapping[str, Any]
 

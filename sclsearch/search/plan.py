@@ -22,7 +22,8 @@ class Plan:
         protocol: The protocol's name.
         rule: The rule.
         metric: The metric.
-        rows: Number of training, validation and test rows.
+        rows: Number of training, validation and test rows, and of those of the stages without
+            labels if these have others.
         notes: What a reader of the figures must know.
         fields: Every field that is not searched, with its value and who set it.
         searched: Every searched parameter, as the space has it.
@@ -40,7 +41,7 @@ class Plan:
     protocol: str
     rule: str
     metric: str
-    rows: tuple[int, int, int]
+    rows: tuple[int, ...]
     notes: tuple[str, ...]
     fields: dict[str, Origin]
     searched: dict[str, Any]
@@ -86,7 +87,7 @@ def plan(what: What, how: How, finished: Sequence[SeedRun] | None = None) -> Pla
         protocol=study.protocol.title,
         rule=str(study.rule),
         metric=study.metric,
-        rows=(len(parts.train.index), len(parts.validation.index), len(parts.test.index)),
+        rows=tuple(len(rows.index) for rows in parts.rows.values()),
         notes=(*parts.notes, *study.notes),
         fields={n: origin for n, origin in study.defaults.items() if n not in searched},
         searched={name: parameter.spec() for name, parameter in searched.items()},

@@ -69,7 +69,8 @@ def prepare_study(what: What, how: How) -> Prepared:
     parts = {number: study.parts(number) for number in range(study.seeds)}
     if what.paraphrases is not None:
         # A file that lacks a text is an error before anything is written.
-        paraphrased(study, np.concatenate([rows.train.index for rows in parts.values()]))
+        read = [(rows.unlabelled or rows.train).index for rows in parts.values()]
+        paraphrased(study, np.concatenate(read))
     store = StudyStore(storage, how.study or study.default_name)
     at_once = _at_once(study, how)
     record = StudyRecord(
@@ -107,6 +108,7 @@ def _origin(name: str, study: Study, what: What, how: How) -> dict[str, Any]:
         "crossed": what.crossed,
         "train_size": what.train_size,
         "shots": what.shots,
+        "unlabelled": what.unlabelled,
         "data_dir": None if how.data_dir is None else str(how.data_dir.resolve()),
         "source": study.data.source,
         "rule": str(study.rule),

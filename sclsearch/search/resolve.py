@@ -6,13 +6,14 @@ from dataclasses import MISSING, fields, replace
 from sclsearch.encoders.models import base_model, model_digest, model_folder
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.methods import METHODS, NamedMethod, find_method, method_class
-from sclsearch.methods.base import Method, Training, reads_paraphrases
+from sclsearch.methods.base import Method, Training, reads_paraphrases, reads_unlabelled
 from sclsearch.methods.fields import build, faults_of
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Protocol, Size
 from sclsearch.protocols.repeated import crossed, fresh
 from sclsearch.protocols.scale import SCALES
 from sclsearch.search.options import How, What
+from sclsearch.search.reading import paraphrases_of, unlabelled_of
 from sclsearch.search.study import Origin, Study
 from sclsearch.selection.rules import parse_rule
 from sclsearch.spaces.load import find_space, load_space
@@ -21,7 +22,6 @@ from sclsearch.tasks import TASKS, check_task_name, load_task
 from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.metrics import METRICS
 from sclsearch.tasks.own import load_own
-from sclsearch.tasks.paraphrases import READ, ParaphraseSource, paraphrase_source
 from sclsearch.training.job import Numerics
 
 
@@ -61,6 +61,7 @@ def resolve(what: What, how: How) -> Study:
         data=data,
         protocol=protocol,
         size=size,
+        unlabelled=unlabelled_of(what, named, protocol, read=reads_unlabelled(built, training)),
         rule=rule,
         seeds=seeds,
         space=space,
@@ -71,7 +72,7 @@ def resolve(what: What, how: How) -> Study:
         numerics=_numerics(how.gpus_per_trial),
         sampler=what.sampler,
         search_seed=what.search_seed,
-        paraphrases=_paraphrases(what, named, protocol, read=reads_paraphrases(built, training)),
+        paraphrases=paraphrases_of(what, named, protocol, read=reads_paraphrases(built, training)),
     )
     study.lengths()  # raises where a length is searched over a range
     return study
@@ -84,6 +85,12 @@ def _size(what: What) -> Size | None:
             "training examples in total, or of each class."
         )
     if what.train_size is None and what.shots is None:
+        if what.unlabelled is not None:
+            raise SclsearchError(
+                f"--unlabelled {what.unlabelled}: it must come with a training size, but without "
+                "one all rows have labels. Pass --train-size N, in total, or --shots K, of each "
+                "class."
+            )
         return None
     return Size(what.train_size, what.shots)
 
@@ -194,20 +201,6 @@ def _build_defaults(
             f"batch_sampling: 'balanced' needs classes, but {data.task.name} has scores."
         )
     return built, training
-
-
-def _paraphrases(
-    what: What, method: NamedMethod, protocol: Protocol, *, read: bool
-) -> ParaphraseSource | None:
-    if read or protocol.joined:
-        return paraphrase_source(what.paraphrases, max(READ, protocol.joined))
-    if what.paraphrases is not None:
-        raise SclsearchError(
-            f"--paraphrases {what.paraphrases}: it must come with a method or a protocol that "
-            f"reads paraphrases, but {method.name} and {protocol.name} read none. cssl and "
-            "gunel-noisy do."
-        )
-    return None
 
 
 def _numerics(gpus_per_trial: float | None) -> Numerics:

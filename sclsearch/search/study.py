@@ -12,6 +12,7 @@ from sclsearch.methods import NamedMethod
 from sclsearch.methods.base import Method, reads_paraphrases
 from sclsearch.methods.fields import build, resolved
 from sclsearch.protocols.base import Parts, Protocol, Size
+from sclsearch.protocols.draws import with_unlabelled
 from sclsearch.search.options import Sampler
 from sclsearch.selection.rules import Rule
 from sclsearch.spaces.parameters import Choice
@@ -44,6 +45,7 @@ class Study:
         data: The task with its rows.
         protocol: How it is split, repeated, evaluated and selected.
         size: Training examples, for a protocol that draws them.
+        unlabelled: Texts of the stages that read no labels; None for the training rows alone.
         rule: How seeds are counted.
         seeds: Replicates of each configuration.
         space: What is searched.
@@ -61,6 +63,7 @@ class Study:
     data: TaskData
     protocol: Protocol
     size: Size | None
+    unlabelled: int | None
     rule: Rule
     seeds: int
     space: Space
@@ -81,11 +84,13 @@ class Study:
     @property
     def identity(self) -> dict[str, Any]:
         """What must not change when the study is run again, beside its seed runs' own identity."""
+        further = {} if self.unlabelled is None else {"unlabelled": self.unlabelled}
         return {
             "task": self.data.task.name,
             "model": self.model_name,
             "protocol": self.protocol.title,
             "size": None if self.size is None else str(self.size),
+            **further,
             "space": self.space.spec(),
             "sampler": self.sampler,
             "search_seed": self.search_seed,
@@ -125,7 +130,11 @@ class Study:
 
     def parts(self, number: int) -> Parts:
         """Returns the rows of a replicate."""
-        return self.protocol.parts(self.data, self.size, self.protocol.replicate(number))
+        replicate = self.protocol.replicate(number)
+        parts = self.protocol.parts(self.data, self.size, replicate)
+        if self.unlabelled is None:
+            return parts
+        return with_unlabelled(self.data, parts, self.unlabelled, replicate)
 
     def job(self, values: Mapping[str, object], number: int, parts: Parts | None = None) -> Job:
         """Returns one configuration on one replicate.

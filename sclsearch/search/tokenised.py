@@ -24,7 +24,7 @@ def tokenised(
     Raises:
         SclsearchError: The file of paraphrases lacks some of the texts.
     """
-    used = by_split(rows for p in replicates for rows in (p.train, p.validation, p.test))
+    used = by_split(rows for parts in replicates for rows in parts.rows.values())
     if most is not None:
         used = {split: index[:: -(-len(index) // most)] for split, index in used.items()}
     data, views, used["train"] = paraphrased(study, used["train"])

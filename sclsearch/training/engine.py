@@ -102,7 +102,7 @@ class _StageRun:
     ) -> None:
         self.work, self.job, self.stage = work, work.job, stage
         self.model, self.device, self.outcome, self.last = model, device, outcome, last
-        self.rows = self.work.train
+        self.rows = self.work.rows_of(stage)
         self.per_epoch = updates_per_epoch(len(self.rows.index), stage.training)
         self.total = updates_of(len(self.rows.index), stage.training, self.job.most_updates)
         self.features: Features | None = None

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from sclsearch.canonical import digest
-from sclsearch.methods.base import Method, Training
+from sclsearch.methods.base import Method, Stage, Training
 from sclsearch.methods.fields import resolved
 from sclsearch.protocols.base import Evaluate, Parts, Replicate, Rows
 from sclsearch.tasks.base import Index, Task
@@ -119,15 +119,21 @@ class Work:
         drawn = self.job.parts.train
         return joined_rows(drawn, self.job.joined, len(self.tokens.splits[drawn.split].y))
 
+    def rows_of(self, stage: Stage) -> Rows:
+        """Returns what a stage trains on: further texts too where it reads no labels."""
+        further = None if stage.reads_labels else self.job.parts.unlabelled
+        return further or self.train
+
     @property
     def occurring(self) -> Index:
         """The tokens of all texts that the seed run reads, and padding, ascending."""
         parts = self.job.parts
+        trained = parts.unlabelled or self.train
         found = [
             self.tokens.splits[rows.split].occurring(rows.index)
-            for rows in (self.train, parts.validation, parts.test)
+            for rows in (trained, parts.validation, parts.test)
         ]
         if self.tokens.paraphrases is not None:
-            views, both = self.tokens.paraphrases_of(self.train.index)
+            views, both = self.tokens.paraphrases_of(trained.index)
             found.append(views.occurring(both))
         return np.unique(np.concatenate([*found, [self.tokens.pad]])).astype(np.int64)

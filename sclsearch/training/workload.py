@@ -43,7 +43,8 @@ def workload(work: Work) -> Workload:
         last = stage is stages[-1]
         if stage.cached:
             parts = work.job.parts
-            rows = (work.train, parts.validation, parts.test) if last else (work.train,)
+            own = work.rows_of(stage)
+            rows = (own, parts.validation, parts.test) if last else (own,)
             found += _reading(work.tokens, *rows)
         else:
             found += _training(work, stage)
@@ -52,7 +53,7 @@ def workload(work: Work) -> Workload:
 
 
 def _training(work: Work, stage: Stage) -> Workload:
-    job, rows = work.job, work.train
+    job, rows = work.job, work.rows_of(stage)
     labelled = work.tokens.splits[rows.split]
     copies, lengths = 1, labelled.lengths[rows.index]
     if stage.reads == "paraphrases":
@@ -71,7 +72,7 @@ def _training(work: Work, stage: Stage) -> Workload:
 
 
 def _evaluating(work: Work, stage: Stage) -> Workload:
-    job, rows = work.job, len(work.train.index)
+    job, rows = work.job, len(work.rows_of(stage).index)
     total = updates_of(rows, stage.training, job.most_updates)
     points = evaluation_points(job.evaluate, updates_per_epoch(rows, stage.training), total)
     validation = _reading(work.tokens, job.parts.validation)

@@ -36,6 +36,13 @@ def test_a_dry_run_prints_each_value_with_its_origin_and_writes_no_study(
     assert not any((place / "sclsearch-storage").iterdir())
 
 
+def test_a_dry_run_tells_the_texts_without_labels(sclsearch: Call, search: tuple[str, ...]) -> None:
+    few = ("--method", "tapt", "--train-size", "100", "--unlabelled", "500")
+    done = sclsearch(*search, "--dry-run", *few)
+    kinds = "training / validation / test / stages without labels"
+    assert f"rows     100 / 500 / 500 / 500 ({kinds})\n" in done.stdout
+
+
 def test_a_dry_run_tells_ranges_and_conditions(
     sclsearch: Call, space: Path, search: tuple[str, ...]
 ) -> None:

@@ -7,7 +7,16 @@ import torch
 from torch import nn
 
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.methods.base import Batch, Model, Stage, Training, no_parts
+from sclsearch.methods import METHODS, method_class
+from sclsearch.methods.base import (
+    Batch,
+    Method,
+    Model,
+    Stage,
+    Training,
+    no_parts,
+    reads_unlabelled,
+)
 
 
 def test_labels_are_repeated_view_by_view(batch: Batch) -> None:
@@ -56,3 +65,31 @@ def test_gauges_are_no_part_of_the_loss() -> None:
     stage = Stage("joint", Training(), lambda _model, _batch: {}, no_parts, gauges=("spread",))
     terms = {"ce": torch.tensor(2.0), "spread": torch.tensor(40.0), "scl": torch.tensor(-0.5)}
     assert stage.loss(terms).item() == 1.5
+
+
+def test_a_loss_depends_on_labels_in_the_stages_that_say_so_and_in_no_other(
+    bert: Encoder, batch: Batch, method: Method
+) -> None:
+    for stage in method.stages(Training()):
+        torch.manual_seed(0)
+        model = Model(bert, stage.parts(bert, 2))
+        losses = []
+        for y in ([0, 1, 0, 1, 1, 0, 0, 1], [0, 0, 0, 0, 1, 1, 0, 0]):
+            torch.manual_seed(1)
+            seen = replace(batch, y=torch.tensor(y), rates=stage.rates_at(0))
+            losses.append(stage.loss(stage.terms(model, seen)).item())
+        assert (losses[0] != losses[1]) == stage.labelled
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_methods_with_a_stage_without_labels_are_those_of_post_training_and_simcse(
+    name: str,
+) -> None:
+    found = reads_unlabelled(method_class(name)(), Training())
+    assert found == (name in {"cmlm", "tapt", "cssl", "simcse"})
+
+
+def test_balanced_batches_read_labels_whatever_the_loss_does() -> None:
+    balanced = Training(batch_sampling="balanced")
+    assert not reads_unlabelled(method_class("simcse")(), balanced)
+    assert reads_unlabelled(method_class("tapt")(), balanced)

@@ -55,6 +55,7 @@ def keys(prepared: Prepared, values: Mapping[str, Any]) -> list[str]:
         {},
         {"train_size": 20},
         {"shots": 4, "scale": "laptop"},
+        {"method": "tapt", "space": None, "train_size": 20, "unlabelled": 40},
         {"protocol": "supcl-seq", "settings": {"pooling": "cls_raw"}},
     ],
     ids=str,

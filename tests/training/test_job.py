@@ -66,6 +66,15 @@ def test_a_key_changes_with_the_rows(job: Job, part: str) -> None:
         assert replace(job, parts=replace(job.parts, **changed)).key != job.key
 
 
+def test_a_key_has_unlabelled_rows_only_where_there_are_some(job: Job) -> None:
+    assert {*job.parts.digests} == {"train", "validation", "test"}
+    keys = {job.key}
+    for index in ([0, 1], [0, 2]):
+        rows = Rows("train", np.array(index))
+        keys.add(replace(job, parts=replace(job.parts, unlabelled=rows)).key)
+    assert len(keys) == 3
+
+
 @pytest.mark.parametrize("purpose", ["initialisation", "order", "noise"])
 def test_a_key_changes_with_the_seeds(job: Job, purpose: str) -> None:
     changed: dict[str, Any] = {purpose: 7}

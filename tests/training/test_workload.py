@@ -4,11 +4,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from torch import Tensor
 
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
+from sclsearch.protocols.base import Rows
+from sclsearch.protocols.splits import plain_split
+from sclsearch.tasks.base import TaskData
 from sclsearch.training.engine import train
 from sclsearch.training.job import Work
 from sclsearch.training.workload import Workload, workload
@@ -74,6 +78,16 @@ def test_what_changes_the_number_of_passes_is_counted(
 ) -> None:
     work = work_for(method, **{"epochs": 2, **fields})
     assert workload(work) == seen(work) != workload(work_for(method))
+
+
+@pytest.mark.parametrize("method", ["simcse", "cmlm", "tapt", "cssl"])
+def test_further_texts_are_counted_in_the_stages_that_read_no_labels(
+    work_for: WorkFor, seen: Callable[[Work], Workload], toy: TaskData, method: str
+) -> None:
+    few, all_ = (Rows("train", np.arange(rows)) for rows in (20, 44))
+    parts = replace(plain_split(toy), train=few)
+    work = work_for(method, epochs=2, parts=replace(parts, unlabelled=all_))
+    assert workload(work) == seen(work) != workload(work_for(method, epochs=2, parts=parts))
 
 
 @pytest.mark.parametrize("method", ["ce", "supcl-seq", "cmlm", "cssl"])

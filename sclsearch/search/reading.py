@@ -1,0 +1,59 @@
+"""What is read beside the labelled rows: paraphrases, and texts without labels."""
+
+from sclsearch.errors import SclsearchError
+from sclsearch.methods import NamedMethod
+from sclsearch.protocols.base import Protocol
+from sclsearch.search.options import What
+from sclsearch.tasks.paraphrases import READ, ParaphraseSource, paraphrase_source
+
+
+def paraphrases_of(
+    what: What, method: NamedMethod, protocol: Protocol, *, read: bool
+) -> ParaphraseSource | None:
+    """Returns where paraphrases come from; None where none are read.
+
+    Args:
+        what: What is asked for.
+        method: The method.
+        protocol: The protocol.
+        read: Whether a stage of the method reads paraphrases.
+
+    Raises:
+        SclsearchError: A file is given and nothing reads it, or it has faults.
+    """
+    if read or protocol.joined:
+        return paraphrase_source(what.paraphrases, max(READ, protocol.joined))
+    if what.paraphrases is not None:
+        raise SclsearchError(
+            f"--paraphrases {what.paraphrases}: it must come with a method or a protocol that "
+            f"reads paraphrases, but {method.name} and {protocol.name} read none. cssl and "
+            "gunel-noisy do."
+        )
+    return None
+
+
+def unlabelled_of(what: What, method: NamedMethod, protocol: Protocol, *, read: bool) -> int | None:
+    """Returns how many texts the stages without labels have; None for the training rows alone.
+
+    Args:
+        what: What is asked for.
+        method: The method.
+        protocol: The protocol.
+        read: Whether a stage of the method reads no labels.
+
+    Raises:
+        SclsearchError: They are asked for and there is no such stage, or paraphrases join the
+            training rows.
+    """
+    where = f"--unlabelled {what.unlabelled}"
+    if what.unlabelled is not None and not read:
+        raise SclsearchError(
+            f"{where}: it must come with a method that has a stage without labels, but "
+            f"{method.name} reads them in all. cmlm, tapt, cssl and simcse have one."
+        )
+    if what.unlabelled is not None and protocol.joined:
+        raise SclsearchError(
+            f"{where}: it must come with a protocol that joins no paraphrases to the training "
+            f"rows, but {protocol.name} does. Take another --protocol."
+        )
+    return what.unlabelled

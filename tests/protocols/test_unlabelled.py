@@ -1,0 +1,97 @@
+"""Texts without labels: the training rows, and others that neither select nor test."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sclsearch.errors import SclsearchError
+from sclsearch.protocols import PROTOCOLS
+from sclsearch.protocols.base import Parts, Protocol, Rows, Size
+from sclsearch.protocols.draws import with_unlabelled
+from sclsearch.protocols.scale import laptop
+from sclsearch.tasks.base import TaskData
+
+Labelled = Callable[..., TaskData]
+
+FEW_SHOT = [protocol for protocol in PROTOCOLS.values() if protocol.few_shot]
+EVERY = [*FEW_SHOT, *map(laptop, FEW_SHOT)]
+ROWS = 400
+
+
+@pytest.fixture(scope="module")
+def data(labelled: Labelled) -> TaskData:
+    return labelled(train=[0, 1, 1, 1] * (ROWS // 4), validation=[0, 1] * 100)
+
+
+def parts_of(protocol: Protocol, data: TaskData, number: int, size: int, total: int) -> Parts:
+    replicate = protocol.replicate(number)
+    return with_unlabelled(data, protocol.parts(data, Size(size), replicate), total, replicate)
+
+
+def places(rows: Rows) -> set[tuple[str, int]]:
+    return {(rows.split, row) for row in rows.index.tolist()}
+
+
+@pytest.mark.parametrize("protocol", EVERY, ids=lambda protocol: protocol.title)
+@given(number=st.integers(0, 40), size=st.integers(8, 100), share=st.floats(0, 1))
+def test_they_are_the_training_rows_and_others_but_none_of_validation_or_test(
+    data: TaskData, protocol: Protocol, number: int, size: int, share: float
+) -> None:
+    given_ = protocol.parts(data, Size(size), protocol.replicate(number))
+    held = len(given_.validation.index) if given_.validation.split == "train" else 0
+    total = size + 1 + int(share * (ROWS - held - size - 1))
+    parts = parts_of(protocol, data, number, size, total)
+    assert parts.unlabelled is not None
+    found = places(parts.unlabelled)
+    assert len(found) == len(parts.unlabelled.index) == total
+    assert (np.diff(parts.unlabelled.index) > 0).all()
+    assert places(parts.train) <= found
+    assert not found & (places(parts.validation) | places(parts.test))
+    less = replace(parts, unlabelled=None, notes=given_.notes)
+    assert (less.digests, less.notes) == (given_.digests, given_.notes)
+    assert parts.notes[-1] == (
+        f"stages without labels: {total - size} texts beside the {size} training rows"
+    )
+
+
+@given(number=st.integers(0, 40), totals=st.lists(st.integers(21, ROWS), min_size=2, max_size=2))
+def test_fewer_are_among_more_of_a_replicate(
+    data: TaskData, number: int, totals: list[int]
+) -> None:
+    protocol = PROTOCOLS["cmlm-fewshot"]
+    few, many = (parts_of(protocol, data, number, 20, total) for total in sorted(totals))
+    assert few.unlabelled is not None
+    assert many.unlabelled is not None
+    assert places(few.unlabelled) <= places(many.unlabelled)
+
+
+def test_replicates_with_a_subset_of_their_own_have_other_texts(data: TaskData) -> None:
+    protocol = PROTOCOLS["cmlm-fewshot"]
+    found = [parts_of(protocol, data, number, 20, 60) for number in range(15)]
+    assert len({parts.digests["unlabelled"] for parts in found}) == 5
+    assert found[0].digests == found[5].digests
+
+
+def test_as_many_as_training_rows_are_these(data: TaskData) -> None:
+    protocol = PROTOCOLS["cmlm-fewshot"]
+    parts = parts_of(protocol, data, 0, 20, 20)
+    plain = protocol.parts(data, Size(20), protocol.replicate(0))
+    assert (parts.digests, parts.notes) == (plain.digests, plain.notes)
+
+
+@pytest.mark.parametrize(("name", "most"), [("cmlm-fewshot", ROWS), ("lacon-fewshot", ROWS - 20)])
+def test_fewer_than_are_trained_on_or_more_than_there_are_is_refused(
+    data: TaskData, name: str, most: int
+) -> None:
+    assert parts_of(PROTOCOLS[name], data, 0, 20, most).unlabelled is not None
+    for total in (-1, 19, most + 1):
+        with pytest.raises(SclsearchError) as raised:
+            parts_of(PROTOCOLS[name], data, 0, 20, total)
+        assert str(raised.value) == (
+            f"--unlabelled {total}: it must lie between the 20 training rows, which are among the "
+            f"texts, and the {most} rows of toy's training split that are not for validation."
+        )

@@ -1,0 +1,143 @@
+"""Texts without labels go from the option to records, paraphrases and repetitions."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sclsearch.api import select
+from sclsearch.errors import SclsearchError
+from sclsearch.search.again import what_again
+from sclsearch.search.options import How, What
+from sclsearch.search.plan import plan
+from sclsearch.search.prepare import Prepared
+from sclsearch.search.rerun import rerun
+from sclsearch.search.study import Study
+from sclsearch.search.tokenised import tokenised
+from sclsearch.search.trial import Bench, attempt
+from sclsearch.search.views import study_view
+
+FEW: Mapping[str, Any] = {
+    "space": None,
+    "protocol": "cmlm-fewshot",
+    "train_size": 20,
+    "searched": False,
+}
+FIELDS = {"epochs": 1, "post_epochs": 1, "max_length": 16, "pooling": "mean"}
+NOTE = "stages without labels: 20 texts beside the 20 training rows"
+
+Asked = Callable[..., What]
+Preparing = Callable[..., Prepared]
+Resolved = Callable[..., Study]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"train_size": None, "protocol": None},
+            "--unlabelled 40: it must come with a training size, but without",
+        ),
+        ({"method": "ce"}, "has a stage without labels, but ce reads them in all. cmlm, tapt"),
+        ({"protocol": "gunel-noisy"}, "joins no paraphrases to the training rows, but gunel-noi"),
+        ({"train_size": 41}, "--unlabelled 40: it must lie between the 41 training rows"),
+        ({"unlabelled": 61}, "texts, and the 60 rows of toy's training split that are not for"),
+    ],
+    ids=str,
+)
+def test_what_does_not_fit_is_refused(
+    asked: Asked, preparing: Preparing, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(SclsearchError) as raised:
+        preparing(asked(**{**FEW, "method": "tapt", "unlabelled": 40, **changes}), seeds=None)
+    assert message in str(raised.value)
+
+
+def test_a_study_is_another_with_them_and_as_it_was_without(resolved: Resolved) -> None:
+    without, with_ = (resolved(**FEW, method="tapt", unlabelled=n) for n in (None, 40))
+    assert "unlabelled" not in without.identity
+    assert {**without.identity, "unlabelled": 40} == with_.identity
+    assert without.default_name != with_.default_name
+    before, after = without.job({}, 0).identity, with_.job({}, 0).identity
+    assert after["rows"].pop("unlabelled")  # type: ignore[attr-defined]
+    assert before == after
+
+
+def test_as_many_as_training_rows_are_the_same_seed_runs(resolved: Resolved) -> None:
+    without, with_ = (resolved(**FEW, method="tapt", unlabelled=n) for n in (None, 20))
+    assert without.job({}, 0).key == with_.job({}, 0).key
+
+
+def test_plan_and_tracking_say_how_many_there_are(
+    asked: Asked, preparing: Preparing, tmp_path: Path
+) -> None:
+    what = asked(**FEW, method="tapt", unlabelled=40)
+    planned = plan(what, How(storage=tmp_path, gpus_per_trial=0))
+    assert planned.rows == (20, 20, 20, 40)
+    assert NOTE in planned.notes
+    prepared = preparing(what)
+    assert prepared.replicates[0].rows == prepared.parts[0].digests
+    assert study_view(prepared.record).params["unlabelled"] == 40
+
+
+def test_fresh_replicates_and_crossings_have_texts_of_their_own(
+    asked: Asked, preparing: Preparing
+) -> None:
+    before = preparing(asked(**FEW, method="tapt", unlabelled=40))
+    origin = json.loads(json.dumps(before.record.origin))
+    fresh = preparing(what_again(origin, {}, fresh=2), seeds=None)
+    crossed = preparing(what_again(origin, {}, crossed={"subset": 2, "order": 2}), seeds=None)
+    assert [parts.digests for parts in fresh.parts.values()] == [
+        before.study.parts(number).digests for number in (15, 16)
+    ]
+    assert [parts.digests["unlabelled"] for parts in crossed.parts.values()] == [
+        before.parts[number].digests["unlabelled"] for number in (0, 0, 1, 1)
+    ]
+
+
+def test_the_further_texts_need_paraphrases_too(
+    asked: Asked, preparing: Preparing, tmp_path: Path
+) -> None:
+    what = asked(**FEW, method="cssl", unlabelled=40)
+    by_eda = preparing(what)
+    texts = by_eda.study.data.splits["train"].texts
+    (tokens,) = tokenised(by_eda.study, [by_eda.parts[0]]).values()
+    assert tokens.paraphrases is not None
+    unlabelled = by_eda.parts[0].unlabelled
+    assert unlabelled is not None
+    assert (tokens.paraphrases.lengths[unlabelled.index] > 0).all()
+    path = tmp_path / "paraphrases.jsonl"
+    rows = {texts[row] for row in by_eda.parts[0].train.index}
+    lines = [{"paraphrases": 1, "source": "by hand"}]
+    lines += [{"text": row, "paraphrases": [["so"], ["it"]]} for row in rows]
+    path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    by_file = {"method": "cssl", "paraphrases": path}
+    assert preparing(asked(**FEW, **by_file), seeds=1).parts
+    with pytest.raises(SclsearchError, match=r"text must have 2 paraphrases, but \d+ of \d+ have"):
+        preparing(asked(**FEW, **by_file, unlabelled=40), seeds=1)
+
+
+def test_a_seed_run_with_them_is_reported_and_trained_again(
+    asked: Asked, preparing: Preparing, tmp_path: Path
+) -> None:
+    what = asked(**FEW, method="tapt", unlabelled=40, settings=FIELDS)
+    prepared = preparing(what, study="mine", seeds=1)
+    prepared.store.create(prepared.record)
+    prepared.store.add(prepared.replicates[0])
+    prepared.board().open_up()
+    bench = Bench(
+        study=prepared.study,
+        name="mine",
+        storage=tmp_path / "storage",
+        tokens=tokenised(prepared.study, prepared.parts.values()),
+        parts=prepared.parts,
+        threads=1,
+        origin=prepared.record.origin,
+    )
+    run, _ = attempt(prepared.study.job({}, 0, prepared.parts[0]), bench, 0)
+    assert run.failure is None
+    prepared.runs.put(run)
+    assert NOTE in select("mine", storage=tmp_path / "storage").notes
+    assert rerun(tmp_path / "storage", run.key).differing == ()

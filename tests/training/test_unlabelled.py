@@ -1,0 +1,90 @@
+"""Further texts are trained on where no label is read, and nowhere else."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from sclsearch.protocols.base import Parts, Rows
+from sclsearch.protocols.splits import plain_split
+from sclsearch.tasks.base import TaskData
+from sclsearch.training.engine import Outcome, train
+from sclsearch.training.job import Work
+
+WorkFor = Callable[..., Work]
+
+LABELLED, ALL, BATCH, EPOCHS = 20, 44, 8, 2
+POST: Mapping[str, int] = {"epochs": EPOCHS, "post_epochs": EPOCHS, "post_batch_size": BATCH}
+METHODS: Mapping[str, Mapping[str, int]] = {
+    "cmlm": POST,
+    "tapt": POST,
+    "cssl": POST,
+    "simcse": {"epochs": EPOCHS, "probe_epochs": EPOCHS},
+}
+
+
+@pytest.fixture
+def parts(toy: TaskData) -> Parts:
+    """Returns 20 training rows, and 24 further ones of the training split."""
+    train, every = (Rows("train", np.arange(rows)) for rows in (LABELLED, ALL))
+    return replace(plain_split(toy), train=train, unlabelled=every)
+
+
+def updates(outcome: Outcome) -> tuple[Any, Any]:
+    """Returns the updates of the first stage and of the last."""
+    return outcome.stages[-1]["update"], outcome.evaluations[-1]["update"]
+
+
+def figures(outcome: Outcome) -> list[object]:
+    return [outcome.stages, outcome.evaluations, outcome.test, outcome.predictions]
+
+
+def with_further(data: TaskData, **changes: Any) -> TaskData:
+    """Returns the task with other texts or labels of the further rows."""
+    train = replace(data.splits["train"], **changes)
+    return replace(data, splits={**data.splits, "train": train})
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_first_stage_has_all_texts_and_fine_tuning_the_labelled_ones(
+    work_for: WorkFor, parts: Parts, name: str
+) -> None:
+    few, many = (-(-rows // BATCH) * EPOCHS for rows in (LABELLED, ALL))
+    fields = {**METHODS[name], "batch_size": BATCH}
+    assert updates(train(work_for(name, parts=parts, **fields))) == (many, few)
+    without = replace(parts, unlabelled=None)
+    assert updates(train(work_for(name, parts=without, **fields))) == (few, few)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_labels_of_further_texts_change_nothing_and_the_texts_do(
+    work_for: WorkFor, toy: TaskData, parts: Parts, name: str
+) -> None:
+    split, fields = toy.splits["train"], METHODS[name]
+    before = train(work_for(name, parts=parts, **fields))
+    y = np.concatenate([split.y[:LABELLED], 1 - split.y[LABELLED:]])
+    relabelled = train(work_for(name, data=with_further(toy, y=y), parts=parts, **fields))
+    assert figures(relabelled) == figures(before)
+    assert all(torch.equal(before.weights[name], t) for name, t in relabelled.weights.items())
+    texts = (*split.texts[:LABELLED], *[("it was a lovely film",)] * (ALL - LABELLED))
+    reworded = train(work_for(name, data=with_further(toy, texts=texts), parts=parts, **fields))
+    assert figures(reworded) != figures(before)
+
+
+@pytest.mark.parametrize("name", ["ce", "supcl-seq"])
+def test_stages_with_labels_leave_further_texts_aside(
+    work_for: WorkFor, parts: Parts, name: str
+) -> None:
+    with_, without = (
+        train(work_for(name, parts=rows, epochs=1))
+        for rows in (parts, replace(parts, unlabelled=None))
+    )
+    assert figures(with_) == figures(without)
+
+
+def test_balanced_batches_are_of_labelled_texts(work_for: WorkFor, parts: Parts) -> None:
+    outcome = train(work_for("simcse", parts=parts, epochs=1, batch_sampling="balanced"))
+    assert updates(outcome)[0] == -(-LABELLED // BATCH)
