@@ -1,6 +1,7 @@
 """The Python interface: each function does what the command of its name does."""
 
 from dataclasses import replace
+from pathlib import Path
 
 from rich.console import Console
 
@@ -63,13 +64,13 @@ def select(
     return report(storage_folder(storage), study, parse_rule(rule) if rule else None, seeds)
 
 
-def export(study: str, folder: Path, storage: Path = DEFAULT_STORAGE) -> Card:
+def export(study: str, folder: Path, storage: Storage = DEFAULT_STORAGE) -> Card:
     """Writes the encoder of a study's winner as a Hugging Face folder; returns what it is.
 
     Args:
         study: The study's name.
         folder: A folder that is empty or not there.
-        storage: The storage folder.
+        storage: Where it is stored.
 
     Raises:
         SclsearchError: There is no such study or it has no winner, its weights are not kept, or

@@ -11,6 +11,8 @@ from typing import Any
 from sclsearch.encoders.models import CARD, HUB_FILES, base_model, model_digest, model_folder
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import Report, finished_winner
+from sclsearch.store.places import Storage
+from sclsearch.store.remote import Remote
 from sclsearch.store.studies import StudyStore, existing_study
 
 WEIGHTS = "model.safetensors"
@@ -81,7 +83,7 @@ def card_of(found: Report) -> Card:
     )
 
 
-def export(found: Report, storage: Path, folder: Path) -> Card:
+def export(found: Report, storage: Storage, folder: Path) -> Card:
     """Writes the winner's encoder, float32, and beside it the method's own parts.
 
     Config and tokenizer are those of the encoder that was fine-tuned; a pooler is there if that
@@ -89,7 +91,7 @@ def export(found: Report, storage: Path, folder: Path) -> Card:
 
     Args:
         found: The study's report.
-        storage: The storage folder.
+        storage: Where the study is stored.
         folder: A folder that is empty or not there; afterwards it is whole or still not there.
 
     Raises:
@@ -103,18 +105,19 @@ def export(found: Report, storage: Path, folder: Path) -> Card:
             f"{folder}: it must be empty or not be there, but it is neither. Name another one."
         )
     store = existing_study(storage, found.study)
-    weights = store.weights(card.key)
-    if not weights.is_file():
-        command = f"sclsearch rerun {card.key[:12]} --storage {storage} --weights {weights}"
+    weights = store.read_weights(card.key)
+    if weights is None:
+        place = store.weights(card.key)
+        file = place.name if isinstance(place, Remote) else place
         raise SclsearchError(
-            f"{found.study}: the weights of its best seed must be kept, but they are not. "
-            f"`{command}` writes them."
+            f"{found.study}: the weights of its best seed must be in {place}, but they are not. "
+            f"`sclsearch rerun {card.key[:12]} --storage {storage} --weights {file}` writes them."
         )
     begun = _begun_with(store)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=".export-", dir=folder.parent) as place:
+    with TemporaryDirectory(prefix=".export-", dir=folder.parent) as near:
         # A folder within, since that one is for its owner's eyes alone.
-        part = Path(place) / folder.name
+        part = Path(near) / folder.name
         part.mkdir()
         _write(part, weights, begun, card)
         part.rename(folder)
@@ -135,8 +138,8 @@ def _begun_with(store: StudyStore) -> Path:
     return folder
 
 
-def _write(folder: Path, weights: Path, begun: Path, card: Card) -> None:
-    from safetensors.torch import load_file, save_file
+def _write(folder: Path, weights: bytes, begun: Path, card: Card) -> None:
+    from safetensors.torch import load, save_file
 
     for name in HUB_FILES:
         if name != WEIGHTS and (begun / name).is_file():
@@ -145,7 +148,7 @@ def _write(folder: Path, weights: Path, begun: Path, card: Card) -> None:
     # Where it says half precision, transformers would round the weights to it.
     config = {name: value for name, value in config.items() if name != "torch_dtype"}
     _write_json(folder / "config.json", {**config, "dtype": "float32"})
-    stored = load_file(weights)
+    stored = load(weights)
     for start, file in FILES_OF.items():
         named = {n.removeprefix(start): t for n, t in stored.items() if n.startswith(start)}
         save_file(named, folder / file, {"format": "pt"})

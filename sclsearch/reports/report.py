@@ -124,8 +124,7 @@ def finished_winner(found: Report) -> ConfigurationLine:
     """
     if found.winner is None:
         raise SclsearchError(
-            f"{found.study}: a configuration must be finished, but none is. Run the same `tune` "
-            "again."
+            f"{found.study}: a configuration must be finished, but none is. Run `tune` again."
         )
     if not found.winner.reported:
         raise SclsearchError(

@@ -13,6 +13,7 @@ from sclsearch.protocols.scale import SCALES
 from sclsearch.reproduce.base import Cell, Settings, Table
 from sclsearch.search.options import How, What
 from sclsearch.selection.rules import Rule
+from sclsearch.store.places import place_of
 from sclsearch.tasks.paraphrases import paraphrase_source
 
 SCALED_CONFIGS = 2
@@ -88,7 +89,7 @@ def plan_cells(table: Table, cells: Sequence[Cell], wishes: Wishes) -> list[Plan
 
 def _planned(table: Table, cell: Cell, wishes: Wishes, temperature: float | None) -> PlannedCell:
     scaled = wishes.scale is not None
-    reason = _reason(cell) or _other_temperature(cell, temperature)
+    reason = _reason(cell) or _other_temperature(cell, temperature) or _no_folder(cell, wishes)
     if reason or cell.row.method is None or cell.column.task is None:
         return PlannedCell(cell, None, wishes.how, reason or "published only")
     what = What(
@@ -119,6 +120,12 @@ def _other_temperature(cell: Cell, temperature: float | None) -> str:
     if wanted is None or temperature in (None, wanted.temperature):
         return ""
     return f"its paraphrases have T={wanted.temperature:g}, those of the file T={temperature:g}"
+
+
+def _no_folder(cell: Cell, wishes: Wishes) -> str:
+    if cell.block.first_task is None or isinstance(place_of(wishes.how.storage), Path):
+        return ""
+    return "its encoder is kept in the storage, which must be a folder that all machines have"
 
 
 def _first(cell: Cell, what: What, how: How) -> PlannedCell | None:

@@ -8,8 +8,8 @@ from sclsearch.reports.report import Report, report
 from sclsearch.reproduce.plan import PlannedCell
 from sclsearch.search.options import What
 from sclsearch.search.plan import plan
-from sclsearch.search.resolve import storage_folder
 from sclsearch.selection.rules import parse_rule
+from sclsearch.store.places import storage_folder
 from sclsearch.store.studies import study_names
 
 
@@ -54,8 +54,8 @@ def known_what(one: PlannedCell) -> What | None:
 
 
 def _folder(one: PlannedCell, card: Card) -> Path:
-    # In the storage folder, which the workers of a cluster have too.
-    return storage_folder(one.how.storage) / "encoders" / f"{card.task}-{card.key[:12]}"
+    # In the storage, a folder by plan: the workers of a cluster have it too.
+    return Path(storage_folder(one.how.storage)) / "encoders" / f"{card.task}-{card.key[:12]}"
 
 
 def _on(one: PlannedCell, folder: Path) -> What | None:

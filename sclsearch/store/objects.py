@@ -55,7 +55,7 @@ def read(place: Place) -> Any | None:
     Raises:
         SclsearchError: The object holds no JSON; nothing of this project writes that.
     """
-    content = _file(place) if isinstance(place, Path) else place.read()
+    content = read_bytes(place)
     if content is None:
         return None
     try:
@@ -65,6 +65,11 @@ def read(place: Place) -> Any | None:
             f"{place}: it must hold a JSON object, but: {error}. Move it away: a seed run is "
             "trained again then."
         ) from error
+
+
+def read_bytes(place: Place) -> bytes | None:
+    """Returns what is stored, or None if there is nothing."""
+    return _file(place) if isinstance(place, Path) else place.read()
 
 
 def read_all(places: Sequence[Place]) -> list[Any | None]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sclsearch.canonical import canonical, digest
 from sclsearch.errors import SclsearchError, suggestion
-from sclsearch.store.objects import create, keep_file, names, read, read_all, remove
+from sclsearch.store.objects import create, keep_file, names, read, read_all, read_bytes, remove
 from sclsearch.store.places import Place, Storage, place_of
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -165,6 +165,10 @@ class StudyStore:
     def keep_weights(self, key: str, save: Callable[[Path], None]) -> None:
         """Keeps the weights of a seed run, written by `save` whole or not at all."""
         keep_file(self.weights(key), save)
+
+    def read_weights(self, key: str) -> bytes | None:
+        """Returns the weights of a seed run as its file has them; None if they are not kept."""
+        return read_bytes(self.weights(key))
 
     def kept_weights(self) -> set[str]:
         """Returns the keys of the seed runs whose weights are kept."""

@@ -20,7 +20,7 @@ def weights(place: Path, finished: tuple[str, ...]) -> Path:
     storage = place / "sclsearch-storage"
     winner = report(storage, "mine").winner
     assert winner is not None
-    path = StudyStore(storage, "mine").weights(winner.seeds[winner.reported[0]].key)
+    path = Path(str(StudyStore(storage, "mine").weights(winner.seeds[winner.reported[0]].key)))
     path.parent.mkdir()
     save_file({"encoder.model.x": torch.ones(1), "parts.y": torch.zeros(2)}, path)
     return path

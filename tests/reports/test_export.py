@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,6 @@ from sclsearch.search.prepare import prepare_study
 from sclsearch.search.rerun import rerun
 from sclsearch.search.trial import Bench, attempt
 from sclsearch.store.runs import Failure, SeedRun
-from sclsearch.store.studies import StudyStore
 from sclsearch.training.tokens import tokenise
 from sclsearch.training.weights import save_weights
 
@@ -42,7 +42,8 @@ class Trained:
         """The weights of the better seed."""
         winner = report(self.storage, "mine").winner
         assert winner is not None
-        return StudyStore(self.storage, "mine").weights(winner.seeds[winner.reported[0]].key)
+        key = winner.seeds[winner.reported[0]].key
+        return self.storage / "studies" / "mine" / "weights" / f"{key}.safetensors"
 
     def export(self, folder: Path) -> Card:
         return sclsearch.export("mine", folder, self.storage)
@@ -72,7 +73,7 @@ def study_on(encoder: Path, storage: Path) -> Trained:
         job = study.job({}, task.replicate.number, prepared.parts[task.replicate.number])
         run, outcome = attempt(job, bench, 0)
         assert outcome is not None
-        save_weights(store.weights(job.key), outcome, job)
+        store.keep_weights(job.key, partial(save_weights, outcome=outcome, job=job))
         prepared.runs.put(run)
         board.finish(task, run)
     return Trained(storage, encoder)
@@ -201,7 +202,7 @@ def test_weights_that_are_not_kept_can_be_trained_again(study: Trained, tmp_path
         study.export(tmp_path / "encoder")
     command = f"rerun {study.best.stem[:12]} --storage {study.storage} --weights {study.best}"
     assert str(caught.value) == (
-        "mine: the weights of its best seed must be kept, but they are not. "
+        f"mine: the weights of its best seed must be in {study.best}, but they are not. "
         f"`sclsearch {command}` writes them."
     )
     rerun(study.storage, study.best.stem[:12], weights=study.best)

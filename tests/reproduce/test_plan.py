@@ -145,6 +145,14 @@ def test_an_encoder_is_first_fine_tuned_by_the_study_of_another_table(
     assert trained == [(row, task) for row in ("CE", "CE + SCL") for task in tasks]
 
 
+def test_an_encoder_cannot_be_handed_on_in_an_object_store(paper: Wishes) -> None:
+    elsewhere = replace(paper, how=replace(paper.how, storage="s3://bucket/folder"))
+    assert {one.reason for one in planned("gunel/table-7", elsewhere)} == {
+        "its encoder is kept in the storage, which must be a folder that all machines have"
+    }
+    assert all(one.what for one in planned("gunel/table-4", elsewhere))
+
+
 def test_a_model_of_ones_own_stands_above_tables_and_scales(paper: Wishes, laptop: Wishes) -> None:
     for wishes in (paper, laptop):
         cells = planned("gunel/table-4", replace(wishes, model="distilbert"))

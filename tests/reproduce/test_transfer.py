@@ -72,14 +72,14 @@ def kept(one: PlannedCell, fill: Fill) -> Path:
     name = fill(one.first.what, one.first.how)
     winner = report(one.how.storage, name).winner
     assert winner is not None
-    weights = StudyStore(one.how.storage, name).weights(winner.seeds[2].key)
+    weights = Path(str(StudyStore(one.how.storage, name).weights(winner.seeds[2].key)))
     weights.parent.mkdir()
     save_file({"encoder.model.x": torch.ones(1), "parts.y": torch.ones(2)}, weights)
     return weights
 
 
 def folder_of(how: How) -> Path:
-    (folder,) = (how.storage / "encoders").iterdir()
+    (folder,) = Path(how.storage, "encoders").iterdir()
     return folder
 
 
@@ -100,7 +100,7 @@ def test_as_long_as_the_encoder_is_not_there_all_of_the_cell_is_missing(
     assert time is not None
     assert time.seconds == pytest.approx(6 * 60.0, rel=0.01)
     assert time.basis == STORED
-    assert not (one.how.storage / "encoders").exists()
+    assert not Path(one.how.storage, "encoders").exists()
 
 
 def test_seed_runs_of_another_study_make_no_encoder_yet(one: PlannedCell, fill: Fill) -> None:
@@ -108,7 +108,7 @@ def test_seed_runs_of_another_study_make_no_encoder_yet(one: PlannedCell, fill: 
     assert one.first.what is not None
     name = fill(one.first.what, one.first.how)
     assert missing(one) == [0, 6]
-    shutil.rmtree(one.how.storage / "studies" / name)
+    shutil.rmtree(Path(one.how.storage, "studies", name))
     assert missing(one) == [0, 6]
 
 
@@ -155,7 +155,7 @@ def test_weights_that_are_not_kept_are_the_reason(one: PlannedCell, kept: Path) 
     figure = make(one, QUIET)
     assert figure.mean is None
     assert f"`sclsearch rerun {kept.stem[:12]} --storage" in figure.reason
-    assert not (one.how.storage / "encoders").exists()
+    assert not Path(one.how.storage, "encoders").exists()
 
 
 def test_what_cannot_be_trained_first_is_the_reason(one: PlannedCell) -> None:
@@ -191,7 +191,7 @@ def test_the_published_table_is_planned_on_real_rows(
 
 
 def stored(how: How) -> dict[str, bytes]:
-    return {path.stem: path.read_bytes() for path in (how.storage / "runs").glob("*.json")}
+    return {path.stem: path.read_bytes() for path in Path(how.storage, "runs").glob("*.json")}
 
 
 @pytest.mark.ray

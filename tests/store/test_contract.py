@@ -165,13 +165,14 @@ def test_a_study_and_its_parts_come_back(storage: str) -> None:
     assert store.sizes() == (11, 0)
 
 
-def test_weights_are_kept_and_dropped(storage: str) -> None:
+def test_weights_are_kept_read_and_dropped(storage: str) -> None:
     store = StudyStore(storage, "first")
     assert store.kept_weights() == set()
     for key in ("0a", "0b"):
         store.keep_weights(key, Path.touch)
     store.drop_weights("0a")
     assert store.kept_weights() == {"0b"}
+    assert [store.read_weights(key) for key in ("0a", "0b")] == [None, b""]
 
 
 def test_of_eight_drivers_that_start_together_one_drives(place: Place) -> None:
