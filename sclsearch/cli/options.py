@@ -60,15 +60,19 @@ Tracking = Annotated[
     ),
 ]
 Address = Annotated[
-    str | None, typer.Option(help="Of a Ray cluster, or auto. Default: Ray on this machine.")
+    str | None,
+    typer.Option(help="From a machine of a Ray cluster: auto or HOST:PORT. Default: Ray here."),
 ]
 Cpus = Annotated[int, typer.Option("--cpus-per-trial", min=1, help="Cores of a seed run.")]
 Gpus = Annotated[
     float | None,
-    typer.Option("--gpus-per-trial", min=0, help="GPUs of a seed run. Default: 1 if there is one."),
+    typer.Option(
+        "--gpus-per-trial", min=0, help="GPUs of a seed run, or 1/k. Default: 1 if there is one."
+    ),
 ]
 Concurrency = Annotated[
-    int | None, typer.Option(min=1, help="Seed runs at a time. Default: as many as fit.")
+    int | None,
+    typer.Option(min=1, help="Seed runs at a time. Default: as many as fit; 64 of a cluster."),
 ]
 TimeBudget = Annotated[
     str | None, typer.Option(help="No seed run starts after it: 90, 45m, 12h, 2d.")

@@ -80,8 +80,8 @@ class How:
         rule: How seeds are counted; None is the protocol's.
         address: Of a Ray cluster; None starts Ray on this machine.
         cpus_per_trial: CPU cores, and torch threads, of a seed run.
-        gpus_per_trial: GPUs of a seed run; None is 1 where there is one.
-        concurrency: Seed runs at a time; None is as many as fit.
+        gpus_per_trial: GPUs of a seed run, or one k-th; None is 1 where there is one.
+        concurrency: Seed runs at a time; None is as many as fit, of a cluster at least 64.
         time_budget: Seconds after which no further seed run starts.
         trial_timeout: Seconds after which a seed run counts as hung.
         retry_failed: Train failed seed runs again.

@@ -13,6 +13,7 @@ import numpy as np
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import Parts
 from sclsearch.search.board import Board
+from sclsearch.search.machines import CLUSTER_SLOTS
 from sclsearch.search.options import DEFAULT_CONFIGS, How, What
 from sclsearch.search.resolve import resolve
 from sclsearch.search.study import Study
@@ -20,9 +21,6 @@ from sclsearch.search.tokenised import paraphrased
 from sclsearch.store.places import Storage, storage_folder
 from sclsearch.store.runs import RunStore
 from sclsearch.store.studies import ReplicateRecord, StudyRecord, StudyStore
-
-CLUSTER_SLOTS = 64
-"""Seed runs that a cluster is taken to run at a time; --concurrency says it better."""
 
 
 @dataclass(frozen=True, slots=True)

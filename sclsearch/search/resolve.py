@@ -12,6 +12,7 @@ from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Protocol, Size
 from sclsearch.protocols.repeated import crossed, fresh
 from sclsearch.protocols.scale import SCALES
+from sclsearch.search.machines import check_address, gpu_share
 from sclsearch.search.options import How, What
 from sclsearch.search.reading import paraphrases_of, unlabelled_of
 from sclsearch.search.study import Origin, Study
@@ -33,6 +34,8 @@ def resolve(what: What, how: How) -> Study:
     Raises:
         SclsearchError: An option is wrong, or a file, a model or data cannot be had.
     """
+    check_address(how.address)
+    gpu_share(how.gpus_per_trial or 0)  # raises where GPUs cannot be shared so
     named = find_method(what.method)
     method = named.kind
     size = _size(what)
@@ -69,7 +72,7 @@ def resolve(what: What, how: How) -> Study:
         model_name=model_name,
         model=folder,
         model_digest=model_digest(folder),
-        numerics=_numerics(how.gpus_per_trial),
+        numerics=_numerics(how),
         sampler=what.sampler,
         search_seed=what.search_seed,
         paraphrases=paraphrases_of(what, named, protocol, read=reads_paraphrases(built, training)),
@@ -203,9 +206,15 @@ def _build_defaults(
     return built, training
 
 
-def _numerics(gpus_per_trial: float | None) -> Numerics:
-    if gpus_per_trial is None:
+def _numerics(how: How) -> Numerics:
+    gpus = how.gpus_per_trial
+    if gpus is None:
         import torch
 
-        gpus_per_trial = float(torch.cuda.is_available())
-    return "cuda-bf16" if gpus_per_trial > 0 else "cpu-fp32"
+        gpus = float(torch.cuda.is_available())
+        if not gpus and how.address is not None:
+            raise SclsearchError(
+                "--gpus-per-trial: on a cluster it must be given where the head has no GPU, but it "
+                "is not. Give 1, or 0.5, …, for the workers' GPUs, 0 for their CPUs."
+            )
+    return "cuda-bf16" if gpus > 0 else "cpu-fp32"

@@ -1,0 +1,69 @@
+"""What a search may ask of machines: where Ray is, and how much of a GPU a seed run gets."""
+
+import math
+import re
+
+from sclsearch.errors import SclsearchError
+
+CLUSTER = "http://127.0.0.1:8265"
+"""Where a tunnel to a cluster's dashboard ends, if nothing else is said."""
+CLUSTER_SLOTS = 64
+"""Seed runs that a cluster is taken to run at a time; --concurrency says it better."""
+
+_ADDRESS = re.compile(r"auto|[^/]+:\d+")
+_STEPS = 10_000  # Ray counts resources in ten-thousandths
+_ROUNDING = 0.005  # 0.333 and 0.143 are meant as a third and a seventh
+
+
+def check_address(address: str | None) -> None:
+    """Raises SclsearchError unless a search can be run from that address of a Ray cluster."""
+    if address is None or _ADDRESS.fullmatch(address):
+        return
+    found = "it is not"
+    if address.startswith("ray://"):
+        found = (
+            "it is Ray Client's: the search would die with this machine's connection, and its "
+            "storage would be a folder of another machine"
+        )
+    raise SclsearchError(
+        f"--address {address}: it must be auto or HOST:PORT, from a machine of the cluster, but "
+        f"{found}. From elsewhere: sclsearch submit --cluster http://HOST:8265 -- tune …"
+    )
+
+
+def gpu_share(asked: float) -> float:
+    """Returns the GPUs of a seed run as Ray counts them: none, whole ones, or one k-th of one.
+
+    Ray packs seed runs into a GPU before it takes the next: with any other share some of every
+    GPU would stay idle.
+
+    Raises:
+        SclsearchError: It is another share; names the two nearest.
+    """
+    if asked == int(asked):
+        return float(asked)
+    nearest = float(math.floor(asked)), float(math.ceil(asked))
+    if asked < 1:
+        k = round(1 / asked)
+        if abs(asked * k - 1) < _ROUNDING:
+            # Rounded up, as 0.1429 is, k of them would not fit into one GPU.
+            return max(_STEPS // k, 1) / _STEPS
+        nearest = 1 / math.ceil(1 / asked), 1 / math.floor(1 / asked)
+    raise SclsearchError(
+        f"--gpus-per-trial {asked:g}: it must be a whole number or 1/k, so that seed runs fill "
+        f"every GPU, but it is neither. Give {nearest[0]:.4g} or {nearest[1]:.4g}."
+    )
+
+
+def first_sentence(text: str | None) -> str:
+    """Returns what Ray says of a failure, without the advice that follows and fits seldom."""
+    return re.split(r"\.\s|\n", (text or "no reason given").strip())[0].rstrip(".")
+
+
+def token_refused(where: str, error: Exception) -> SclsearchError:
+    """Returns the error for a cluster that does not let this machine in."""
+    return SclsearchError(
+        f"{where}: the cluster must know this machine's token, but: {first_sentence(str(error))}. "
+        "Put the cluster's token into ~/.ray/auth_token, which nobody else may read, or name its "
+        "file by RAY_AUTH_TOKEN_PATH."
+    )

@@ -1,0 +1,80 @@
+"""Addresses a search can be run from, and shares of a GPU that fill it."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sclsearch.errors import SclsearchError
+from sclsearch.search.machines import check_address, gpu_share
+from sclsearch.search.options import How, What
+from sclsearch.search.resolve import resolve
+
+
+@pytest.mark.parametrize("address", [None, "auto", "10.0.0.1:6379", "head.local:6379", "[::1]:63"])
+def test_a_search_runs_from_within_a_cluster(address: str | None) -> None:
+    check_address(address)
+
+
+@pytest.mark.parametrize(
+    ("address", "found"),
+    [
+        ("ray://head:10001", "it is Ray Client's: the search would die with this machine's conn"),
+        ("http://head:8265", "it is not. From elsewhere: sclsearch submit --cluster http://"),
+        ("head", "it is not. "),
+        ("local", "it is not. "),
+    ],
+)
+def test_another_address_is_refused_with_the_command_that_does_it(address: str, found: str) -> None:
+    with pytest.raises(SclsearchError) as refused:
+        check_address(address)
+    assert str(refused.value).startswith(f"--address {address}: it must be auto or HOST:PORT, ")
+    assert f"but {found}" in str(refused.value)
+    assert "sclsearch submit --cluster http://HOST:8265 -- tune" in str(refused.value)
+
+
+@given(k=st.integers(1, 100), digits=st.integers(3, 6))
+def test_a_kth_is_taken_however_it_is_rounded_and_k_of_them_fill_a_gpu(k: int, digits: int) -> None:
+    share = gpu_share(round(1 / k, digits) if k < 10 else 1 / k)
+    assert k * share <= 1
+    assert (k + 1) * share > 1
+
+
+@pytest.mark.parametrize("whole", [0, 1, 2, 8])
+def test_whole_gpus_are_taken(whole: int) -> None:
+    assert gpu_share(whole) == whole
+
+
+@pytest.mark.parametrize(
+    ("asked", "nearest"),
+    [(0.4, "0.3333 or 0.5"), (0.3, "0.25 or 0.3333"), (0.7, "0.5 or 1"), (1.5, "1 or 2")],
+)
+def test_another_share_is_refused_with_the_two_nearest(asked: float, nearest: str) -> None:
+    with pytest.raises(SclsearchError, match=rf"^--gpus-per-trial {asked}: .*Give {nearest}\.$"):
+        gpu_share(asked)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        (How(address="ray://head:10001", gpus_per_trial=0), "--address ray://head:10001: "),
+        (How(gpus_per_trial=0.4), "--gpus-per-trial 0.4: "),
+    ],
+)
+def test_a_search_is_refused_before_anything_is_read(how: How, message: str) -> None:
+    with pytest.raises(SclsearchError) as refused:
+        resolve(What(method="scl", task="cola", model="./nowhere"), how)
+    assert str(refused.value).startswith(message)
+
+
+def test_on_a_cluster_gpus_are_never_left_out_by_mistake(
+    asked: Callable[..., What], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(SclsearchError, match=r"^--gpus-per-trial: on a cluster it must be given"):
+        resolve(asked(), How(address="auto"))
+    assert resolve(asked(), How(address="auto", gpus_per_trial=0)).numerics == "cpu-fp32"
+    assert resolve(asked(), How()).numerics == "cpu-fp32"
