@@ -26,6 +26,9 @@ RETRIES: Mapping[str, float] = {
     # A seed run that ends its worker every time would go on for ever.
     "worker-lost": 4,
     "storage-lost": 4,
+    # Mostly its node is lost and Ray does not know yet.
+    "worker-silent": 20,
+    "node-unfit": 20,
     "node-lost": math.inf,
 }
 
@@ -141,6 +144,11 @@ class Board:
             self.scores[number] = score(self.study.rule, figures, self.minimum)
             for listener in self.listeners:
                 listener.scored(task.configuration, self.scores[number])
+
+    def put_back(self, task: SeedTask) -> None:
+        """Takes in a seed run that was not begun."""
+        del self.running[task.place]
+        self.waiting[task.place] = task
 
     def lose(self, task: SeedTask, cause: str, message: str) -> None:
         """Takes in a seed run that was not finished: it is tried again or fails for good."""

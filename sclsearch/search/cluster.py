@@ -2,14 +2,28 @@
 
 import logging
 import os
+import socket
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
 
 import ray
-from ray._private import ray_constants
+from ray._private import ray_constants, services
+from ray._private.authentication.authentication_token_generator import (
+    generate_new_authentication_token,
+)
+from ray._private.authentication.authentication_token_setup import (
+    maybe_enable_token_auth_if_token_available,
+)
+from ray._raylet import GcsClient  # type: ignore[attr-defined]
+from ray.exceptions import AuthenticationError, RayError
 
+from sclsearch.errors import SclsearchError
 from sclsearch.methods import NamedMethod
+from sclsearch.search.machines import CLUSTER_SLOTS, first_sentence, token_refused
 
 ENVIRONMENT = {
     # Tune prints a table of its own even at verbosity 0 unless its old output is chosen.
@@ -19,6 +33,11 @@ ENVIRONMENT = {
     # Ray hides the GPUs from trials that ask for none; without this it warns that it will.
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
+MOST_AT_A_TIME = 1000
+"""Ray holds a placement group for each trial, and is tested with about so many."""
+
+_ANSWER_SECONDS = 5.0
+_TOKEN_VARIABLES = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 
 
 @contextmanager
@@ -26,6 +45,9 @@ def started_ray(address: str | None) -> Iterator[None]:
     """Starts Ray on this machine, or joins a cluster, while the body runs.
 
     Without an address a Ray of our own is started even where another runs on the machine.
+
+    Raises:
+        SclsearchError: The cluster does not answer, or does not let this machine in.
     """
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -34,10 +56,11 @@ def started_ray(address: str | None) -> Iterator[None]:
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
     if address is None:
+        keep_token_private()
         with _loopback():
             ray.init(address="local", include_dashboard=False, **quiet)
     else:
-        ray.init(address=address, **quiet)
+        _join(address, quiet)
     try:
         yield
     finally:
@@ -59,6 +82,46 @@ def _loopback() -> Iterator[None]:
         ray_constants.ENABLE_RAY_CLUSTER = before
 
 
+def keep_token_private() -> None:
+    """Writes the token that a Ray of our own asks for, unless one is there, for its user alone.
+
+    Ray would write it itself, for every user of the machine to read.
+    """
+    if any(name in os.environ for name in _TOKEN_VARIABLES):
+        return
+    path = Path.home() / ".ray" / "auth_token"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, part = tempfile.mkstemp(dir=path.parent)  # mode 0600
+    try:
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(generate_new_authentication_token())
+        os.link(part, path)
+    except FileExistsError:
+        with suppress(PermissionError):
+            path.chmod(0o600)
+    finally:
+        Path(part).unlink()
+
+
+def _join(address: str, quiet: Mapping[str, Any]) -> None:
+    try:
+        # Ray takes a token that is there without being asked for a Ray of its own alone.
+        maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
+        place = services.canonicalize_bootstrap_address_or_die(address)
+        host, _, port = place.rpartition(":")
+        # Ray itself waits for minutes where nobody answers, 20 seconds where a token is wrong.
+        socket.create_connection((host.strip("[]"), int(port)), _ANSWER_SECONDS).close()
+        GcsClient(address=place)
+        ray.init(address=place, **quiet)
+    except AuthenticationError as error:
+        raise token_refused(f"--address {address}", error) from None
+    except (OSError, ValueError, RuntimeError, RayError) as error:
+        raise SclsearchError(
+            f"--address {address}: a Ray cluster must answer, but: {first_sentence(str(error))}. "
+            "Start one, or give HOST:PORT of its head."
+        ) from error
+
+
 def send_own_code(method: NamedMethod) -> None:
     """Lets a user's own method travel to the workers, which do not have its file."""
     if method.digest:
@@ -66,8 +129,35 @@ def send_own_code(method: NamedMethod) -> None:
 
 
 def fitting(cpus: int, gpus: float) -> int:
-    """Returns how many trials fit into Ray's resources at a time, at least 1."""
-    resources = ray.cluster_resources()
-    by_cpu = int(resources.get("CPU", 1) // cpus) if cpus else None
-    by_gpu = int(resources.get("GPU", 0) / gpus + 1e-9) if gpus else None
-    return max(1, min(limit for limit in (by_cpu, by_gpu) if limit is not None))
+    """Returns how many seed runs fit into the nodes that are there, at a time."""
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    return sum(_fitting_on(node, cpus, gpus) for node in nodes)
+
+
+def at_a_time(asked: int | None, cpus: int, gpus: float, *, joined: bool) -> int:
+    """Returns how many seed runs Ray is asked for at a time.
+
+    A cluster may grow by what it is asked for: it is asked for `CLUSTER_SLOTS` at least.
+
+    Args:
+        asked: What the user says.
+        cpus: CPU cores of a seed run.
+        gpus: GPUs of a seed run.
+        joined: Whether Ray is a cluster that was joined.
+
+    Raises:
+        SclsearchError: This machine has no room for a single one.
+    """
+    here = fitting(cpus, gpus)
+    if not here and not joined:
+        there = ray.cluster_resources()
+        raise SclsearchError(
+            f"--cpus-per-trial {cpus}, --gpus-per-trial {gpus:g}: a seed run must fit into this "
+            f"machine, but it has {there.get('CPU', 0):g} cores and {there.get('GPU', 0):g} GPUs."
+        )
+    return asked or min(max(here, CLUSTER_SLOTS if joined else 1), MOST_AT_A_TIME)
+
+
+def _fitting_on(resources: Mapping[str, float], cpus: int, gpus: float) -> int:
+    by_cpu = int(resources.get("CPU", 0) // cpus)
+    return min(by_cpu, int(resources.get("GPU", 0) / gpus + 1e-9)) if gpus else by_cpu

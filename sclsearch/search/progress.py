@@ -29,6 +29,7 @@ class Progress:
         self.begun = time.monotonic()
         self.shown = 0.0
         self.live: Live | None = None
+        self.waiting = False  # for a node that has room for a seed run
 
     def start(self) -> None:
         """Starts the clock and the live line."""
@@ -80,6 +81,8 @@ class Progress:
             parts.append(f"best {self.best[0]:.4f} (#{self.best[1]})")
         elapsed = time.monotonic() - self.begun
         trained = self.done - self.stored
+        if self.waiting and not trained:
+            parts.append("no node has room yet")
         parts.append(_clock(elapsed))
         if trained and self.done < self.wanted:
             parts.append(f"{_clock(elapsed / trained * (self.wanted - self.done))} left")

@@ -106,7 +106,9 @@ def _check_encoder(study: Study) -> None:
 
 
 def _train(prepared: Prepared, board: Board, how: How, progress: Progress) -> Ending:
-    from sclsearch.search.cluster import started_ray
+    from sclsearch.search.cluster import at_a_time, fitting, started_ray
+    from sclsearch.search.machines import gpu_share
+    from sclsearch.search.preflight import check_nodes
     from sclsearch.search.tokenised import tokenised
     from sclsearch.search.trial import Bench
     from sclsearch.search.tuner import fit
@@ -124,15 +126,20 @@ def _train(prepared: Prepared, board: Board, how: How, progress: Progress) -> En
     gpus = how.gpus_per_trial
     if gpus is None:
         gpus = 1.0 if study.numerics.startswith("cuda") else 0.0
+    cpus, gpus, joined = how.cpus_per_trial, gpu_share(gpus), how.address is not None
     with started_ray(how.address):
+        concurrency = at_a_time(how.concurrency, cpus, gpus, joined=joined)
+        if joined:
+            check_nodes(prepared)
+            progress.waiting = not fitting(cpus, gpus)
         progress.start()
         try:
             return fit(
                 board,
                 bench,
-                cpus=how.cpus_per_trial,
+                cpus=cpus,
                 gpus=gpus,
-                concurrency=how.concurrency,
+                concurrency=concurrency,
                 time_budget=how.time_budget,
                 trial_timeout=how.trial_timeout,
                 tick=progress.tick,

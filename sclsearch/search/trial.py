@@ -13,6 +13,7 @@ import torch
 
 from sclsearch.protocols.base import Parts
 from sclsearch.search.environment import environment
+from sclsearch.search.node import model_here
 from sclsearch.search.study import Study
 from sclsearch.store.places import Storage
 from sclsearch.store.runs import Failure, RunStore, SeedRun
@@ -51,22 +52,26 @@ def seed_run_trial(config: Mapping[str, Any], bench: Bench) -> None:
     """Trains a seed run unless it is stored; the trainable that Ray Tune calls.
 
     Args:
-        config: `configuration` and `replicate`, numbers, and `fields`, JSON.
+        config: `configuration` and `replicate`, numbers, `fields`, JSON, and `deadline`, Unix
+            seconds: on a cluster hours may have passed since the seed run was asked for.
         bench: What all trials of the study share.
     """
     from ray import tune
 
+    if time.time() > config["deadline"]:
+        tune.report({"key": "", "late": True})
+        return
     # A worker trains many seed runs; Ray gives it the threads of its first trial only.
     torch.set_num_threads(bench.threads)
-    runs = RunStore(bench.storage)
-    job = bench.study.job(
+    runs, store = RunStore(bench.storage), StudyStore(bench.storage, bench.name)
+    study = replace(bench.study, model=model_here(bench.study, store))
+    job = study.job(
         json.loads(config["fields"]), config["replicate"], bench.parts[config["replicate"]]
     )
     try:
         if runs.get(job.key) is None:
             run, outcome = attempt(job, bench, config["configuration"])
             if outcome is not None:
-                store = StudyStore(bench.storage, bench.name)
                 store.keep_weights(job.key, partial(save_weights, outcome=outcome, job=job))
             runs.put(run)
         tune.report({"key": job.key, "out_of_memory": ""})

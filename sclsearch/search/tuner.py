@@ -4,43 +4,49 @@ A new Tuner is made at every start and Ray's own snapshots are never read: the r
 truth, and the board has read it.
 """
 
+import math
 import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import ray
 from ray import tune
-from ray.air.execution._internal import actor_manager
-from ray.exceptions import RayActorError, RayError, RayTaskError
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
 
 from sclsearch.canonical import canonical
 from sclsearch.search.board import Board, SeedTask
-from sclsearch.search.cluster import fitting, send_own_code
+from sclsearch.search.cluster import send_own_code
+from sclsearch.search.losses import cause_of, mend_out_of_memory, told_of
 from sclsearch.search.options import Ending
 from sclsearch.search.trial import Bench, seed_run_trial
 
+END_SIGNAL = signal.SIGUSR1
+"""On which Tune ends in order, as it does on Ctrl-C."""
+
 
 class SeedSearcher(Searcher):
-    """Hands the board's seed runs to Ray Tune, one trial each."""
+    """Hands the board's seed runs to Ray Tune, one trial each.
 
-    def __init__(self, board: Board, may_start: Callable[[], bool]) -> None:
+    Args:
+        board: The board.
+        deadline: When no seed run starts any more, Unix seconds; infinite for never.
+    """
+
+    def __init__(self, board: Board, deadline: float) -> None:
         super().__init__(metric="key", mode="max")
-        self.board = board
-        self.may_start = may_start
+        self.board, self.deadline = board, deadline
         self.tasks: dict[str, SeedTask] = {}
         self.causes: dict[str, tuple[str, str]] = {}
 
     def suggest(self, trial_id: str) -> Any:
         """Returns a trial's config, None to wait, FINISHED at the end."""
-        task = self.board.next() if self.may_start() else None
+        task = None if self.late else self.board.next()
         if task is None:
             return None if self.board.running else Searcher.FINISHED
         self.tasks[trial_id] = task
@@ -49,7 +55,13 @@ class SeedSearcher(Searcher):
             "configuration": configuration,
             "replicate": replicate,
             "fields": canonical(task.configuration.fields),
+            "deadline": self.deadline,
         }
+
+    @property
+    def late(self) -> bool:
+        """Whether no seed run starts any more."""
+        return time.time() > self.deadline
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
@@ -59,6 +71,8 @@ class SeedSearcher(Searcher):
         run = self.board.runs.get(task.key)
         if run is not None:
             self.board.finish(task, run)
+        elif result and result.get("late"):
+            self.board.put_back(task)
         elif error or result is None:
             self.board.lose(task, *self.causes.pop(trial_id, ("worker-lost", "no reason given")))
         else:
@@ -87,7 +101,7 @@ class SeedScheduler(FIFOScheduler):
 
     def on_trial_error(self, _controller: Any, trial: Trial) -> None:
         """Names the cause of a trial's end."""
-        told = _told(trial)
+        told = told_of(trial)
         cause = "hang" if trial.trial_id in self.hung else cause_of(told)
         # A traceback ends with what happened, Ray's other errors begin with it.
         line = told.splitlines()[-1 if told.startswith("ray::") else 0]
@@ -102,12 +116,15 @@ class Watchdog(tune.Callback):
     """Ends trials that take too long, and lets the progress line live.
 
     Args:
+        searcher: The searcher.
         timeout: Seconds after which a trial counts as hung; None never.
         tick: Called in every step of the loop.
     """
 
-    def __init__(self, timeout: float | None, tick: Callable[[], None]) -> None:
-        self.timeout, self.tick = timeout, tick
+    def __init__(
+        self, searcher: SeedSearcher, timeout: float | None, tick: Callable[[], None]
+    ) -> None:
+        self.searcher, self.timeout, self.tick = searcher, timeout, tick
         self.started: dict[str, float] = {}
         self.hung: set[str] = set()
 
@@ -118,6 +135,9 @@ class Watchdog(tune.Callback):
     def on_step_end(self, *, trials: list[Trial], **_: Any) -> None:
         """Ends what hangs: only the end of its process stops a call that holds the interpreter."""
         self.tick()
+        if self.searcher.late and not any(trial.status == Trial.RUNNING for trial in trials):
+            # What waits for a node that never comes would keep the search from its end.
+            signal.raise_signal(END_SIGNAL)
         if self.timeout is None:
             return
         now = time.monotonic()
@@ -132,28 +152,13 @@ class Watchdog(tune.Callback):
         return {}
 
 
-def cause_of(told: str) -> str:
-    """Returns the kind of a trial's failure, by which it is tried again or not.
-
-    Args:
-        told: What Ray says of it.
-    """
-    if "OutOfMemoryError" in told or "out of memory" in told.lower():
-        return "out-of-memory"
-    if "StorageError" in told:
-        return "storage-lost"
-    if "node has died" in told or "node was terminated" in told:
-        return "node-lost"
-    return "worker-lost"
-
-
 def fit(
     board: Board,
     bench: Bench,
     *,
     cpus: int,
     gpus: float,
-    concurrency: int | None,
+    concurrency: int,
     time_budget: float | None,
     trial_timeout: float | None,
     tick: Callable[[], None],
@@ -164,9 +169,8 @@ def fit(
     Ctrl-C and SIGTERM end it in order: running seed runs are given up, nothing finished is lost.
     """
     mend_out_of_memory()
-    deadline = None if time_budget is None else time.monotonic() + time_budget
-    searcher = SeedSearcher(board, lambda: deadline is None or time.monotonic() < deadline)
-    watchdog = Watchdog(trial_timeout, tick)
+    searcher = SeedSearcher(board, math.inf if time_budget is None else time.time() + time_budget)
+    watchdog = Watchdog(searcher, trial_timeout, tick)
     with tempfile.TemporaryDirectory(prefix="sclsearch-ray-") as scratch, _sigterm_as_interrupt():
         send_own_code(bench.study.method)
         tune.Tuner(
@@ -177,7 +181,7 @@ def fit(
                 search_alg=searcher,
                 scheduler=SeedScheduler(searcher, watchdog.hung),
                 num_samples=-1,
-                max_concurrent_trials=concurrency or fitting(cpus, gpus),
+                max_concurrent_trials=concurrency,  # without it Ray asks for one node at a time
                 reuse_actors=reuse_actors,
             ),
             run_config=tune.RunConfig(
@@ -189,48 +193,16 @@ def fit(
         ).fit()
     if board.complete:
         return "complete"
-    return "interrupted" if searcher.may_start() else "out of time"
-
-
-def _told(trial: Trial) -> str:
-    """Returns what Ray says of a trial's end; its own reader looks where that arrives later."""
-    file = Path(trial.error_file or "")
-    text = file.read_text(encoding="utf-8") if file.is_file() else ""
-    return text.partition("\n")[2].strip() or "no reason given"
+    return "out of time" if searcher.late else "interrupted"
 
 
 @contextmanager
 def _sigterm_as_interrupt() -> Iterator[None]:
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
-        # Tune ends in order on SIGUSR1, as it does on Ctrl-C.
-        signal.raise_signal(signal.SIGUSR1)
+        signal.raise_signal(END_SIGNAL)
 
     before = signal.signal(signal.SIGTERM, interrupt)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def mend_out_of_memory() -> None:
-    """Makes Tune treat a worker that Ray's memory monitor killed as a failed trial.
-
-    Ray 2.60 knows actor and task errors alone. OutOfMemoryError is neither: it ends the whole run
-    if it comes while a trial runs, and leaves no cause behind if it comes while a worker starts.
-    """
-    manager = actor_manager.RayActorManager
-    for name in ("_actor_start_failed", "_actor_task_failed"):
-        original = getattr(manager, name)
-        if not getattr(original, "mended", False):
-            setattr(manager, name, _mended(original))
-
-
-def _mended(original: Callable[..., None]) -> Callable[..., None]:
-    def mended(self: Any, *, exception: Exception, **tracked: Any) -> None:
-        known = isinstance(exception, RayActorError | RayTaskError)
-        if isinstance(exception, RayError) and not known:
-            exception = RayActorError(error_msg=f"{type(exception).__name__}: {exception}"[:400])
-        original(self, exception=exception, **tracked)
-
-    mended.mended = True  # type: ignore[attr-defined]
-    return mended

@@ -22,7 +22,14 @@ Asked = Callable[..., What]
 
 @pytest.mark.parametrize(
     ("cause", "retries"),
-    [("hang", 1), ("out-of-memory", 1), ("worker-lost", 4), ("storage-lost", 4)],
+    [
+        ("hang", 1),
+        ("out-of-memory", 1),
+        ("worker-lost", 4),
+        ("storage-lost", 4),
+        ("worker-silent", 20),
+        ("node-unfit", 20),
+    ],
 )
 def test_a_lost_seed_run_is_tried_again_and_then_fails_for_good(
     preparing: Preparing, cause: str, retries: int
@@ -64,6 +71,17 @@ def test_causes_are_counted_apart_and_for_each_seed_run_apart(
         board.lose(first, cause, "seen")
         board.lose(second, cause, "seen")
     assert board.done == {}
+
+
+def test_a_seed_run_that_was_not_begun_waits_as_before(preparing: Preparing) -> None:
+    board = preparing().board()
+    first = board.next()
+    assert first is not None
+    for _ in range(30):
+        board.put_back(first)
+        assert board.running == {}
+        assert board.next() == first
+    assert not board.losses
 
 
 def test_a_run_that_another_study_stored_meanwhile_counts_and_not_the_loss(

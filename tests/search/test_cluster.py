@@ -1,13 +1,24 @@
-"""Ray on this machine: it is ours alone, and nobody beyond the machine can reach it."""
+"""Ray on this machine: it is ours alone, nobody else can reach it or read its token."""
 
 import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sclsearch.errors import SclsearchError
+
+if TYPE_CHECKING:
+    from tests.search.conftest import Place
+
 LISTENS = "0A"
+TOKEN = "0123456789abcdef" * 4
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
 
 pytestmark = [
@@ -56,3 +67,81 @@ def test_no_process_of_ray_listens_beyond_this_machine(
         assert len({pid for pid, _ in found}) >= 3
         assert {address for _, address in found} <= LOOPBACK
     assert not ray.is_initialized()
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Returns a home of the test's own, with nothing said of tokens."""
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_ADDRESS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_the_token_is_made_once_and_for_its_user_alone(home: Path) -> None:
+    from sclsearch.search.cluster import keep_token_private
+
+    file = home / ".ray" / "auth_token"
+    keep_token_private()
+    token = file.read_text()
+    assert len(token) == 64
+    assert file.stat().st_mode & 0o777 == 0o600
+    file.chmod(0o644)  # as Ray itself leaves it
+    keep_token_private()
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.read_text() == token
+    assert [*file.parent.iterdir()] == [file]
+
+
+@pytest.mark.parametrize(
+    "said", [("RAY_AUTH_MODE", "disabled"), ("RAY_AUTH_TOKEN", TOKEN), ("RAY_AUTH_TOKEN_PATH", "t")]
+)
+def test_what_the_user_says_of_tokens_stands(
+    home: Path, monkeypatch: pytest.MonkeyPatch, said: tuple[str, str]
+) -> None:
+    from sclsearch.search.cluster import keep_token_private
+
+    monkeypatch.setenv(*said)
+    keep_token_private()
+    assert not (home / ".ray").exists()
+
+
+def test_an_address_where_nobody_answers_is_an_error_within_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from sclsearch.search.cluster import started_ray
+
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        begun = time.monotonic()
+        with (
+            pytest.raises(
+                SclsearchError, match=rf"^--address {address}: a Ray cluster must answer"
+            ),
+            started_ray(address),
+        ):
+            pass
+        assert time.monotonic() - begun < 20
+
+
+def test_the_token_is_nowhere_but_in_its_file(home: Path, place: "Place", processes: Any) -> None:
+    file = home / ".ray" / "auth_token"
+    file.parent.mkdir()
+    file.write_text(TOKEN)
+    task = place.what.task
+    assert not isinstance(task, str)
+    command = [sys.executable, "-c", "from sclsearch.cli import main; main()", "train"]
+    command += ["--method", "scl", "--task", str(task.path), "--text", "text", "--label", "label"]
+    command += ["--split-column", "split", "--model", str(place.what.model), "--seeds", "1"]
+    command += ["--gpus-per-trial", "0", "--storage", str(home / "storage")]
+    with tempfile.TemporaryDirectory(prefix="ray-") as folder:
+        environment = {**os.environ, **processes.environment, "RAY_TMPDIR": folder}
+        done = subprocess.run(command, env=environment, capture_output=True, check=False)
+        assert (done.returncode, done.stderr.count(b"1/1 seed runs")) == (0, 1)
+        assert TOKEN.encode() not in done.stdout + done.stderr
+        files = [path for top in (home, Path(folder)) for path in top.rglob("*") if path.is_file()]
+        assert {"mlflow.db", "raylet.out", "gcs_server.out"} <= {path.name for path in files}
+        assert [path for path in files if TOKEN.encode() in path.read_bytes()] == [file]
+    assert file.stat().st_mode & 0o777 == 0o600

@@ -138,12 +138,15 @@ def test_a_worker_that_rays_memory_monitor_kills_does_not_end_the_search(
         ("ray::ImplicitFunc.train()\nCUDA out of memory. Tried to allocate 2 GiB", "out-of-memory"),
         ("The actor died because its node has died. Node Id: 12", "node-lost"),
         ("The actor died because its node was terminated: a spot instance", "node-lost"),
+        ("Task failed because the node it was running on is dead or unavailable", "node-lost"),
+        ("The actor 12 is unavailable: RPC error: Socket closed.", "worker-silent"),
+        ("ray::ImplicitFunc.train()\nsclsearch.search.node.UnfitNodeError: no", "node-unfit"),
         ("The actor died unexpectedly before finishing this task.", "worker-lost"),
         ("ray::train()\nsclsearch.store.remote.StorageError: s3://a/b", "storage-lost"),
         ("no reason given", "worker-lost"),
     ],
 )
 def test_the_cause_of_a_loss_is_read_from_what_ray_says(told: str, cause: str) -> None:
-    from sclsearch.search.tuner import cause_of
+    from sclsearch.search.losses import cause_of
 
     assert cause_of(told) == cause

@@ -1,0 +1,59 @@
+"""What Ray says of a seed run that was lost, and which kind of loss that is."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ray.air.execution._internal import actor_manager
+from ray.exceptions import RayActorError, RayError, RayTaskError
+from ray.tune.experiment import Trial
+
+LOST_NODE = ("node has died", "node was terminated", "node it was running on is dead")
+
+
+def cause_of(told: str) -> str:
+    """Returns the kind of a trial's failure, by which it is tried again or not.
+
+    Args:
+        told: What Ray says of it.
+    """
+    if "OutOfMemoryError" in told or "out of memory" in told.lower():
+        return "out-of-memory"
+    if "UnfitNodeError" in told:
+        return "node-unfit"
+    if "StorageError" in told:
+        return "storage-lost"
+    if any(sign in told for sign in LOST_NODE):
+        return "node-lost"
+    return "worker-silent" if "is unavailable: " in told else "worker-lost"
+
+
+def told_of(trial: Trial) -> str:
+    """Returns what Ray says of a trial's end; its own reader looks where that arrives later."""
+    file = Path(trial.error_file or "")
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    return text.partition("\n")[2].strip() or "no reason given"
+
+
+def mend_out_of_memory() -> None:
+    """Makes Tune treat a worker that Ray's memory monitor killed as a failed trial.
+
+    Ray 2.60 knows actor and task errors alone. OutOfMemoryError is neither: it ends the whole run
+    if it comes while a trial runs, and leaves no cause behind if it comes while a worker starts.
+    """
+    manager = actor_manager.RayActorManager
+    for name in ("_actor_start_failed", "_actor_task_failed"):
+        original = getattr(manager, name)
+        if not getattr(original, "mended", False):
+            setattr(manager, name, _mended(original))
+
+
+def _mended(original: Callable[..., None]) -> Callable[..., None]:
+    def mended(self: Any, *, exception: Exception, **tracked: Any) -> None:
+        known = isinstance(exception, RayActorError | RayTaskError)
+        if isinstance(exception, RayError) and not known:
+            exception = RayActorError(error_msg=f"{type(exception).__name__}: {exception}"[:400])
+        original(self, exception=exception, **tracked)
+
+    mended.mended = True  # type: ignore[attr-defined]
+    return mended

@@ -1,0 +1,106 @@
+"""What a machine says that cannot do the seed runs of a study, and where it takes the model."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sclsearch.search import node
+from sclsearch.search.node import UnfitNodeError, faults_here, model_here, needs_of
+from sclsearch.search.prepare import Prepared
+from sclsearch.store.objects import create, read
+
+Preparing = Callable[..., Prepared]
+
+
+@pytest.fixture
+def prepared(preparing: Preparing, monkeypatch: pytest.MonkeyPatch) -> Prepared:
+    """Returns a study that is in its storage."""
+    monkeypatch.setattr(node, "UNFIT_SECONDS", 0.0)
+    prepared = preparing()
+    prepared.store.create(prepared.record)
+    return prepared
+
+
+@pytest.fixture
+def mark(prepared: Prepared) -> Path:
+    assert isinstance(prepared.store.folder, Path)
+    path = prepared.store.folder / "mark.json"
+    create(path, {})
+    return path
+
+
+def test_a_machine_that_has_all_says_nothing_and_answers(prepared: Prepared, mark: Path) -> None:
+    answer = mark.with_name("answer.json")
+    assert faults_here(needs_of(prepared, mark), answer, "node a") == []
+    assert read(answer) == {}
+
+
+def test_a_machine_that_does_not_see_the_storage_makes_none(
+    prepared: Prepared, mark: Path, tmp_path: Path
+) -> None:
+    needs = needs_of(prepared, mark)
+    elsewhere = tmp_path / "elsewhere"
+    (fault,) = faults_here(replace(needs, mark=elsewhere / "m"), elsewhere / "a", "node a")
+    assert "but node a does not see what the driver wrote there. Give a folder that" in fault
+    assert not elsewhere.exists()
+
+
+def test_a_machine_that_cannot_write_says_why(prepared: Prepared, mark: Path) -> None:
+    needs = needs_of(prepared, mark)
+    (fault,) = faults_here(needs, mark / "answer.json", "node a")
+    assert fault.startswith(f"--storage {needs.storage}: every node must read and write it, but ")
+    assert "node a cannot: " in fault
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["others", "none"])
+def test_a_folder_of_the_users_own_must_be_on_every_machine(
+    prepared: Prepared, mark: Path, tmp_path: Path, there: bool
+) -> None:
+    other = shutil.copytree(prepared.study.model, tmp_path / "other")
+    (other / "config.json").write_text("{}")
+    needs = needs_of(prepared, mark)
+    needs = replace(needs, model=other if there else tmp_path / "none")
+    (fault,) = faults_here(needs, mark.with_name("answer.json"), "node a")
+    assert fault.startswith(f"--model {needs.model}: every node must have its files, but node a ")
+
+
+def test_a_model_that_has_a_name_is_had_later(
+    prepared: Prepared, mark: Path, tmp_path: Path
+) -> None:
+    named = replace(prepared.study, model_name="minilm", model=tmp_path / "none")
+    needs = needs_of(replace(prepared, study=named), mark)
+    assert faults_here(needs, mark.with_name("answer.json"), "node a") == []
+
+
+def test_other_versions_are_named_beside_the_drivers(prepared: Prepared, mark: Path) -> None:
+    needs = needs_of(prepared, mark)
+    needs = replace(needs, versions={**needs.versions, "python": "3.99", "ray": "1.0"})
+    (fault,) = faults_here(needs, mark.with_name("answer.json"), "node a")
+    assert fault.startswith("python 3.99, ray 1.0: every node must have the driver's versions, but")
+
+
+def test_a_seed_run_takes_the_drivers_folder_where_it_is(prepared: Prepared) -> None:
+    assert model_here(prepared.study, prepared.store) == prepared.study.model
+
+
+def test_a_seed_run_takes_the_same_model_from_where_this_machine_has_it(
+    prepared: Prepared, tmp_path: Path
+) -> None:
+    here = shutil.copytree(prepared.study.model, tmp_path / "here")
+    study = replace(prepared.study, model=tmp_path / "there", model_name=str(here))
+    assert model_here(study, prepared.store) == here
+    (here / "config.json").write_text("{}")
+    study = replace(study, model_digest="of something else")
+    with pytest.raises(UnfitNodeError, match=r"every node must have the files that the study was "):
+        model_here(study, prepared.store)
+
+
+def test_a_machine_without_the_study_does_no_seed_run(prepared: Prepared) -> None:
+    assert isinstance(prepared.store.folder, Path)
+    shutil.rmtree(prepared.store.folder)
+    with pytest.raises(UnfitNodeError, match=r"every node must see the study, but .* does not"):
+        model_here(prepared.study, prepared.store)
+    assert not prepared.store.folder.exists()

@@ -1,0 +1,198 @@
+"""A cluster of several nodes on this machine: asked first, survived when one of them is gone."""
+
+import json
+import os
+import shutil
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from rich.console import Console
+
+from sclsearch.errors import SclsearchError
+from sclsearch.search.options import How
+from sclsearch.search.prepare import Prepared
+from sclsearch.search.run import run
+
+if TYPE_CHECKING:
+    from tests.search.conftest import Place
+
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    # Ray leaves files and sockets of its processes to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+CONFIGS, SEEDS = 12, 2
+STORED_BEFORE_THE_LOSS = 6
+FIGURES = ("identity", "evaluations", "kept", "test", "predictions", "failure")
+
+
+@pytest.fixture(scope="module")
+def cluster(processes: Any) -> Iterator[Any]:
+    """Returns a head without CPUs and a node with one."""
+    from ray.cluster_utils import Cluster
+
+    # The path of a socket has at most 107 characters: pytest's folders are too deep.
+    folder = tempfile.mkdtemp(prefix="ray-")
+    settings = {"RAY_AUTH_MODE": "disabled", "RAY_TMPDIR": folder, "HOME": folder}
+    node = {"object_store_memory": 80_000_000, "include_dashboard": False}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**processes.environment, **settings}.items():
+            patch.setenv(name, value)
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **node})
+        cluster.add_node(num_cpus=1, num_gpus=2, **node)
+        yield cluster
+        cluster.shutdown()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def joined(cluster: Any) -> Iterator[None]:
+    """Joins the cluster."""
+    from sclsearch.search.cluster import started_ray
+
+    with started_ray(cluster.address):
+        yield
+
+
+def test_a_cluster_is_asked_for_more_than_fits_into_it_so_that_it_grows(joined: None) -> None:
+    from sclsearch.search.cluster import at_a_time, fitting
+
+    assert fitting(1, 0) == 1
+    assert fitting(2, 0) == 0
+    assert at_a_time(None, 1, 0, joined=True) == 64
+    assert at_a_time(None, 1, 1, joined=True) == 64
+    assert at_a_time(3, 1, 0, joined=True) == 3
+    assert at_a_time(None, 1, 0, joined=False) == 1
+
+
+def test_what_never_fits_into_this_machine_is_an_error_and_not_a_wait(joined: None) -> None:
+    from sclsearch.search.cluster import at_a_time
+
+    with pytest.raises(SclsearchError, match=r"must fit into this machine, but it has 1 cores"):
+        at_a_time(None, 2, 0, joined=False)
+
+
+def test_nodes_that_see_the_storage_pass_and_nothing_is_left_there(
+    joined: None, preparing: Callable[..., Prepared]
+) -> None:
+    from sclsearch.search.preflight import check_nodes
+
+    prepared = preparing()
+    check_nodes(prepared)
+    assert isinstance(prepared.store.folder, Path)
+    assert not [*prepared.store.folder.iterdir()]
+
+
+def test_every_node_that_does_not_see_the_storage_is_named(
+    joined: None,
+    preparing: Callable[..., Prepared],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from sclsearch.search.preflight import check_nodes
+
+    monkeypatch.chdir(tmp_path)
+    # Each process sees a folder of its own there, as each machine does below /tmp.
+    storage = Path("/proc/self/cwd/here")
+    prepared = replace(preparing(), storage=storage)
+    prepared.store.folder = storage / "studies" / "mine"
+    with pytest.raises(SclsearchError) as refused:
+        check_nodes(prepared)
+    lines = str(refused.value).splitlines()
+    assert len(lines) == 2
+    for line in lines:
+        assert line.startswith("--storage /proc/self/cwd/here: every node must read and write")
+        assert f"but node {os.uname().nodename} (" in line
+        assert "does not see what the driver wrote there. Give a folder that all nodes" in line
+    assert not [*(tmp_path / "here/studies/mine").iterdir()]
+
+
+def test_every_node_with_other_versions_is_named(
+    joined: None,
+    preparing: Callable[..., Prepared],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from sclsearch.search.environment import versions
+    from sclsearch.search.preflight import check_nodes
+
+    here = {**versions(), "torch": "1.0"}
+    monkeypatch.setattr("sclsearch.search.node.versions", lambda: here)
+    with pytest.raises(SclsearchError) as refused:
+        check_nodes(preparing())
+    assert str(refused.value).count("torch 1.0: every node must have the driver's versions, ") == 2
+
+
+def test_what_was_asked_for_in_time_does_not_start_after_the_time_budget(
+    cluster: Any, place: "Place", tmp_path: Path
+) -> None:
+    place = place.elsewhere(tmp_path, settings={"epochs": 200})
+    done = place.run(
+        address=cluster.address, configs=8, concurrency=None, time_budget=10, tracking="none"
+    )
+    assert done.ending == "out of time"
+    assert done.done < 16
+    assert done.failed == 0
+
+
+def test_what_no_node_has_room_for_ends_with_the_time_budget_and_says_so(
+    cluster: Any, place: "Place", tmp_path: Path
+) -> None:
+    shown = Console(record=True, file=StringIO())
+    place = place.elsewhere(tmp_path)
+    how = How(
+        storage=place.storage,
+        address=cluster.address,
+        configs=1,
+        seeds=1,
+        cpus_per_trial=2,
+        gpus_per_trial=0,
+        time_budget=2,
+        tracking="none",
+    )
+    assert run(place.what, how, shown).ending == "out of time"
+    assert "no node has room yet" in shown.export_text()
+
+
+def test_a_study_that_loses_a_node_ends_as_the_undisturbed_one(
+    cluster: Any, place: "Place", lost: Counter[tuple[int, str]], tmp_path: Path
+) -> None:
+    wanted = {"configs": CONFIGS, "seeds": SEEDS, "study": "s", "tracking": "none"}
+    victim = cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
+    over = threading.Event()
+    disturbed = place.elsewhere(tmp_path / "disturbed")
+
+    def unplug() -> None:
+        while len(disturbed.runs()) < STORED_BEFORE_THE_LOSS and not over.wait(0.05):
+            pass
+        cluster.remove_node(victim, allow_graceful=False)
+
+    thread = threading.Thread(target=unplug, daemon=True)
+    thread.start()
+    try:
+        done = disturbed.run(address=cluster.address, **wanted)
+    finally:
+        over.set()
+        thread.join()
+    assert (done.ending, done.done, done.failed) == ("complete", CONFIGS * SEEDS, 0)
+    assert {cause for _, cause in lost} <= {"node-lost", "worker-silent"}
+    assert sum(lost.values()) >= 1
+    calm = place.elsewhere(tmp_path / "calm")
+    calm.run(**wanted)
+    assert figures(disturbed) == figures(calm)
+
+
+def figures(place: "Place") -> dict[str, Any]:
+    runs = {key: json.loads(text) for key, text in place.runs().items()}
+    return {key: [run.get(name) for name in FIGURES] for key, run in runs.items()}
