@@ -25,10 +25,11 @@ COMMANDS = [
 
 @pytest.mark.parametrize("line", COMMANDS)
 def test_a_command_names_options_that_exist(line: str) -> None:
-    _, name, *words = shlex.split(line)
-    command = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
-    known = {option for parameter in command.params for option in parameter.opts}
-    assert {word for word in words if word.startswith("--")} <= known
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    before, _, submitted = line.removeprefix("sclsearch ").partition(" -- ")
+    for name, *words in filter(None, map(shlex.split, (before, submitted))):
+        known = {option for parameter in commands[name].params for option in parameter.opts}
+        assert {word for word in words if word.startswith("--")} <= known
 
 
 def test_there_are_commands() -> None:

@@ -5,6 +5,7 @@ import sys
 import typer
 
 from sclsearch.cli.augment import augment
+from sclsearch.cli.cluster import job, submit
 from sclsearch.cli.experiments import confirm, reproduce, variance
 from sclsearch.cli.look import check, doctor, export, ls, select, track, ui
 from sclsearch.cli.study import rerun, train, tune
@@ -19,6 +20,7 @@ app = typer.Typer(
 )
 COMMANDS = (
     *(tune, train, select, rerun, export, confirm, variance, reproduce, augment),
+    *(submit, job),
     *(ls, check, track, ui, doctor),
 )
 for command in COMMANDS:

@@ -48,7 +48,8 @@ def test_an_error_is_one_text_on_standard_error_and_exit_code_2(tmp_path: Path) 
 
 def test_help_names_every_command(sclsearch: Call) -> None:
     text = sclsearch("--help").stdout
-    for command in ["tune", "train", "select", "rerun", "ls", "check", "track", "ui", "doctor"]:
+    trains = ["tune", "train", "rerun", "submit", "job"]
+    for command in [*trains, "select", "ls", "check", "track", "ui", "doctor"]:
         assert f" {command} " in text
 
 

@@ -1,0 +1,140 @@
+"""Commands that speak with a Ray cluster from elsewhere: submit and job."""
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from sclsearch.cli import options as o
+from sclsearch.errors import SclsearchError, lookup
+from sclsearch.search.machines import CLUSTER
+
+if TYPE_CHECKING:
+    from sclsearch.search.jobs import Jobs
+
+Cluster = Annotated[str, typer.Option(help="URL of the cluster's dashboard, or of a tunnel to it.")]
+Action = Literal["status", "logs", "stop"]
+
+
+def submit(
+    context: typer.Context,
+    command: Annotated[list[str], typer.Argument(help="After --: tune --method … --study …")],
+    cluster: Cluster = CLUSTER,
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not follow the log.")] = False,
+) -> None:
+    """Runs a command on a Ray cluster as a job, and follows its log; Ctrl-C leaves it running."""
+    options = _options(context, command)
+    name = _job_name(command[0], options)
+    _check_travels(options)
+    from sclsearch.search.jobs import Jobs
+
+    jobs = Jobs(cluster)
+    job = jobs.submit(name, ["sclsearch", *command, "--address", "auto"])
+    sys.stderr.write(f"{job} runs on {jobs.cluster}.\n")
+    if no_wait:
+        _tell_ways(jobs, name)
+    else:
+        _follow(jobs, name, job)
+
+
+def job(
+    action: Annotated[Action, typer.Argument(help="What is asked.")],
+    study: Annotated[str, typer.Argument(help="The study that was submitted.")],
+    cluster: Cluster = CLUSTER,
+) -> None:
+    """Shows the status of what was submitted, follows its log, or stops it."""
+    from sclsearch.search.jobs import Jobs
+
+    jobs = Jobs(cluster)
+    latest = jobs.latest(study)
+    name = str(latest.submission_id)
+    match action:
+        case "status":
+            sys.stdout.write(f"{name}\t{latest.status.value.lower()}\t{latest.entrypoint}\n")
+        case "logs":
+            _follow(jobs, study, name)
+        case "stop":
+            told = "is stopped" if jobs.stop(name) else "had ended"
+            sys.stderr.write(f"{name} {told}. The same submit goes on where it was.\n")
+
+
+def _options(context: typer.Context, command: list[str]) -> dict[str, Any]:
+    """Returns the options of the command, read as it would read them: a slip shows here."""
+    group: Any = context.parent and context.parent.command
+    able = {
+        name: found
+        for name, found in group.commands.items()
+        if any(parameter.name == "address" for parameter in found.params)
+    }
+    found = lookup(able, command[0], "command for a cluster")
+    with found.make_context(command[0], command[1:], parent=context.parent) as inner:
+        return dict(inner.params)
+
+
+def _job_name(command: str, options: Mapping[str, Any]) -> str:
+    name = options.get("study") or options.get("table")
+    if name is None:
+        raise SclsearchError(
+            f"{command}: --study must be given, but it is not. The job gets its name, and the "
+            "same command goes on with it."
+        )
+    return str(name).replace("/", "-")
+
+
+def _check_travels(options: Mapping[str, Any]) -> None:
+    """Refuses what the cluster would not find, or what must not be read there by others."""
+    from sclsearch.tracking.server import masked
+
+    faults = [
+        f"{option} {value}: it must be an absolute path that every machine of the cluster has, but "
+        "it is relative. Files do not travel with a job: put it into the shared folder."
+        for option, value in _places(options)
+        if not Path(value).is_absolute() and not re.match(r"[a-z][a-z0-9]+:/", value)
+    ]
+    if options.get("address") is not None:
+        faults.append("--address: it must be left out, since a job runs inside of its cluster.")
+    tracking = options.get("tracking") or ""
+    if masked(tracking) != tracking:
+        faults.append(
+            "--tracking: a job's command must hold no password, since the dashboard shows it. Set "
+            "MLFLOW_TRACKING_URI, or MLFLOW_TRACKING_USERNAME and _PASSWORD, on the cluster."
+        )
+    if faults:
+        raise SclsearchError("\n".join(faults))
+
+
+def _places(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, value in options.items():
+        option = f"--{name.replace('_', '-')}"
+        if isinstance(value, Path) or (name == "storage" and value):
+            yield option, str(value)
+    if options.get("text"):
+        yield "--task", options["task"]
+    file = str(options.get("method") or "").rpartition(":")[0]
+    if file:
+        yield "--method", file
+    model = str(options.get("model") or "")
+    if model.startswith((".", "~")) or (model and Path(model).is_dir()):
+        yield "--model", model
+    if (options.get("tracking") or "").startswith("sqlite:///"):
+        yield "--tracking", options["tracking"].removeprefix("sqlite:///")
+
+
+def _follow(jobs: "Jobs", name: str, job: str) -> None:
+    write: Callable[[str], object] = sys.stdout.write
+    try:
+        code = jobs.follow(job, lambda lines: (write(lines), sys.stdout.flush()))
+    except KeyboardInterrupt:
+        sys.stderr.write(f"\n{job} goes on.\n")
+        _tell_ways(jobs, name)
+        sys.exit(o.INTERRUPTED)
+    sys.exit(code)
+
+
+def _tell_ways(jobs: "Jobs", name: str) -> None:
+    sys.stderr.writelines(
+        f"sclsearch job {action} {name}{jobs.option}\n" for action in ("status", "logs", "stop")
+    )

@@ -1,0 +1,94 @@
+"""What cannot run on a cluster is said before the cluster is asked."""
+
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+Call = Callable[..., CompletedProcess[str]]
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gives back at the end what speaking with a cluster sets in this process."""
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("RAY_API_SERVER_ADDRESS", "http://127.0.0.1:2")
+
+
+TUNE = "tune --method scl --task cola --study mine --storage /shared/storage"
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("tnue", "Unknown command for a cluster 'tnue'. Did you mean 'tune'? Known: confirm, "),
+        ("ls methods", "Unknown command for a cluster 'ls'. Known: confirm, reproduce, train, tun"),
+        ("tune --task cola", "Missing option '--method'"),
+        ("tune --method scl --task cola", "tune: --study must be given, but it is not. The job "),
+        (f"{TUNE} --stroage x", "No such option: --stroage"),
+        (f"{TUNE} --storage here", "--storage here: it must be an absolute path that every mach"),
+        (f"{TUNE} --storage ~/here", "--storage ~/here: it must be an absolute path that every"),
+        (f"{TUNE} --space ./mine.yaml", "--space mine.yaml: it must be an absolute path that e"),
+        (f"{TUNE} --paraphrases p.jsonl", "--paraphrases p.jsonl: it must be an absolute path "),
+        (f"{TUNE} --data-dir glue", "--data-dir glue: it must be an absolute path that every "),
+        (f"{TUNE} --method ./mine.py:Mine", "--method ./mine.py: it must be an absolute path t"),
+        (f"{TUNE} --model ./encoder", "--model ./encoder: it must be an absolute path that ever"),
+        (f"{TUNE} --model encoder", "--model encoder: it must be an absolute path that every ma"),
+        (f"{TUNE} --task a.csv --text t --label l", "--task a.csv: it must be an absolute path"),
+        (f"{TUNE} --validation v.csv --text t --label l", "--validation v.csv: it must be an ab"),
+        (f"{TUNE} --tracking sqlite:///m.db", "--tracking m.db: it must be an absolute path tha"),
+        (f"{TUNE} --tracking http://me:secret@ml", "--tracking: a job's command must hold no pa"),
+        (f"{TUNE} --address auto", "--address: it must be left out, since a job runs inside of"),
+        ("confirm mine", "--storage sclsearch-storage: it must be an absolute path that every"),
+        ("reproduce gunel/table-4", "--storage sclsearch-storage: it must be an absolute path"),
+    ],
+)
+def test_a_command_that_the_cluster_could_not_run_is_refused(
+    sclsearch: Call, command: str, message: str
+) -> None:
+    done = sclsearch("submit", "--cluster", "http://127.0.0.1:1", "--", *command.split())
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "secret" not in done.stderr
+    assert "must answer" not in done.stderr
+
+
+def test_every_fault_is_named_at_once(sclsearch: Call) -> None:
+    command = "train --method scl --task cola --study mine --data-dir glue --address auto"
+    lines = sclsearch("submit", "--", *command.split()).stderr.splitlines()
+    named = {line.split()[0].rstrip(":") for line in lines}
+    assert named == {"--storage", "--data-dir", "--address"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command", [("submit", "--", *TUNE.split()), ("job", "status", "mine"), ("job", "stop", "mine")]
+)
+def test_a_cluster_that_does_not_answer_is_said_within_seconds(
+    sclsearch: Call, command: tuple[str, ...]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        begun = time.monotonic()
+        done = sclsearch(*command[:1], "--cluster", url, *command[1:])
+        assert time.monotonic() - begun < 20
+    assert done.returncode == 2
+    assert f"--cluster {url}: it must answer, but: " in done.stderr
+    assert "Is the cluster up, and a tunnel to it?" in done.stderr
+
+
+@pytest.mark.parametrize("url", ["auto", "head:8265", "ray://head:10001", "http://"])
+def test_a_cluster_is_named_by_the_url_of_its_dashboard(sclsearch: Call, url: str) -> None:
+    done = sclsearch("job", "status", "mine", "--cluster", url)
+    assert done.returncode == 2
+    assert f"--cluster {url}: it must be the dashboard's URL, but it is not. Give " in done.stderr
+
+
+def test_a_folder_of_the_cluster_need_not_be_here(sclsearch: Call, place: Path) -> None:
+    done = sclsearch("submit", "--cluster", "http://127.0.0.1:1", "--", *TUNE.split())
+    assert "--cluster http://127.0.0.1:1: it must answer, but: " in done.stderr
+    assert not Path("/shared/storage").exists()
+    assert not [path for path in place.iterdir() if path.name != "encoder"]

@@ -1,0 +1,190 @@
+"""A search as a job of a real Ray cluster: followed, left, stopped, gone on with, refused."""
+
+import importlib.util
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import CompletedProcess
+from urllib.error import URLError
+from urllib.request import Request, urlopen
+
+import pytest
+
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(
+        importlib.util.find_spec("aiohttp_cors") is None,
+        reason="a cluster's dashboard needs the extra 'cluster'",
+    ),
+]
+
+PATIENCE = 240.0
+BIN = Path(sys.executable).parent
+
+
+@dataclass(frozen=True)
+class Head:
+    """The head of a cluster with a token."""
+
+    url: str
+    folder: Path
+    model: Path
+    environment: dict[str, str]
+
+    def command(self, name: str, *arguments: str) -> list[str]:
+        return [str(BIN / "sclsearch"), name, "--cluster", self.url, *arguments]
+
+    def sclsearch(self, *arguments: str, **changes: str) -> CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*arguments),
+            env={**self.environment, **changes},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
+        )
+
+    def search(self, study: str, epochs: int) -> tuple[str, ...]:
+        return (
+            *("train", "--method", "ce", "--task", "demo", "--train-size", "16", "--seeds", "3"),
+            *("--model", str(self.model), "--set", "max_length=16", "--set", f"epochs={epochs}"),
+            *("--gpus-per-trial", "0", "--concurrency", "1", "--tracking", "none"),
+            *("--storage", str(self.folder / "storage"), "--study", study),
+        )
+
+
+@pytest.fixture(scope="module")
+def head(save_tiny: Callable[..., Path]) -> Iterator[Head]:
+    """Returns a head that listens on this machine, with a home, a token and ports of its own."""
+    # The path of a socket has at most 107 characters: pytest's folders are too deep.
+    folder = Path(tempfile.mkdtemp(prefix="head-"))
+    token = folder / ".ray" / "auth_token"
+    token.parent.mkdir()
+    token.touch(0o600)
+    token.write_text(secrets.token_hex(32))
+    unset = ("RAY_ADDRESS", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_API_SERVER_ADDRESS")
+    environment = {name: value for name, value in os.environ.items() if name not in unset}
+    environment |= {"HOME": str(folder), "PATH": f"{BIN}:{os.environ['PATH']}"}
+    environment |= {"RAY_AUTH_MODE": "token", "RAY_TMPDIR": str(folder)}
+    ports = free_ports(4)
+    names = ("port", "dashboard-port", "ray-client-server-port", "dashboard-agent-listen-port")
+    command = [str(BIN / "ray"), "start", "--head", "--block", "--num-cpus=1"]
+    command += ["--dashboard-host=127.0.0.1", "--object-store-memory=100000000"]
+    command += ["--disable-usage-stats"]
+    command += [f"--{name}={port}" for name, port in zip(names, ports, strict=True)]
+    with (folder / "ray.log").open("wb") as log:
+        process = subprocess.Popen(
+            command, stdout=log, stderr=log, env=environment, start_new_session=True
+        )
+    url = f"http://127.0.0.1:{ports[1]}"
+    try:
+        await_jobs(url, token.read_text(), process)
+        yield Head(url, folder, save_tiny("Bert"), environment)
+    finally:
+        for pid in processes_of(folder):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("", 0))) for _ in range(count)]
+        return [one.getsockname()[1] for one in sockets]
+
+
+def await_jobs(url: str, token: str, process: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end and process.poll() is None:
+        request = Request(f"{url}/api/jobs/", headers={"Authorization": f"Bearer {token}"})
+        with suppress(URLError, OSError), urlopen(request, timeout=5):
+            return
+        time.sleep(0.5)
+    pytest.fail("the head did not start")
+
+
+def processes_of(folder: Path) -> Iterator[int]:
+    """Yields the numbers of all processes whose home is the folder."""
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if f"HOME={folder}".encode() in (path / "environ").read_bytes().split(b"\0"):
+                yield int(path.name)
+
+
+def test_a_job_runs_is_followed_to_its_end_and_goes_on_under_the_same_name(head: Head) -> None:
+    done = head.sclsearch("submit", "--", *head.search("short", 1))
+    assert (done.returncode, done.stderr) == (0, f"short-1 runs on {head.url}.\n")
+    assert "3/3 seed runs" in done.stdout
+    assert "test accuracy" in done.stdout
+    assert len([*(head.folder / "storage" / "runs").glob("*.json")]) == 3
+    again = head.sclsearch("submit", "--", *head.search("short", 1))
+    assert (again.returncode, again.stderr) == (0, f"short-2 runs on {head.url}.\n")
+    assert "test accuracy" in again.stdout
+    assert "seed runs ·" not in again.stdout  # all of them are in the store
+    assert head.sclsearch("job", "status", "short").stdout.startswith("short-2\tsucceeded\t")
+    token = (head.folder / ".ray" / "auth_token").read_text()
+    logs = [path for path in head.folder.rglob("*.log") if path.is_file()]
+    assert any("job-driver-short-2" in path.name for path in logs)
+    assert not [path for path in logs if token in path.read_text(errors="replace")]
+
+
+def test_a_running_job_is_left_refused_a_second_time_and_stopped(head: Head) -> None:
+    search = head.search("long", 1_000_000)
+    follower = subprocess.Popen(
+        head.command("submit", "--", *search),
+        env=head.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert follower.stdout is not None
+    assert any("Running entrypoint for job long-1" in line for line in follower.stdout)
+    follower.send_signal(signal.SIGINT)
+    _, told = follower.communicate(timeout=PATIENCE)
+    assert follower.returncode == 130
+    assert "long-1 goes on." in told
+    for action in ("status", "logs", "stop"):
+        assert f"sclsearch job {action} long --cluster {head.url}\n" in told
+    twice = head.sclsearch("submit", "--no-wait", "--", *search)
+    assert twice.returncode == 2
+    assert twice.stderr.startswith("long: one job at a time must run it, but long-1 does. Follow ")
+    assert head.sclsearch("job", "status", "long").stdout.startswith("long-1\trunning\t")
+    assert head.sclsearch("job", "stop", "long").stderr.startswith("long-1 is stopped. ")
+    assert head.sclsearch("job", "status", "long").stdout.startswith("long-1\tstopped\t")
+    assert head.sclsearch("job", "logs", "long").returncode == 130
+
+
+def test_a_job_that_cannot_search_ends_with_its_exit_code_and_text(head: Head) -> None:
+    done = head.sclsearch("submit", "--", *head.search("wrong", 0))
+    assert done.returncode == 2
+    assert "--set epochs: input should be greater than or equal to 1" in done.stdout
+    unknown = head.sclsearch("job", "stop", "wrng")
+    assert unknown.returncode == 2
+    assert f"Unknown job 'wrng' on {head.url}. Did you mean 'wrong'? Known: " in unknown.stderr
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"RAY_AUTH_TOKEN": "no" * 32}, {"HOME": "/nowhere"}, {"RAY_AUTH_TOKEN_PATH": "/nowhere"}],
+    ids=["wrong", "none", "no file"],
+)
+def test_without_the_clusters_token_nothing_is_done(head: Head, changes: dict[str, str]) -> None:
+    done = head.sclsearch("submit", "--", *head.search("refused", 1), **changes)
+    assert done.returncode == 2
+    assert f"--cluster {head.url}: the cluster must know this machine's token, but: " in done.stderr
+    assert "name its file by RAY_AUTH_TOKEN_PATH." in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert head.sclsearch("job", "status", "refused").returncode == 2
