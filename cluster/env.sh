@@ -26,6 +26,6 @@ export RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO=0
 export TUNE_DISABLE_AUTO_CALLBACK_LOGGERS=1
 export TUNE_GLOBAL_CHECKPOINT_S=300
 
-# Workers load an encoder from the path at which the driver found it: the same files must lie at
-# the same place on every machine.
+# Workers load an encoder from the path at which the driver found it; a machine that has nothing
+# there fetches it from the hub.
 export HF_HOME="${HF_HOME:-/srv/sclsearch/huggingface}"
