@@ -86,7 +86,7 @@ def names(folder: Place) -> list[str]:
         return folder.names()
     try:
         return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
 
 
