@@ -104,6 +104,8 @@ def keep_token_private() -> None:
 
 
 def _join(address: str, quiet: Mapping[str, Any]) -> None:
+    # A pending worker is given up whenever another one is free, and Ray tells each time.
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     try:
         # Ray takes a token that is there without being asked for a Ray of its own alone.
         maybe_enable_token_auth_if_token_available(warn_if_disabled=False)

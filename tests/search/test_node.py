@@ -11,6 +11,7 @@ from sclsearch.search import node
 from sclsearch.search.node import UnfitNodeError, faults_here, model_here, needs_of
 from sclsearch.search.prepare import Prepared
 from sclsearch.store.objects import create, read
+from sclsearch.store.places import place_of
 
 Preparing = Callable[..., Prepared]
 
@@ -36,6 +37,17 @@ def test_a_machine_that_has_all_says_nothing_and_answers(prepared: Prepared, mar
     answer = mark.with_name("answer.json")
     assert faults_here(needs_of(prepared, mark), answer, "node a") == []
     assert read(answer) == {}
+
+
+@pytest.mark.slow
+def test_a_machine_answers_in_an_object_store(prepared: Prepared, bucket: str) -> None:
+    storage = place_of(f"{bucket}/storage")
+    needs = replace(needs_of(prepared, storage / "mark.json"), storage=str(storage))
+    (fault,) = faults_here(needs, storage / "answer.json", "node a")
+    assert fault.startswith(f"--storage {bucket}/storage: every node must read and write it, but n")
+    create(storage / "mark.json", {})
+    assert faults_here(needs, storage / "answer.json", "node a") == []
+    assert read(storage / "answer.json") == {}
 
 
 def test_a_machine_that_does_not_see_the_storage_makes_none(

@@ -171,11 +171,13 @@ def test_a_study_that_loses_a_node_ends_as_the_undisturbed_one(
     wanted = {"configs": CONFIGS, "seeds": SEEDS, "study": "s", "tracking": "none"}
     victim = cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
     over = threading.Event()
-    disturbed = place.elsewhere(tmp_path / "disturbed")
+    longer = {"settings": {"epochs": 24}}
+    disturbed = place.elsewhere(tmp_path / "disturbed", **longer)
 
     def unplug() -> None:
         while len(disturbed.runs()) < STORED_BEFORE_THE_LOSS and not over.wait(0.05):
             pass
+        over.wait(0.2)  # a seed run was stored just now: its worker has another one by then
         cluster.remove_node(victim, allow_graceful=False)
 
     thread = threading.Thread(target=unplug, daemon=True)
@@ -188,7 +190,7 @@ def test_a_study_that_loses_a_node_ends_as_the_undisturbed_one(
     assert (done.ending, done.done, done.failed) == ("complete", CONFIGS * SEEDS, 0)
     assert {cause for _, cause in lost} <= {"node-lost", "worker-silent"}
     assert sum(lost.values()) >= 1
-    calm = place.elsewhere(tmp_path / "calm")
+    calm = place.elsewhere(tmp_path / "calm", **longer)
     calm.run(**wanted)
     assert figures(disturbed) == figures(calm)
 
