@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STORAGE ?= sclsearch-storage
 
-.PHONY: quickstart test lint types imports pytest spaces clean
+.PHONY: quickstart test test-cluster lint types imports pytest spaces clean
 
 quickstart: .venv/installed
 	$(BIN)/sclsearch tune --method scl --task demo --train-size 160 --model minilm \
@@ -28,6 +28,10 @@ spaces: .venv/developer
 # Two processes, one torch thread each; a file's tests stay together, as their fixtures start Ray.
 pytest: .venv/developer
 	$(BIN)/pytest -n 2 --dist loadfile --cov
+
+# As root. Machines made of namespaces, which a cluster loses in every way; ten minutes.
+test-cluster: .venv/developer
+	$(BIN)/pytest -p no:xdist -m machines tests/machines
 
 .venv/python:
 	$(PYTHON) -m venv .venv
