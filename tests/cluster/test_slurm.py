@@ -80,7 +80,7 @@ def test_the_study_runs_on_all_machines_under_a_token_of_its_own(
     assert process.returncode == 0, log
     told = (tmp_path / "ray").read_text(encoding="utf-8")
     assert told.startswith("symmetric-run --address 10.0.0.1:6379 --min-nodes 2 ")
-    assert "--num-cpus=8 --num-gpus=4 --include-dashboard=false -- " in told
+    assert "--num-cpus=8 --num-gpus=4 -- " in told
     tune = (tmp_path / "sclsearch").read_text(encoding="utf-8")
     assert tune == "tune --method scl --set tau=0.3  --address auto\n"
     assert (tmp_path / "modes").read_text(encoding="utf-8").split() == ["600", "700"]
