@@ -1,0 +1,190 @@
+"""What the driver of a search costs beside the training: memory, time, Ray's snapshots, resumption.
+
+    python benchmarks/head_cost.py [--seed-runs 250 500 1000] [--seeds 10] [--model minilm]
+
+The real searcher, board, scheduler and store, with workers that train nothing: they store figures
+of the usual size and report. Each row is a study of its own in a process of its own.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import astuple, dataclass, replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray import tune
+from rich.console import Console
+from rich.table import Table
+
+from sclsearch.search import tuner
+from sclsearch.search.cluster import started_ray
+from sclsearch.search.keeping import Keeper
+from sclsearch.search.options import How, What
+from sclsearch.search.prepare import Prepared, prepare_study
+from sclsearch.search.tokenised import tokenised
+from sclsearch.search.trial import Bench
+from sclsearch.store.runs import RunStore, SeedRun
+
+ROWS, EVALUATIONS = 500, 10
+MEGA = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one study took.
+
+    Attributes:
+        seed_runs: How many it has.
+        per_second: Seed runs in a second, with two workers.
+        per_cpu_second: Seed runs in a second of the driver's own time.
+        memory: Megabytes that the driver grew by.
+        snapshot: Megabytes of Ray's largest snapshot.
+        resume: Seconds until a new driver has read what is stored.
+    """
+
+    seed_runs: int
+    per_second: float
+    per_cpu_second: float
+    memory: float
+    snapshot: float
+    resume: float
+
+
+def no_training(config: Mapping[str, Any], bench: Bench) -> None:
+    """Stores figures and reports, as `seed_run_trial` does after its training."""
+    fields, replicate = json.loads(config["fields"]), config["replicate"]
+    job = bench.study.job(fields, replicate, bench.parts[replicate])
+    right = int(job.key[:8], 16) % ROWS
+    counts = {"confusion": [[right, ROWS - right], [0, 0]]}
+    losses = {"ce": 0.6931471805599453, "scl": 2.0794415416798357}
+    run = SeedRun(
+        key=job.key,
+        identity=job.identity,
+        origin={**bench.origin, "configuration": config["configuration"], "replicate": replicate},
+        evaluations=tuple(
+            {"epoch": float(number), "update": number, "loss": losses, "validation": counts}
+            for number in range(EVALUATIONS)
+        ),
+        test=counts,
+        predictions={"validation": [0.0] * ROWS, "test": [1.0] * ROWS},
+    )
+    RunStore(bench.storage).put(run)
+    tune.report({"key": job.key, "out_of_memory": ""})
+
+
+def cost(seed_runs: int, seeds: int, model: str) -> Cost:
+    """Returns what a study of so many seed runs takes."""
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    tuner.seed_run_trial = no_training  # type: ignore[attr-defined]
+    what = What(method="scl", task="demo", model=model, train_size=16)
+    with tempfile.TemporaryDirectory(prefix="head-") as name:
+        how = How(
+            storage=Path(name) / "storage",
+            configs=seed_runs // seeds,
+            seeds=seeds,
+            rule="mean",
+            gpus_per_trial=0,
+            concurrency=2,
+            tracking="none",
+        )
+        prepared = prepare_study(what, how)
+        with started_ray(None), snapshots(Path(name)) as sizes:
+            before, begun, used = _memory("VmRSS"), time.monotonic(), time.process_time()
+            done = run_out(prepared)
+            seconds, used = time.monotonic() - begun, time.process_time() - used
+            memory = _memory("VmHWM") - before
+        begun = time.monotonic()
+        board = prepare_study(what, how).board()
+        board.open_up()
+        resume = time.monotonic() - begun
+    assert board.complete
+    return Cost(done, done / seconds, done / used, memory / MEGA, max(sizes) / MEGA, resume)
+
+
+def run_out(prepared: Prepared) -> int:
+    """Runs a study to its end; returns how many seed runs it has."""
+    study = prepared.study
+    prepared.store.create(prepared.record)
+    for replicate in prepared.replicates:
+        prepared.store.add(replicate)
+    board = prepared.board()
+    board.open_up()
+    board.listeners = [Keeper(board)]
+    bench = Bench(
+        study=replace(study, data=replace(study.data, splits={})),
+        name=prepared.store.name,
+        storage=prepared.storage,
+        tokens=tokenised(study, prepared.parts.values()),
+        parts=prepared.parts,
+        threads=1,
+        origin=prepared.record.origin,
+    )
+    tuner.fit(
+        board,
+        bench,
+        cpus=1,
+        gpus=0,
+        concurrency=2,
+        time_budget=None,
+        trial_timeout=None,
+        tick=lambda: None,
+    )
+    assert board.complete
+    return len(board.done)
+
+
+@contextmanager
+def snapshots(folder: Path) -> Iterator[list[int]]:
+    """Yields the sizes of Ray's snapshots, written below a folder while the body runs."""
+    sizes, over = [0], threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.2):
+            for path in folder.glob("sclsearch-ray-*/*/experiment_state-*.json"):
+                with suppress(FileNotFoundError):
+                    sizes.append(path.stat().st_size)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    tempfile.tempdir = str(folder)
+    try:
+        yield sizes
+    finally:
+        tempfile.tempdir = None
+        over.set()
+        thread.join()
+
+
+def _memory(name: str) -> int:
+    """Returns a line of this process's memory in bytes: `VmRSS`, now, or `VmHWM`, at most."""
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    return int(status.partition(f"{name}:")[2].split()[0]) * 1024
+
+
+def main() -> None:
+    """Measures each size and prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seed-runs", type=int, nargs="+", default=[250, 500, 1000])
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--model", default="minilm")
+    given = parser.parse_args()
+    columns = ("seed runs", "a second", "a CPU second", "memory MB", "snapshot MB", "resume s")
+    table = Table(*columns, box=None)
+    with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool:
+        for seed_runs in given.seed_runs:
+            found = pool.submit(cost, seed_runs, given.seeds, given.model).result()
+            table.add_row(*(f"{value:.4g}" for value in astuple(found)))
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
