@@ -111,7 +111,7 @@ MISTAKES = [
     ("aws-gpu.yaml", "HF_HUB_OFFLINE=1", "RAY_memory_usage_threshold=0.8", "must be 0.95"),
     ("env.sh", "export RAY_AUTH", "export OMP_NUM_THREADS=1 RAY_AUTH", "must be left to Ray"),
     ("aws-gpu.yaml", "127.0.0.1", "0.0.0.0", "nothing may listen everywhere"),
-    ("slurm/sclsearch.sbatch", "=false", "=true --dashboard-host=0.0.0.0", "nothing may listen"),
+    ("slurm/sclsearch.sbatch", "--min-nodes", "--dashboard-host=0.0.0.0", "nothing may listen"),
     ("k8s/mlflow.yaml", " # a Service", "", "save in a pod, with the reason: - --host=0.0.0.0"),
     ("aws-gpu.yaml", "--ulimit", f"--env RAY_AUTH_TOKEN={'0' * 8}", "must not stand in a file"),
     ("onprem.yaml", "ssh_user: ray", f"ssh_user: {'0a' * 32}", "must not stand in a file"),
