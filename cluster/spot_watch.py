@@ -1,7 +1,8 @@
 """Drains this machine's Ray node when its cloud announces that it takes the machine away.
 
-Runs beside `ray start` on machines at a spot price. A drained node gets no new seed runs, and those
-that it loses do not count as failures. Needs the standard library and the command `ray` alone.
+Runs beside `ray start` on machines at a spot price. A drained node gets no new workers, and seed
+runs that it loses do not count as failures; a worker that is there goes on until the machine is
+gone. Needs the standard library and the command `ray` alone.
 """
 
 import argparse

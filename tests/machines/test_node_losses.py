@@ -1,17 +1,33 @@
 """Machines that go away in the middle of a study: the store ends as that of the undisturbed one."""
 
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.machines.conftest import CONFIGS, SEEDS, Search
-from tests.machines.room import PATIENCE, Machine, Room, wait_for
+from tests.machines.room import PATIENCE, ROOT, Machine, Room, wait_for
 
 pytestmark = [pytest.mark.machines, pytest.mark.timeout(1200)]
 
 STORED_BEFORE = 4
+# Amazon's metadata server: files, and a token for who asks for one.
+METADATA = """
+import http.server
+
+class Metadata(http.server.SimpleHTTPRequestHandler):
+    def do_PUT(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"token")
+
+http.server.HTTPServer(("127.0.0.1", 8000), Metadata).serve_forever()
+"""
+NOTICE_SECONDS = 4
 
 
 @pytest.fixture(scope="module")
@@ -71,3 +87,43 @@ def test_a_machine_that_is_unplugged_and_goes_on_writing(
     assert max(ends) > unplugged
     assert {*search.lost(head)} <= {"node-lost", "worker-silent"}
     assert search.figures() == undisturbed
+
+
+def test_a_machine_whose_cloud_gives_notice_is_drained_and_its_losses_do_not_count(
+    room: Room,
+    head: Machine,
+    victim: Machine,
+    searching: Callable[[str], Search],
+    undisturbed: Mapping[str, Any],
+) -> None:
+    search = searching("drained")
+    notice = search.storage / "metadata/latest/meta-data/spot/instance-action"
+    notice.parent.mkdir(parents=True)
+    folder = str(search.storage / "metadata")
+    victim.start("env", "--chdir", folder, "python", "-c", METADATA, log="metadata")
+    watch = victim.start(
+        *("python", str(ROOT / "cluster/spot_watch.py"), "aws", f"--address={head.ip}:6379"),
+        *("--metadata=http://127.0.0.1:8000", "--every=0.5"),
+        log="watch",
+    )
+    driver = search.start(head, "--address=auto")
+    wait_for("a seed run on the victim", begun_on(victim, search))
+    assert watch.poll() is None
+    end = give_notice(notice)
+    assert watch.wait(PATIENCE) == 0
+    wait_for("the end of the notice", lambda: datetime.now(UTC) > end and victim.trains())
+    room.off(victim.number)
+    assert driver.wait(PATIENCE) == 0, search.told(head)
+    # Ray itself begins anew what such a machine took with it.
+    assert not search.lost(head)
+    assert search.figures() == undisturbed
+
+
+def give_notice(path: Path) -> datetime:
+    """Says as Amazon does when the machine goes; returns when."""
+    end = datetime.now(UTC) + timedelta(seconds=NOTICE_SECONDS)
+    said = {"action": "terminate", "time": f"{end:%Y-%m-%dT%H:%M:%SZ}"}
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(said), encoding="utf-8")
+    part.rename(path)
+    return end
