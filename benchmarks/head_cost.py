@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,7 @@ from sclsearch.search.cluster import started_ray
 from sclsearch.search.keeping import Keeper
 from sclsearch.search.options import How, What
 from sclsearch.search.prepare import Prepared, prepare_study
-from sclsearch.search.tokenised import tokenised
-from sclsearch.search.trial import Bench
+from sclsearch.search.trial import Bench, bench_of
 from sclsearch.store.runs import RunStore, SeedRun
 
 ROWS, EVALUATIONS = 500, 10
@@ -112,22 +111,11 @@ def cost(seed_runs: int, seeds: int, model: str) -> Cost:
 
 def run_out(prepared: Prepared) -> int:
     """Runs a study to its end; returns how many seed runs it has."""
-    study = prepared.study
-    prepared.store.create(prepared.record)
-    for replicate in prepared.replicates:
-        prepared.store.add(replicate)
+    prepared.begin()
     board = prepared.board()
     board.open_up()
     board.listeners = [Keeper(board)]
-    bench = Bench(
-        study=replace(study, data=replace(study.data, splits={})),
-        name=prepared.store.name,
-        storage=prepared.storage,
-        tokens=tokenised(study, prepared.parts.values()),
-        parts=prepared.parts,
-        threads=1,
-        origin=prepared.record.origin,
-    )
+    bench = bench_of(prepared, threads=1)
     tuner.fit(
         board,
         bench,

@@ -10,7 +10,6 @@ its imports. One seed run at a time, on the embedded task.
 import argparse
 import statistics
 import tempfile
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,28 +19,16 @@ from rich.table import Table
 from sclsearch.search.cluster import started_ray
 from sclsearch.search.options import How, What
 from sclsearch.search.prepare import Prepared, prepare_study
-from sclsearch.search.tokenised import tokenised
-from sclsearch.search.trial import Bench
+from sclsearch.search.trial import bench_of
 from sclsearch.search.tuner import fit
 
 
 def gaps(prepared: Prepared, *, reuse_actors: bool) -> list[float]:
     """Returns the seconds between one seed run's training and the next."""
-    study = prepared.study
-    prepared.store.create(prepared.record)
-    for replicate in prepared.replicates:
-        prepared.store.add(replicate)
+    prepared.begin()
     board = prepared.board()
     board.open_up()
-    bench = Bench(
-        study=replace(study, data=replace(study.data, splits={})),
-        name=prepared.store.name,
-        storage=prepared.storage,
-        tokens=tokenised(study, prepared.parts.values()),
-        parts=prepared.parts,
-        threads=1,
-        origin=prepared.record.origin,
-    )
+    bench = bench_of(prepared, threads=1)
     fit(
         board,
         bench,

@@ -29,9 +29,7 @@ def how(tmp_path: Path) -> How:
 def finish(what: What, how: How) -> None:
     """Stores made-up figures of every seed run, the later the better."""
     prepared = prepare_study(what, how)
-    prepared.store.create(prepared.record)
-    for replicate in prepared.replicates:
-        prepared.store.add(replicate)
+    prepared.begin()
     board = prepared.board()
     while (task := board.next()) is not None:
         right = 300 + 10 * len(board.done)

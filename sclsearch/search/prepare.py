@@ -49,6 +49,12 @@ class Prepared:
     configs: int
     at_once: int
 
+    def begin(self) -> None:
+        """Stores the study's record and those of its replicates, unless they are there."""
+        self.store.create(self.record)
+        for replicate in self.replicates:
+            self.store.add(replicate)
+
     def board(self, **options: Any) -> Board:
         """Returns the board of the study."""
         return Board(

@@ -1,6 +1,6 @@
 """Runs a study from its options to its last seed run."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from rich.console import Console
 
@@ -68,9 +68,7 @@ def run_prepared(prepared: Prepared, how: How, console: Console) -> Finished:
     if store.record() is None:
         _check_encoder(study)  # a study that cannot be trained leaves nothing behind
     with sole_driver(store.folder):
-        store.create(prepared.record)
-        for replicate in prepared.replicates:
-            store.add(replicate)
+        prepared.begin()
         progress = Progress(console, prepared.configs * study.seeds)
         scribe = scribe_for(prepared, how)
         board = prepared.board(
@@ -109,20 +107,11 @@ def _train(prepared: Prepared, board: Board, how: How, progress: Progress) -> En
     from sclsearch.search.cluster import at_a_time, fitting, started_ray
     from sclsearch.search.machines import gpu_share
     from sclsearch.search.preflight import check_nodes
-    from sclsearch.search.tokenised import tokenised
-    from sclsearch.search.trial import Bench
+    from sclsearch.search.trial import bench_of
     from sclsearch.search.tuner import fit
 
     study = prepared.study
-    bench = Bench(
-        study=replace(study, data=replace(study.data, splits={})),
-        name=prepared.store.name,
-        storage=prepared.storage,
-        tokens=tokenised(study, prepared.parts.values()),
-        parts=prepared.parts,
-        threads=how.cpus_per_trial,
-        origin=prepared.record.origin,
-    )
+    bench = bench_of(prepared, how.cpus_per_trial)
     gpus = how.gpus_per_trial
     if gpus is None:
         gpus = 1.0 if study.numerics.startswith("cuda") else 0.0

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -15,6 +15,7 @@ from sclsearch.protocols.base import Parts
 from sclsearch.search.environment import environment
 from sclsearch.search.node import model_here
 from sclsearch.search.study import Study
+from sclsearch.search.tokenised import tokenised
 from sclsearch.store.places import Storage
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.store.studies import StudyStore
@@ -23,6 +24,9 @@ from sclsearch.training.job import Job, Work
 from sclsearch.training.tokens import TokenisedTask
 from sclsearch.training.watch import NonFiniteLossError
 from sclsearch.training.weights import save_weights
+
+if TYPE_CHECKING:
+    from sclsearch.search.prepare import Prepared
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,20 @@ class Bench:
     parts: Mapping[int, Parts]
     threads: int
     origin: Mapping[str, Any]
+
+
+def bench_of(prepared: "Prepared", threads: int) -> Bench:
+    """Returns what the seed runs of a prepared study share, with as many torch threads each."""
+    study = prepared.study
+    return Bench(
+        study=replace(study, data=replace(study.data, splits={})),
+        name=prepared.store.name,
+        storage=prepared.storage,
+        tokens=tokenised(study, prepared.parts.values()),
+        parts=prepared.parts,
+        threads=threads,
+        origin=prepared.record.origin,
+    )
 
 
 def seed_run_trial(config: Mapping[str, Any], bench: Bench) -> None:

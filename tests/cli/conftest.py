@@ -76,9 +76,7 @@ def finished(place: Path) -> tuple[str, ...]:
     """Returns a search whose seed runs are all in the store, one of them failed."""
     what = What(method="scl", task="demo", model="./encoder")
     prepared = prepare_study(what, How(study="mine", configs=2, seeds=2))
-    prepared.store.create(prepared.record)
-    for replicate in prepared.replicates:
-        prepared.store.add(replicate)
+    prepared.begin()
     board = prepared.board()
     while (task := board.next()) is not None:
         right = 300 + 10 * len(board.done)

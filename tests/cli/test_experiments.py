@@ -50,9 +50,7 @@ def finish(storage: Path, data: Path) -> Finish:
     def finish(what: What, how: How | None = None, failed: tuple[int, ...] = ()) -> str:
         how = how or How(storage=storage, data_dir=data, gpus_per_trial=0)
         prepared = prepare_study(what, how)
-        prepared.store.create(prepared.record)
-        for replicate in prepared.replicates:
-            prepared.store.add(replicate)
+        prepared.begin()
         board = prepared.board()
         board.open_up()
         while (task := board.next()) is not None:

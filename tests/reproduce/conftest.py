@@ -169,9 +169,7 @@ def fill() -> Callable[..., str]:
 
     def fill(what: What, how: How, counts: Counts = _shares) -> str:
         prepared = prepare_study(what, how)
-        prepared.store.create(prepared.record)
-        for replicate in prepared.replicates:
-            prepared.store.add(replicate)
+        prepared.begin()
         board = prepared.board()
         board.open_up()
         while (task := board.next()) is not None:
