@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from sclsearch.encoders.gradient_cache import in_chunks, is_large
 from sclsearch.encoders.packing import install_packing
 from sclsearch.encoders.row_dropout import install
 from sclsearch.encoders.vocabulary import CutEmbedding
@@ -79,6 +80,15 @@ class Encoder(nn.Module):
             types: Segments, `[B, T]`; left out where the encoder has one segment only.
             rates: Dropout rate of each of the V views; no effect in evaluation mode.
         """
+        if is_large(ids, rates) and torch.is_grad_enabled() and self._trains:
+            return in_chunks(self._hidden, ids, mask, types, rates)
+        return self._hidden(ids, mask, types, rates)
+
+    @property
+    def _trains(self) -> bool:
+        return any(parameter.requires_grad for parameter in self.parameters())
+
+    def _hidden(self, ids: Tensor, mask: Tensor, types: Tensor, rates: tuple[float, ...]) -> Tensor:
         self._views.rates = rates
         views = len(rates)
         inputs = {"input_ids": ids.repeat(views, 1), "attention_mask": mask.repeat(views, 1)}

@@ -146,6 +146,11 @@ class Stage:
         """Whether it needs labelled rows, for its loss or to balance the classes of a batch."""
         return self.labelled or self.training.batch_sampling == "balanced"
 
+    @property
+    def views(self) -> int:
+        """How often a text of a batch is seen."""
+        return len(self.rates_at(0)) * (2 if self.reads == "paraphrases" else 1)
+
     def rates_at(self, update: int) -> tuple[float, ...]:
         """Returns the dropout rate of each view at an update, counted from 0."""
         return (self.training.dropout,) if self.rates is None else self.rates(update)

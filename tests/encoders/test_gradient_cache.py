@@ -1,0 +1,175 @@
+"""States and gradients of a batch that goes through in chunks are those of the whole batch."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+
+from sclsearch.encoders import gradient_cache
+from sclsearch.encoders.encoder import Encoder
+from sclsearch.objectives import sup_con
+
+Inputs = tuple[Tensor, Tensor, Tensor]
+
+RATES = (0.0, 0.1, 0.4)
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three views of nine texts of twelve tokens are 324 positions: five chunks."""
+    monkeypatch.setattr(gradient_cache, "LIMIT", 100)
+    monkeypatch.setattr(gradient_cache, "CHUNK", 80)
+
+
+@pytest.fixture
+def texts() -> Inputs:
+    """Returns ids, mask and types of nine texts of 1 to 12 tokens."""
+    mask = torch.arange(12) < torch.tensor([3, 12, 1, 7, 2, 12, 12, 5, 9])[:, None]
+    ids = torch.randint(5, 60, mask.shape, generator=torch.Generator().manual_seed(2))
+    return torch.where(mask, ids, 0), mask, torch.zeros_like(ids)
+
+
+@pytest.fixture
+def whole(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Returns what lets a batch of any size through in one piece, or in chunks that are kept."""
+
+    def whole(*, in_chunks: bool) -> None:
+        if in_chunks:
+            kept = lambda forward, *tensors, use_reentrant: forward(*tensors)  # noqa: E731
+            monkeypatch.setattr(gradient_cache, "checkpoint", kept)
+        else:
+            monkeypatch.setattr(gradient_cache, "LIMIT", 10**9)
+
+    return whole
+
+
+def contrasted(
+    encoder: Encoder,
+    texts: Inputs,
+    rates: tuple[float, ...],
+    between: Callable[[], object] = lambda: None,
+) -> tuple[Tensor, Tensor]:
+    """Returns the states of all rows, and the gradient of a contrast between them."""
+    torch.manual_seed(3)
+    encoder.zero_grad()
+    states = encoder.hidden(*texts, rates)  # [V * B, T, d]
+    y = (torch.arange(len(texts[0])) % 2).repeat(len(rates))
+    loss = sup_con(encoder.pool(states, texts[1], "mean"), y, tau=0.1)
+    between()
+    loss.backward()  # type: ignore[no-untyped-call]
+    grads = [p.grad.flatten() for p in encoder.parameters() if p.grad is not None]
+    return states.detach()[texts[1].repeat(len(rates), 1)], torch.cat(grads)
+
+
+def apart(found: Tensor, expected: Tensor) -> float:
+    return float((found - expected).norm() / expected.norm())
+
+
+def test_without_dropout_all_equals_the_whole_batch(
+    encoder: Encoder, texts: Inputs, whole: Callable[..., None]
+) -> None:
+    encoder.train()
+    states, gradient = contrasted(encoder, texts, (0.0, 0.0))
+    whole(in_chunks=False)
+    expected_states, expected = contrasted(encoder, texts, (0.0, 0.0))
+    torch.testing.assert_close(states, expected_states)
+    assert apart(gradient, expected) < 1e-5
+
+
+def test_each_view_keeps_its_noise_when_its_chunk_goes_forward_again(
+    encoder: Encoder, texts: Inputs, whole: Callable[..., None]
+) -> None:
+    encoder.train()
+    states, gradient = contrasted(encoder, texts, RATES)
+    whole(in_chunks=True)
+    expected_states, expected = contrasted(encoder, texts, RATES)
+    assert torch.equal(states, expected_states)
+    assert apart(gradient, expected) < 1e-5
+
+
+def test_rates_that_changed_before_the_gradients_came_are_set_again(
+    bert: Encoder, texts: Inputs
+) -> None:
+    bert.train()
+    _, expected = contrasted(bert, texts, RATES)
+
+    def another_batch() -> None:
+        with torch.no_grad():
+            bert.hidden(*(tensor[:2] for tensor in texts), (0.5,))
+
+    _, gradient = contrasted(bert, texts, RATES, another_batch)
+    assert torch.equal(gradient, expected)
+
+
+def test_rates_that_are_set_outside_would_be_the_wrong_ones(
+    bert: Encoder, texts: Inputs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bert.train()
+    rates = (0.1, 0.2, 0.4)
+    _, expected = contrasted(bert, texts, rates)
+    original = bert._hidden
+    calls: list[int] = []
+
+    def with_rates_of_the_moment(ids: Tensor, mask: Tensor, types: Tensor, _: object) -> Tensor:
+        calls.append(0)
+        # Five chunks go forward, and then again for their gradients.
+        return original(ids, mask, types, rates if len(calls) <= 5 else rates[::-1])
+
+    monkeypatch.setattr(bert, "_hidden", with_rates_of_the_moment)
+    _, gradient = contrasted(bert, texts, rates)
+    assert len(calls) == 10
+    assert apart(gradient, expected) > 0.1
+
+
+def test_going_forward_again_draws_no_noise_of_what_comes_next(
+    bert: Encoder, texts: Inputs, whole: Callable[..., None]
+) -> None:
+    bert.train()
+    contrasted(bert, texts, RATES)
+    found = torch.rand(3)
+    whole(in_chunks=True)
+    contrasted(bert, texts, RATES)
+    assert torch.equal(found, torch.rand(3))
+
+
+def test_of_a_chunk_the_states_alone_are_kept(
+    bert: Encoder, texts: Inputs, whole: Callable[..., None]
+) -> None:
+    bert.train()
+
+    def kept() -> int:
+        sizes: list[int] = []
+        with saved_tensors_hooks(lambda x: sizes.append(x.numel()) or x, lambda x: x):
+            bert.hidden(*texts, RATES)
+        return sum(sizes)
+
+    chunked = kept()
+    whole(in_chunks=False)
+    assert chunked < 0.01 * kept()
+
+
+@pytest.mark.parametrize("why", ["reading", "frozen", "small"])
+def test_what_needs_no_chunks_goes_through_in_one_piece(
+    bert: Encoder, texts: Inputs, why: str
+) -> None:
+    bert.train()
+    seen: list[int] = []
+    bert.model.register_forward_hook(lambda *_: seen.append(0))
+    rates = (0.1,) if why == "small" else RATES
+    given = tuple(tensor[:8] for tensor in texts) if why == "small" else texts
+    bert.requires_grad_(why != "frozen")
+    with torch.set_grad_enabled(why != "reading"):
+        bert.hidden(*given, rates)
+    assert len(seen) == 1
+
+
+def test_a_text_is_never_divided(bert: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gradient_cache, "CHUNK", 1)
+    ids = torch.full((2, 40), 7)
+    seen: list[int] = []
+    bert.train().model.register_forward_hook(lambda *_: seen.append(0))
+    states = bert.hidden(ids, torch.ones_like(ids).bool(), torch.zeros_like(ids), (0.0, 0.1))
+    assert len(seen) == 2
+    assert states.shape == (4, 40, bert.width)
