@@ -1,6 +1,6 @@
 """Supervised contrastive loss (Khosla et al., 2020, https://arxiv.org/abs/2004.11362)."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -8,6 +8,11 @@ from torch import Tensor
 from sclsearch.objectives.cosine import dots, unit
 
 Reduction = Literal["mean_valid", "mean_all", "sum"]
+
+MANY = 2048
+"""Rows from which on anchors are compared with all rows in blocks; another order of sums."""
+BLOCK = 2**21
+"""Pairs of a block; at 8192 rows that of 256 anchors."""
 
 
 def sup_con(
@@ -23,6 +28,8 @@ def sup_con(
     unless `sum` is asked for. The factor tau / 0.07 of Khosla's code is left out. The loss never
     goes below the mean of log |P(i)|, so figures of different batches are not comparable.
 
+    Of `MANY` rows or more no matrix of all pairs is made.
+
     Args:
         z: Embeddings, `[N, d]`; L2-normalised here. Views of one text are rows like any other.
         y: Class of each row, `[N]`, integer.
@@ -34,11 +41,65 @@ def sup_con(
         The loss, a scalar, float32 or float64, with a finite gradient in `z` whatever `y` is.
     """
     z = unit(z)
-    own = torch.eye(len(y), dtype=torch.bool, device=z.device)
-    positive = (y[:, None] == y[None, :]) & ~own  # [N, N]
-    log_p = (dots(z, z) / tau).masked_fill(own, -torch.inf).log_softmax(dim=1)
-    costs = -(log_p.masked_fill(~positive, 0.0)).sum(1) / positive.sum(1).clamp(min=1)  # [N]
+    if len(y) < MANY:
+        total, valid = _of_all_pairs(z, y, tau)
+    else:
+        total, valid, _ = _InBlocks.apply(z, y, tau)  # type: ignore[no-untyped-call]
     if reduction == "sum":
-        return costs.sum()
-    anchors = positive.any(1).sum().clamp(min=1) if reduction == "mean_valid" else len(y)
-    return costs.sum() / anchors
+        return total
+    return total / (valid.clamp(min=1) if reduction == "mean_valid" else len(y))
+
+
+def _of_all_pairs(z: Tensor, y: Tensor, tau: float) -> tuple[Tensor, Tensor]:
+    """Returns the sum of all costs, and how many anchors have a positive."""
+    own = torch.eye(len(y), dtype=torch.bool, device=z.device)
+    positive = ((y[:, None] == y[None, :]) & ~own).to(z.dtype)  # [N, N]
+    positives = positive.sum(1)  # [N]
+    # Added and multiplied, since filling where a mask is takes several times as long; and the
+    # lowest number instead of -∞, with which a row alone would have no gradient.
+    below = torch.full_like(positives, torch.finfo(z.dtype).min).diag()
+    log_p = (dots(z, z) / tau).add_(below).log_softmax(dim=1)
+    costs = -(log_p * positive).sum(1) / positives.clamp(min=1)
+    return costs.sum(), (positives > 0).sum()
+
+
+class _InBlocks(torch.autograd.Function):
+    """What `_of_all_pairs` returns, a block of anchors at a time.
+
+    The gradient is made on the way, while the block's probabilities are there: with p of Eq. (2)
+    and [.] of positives, that of an anchor's cost in its logits is p - [.] / |P|.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(z: Tensor, y: Tensor, tau: float) -> tuple[Tensor, Tensor, Tensor]:
+        rows = len(y)
+        gradient, total, valid = torch.zeros_like(z), z.new_zeros(()), y.new_zeros(())
+        size = max(BLOCK // rows, 1)
+        places, below = torch.arange(rows, device=z.device), torch.finfo(z.dtype).min
+        for anchors, numbers, labels in zip(
+            z.split(size), places.split(size), y.split(size), strict=True
+        ):
+            own = numbers[:, None] == places  # [b, N]
+            positive = ((labels[:, None] == y) & ~own).to(z.dtype)
+            positives = positive.sum(1, keepdim=True)  # [b, 1]
+            share, has_some = 1 / positives.clamp(min=1), positives > 0
+            log_p = dots(anchors / tau, z).masked_fill(own, below).log_softmax(dim=1)
+            costs = (log_p * positive).sum(1) * share[:, 0]
+            total, valid = total - costs.sum(), valid + has_some.sum()
+            in_logits = log_p.exp().sub(positive * share).mul(has_some)
+            with torch.autocast(z.device.type, enabled=False):
+                gradient = gradient + in_logits.mT @ anchors
+                gradient = gradient.index_add(0, numbers, in_logits @ z)
+        return total, valid, gradient / tau
+
+    @staticmethod
+    def setup_context(ctx: Any, _inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.save_for_backward(output[2])
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        (gradient,) = ctx.saved_tensors
+        return gradients[0] * gradient, None, None

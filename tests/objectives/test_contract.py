@@ -1,5 +1,6 @@
 """What every objective must hold: finite, smooth, and blind to what must not matter."""
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -60,10 +61,24 @@ def without_labels(objective: Objective) -> Objective:
     return lambda *tensors: objective(*tensors[:-1])
 
 
+SUP_CON = sys.modules["sclsearch.objectives.sup_con"]
+
+
+def in_blocks(z: Tensor, y: Tensor) -> Tensor:
+    """Returns `sup_con` as of many rows, in blocks of two anchors."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(SUP_CON, "MANY", 0)
+        patched.setattr(SUP_CON, "BLOCK", 2 * len(y))
+        return sup_con(z, y, tau=0.3)
+
+
 CONTRASTS = {
-    f"sup_con {reduction} {tau}": Case(partial(sup_con, tau=tau, reduction=reduction), "Bd")
-    for reduction in get_args(Reduction)
-    for tau in (0.05, 0.3)
+    "sup_con in blocks": Case(in_blocks, "Bd"),
+    **{
+        f"sup_con {reduction} {tau}": Case(partial(sup_con, tau=tau, reduction=reduction), "Bd")
+        for reduction in get_args(Reduction)
+        for tau in (0.05, 0.3)
+    },
 }
 LABEL_ANCHORED = {
     **{
