@@ -1,0 +1,66 @@
+"""What every benchmark prints beside its figures: the machine, versions, a table in Markdown."""
+
+import importlib.metadata
+import os
+import platform
+import shlex
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import torch
+
+GIGA = 1024**3
+MEGA = 1e6
+PACKAGES = ("torch", "transformers")
+
+
+def header(*packages: str) -> str:
+    """Returns the command, the machine and the versions, lines of Markdown."""
+    names = [name for name in (*PACKAGES, *packages) if _version(name)]
+    versions = ", ".join(f"{name} {_version(name)}" for name in names)
+    module = getattr(sys.modules["__main__"], "__spec__", None)
+    command = shlex.join(["python", "-m", module.name if module else "", *sys.argv[1:]])
+    return (
+        f"    {command}\n\n{machine()}. Python {platform.python_version()}, {versions}; "
+        f"load {os.getloadavg()[0]:.1f} at the end.\n"
+    )
+
+
+def machine() -> str:
+    """Returns processor, cores, memory and GPU in one line."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIGA
+    found = f"{_processor()}, {cores()} cores, {memory:.0f} GB"
+    return f"{found}, {torch.cuda.get_device_name()}" if torch.cuda.is_available() else found
+
+
+def cores() -> int:
+    """Returns how many cores this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yields the lines of a table."""
+    for row in (columns, ["---"] * len(columns), *rows):
+        yield f"| {' | '.join(row)} |"
+
+
+def peak_memory() -> float:
+    """Returns the most memory this process has had so far, MB."""
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated() / MEGA
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024 / MEGA
+
+
+def _processor() -> str:
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,272 @@
+"""Time and peak memory of each objective beside its plain formula and pytorch-metric-learning.
+
+    python -m benchmarks.objectives [--rows 64 256 1024 4096 8192] [--seconds 1]
+
+Forward and backward on one thread (or the GPU), the candidates in turn, the fastest time of each.
+Memory is the most that is allocated at once beyond the arguments. Values must agree, and the exit
+code is 1 if ours is slower than another by more than `--slack`.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from benchmarks import plain
+from benchmarks.machine import MEGA, header, markdown
+from sclsearch import objectives
+from sclsearch.objectives.masked_lm import IGNORED
+
+WIDTH, CLASSES, VOCABULARY, TAU = 384, 14, 4000, 0.1
+LEAST, MOST = 3, 200
+"""How often a candidate is timed."""
+
+Loss = Callable[..., Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """An objective with what it is compared with.
+
+    Attributes:
+        shapes: Returns the shapes of the tensors that learn, by N.
+        ours: The objective, of these tensors and the classes of the rows, `[N]`.
+        plain: Its formula.
+        other: What pytorch-metric-learning has, if it is the same loss: made with N, where the
+            library is installed.
+    """
+
+    shapes: Callable[[int], Sequence[tuple[int, ...]]]
+    ours: Loss
+    plain: Loss
+    other: Callable[[int], Loss] | None = None
+
+
+def rows(n: int) -> list[tuple[int, ...]]:
+    """Returns the shape of N rows."""
+    return [(n, WIDTH)]
+
+
+def halves(n: int) -> list[tuple[int, ...]]:
+    """Returns the shapes of two views that have N rows together."""
+    return [(n // 2, WIDTH)] * 2
+
+
+def with_labels(n: int) -> list[tuple[int, ...]]:
+    """Returns the shapes of N rows and of label vectors."""
+    return [(n, WIDTH), (CLASSES, WIDTH)]
+
+
+def other_sup_con(_n: int) -> Loss:
+    """Returns pytorch-metric-learning's supervised contrast."""
+    from pytorch_metric_learning.losses import SupConLoss
+
+    loss: Loss = SupConLoss(temperature=TAU)
+    return loss
+
+
+def other_nt_xent(_n: int) -> Loss:
+    """Returns pytorch-metric-learning's NT-Xent of two views."""
+    from pytorch_metric_learning.losses import NTXentLoss, SelfSupervisedLoss
+
+    loss = SelfSupervisedLoss(NTXentLoss(temperature=TAU))
+    return lambda a, b, _y: loss(a, b)
+
+
+def other_instance_centred(_n: int) -> Loss:
+    """Returns pytorch-metric-learning's cross-entropy of cosines."""
+    from pytorch_metric_learning.losses import NormalizedSoftmaxLoss
+
+    loss = NormalizedSoftmaxLoss(CLASSES, WIDTH, temperature=TAU)
+    del loss.W  # a parameter, of which it would keep one of its own
+
+    def called(h: Tensor, labels: Tensor, y: Tensor) -> Tensor:
+        loss.W = labels.T
+        found: Tensor = loss(h, y)
+        return found
+
+    return called
+
+
+def hidden(y: Tensor) -> Tensor:
+    """Returns the classes as tokens to predict, at every seventh place none."""
+    return torch.where(torch.arange(len(y), device=y.device) % 7 == 0, IGNORED, y)
+
+
+def our_masked_lm(logits: Tensor, y: Tensor) -> Tensor:
+    """Returns the mean over all tokens."""
+    return objectives.masked_lm(logits, hidden(y), torch.zeros_like(y), texts=1)
+
+
+CASES: Mapping[str, Case] = {
+    "sup_con": Case(
+        rows,
+        partial(objectives.sup_con, tau=TAU),
+        partial(plain.sup_con, tau=TAU),
+        other_sup_con,
+    ),
+    "nt_xent": Case(
+        halves,
+        lambda a, b, _y: objectives.nt_xent(a, b, tau=TAU),
+        lambda a, b, _y: plain.nt_xent(a, b, TAU),
+        other_nt_xent,
+    ),
+    "sim_clr": Case(
+        halves,
+        lambda a, b, _y: objectives.sim_clr(a, b[None], tau=TAU),
+        lambda a, b, _y: plain.sim_clr(a, b, TAU),
+    ),
+    "instance_centred": Case(
+        with_labels,
+        partial(objectives.instance_centred, tau=TAU),
+        partial(plain.instance_centred, tau=TAU),
+        other_instance_centred,
+    ),
+    "label_centred": Case(
+        with_labels,
+        partial(objectives.label_centred, tau=TAU),
+        partial(plain.label_centred, tau=TAU),
+    ),
+    "label_embedding_regulariser": Case(
+        rows,
+        lambda labels, _y: objectives.label_embedding_regulariser(labels),
+        lambda labels, _y: plain.label_embedding_regulariser(labels),
+    ),
+    "sim_siam": Case(
+        lambda n: halves(n) * 2,
+        lambda z0, z1, h0, h1, _y: objectives.sim_siam(z0, z1[None], h0, h1[None]),
+        lambda z0, z1, h0, h1, _y: plain.sim_siam(z0, z1, h0, h1),
+    ),
+    "masked_lm": Case(
+        lambda n: [(n, VOCABULARY)],
+        our_masked_lm,
+        lambda logits, y: plain.masked_lm(logits, hidden(y)),
+    ),
+    "prediction_loss": Case(
+        lambda n: [(n, CLASSES)],
+        objectives.prediction_loss,
+        torch.nn.functional.cross_entropy,
+    ),
+}
+
+
+@dataclass(slots=True)
+class Cost:
+    """What a candidate takes.
+
+    Attributes:
+        seconds: The fastest time.
+        memory: Bytes at once beyond the arguments.
+        value: The loss.
+    """
+
+    seconds: float = float("inf")
+    memory: float = 0.0
+    value: float = 0.0
+
+
+def measured(case: Case, n: int, seconds: float, device: torch.device) -> dict[str, Cost]:
+    """Returns the costs of an objective and of what it is compared with, by name."""
+    torch.manual_seed(n)
+    leaves = [torch.randn(shape, device=device).requires_grad_() for shape in case.shapes(n)]
+    y = torch.arange(n, device=device) % CLASSES
+    candidates = {"ours": case.ours, "plain": case.plain}
+    if case.other is not None:
+        candidates["pml"] = case.other(n)
+    costs = {name: Cost() for name in candidates}
+    begun, times = time.perf_counter(), 0
+    while times < LEAST or (times < MOST and time.perf_counter() - begun < seconds):
+        for name, loss in candidates.items():
+            started = _now(device)
+            costs[name].value = _once(loss, leaves, y)
+            costs[name].seconds = min(costs[name].seconds, _now(device) - started)
+        times += 1
+    for name, loss in candidates.items():
+        costs[name].memory = peak(partial(_once, loss, leaves, y), device)
+    return costs
+
+
+def _once(loss: Loss, leaves: Sequence[Tensor], y: Tensor) -> float:
+    value = loss(*leaves, y)
+    torch.autograd.grad(value, leaves, allow_unused=True)
+    return float(value.detach())
+
+
+def _now(device: torch.device) -> float:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+        return time.perf_counter()
+    return time.thread_time()  # what others do meanwhile is not counted
+
+
+def peak(call: Callable[[], object], device: torch.device) -> float:
+    """Returns the most bytes that a call has allocated at once."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        call()
+        return torch.cuda.max_memory_allocated() - before
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
+        call()
+    results: Any = profile.profiler
+    events = [e for e in results.kineto_results.events() if e.name() == "[memory]"]
+    most = held = 0.0
+    for event in sorted(events, key=lambda event: event.start_ns()):
+        held += event.nbytes()
+        most = max(most, held)
+    return most
+
+
+def lines(found: Mapping[tuple[str, int], Mapping[str, Cost]]) -> Iterator[str]:
+    """Yields the table."""
+    columns = ("objective", "N", "ours ms", "× plain", "× PML", "ours MB", "× plain", "× PML")
+    yield from markdown(columns, [_row(*place, costs) for place, costs in found.items()])
+
+
+def _row(name: str, n: int, costs: Mapping[str, Cost]) -> list[str]:
+    ours, times, sizes = costs["ours"], [], []
+    for other in ("plain", "pml"):
+        cost = costs.get(other)
+        times.append(f"{ours.seconds / cost.seconds:.2f}" if cost else "")
+        sizes.append(f"{ours.memory / cost.memory:.2f}" if cost and cost.memory else "")
+    seconds, memory = f"{1e3 * ours.seconds:.3g}", f"{ours.memory / MEGA:.3g}"
+    return [f"`{name}`", str(n), seconds, *times, memory, *sizes]
+
+
+def main() -> None:
+    """Measures every objective and prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rows", type=int, nargs="+", default=[2**k for k in range(6, 14)])
+    parser.add_argument("--objectives", nargs="+", default=list(CASES), choices=list(CASES))
+    parser.add_argument("--seconds", type=float, default=2.0, help="for an objective and an N")
+    parser.add_argument("--slack", type=float, default=1.1)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    found = {
+        (name, n): measured(CASES[name], n, given.seconds, device)
+        for name in given.objectives
+        for n in given.rows
+    }
+    print(header("pytorch-metric-learning"), *lines(found), sep="\n")
+    for place, costs in found.items():
+        for other in costs.values():
+            assert abs(other.value - costs["ours"].value) < 1e-3 * max(1, abs(other.value)), place
+    slower = [
+        place
+        for place, costs in found.items()
+        if costs["ours"].seconds > given.slack * min(cost.seconds for cost in costs.values())
+    ]
+    print(f"\nSlower than another by more than {given.slack}: {slower or 'none'}.")
+    sys.exit(bool(slower))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""The seed runs that benchmarks train: few configurations of a method on few rows, with MiniLM.
+
+Everything but what is measured is said here once, so that ours and what it is compared with have
+the same rows, epochs, batches and learning rates. No Ray.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import torch
+
+from sclsearch.encoders.load import load_tokenizer
+from sclsearch.encoders.models import model_digest, model_folder
+from sclsearch.methods import method_class
+from sclsearch.methods.fields import build
+from sclsearch.protocols import PROTOCOLS
+from sclsearch.protocols.base import Size, by_split
+from sclsearch.tasks import load_task
+from sclsearch.tasks.base import TaskData
+from sclsearch.training.job import Job, Work
+from sclsearch.training.tokens import TokenisedTask, tokenise
+
+PROTOCOL = PROTOCOLS["gunel-fewshot"]
+SETTINGS: Mapping[str, Mapping[str, object]] = MappingProxyType(
+    {
+        "ce": {"pooling": "mean"},
+        "scl": {"pooling": "mean", "scl_features": "mean"},
+        "supcl-seq": {"pooling": "mean", "probe_learning_rate": 1e-2, "probe_epochs": 20},
+    }
+)
+EVERYWHERE: Mapping[str, object] = MappingProxyType({"batch_size": 16, "max_length": 64})
+POINTS: Mapping[str, tuple[Mapping[str, object], ...]] = MappingProxyType(
+    {
+        "scl": tuple(
+            {"tau": tau, "lam": lam, "learning_rate": 1e-4}
+            for tau in (0.3, 0.5)
+            for lam in (0.5, 0.9)
+        ),
+        "supcl-seq": tuple(
+            {"tau": tau, "learning_rate": rate} for tau in (0.05, 0.1) for rate in (1e-4, 5e-5)
+        ),
+    }
+)
+"""The configurations of a method, in the order in which they are taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bed:
+    """What all seed runs of a benchmark have in common.
+
+    Attributes:
+        task: Name of the task.
+        train_size: N, labelled examples.
+        model: Name of the encoder.
+        data_dir: Folder with the task's files; empty for the embedded task.
+        epochs: Epochs; 0 are those of the protocol.
+    """
+
+    task: str
+    train_size: int
+    model: str
+    data_dir: str
+    epochs: int = 0
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """The fields that are the same in every configuration of every method."""
+        told = PROTOCOL.training(self.train_size)
+        return {**EVERYWHERE, **told, **({"epochs": self.epochs} if self.epochs else {})}
+
+
+def work_of(bed: Bed, method: str, values: Mapping[str, object], number: int) -> Work:
+    """Returns a seed run of replicate `number`."""
+    data = _data(bed)
+    kind: Any = method_class(method)
+    fields = {**kind.training, **SETTINGS[method], **bed.settings, **values}
+    built, training = build(kind, fields, "benchmark")
+    replicate = PROTOCOL.replicate(number)
+    folder = model_folder(bed.model)
+    parts = PROTOCOL.parts(data, Size(bed.train_size), replicate)
+    job = Job(
+        task=data.task,
+        data_digest=data.digest,
+        parts=parts,
+        metric=PROTOCOL.metric(data),
+        evaluate=PROTOCOL.evaluate,
+        keep=PROTOCOL.keep,
+        method_name=method,
+        method=built,
+        training=training,
+        replicate=replicate,
+        model_name=bed.model,
+        model=folder,
+        model_digest=_digest(folder),
+        numerics="cuda-bf16" if torch.cuda.is_available() else "cpu-fp32",
+    )
+    return Work(job, _tokens(bed, folder, training.max_length))
+
+
+@cache
+def _data(bed: Bed) -> TaskData:
+    return PROTOCOL.data(load_task(bed.task, Path(bed.data_dir) if bed.data_dir else None))
+
+
+@cache
+def _digest(folder: Path) -> str:
+    return model_digest(folder)
+
+
+@cache
+def _tokens(bed: Bed, folder: Path, length: int) -> TokenisedTask:
+    data = _data(bed)
+    first = PROTOCOL.parts(data, Size(bed.train_size), PROTOCOL.replicate(0))
+    # Training rows of other replicates are others.
+    used = by_split([first.validation, first.test])
+    used["train"] = np.arange(len(data.splits["train"]))
+    return tokenise(data, load_tokenizer(folder), length, used=used)

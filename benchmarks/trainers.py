@@ -1,0 +1,302 @@
+"""The same trainings as a user of transformers' Trainer would write them; `peers.py` times them.
+
+    python -m benchmarks.trainers BED.json OUTPUT.json [--ray]
+
+Dynamic padding, one process for all seed runs, the model read anew for each; views of SupCL-Seq go
+forward one after the other, and its probe computes the embeddings in every epoch.
+"""
+
+import argparse
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import AutoModel, DataCollatorWithPadding, Trainer, TrainingArguments
+
+from benchmarks.plain import sup_con
+from benchmarks.points import Bed, work_of
+from sclsearch.encoders.load import load_tokenizer
+from sclsearch.training.job import Work
+
+Case = tuple[str, dict[str, object], int]
+"""Method, values of the configuration, number of the replicate."""
+
+
+class Embedder(nn.Module):
+    """The encoder and the mean over the tokens of a text."""
+
+    def __init__(self, folder: Path, dropout: float) -> None:
+        super().__init__()
+        rates = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
+        self.model = AutoModel.from_pretrained(str(folder), dtype=torch.float32, **rates)
+
+    def forward(self, **tokens: Tensor) -> Tensor:
+        """Returns `[B, d]`."""
+        states = self.model(**tokens).last_hidden_state
+        mask = tokens["attention_mask"][..., None].to(states.dtype)
+        pooled: Tensor = (states * mask).sum(1) / mask.sum(1)
+        return pooled
+
+
+class Joint(nn.Module):
+    """`scl`: cross-entropy and contrast in one loss."""
+
+    def __init__(self, work: Work) -> None:
+        super().__init__()
+        self.fields: Any = work.job.method
+        self.dropout = nn.Dropout(work.job.training.dropout)
+        self.embedder = Embedder(work.job.model, work.job.training.dropout)
+        self.out = _linear(self.embedder, work)
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor, labels: Tensor
+    ) -> dict[str, Tensor]:
+        """Returns loss and logits."""
+        z = self.embedder(
+            input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids
+        )
+        logits = self.out(self.dropout(z))
+        lam = self.fields.lam
+        loss = (1 - lam) * F.cross_entropy(logits, labels)
+        if self.training:
+            loss = loss + lam * sup_con(z, labels, self.fields.tau)
+        return {"loss": loss, "logits": logits}
+
+
+class Contrast(nn.Module):
+    """`supcl-seq`, first stage: a forward for each dropout rate."""
+
+    def __init__(self, work: Work) -> None:
+        super().__init__()
+        self.fields: Any = work.job.method
+        self.embedder = Embedder(work.job.model, work.job.training.dropout)
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor, labels: Tensor
+    ) -> dict[str, Tensor]:
+        """Returns the loss."""
+        views = []
+        for rate in self.fields.dropouts:
+            for module in self.embedder.modules():
+                if isinstance(module, nn.Dropout):
+                    module.p = rate
+            views.append(
+                self.embedder(
+                    input_ids=input_ids,
+                    attention_mask=attention_mask,
+                    token_type_ids=token_type_ids,
+                )
+            )
+        y = labels.repeat(len(views))
+        return {"loss": sup_con(torch.cat(views), y, self.fields.tau)}
+
+
+class Probe(nn.Module):
+    """`supcl-seq`, second stage: a linear layer on the frozen encoder."""
+
+    def __init__(self, work: Work, embedder: Embedder) -> None:
+        super().__init__()
+        self.embedder = embedder.requires_grad_(requires_grad=False)
+        self.dropout = nn.Dropout(work.job.training.dropout)
+        self.out = _linear(embedder, work)
+
+    def train(self, mode: bool = True) -> "Probe":  # as nn.Module has it
+        """Leaves the encoder without dropout."""
+        super().train(mode)
+        self.embedder.eval()
+        return self
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor, labels: Tensor
+    ) -> dict[str, Tensor]:
+        """Returns loss and logits."""
+        with torch.no_grad():
+            z = self.embedder(
+                input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids
+            )
+        logits = self.out(z)
+        return {"loss": F.cross_entropy(logits, labels), "logits": logits}
+
+
+def _linear(embedder: Embedder, work: Work) -> nn.Linear:
+    layer = nn.Linear(embedder.model.config.hidden_size, work.tokens.classes)
+    nn.init.normal_(layer.weight, std=0.02)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+@dataclass
+class Rows(torch.utils.data.Dataset[Mapping[str, object]]):
+    """Tokenised rows of a split."""
+
+    rows: Sequence[Mapping[str, object]]
+
+    def __len__(self) -> int:
+        """Returns their number."""
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> Mapping[str, object]:
+        """Returns one."""
+        return self.rows[index]
+
+
+def rows_of(work: Work, part: str) -> Rows:
+    """Returns the rows of a part as Trainer takes them."""
+    rows = getattr(work.job.parts, part)
+    tokens = work.tokens.splits[rows.split]
+    return Rows(
+        [
+            {
+                "input_ids": tokens.ids[slice(*tokens.starts[row : row + 2])].tolist(),
+                "token_type_ids": tokens.types[slice(*tokens.starts[row : row + 2])].tolist(),
+                "labels": int(tokens.y[row]),
+            }
+            for row in rows.index
+        ]
+    )
+
+
+def arguments(work: Work, stage: int, folder: str, *, evaluated: bool) -> TrainingArguments:
+    """Returns the settings of a stage as Trainer has them."""
+    job, settings = work.job, work.job.method.stages(work.job.training)[stage].training
+    steps = -(-len(job.parts.train.index) // settings.batch_size) * settings.epochs
+    how = {"eval_strategy": "steps", "save_strategy": "steps"} if evaluated else {}
+    every = job.evaluate if isinstance(job.evaluate, int) else steps // settings.epochs
+    return TrainingArguments(
+        output_dir=folder,
+        learning_rate=settings.learning_rate,
+        per_device_train_batch_size=settings.batch_size,
+        per_device_eval_batch_size=64,
+        num_train_epochs=settings.epochs,
+        warmup_steps=round(steps * settings.warmup_ratio),
+        weight_decay=settings.weight_decay,
+        max_grad_norm=settings.max_grad_norm,
+        seed=job.replicate.number,
+        bf16=job.numerics == "cuda-bf16",
+        eval_steps=every,
+        save_steps=every,
+        save_total_limit=1,
+        save_only_model=True,
+        load_best_model_at_end=evaluated,
+        metric_for_best_model="accuracy",
+        dataloader_pin_memory=job.numerics == "cuda-bf16",
+        logging_strategy="no",
+        disable_tqdm=True,
+        report_to="none",
+        **{"save_strategy": "no", **how},
+    )
+
+
+def accuracy(found: Any) -> dict[str, float]:
+    """Returns what Trainer selects by."""
+    return {"accuracy": float((found.predictions.argmax(-1) == found.label_ids).mean())}
+
+
+def trainer(work: Work, model: nn.Module, stage: int, folder: str, *, evaluated: bool) -> Trainer:
+    """Returns a Trainer of a stage."""
+    return Trainer(
+        model=model,
+        args=arguments(work, stage, folder, evaluated=evaluated),
+        train_dataset=rows_of(work, "train"),
+        eval_dataset=rows_of(work, "validation") if evaluated else None,
+        data_collator=DataCollatorWithPadding(load_tokenizer(work.job.model)),
+        compute_metrics=accuracy,
+    )
+
+
+def score(bed: Bed, case: Case) -> float:
+    """Trains a seed run to its end; returns its accuracy on test rows."""
+    method, values, number = case
+    work = work_of(bed, method, values, number)
+    torch.manual_seed(number)
+    with tempfile.TemporaryDirectory() as folder:
+        model: nn.Module
+        if method == "supcl-seq":
+            contrast = Contrast(work)
+            trainer(work, contrast, 0, folder, evaluated=False).train()
+            model = Probe(work, contrast.embedder)
+        else:
+            model = Joint(work)
+        last = trainer(work, model, -1, folder, evaluated=True)
+        last.train()
+        return float(last.predict(rows_of(work, "test")).metrics["test_accuracy"])
+
+
+class Searched(Trainer):
+    """A Trainer whose trials are given their rows and settings, and test what they have kept."""
+
+    bed: Bed
+    cases: Sequence[Case]
+    scores: Path
+
+    def train(self, *given: Any, trial: Any = None, **named: Any) -> Any:
+        """Trains a trial, and tests the model that was kept."""
+        work = work_of(self.bed, *self.cases[trial["case"]])
+        self.args = arguments(work, -1, str(self.args.output_dir), evaluated=True)
+        self.train_dataset = rows_of(work, "train")
+        self.eval_dataset = rows_of(work, "validation")
+        self.model_init = lambda: Joint(work)
+        result = super().train(*given, trial={}, **named)
+        found = self.predict(rows_of(work, "test")).metrics["test_accuracy"]
+        (self.scores / str(trial["case"])).write_text(str(found), encoding="utf-8")
+        return result
+
+
+def search(bed: Bed, cases: Sequence[Case], processes: int) -> list[float]:
+    """Trains all by `hyperparameter_search` with Ray; returns their accuracies on test rows."""
+    import ray
+    from ray import tune
+
+    ray.init(address="local", num_cpus=processes, include_dashboard=False, log_to_driver=False)
+    works = [work_of(bed, *case) for case in cases[:1]]
+    with tempfile.TemporaryDirectory() as folder:
+        searched = Searched(
+            model_init=lambda: Joint(works[0]),
+            args=arguments(works[0], -1, f"{folder}/trainer", evaluated=True),
+            train_dataset=rows_of(works[0], "train"),
+            eval_dataset=rows_of(works[0], "validation"),
+            data_collator=DataCollatorWithPadding(load_tokenizer(works[0].job.model)),
+            compute_metrics=accuracy,
+        )
+        searched.bed, searched.cases, searched.scores = bed, cases, Path(folder)
+        searched.hyperparameter_search(
+            hp_space=lambda _: {"case": tune.grid_search(list(range(len(cases))))},
+            compute_objective=lambda metrics: metrics["eval_accuracy"],
+            n_trials=1,
+            direction="maximize",
+            backend="ray",
+            resources_per_trial={"cpu": 1, "gpu": float(torch.cuda.is_available())},
+            storage_path=f"{folder}/ray",
+            checkpoint_config=tune.CheckpointConfig(num_to_keep=1),
+            verbose=0,
+        )
+        return [float((Path(folder) / str(n)).read_text("utf-8")) for n in range(len(cases))]
+
+
+def main() -> None:
+    """Trains what a file lists and writes the scores."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("work", type=Path, help="JSON: bed, cases, threads")
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--ray", action="store_true")
+    given = parser.parse_args()
+    told = json.loads(given.work.read_text(encoding="utf-8"))
+    bed, cases = Bed(**told["bed"]), [tuple(case) for case in told["cases"]]
+    if given.ray:
+        scores = search(bed, cases, told["threads"])
+    else:
+        torch.set_num_threads(told["threads"])
+        scores = [score(bed, case) for case in cases]
+    assert np.isfinite(scores).all()
+    given.output.write_text(json.dumps(scores), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
