@@ -16,5 +16,7 @@ def unit(z: Tensor) -> Tensor:
 
 def dots(a: Tensor, b: Tensor) -> Tensor:
     """Returns the product of each row of `a`, `[..., N, d]`, with each of `b`, `[..., M, d]`."""
+    if not torch.is_autocast_enabled(a.device.type):
+        return a @ b.mT
     with torch.autocast(a.device.type, enabled=False):  # a product in bfloat16 is too coarse
         return a @ b.mT

@@ -74,25 +74,23 @@ class _InBlocks(torch.autograd.Function):
 
     @staticmethod
     def forward(z: Tensor, y: Tensor, tau: float) -> tuple[Tensor, Tensor, Tensor]:
-        rows = len(y)
-        gradient, total, valid = torch.zeros_like(z), z.new_zeros(()), y.new_zeros(())
-        size = max(BLOCK // rows, 1)
-        places, below = torch.arange(rows, device=z.device), torch.finfo(z.dtype).min
-        for anchors, numbers, labels in zip(
-            z.split(size), places.split(size), y.split(size), strict=True
-        ):
-            own = numbers[:, None] == places  # [b, N]
-            positive = ((labels[:, None] == y) & ~own).to(z.dtype)
+        rows, below = len(y), torch.finfo(z.dtype).min
+        places, size = torch.arange(rows, device=z.device), max(BLOCK // rows, 1)
+        total, valid = z.new_zeros(()), y.new_zeros(())
+        of_others, of_anchors = torch.zeros_like(z), []
+        for start in range(0, rows, size):
+            block = slice(start, start + size)
+            own = places[block, None] == places  # [b, N]
+            positive = ((y[block, None] == y) & ~own).to(z.dtype)
             positives = positive.sum(1, keepdim=True)  # [b, 1]
             share, has_some = 1 / positives.clamp(min=1), positives > 0
-            log_p = dots(anchors / tau, z).masked_fill(own, below).log_softmax(dim=1)
-            costs = (log_p * positive).sum(1) * share[:, 0]
-            total, valid = total - costs.sum(), valid + has_some.sum()
-            in_logits = log_p.exp().sub(positive * share).mul(has_some)
-            with torch.autocast(z.device.type, enabled=False):
-                gradient = gradient + in_logits.mT @ anchors
-                gradient = gradient.index_add(0, numbers, in_logits @ z)
-        return total, valid, gradient / tau
+            log_p = dots(z[block] / tau, z).masked_fill_(own, below).log_softmax(dim=1)
+            total = total - ((log_p * positive).sum(1, keepdim=True) * share).sum()
+            valid = valid + has_some.sum()
+            in_logits = log_p.exp_().addcmul(positive, share, value=-1)
+            of_anchors.append(has_some * dots(in_logits, z.mT))
+            of_others = of_others + dots(in_logits.mT, (has_some * z[block]).mT)
+        return total, valid, (of_others + torch.cat(of_anchors)) / tau
 
     @staticmethod
     def setup_context(ctx: Any, _inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:

@@ -149,11 +149,11 @@ def test_rows_without_a_positive_cost_nothing_and_pull_nowhere(
     assert z.grad.count_nonzero() == 0
 
 
-class TensorSizes(TorchDispatchMode):
+class TensorSizes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes the size of every tensor that an operation returns."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.seen: list[int] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
