@@ -167,7 +167,7 @@ def arguments(work: Work, stage: int, folder: str, *, evaluated: bool) -> Traini
     """Returns the settings of a stage as Trainer has them."""
     job, settings = work.job, work.job.method.stages(work.job.training)[stage].training
     steps = -(-len(job.parts.train.index) // settings.batch_size) * settings.epochs
-    how = {"eval_strategy": "steps", "save_strategy": "steps"} if evaluated else {}
+    when: Any = "steps" if evaluated else "no"
     every = job.evaluate if isinstance(job.evaluate, int) else steps // settings.epochs
     return TrainingArguments(
         output_dir=folder,
@@ -180,6 +180,8 @@ def arguments(work: Work, stage: int, folder: str, *, evaluated: bool) -> Traini
         max_grad_norm=settings.max_grad_norm,
         seed=job.replicate.number,
         bf16=job.numerics == "cuda-bf16",
+        eval_strategy=when,
+        save_strategy=when,
         eval_steps=every,
         save_steps=every,
         save_total_limit=1,
@@ -190,7 +192,6 @@ def arguments(work: Work, stage: int, folder: str, *, evaluated: bool) -> Traini
         logging_strategy="no",
         disable_tqdm=True,
         report_to="none",
-        **{"save_strategy": "no", **how},
     )
 
 
@@ -226,7 +227,13 @@ def score(bed: Bed, case: Case) -> float:
             model = Joint(work)
         last = trainer(work, model, -1, folder, evaluated=True)
         last.train()
-        return float(last.predict(rows_of(work, "test")).metrics["test_accuracy"])
+        return tested(last, work)
+
+
+def tested(last: Trainer, work: Work) -> float:
+    """Returns the accuracy of the kept model on test rows."""
+    predicted: Any = last.predict(rows_of(work, "test"))
+    return float(predicted.metrics["test_accuracy"])
 
 
 class Searched(Trainer):
@@ -236,17 +243,23 @@ class Searched(Trainer):
     cases: Sequence[Case]
     scores: Path
 
-    def train(self, *given: Any, trial: Any = None, **named: Any) -> Any:
+    def train(  # type: ignore[override]  # as a search calls it
+        self, *, trial: Mapping[str, int]
+    ) -> Any:
         """Trains a trial, and tests the model that was kept."""
         work = work_of(self.bed, *self.cases[trial["case"]])
         self.args = arguments(work, -1, str(self.args.output_dir), evaluated=True)
         self.train_dataset = rows_of(work, "train")
         self.eval_dataset = rows_of(work, "validation")
-        self.model_init = lambda: Joint(work)
-        result = super().train(*given, trial={}, **named)
-        found = self.predict(rows_of(work, "test")).metrics["test_accuracy"]
-        (self.scores / str(trial["case"])).write_text(str(found), encoding="utf-8")
+        self.model_init = joint_of(work)
+        result = super().train(trial={})
+        (self.scores / str(trial["case"])).write_text(str(tested(self, work)), encoding="utf-8")
         return result
+
+
+def joint_of(work: Work) -> Any:
+    """Returns what makes the model of a trial."""
+    return lambda: Joint(work)
 
 
 def search(bed: Bed, cases: Sequence[Case], processes: int) -> list[float]:
@@ -255,14 +268,14 @@ def search(bed: Bed, cases: Sequence[Case], processes: int) -> list[float]:
     from ray import tune
 
     ray.init(address="local", num_cpus=processes, include_dashboard=False, log_to_driver=False)
-    works = [work_of(bed, *case) for case in cases[:1]]
+    work = work_of(bed, *cases[0])
     with tempfile.TemporaryDirectory() as folder:
         searched = Searched(
-            model_init=lambda: Joint(works[0]),
-            args=arguments(works[0], -1, f"{folder}/trainer", evaluated=True),
-            train_dataset=rows_of(works[0], "train"),
-            eval_dataset=rows_of(works[0], "validation"),
-            data_collator=DataCollatorWithPadding(load_tokenizer(works[0].job.model)),
+            model_init=joint_of(work),
+            args=arguments(work, -1, f"{folder}/trainer", evaluated=True),
+            train_dataset=rows_of(work, "train"),
+            eval_dataset=rows_of(work, "validation"),
+            data_collator=DataCollatorWithPadding(load_tokenizer(work.job.model)),
             compute_metrics=accuracy,
         )
         searched.bed, searched.cases, searched.scores = bed, cases, Path(folder)

@@ -97,7 +97,7 @@ def test_rates_that_changed_before_the_gradients_came_are_set_again(
 
     def another_batch() -> None:
         with torch.no_grad():
-            bert.hidden(*(tensor[:2] for tensor in texts), (0.5,))
+            bert.hidden(*texts, (0.5,))
 
     _, gradient = contrasted(bert, texts, RATES, another_batch)
     assert torch.equal(gradient, expected)
@@ -141,7 +141,12 @@ def test_of_a_chunk_the_states_alone_are_kept(
 
     def kept() -> int:
         sizes: list[int] = []
-        with saved_tensors_hooks(lambda x: sizes.append(x.numel()) or x, lambda x: x):
+
+        def note(tensor: Tensor) -> Tensor:
+            sizes.append(tensor.numel())
+            return tensor
+
+        with saved_tensors_hooks(note, lambda tensor: tensor):
             bert.hidden(*texts, RATES)
         return sum(sizes)
 
@@ -157,11 +162,10 @@ def test_what_needs_no_chunks_goes_through_in_one_piece(
     bert.train()
     seen: list[int] = []
     bert.model.register_forward_hook(lambda *_: seen.append(0))
-    rates = (0.1,) if why == "small" else RATES
-    given = tuple(tensor[:8] for tensor in texts) if why == "small" else texts
+    ids, mask, types = (tensor[:8] if why == "small" else tensor for tensor in texts)
     bert.requires_grad_(why != "frozen")
     with torch.set_grad_enabled(why != "reading"):
-        bert.hidden(*given, rates)
+        bert.hidden(ids, mask, types, (0.1,) if why == "small" else RATES)
     assert len(seen) == 1
 
 
