@@ -1,8 +1,8 @@
-"""What tests of the folder cluster/ share: its files, changed files, pinned versions, settings."""
+"""What tests of the folder cluster/ share: its files, mistakes in them, versions, settings."""
 
 import re
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "cluster"
 
-Changed = Callable[[str, str, str], str]
+Mistake = tuple[str, str, str, str]
+"""A file, a part of it, what stands there instead, and what is told of that."""
+Caught = Callable[[Mistake, Callable[[str], Iterable[str]]], None]
 Pods = Callable[[Any], Iterator[Any]]
 
 
@@ -30,15 +32,17 @@ def read() -> Callable[[str], str]:
 
 
 @pytest.fixture(scope="session")
-def changed(read: Callable[[str], str]) -> Changed:
-    """Returns what gives the text of a file with a mistake in it: a file, a part, another part."""
+def caught(read: Callable[[str], str]) -> Caught:
+    """Returns what makes a mistake in a file and asserts that it is told among the faults."""
 
-    def change(name: str, part: str, other: str) -> str:
+    def caught(mistake: Mistake, faults: Callable[[str], Iterable[str]]) -> None:
+        name, part, other, told = mistake
         text = read(name)
         assert part in text, f"{name} has no {part!r} to be changed"
-        return text.replace(part, other)
+        found = [*faults(text.replace(part, other))]
+        assert any(told in fault for fault in found), found
 
-    return change
+    return caught
 
 
 @pytest.fixture(scope="session")

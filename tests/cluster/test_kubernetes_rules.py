@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +13,7 @@ import yaml
 from sclsearch.cli import app
 
 if TYPE_CHECKING:
-    from tests.cluster.conftest import Changed, Pods
+    from tests.cluster.conftest import Caught, Mistake, Pods
 
 RAYJOB, MLFLOW = "k8s/rayjob.yaml", "k8s/mlflow.yaml"
 QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?")
@@ -181,15 +182,8 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "part", "other", "told"), MISTAKES)
+@pytest.mark.parametrize("mistake", MISTAKES, ids=itemgetter(-1))
 def test_a_mistake_is_caught(
-    name: str,
-    part: str,
-    other: str,
-    told: str,
-    changed: "Changed",
-    settings: Mapping[str, str],
-    pods: "Pods",
+    mistake: "Mistake", caught: "Caught", settings: Mapping[str, str], pods: "Pods"
 ) -> None:
-    found = faults(changed(name, part, other), settings, pods)
-    assert any(told in fault for fault in found), found
+    caught(mistake, lambda text: faults(text, settings, pods))
