@@ -1,5 +1,6 @@
-"""Studies made of records alone: configurations and their figures, and nothing was trained."""
+"""A study that was trained, and studies of records alone: configurations and their figures."""
 
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,17 @@ from sclsearch.store.studies import (
     seed_run_identity,
     seed_run_key,
 )
+from tests.reports.trained import Trained, study_on
 
 # A seed run: percent of validation and test rows that are right, why it failed, or not there.
 Figures = Sequence[tuple[int, int] | str | None]
+
+
+@pytest.fixture(scope="session")
+def once(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """Returns a study that was trained, on an encoder of its own."""
+    folder = shutil.copytree(tiny_bert, tmp_path_factory.mktemp("encoder") / "bert")
+    return study_on(folder, tmp_path_factory.mktemp("storage"))
 
 
 @pytest.fixture

@@ -2,9 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -13,70 +11,12 @@ from safetensors.torch import load_file
 from torch import Tensor
 from transformers import AutoModel, AutoTokenizer
 
-import sclsearch
-from sclsearch.encoders.load import load_encoder, load_tokenizer
+from sclsearch.encoders.load import load_encoder
 from sclsearch.encoders.models import CARD, base_model, model_folder
-from sclsearch.errors import SclsearchError
-from sclsearch.reports.export import Card
 from sclsearch.reports.report import report
-from sclsearch.search.options import How, What
-from sclsearch.search.prepare import prepare_study
-from sclsearch.search.rerun import rerun
-from sclsearch.search.trial import Bench, attempt
-from sclsearch.store.runs import Failure, SeedRun
-from sclsearch.training.tokens import tokenise
-from sclsearch.training.weights import save_weights
+from tests.reports.trained import Trained, same, study_on
 
 ENCODERS = ("tiny_bert", "tiny_roberta", "tiny_distilbert", "tiny_electra")
-
-
-@dataclass(frozen=True)
-class Trained:
-    """A study of two seeds, its storage folder, and the encoder that it began with."""
-
-    storage: Path
-    begun: Path
-
-    @property
-    def best(self) -> Path:
-        """The weights of the better seed."""
-        winner = report(self.storage, "mine").winner
-        assert winner is not None
-        key = winner.seeds[winner.reported[0]].key
-        return self.storage / "studies" / "mine" / "weights" / f"{key}.safetensors"
-
-    def export(self, folder: Path) -> Card:
-        return sclsearch.export("mine", folder, self.storage)
-
-
-def study_on(encoder: Path, storage: Path) -> Trained:
-    """Trains two seed runs in this process and keeps the weights of both."""
-    what = What(
-        method="scl",
-        task="demo",
-        model=str(encoder),
-        protocol="gunel-fewshot",
-        train_size=8,
-        settings={"epochs": 1, "max_length": 16, "tau": 0.5},
-        searched=False,
-    )
-    how = How(study="mine", storage=storage, seeds=2, rule="mean", gpus_per_trial=0)
-    prepared = prepare_study(what, how)
-    study, store = prepared.study, prepared.store
-    store.create(prepared.record)
-    for replicate in prepared.replicates:
-        store.add(replicate)
-    tokens = {16: tokenise(study.data, load_tokenizer(study.model), 16)}
-    bench = Bench(study, "mine", storage, tokens, prepared.parts, 1, prepared.record.origin)
-    board = prepared.board()
-    while (task := board.next()) is not None:
-        job = study.job({}, task.replicate.number, prepared.parts[task.replicate.number])
-        run, outcome = attempt(job, bench, 0)
-        assert outcome is not None
-        store.keep_weights(job.key, partial(save_weights, outcome=outcome, job=job))
-        prepared.runs.put(run)
-        board.finish(task, run)
-    return Trained(storage, encoder)
 
 
 @pytest.fixture(scope="module", params=ENCODERS)
@@ -86,24 +26,8 @@ def each(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return study_on(encoder, tmp_path_factory.mktemp("storage"))
 
 
-@pytest.fixture(scope="module")
-def once(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    folder = shutil.copytree(tiny_bert, tmp_path_factory.mktemp("encoder") / "bert")
-    return study_on(folder, tmp_path_factory.mktemp("storage"))
-
-
-@pytest.fixture
-def study(once: Trained, tmp_path: Path) -> Trained:
-    """Returns a copy of the study, to be spoilt."""
-    return Trained(shutil.copytree(once.storage, tmp_path / "storage"), once.begun)
-
-
 def beginning(start: str, stored: dict[str, Tensor]) -> dict[str, Tensor]:
     return {n.removeprefix(start): t for n, t in stored.items() if n.startswith(start)}
-
-
-def same(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> bool:
-    return ours.keys() == theirs.keys() and all(torch.equal(ours[n], theirs[n]) for n in ours)
 
 
 def test_an_encoder_comes_back_bit_for_bit(each: Trained, tmp_path: Path) -> None:
@@ -176,76 +100,3 @@ def test_the_same_weights_are_the_same_files(once: Trained, tmp_path: Path) -> N
     assert files == sorted(path.name for path in (tmp_path / "b").iterdir())
     for name in files:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
-
-
-def test_an_empty_folder_is_taken_and_one_that_holds_something_is_refused(
-    once: Trained, tmp_path: Path
-) -> None:
-    (tmp_path / "encoder").mkdir()
-    once.export(tmp_path / "encoder")
-    before = (tmp_path / "encoder" / CARD).stat().st_mtime_ns
-    (tmp_path / "file").touch()
-    for name in ("encoder", "file"):
-        with pytest.raises(SclsearchError) as caught:
-            once.export(tmp_path / name)
-        assert str(caught.value) == (
-            f"{tmp_path / name}: it must be empty or not be there, but it is neither. "
-            "Name another one."
-        )
-    assert (tmp_path / "encoder" / CARD).stat().st_mtime_ns == before
-
-
-def test_weights_that_are_not_kept_can_be_trained_again(study: Trained, tmp_path: Path) -> None:
-    kept = load_file(study.best)
-    study.best.unlink()
-    with pytest.raises(SclsearchError) as caught:
-        study.export(tmp_path / "encoder")
-    command = f"rerun {study.best.stem[:12]} --storage {study.storage} --weights {study.best}"
-    assert str(caught.value) == (
-        f"mine: the weights of its best seed must be in {study.best}, but they are not. "
-        f"`sclsearch {command}` writes them."
-    )
-    rerun(study.storage, study.best.stem[:12], weights=study.best)
-    assert same(load_file(study.best), kept)
-    study.export(tmp_path / "encoder")
-
-
-def test_what_is_broken_off_leaves_nothing(study: Trained, tmp_path: Path) -> None:
-    study.best.write_bytes(study.best.read_bytes()[:-8])
-    with pytest.raises(Exception, match="incomplete"):
-        study.export(tmp_path / "out" / "encoder")
-    assert list((tmp_path / "out").iterdir()) == []
-
-
-def test_an_encoder_that_has_changed_since_is_refused(study: Trained, tmp_path: Path) -> None:
-    config = study.begun / "config.json"
-    before = config.read_text()
-    config.write_text(before + " ")
-    try:
-        with pytest.raises(SclsearchError, match=r"^mine: the encoder .* but it changed since"):
-            study.export(tmp_path / "encoder")
-    finally:
-        config.write_text(before)
-    assert not (tmp_path / "encoder").exists()
-
-
-def test_a_study_without_a_winner_is_refused(
-    write_study: Callable[..., Path], tmp_path: Path
-) -> None:
-    storage = write_study(["it failed", "it too"])
-    with pytest.raises(SclsearchError, match=r"^made-up: a seed run of its winner must have fin"):
-        sclsearch.export("made-up", tmp_path / "encoder", storage)
-    with pytest.raises(SclsearchError, match=r"^Unknown study 'mad-up' .* Did you mean 'made-up'"):
-        sclsearch.export("mad-up", tmp_path / "encoder", storage)
-
-
-def test_a_failed_seed_is_never_exported(study: Trained, tmp_path: Path) -> None:
-    failed = study.best.stem
-    path = study.storage / "runs" / f"{failed}.json"
-    stored = json.loads(path.read_text())
-    path.unlink()
-    run = SeedRun(failed, stored["identity"], stored["origin"], failure=Failure("hang", "1 h"))
-    path.write_text(json.dumps(asdict(run)))
-    card = study.export(tmp_path / "encoder")
-    assert card.key != failed
-    assert card.key == study.best.stem

@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Callable, Mapping
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from sclsearch.reproduce.base import Table
 from sclsearch.reproduce.tables import load_tables
@@ -15,6 +17,7 @@ from sclsearch.store.runs import Failure, SeedRun
 
 # Counts of test rows of configuration and replicate; None where the seed run failed.
 Counts = Callable[[int, int], list[list[int]] | None]
+Printed = Callable[..., str]
 
 GOOD = """
 paper: Someone et al. 2020
@@ -158,6 +161,24 @@ def hollow(tmp_path: Path) -> Path:
 @pytest.fixture
 def how(tmp_path: Path) -> How:
     return How(storage=tmp_path / "storage", gpus_per_trial=0, tracking="none", concurrency=1)
+
+
+@pytest.fixture
+def printed() -> Printed:
+    """Returns what prints something on a terminal of 80 columns and returns the text."""
+
+    def printed(show: Callable[..., None], *things: object) -> str:
+        console = Console(file=StringIO(), width=80)
+        show(console, *things)
+        assert isinstance(console.file, StringIO)
+        return console.file.getvalue()
+
+    return printed
+
+
+def lines(text: str) -> list[str]:
+    """Returns the lines with single blanks."""
+    return [" ".join(line.split()) for line in text.splitlines()]
 
 
 @pytest.fixture

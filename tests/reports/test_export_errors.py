@@ -1,0 +1,96 @@
+"""What cannot be exported is said with the way out, and nothing half done is left."""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+import sclsearch
+from sclsearch.encoders.models import CARD
+from sclsearch.errors import SclsearchError
+from sclsearch.search.rerun import rerun
+from sclsearch.store.runs import Failure, SeedRun
+from tests.reports.trained import Trained, same
+
+
+@pytest.fixture
+def study(once: Trained, tmp_path: Path) -> Trained:
+    """Returns a copy of the study, to be spoilt."""
+    return Trained(shutil.copytree(once.storage, tmp_path / "storage"), once.begun)
+
+
+def test_an_empty_folder_is_taken_and_one_that_holds_something_is_refused(
+    once: Trained, tmp_path: Path
+) -> None:
+    (tmp_path / "encoder").mkdir()
+    once.export(tmp_path / "encoder")
+    before = (tmp_path / "encoder" / CARD).stat().st_mtime_ns
+    (tmp_path / "file").touch()
+    for name in ("encoder", "file"):
+        with pytest.raises(SclsearchError) as caught:
+            once.export(tmp_path / name)
+        assert str(caught.value) == (
+            f"{tmp_path / name}: it must be empty or not be there, but it is neither. "
+            "Name another one."
+        )
+    assert (tmp_path / "encoder" / CARD).stat().st_mtime_ns == before
+
+
+def test_weights_that_are_not_kept_can_be_trained_again(study: Trained, tmp_path: Path) -> None:
+    kept = load_file(study.best)
+    study.best.unlink()
+    with pytest.raises(SclsearchError) as caught:
+        study.export(tmp_path / "encoder")
+    command = f"rerun {study.best.stem[:12]} --storage {study.storage} --weights {study.best}"
+    assert str(caught.value) == (
+        f"mine: the weights of its best seed must be in {study.best}, but they are not. "
+        f"`sclsearch {command}` writes them."
+    )
+    rerun(study.storage, study.best.stem[:12], weights=study.best)
+    assert same(load_file(study.best), kept)
+    study.export(tmp_path / "encoder")
+
+
+def test_what_is_broken_off_leaves_nothing(study: Trained, tmp_path: Path) -> None:
+    study.best.write_bytes(study.best.read_bytes()[:-8])
+    with pytest.raises(Exception, match="incomplete"):
+        study.export(tmp_path / "out" / "encoder")
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_an_encoder_that_has_changed_since_is_refused(study: Trained, tmp_path: Path) -> None:
+    config = study.begun / "config.json"
+    before = config.read_text()
+    config.write_text(before + " ")
+    try:
+        with pytest.raises(SclsearchError, match=r"^mine: the encoder .* but it changed since"):
+            study.export(tmp_path / "encoder")
+    finally:
+        config.write_text(before)
+    assert not (tmp_path / "encoder").exists()
+
+
+def test_a_study_without_a_winner_is_refused(
+    write_study: Callable[..., Path], tmp_path: Path
+) -> None:
+    storage = write_study(["it failed", "it too"])
+    with pytest.raises(SclsearchError, match=r"^made-up: a seed run of its winner must have fin"):
+        sclsearch.export("made-up", tmp_path / "encoder", storage)
+    with pytest.raises(SclsearchError, match=r"^Unknown study 'mad-up' .* Did you mean 'made-up'"):
+        sclsearch.export("mad-up", tmp_path / "encoder", storage)
+
+
+def test_a_failed_seed_is_never_exported(study: Trained, tmp_path: Path) -> None:
+    failed = study.best.stem
+    path = study.storage / "runs" / f"{failed}.json"
+    stored = json.loads(path.read_text())
+    path.unlink()
+    run = SeedRun(failed, stored["identity"], stored["origin"], failure=Failure("hang", "1 h"))
+    path.write_text(json.dumps(asdict(run)))
+    card = study.export(tmp_path / "encoder")
+    assert card.key != failed
+    assert card.key == study.best.stem

@@ -1,0 +1,71 @@
+"""A study of two seeds that was trained in this process and kept the weights of both."""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+import sclsearch
+from sclsearch.encoders.load import load_tokenizer
+from sclsearch.reports.export import Card
+from sclsearch.reports.report import report
+from sclsearch.search.options import How, What
+from sclsearch.search.prepare import prepare_study
+from sclsearch.search.trial import Bench, attempt
+from sclsearch.training.tokens import tokenise
+from sclsearch.training.weights import save_weights
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A study of two seeds, its storage folder, and the encoder that it began with."""
+
+    storage: Path
+    begun: Path
+
+    @property
+    def best(self) -> Path:
+        """The weights of the better seed."""
+        winner = report(self.storage, "mine").winner
+        assert winner is not None
+        key = winner.seeds[winner.reported[0]].key
+        return self.storage / "studies" / "mine" / "weights" / f"{key}.safetensors"
+
+    def export(self, folder: Path) -> Card:
+        return sclsearch.export("mine", folder, self.storage)
+
+
+def study_on(encoder: Path, storage: Path) -> Trained:
+    """Trains two seed runs in this process and keeps the weights of both."""
+    what = What(
+        method="scl",
+        task="demo",
+        model=str(encoder),
+        protocol="gunel-fewshot",
+        train_size=8,
+        settings={"epochs": 1, "max_length": 16, "tau": 0.5},
+        searched=False,
+    )
+    how = How(study="mine", storage=storage, seeds=2, rule="mean", gpus_per_trial=0)
+    prepared = prepare_study(what, how)
+    study, store = prepared.study, prepared.store
+    store.create(prepared.record)
+    for replicate in prepared.replicates:
+        store.add(replicate)
+    tokens = {16: tokenise(study.data, load_tokenizer(study.model), 16)}
+    bench = Bench(study, "mine", storage, tokens, prepared.parts, 1, prepared.record.origin)
+    board = prepared.board()
+    while (task := board.next()) is not None:
+        job = study.job({}, task.replicate.number, prepared.parts[task.replicate.number])
+        run, outcome = attempt(job, bench, 0)
+        assert outcome is not None
+        store.keep_weights(job.key, partial(save_weights, outcome=outcome, job=job))
+        prepared.runs.put(run)
+        board.finish(task, run)
+    return Trained(storage, encoder)
+
+
+def same(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> bool:
+    return ours.keys() == theirs.keys() and all(torch.equal(ours[n], theirs[n]) for n in ours)
