@@ -1,6 +1,5 @@
 """A study of the demo task on machines, and the same one undisturbed on a machine alone."""
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.machines.room import PATIENCE, Machine, Room, lacking
+from tests.machines.namespaces import lacking
+from tests.machines.room import PATIENCE, Machine, Room
+from tests.studies import SPACE, figures, stored
 
 if TYPE_CHECKING:
     import subprocess
@@ -28,19 +29,7 @@ def told(board, task, cause, message):
 Board.lose = told
 main()
 """
-SPACE = """
-method: scl
-source: a test
-published:
-  - {tau: 0.3, lam: 0.9, learning_rate: 1e-2}
-fixed: {epochs: 8, batch_size: 8, max_length: 32, pooling: mean}
-space:
-  tau: {type: choice, values: [0.1, 0.3, 0.5]}
-  lam: {type: choice, values: [0.5, 0.9]}
-  learning_rate: {type: log, low: 1e-3, high: 3e-2}
-"""
 CONFIGS, SEEDS = 12, 2
-FIGURES = ("identity", "evaluations", "kept", "test", "predictions", "failure")
 
 
 @pytest.fixture(scope="session")
@@ -56,27 +45,34 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
 
 @dataclass(frozen=True)
 class Search:
-    """A study of the demo task that any machine can run, and where it is stored."""
+    """A study that any machine can run, and where it is stored.
+
+    Attributes:
+        command: Its command line.
+        storage: Where it is stored.
+        log: File that takes what the command writes.
+        before: Python that its driver runs first.
+    """
 
     command: Sequence[str]
     storage: Path
     log: str
+    before: str = ""
 
     def start(self, machine: Machine, *options: str) -> "subprocess.Popen[bytes]":
         """Starts it on a machine."""
         storage = ("--storage", str(self.storage))
         return machine.start(
-            "python", "-c", DRIVER, *self.command, *storage, *options, log=self.log
+            "python", "-c", self.before + DRIVER, *self.command, *storage, *options, log=self.log
         )
 
     def stored(self) -> Mapping[str, Any]:
         """Returns the seed runs that are stored, by key."""
-        files = (self.storage / "runs").glob("*.json")
-        return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in files}
+        return stored(self.storage)
 
     def figures(self) -> Mapping[str, Any]:
         """Returns what must not depend on where and when a seed run was trained."""
-        return {key: [run[name] for name in FIGURES] for key, run in self.stored().items()}
+        return figures(self.storage)
 
     def trained_on(self, machine: str) -> list[Any]:
         """Returns the seed runs that a machine stored."""

@@ -24,21 +24,10 @@ from sclsearch.search.run import Finished, run
 from sclsearch.search.study import Study
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.tasks.own import OwnFiles
+from tests.studies import SPACE
 
 GOOD, BAD = ("good", "great", "fine", "lovely"), ("bad", "awful", "poor", "dull")
 FILLERS = ("the film", "it", "a film", "the", "very", "and")
-SPACE = """
-method: scl
-source: a test
-published:
-  - {tau: 0.3, lam: 0.9, learning_rate: 1e-2}
-fixed: {epochs: 8, batch_size: 8, max_length: 16, pooling: mean}
-space:
-  tau: {type: choice, values: [0.1, 0.3, 0.5]}
-  lam: {type: choice, values: [0.5, 0.9]}
-  learning_rate: {type: log, low: 1e-3, high: 3e-2}
-"""
-
 MARK = "SCLSEARCH_TEST_MARK"
 GONE = (FileNotFoundError, ProcessLookupError, PermissionError)
 

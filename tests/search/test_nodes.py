@@ -1,6 +1,5 @@
 """A cluster of several nodes on this machine: asked first, survived when one of them is gone."""
 
-import json
 import os
 import shutil
 import tempfile
@@ -19,6 +18,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.search.options import How
 from sclsearch.search.prepare import Prepared
 from sclsearch.search.run import run
+from tests.studies import figures
 
 if TYPE_CHECKING:
     from tests.search.conftest import Place
@@ -34,7 +34,6 @@ pytestmark = [
 
 CONFIGS, SEEDS = 12, 2
 STORED_BEFORE_THE_LOSS = 6
-FIGURES = ("identity", "evaluations", "kept", "test", "predictions", "failure")
 
 
 @pytest.fixture(scope="module")
@@ -192,9 +191,4 @@ def test_a_study_that_loses_a_node_ends_as_the_undisturbed_one(
     assert sum(lost.values()) >= 1
     calm = place.elsewhere(tmp_path / "calm", **longer)
     calm.run(**wanted)
-    assert figures(disturbed) == figures(calm)
-
-
-def figures(place: "Place") -> dict[str, Any]:
-    runs = {key: json.loads(text) for key, text in place.runs().items()}
-    return {key: [run.get(name) for name in FIGURES] for key, run in runs.items()}
+    assert figures(disturbed.storage) == figures(calm.storage)

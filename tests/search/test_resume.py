@@ -1,6 +1,5 @@
 """A search that is killed, stopped or cut off goes on and ends as if nothing had happened."""
 
-import json
 import os
 import re
 import signal
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 
 from sclsearch.tasks.own import OwnFiles
+from tests.studies import figures
 
 pytestmark = [
     pytest.mark.ray,
@@ -29,7 +29,6 @@ REACTING = 11
 PATIENCE = 240.0
 ENDLESS = ("--set", "epochs=100000")
 COMMAND = [sys.executable, "-c", "from sclsearch.cli import main; main()"]
-FIGURES = ("identity", "evaluations", "kept", "test", "predictions", "failure")
 
 
 @dataclass
@@ -91,11 +90,6 @@ def runs(storage: Path) -> dict[str, tuple[int, bytes]]:
 def configurations(storage: Path) -> dict[str, bytes]:
     folder = storage / "studies" / "s" / "configurations"
     return {path.stem: path.read_bytes() for path in folder.glob("*.json")}
-
-
-def figures(storage: Path) -> dict[str, dict[str, Any]]:
-    found = {key: json.loads(content) for key, (_, content) in runs(storage).items()}
-    return {key: {name: run[name] for name in FIGURES} for key, run in found.items()}
 
 
 def wait(driver: Driver, until: Callable[[], object]) -> None:
