@@ -116,13 +116,19 @@ class Jobs:
         return int(ended.driver_exit_code or 0)
 
     def stop(self, job: str) -> bool:
-        """Stops a job and waits until it has ended; returns whether it was running."""
+        """Stops a job and waits until it has ended; returns whether that is what ended it.
+
+        Raises:
+            SclsearchError: It has not ended in time.
+        """
+        end = time.monotonic() + STOP_SECONDS
         with self._told():
             running: bool = self.client.stop_job(job)
-            end = time.monotonic() + STOP_SECONDS
-            while not self.client.get_job_status(job).is_terminal() and time.monotonic() < end:
+            while not (status := self.client.get_job_status(job)).is_terminal():
+                if time.monotonic() > end:
+                    raise self._still_running(job)
                 time.sleep(0.5)
-        return running
+        return running and status == JobStatus.STOPPED
 
     @property
     def option(self) -> str:
@@ -134,6 +140,13 @@ class Jobs:
             f"{name}: one job at a time must run it, but {job} does. Follow it by "
             f"`sclsearch job logs {name}{self.option}`, or end it by "
             f"`sclsearch job stop {name}{self.option}`."
+        )
+
+    def _still_running(self, job: str) -> SclsearchError:
+        study = job.rpartition("-")[0]
+        return SclsearchError(
+            f"{job}: it must end within {STOP_SECONDS:g} seconds of being told, but it is still "
+            f"running. `sclsearch job status {study}{self.option}` tells when it has ended."
         )
 
     @contextmanager

@@ -31,6 +31,8 @@ pytestmark = [
 ]
 
 PATIENCE = 240.0
+IMPATIENT = "from sclsearch.cli import main; from sclsearch.search import jobs; "
+IMPATIENT += "jobs.STOP_SECONDS = 0; main()"
 BIN = Path(sys.executable).parent
 
 
@@ -165,6 +167,24 @@ def test_a_running_job_is_left_refused_a_second_time_and_stopped(head: Head) -> 
     assert head.sclsearch("job", "stop", "long").stderr.startswith("long-1 is stopped. ")
     assert head.sclsearch("job", "status", "long").stdout.startswith("long-1\tstopped\t")
     assert head.sclsearch("job", "logs", "long").returncode == 130
+
+
+def test_a_job_that_does_not_end_in_time_is_not_called_stopped(head: Head) -> None:
+    search = head.search("slow", 1_000_000)
+    assert head.sclsearch("submit", "--no-wait", "--", *search).returncode == 0
+    impatient = [sys.executable, "-c", IMPATIENT, *head.command("job", "stop", "slow")[1:]]
+    told = subprocess.run(
+        impatient, env=head.environment, capture_output=True, text=True, check=False
+    )
+    assert (told.returncode, told.stderr) == (
+        2,
+        "slow-1: it must end within 0 seconds of being told, but it is still running. "
+        f"`sclsearch job status slow --cluster {head.url}` tells when it has ended.\n",
+    )
+    ended = time.monotonic() + PATIENCE
+    while not head.sclsearch("job", "status", "slow").stdout.startswith("slow-1\tstopped\t"):
+        assert time.monotonic() < ended
+    assert head.sclsearch("job", "stop", "slow").stderr.startswith("slow-1 had ended. ")
 
 
 def test_a_job_that_cannot_search_ends_with_its_exit_code_and_text(head: Head) -> None:
