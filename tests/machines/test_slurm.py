@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from tests.machines.conftest import CONFIGS, SEEDS, Search
-from tests.machines.room import APART, PATIENCE, ROOT, Room, wait_for
+from tests.machines.namespaces import APART
+from tests.machines.room import PATIENCE, ROOT, Room, wait_for
 
 pytestmark = [pytest.mark.machines, pytest.mark.timeout(1200)]
 
