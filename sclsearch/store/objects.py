@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -98,16 +99,29 @@ def remove(place: Place) -> None:
         place.remove()
 
 
+def remove_all(folder: Place) -> None:
+    """Deletes the objects of a folder, and what was half written there, if it is there."""
+    if isinstance(folder, Path):
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    for name in folder.names():
+        (folder / name).remove()
+
+
 def keep_file(place: Place, save: Callable[[Path], None]) -> None:
-    """Lets a file be written where it belongs.
+    """Lets a file be written where it belongs; a reader sees all of it or none.
 
     Args:
-        place: Where.
-        save: Writes the file that it is given, whole or not at all.
+        place: Where; who writes there at the same time does no harm.
+        save: Writes the file that it is given.
     """
     if isinstance(place, Path):
-        place.parent.mkdir(parents=True, exist_ok=True)
-        save(place)
+        part = _part_of(place)
+        try:
+            save(part)
+            part.replace(place)
+        finally:
+            part.unlink(missing_ok=True)
         return
     with TemporaryDirectory(prefix="sclsearch-") as scratch:
         file = Path(scratch) / place.name
@@ -156,10 +170,15 @@ def _encoded(value: Any) -> bytes:
 
 def _part(path: Path, value: Any) -> Path:
     content = _encoded(value)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
+    part = _part_of(path)
     with part.open("wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
     return part
+
+
+def _part_of(path: Path) -> Path:
+    """Returns where a file is written before it gets its name, in its folder, which is made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")

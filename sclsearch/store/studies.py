@@ -8,7 +8,17 @@ from typing import Any
 
 from sclsearch.canonical import canonical, digest
 from sclsearch.errors import SclsearchError, suggestion
-from sclsearch.store.objects import create, keep_file, names, read, read_all, read_bytes, remove
+from sclsearch.store.objects import (
+    create,
+    hasty,
+    keep_file,
+    names,
+    read,
+    read_all,
+    read_bytes,
+    remove,
+    remove_all,
+)
 from sclsearch.store.places import Place, Storage, place_of
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -177,6 +187,25 @@ class StudyStore:
     def drop_weights(self, key: str) -> None:
         """Deletes the weights of a seed run."""
         remove(self.weights(key))
+
+    def keep_stage(self, key: str, save: Callable[[Path], None]) -> None:
+        """Keeps what a stage leaves, written by `save`; an object store is not waited for."""
+        keep_file(self._stage(key), save)
+
+    def read_stage(self, key: str) -> bytes | None:
+        """Returns what a stage left, None if it is not kept; an object store is not waited for."""
+        return read_bytes(self._stage(key))
+
+    def kept_stages(self) -> set[str]:
+        """Returns the keys of the stages that are kept."""
+        return {Path(name).stem for name in names(hasty(self.folder / "stages"))}
+
+    def drop_stages(self) -> None:
+        """Deletes what stages left."""
+        remove_all(self.folder / "stages")
+
+    def _stage(self, key: str) -> Place:
+        return hasty(self.folder / "stages" / f"{key}.safetensors")
 
     def _numbered(self, kind: str) -> list[dict[str, Any]]:
         folder = self.folder / kind

@@ -25,6 +25,7 @@ from sclsearch.store.objects import (
     names,
     read,
     read_all,
+    read_bytes,
     remove,
     write,
 )
@@ -57,6 +58,15 @@ def at_once(do: Callable[[int], Any]) -> list[Any]:
 
     with ThreadPoolExecutor(WRITERS) as threads:
         return list(threads.map(together, range(WRITERS)))
+
+
+def writes(content: bytes) -> Callable[[Path], None]:
+    """Returns what writes a file."""
+
+    def write_it(file: Path) -> None:
+        file.write_bytes(content)
+
+    return write_it
 
 
 def test_an_object_comes_back_exactly_and_what_is_not_there_is_none(place: Place) -> None:
@@ -124,6 +134,42 @@ def test_a_file_is_kept_whole_or_not_at_all(place: Place) -> None:
     assert "one.safetensors" not in names(place / "weights")
     keep_file(place / "weights" / "one.safetensors", Path.touch)
     assert "one.safetensors" in names(place / "weights")
+
+
+def test_a_file_that_many_write_at_once_is_one_of_theirs_whole(place: Place) -> None:
+    target = place / "stages" / "one.safetensors"
+    contents = [bytes([writer]) * 100_000 for writer in range(WRITERS)]
+    keep_file(target, writes(contents[0]))
+    done = threading.Event()
+    seen: set[bytes | None] = set()
+
+    def look() -> None:
+        while not done.is_set():
+            seen.add(read_bytes(target))
+
+    reader = threading.Thread(target=look)
+    reader.start()
+    at_once(lambda writer: keep_file(target, writes(contents[writer])))
+    done.set()
+    reader.join()
+    assert {*seen, read_bytes(target)} <= {*contents}
+    assert names(place / "stages") == ["one.safetensors"]
+
+
+def test_a_folder_goes_with_what_was_half_written_in_it(storage: str, place: Place) -> None:
+    store = StudyStore(storage, "first")
+    store.drop_stages()
+    for key in ("0a", "0b"):
+        store.keep_stage(key, Path.touch)
+    assert store.kept_stages() == {"0a", "0b"}
+    assert [store.read_stage(key) for key in ("0a", "0c")] == [b"", None]
+    folder = place / "studies" / "first" / "stages"
+    if isinstance(folder, Path):
+        (folder / ".0c.part").write_bytes(b"half")
+    store.drop_stages()
+    assert store.kept_stages() == set()
+    assert names(folder) == []
+    assert not (isinstance(folder, Path) and folder.exists())
 
 
 def test_a_storage_that_can_be_written_passes_and_keeps_no_trace(
