@@ -120,6 +120,10 @@ class Stage:
             are computed once.
         whole_vocabulary: Whether it needs tokens beyond those of the texts: it predicts or draws
             some.
+        shared_across: Fields of the method that change nothing up to the end of this stage. Where
+            it is set, the encoder is kept at that end and taken by all configurations that differ
+            in these and in the settings of later stages alone; `terms`, `rates` and `parts` must
+            then read no settings but the stage's own. None is trained in every seed run.
     """
 
     name: str
@@ -135,6 +139,7 @@ class Stage:
     frozen_pooling: str | None = None
     encoder_train_mode: bool = False
     whole_vocabulary: bool = False
+    shared_across: tuple[str, ...] | None = None
 
     @property
     def cached(self) -> bool:

@@ -128,6 +128,7 @@ class CMLM:
                 labelled=False,
                 gauges=("feature_spread",),
                 whole_vocabulary=True,
+                shared_across=("pooling",),
             ),
             *CE(self.pooling).stages(training),
         )

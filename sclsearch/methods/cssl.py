@@ -66,7 +66,15 @@ class CSSL:
             training, self.post_learning_rate, self.post_batch_size, self.post_epochs
         )
         return (
-            Stage(NAME, post, self.terms, no_parts, reads="paraphrases", labelled=False),
+            Stage(
+                NAME,
+                post,
+                self.terms,
+                no_parts,
+                reads="paraphrases",
+                labelled=False,
+                shared_across=("pooling",),
+            ),
             *CE(self.pooling).stages(training),
         )
 

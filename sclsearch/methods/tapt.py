@@ -70,7 +70,15 @@ class TAPT:
             training, self.post_learning_rate, self.post_batch_size, self.post_epochs
         )
         return (
-            Stage(NAME, post, self.terms, self.parts, labelled=False, whole_vocabulary=True),
+            Stage(
+                NAME,
+                post,
+                self.terms,
+                self.parts,
+                labelled=False,
+                whole_vocabulary=True,
+                shared_across=("pooling",),
+            ),
             *CE(self.pooling).stages(training),
         )
 

@@ -83,6 +83,8 @@ def run_prepared(prepared: Prepared, how: How, console: Console) -> Finished:
         finally:
             tracking = scribe.close(complete=board.complete) if scribe else not_shown(how)
         delete_superfluous_weights(board)
+        if board.complete:
+            store.drop_stages()
     return Finished(
         name=store.name,
         storage=prepared.storage,

@@ -14,6 +14,7 @@ import torch
 from sclsearch.protocols.base import Parts
 from sclsearch.search.environment import environment
 from sclsearch.search.node import model_here
+from sclsearch.search.stages import KeptStages, shares_stages
 from sclsearch.search.study import Study
 from sclsearch.search.tokenised import tokenised
 from sclsearch.store.places import Storage
@@ -41,6 +42,7 @@ class Bench:
         parts: Rows by replicate.
         threads: Torch threads of a seed run.
         origin: What `rerun` needs to train a seed run again.
+        shares: Whether ends of stages are kept for configurations that share them.
     """
 
     study: Study
@@ -50,19 +52,28 @@ class Bench:
     parts: Mapping[int, Parts]
     threads: int
     origin: Mapping[str, Any]
+    shares: bool = False
 
 
 def bench_of(prepared: "Prepared", threads: int) -> Bench:
-    """Returns what the seed runs of a prepared study share, with as many torch threads each."""
-    study = prepared.study
+    """Returns what the seed runs of a prepared study share, with as many torch threads each.
+
+    Ray hands it to every trial: its arrays lie in shared memory, its texts would be copied.
+    """
+    study, source = prepared.study, prepared.study.paraphrases
     return Bench(
-        study=replace(study, data=replace(study.data, splits={})),
+        study=replace(
+            study,
+            data=replace(study.data, splits={}),
+            paraphrases=source and replace(source, rows={}),
+        ),
         name=prepared.store.name,
         storage=prepared.storage,
         tokens=tokenised(study, prepared.parts.values()),
         parts=prepared.parts,
         threads=threads,
         origin=prepared.record.origin,
+        shares=shares_stages(study, prepared.parts[0]),
     )
 
 
@@ -113,8 +124,10 @@ def attempt(job: Job, bench: Bench, configuration: int) -> tuple[SeedRun, Outcom
         started=started,
         environment=environment(bench.threads),
     )
+    store = StudyStore(bench.storage, bench.name)
+    shelf = KeptStages(store, bench.threads) if bench.shares else None
     try:
-        outcome = train(Work(job, bench.tokens[job.training.max_length]))
+        outcome = train(Work(job, bench.tokens[job.training.max_length]), shelf)
     except (torch.OutOfMemoryError, MemoryError):
         raise
     except NonFiniteLossError as error:

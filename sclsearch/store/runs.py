@@ -42,7 +42,7 @@ class SeedRun:
         test: The one evaluation on test rows.
         predictions: Of each validation and test row, at the kept evaluation.
         started: When training began, Unix seconds.
-        seconds: Wall-clock time.
+        seconds: Wall-clock time; for a stage that was taken, that of its training.
         environment: Versions, threads and device.
         failure: Set where there are no figures.
     """

@@ -3,12 +3,14 @@
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
 from sclsearch.methods.base import Batch, Model, Stage, Terms
 from sclsearch.randomness import seed_for
@@ -20,17 +22,13 @@ from sclsearch.training.batches import (
     updates_of,
     updates_per_epoch,
 )
-from sclsearch.training.evaluation import (
-    Features,
-    Predictions,
-    compute_features,
-    judge,
-    predict,
-)
+from sclsearch.training.evaluation import Features, Predictions, judge, predict
+from sclsearch.training.features import features_of
 from sclsearch.training.job import Work
 from sclsearch.training.optimiser import adamw, clip, rate_factor
 from sclsearch.training.precision import autocast, device_for
 from sclsearch.training.schedule import evaluation_points, evenly
+from sclsearch.training.shared import Shelf, shared_identity, take_or_train
 from sclsearch.training.watch import TermWatch
 
 if TYPE_CHECKING:
@@ -52,7 +50,7 @@ class Outcome:
         test: The one evaluation on test rows, with the weights of the kept one.
         predictions: Predicted class or score of each validation and test row, at the kept one.
         weights: Encoder and parts at the kept one, on the CPU.
-        seconds: Wall-clock time.
+        seconds: Wall-clock time; for a stage that was taken, that of its training.
     """
 
     notes: tuple[str, ...] = ()
@@ -65,8 +63,12 @@ class Outcome:
     seconds: float = 0.0
 
 
-def train(work: Work) -> Outcome:
+def train(work: Work, shelf: Shelf | None = None) -> Outcome:
     """Trains and evaluates one seed run.
+
+    Args:
+        work: The seed run.
+        shelf: Where stages are kept that several configurations share; None trains them all.
 
     Raises:
         NonFiniteLossError: A term of the loss is not finite; names term, stage, epoch and update.
@@ -78,13 +80,32 @@ def train(work: Work) -> Outcome:
     encoder = load_encoder(job.model, job.model_name).to(device)
     outcome = Outcome(notes=job.method.check(encoder))
     stages = job.method.stages(job.training)
-    for stage in stages:
-        torch.manual_seed(seed_for(job.replicate.initialisation, f"parts/{stage.name}"))
-        parts = stage.parts(encoder, work.tokens.classes)
-        model = Model(encoder, parts).to(device)
-        _StageRun(work, stage, model, device, outcome, last=stage is stages[-1]).run()
-    outcome.seconds = time.perf_counter() - started
+    saved = 0.0
+    for number, stage in enumerate(stages):
+        last = stage is stages[-1]
+        run = partial(
+            _train_stage, work, stage, encoder, device, outcome, first=number == 0, last=last
+        )
+        identity = None if last else shared_identity(job, stages[: number + 1])
+        saved += take_or_train(shelf, identity, encoder, outcome.stages, run)
+    outcome.seconds = time.perf_counter() - started + saved
     return outcome
+
+
+def _train_stage(
+    work: Work,
+    stage: Stage,
+    encoder: Encoder,
+    device: torch.device,
+    outcome: Outcome,
+    *,
+    first: bool,
+    last: bool,
+) -> None:
+    torch.manual_seed(seed_for(work.job.replicate.initialisation, f"parts/{stage.name}"))
+    parts = stage.parts(encoder, work.tokens.classes)
+    model = Model(encoder, parts).to(device)
+    _StageRun(work, stage, model, device, outcome, first=first, last=last).run()
 
 
 class _StageRun:
@@ -98,10 +119,12 @@ class _StageRun:
         device: torch.device,
         outcome: Outcome,
         *,
+        first: bool,
         last: bool,
     ) -> None:
         self.work, self.job, self.stage = work, work.job, stage
-        self.model, self.device, self.outcome, self.last = model, device, outcome, last
+        self.model, self.device, self.outcome = model, device, outcome
+        self.first, self.last = first, last
         self.rows = self.work.rows_of(stage)
         self.per_epoch = updates_per_epoch(len(self.rows.index), stage.training)
         self.total = updates_of(len(self.rows.index), stage.training, self.job.most_updates)
@@ -191,7 +214,9 @@ class _StageRun:
     def _cache(self, pooling: str) -> None:
         parts = self.job.parts
         rows = (self.rows, parts.validation, parts.test) if self.last else (self.rows,)
-        self.features = compute_features(self.model, self.work.tokens, rows, pooling, self.device)
+        self.features = features_of(
+            self.work, self.model, rows, pooling, self.device, pretrained=self.first
+        )
 
     def _evaluate(self, update: int, losses: Mapping[str, float]) -> None:
         predictions = self._predict("validation")

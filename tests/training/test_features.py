@@ -1,0 +1,129 @@
+"""Features of the pretrained encoder are computed once for all seed runs that read them."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.head import Head
+from sclsearch.methods.base import Batch, Model, Stage, Terms, Training
+from sclsearch.objectives import prediction_loss
+from sclsearch.training import features
+from sclsearch.training.engine import train
+from sclsearch.training.evaluation import Features, compute_features
+from sclsearch.training.job import Work
+
+WorkFor = Callable[..., Work]
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A linear probe on the pretrained encoder, with another stage before it or alone."""
+
+    protocol: ClassVar[str] = "plain"
+    few_shot: ClassVar[str] = "plain"
+    regression: ClassVar[bool] = False
+    training: ClassVar[Mapping[str, object]] = {}
+
+    tuned: bool = False
+
+    def check(self, encoder: Encoder) -> tuple[str, ...]:
+        return ()
+
+    def parts(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
+        return nn.ModuleDict({"head": Head(encoder.width, classes, hidden=False)})
+
+    def stages(self, training: Training) -> tuple[Stage, ...]:
+        tuning = (Stage("tuning", training, self.terms, self.parts),) if self.tuned else ()
+        probe = Stage("probe", training, self.terms, self.parts, frozen_pooling="mean")
+        return (*tuning, probe)
+
+    def terms(self, model: Model, batch: Batch) -> Terms:
+        return {"ce": prediction_loss(self.scores(model, batch), batch.y)}
+
+    def scores(self, model: Model, batch: Batch) -> Tensor:
+        scores: Tensor = model.parts["head"](model.embed(batch, "mean"), batch.rates[0])
+        return scores
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept() -> Iterator[None]:
+    features._KEPT.clear()
+    yield
+    features._KEPT.clear()
+
+
+@pytest.fixture
+def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Returns the numbers of rows of which features are computed, one for each time."""
+    seen: list[int] = []
+
+    def noted(*given: Any) -> Features:
+        found = compute_features(*given)
+        seen.append(len(found.values))
+        return found
+
+    monkeypatch.setattr(features, "compute_features", noted)
+    return seen
+
+
+@pytest.fixture
+def probing(work_for: WorkFor) -> Callable[..., Work]:
+    """Returns what makes the work of a probe."""
+
+    def probing(number: int = 0, *, tuned: bool = False, **fields: object) -> Work:
+        work = work_for("ce", number, **{"epochs": 2, **fields})
+        return replace(work, job=replace(work.job, method=Probe(tuned), method_name="Probe"))
+
+    return probing
+
+
+def test_configurations_and_replicates_on_the_same_rows_share_them_and_no_figure_tells(
+    probing: Callable[..., Work], computed: list[int]
+) -> None:
+    works = [probing(), probing(learning_rate=0.1), probing(1)]
+    shared = [train(work) for work in works]
+    assert computed == [44 + 30 + 30]
+    for work, found in zip(works, shared, strict=True):
+        features._KEPT.clear()
+        alone = train(work)
+        assert found.evaluations == alone.evaluations
+        assert found.test == alone.test
+        assert all(torch.equal(t, alone.weights[name]) for name, t in found.weights.items())
+
+
+def test_other_rows_lengths_and_threads_have_features_of_their_own(
+    probing: Callable[..., Work], computed: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(probing())
+    work = probing()
+    parts = work.job.parts
+    fewer = replace(parts, test=replace(parts.test, index=parts.test.index[1:]))
+    train(replace(work, job=replace(work.job, parts=fewer)))
+    train(probing(max_length=8))
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
+    train(probing())
+    assert computed == [104, 103, 104, 104]
+
+
+def test_those_of_an_encoder_that_was_trained_are_its_own(
+    probing: Callable[..., Work], computed: list[int]
+) -> None:
+    train(probing(tuned=True))
+    train(probing(tuned=True))
+    assert len(computed) == 2
+    assert not features._KEPT
+
+
+def test_the_oldest_make_room(
+    probing: Callable[..., Work], computed: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(features, "MOST_BYTES", 2 * 104 * 16 * 4)
+    for length in (16, 12, 16, 8, 16, 12):
+        train(probing(max_length=length))
+    assert len(features._KEPT) == 2
+    assert len(computed) == 4
