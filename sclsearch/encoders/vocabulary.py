@@ -29,8 +29,8 @@ class CutEmbedding(nn.Embedding):
         self._whole = (whole,)
         self._numbers = torch.full((whole.num_embeddings,), -1, device=tokens.device)
         self._numbers[tokens] = torch.arange(len(tokens), device=tokens.device)
-        pad = whole.padding_idx
-        self._padding = None if pad is None or self._numbers[pad] < 0 else int(self._numbers[pad])
+        pad = -1 if whole.padding_idx is None else int(self._numbers[whole.padding_idx])
+        self._padding = None if pad < 0 else pad
 
     @classmethod
     def install(cls, model: PreTrainedModel, tokens: Tensor) -> Self | None:

@@ -71,10 +71,14 @@ def masked_lm_of(
         selected: True at tokens to predict, `[B, T]`.
         reduction: Over tokens, or by text first.
     """
+    texts, length = selected.shape
+    # Their number is what a device is waited for: once, and not for each of the three.
+    places = selected.flatten().nonzero()[:, 0]  # [S]
+    hidden = states.flatten(0, 1).index_select(0, places)  # [S, d]
     return masked_lm(
-        model.parts["mlm"](states[selected], model.encoder.embeddings),  # [S, vocabulary]
-        batch.ids[selected],
-        selected.nonzero()[:, 0],
-        texts=len(batch.ids),
+        model.parts["mlm"](hidden, model.encoder.embeddings),  # [S, vocabulary]
+        batch.ids.flatten().index_select(0, places),
+        places // length,
+        texts=texts,
         reduction=reduction,
     )

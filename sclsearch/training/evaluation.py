@@ -97,10 +97,10 @@ def predict(
         )
         with autocast(device):
             outputs.append(method.scores(model, batch).float())
-    scores = torch.cat(outputs)
-    if not bool(scores.isfinite().all()):
+    scores = torch.cat(outputs).cpu().numpy()  # the one wait for the device
+    if not np.isfinite(scores).all():
         raise NonFiniteLossError(f"{rows.split}: scores must be finite, but some are not")
-    answers = (scores if scores.dim() == 1 else scores.argmax(1)).cpu().numpy()
+    answers = scores if scores.ndim == 1 else scores.argmax(1)
     in_order = answers[np.argsort(np.concatenate(order))]
     return in_order.astype(np.int64) if task.classes else in_order.astype(np.float64)
 

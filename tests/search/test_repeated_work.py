@@ -1,0 +1,123 @@
+"""What a study makes once and its trials share: token ids, in memory that no trial copies."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sclsearch.search.options import What
+from sclsearch.search.prepare import Prepared
+from sclsearch.search.trial import Bench, attempt, bench_of
+
+Asked = Callable[..., What]
+Preparing = Callable[..., Prepared]
+
+TWO_LENGTHS = """
+method: ce
+source: a test
+published: []
+fixed: {epochs: 1, batch_size: 8}
+space:
+  max_length: {type: choice, values: [8, 16]}
+"""
+
+
+@pytest.fixture
+def tokenised_texts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Returns how many texts each call of a tokenizer got."""
+    from transformers import PreTrainedTokenizerBase
+
+    seen: list[int] = []
+    call = PreTrainedTokenizerBase.__call__
+
+    def noted(self: Any, texts: list[str], *given: Any, **options: Any) -> Any:
+        seen.append(len(texts))
+        return call(self, texts, *given, **options)
+
+    monkeypatch.setattr(PreTrainedTokenizerBase, "__call__", noted)
+    return seen
+
+
+@pytest.fixture
+def own_ray() -> Iterator[None]:
+    import ray
+
+    from sclsearch.search.cluster import started_ray
+
+    with started_ray(None):
+        yield
+    assert not ray.is_initialized()
+
+
+def mappings_of(config: Any, bench: Bench) -> list[tuple[bool, str]]:
+    """Returns whether each array can be written, and the file its memory is of, in a worker."""
+    spans = []
+    for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
+        span, *_, file = f"{line} ".split(" ", maxsplit=5)
+        start, end = (int(bound, 16) for bound in span.split("-"))
+        spans.append((start, end, file.strip()))
+    found = []
+    for tokens in bench.tokens[16].splits.values():
+        for array in (tokens.ids, tokens.types, tokens.content, tokens.starts, tokens.y):
+            place = array.__array_interface__["data"][0]
+            (file,) = (file for start, end, file in spans if start <= place < end)
+            found.append((bool(array.flags.writeable), file))
+    return found
+
+
+def test_each_split_is_tokenised_once_for_each_length_however_many_seed_runs_there_are(
+    asked: Asked,
+    preparing: Preparing,
+    write_space: Callable[[str], Path],
+    tokenised_texts: list[int],
+) -> None:
+    prepared = preparing(asked(method="ce", space=write_space(TWO_LENGTHS)), seeds=2)
+    assert tokenised_texts == []
+    bench = bench_of(prepared, threads=1)
+    rows = {len(prepared.study.data.splits[name]) for name in ("train", "validation", "test")}
+    lengths = (8, 16, 128)  # and the one that a configuration without the parameter has
+    assert len(tokenised_texts) == 3 * len(lengths)
+    assert {*tokenised_texts} == rows
+    for number in range(2):
+        job = prepared.study.job({"max_length": 8}, number, prepared.parts[number])
+        run, _ = attempt(job, bench, 0)
+        assert run.failure is None
+    assert len(tokenised_texts) == 3 * len(lengths)
+
+
+def test_no_text_travels_to_a_trial(asked: Asked, preparing: Preparing, tmp_path: Path) -> None:
+    what = asked(method="cssl", space=None, settings={"max_length": 16})
+    study = preparing(what).study
+    path = tmp_path / "paraphrases.jsonl"
+    texts = set(study.data.splits["train"].texts)
+    lines = ['{"paraphrases": 1, "source": "by hand"}']
+    lines += [f'{{"text": ["{row[0]}"], "paraphrases": [["so"], ["it"]]}}' for row in texts]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    prepared = preparing(asked(method="cssl", space=None, paraphrases=path), study="other")
+    bench = bench_of(prepared, threads=1)
+    assert bench.study.data.splits == {}
+    assert bench.study.paraphrases is not None
+    assert not bench.study.paraphrases.rows
+    before = prepared.study.job({}, 0, prepared.parts[0])
+    assert bench.study.job({}, 0, prepared.parts[0]).key == before.key
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_trials_read_the_token_ids_from_the_memory_that_all_workers_share(
+    asked: Asked, preparing: Preparing, own_ray: None
+) -> None:
+    import ray
+    from ray import tune
+
+    prepared = preparing(asked(settings={"max_length": 16}))
+    bench = bench_of(prepared, threads=1)
+    trial = ray.remote(tune.with_parameters(mappings_of, bench=bench))
+    for found in ray.get([trial.remote({}), trial.remote({})]):
+        assert len(found) == 15
+        assert not any(writeable for writeable, _ in found)
+        assert all(file.startswith("/dev/shm/plasma") for _, file in found)
