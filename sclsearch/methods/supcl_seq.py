@@ -15,6 +15,7 @@ from sclsearch.objectives import prediction_loss, sup_con
 
 OFFICIAL_RATE = 0.1
 OFFICIAL_BASE_TEMPERATURE = 0.07
+PROBE_FIELDS = ("probe_learning_rate", "probe_epochs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,14 @@ class SupCLSeq:
         """Returns contrast and probe."""
         probe = replace(training, learning_rate=self.probe_learning_rate, epochs=self.probe_epochs)
         return (
-            Stage("contrast", training, self.contrast, no_parts, self.view_rates),
+            Stage(
+                "contrast",
+                training,
+                self.contrast,
+                no_parts,
+                self.view_rates,
+                shared_across=(*PROBE_FIELDS, "probe_encoder_mode"),
+            ),
             Stage(
                 "probe",
                 probe,

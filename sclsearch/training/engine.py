@@ -159,6 +159,8 @@ class _StageRun:
                     self._evaluate(update + 1, losses)
                 else:
                     self._note(update + 1, losses)
+        # A frozen encoder would go on with its last gradients, and clipping counts them.
+        self.model.zero_grad()
         if self.last:
             self._finish()
         elif self.cut is not None:

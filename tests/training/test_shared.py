@@ -17,7 +17,7 @@ from sclsearch.training.shared import StageEnd, shared_identity
 
 WorkFor = Callable[..., Work]
 
-SHARING = ("cmlm", "tapt", "cssl")
+POST_TRAINED = ("cmlm", "tapt", "cssl")
 SHORT: Mapping[str, object] = {"epochs": 2, "evaluate": "end"}
 # What fine-tuning alone reads, and what post-training reads too.
 AFTER: Mapping[str, object] = {
@@ -26,6 +26,13 @@ AFTER: Mapping[str, object] = {
     "batch_size": 4,
     "epochs": 3,
     "batch_sampling": "balanced",
+}
+PROBE: Mapping[str, object] = {"probe_learning_rate": 3e-2, "probe_epochs": 3}
+# Of each method that shares a stage: fields that the stage does not read.
+SHARING: Mapping[str, Mapping[str, object]] = {
+    **dict.fromkeys(POST_TRAINED, AFTER),
+    "supcl-seq": {**PROBE, "probe_encoder_mode": "train"},
+    "simcse": PROBE,
 }
 BEFORE: Mapping[str, object] = {
     "post_learning_rate": 3e-3,
@@ -88,10 +95,11 @@ def test_a_configuration_takes_what_another_left_and_has_the_same_figures_and_we
     work_for: WorkFor, stages_trained: list[str], method: str
 ) -> None:
     shelf = Memory()
-    first, other = work_for(method, **SHORT), work_for(method, **{**SHORT, **AFTER})
+    first, other = work_for(method, **SHORT), work_for(method, **{**SHORT, **SHARING[method]})
     train(first, shelf)
     taken = train(other, shelf)
-    assert stages_trained == ["post-training", "fine-tuning", "fine-tuning"]
+    before, after = (stage.name for stage in first.job.method.stages(first.job.training))
+    assert stages_trained == [before, after, after]
     assert len(shelf.ends) == 1
     alone = train(other)
     assert figures(taken) == figures(alone)
@@ -115,17 +123,18 @@ def test_a_stage_that_was_taken_counts_with_the_time_of_its_training(work_for: W
     assert train(work, shelf).seconds > 1e6
 
 
-@pytest.mark.parametrize("method", SHARING)
-@pytest.mark.parametrize("name", AFTER)
-def test_what_fine_tuning_alone_reads_leaves_the_stage_as_it_is(
+@pytest.mark.parametrize(
+    ("method", "name"), [(method, name) for method, after in SHARING.items() for name in after]
+)
+def test_what_later_stages_alone_read_leaves_the_stage_as_it_is(
     work_for: WorkFor, method: str, name: str
 ) -> None:
-    first, other = work_for(method), work_for(method, **{name: AFTER[name]})
+    first, other = work_for(method), work_for(method, **{name: SHARING[method][name]})
     assert first_stage(first) == first_stage(other)
     assert first.job.key != other.job.key
 
 
-@pytest.mark.parametrize("method", SHARING)
+@pytest.mark.parametrize("method", POST_TRAINED)
 @pytest.mark.parametrize("name", BEFORE)
 def test_what_post_training_reads_makes_another_stage(
     work_for: WorkFor, method: str, name: str
@@ -154,7 +163,7 @@ def test_what_a_stage_is_shared_across_are_fields_of_its_method(
 
 
 def test_post_training_reads_no_settings_but_its_own(work_for: WorkFor) -> None:
-    for method in SHARING:
+    for method in POST_TRAINED:
         job = work_for(method).job
         one, other = (
             job.method.stages(training)[0]
@@ -169,10 +178,7 @@ def _after_of_training() -> dict[str, Any]:
     return {name: value for name, value in AFTER.items() if name in names}
 
 
-def test_nothing_is_asked_of_a_shelf_for_a_method_of_one_stage_or_a_stage_that_is_not_shared(
-    work_for: WorkFor,
-) -> None:
+def test_nothing_is_asked_of_a_shelf_for_a_method_of_one_stage(work_for: WorkFor) -> None:
     shelf = Memory()
-    for method in ("ce", "supcl-seq"):
-        train(work_for(method, **SHORT), shelf)
+    train(work_for("ce", **SHORT), shelf)
     assert shelf.ends == {}
