@@ -29,6 +29,6 @@ figures stand beside the published ones; it says little of which method is best.
 INTRO
 table gunel/table-4 "20,100,SST-2"
 table lacon/table-4 "RTE,MRPC"
-table cmlm/table-1 "FT,TAPT,CMLM,N=100,SST-2,CoLA"
+table cmlm/table-1 "FT,CMLM,N=100,SST-2,CoLA"
 table supcl-seq/table-2 "Standard,SupCL-Seq,RTE,MRPC F1,MRPC accuracy"
 exit "$unfinished"

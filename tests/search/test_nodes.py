@@ -6,6 +6,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -39,20 +40,38 @@ STORED_BEFORE_THE_LOSS = 6
 @pytest.fixture(scope="module")
 def cluster(processes: Any) -> Iterator[Any]:
     """Returns a head without CPUs and a node with one."""
+    from ray._private.authentication.authentication_token_setup import (
+        maybe_enable_token_auth_if_token_available,
+    )
     from ray.cluster_utils import Cluster
 
+    from sclsearch.search.cluster import keep_token_private
+
+    # A process reads its token and whether there is one once: this cluster has what each Ray
+    # that the process starts has, before and after.
+    keep_token_private()
+    maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
     # The path of a socket has at most 107 characters: pytest's folders are too deep.
     folder = tempfile.mkdtemp(prefix="ray-")
-    settings = {"RAY_AUTH_MODE": "disabled", "RAY_TMPDIR": folder, "HOME": folder}
     node = {"object_store_memory": 80_000_000, "include_dashboard": False}
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {**processes.environment, **settings}.items():
+        for name, value in {**processes.environment, "RAY_TMPDIR": folder}.items():
             patch.setenv(name, value)
         cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **node})
         cluster.add_node(num_cpus=1, num_gpus=2, **node)
         yield cluster
         cluster.shutdown()
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def trains(node: Any) -> bool:
+    """Returns whether a worker of a node trains a seed run just now."""
+    (raylet,) = node.all_processes["raylet"]
+    children = Path("/proc", str(raylet.process.pid)).glob("task/*/children")
+    workers = " ".join(file.read_text() for file in children).split()
+    with suppress(FileNotFoundError):
+        return any(b".train" in Path("/proc", pid, "cmdline").read_bytes() for pid in workers)
+    return False
 
 
 @pytest.fixture
@@ -174,9 +193,9 @@ def test_a_study_that_loses_a_node_ends_as_the_undisturbed_one(
     disturbed = place.elsewhere(tmp_path / "disturbed", **longer)
 
     def unplug() -> None:
-        while len(disturbed.runs()) < STORED_BEFORE_THE_LOSS and not over.wait(0.05):
-            pass
-        over.wait(0.2)  # a seed run was stored just now: its worker has another one by then
+        while not over.wait(0.05):
+            if len(disturbed.runs()) >= STORED_BEFORE_THE_LOSS and trains(victim):
+                break
         cluster.remove_node(victim, allow_graceful=False)
 
     thread = threading.Thread(target=unplug, daemon=True)
