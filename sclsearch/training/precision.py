@@ -15,6 +15,10 @@ def device_for(numerics: Numerics) -> torch.device:
         SclsearchError: The numerics are CUDA's, but no GPU is seen.
     """
     if numerics == "cpu-fp32":
+        # Read at its first use in a process. oneDNN keeps what it compiles for 1024 shapes:
+        # hardly two batches have the same one, and between those small blocks freed memory lies
+        # idle, gigabytes of it. An update needs two of them.
+        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
         return torch.device("cpu")
     if not torch.cuda.is_available():
         raise SclsearchError(f"{numerics}: a GPU must be there, but torch sees none.")

@@ -1,5 +1,6 @@
 """A row is judged alike alone and among others, and features stand for the tokens they are of."""
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -96,6 +97,18 @@ def test_features_are_the_embeddings_of_their_rows_in_evaluation_mode(work_for: 
 
 def test_figures_of_a_cpu_are_computed_on_a_cpu() -> None:
     assert device_for("cpu-fp32") == CPU
+
+
+@pytest.mark.parametrize(("given", "then"), [(None, "16"), ("200", "200")])
+def test_little_is_kept_of_shapes_that_do_not_come_again(
+    monkeypatch: pytest.MonkeyPatch, given: str | None, then: str
+) -> None:
+    name = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
+    monkeypatch.setenv(name, given or "")
+    if given is None:
+        monkeypatch.delenv(name)
+    device_for("cpu-fp32")
+    assert os.environ[name] == then
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is there")
