@@ -20,8 +20,9 @@ from sclsearch.search.tokenised import tokenised
 from sclsearch.store.places import Storage
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.store.studies import StudyStore
-from sclsearch.training.engine import Outcome, train
+from sclsearch.training.engine import train
 from sclsearch.training.job import Job, Work
+from sclsearch.training.outcome import Outcome
 from sclsearch.training.tokens import TokenisedTask
 from sclsearch.training.watch import NonFiniteLossError
 from sclsearch.training.weights import save_weights

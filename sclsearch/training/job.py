@@ -1,5 +1,6 @@
 """What one seed run is made of, and the key that names it."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -12,8 +13,9 @@ from sclsearch.methods.base import Method, Stage, Training
 from sclsearch.methods.fields import resolved
 from sclsearch.protocols.base import Evaluate, Parts, Replicate, Rows
 from sclsearch.tasks.base import Index, Task
+from sclsearch.training.batches import batches_in_order
 from sclsearch.training.joined import joined_rows
-from sclsearch.training.tokens import TokenisedTask
+from sclsearch.training.tokens import TokenisedTask, Tokens
 
 ENGINE_VERSION = 3
 """Raised by hand when the figures of a training change; a pinned tiny training says when."""
@@ -138,8 +140,22 @@ class Work:
 
     def rows_of(self, stage: Stage) -> Rows:
         """Returns what a stage trains on: further texts too where it reads no labels."""
-        further = None if stage.reads_labels else self.job.parts.unlabelled
-        return further or self.train
+        return self._unlabelled(stage) or self.train
+
+    def order(self, stage: Stage) -> Iterator[Index]:
+        """Yields the rows of each batch of a stage."""
+        rows = self.rows_of(stage)
+        y = self.tokens.splits[rows.split].y[rows.index]
+        seed, most = self.job.replicate.order, self.job.most_updates
+        for positions in batches_in_order(y, stage, seed, most):
+            yield rows.index[positions]
+
+    def read(self, stage: Stage, index: Index) -> tuple[Tokens, Index]:
+        """Returns what a stage reads of some rows: their texts, or two paraphrases of each."""
+        if stage.reads == "texts":
+            drawn = self._unlabelled(stage) or self.job.parts.train
+            return self.tokens.splits[drawn.split], index
+        return self.tokens.paraphrases_of(index)
 
     @property
     def occurring(self) -> Index:
@@ -154,3 +170,6 @@ class Work:
             views, both = self.tokens.paraphrases_of(trained.index)
             found.append(views.occurring(both))
         return np.unique(np.concatenate([*found, [self.tokens.pad]])).astype(np.int64)
+
+    def _unlabelled(self, stage: Stage) -> Rows | None:
+        return None if stage.reads_labels else self.job.parts.unlabelled

@@ -28,6 +28,12 @@ def adamw(model: Model, stage: Stage) -> torch.optim.AdamW:
     )
 
 
+def set_rate(optimiser: torch.optim.Optimizer, factor: float) -> None:
+    """Sets the learning rates to a share of their peaks."""
+    for group in optimiser.param_groups:
+        group["lr"] = group["peak"] * factor
+
+
 def rate_factor(update: int, warmup: int, total: int) -> float:
     """Returns the share of the peak learning rate at an update, counted from 0.
 

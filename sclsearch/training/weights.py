@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from sclsearch.canonical import canonical
-from sclsearch.training.engine import Outcome
 from sclsearch.training.job import Job
+from sclsearch.training.outcome import Outcome
 
 
 def save_weights(path: Path, outcome: Outcome, job: Job) -> None:

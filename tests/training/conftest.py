@@ -19,8 +19,9 @@ from sclsearch.protocols.base import Evaluate, Parts, all_seeds
 from sclsearch.protocols.splits import plain_split
 from sclsearch.randomness import stream
 from sclsearch.tasks.base import Split, Task, TaskData, Texts
-from sclsearch.training.engine import Outcome, train
+from sclsearch.training.engine import train
 from sclsearch.training.job import Job, Work
+from sclsearch.training.outcome import Outcome
 from sclsearch.training.tokens import tokenise
 
 Weights = dict[str, torch.Tensor]

@@ -24,7 +24,7 @@ from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.packing import Packing
 from sclsearch.methods.base import Stage
 from sclsearch.protocols.base import by_split
-from sclsearch.training import engine, evaluation
+from sclsearch.training import alone, evaluation
 from sclsearch.training.batches import updates_of, updates_per_epoch
 from sclsearch.training.engine import READINGS, train
 from sclsearch.training.job import Work
@@ -100,7 +100,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     monkeypatch.setattr(evaluation, "EVALUATION_BATCH", BATCH)
     # Inference mode hides operations from who counts them.
     seen_through = torch.no_grad()(inspect.unwrap(evaluation.predict))
-    monkeypatch.setattr(engine, "predict", seen_through)
+    monkeypatch.setattr(alone, "predict", seen_through)
     return seen
 
 

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from sclsearch.tasks.metrics import value
-from sclsearch.training.engine import Outcome, train
+from sclsearch.training.engine import train
 from sclsearch.training.job import Work
+from sclsearch.training.outcome import Outcome
 
 MAJORITY = 0.6
 

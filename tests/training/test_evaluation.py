@@ -15,9 +15,9 @@ from sclsearch.methods.ce import CE
 from sclsearch.methods.supcl_seq import SupCLSeq
 from sclsearch.tasks.base import TaskData
 from sclsearch.training.batches import collate
-from sclsearch.training.engine import Outcome
 from sclsearch.training.evaluation import compute_features, judge, predict
 from sclsearch.training.job import Work
+from sclsearch.training.outcome import Outcome
 from sclsearch.training.precision import autocast, device_for
 from sclsearch.training.watch import NonFiniteLossError
 

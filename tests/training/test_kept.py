@@ -9,9 +9,10 @@ import torch
 from sclsearch.methods.base import Model
 from sclsearch.methods.ce import CE
 from sclsearch.tasks.metrics import evaluate, value
-from sclsearch.training.engine import Outcome, train
+from sclsearch.training.engine import train
 from sclsearch.training.evaluation import predict
 from sclsearch.training.job import Work
+from sclsearch.training.outcome import Outcome
 from sclsearch.training.schedule import evaluation_points
 
 CPU = torch.device("cpu")

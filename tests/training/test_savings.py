@@ -10,8 +10,9 @@ import torch
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.packing import Packing
 from sclsearch.encoders.vocabulary import CutEmbedding
-from sclsearch.training.engine import Outcome, train
+from sclsearch.training.engine import train
 from sclsearch.training.job import Work
+from sclsearch.training.outcome import Outcome
 
 
 def numbers(outcome: Outcome) -> list[float]:

@@ -11,9 +11,11 @@ from sclsearch.canonical import canonical
 from sclsearch.methods import METHODS
 from sclsearch.methods.base import Training
 from sclsearch.methods.fields import resolved
-from sclsearch.training.engine import Outcome, _StageRun, train
+from sclsearch.training.engine import _StageRun, train
 from sclsearch.training.job import Work
+from sclsearch.training.outcome import Outcome
 from sclsearch.training.shared import StageEnd, shared_identity
+from sclsearch.training.watch import NonFiniteLossError
 
 WorkFor = Callable[..., Work]
 
@@ -112,6 +114,15 @@ def test_a_seed_run_that_keeps_a_stage_is_the_one_that_does_not(work_for: WorkFo
     keeping, alone = train(work, Memory()), train(work)
     assert figures(keeping) == figures(alone)
     assert same_weights(keeping, alone)
+
+
+def test_a_stage_that_failed_is_not_kept(work_for: WorkFor) -> None:
+    work, shelf = work_for("tapt", **SHORT), Memory()
+    method: Any = work.job.method
+    diverging = replace(work.job, method=replace(method, post_learning_rate=1e30))
+    with pytest.raises(NonFiniteLossError, match=r"^post-training: "):
+        train(replace(work, job=diverging), shelf)
+    assert shelf.ends == {}
 
 
 def test_a_stage_that_was_taken_counts_with_the_time_of_its_training(work_for: WorkFor) -> None:

@@ -66,7 +66,7 @@ def stages_run(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, Weights, Wei
     run = _StageRun.run
 
     def noted(self: _StageRun) -> None:
-        encoder = self.model.encoder
+        encoder = self.learners[0].encoder
         before = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
         run(self)
         after = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}

@@ -11,8 +11,9 @@ import torch
 from sclsearch.protocols.base import Parts, Rows
 from sclsearch.protocols.splits import plain_split
 from sclsearch.tasks.base import TaskData
-from sclsearch.training.engine import Outcome, train
+from sclsearch.training.engine import train
 from sclsearch.training.job import Work
+from sclsearch.training.outcome import Outcome
 
 WorkFor = Callable[..., Work]
 

@@ -8,8 +8,8 @@ import torch
 from safetensors import safe_open
 
 from sclsearch.canonical import digest
-from sclsearch.training.engine import Outcome
 from sclsearch.training.job import Work
+from sclsearch.training.outcome import Outcome
 from sclsearch.training.weights import save_weights
 
 
