@@ -1,7 +1,7 @@
 """An encoder as methods see it: token ids in, one embedding a row and view out."""
 
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -10,8 +10,11 @@ from transformers import PreTrainedModel
 from sclsearch.encoders.gradient_cache import in_chunks, is_large
 from sclsearch.encoders.packing import install_packing
 from sclsearch.encoders.row_dropout import install
+from sclsearch.encoders.seats import Seats
 from sclsearch.encoders.vocabulary import CutEmbedding
 from sclsearch.errors import SclsearchError
+
+ONE_STILL_VIEW = (0.0,)
 
 
 class Encoder(nn.Module):
@@ -91,14 +94,52 @@ class Encoder(nn.Module):
     def _hidden(self, ids: Tensor, mask: Tensor, types: Tensor, rates: tuple[float, ...]) -> Tensor:
         self._views.rates = rates
         views = len(rates)
-        inputs = {"input_ids": ids.repeat(views, 1), "attention_mask": mask.repeat(views, 1)}
+        mask = mask.repeat(views, 1)
+        inputs = {"input_ids": ids.repeat(views, 1), "attention_mask": mask}
+        if self.in_lockstep:
+            # Of a mask by tokens transformers would ask whether there is padding at all.
+            inputs["attention_mask"] = mask[:, None, None].expand(-1, 1, mask.shape[1], -1)
         if getattr(self.model.config, "type_vocab_size", 0) > 1:
             inputs["token_type_ids"] = types.repeat(views, 1)
         # A GPU would wait for the tokens to be counted, and short rows do not fill it anyway.
-        packed = self.packs and not ids.is_cuda
-        with self._views.packing.of(inputs["attention_mask"]) if packed else nullcontext():
+        packed = self.packs and not (ids.is_cuda or self.in_lockstep)
+        with self._views.packing.of(mask) if packed else nullcontext():
             states: Tensor = self.model(**inputs).last_hidden_state
         return states
+
+    @property
+    def in_lockstep(self) -> bool:
+        """Whether several replicates are one batched program; no shape may depend on values."""
+        return self._views.seats is not None
+
+    @contextmanager
+    def seated(self, seats: Seats) -> Iterator[None]:
+        """Makes it part of a batched program in the body."""
+        self._views.seats = seats
+        try:
+            yield
+        finally:
+            self._views.seats = None
+
+    @torch.no_grad()
+    def goes_in_lockstep(self) -> bool:
+        """Returns whether its states in a batched program are those that it has by itself."""
+        # A ready mask would take the place of one of each kind.
+        windows = "sliding_attention" in (getattr(self.model.config, "layer_types", None) or ())
+        if windows or not self.rates_by_view:
+            return False
+        ids, mask = (tensor.to(self.embeddings.device) for tensor in _probes())
+        own = self.hidden(ids, mask, torch.zeros_like(ids), ONE_STILL_VIEW)
+
+        def states_of(ids: Tensor, mask: Tensor) -> Tensor:
+            return self.hidden(ids, mask, torch.zeros_like(ids), ONE_STILL_VIEW)
+
+        try:
+            with self.seated(Seats(1, (0,))):
+                (states,) = torch.vmap(states_of)(ids[None], mask[None])
+        except (RuntimeError, ValueError, TypeError):
+            return False
+        return torch.allclose(states[mask], own[mask], atol=1e-4)
 
     def pool(self, states: Tensor, mask: Tensor, pooling: str) -> Tensor:
         """Returns one embedding a row, `[V * B, d]`.
@@ -154,11 +195,10 @@ class Encoder(nn.Module):
         """
         training = self.model.training
         self.model.train()
-        ids = torch.tensor([[0, 0, 0, 0], [0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
-        mask = torch.tensor([[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 1], [1, 0, 0, 0]]).bool()
+        ids, mask = _probes()
         packs, self.packs = self.packs, False
         try:
-            padded = self.hidden(ids, mask, torch.zeros_like(ids), (0.0,))  # [4, 4, d]
+            padded = self.hidden(ids, mask, torch.zeros_like(ids), ONE_STILL_VIEW)  # [4, 4, d]
             self.rates_by_view = self._views.attention_seen
             self.causal = torch.allclose(padded[0, 0], padded[1, 0])
             self.packs = packs and self.rates_by_view
@@ -168,8 +208,14 @@ class Encoder(nn.Module):
 
     def _same_when_packed(self, ids: Tensor, mask: Tensor, padded: Tensor) -> bool:
         try:
-            states = self.hidden(ids, mask, torch.zeros_like(ids), (0.0,))
+            states = self.hidden(ids, mask, torch.zeros_like(ids), ONE_STILL_VIEW)
         except RuntimeError:
             # Positions that enter in every layer, as rotary ones do, come in the shape of rows.
             return False
         return torch.allclose(states[mask], padded[mask], atol=1e-4)
+
+
+def _probes() -> tuple[Tensor, Tensor]:
+    """Returns token ids and mask of rows on which encoders that differ in kind differ."""
+    ids = torch.tensor([[0, 0, 0, 0], [0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
+    return ids, torch.tensor([[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 1], [1, 0, 0, 0]]).bool()

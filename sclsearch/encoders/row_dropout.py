@@ -17,6 +17,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 
 from sclsearch.encoders.packing import Packing
+from sclsearch.encoders.seats import Seats, fold
 
 ATTENTION = "sclsearch_row_dropout"
 
@@ -29,11 +30,13 @@ class ViewRates:
         rates: Rate of each view; rows are views of equal size, one after the other.
         attention_seen: Whether the registered attention function has been called.
         packing: Where the tokens stand while there is no padding.
+        seats: Set while several replicates are one batched program.
     """
 
     rates: tuple[float, ...] = field(default=(0.0,))
     attention_seen: bool = False
     packing: Packing = field(default_factory=Packing)
+    seats: Seats | None = None
 
     @property
     def shared(self) -> float | None:
@@ -96,11 +99,11 @@ def _by_view(
     views: ViewRates = module.view_rates  # type: ignore[assignment]  # set by install
     rate = views.shared if module.training else 0.0
     if rate is not None:
-        return _sdpa(module, query, key, value, mask, dropout=rate, **options)[0]
+        return _rows(module, query, key, value, mask, rate, options)
     parts = len(views.rates)
     masks = (None,) * parts if mask is None else mask.chunk(parts)
     outputs = [
-        _sdpa(module, q, k, v, part, dropout=rate, **options)[0]
+        _rows(module, q, k, v, part, rate, options)
         for q, k, v, part, rate in zip(
             query.chunk(parts),
             key.chunk(parts),
@@ -111,6 +114,27 @@ def _by_view(
         )
     ]
     return torch.cat(outputs)
+
+
+def _rows(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    rate: float,
+    options: Mapping[str, Any],
+) -> Tensor:
+    """Returns attention at one rate, `[rows, T, heads, width]`."""
+    views: ViewRates = module.view_rates  # type: ignore[assignment]  # set by install
+
+    def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+        return _sdpa(module, q, k, v, mask, dropout=rate, **options)[0]
+
+    given = (query, key, value) if mask is None else (query, key, value, mask)
+    if views.seats is None:
+        return attend(*given)
+    return fold(attend, views.seats, given, draws=rate > 0)
 
 
 _sdpa = sdpa_attention_forward

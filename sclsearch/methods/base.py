@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal, Protocol
+from typing import Annotated, ClassVar, Literal, Protocol, TypeVar
 
 import torch
 from annotated_types import Ge, Gt, Interval, Lt
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from sclsearch.encoders.encoder import Encoder
 
+Result = TypeVar("Result")
 Terms = Mapping[str, Tensor]
 Rate = Annotated[float, Ge(0), Lt(1)]
 
@@ -84,6 +85,10 @@ class Model(nn.Module):
         super().__init__()
         self.encoder = encoder
         self.parts = parts
+
+    def forward(self, function: "Callable[[Model, Batch], Result]", batch: Batch) -> Result:
+        """Returns a function of model and batch: so `torch.func` calls it with other weights."""
+        return function(self, batch)
 
     def hidden(self, batch: Batch) -> Tensor:
         """Returns the last hidden states of all views, `[V * B, T, d]`."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Annotated, Literal
 
+import torch
 from annotated_types import Ge, Gt, Interval, Lt
 from torch import Tensor
 
@@ -15,7 +16,7 @@ from sclsearch.encoders.encoder import Encoder
 from sclsearch.methods.base import Batch, Model, Training
 from sclsearch.methods.masking import Corruption, corrupt
 from sclsearch.objectives import masked_lm
-from sclsearch.objectives.masked_lm import MlmReduction
+from sclsearch.objectives.masked_lm import IGNORED, MlmReduction
 
 NAME = "post-training"
 # CMLM's paper names AdamW alone. Its authors' README has no warm-up and, by leaving them out, the
@@ -72,12 +73,17 @@ def masked_lm_of(
         reduction: Over tokens, or by text first.
     """
     texts, length = selected.shape
-    # Their number is what a device is waited for: once, and not for each of the three.
-    places = selected.flatten().nonzero()[:, 0]  # [S]
+    if model.encoder.in_lockstep:
+        # All places, since how many are selected differs between replicates.
+        places = torch.arange(texts * length, device=selected.device)
+    else:
+        # Their number is what a device is waited for: once, and not for each of the three.
+        places = selected.flatten().nonzero()[:, 0]  # [S]
+    targets = batch.ids.masked_fill(~selected, IGNORED).flatten()
     hidden = states.flatten(0, 1).index_select(0, places)  # [S, d]
     return masked_lm(
         model.parts["mlm"](hidden, model.encoder.embeddings),  # [S, vocabulary]
-        batch.ids.flatten().index_select(0, places),
+        targets.index_select(0, places),
         places // length,
         texts=texts,
         reduction=reduction,

@@ -82,11 +82,16 @@ def by_length(lengths: npt.NDArray[np.int64], size: int) -> Iterator[Index]:
 
 
 def collate(
-    tokens: Tokens, index: Index, pad: int, rates: tuple[float, ...], device: torch.device
+    tokens: Tokens,
+    index: Index,
+    pad: int,
+    rates: tuple[float, ...],
+    device: torch.device,
+    width: int | None = None,
 ) -> Batch:
-    """Returns the rows of a split as a batch, padded to the longest of them."""
+    """Returns the rows of a split as a batch, padded to a width or to the longest of them."""
     starts, lengths = tokens.starts[index], tokens.lengths[index]
-    columns = np.arange(lengths.max())
+    columns = np.arange(width or lengths.max())
     mask = columns < lengths[:, None]  # [B, T]
     source = np.where(mask, starts[:, None] + columns, 0)
     ids = np.where(mask, tokens.ids[source], pad)

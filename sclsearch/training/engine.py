@@ -1,18 +1,20 @@
 """Trains seed runs: every stage of a method, evaluation, best weights, one test."""
 
+import gc
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import torch
 
 from sclsearch.methods.base import Stage
 from sclsearch.randomness import seed_for
-from sclsearch.training.alone import Alone
 from sclsearch.training.batches import updates_of, updates_per_epoch
 from sclsearch.training.job import Work
 from sclsearch.training.learner import Learner
+from sclsearch.training.lockstep import NotInLockstepError, check_lockstep, program_of
 from sclsearch.training.optimiser import rate_factor
 from sclsearch.training.outcome import Outcome
 from sclsearch.training.schedule import evaluation_points, evenly
@@ -38,23 +40,82 @@ def train(work: Work, shelf: Shelf | None = None) -> Outcome:
         NonFiniteLossError: A term of the loss is not finite; names term, stage, epoch and update.
         SclsearchError: The encoder cannot do what the method needs.
     """
-    (found,) = _train([work], shelf)
+    (found,) = train_block([work], shelf=shelf)
     if isinstance(found, NonFiniteLossError):
         raise found
     return found
 
 
-def _train(works: Sequence[Work], shelf: Shelf | None) -> list[Outcome | NonFiniteLossError]:
+def train_block(
+    works: Sequence[Work], taken: Sequence[int] | None = None, shelf: Shelf | None = None
+) -> list[Outcome | NonFiniteLossError]:
+    """Trains and evaluates seed runs of one configuration; returns what each leaves.
+
+    Where their replicates have seats, they are one batched program. If that needs too much memory
+    they are trained half by half, with the noise of the whole block; if it is not possible, one
+    after the other.
+
+    Args:
+        works: The seed runs of a whole block, by seat; one alone where its replicate has none.
+        taken: Seats of those to be trained, ascending; None is all.
+        shelf: Where stages are kept that several configurations share; a batched program trains
+            them all.
+
+    Raises:
+        SclsearchError: The encoder cannot do what the method needs.
+        OutOfMemoryError: One seed run alone needs too much memory.
+        ValueError: Some of the block are missing.
+    """
+    seat = works[0].job.replicate.seat
+    if len(works) != (seat.block if seat else 1):
+        raise ValueError("a block must be whole; what is to be trained of it is said by `taken`")
+    seats = tuple(range(len(works))) if taken is None else tuple(taken)
+    try:
+        return _train(works, seats, shelf)
+    except NotInLockstepError as error:
+        reason = str(error)
+    except (torch.OutOfMemoryError, MemoryError):
+        if len(seats) == 1:
+            raise
+        reason = ""
+    # By now the error is gone, and with it what its traceback held of the block.
+    if reason:
+        note = f"lockstep: trained one by one, as {reason}"
+        unseated = [_unseated(works[number]) for number in seats]
+        return [_with_note(_train([work], (0,), shelf)[0], note) for work in unseated]
+    gc.collect()
+    torch.cuda.empty_cache()
+    half = len(seats) // 2
+    return [*train_block(works, seats[:half], shelf), *train_block(works, seats[half:], shelf)]
+
+
+def _unseated(work: Work) -> Work:
+    job = work.job
+    return replace(work, job=replace(job, replicate=replace(job.replicate, seat=None)))
+
+
+def _with_note(found: Outcome | NonFiniteLossError, note: str) -> Outcome | NonFiniteLossError:
+    if isinstance(found, Outcome):
+        found.notes = (*found.notes, note)
+    return found
+
+
+def _train(
+    works: Sequence[Work], taken: Sequence[int], shelf: Shelf | None
+) -> list[Outcome | NonFiniteLossError]:
     started = time.perf_counter()
     job = works[0].job
     occurring = np.unique(np.concatenate([work.occurring for work in works]))
-    learners = [Learner(work, occurring) for work in works]
+    learners = [Learner(works[seat], occurring) for seat in taken]
+    if job.replicate.seat is not None:
+        check_lockstep(works, learners[0].encoder)
+        shelf = None
     one, stages = learners[0], job.method.stages(job.training)
     saved = 0.0
     with suppress(_AllFailedError):
         for number, stage in enumerate(stages):
             last = stage is stages[-1]
-            run = _StageRun(learners, stage, first=number == 0, last=last).run
+            run = _StageRun(works, learners, stage, first=number == 0, last=last).run
             identity = None if last else shared_identity(job, stages[: number + 1])
             saved += take_or_train(shelf, identity, one.encoder, one.outcome.stages, run)
     seconds = time.perf_counter() - started + saved
@@ -67,11 +128,17 @@ class _StageRun:
     """One stage of some seed runs; the last stage of a method is evaluated."""
 
     def __init__(
-        self, learners: Sequence[Learner], stage: Stage, *, first: bool, last: bool
+        self,
+        works: Sequence[Work],
+        learners: Sequence[Learner],
+        stage: Stage,
+        *,
+        first: bool,
+        last: bool,
     ) -> None:
-        self.learners, self.stage, self.first, self.last = learners, stage, first, last
-        work = learners[0].work
-        self.job, rows = work.job, len(work.rows_of(stage).index)
+        self.works, self.learners = works, learners
+        self.stage, self.first, self.last = stage, first, last
+        self.job, rows = works[0].job, len(works[0].rows_of(stage).index)
         self.per_epoch = updates_per_epoch(rows, stage.training)
         self.total = updates_of(rows, stage.training, self.job.most_updates)
 
@@ -83,15 +150,17 @@ class _StageRun:
         """
         for learner in self.learners:
             learner.enter(self.stage, first=self.first, last=self.last)
-        torch.manual_seed(seed_for(self.job.replicate.noise, f"noise/{self.stage.name}"))
-        self.program = Alone(self.learners[0])
+        replicate = self.job.replicate
+        noise = replicate.noise if replicate.seat is None else replicate.seat.noise
+        torch.manual_seed(seed_for(noise, f"noise/{self.stage.name}"))
+        self.program = program_of(self.learners, self.works)
         watch = TermWatch(self.stage.name, self.per_epoch, len(self.learners))
         points = (
             evaluation_points(self.job.evaluate, self.per_epoch, self.total)
             if self.last
             else evenly(self.total, READINGS)
         )
-        orders = zip(*(one.work.order(self.stage) for one in self.learners), strict=True)
+        orders = zip(*(work.order(self.stage) for work in self.works), strict=True)
         for update, rows in enumerate(orders):
             factor = self._factor(update)
             watch.see(update, self.program.update(rows, self.stage.rates_at(update), factor))

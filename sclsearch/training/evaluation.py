@@ -1,6 +1,6 @@
 """Evaluation in batches sorted by length, through the method's own scores."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from sclsearch.methods.base import Batch, Method, Model
 from sclsearch.protocols.base import Rows, by_split
+from sclsearch.tasks.base import Index
 from sclsearch.tasks.metrics import evaluate
 from sclsearch.training.batches import by_length, collate, labels_of
 from sclsearch.training.job import Job
@@ -98,10 +99,27 @@ def predict(
         with autocast(device):
             outputs.append(method.scores(model, batch).float())
     scores = torch.cat(outputs).cpu().numpy()  # the one wait for the device
+    return answers(scores, order, rows, task)
+
+
+def answers(
+    scores: npt.NDArray[np.float32], order: Sequence[Index], rows: Rows, task: TokenisedTask
+) -> Predictions:
+    """Returns what scores say of each row, `[rows]`.
+
+    Args:
+        scores: `[rows, C]`, or `[rows]` in regression, in another order.
+        order: Positions of the rows as the scores have them, in batches.
+        rows: The rows.
+        task: The task.
+
+    Raises:
+        NonFiniteLossError: Some are not finite.
+    """
     if not np.isfinite(scores).all():
         raise NonFiniteLossError(f"{rows.split}: scores must be finite, but some are not")
-    answers = scores if scores.ndim == 1 else scores.argmax(1)
-    in_order = answers[np.argsort(np.concatenate(order))]
+    found = scores if scores.ndim == 1 else scores.argmax(1)
+    in_order = found[np.argsort(np.concatenate(order))]
     return in_order.astype(np.int64) if task.classes else in_order.astype(np.float64)
 
 

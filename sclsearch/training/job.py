@@ -75,6 +75,7 @@ class Job:
             "method_file": self.method_digest,
             "paraphrases": self.paraphrases,
             "joined": self.joined,
+            "lockstep": self.replicate.seat and self.replicate.seat.block,
         }
         return {
             **{name: found for name, found in given.items() if found},

@@ -15,7 +15,7 @@ from sclsearch.methods.base import Training
 from sclsearch.methods.fields import field_types
 from sclsearch.methods.simcse import SimCSE
 from sclsearch.methods.supcl_seq import SupCLSeq
-from sclsearch.protocols.base import Rows
+from sclsearch.protocols.base import Rows, Seat
 from sclsearch.training import job as job_module
 from sclsearch.training.job import Job, Work
 
@@ -126,10 +126,20 @@ def test_every_ingredient_is_in_these_tests() -> None:
 
 
 def test_what_is_not_used_is_not_in_the_identity(job: Job) -> None:
-    optional = {"most_updates", "method_file", "paraphrases", "joined"}
+    optional = {"most_updates", "method_file", "paraphrases", "joined", "lockstep"}
     assert optional.isdisjoint(job.identity)
-    used = replace(job, most_updates=7, method_digest="1", paraphrases="2", joined=3)
+    seated = replace(job.replicate, seat=Seat(4, 1, 0))
+    used = replace(
+        job, most_updates=7, method_digest="1", paraphrases="2", joined=3, replicate=seated
+    )
     assert used.identity.keys() - job.identity.keys() == optional
+
+
+def test_a_key_in_lockstep_changes_with_size_seat_and_noise_of_the_block(job: Job) -> None:
+    seats = (None, Seat(4, 1, 0), Seat(2, 1, 0), Seat(4, 2, 0), Seat(4, 1, 5))
+    keys = {replace(job, replicate=replace(job.replicate, seat=seat)).key for seat in seats}
+    assert len(keys) == len(seats)
+    assert job.replicate.seeds.keys() == {"initialisation", "order", "noise"}
 
 
 def test_a_key_tells_of_chunks_where_a_batch_of_long_texts_would_need_some(

@@ -11,7 +11,8 @@ from sclsearch.canonical import canonical
 from sclsearch.methods import METHODS
 from sclsearch.methods.base import Training
 from sclsearch.methods.fields import resolved
-from sclsearch.training.engine import _StageRun, train
+from sclsearch.protocols.base import all_seeds, seated
+from sclsearch.training.engine import _StageRun, train, train_block
 from sclsearch.training.job import Work
 from sclsearch.training.outcome import Outcome
 from sclsearch.training.shared import StageEnd, shared_identity
@@ -122,6 +123,16 @@ def test_a_stage_that_failed_is_not_kept(work_for: WorkFor) -> None:
     diverging = replace(work.job, method=replace(method, post_learning_rate=1e30))
     with pytest.raises(NonFiniteLossError, match=r"^post-training: "):
         train(replace(work, job=diverging), shelf)
+    assert shelf.ends == {}
+
+
+def test_seed_runs_in_lockstep_share_no_stage(work_for: WorkFor) -> None:
+    work, shelf = work_for("tapt", **SHORT), Memory()
+    works = [
+        replace(work, job=replace(work.job, replicate=seated(all_seeds, number, 2)))
+        for number in range(2)
+    ]
+    train_block(works, shelf=shelf)
     assert shelf.ends == {}
 
 
