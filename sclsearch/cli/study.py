@@ -46,6 +46,7 @@ def tune(
     ] = "tpe",
     time_budget: o.TimeBudget = None,
     trial_timeout: o.TrialTimeout = None,
+    lockstep: o.Lockstep = "1",
     set_: o.Settings = None,
     paraphrases: o.Paraphrases = None,
     search_seed: Annotated[int, typer.Option(help="Seed of the sampler and of nothing else.")] = 0,
@@ -85,6 +86,7 @@ def train(
     gpus_per_trial: o.Gpus = None,
     concurrency: o.Concurrency = None,
     trial_timeout: o.TrialTimeout = None,
+    lockstep: o.Lockstep = "1",
     set_: o.Settings = None,
     paraphrases: o.Paraphrases = None,
     retry_failed: o.RetryFailed = False,
@@ -143,6 +145,7 @@ def _go(options: dict[str, Any], *, searched: bool = True) -> None:
         "task": own or options["task"],
         "settings": o.settings(options["set_"]),
         "searched": searched,
+        "lockstep": o.lockstep(options["lockstep"]),
         "time_budget": o.seconds(options.get("time_budget"), "--time-budget"),
         "trial_timeout": o.seconds(options["trial_timeout"], "--trial-timeout"),
     }

@@ -129,6 +129,20 @@ class Board:
         self.running[task.place] = task
         return task
 
+    def next_block(self) -> list[SeedTask]:
+        """Returns the seed runs that are to be trained next, together; none at present if empty.
+
+        Without lockstep it is one; with it, what is missing of a block of replicates.
+        """
+        first = self.next()
+        if first is None:
+            return []
+        configuration, replicate = first.place
+        others = [(configuration, number) for number in self.study.block(replicate)]
+        block = [first, *(self.waiting.pop(place) for place in others if place in self.waiting)]
+        self.running |= {task.place: task for task in block}
+        return block
+
     def finish(self, task: SeedTask, run: SeedRun, *, stored: bool = False) -> None:
         """Takes in a finished seed run."""
         self.running.pop(task.place, None)

@@ -44,6 +44,8 @@ class What:
         paraphrases: File with paraphrases of each training text, for methods and protocols that
             read them; None makes them by EDA.
         searched: False leaves every field at its default or setting: one configuration.
+        lockstep: S, replicates of a configuration that are trained as one batched program; `auto`
+            is 1 on a CPU and with `crossed`, and on a GPU measured once for a study.
     """
 
     method: "str | type[Method]"
@@ -63,6 +65,7 @@ class What:
     search_seed: int = 0
     paraphrases: Path | None = None
     searched: bool = True
+    lockstep: int | Literal["auto"] = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -74,7 +74,7 @@ def plan(what: What, how: How, finished: Sequence[SeedRun] | None = None) -> Pla
     Raises:
         SclsearchError: As the search itself would.
     """
-    prepared = prepare_study(what, how)
+    prepared = prepare_study(what, how, measure=False)
     study = prepared.study
     board = prepared.board(dry=True)
     board.open_up()

@@ -4,7 +4,7 @@ import math
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,11 @@ from sclsearch.search.machines import CLUSTER_SLOTS
 from sclsearch.search.options import DEFAULT_CONFIGS, How, What
 from sclsearch.search.resolve import resolve
 from sclsearch.search.study import Study
-from sclsearch.search.tokenised import paraphrased
+from sclsearch.search.tokenised import paraphrased, tokenised
 from sclsearch.store.places import Storage, storage_folder
 from sclsearch.store.runs import RunStore
 from sclsearch.store.studies import ReplicateRecord, StudyRecord, StudyStore
+from sclsearch.training.job import Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +35,9 @@ class Prepared:
         store: Its records.
         runs: The run store.
         replicates: Records of the replicates.
-        parts: Rows of the replicates.
+        parts: Rows of the replicates, of whole blocks in lockstep.
         configs: Configurations in total.
-        at_once: Seed runs that are likely to run at a time.
+        at_once: Seed runs, or blocks of them, that are likely to run at a time.
     """
 
     study: Study
@@ -62,27 +63,36 @@ class Prepared:
         )
 
 
-def prepare_study(what: What, how: How) -> Prepared:
+def prepare_study(what: What, how: How, *, measure: bool = True) -> Prepared:
     """Returns the study that the options describe, nothing written yet but the storage folder.
+
+    Args:
+        what: What is searched.
+        how: How it is run.
+        measure: Whether a GPU may be measured to tell the lockstep of a new study.
 
     Raises:
         SclsearchError: Options, data, model or the stored study of that name do not fit.
     """
     study = resolve(what, how)
     storage = storage_folder(how.storage)
-    parts = {number: study.parts(number) for number in range(study.seeds)}
+    store = StudyStore(storage, how.study or study.default_name)
+    if what.lockstep == "auto" and what.crossed is None:
+        study = replace(study, lockstep=_lockstep(study, store.record(), measure=measure))
+    # The last block may have more replicates than are wanted: they have a say in its noise.
+    whole = range(study.block(study.seeds - 1).stop)
+    parts = {number: study.parts(number) for number in whole}
     if what.paraphrases is not None:
         # A file that lacks a text is an error before anything is written.
         read = [(rows.unlabelled or rows.train).index for rows in parts.values()]
         paraphrased(study, np.concatenate(read))
-    store = StudyStore(storage, how.study or study.default_name)
     at_once = _at_once(study, how)
     record = StudyRecord(
         name=store.name,
         identity=study.identity,
         training=study.job({}, 0, parts[0]).shared_identity,
         origin=_origin(store.name, study, what, how),
-        open_configurations=max(2, math.ceil(at_once / study.seeds) + 1),
+        open_configurations=max(2, math.ceil(at_once * study.lockstep / study.seeds) + 1),
         created=time.time(),
     )
     return Prepared(
@@ -91,7 +101,7 @@ def prepare_study(what: What, how: How) -> Prepared:
         storage=storage,
         store=store,
         runs=RunStore(storage),
-        replicates=tuple(study.replicate(number, parts[number]) for number in parts),
+        replicates=tuple(study.replicate(n, parts[n]) for n in range(study.seeds)),
         parts=parts,
         configs=_configs(study, how.configs),
         at_once=at_once,
@@ -117,6 +127,7 @@ def _origin(name: str, study: Study, what: What, how: How) -> dict[str, Any]:
         "source": study.data.source,
         "rule": str(study.rule),
         "paraphrases": None if what.paraphrases is None else str(what.paraphrases.resolve()),
+        "lockstep": study.lockstep,
         "notes": study.notes,
     }
 
@@ -127,6 +138,30 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _plain(item) for name, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _lockstep(study: Study, stored: StudyRecord | None, *, measure: bool) -> int:
+    """Returns the lockstep that `auto` means: the recorded one, or the fastest on this GPU.
+
+    Raises:
+        SclsearchError: It must be measured, but there is nothing to measure.
+    """
+    if stored is not None:
+        return int(stored.training.get("lockstep", 1))
+    if study.numerics == "cpu-fp32" or not measure:
+        return 1
+    import torch
+
+    if not torch.cuda.is_available():
+        raise SclsearchError(
+            "--lockstep auto: it is measured where the search is started, which must have a GPU, "
+            "but torch sees none. Give a number."
+        )
+    from sclsearch.training.fastest import fastest_lockstep
+
+    job = study.job({}, 0)
+    tokens = tokenised(study, [job.parts])[job.training.max_length]
+    return fastest_lockstep(Work(job, tokens), study.seeds)
 
 
 def _at_once(study: Study, how: How) -> int:

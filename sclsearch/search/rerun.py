@@ -50,17 +50,26 @@ def rerun(
     import torch
 
     from sclsearch.search.tokenised import tokenised
-    from sclsearch.training.engine import train
+    from sclsearch.training.engine import train_block
     from sclsearch.training.job import Work
+    from sclsearch.training.watch import NonFiniteLossError
     from sclsearch.training.weights import save_weights
 
     runs = RunStore(storage)
     run = runs.get(runs.find(start))
     if run is None:
         raise SclsearchError(f"{start}: the seed run was deleted just now.")
-    study, job = _job(run, data_dir)
+    study, block = _block(run, data_dir)
+    job = next(job for job in block if job.key == run.key)
     torch.set_num_threads(int(run.environment.get("threads", 1)))
-    outcome = train(Work(job, tokenised(study, [job.parts])[job.training.max_length]))
+    tokens = tokenised(study, [one.parts for one in block])[job.training.max_length]
+    together = run.origin.get("together", [job.replicate.number])
+    taken = [seat for seat, one in enumerate(block) if one.replicate.number in together]
+    outcome = train_block([Work(one, tokens) for one in block], taken)[
+        together.index(job.replicate.number)
+    ]
+    if isinstance(outcome, NonFiniteLossError):
+        raise outcome
     if weights is not None:
         save_weights(weights, outcome, job)
     differing = [
@@ -72,7 +81,8 @@ def rerun(
     return Comparison(run.key, tuple(differing), outcome.seconds, failure)
 
 
-def _job(run: SeedRun, data_dir: Path | None) -> tuple[Study, Job]:
+def _block(run: SeedRun, data_dir: Path | None) -> tuple[Study, list[Job]]:
+    """Returns the study of a seed run, and the jobs of its block; without lockstep its own."""
     origin, fields = run.origin, run.identity["fields"]
     what = what_again(
         origin,
@@ -84,6 +94,8 @@ def _job(run: SeedRun, data_dir: Path | None) -> tuple[Study, Job]:
     gpus = 1.0 if run.identity["numerics"].startswith("cuda") else 0.0
     how = How(data_dir=data_dir or path_again(origin["data_dir"]), gpus_per_trial=gpus)
     study = resolve(what, how)
-    job = study.job(what.settings, int(origin["replicate"]))
-    check_unchanged(run.key[:12], "the seed run", run.identity, job.identity)
-    return study, job
+    number = int(origin["replicate"])
+    block = [study.job(what.settings, each) for each in study.block(number)]
+    own = block[study.block(number).index(number)]
+    check_unchanged(run.key[:12], "the seed run", run.identity, own.identity)
+    return study, block

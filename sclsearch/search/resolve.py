@@ -46,6 +46,13 @@ def resolve(what: What, how: How) -> Study:
     rule = parse_rule(how.rule) if how.rule else protocol.rule
     seeds = protocol.replicates if how.seeds is None else how.seeds
     rule.check(seeds)
+    if what.lockstep != "auto" and what.lockstep < 1:
+        raise SclsearchError(f"--lockstep: it must be at least 1, but it is {what.lockstep}.")
+    if what.crossed is not None and what.lockstep not in {"auto", 1}:
+        raise SclsearchError(
+            f"--lockstep {what.lockstep}: it must be 1 where seeds are crossed, as the noise of "
+            "others would tell replicates of one order apart. Leave it out."
+        )
     _check_settings(what, method)
     model_name = what.model or protocol.model
     space = _space(what, named, model_name)
@@ -76,6 +83,7 @@ def resolve(what: What, how: How) -> Study:
         sampler=what.sampler,
         search_seed=what.search_seed,
         paraphrases=paraphrases_of(what, named, protocol, read=reads_paraphrases(built, training)),
+        lockstep=1 if what.lockstep == "auto" else what.lockstep,
     )
     study.lengths()  # raises where a length is searched over a range
     return study

@@ -11,7 +11,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.methods import NamedMethod
 from sclsearch.methods.base import Method, reads_paraphrases
 from sclsearch.methods.fields import build, resolved
-from sclsearch.protocols.base import Parts, Protocol, Size
+from sclsearch.protocols.base import Parts, Protocol, Replicate, Size, seated
 from sclsearch.protocols.draws import with_unlabelled
 from sclsearch.search.options import Sampler
 from sclsearch.selection.rules import Rule
@@ -57,6 +57,7 @@ class Study:
         sampler: Who proposes configurations.
         search_seed: The sampler's seed.
         paraphrases: Where paraphrases come from, for a method or a protocol that reads some.
+        lockstep: S, replicates of a configuration that are trained as one batched program.
     """
 
     method: NamedMethod
@@ -75,6 +76,7 @@ class Study:
     sampler: Sampler
     search_seed: int
     paraphrases: ParaphraseSource | None
+    lockstep: int = 1
 
     @property
     def metric(self) -> str:
@@ -128,6 +130,11 @@ class Study:
         """
         return resolved(*self._built(values))
 
+    def block(self, number: int) -> range:
+        """Returns the replicates of a replicate's block, itself alone without lockstep."""
+        start = number - number % self.lockstep
+        return range(start, start + self.lockstep)
+
     def parts(self, number: int) -> Parts:
         """Returns the rows of a replicate."""
         replicate = self.protocol.replicate(number)
@@ -155,7 +162,7 @@ class Study:
             method_name=self.method.name,
             method=method,
             training=training,
-            replicate=self.protocol.replicate(number),
+            replicate=self._replicate(number),
             model_name=self.model_name,
             model=self.model,
             model_digest=self.model_digest,
@@ -187,7 +194,7 @@ class Study:
 
     def replicate(self, number: int, parts: Parts) -> ReplicateRecord:
         """Returns the record of a replicate."""
-        replicate = self.protocol.replicate(number)
+        replicate = self._replicate(number)
         return ReplicateRecord(number, parts.digests, replicate.seeds, parts.notes)
 
     def lengths(self) -> tuple[int, ...]:
@@ -206,6 +213,9 @@ class Study:
             )
         lengths = {int(str(value)) for value in searched.values}
         return tuple(sorted(lengths | {int(str(self.defaults["max_length"].value))}))
+
+    def _replicate(self, number: int) -> Replicate:
+        return seated(self.protocol.replicate, number, self.lockstep)
 
     def _built(self, values: Mapping[str, object]) -> tuple[Method, Any]:
         merged = {name: origin.value for name, origin in self.defaults.items()}

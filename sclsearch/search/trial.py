@@ -1,9 +1,9 @@
-"""What a Ray worker does: one seed run, stored before it is reported."""
+"""What a Ray worker does: one seed run or a block of them, stored before it is reported."""
 
 import json
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from sclsearch.search.tokenised import tokenised
 from sclsearch.store.places import Storage
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.store.studies import StudyStore
-from sclsearch.training.engine import train
+from sclsearch.training.engine import train_block
 from sclsearch.training.job import Job, Work
 from sclsearch.training.outcome import Outcome
 from sclsearch.training.tokens import TokenisedTask
@@ -79,11 +79,12 @@ def bench_of(prepared: "Prepared", threads: int) -> Bench:
 
 
 def seed_run_trial(config: Mapping[str, Any], bench: Bench) -> None:
-    """Trains a seed run unless it is stored; the trainable that Ray Tune calls.
+    """Trains the seed runs that are not stored; the trainable that Ray Tune calls.
 
     Args:
-        config: `configuration` and `replicate`, numbers, `fields`, JSON, and `deadline`, Unix
-            seconds: on a cluster hours may have passed since the seed run was asked for.
+        config: `configuration`, a number, `replicates`, numbers of one or of those of a block,
+            `fields`, JSON, and `deadline`, Unix seconds: on a cluster hours may have passed since
+            the seed runs were asked for.
         bench: What all trials of the study share.
     """
     from ray import tune
@@ -95,47 +96,76 @@ def seed_run_trial(config: Mapping[str, Any], bench: Bench) -> None:
     torch.set_num_threads(bench.threads)
     runs, store = RunStore(bench.storage), StudyStore(bench.storage, bench.name)
     study = replace(bench.study, model=model_here(bench.study, store))
-    job = study.job(
-        json.loads(config["fields"]), config["replicate"], bench.parts[config["replicate"]]
-    )
+    fields = json.loads(config["fields"])
+    block = [
+        study.job(fields, number, bench.parts[number])
+        for number in study.block(config["replicates"][0])
+    ]
+    asked = [job.replicate.number in config["replicates"] for job in block]
+    key = block[asked.index(True)].key
     try:
-        if runs.get(job.key) is None:
-            run, outcome = attempt(job, bench, config["configuration"])
+        missing = [n for n, job in enumerate(block) if asked[n] and runs.get(job.key) is None]
+        found = attempt(block, bench, config["configuration"], missing) if missing else []
+        for seat, (run, outcome) in zip(missing, found, strict=True):
             if outcome is not None:
-                store.keep_weights(job.key, partial(save_weights, outcome=outcome, job=job))
+                save = partial(save_weights, outcome=outcome, job=block[seat])
+                store.keep_weights(run.key, save)
             runs.put(run)
-        tune.report({"key": job.key, "out_of_memory": ""})
+        tune.report({"key": key, "out_of_memory": ""})
     except (torch.OutOfMemoryError, MemoryError) as error:
         torch.cuda.empty_cache()
-        tune.report({"key": job.key, "out_of_memory": _last_line(error) or "out of memory"})
+        tune.report({"key": key, "out_of_memory": _last_line(error) or "out of memory"})
 
 
-def attempt(job: Job, bench: Bench, configuration: int) -> tuple[SeedRun, Outcome | None]:
-    """Returns the seed run of a job, trained or failed, and what training left.
+def attempt(
+    block: Sequence[Job], bench: Bench, configuration: int, taken: Sequence[int] = (0,)
+) -> list[tuple[SeedRun, Outcome | None]]:
+    """Returns each seed run that is to be trained, trained or failed, and what training left.
 
     Training is deterministic, so whatever it raises is final; only running out of memory, which
     depends on the neighbours, is raised.
+
+    Args:
+        block: One, or those of a whole block.
+        bench: What they share.
+        configuration: The configuration's number.
+        taken: Which of the block are to be trained.
     """
-    started = time.time()
-    origin = {**bench.origin, "configuration": configuration, "replicate": job.replicate.number}
-    run = SeedRun(
-        key=job.key,
-        identity=job.identity,
-        origin=origin,
-        started=started,
-        environment=environment(bench.threads),
-    )
+    started, jobs = time.time(), [block[seat] for seat in taken]
+    numbers = [job.replicate.number for job in jobs]
+    together = {} if jobs[0].replicate.seat is None else {"together": numbers}
+    runs = [
+        SeedRun(
+            key=job.key,
+            identity=job.identity,
+            origin={
+                **bench.origin,
+                "configuration": configuration,
+                "replicate": job.replicate.number,
+                **together,
+            },
+            started=started,
+            environment=environment(bench.threads),
+        )
+        for job in jobs
+    ]
     store = StudyStore(bench.storage, bench.name)
     shelf = KeptStages(store, bench.threads) if bench.shares else None
     try:
-        outcome = train(Work(job, bench.tokens[job.training.max_length]), shelf)
+        tokens = bench.tokens[block[0].training.max_length]
+        found = train_block([Work(job, tokens) for job in block], taken, shelf)
     except (torch.OutOfMemoryError, MemoryError):
         raise
-    except NonFiniteLossError as error:
-        return _failed(run, "non-finite", str(error)), None
     except Exception as error:  # whatever it is belongs to the seed run's record
-        return _failed(run, "raised", f"{_last_line(error)} ({_place(error)})"), None
-    return with_outcome(run, outcome), outcome
+        told = f"{_last_line(error)} ({_place(error)})"
+        return [(_failed(run, "raised", told), None) for run in runs]
+    return [_finished(run, one) for run, one in zip(runs, found, strict=True)]
+
+
+def _finished(run: SeedRun, found: Outcome | NonFiniteLossError) -> tuple[SeedRun, Outcome | None]:
+    if isinstance(found, NonFiniteLossError):
+        return _failed(run, "non-finite", str(found)), None
+    return with_outcome(run, found), found
 
 
 def with_outcome(run: SeedRun, outcome: Outcome) -> SeedRun:

@@ -31,7 +31,7 @@ END_SIGNAL = signal.SIGUSR1
 
 
 class SeedSearcher(Searcher):
-    """Hands the board's seed runs to Ray Tune, one trial each.
+    """Hands the board's seed runs to Ray Tune, one trial each or one for each block.
 
     Args:
         board: The board.
@@ -41,20 +41,20 @@ class SeedSearcher(Searcher):
     def __init__(self, board: Board, deadline: float) -> None:
         super().__init__(metric="key", mode="max")
         self.board, self.deadline = board, deadline
-        self.tasks: dict[str, SeedTask] = {}
+        self.tasks: dict[str, list[SeedTask]] = {}
         self.causes: dict[str, tuple[str, str]] = {}
 
     def suggest(self, trial_id: str) -> Any:
         """Returns a trial's config, None to wait, FINISHED at the end."""
-        task = None if self.late else self.board.next()
-        if task is None:
+        tasks = [] if self.late else self.board.next_block()
+        if not tasks:
             return None if self.board.running else Searcher.FINISHED
-        self.tasks[trial_id] = task
-        configuration, replicate = task.place
+        self.tasks[trial_id] = tasks
+        configuration = tasks[0].configuration
         return {
-            "configuration": configuration,
-            "replicate": replicate,
-            "fields": canonical(task.configuration.fields),
+            "configuration": configuration.number,
+            "replicates": [task.replicate.number for task in tasks],
+            "fields": canonical(configuration.fields),
             "deadline": self.deadline,
         }
 
@@ -66,20 +66,21 @@ class SeedSearcher(Searcher):
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """Takes the seed run from the store; what is not there was lost on the way."""
-        task = self.tasks.pop(trial_id)
-        run = self.board.runs.get(task.key)
-        if run is not None:
-            self.board.finish(task, run)
-        elif result and result.get("late"):
-            self.board.put_back(task)
-        elif error or result is None:
-            self.board.lose(task, *self.causes.pop(trial_id, ("worker-lost", "no reason given")))
-        else:
-            self.board.lose(task, "out-of-memory", result.get("out_of_memory") or "no figures")
+        """Takes the seed runs from the store; what is not there was lost on the way."""
+        cause = self.causes.pop(trial_id, ("worker-lost", "no reason given"))
+        if not error and result is not None:
+            cause = "out-of-memory", result.get("out_of_memory") or "no figures"
+        for task in self.tasks.pop(trial_id):
+            run = self.board.runs.get(task.key)
+            if run is not None:
+                self.board.finish(task, run)
+            elif result and result.get("late"):
+                self.board.put_back(task)
+            else:
+                self.board.lose(task, *cause)
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """Does nothing: a seed run reports once, at its end."""
+        """Does nothing: a trial reports once, at its end."""
 
     def save(self, checkpoint_path: str) -> None:
         """Does nothing: the run store is the truth."""
@@ -117,7 +118,7 @@ class Watchdog(tune.Callback):
 
     Args:
         searcher: The searcher.
-        timeout: Seconds after which a trial counts as hung; None never.
+        timeout: Seconds, for each of its seed runs, after which a trial has hung; None never.
         tick: Called in every step of the loop.
     """
 
@@ -142,7 +143,8 @@ class Watchdog(tune.Callback):
             return
         now = time.monotonic()
         for trial in trials:
-            late = now - self.started.get(trial.trial_id, now) > self.timeout
+            patience = self.timeout * len(trial.config["replicates"])
+            late = now - self.started.get(trial.trial_id, now) > patience
             if late and trial.status == Trial.RUNNING and trial.trial_id not in self.hung:
                 self.hung.add(trial.trial_id)
                 ray.kill(trial.temporary_state.ray_actor)

@@ -33,7 +33,7 @@ def trained(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> SeedRu
         threads=1,
         origin=prepared.record.origin,
     )
-    run, _ = attempt(study.job({}, 1, prepared.parts[1]), bench, 0)
+    ((run, _),) = attempt([study.job({}, 1, prepared.parts[1])], bench, 0)
     assert run.failure is None
     return run
 

@@ -59,7 +59,7 @@ def study_on(encoder: Path, storage: Path) -> Trained:
     board = prepared.board()
     while (task := board.next()) is not None:
         job = study.job({}, task.replicate.number, prepared.parts[task.replicate.number])
-        run, outcome = attempt(job, bench, 0)
+        ((run, outcome),) = attempt([job], bench, 0)
         assert outcome is not None
         store.keep_weights(job.key, partial(save_weights, outcome=outcome, job=job))
         prepared.runs.put(run)

@@ -143,10 +143,10 @@ def test_two_configurations_train_their_first_stage_once_with_the_same_figures_a
     for shares in (True, False):
         found[shares] = [
             attempt(
-                tapt.study.job(task.configuration.fields, 0, tapt.parts[0]),
+                [tapt.study.job(task.configuration.fields, 0, tapt.parts[0])],
                 replace(bench, shares=shares),
                 task.configuration.number,
-            )[0]
+            )[0][0]
             for task in board.waiting.values()
         ]
     assert taken == [False, True]
@@ -164,7 +164,8 @@ def test_a_complete_study_keeps_none(tapt: Prepared) -> None:
     bench = bench_of(tapt, threads=1)
     for number, task in enumerate(list(board.waiting.values())):
         job = tapt.study.job(task.configuration.fields, 0, tapt.parts[0])
-        tapt.runs.put(attempt(job, bench, number)[0])
+        ((run, _),) = attempt([job], bench, number)
+        tapt.runs.put(run)
     assert len(tapt.store.kept_stages()) == 1
     how = How(storage=tapt.storage, tracking="none", gpus_per_trial=0)
     assert run_prepared(tapt, how, Console(quiet=True)).ending == "complete"

@@ -136,7 +136,7 @@ def test_a_seed_run_with_them_is_reported_and_trained_again(
         threads=1,
         origin=prepared.record.origin,
     )
-    run, _ = attempt(prepared.study.job({}, 0, prepared.parts[0]), bench, 0)
+    ((run, _),) = attempt([prepared.study.job({}, 0, prepared.parts[0])], bench, 0)
     assert run.failure is None
     prepared.runs.put(run)
     assert NOTE in select("mine", storage=tmp_path / "storage").notes
