@@ -25,7 +25,8 @@ from sclsearch.encoders.load import load_encoder
 from sclsearch.encoders.models import model_folder
 from sclsearch.methods import method_class
 from sclsearch.methods.base import Training
-from sclsearch.protocols.base import Parts, Rows, all_seeds
+from sclsearch.protocols.base import Parts, Rows
+from sclsearch.protocols.replicates import all_seeds
 from sclsearch.tasks.base import Task
 from sclsearch.training.engine import train
 from sclsearch.training.job import Job, Work

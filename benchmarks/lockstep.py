@@ -26,7 +26,8 @@ import transformers
 from benchmarks.machine import GIGA, header, markdown
 from sclsearch.methods.base import Training
 from sclsearch.methods.scl import SCL
-from sclsearch.protocols.base import Parts, Rows, all_seeds, seated
+from sclsearch.protocols.base import Parts, Rows
+from sclsearch.protocols.replicates import all_seeds, seated
 from sclsearch.tasks.base import Task
 from sclsearch.training.job import Job, Work
 from sclsearch.training.learner import Learner

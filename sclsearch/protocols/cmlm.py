@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
 
-from sclsearch.protocols.base import Protocol, Replicate
+from sclsearch.protocols.base import Protocol
 from sclsearch.protocols.draws import draw_at_random
+from sclsearch.protocols.replicates import Replicate
 from sclsearch.protocols.splits import split_dev_at_random
 from sclsearch.selection.rules import Rule, Top
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols.base import Parts, Replicate, Rows, Size
+from sclsearch.protocols.base import Parts, Rows, Size
+from sclsearch.protocols.replicates import Replicate
 from sclsearch.randomness import stream
 from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.stratified import per_class, stratified

@@ -8,8 +8,9 @@ from dataclasses import replace
 from functools import partial
 
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols.base import Parts, Protocol, Replicate, Size
+from sclsearch.protocols.base import Parts, Protocol, Size
 from sclsearch.protocols.draws import class_counts, draw_alike, draw_counts, draw_subset
+from sclsearch.protocols.replicates import Replicate
 from sclsearch.protocols.splits import from_train, hold_out
 from sclsearch.randomness import stream
 from sclsearch.selection.rules import Rule, Top

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols.base import Protocol, Replicate
+from sclsearch.protocols.base import Protocol
+from sclsearch.protocols.replicates import Replicate
 from sclsearch.selection.rules import Rule, Top
 from sclsearch.selection.variance import SOURCES, design
 

@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from sclsearch.protocols.base import Parts, Protocol, Replicate, Rows, Size
+from sclsearch.protocols.base import Parts, Protocol, Rows, Size
+from sclsearch.protocols.replicates import Replicate
 from sclsearch.randomness import stream
 from sclsearch.selection.rules import Rule, Top
 from sclsearch.tasks.base import TaskData

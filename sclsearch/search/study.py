@@ -11,8 +11,9 @@ from sclsearch.errors import SclsearchError
 from sclsearch.methods import NamedMethod
 from sclsearch.methods.base import Method, reads_paraphrases
 from sclsearch.methods.fields import build, resolved
-from sclsearch.protocols.base import Parts, Protocol, Replicate, Size, seated
+from sclsearch.protocols.base import Parts, Protocol, Size
 from sclsearch.protocols.draws import with_unlabelled
+from sclsearch.protocols.replicates import Replicate, seated
 from sclsearch.search.options import Sampler
 from sclsearch.selection.rules import Rule
 from sclsearch.spaces.parameters import Choice

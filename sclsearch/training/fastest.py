@@ -9,7 +9,7 @@ from itertools import islice
 import numpy as np
 import torch
 
-from sclsearch.protocols.base import Seat
+from sclsearch.protocols.replicates import Seat
 from sclsearch.tasks.base import Index
 from sclsearch.training.job import Work
 from sclsearch.training.learner import Learner

@@ -11,7 +11,8 @@ from sclsearch.canonical import digest
 from sclsearch.encoders.gradient_cache import CHUNK, LIMIT
 from sclsearch.methods.base import Method, Stage, Training
 from sclsearch.methods.fields import resolved
-from sclsearch.protocols.base import Evaluate, Parts, Replicate, Rows
+from sclsearch.protocols.base import Evaluate, Parts, Rows
+from sclsearch.protocols.replicates import Replicate
 from sclsearch.tasks.base import Index, Task
 from sclsearch.training.batches import batches_in_order
 from sclsearch.training.joined import joined_rows

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols.base import Rows, Size, all_seeds
+from sclsearch.protocols.base import Rows, Size
 from sclsearch.protocols.draws import (
     class_counts,
     draw_alike,
@@ -16,6 +16,7 @@ from sclsearch.protocols.draws import (
     draw_counts,
     draw_subset,
 )
+from sclsearch.protocols.replicates import all_seeds
 from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.stratified import per_class, stratified
 

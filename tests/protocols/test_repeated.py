@@ -3,14 +3,18 @@
 import pickle
 from dataclasses import replace
 from itertools import product
+from typing import TYPE_CHECKING
 
 import pytest
 
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols import PROTOCOLS
-from sclsearch.protocols.base import Protocol, Replicate
+from sclsearch.protocols.base import Protocol
 from sclsearch.protocols.repeated import crossed, fresh
 from sclsearch.protocols.scale import laptop
+
+if TYPE_CHECKING:
+    from sclsearch.protocols.replicates import Replicate
 
 LEVELS = {"subset": 2, "initialisation": 3, "order": 2}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sclsearch.protocols.base import Replicate, all_seeds, seated
+from sclsearch.protocols.replicates import Replicate, all_seeds, seated
 
 
 def replicate(number: int) -> Replicate:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols.base import Replicate, all_seeds
+from sclsearch.protocols.replicates import Replicate, all_seeds
 from sclsearch.randomness import stream
 from sclsearch.selection.significance import detectable
 from sclsearch.selection.variance import SOURCES, Observation, Spread, components, design

@@ -15,7 +15,8 @@ from sclsearch.methods.base import Training
 from sclsearch.methods.fields import field_types
 from sclsearch.methods.simcse import SimCSE
 from sclsearch.methods.supcl_seq import SupCLSeq
-from sclsearch.protocols.base import Rows, Seat
+from sclsearch.protocols.base import Rows
+from sclsearch.protocols.replicates import Seat
 from sclsearch.training import job as job_module
 from sclsearch.training.job import Job, Work
 

@@ -15,7 +15,8 @@ from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
 from sclsearch.methods.base import Batch, Model, Stage, Terms, Training
 from sclsearch.methods.ce import CE
-from sclsearch.protocols.base import Rows, all_seeds, seated
+from sclsearch.protocols.base import Rows
+from sclsearch.protocols.replicates import all_seeds, seated
 from sclsearch.tasks.base import TaskData
 from sclsearch.training.engine import train, train_block
 from sclsearch.training.fastest import fastest_lockstep

@@ -11,7 +11,7 @@ from sclsearch.canonical import canonical
 from sclsearch.methods import METHODS
 from sclsearch.methods.base import Training
 from sclsearch.methods.fields import resolved
-from sclsearch.protocols.base import all_seeds, seated
+from sclsearch.protocols.replicates import all_seeds, seated
 from sclsearch.training.engine import _StageRun, train, train_block
 from sclsearch.training.job import Work
 from sclsearch.training.outcome import Outcome
