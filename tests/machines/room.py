@@ -28,6 +28,7 @@ NODES = (
     "import ray; ray.init('auto', log_to_driver=False, logging_level='error'); "
     "print(*(node['NodeManagerHostname'] for node in ray.nodes() if node['Alive']))"
 )
+RAYLET = "/raylet/raylet --"
 TRAINING = "ray::ImplicitFunc.train"
 PATIENCE = 420.0
 
@@ -114,6 +115,14 @@ class Machine:
         rest = ["--object-store-memory=100000000", "--disable-usage-stats", "--block"]
         return self.start("ray", "start", *role, *own, *rest, log=f"ray-{self.name}")
 
+    def await_nodes(self, *machines: "Machine") -> None:
+        """Waits until others are in the cluster of this one."""
+        names = {machine.name for machine in machines}
+        wait_for(
+            f"a cluster with {sorted(names)}; see {self.logs}",
+            lambda: names <= {*self.run("python", "-c", NODES).stdout.split()},
+        )
+
     def running(self, part: str) -> list[int]:
         """Returns the numbers of its processes that have a part in what they call themselves."""
         space = Path(f"/proc/{self.pid}/ns/pid").readlink()
@@ -161,13 +170,11 @@ class Room:
         """Returns the head, 1, of a cluster with these others; the head itself trains nothing."""
         head = self.machine(1)
         head.join(cpus=0)
-        for number in numbers:
-            self.machine(number).join(head, gpus=gpus)
-        names = {f"machine{number}" for number in (1, *numbers)}
-        wait_for(
-            f"a cluster of {sorted(names)}; see {head.logs}",
-            lambda: names <= {*head.run("python", "-c", NODES).stdout.split()},
-        )
+        head.await_nodes(head)  # others would give up a head that is slow to start
+        others = [self.machine(number) for number in numbers]
+        for other in others:
+            other.join(head, gpus=gpus)
+        head.await_nodes(*others)
         return head
 
     def end(self) -> None:

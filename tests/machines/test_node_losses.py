@@ -1,16 +1,22 @@
 """Machines that go away in the middle of a study: the store ends as that of the undisturbed one."""
 
 import json
+import os
+import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.machines.conftest import CONFIGS, SEEDS, Search
-from tests.machines.room import PATIENCE, ROOT, Machine, Room, wait_for
+from tests.machines.conftest import LOST, Search
+from tests.machines.room import PATIENCE, RAYLET, ROOT, Machine, Room, wait_for
+
+if TYPE_CHECKING:
+    import subprocess
 
 pytestmark = [pytest.mark.machines, pytest.mark.timeout(1200)]
 
@@ -29,6 +35,10 @@ http.server.HTTPServer(("127.0.0.1", 8000), Metadata).serve_forever()
 """
 NOTICE_SECONDS = 4
 
+Begun = tuple[Search, "subprocess.Popen[bytes]"]
+Begin = Callable[[str], Begun]
+End = Callable[[Begun], Counter[str]]
+
 
 @pytest.fixture(scope="module")
 def head(room: Room) -> Iterator[Machine]:
@@ -46,77 +56,91 @@ def victim(room: Room, head: Machine) -> Iterator[Machine]:
     room.off(3)
 
 
-def begun_on(victim: Machine, search: Search) -> Callable[[], bool]:
-    """Returns what tells whether the study is in its midst, and a seed run in that machine."""
-    return lambda: len(search.stored()) >= STORED_BEFORE and victim.trains()
+@pytest.fixture
+def begin(head: Machine, victim: Machine, searching: Callable[[str], Search]) -> Begin:
+    """Returns what starts a study and waits for its midst, with a seed run on the victim."""
+
+    def begin(name: str) -> Begun:
+        search = searching(name)
+        driver = search.start(head, "--address=auto")
+        wait_for(
+            "a seed run on the victim",
+            lambda: len(search.stored()) >= STORED_BEFORE and victim.trains(),
+        )
+        return search, driver
+
+    return begin
 
 
-def test_a_machine_that_is_powered_off(
-    room: Room,
-    head: Machine,
-    victim: Machine,
-    searching: Callable[[str], Search],
-    undisturbed: Mapping[str, Any],
-) -> None:
-    search = searching("power-off")
-    driver = search.start(head, "--address=auto")
-    wait_for("a seed run on the victim", begun_on(victim, search))
+@pytest.fixture
+def end(head: Machine, undisturbed: Mapping[str, Any]) -> End:
+    """Returns what waits for a study's end, the undisturbed one's, and says what was lost."""
+
+    def end(begun: Begun) -> Counter[str]:
+        search, driver = begun
+        assert driver.wait(PATIENCE) == 0, search.told(head)
+        assert search.figures() == undisturbed
+        return search.lost(head)
+
+    return end
+
+
+def test_a_machine_that_is_powered_off(room: Room, victim: Machine, begin: Begin, end: End) -> None:
+    begun = begin("power-off")
     room.off(victim.number)
-    assert driver.wait(PATIENCE) == 0, search.told(head)
-    assert {*search.lost(head)} <= {"node-lost", "worker-silent"}
-    assert search.lost(head).total() >= 1
-    assert len(search.stored()) == CONFIGS * SEEDS
-    assert search.figures() == undisturbed
+    lost = end(begun)
+    assert lost.total() >= 1
+    assert {*lost} <= LOST
+
+
+def test_a_machine_whose_raylet_is_killed(victim: Machine, begin: Begin, end: End) -> None:
+    begun = begin("raylet")
+    (raylet,) = victim.running(RAYLET)
+    os.kill(raylet, signal.SIGKILL)
+    lost = end(begun)
+    assert lost.total() >= 1
+    assert {*lost} <= LOST
 
 
 def test_a_machine_that_is_unplugged_and_goes_on_writing(
-    room: Room,
-    head: Machine,
-    victim: Machine,
-    searching: Callable[[str], Search],
-    undisturbed: Mapping[str, Any],
+    room: Room, victim: Machine, begin: Begin, end: End
 ) -> None:
-    search = searching("unplugged")
-    driver = search.start(head, "--address=auto")
-    wait_for("a seed run on the victim", begun_on(victim, search))
+    search, driver = begin("unplugged")
     room.network.unplug(victim.number)
     unplugged = time.time()
-    assert driver.wait(PATIENCE) == 0, search.told(head)
+    assert {*end((search, driver))} <= LOST
     # It finished and stored what it was training, though no report came through.
     ends = [run["started"] + run["seconds"] for run in search.trained_on(victim.name)]
     assert max(ends) > unplugged
-    assert {*search.lost(head)} <= {"node-lost", "worker-silent"}
-    assert search.figures() == undisturbed
+
+
+def test_a_machine_that_is_told_to_end_as_a_pod_is(victim: Machine, begin: Begin, end: End) -> None:
+    begun = begin("terminated")
+    (ray,) = victim.running("/ray start --")
+    os.kill(ray, signal.SIGTERM)
+    wait_for("the end of its Ray", lambda: not victim.running(RAYLET))
+    assert {*end(begun)} <= LOST | {"worker-lost"}
 
 
 def test_a_machine_whose_cloud_gives_notice_is_drained_and_its_losses_do_not_count(
-    room: Room,
-    head: Machine,
-    victim: Machine,
-    searching: Callable[[str], Search],
-    undisturbed: Mapping[str, Any],
+    room: Room, head: Machine, victim: Machine, begin: Begin, end: End, tmp_path: Path
 ) -> None:
-    search = searching("drained")
-    notice = search.storage / "metadata/latest/meta-data/spot/instance-action"
+    notice = tmp_path / "latest/meta-data/spot/instance-action"
     notice.parent.mkdir(parents=True)
-    folder = str(search.storage / "metadata")
-    victim.start("env", "--chdir", folder, "python", "-c", METADATA, log="metadata")
+    victim.start("env", f"--chdir={tmp_path}", "python", "-c", METADATA, log="metadata")
     watch = victim.start(
         *("python", str(ROOT / "cluster/spot_watch.py"), "aws", f"--address={head.ip}:6379"),
         *("--metadata=http://127.0.0.1:8000", "--every=0.5"),
         log="watch",
     )
-    driver = search.start(head, "--address=auto")
-    wait_for("a seed run on the victim", begun_on(victim, search))
+    begun = begin("drained")
     assert watch.poll() is None
-    end = give_notice(notice)
+    gone = give_notice(notice)
     assert watch.wait(PATIENCE) == 0
-    wait_for("the end of the notice", lambda: datetime.now(UTC) > end and victim.trains())
+    wait_for("the end of the notice", lambda: datetime.now(UTC) > gone and victim.trains())
     room.off(victim.number)
-    assert driver.wait(PATIENCE) == 0, search.told(head)
     # Ray itself begins anew what such a machine took with it.
-    assert not search.lost(head)
-    assert search.figures() == undisturbed
+    assert not end(begun)
 
 
 def give_notice(path: Path) -> datetime:
