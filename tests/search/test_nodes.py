@@ -6,7 +6,7 @@ import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -16,6 +16,7 @@ import pytest
 from rich.console import Console
 
 from sclsearch.errors import SclsearchError
+from sclsearch.search.board import RETRIES
 from sclsearch.search.options import How
 from sclsearch.search.prepare import Prepared
 from sclsearch.search.run import run
@@ -34,7 +35,11 @@ pytestmark = [
 ]
 
 CONFIGS, SEEDS = 12, 2
+WANTED = {"configs": CONFIGS, "seeds": SEEDS, "study": "s", "tracking": "none"}
+LONG = {"settings": {"epochs": 24}}
 STORED_BEFORE_THE_LOSS = 6
+# What Ray says of a node that is gone, before and after it knows.
+LOST = {"node-lost", "worker-silent"}
 
 
 @pytest.fixture(scope="module")
@@ -183,14 +188,11 @@ def test_what_no_node_has_room_for_ends_with_the_time_budget_and_says_so(
     assert "no node has room yet" in shown.export_text()
 
 
-def test_a_study_that_loses_a_node_ends_as_the_undisturbed_one(
-    cluster: Any, place: "Place", lost: Counter[tuple[int, str]], tmp_path: Path
-) -> None:
-    wanted = {"configs": CONFIGS, "seeds": SEEDS, "study": "s", "tracking": "none"}
+@contextmanager
+def losing_a_node(cluster: Any, disturbed: "Place") -> Iterator[None]:
+    """Has one more node, which is gone once the study is in its midst."""
     victim = cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
     over = threading.Event()
-    longer = {"settings": {"epochs": 24}}
-    disturbed = place.elsewhere(tmp_path / "disturbed", **longer)
 
     def unplug() -> None:
         while not over.wait(0.05):
@@ -201,13 +203,40 @@ def test_a_study_that_loses_a_node_ends_as_the_undisturbed_one(
     thread = threading.Thread(target=unplug, daemon=True)
     thread.start()
     try:
-        done = disturbed.run(address=cluster.address, **wanted)
+        yield
     finally:
         over.set()
         thread.join()
+
+
+def test_a_study_that_loses_a_node_ends_as_the_undisturbed_one(
+    cluster: Any, place: "Place", lost: Counter[tuple[int, str]], tmp_path: Path
+) -> None:
+    disturbed = place.elsewhere(tmp_path / "disturbed", **LONG)
+    with losing_a_node(cluster, disturbed):
+        done = disturbed.run(address=cluster.address, **WANTED)
     assert (done.ending, done.done, done.failed) == ("complete", CONFIGS * SEEDS, 0)
-    assert {cause for _, cause in lost} <= {"node-lost", "worker-silent"}
+    assert {cause for _, cause in lost} <= LOST
     assert sum(lost.values()) >= 1
-    calm = place.elsewhere(tmp_path / "calm", **longer)
-    calm.run(**wanted)
+    calm = place.elsewhere(tmp_path / "calm", **LONG)
+    calm.run(**WANTED)
     assert figures(disturbed.storage) == figures(calm.storage)
+
+
+def test_a_seed_run_that_has_no_try_left_fails_with_its_node_and_the_others_end(
+    cluster: Any,
+    place: "Place",
+    lost: Counter[tuple[int, str]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr("sclsearch.search.board.RETRIES", dict.fromkeys(RETRIES, 0))
+    disturbed = place.elsewhere(tmp_path, **LONG)
+    with losing_a_node(cluster, disturbed):
+        done = disturbed.run(address=cluster.address, **WANTED)
+    assert (done.ending, done.done) == ("complete", CONFIGS * SEEDS)
+    assert done.failed == sum(lost.values()) >= 1
+    stored = (run for runs in disturbed.seed_runs("s").values() for run in runs)
+    failures = [run.failure.cause for run in stored if run is not None and run.failure is not None]
+    assert len(failures) == done.failed
+    assert {*failures} <= LOST
