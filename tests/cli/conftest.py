@@ -1,8 +1,10 @@
 """The command line in an empty folder, with an encoder that has files and nothing in them."""
 
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
 from subprocess import CompletedProcess
 
 import pytest
@@ -15,6 +17,8 @@ from sclsearch.store.runs import Failure, SeedRun
 UNSET = ("SCLSEARCH_DATA", "MLFLOW_TRACKING_URI", "FORCE_COLOR", "NO_COLOR")
 SEARCH = ("tune", "--method", "scl", "--task", "demo", "--model", "./encoder")
 TOTALS = ("--study", "mine", "--configs", "2", "--seeds", "2", "--tracking", "none")
+AT_ONCE = 0.5
+CALLS = 10
 SPACE = """
 method: scl
 source: mine
@@ -25,6 +29,26 @@ space:
   tau: {type: float, low: 0.1, high: 0.7}
   lam: {type: choice, values: [0.5, 0.9]}
 """
+
+
+@pytest.fixture
+def answers_at_once(tmp_path: Path) -> Callable[..., bool]:
+    """Returns what tells whether a command takes less than half a second of the processor.
+
+    Other work slows the processor down, so that it is called until it does, ten times at most.
+    """
+    command = str(Path(sys.executable).with_name("sclsearch"))
+
+    def seconds(arguments: tuple[str, ...]) -> float:
+        before = getrusage(RUSAGE_CHILDREN)
+        done = subprocess.run(
+            [command, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        after = getrusage(RUSAGE_CHILDREN)
+        assert (done.returncode, done.stderr) == (0, "")
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    return lambda *arguments: any(seconds(arguments) < AT_ONCE for _ in range(CALLS))
 
 
 @pytest.fixture
