@@ -114,7 +114,8 @@ def _join(address: str, quiet: Mapping[str, Any]) -> None:
         # Ray itself waits for minutes where nobody answers, 20 seconds where a token is wrong.
         socket.create_connection((host.strip("[]"), int(port)), _ANSWER_SECONDS).close()
         GcsClient(address=place)
-        ray.init(address=place, **quiet)
+        with _standard_error_closed():  # Ray would tell there that its log level was set
+            ray.init(address=place, **quiet)
     except AuthenticationError as error:
         raise token_refused(f"--address {address}", error) from None
     except (OSError, ValueError, RuntimeError, RayError) as error:
@@ -122,6 +123,20 @@ def _join(address: str, quiet: Mapping[str, Any]) -> None:
             f"--address {address}: a Ray cluster must answer, but: {first_sentence(str(error))}. "
             "Start one, or give HOST:PORT of its head."
         ) from error
+
+
+@contextmanager
+def _standard_error_closed() -> Iterator[None]:
+    """Leads what Ray's core, which is no Python, writes to standard error to nowhere."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def send_own_code(method: NamedMethod) -> None:
