@@ -29,8 +29,8 @@ spaces: .venv/developer
 pytest: .venv/developer
 	$(BIN)/pytest -n 2 --dist loadfile --cov
 
-# As root. Machines made of namespaces, which a cluster loses in every way: half an hour on two free
-# cores, longer on busy ones.
+# As root. Machines made of namespaces, which a cluster loses in every way: twenty minutes on two
+# free cores. Ray's launcher is left out without openssh-server and rsync.
 test-cluster: .venv/developer
 	$(BIN)/pytest -p no:xdist -m machines tests/machines
 

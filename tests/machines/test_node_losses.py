@@ -52,6 +52,7 @@ def victim(room: Room, head: Machine) -> Iterator[Machine]:
     """Returns the machine of the cluster that will go."""
     victim = room.machine(3)
     victim.join(head)
+    head.await_nodes(victim)
     yield victim
     room.off(3)
 

@@ -75,7 +75,7 @@ def test_a_folder_and_an_object_store_hold_the_same(
     tune: list[str], bucket: str, tmp_path: Path
 ) -> None:
     here, there = tmp_path / "storage", f"{bucket}/team/storage"
-    told(tmp_path, *tune, "--storage", str(here), "--tracking", "none")
+    told(tmp_path, *tune, "--storage", str(here))
     first = told(tmp_path, *tune, "--storage", there)
     assert "MLflow: a server or a database must be named by --tracking or MLFLOW" in first.stderr
     assert f"weights {there}/studies/s/weights: " in first.stdout
