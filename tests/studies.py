@@ -15,6 +15,8 @@ space:
   lam: {type: choice, values: [0.5, 0.9]}
   learning_rate: {type: log, low: 1e-3, high: 3e-2}
 """
+# What Ray says of a machine that is gone, before and after it knows.
+LOST = {"node-lost", "worker-silent"}
 FIGURES = ("identity", "evaluations", "kept", "test", "predictions", "failure")
 
 

@@ -30,8 +30,6 @@ Board.lose = told
 main()
 """
 CONFIGS, SEEDS = 12, 2
-# What Ray says of a machine that is gone, before and after it knows.
-LOST = {"node-lost", "worker-silent"}
 
 
 @pytest.fixture(scope="session")

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.machines.conftest import LOST, Search
+from tests.machines.conftest import Search
 from tests.machines.room import PATIENCE, RAYLET, ROOT, Machine, Room, wait_for
+from tests.studies import LOST
 
 if TYPE_CHECKING:
     import subprocess

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.machines.conftest import LOST, Search
+from tests.machines.conftest import Search
 from tests.machines.room import Room, wait_for
+from tests.studies import LOST
 
 LONG = 2400.0
 CONFIGS, SEEDS = 3, 4

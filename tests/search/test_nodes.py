@@ -20,7 +20,7 @@ from sclsearch.search.board import RETRIES
 from sclsearch.search.options import How
 from sclsearch.search.prepare import Prepared
 from sclsearch.search.run import run
-from tests.studies import figures
+from tests.studies import LOST, figures
 
 if TYPE_CHECKING:
     from tests.search.conftest import Place
@@ -38,8 +38,6 @@ CONFIGS, SEEDS = 12, 2
 WANTED = {"configs": CONFIGS, "seeds": SEEDS, "study": "s", "tracking": "none"}
 LONG = {"settings": {"epochs": 24}}
 STORED_BEFORE_THE_LOSS = 6
-# What Ray says of a node that is gone, before and after it knows.
-LOST = {"node-lost", "worker-silent"}
 
 
 @pytest.fixture(scope="module")
