@@ -27,7 +27,7 @@ spaces: .venv/developer
 
 # Two processes, one torch thread each; a file's tests stay together, as their fixtures start Ray.
 pytest: .venv/developer
-	$(BIN)/pytest -n 2 --dist loadfile --cov
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --cov
 
 # As root. Machines made of namespaces, which a cluster loses in every way: twenty minutes on two
 # free cores. Ray's launcher is left out without openssh-server and rsync.

@@ -13,6 +13,9 @@ export RAY_memory_usage_threshold=0.95
 # A machine that is told to go lets its seed runs end for this long, takes no new ones, then goes.
 export RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S=90
 
+# A driver that is told to stop ends its seed runs and MLflow's entries; Ray's default is 3 seconds.
+export RAY_JOB_STOP_WAIT_TIME_S=25
+
 # Ray's default of 30 seconds is too short for the machines of an allocation to meet.
 export RAY_SYMMETRIC_RUN_CLUSTER_WAIT_TIMEOUT=300
 

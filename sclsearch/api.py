@@ -8,14 +8,17 @@ from rich.console import Console
 from sclsearch.reports.export import Card
 from sclsearch.reports.export import export as export_winner
 from sclsearch.reports.report import Report, report
-from sclsearch.search.options import DEFAULT_STORAGE, How, What
+from sclsearch.search.options import How, What
 from sclsearch.search.run import Finished, run
 from sclsearch.selection.rules import parse_rule
-from sclsearch.store.places import Storage, storage_folder
+from sclsearch.store.places import DEFAULT_STORAGE, Storage, storage_folder
 
 
 def tune(what: What, how: How | None = None, console: Console | None = None) -> Report:
     """Searches, or goes on with a search, and returns its report.
+
+    Where `How.time_budget` ended it, fewer configurations than were asked for have a score; the
+    same call goes on.
 
     Args:
         what: What is searched: `What(method="scl", task="cola", train_size=100)`.
@@ -24,14 +27,18 @@ def tune(what: What, how: How | None = None, console: Console | None = None) -> 
 
     Raises:
         SclsearchError: Something that the caller can mend.
+        KeyboardInterrupt: It was stopped; the same call goes on.
     """
-    how = how or How()
-    done = run(what, how, console or Console(quiet=True))
-    return report_of(done, how)
+    done = run(what, how or How(), console or Console(quiet=True))
+    if done.ending == "interrupted":
+        raise KeyboardInterrupt
+    return report_of(done)
 
 
 def train(what: What, how: How | None = None, console: Console | None = None) -> Report:
     """Trains one configuration, the space's starting point with the settings, over the seeds.
+
+    Ends early as `tune` does.
 
     Args:
         what: What is trained; its fields stand in `settings`.
@@ -40,6 +47,7 @@ def train(what: What, how: How | None = None, console: Console | None = None) ->
 
     Raises:
         SclsearchError: Something that the caller can mend.
+        KeyboardInterrupt: It was stopped; the same call goes on.
     """
     return tune(replace(what, searched=False), how, console)
 
@@ -54,14 +62,15 @@ def select(
 
     Args:
         study: The study's name.
-        rule: `mean`, `best`, `top-3`, `mean/best`; None takes the study's.
+        rule: `mean`, `best`, `top-3`, `mean/best`; None takes that of the study's first start.
         storage: Where it is stored.
         seeds: The first so many replicates; None takes all.
 
     Raises:
         SclsearchError: There is no such study or rule.
     """
-    return report(storage_folder(storage), study, parse_rule(rule) if rule else None, seeds)
+    place = storage_folder(storage, make=False)
+    return report(place, study, None if rule is None else parse_rule(rule), seeds)
 
 
 def export(study: str, folder: Path, storage: Storage = DEFAULT_STORAGE) -> Card:
@@ -77,10 +86,9 @@ def export(study: str, folder: Path, storage: Storage = DEFAULT_STORAGE) -> Card
             the folder is not free.
     """
     found = select(study, storage=storage)
-    return export_winner(found, storage_folder(storage), folder)
+    return export_winner(found, storage_folder(storage, make=False), folder)
 
 
-def report_of(done: Finished, how: How) -> Report:
+def report_of(done: Finished) -> Report:
     """Returns the report of a study that was run just now."""
-    rule = parse_rule(how.rule) if how.rule else None
-    return report(done.storage, done.name, rule, done.seeds, done.configs)
+    return report(done.storage, done.name, done.rule, done.seeds, done.configs)

@@ -51,6 +51,12 @@ SIZES: Mapping[str, Any] = {
 Save = Callable[..., Path]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Takes the files that start Ray first: they wait more than they compute."""
+    with_ray = {item.path for item in items if item.get_closest_marker("ray")}
+    items.sort(key=lambda item: item.path not in with_ray)
+
+
 def _real_data() -> Path:
     given = os.environ.get("SCLSEARCH_TEST_DATA")
     return Path(given) if given else Path(__file__).parents[2] / "shared" / "data"
@@ -77,7 +83,7 @@ def dbpedia(glue: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def fewclue() -> Path:
-    """Returns the folder with eprstmt; skips where it is missing."""
+    """Returns the folder with eprstmt and tnews; skips where it is missing."""
     folder = _real_data() / "fewclue"
     if not folder.is_dir():
         pytest.skip(f"no FewCLUE data in {folder}; set SCLSEARCH_TEST_DATA to a folder that has it")
@@ -139,6 +145,12 @@ def tiny_electra(save_tiny: Save) -> Path:
 
 
 @pytest.fixture(scope="session")
+def tiny_albert(save_tiny: Save) -> Path:
+    """Returns the folder of a tiny ALBERT, whose pooler is a bare linear layer."""
+    return save_tiny("Albert")
+
+
+@pytest.fixture(scope="session")
 def tiny_mpnet(save_tiny: Save) -> Path:
     """Returns the folder of a tiny MPNet, which does not use the attention interface."""
     return save_tiny("MPNet")
@@ -192,6 +204,14 @@ def own_method() -> str:
     readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
     (text,) = re.findall(r"```python\n(# mine\.py.*?)```", readme, flags=re.DOTALL)
     return str(text)
+
+
+@pytest.fixture
+def dead_port() -> Iterator[int]:
+    """Returns a port where nobody answers: it is bound, so that no other process gets it."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
 
 
 @pytest.fixture(scope="session")

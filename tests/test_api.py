@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sclsearch import How, Report, What, select, train, tune
+from sclsearch import How, Report, What, export, select, train, tune
 from sclsearch.errors import SclsearchError
 from sclsearch.search.prepare import prepare_study
 from sclsearch.store.runs import SeedRun
@@ -54,6 +54,34 @@ def test_a_finished_search_answers_with_its_report_from_the_store(encoder: str, 
     assert report == select("mine", storage=how.storage)
 
 
+def test_a_rule_of_an_earlier_start_is_no_rule_of_this_one(encoder: str, how: How) -> None:
+    what = What(method="scl", task="demo", model=encoder)
+    finish(what, replace(how, rule="best"))
+    assert tune(what, how).rule == "mean"
+    assert tune(what, replace(how, rule="mean/best")).rule == "mean/best"
+    assert select("mine", storage=how.storage).rule == "best"
+
+
+def test_a_search_that_is_stopped_says_so(
+    encoder: str, how: How, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    what = What(method="scl", task="demo", model=encoder)
+    finish(what, how)
+    monkeypatch.setattr("sclsearch.search.run._train", lambda *_: "interrupted")
+    with pytest.raises(KeyboardInterrupt):
+        tune(what, replace(how, configs=3))
+
+
+def test_a_search_whose_time_is_used_shows_by_its_scores(
+    encoder: str, how: How, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    what = What(method="scl", task="demo", model=encoder)
+    finish(what, how)
+    monkeypatch.setattr("sclsearch.search.run._train", lambda *_: "out of time")
+    scores = [line.score for line in tune(what, replace(how, configs=3)).configurations]
+    assert (len(scores), scores.count(None)) == (3, 1)
+
+
 def test_training_is_one_configuration_of_the_starting_point_and_the_settings(
     encoder: str, how: How
 ) -> None:
@@ -76,6 +104,9 @@ def test_a_study_is_selected_from_under_any_rule_and_for_fewer_seeds(
 def test_what_the_caller_can_mend_is_raised(tmp_path: Path, how: How) -> None:
     with pytest.raises(SclsearchError, match=r"Unknown study 'mien' .* Known: none"):
         select("mien", storage=tmp_path)
+    with pytest.raises(SclsearchError, match="Unknown study 'mine'"):
+        export("mine", tmp_path / "out", tmp_path / "mien")
+    assert not (tmp_path / "mien").exists()
     with pytest.raises(SclsearchError, match="Unknown rule 'median'"):
         select("mine", "median", tmp_path)
     with pytest.raises(SclsearchError, match="Did you mean 'scl'"):

@@ -85,7 +85,8 @@ class Opus:
         """Returns a translation of each text, every word drawn from the whole vocabulary.
 
         The draw is a pure function of the arguments as far as the device's arithmetic is one. A
-        translation ends at twice the words of the longest text, if it does not end by itself.
+        translation ends after twice the tokens of the longest text and 10 more, or as many as the
+        model has places for, if it does not end by itself.
         """
         import torch
 

@@ -56,6 +56,7 @@ class Drawn:
             told += [str(word) for option in few if option[1] is not None for word in option]
         if self.protocol and self.replicates < self.protocol.replicates:
             told += ["--seeds", str(self.replicates)]
+            told += ["--rule", "mean"] if self.replicates < self.protocol.rule.least else []
         return told
 
     @property

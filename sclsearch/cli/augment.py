@@ -59,7 +59,7 @@ def augment(
     ] = None,
     data_dir: o.DataDir = None,
     out: Annotated[
-        Path | None, typer.Option(help="The file. Default: paraphrases-TASK-SIZE-BACKEND.jsonl.")
+        Path | None, typer.Option(help="The file. Default: here, named by task, size and back-end.")
     ] = None,
 ) -> None:
     """Writes paraphrases of the training texts for --paraphrases; the same command goes on."""

@@ -13,6 +13,7 @@ import typer
 
 from sclsearch.cli import options as o
 from sclsearch.errors import SclsearchError, lookup
+from sclsearch.store.places import DEFAULT_STORAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,15 +31,18 @@ StudyName = Annotated[str, typer.Argument(help="A study: `sclsearch ls studies`.
 
 
 def reproduce(
+    context: typer.Context,
     table: Annotated[str, typer.Argument(help="A published table, gunel/table-4, or `ls`.")],
     cells: Annotated[
         list[str] | None,
         typer.Option(help="Rows, columns, conditions: CE+SCL,20,SST-2; repeatable. Default: all."),
     ] = None,
     scale: o.Scale = None,
-    model: o.Model = None,
+    model: Annotated[
+        str | None, typer.Option(help="Alias, folder or hub name. Default: the table's or scale's.")
+    ] = None,
     paraphrases: o.Paraphrases = None,
-    storage: o.Storage = o.STORAGE,
+    storage: o.Storage = DEFAULT_STORAGE,
     data_dir: o.DataDir = None,
     tracking: o.Tracking = None,
     address: o.Address = None,
@@ -54,6 +58,7 @@ def reproduce(
 
     tables = published_tables()
     if table == "ls":
+        _check_alone(context)
         sys.stdout.writelines(f"{name}\t{found.title}\n" for name, found in tables.items())
         return
     found = lookup(tables, table, "table")
@@ -68,6 +73,16 @@ def reproduce(
         _tell_work(planned, how.storage, as_json=json_)
     else:
         _make(found, planned, seconds, as_json=json_)
+
+
+def _check_alone(context: typer.Context) -> None:
+    """Refuses options where the tables are listed: none of them would count."""
+    for name in context.params:
+        if name != "table" and "COMMANDLINE" in str(context.get_parameter_source(name)):
+            raise SclsearchError(
+                f"--{name.rstrip('_').replace('_', '-')}: it must come with a table, but `ls` "
+                "lists them all. Leave it out."
+            )
 
 
 def _tell_work(planned: "Sequence[PlannedCell]", storage: "Storage", *, as_json: bool) -> None:
@@ -136,7 +151,7 @@ def _stopping(console: "Console") -> "Iterator[list[bool]]":
 def confirm(
     study: StudyName,
     seeds: Annotated[int, typer.Option(min=1, help="Fresh replicates.")] = 10,
-    storage: o.Storage = o.STORAGE,
+    storage: o.Storage = DEFAULT_STORAGE,
     data_dir: o.DataDir = None,
     tracking: o.Tracking = None,
     address: o.Address = None,
@@ -170,7 +185,7 @@ def variance(
     orders: Annotated[
         int, typer.Option(min=1, help="Data orders, each with noise of its own.")
     ] = 3,
-    storage: o.Storage = o.STORAGE,
+    storage: o.Storage = DEFAULT_STORAGE,
     data_dir: o.DataDir = None,
     tracking: o.Tracking = None,
     address: o.Address = None,

@@ -80,14 +80,20 @@ def _model(name: str) -> str:
 
 
 def _hub() -> str:
+    from http.client import HTTPException
     from urllib.request import urlopen
 
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:
         raise SclsearchError("HF_HUB_OFFLINE is set: its cache alone is used")
-    with urlopen(constants.ENDPOINT, timeout=5):
-        return f"{constants.ENDPOINT} answers"
+    try:
+        urlopen(constants.ENDPOINT, timeout=5).close()
+    except (ValueError, HTTPException) as error:
+        raise SclsearchError(
+            f"HF_ENDPOINT {constants.ENDPOINT}: it must be a URL, https://…, but: {error}"
+        ) from error
+    return f"{constants.ENDPOINT} answers"
 
 
 def _data(data_dir: Path | None) -> str:

@@ -10,6 +10,7 @@ import typer
 
 from sclsearch.cli import options as o
 from sclsearch.errors import SclsearchError
+from sclsearch.store.places import DEFAULT_STORAGE
 
 # Without the type the UI opens with the pages for language model applications.
 PAGE = "#/experiments?workflowType=machine_learning"
@@ -18,9 +19,9 @@ Kind = Literal["methods", "tasks", "protocols", "spaces", "models", "studies"]
 
 def select(
     study: Annotated[str, typer.Argument(help="A study: `sclsearch ls studies`.")],
-    rule: o.RuleName = None,
-    seeds: o.Seeds = None,
-    storage: o.Storage = o.STORAGE,
+    rule: o.StudyRule = None,
+    seeds: o.StudySeeds = None,
+    storage: o.Storage = DEFAULT_STORAGE,
     json_: o.Json = False,
 ) -> None:
     """Ranks a study's configurations under any rule and shows the winner; trains nothing."""
@@ -33,7 +34,7 @@ def select(
     from sclsearch.store.places import storage_folder
 
     place = storage_folder(storage, make=False)
-    found = report(place, study, parse_rule(rule) if rule else None, seeds)
+    found = report(place, study, None if rule is None else parse_rule(rule), seeds)
     if json_:
         print_json(found, winner=found.winner and found.winner.number)
     else:
@@ -43,7 +44,7 @@ def select(
 def export(
     study: Annotated[str, typer.Argument(help="A study: `sclsearch ls studies`.")],
     folder: Annotated[Path, typer.Argument(help="Where to: a folder that is not there yet.")],
-    storage: o.Storage = o.STORAGE,
+    storage: o.Storage = DEFAULT_STORAGE,
 ) -> None:
     """Writes the winner's encoder as a Hugging Face folder, of its best seed by validation."""
     from sclsearch.api import export as write
@@ -58,7 +59,7 @@ def export(
 
 def ls(
     kind: Annotated[Kind, typer.Argument(help="What is listed.")],
-    storage: o.Storage = o.STORAGE,
+    storage: o.Storage = DEFAULT_STORAGE,
 ) -> None:
     """Lists what there is, one line each."""
     from rich.console import Console
@@ -80,14 +81,20 @@ def ls(
 def check(
     files: Annotated[list[Path] | None, typer.Argument(help="Space files.")] = None,
     all_: Annotated[bool, typer.Option("--all", help="Check every shipped space.")] = False,
+    method: Annotated[
+        str | None,
+        typer.Option(help="What the files are of; FILE.py:CLASS. Default: what each names."),
+    ] = None,
 ) -> None:
     """Says every fault of search space files at once, each with its place."""
+    from sclsearch.methods import find_method
     from sclsearch.spaces.load import check_file, space_files
 
     chosen = [*(files or ()), *(space_files() if all_ else ())]
     if not chosen:
         raise SclsearchError("check: it must be given files or --all, but there is neither.")
-    faults = [fault for file in chosen for fault in check_file(file)]
+    kind = None if method is None else find_method(method).kind
+    faults = [fault for file in chosen for fault in check_file(file, kind)]
     if faults:
         raise SclsearchError("\n".join(faults))
     sys.stdout.write(f"{len(chosen)} {'file is' if len(chosen) == 1 else 'files are'} in order.\n")
@@ -95,8 +102,8 @@ def check(
 
 def track(
     study: Annotated[str, typer.Argument(help="A study: `sclsearch ls studies`.")],
-    storage: o.Storage = o.STORAGE,
-    tracking: o.Tracking = None,
+    storage: o.Storage = DEFAULT_STORAGE,
+    tracking: o.TrackingUri = None,
 ) -> None:
     """Completes what MLflow shows of a study; nothing is written twice."""
     from sclsearch.search.views import all_views
@@ -120,8 +127,8 @@ def track(
 
 def ui(
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1.")] = 5000,
-    storage: o.Storage = o.STORAGE,
-    tracking: o.Tracking = None,
+    storage: o.Storage = DEFAULT_STORAGE,
+    tracking: o.TrackingUri = None,
 ) -> None:
     """Serves the MLflow UI on 127.0.0.1 until Ctrl-C."""
     from sclsearch.tracking import prepare, tracking_uri, ui_command
@@ -136,7 +143,7 @@ def ui(
 
 
 def doctor(
-    storage: o.Storage = o.STORAGE, data_dir: o.DataDir = None, tracking: o.Tracking = None
+    storage: o.Storage = DEFAULT_STORAGE, data_dir: o.DataDir = None, tracking: o.Tracking = None
 ) -> None:
     """Says what works here: GPUs, hub, data, model, tracking, storage, versions."""
     from rich.console import Console

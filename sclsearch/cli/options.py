@@ -8,8 +8,6 @@ import typer
 
 from sclsearch.errors import SclsearchError
 
-STORAGE = "sclsearch-storage"
-
 Method = Annotated[
     str, typer.Option(help="How it is fine-tuned: `sclsearch ls methods`, or FILE.py:CLASS.")
 ]
@@ -41,7 +39,14 @@ RuleName = Annotated[
     str | None,
     typer.Option("--rule", help="mean, best, top-K, or score/report. Default: the protocol's."),
 ]
+StudyRule = Annotated[
+    str | None,
+    typer.Option("--rule", help="mean, best, top-K, or score/report. Default: the study's."),
+]
 Seeds = Annotated[int | None, typer.Option(help="Seeds a configuration. Default: the protocol's.")]
+StudySeeds = Annotated[
+    int | None, typer.Option("--seeds", help="The first so many. Default: all of the study's.")
+]
 Paraphrases = Annotated[
     Path | None, typer.Option(help="Paraphrases of the training texts. Default: by EDA.")
 ]
@@ -57,6 +62,13 @@ Tracking = Annotated[
     str | None,
     typer.Option(
         help="MLflow URI, or none. Default: MLFLOW_TRACKING_URI, then SQLite in a storage folder."
+    ),
+]
+TrackingUri = Annotated[
+    str | None,
+    typer.Option(
+        "--tracking",
+        help="MLflow URI. Default: MLFLOW_TRACKING_URI, then SQLite in a storage folder.",
     ),
 ]
 Address = Annotated[
@@ -162,7 +174,7 @@ def lockstep(text: str) -> int | Literal["auto"]:
     """
     if text == "auto":
         return "auto"
-    if not text.isdigit() or int(text) < 1:
+    if not text.isdecimal() or int(text) < 1:
         raise SclsearchError(f"--lockstep {text}: it must be auto, 1 or a greater number.")
     return int(text)
 

@@ -1,5 +1,6 @@
 """Commands that train: tune, train and rerun."""
 
+import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import fields
@@ -10,9 +11,12 @@ import typer
 
 from sclsearch.cli import options as o
 from sclsearch.errors import SclsearchError, lookup
+from sclsearch.store.places import DEFAULT_STORAGE, storage_option
 
 if TYPE_CHECKING:
     from sclsearch.search.options import How, What
+    from sclsearch.search.rerun import Comparison
+    from sclsearch.search.run import Finished
     from sclsearch.tasks.own import OwnFiles
 
 
@@ -34,7 +38,7 @@ def tune(
     ] = None,
     seeds: o.Seeds = None,
     study: o.Study = None,
-    storage: o.Storage = o.STORAGE,
+    storage: o.Storage = DEFAULT_STORAGE,
     data_dir: o.DataDir = None,
     tracking: o.Tracking = None,
     address: o.Address = None,
@@ -78,7 +82,7 @@ def train(
     rule: o.RuleName = None,
     seeds: o.Seeds = None,
     study: o.Study = None,
-    storage: o.Storage = o.STORAGE,
+    storage: o.Storage = DEFAULT_STORAGE,
     data_dir: o.DataDir = None,
     tracking: o.Tracking = None,
     address: o.Address = None,
@@ -107,30 +111,35 @@ def train(
 
 def rerun(
     key: Annotated[str, typer.Argument(help="A seed run's key, or its beginning.")],
-    storage: o.Storage = o.STORAGE,
+    storage: o.Storage = DEFAULT_STORAGE,
     data_dir: o.DataDir = None,
     weights: Annotated[
         Path | None, typer.Option(help="Write the weights to this .safetensors file.")
     ] = None,
 ) -> None:
-    """Trains one seed run again and compares it bit for bit; exit code 1 if it differs."""
-    from rich.console import Console
-
+    """Trains one seed run again and compares it bit for bit; exit code 1 if it ends otherwise."""
     from sclsearch.search.rerun import rerun as again
     from sclsearch.store.places import storage_folder
 
-    found = again(storage_folder(storage), key, data_dir, weights)
-    console = Console()
-    if found.failure:
-        console.print(f"{found.key[:12]} had failed ({found.failure}); this time it finished.")
-    elif found.differing:
-        console.print(f"{found.key[:12]} differs in {', '.join(found.differing)}.")
-    else:
-        console.print(f"{found.key[:12]} is identical, every figure of it; {found.seconds:.1f} s.")
-    if weights is not None:
-        console.print(f"weights {weights}", soft_wrap=True)
-    if found.differing:
+    found = again(storage_folder(storage, make=False), key, data_dir, weights)
+    sys.stdout.write(f"{found.key[:12]} {_ended(found)}\n")
+    if weights is not None and found.now is None:
+        sys.stdout.write(f"weights {weights}\n")
+    if not found.same:
         sys.exit(1)
+
+
+def _ended(found: "Comparison") -> str:
+    before, now = (f and f"{f.cause}: {f.message}" for f in (found.before, found.now))
+    if found.same:
+        way = f"failed again in the same way ({now})" if now else "is identical, every figure of it"
+        return f"{way}; {found.seconds:.1f} s."
+    if now:
+        had = f"had failed otherwise ({before})" if before else "had finished"
+        return f"{had}; this time it failed ({now})."
+    if before:
+        return f"had failed ({before}); this time it finished."
+    return f"differs in {', '.join(found.differing)}."
 
 
 def _go(options: dict[str, Any], *, searched: bool = True) -> None:
@@ -191,24 +200,32 @@ def _run(what: "What", how: "How", *, as_json: bool) -> None:
     except KeyboardInterrupt:
         progress.print("Stopped. The same command goes on.")
         sys.exit(o.INTERRUPTED)
-    found = report_of(done, how)
+    found = report_of(done)
     if as_json:
         print_json(found, winner=found.winner and found.winner.number)
     else:
         show(Console(), found)
-        where = "" if how.storage == o.STORAGE else f" --storage {how.storage}"
-        hint = f"\nsclsearch select {done.name}{where}\nsclsearch ui{where}"
+        hint = f"\nsclsearch select {done.name}{storage_option(done.storage)}"
+        if how.tracking is None and not done.tracking:
+            hint += f"\nsclsearch ui{storage_option(done.storage)}"
         Console().print(hint, style="dim", markup=False, soft_wrap=True)
     if done.tracking:
-        progress.print(
-            f"MLflow: {done.tracking}. `sclsearch track {done.name}` completes it.", soft_wrap=True
-        )
+        command = f"sclsearch track {done.name}{_stored(done, how)}"
+        progress.print(f"MLflow: {done.tracking}. `{command}` completes it.", soft_wrap=True)
     if done.ending != "complete":
         reason = "Stopped" if done.ending == "interrupted" else "The time budget is used"
         progress.print(
             f"{reason}: {done.done} of {done.wanted} seed runs. The same command goes on."
         )
     sys.exit(o.INTERRUPTED if done.ending == "interrupted" else int(done.failed > 0))
+
+
+def _stored(done: "Finished", how: "How") -> str:
+    """Returns the options that name where a study is stored and shown."""
+    from sclsearch.tracking.server import masked
+
+    uri = f" --tracking {shlex.quote(masked(how.tracking))}" if how.tracking else ""
+    return f"{storage_option(done.storage)}{uri}"
 
 
 def _own_files(options: Mapping[str, Any]) -> "OwnFiles | None":

@@ -24,9 +24,11 @@ class Encoder(nn.Module):
         name: The model's name, for errors.
         model: The Hugging Face model.
         width: d, the size of an embedding.
-        pretrained_pooler: Whether the checkpoint holds the dense+tanh pooler.
+        pretrained_pooler: Whether the checkpoint holds the dense+tanh pooler, as a module of its
+            own: ALBERT's is a bare linear layer.
         rates_by_view: Whether views of one batch can have different dropout rates.
         causal: Whether a token does not see those after it, as in a decoder.
+        governed: Whether no noise is left at rate 0.
         packs: Whether its layers can do without padding.
         mask_token: Id of the token that stands for a hidden one; None if there is none.
         masked_lm: Weights of the checkpoint's own masked-language-model head; empty if it has
@@ -38,7 +40,6 @@ class Encoder(nn.Module):
         name: str,
         model: PreTrainedModel,
         *,
-        pretrained_pooler: bool,
         mask_token: int | None,
         masked_lm: Mapping[str, Tensor],
     ) -> None:
@@ -46,7 +47,6 @@ class Encoder(nn.Module):
         self.name = name
         self.model = model
         self.width: int = model.config.hidden_size
-        self.pretrained_pooler = pretrained_pooler
         self.mask_token = mask_token
         self.masked_lm = masked_lm
         self._views = install(model)
@@ -163,9 +163,9 @@ class Encoder(nn.Module):
         """Raises SclsearchError if the checkpoint has no pooler and `cls_pooled` is asked for."""
         if pooling == "cls_pooled" and not self.pretrained_pooler:
             raise SclsearchError(
-                f"{where}: 'cls_pooled' must be backed by a pooler in the checkpoint, but model "
-                f"{self.name!r} ({self.model.config.model_type}) has none that was pretrained. "
-                "Take 'cls_raw' or 'mean'."
+                f"{where}: 'cls_pooled' must be backed by a pooler as BERT's in the checkpoint, "
+                f"but model {self.name!r} ({self.model.config.model_type}) has none that was "
+                "pretrained. Take 'cls_raw' or 'mean'."
             )
 
     def check_rates_by_view(self, where: str) -> None:
@@ -188,23 +188,35 @@ class Encoder(nn.Module):
 
     @torch.no_grad()
     def _probe(self) -> None:
-        """Looks in forwards at rate 0 what the encoder can do.
+        """Looks in forwards what the encoder can do; the attributes say what it looks for.
 
-        Whether our attention function is called, whether a token sees those after it, and whether
-        the layers do the same without padding.
+        In evaluation mode, since a model may have dropout whose rate is none of ours.
         """
         training = self.model.training
-        self.model.train()
         ids, mask = _probes()
         packs, self.packs = self.packs, False
         try:
+            self.model.train(False)
             padded = self.hidden(ids, mask, torch.zeros_like(ids), ONE_STILL_VIEW)  # [4, 4, d]
             self.rates_by_view = self._views.attention_seen
             self.causal = torch.allclose(padded[0, 0], padded[1, 0])
+            self.pretrained_pooler = self._pools(ids, mask, padded)
+            self.model.train()
+            noisy = self.hidden(ids, mask, torch.zeros_like(ids), ONE_STILL_VIEW)
+            self.governed = torch.allclose(noisy[mask], padded[mask])
+            self.model.train(False)
             self.packs = packs and self.rates_by_view
             self.packs = self.packs and self._same_when_packed(ids, mask, padded)
         finally:
             self.model.train(training)
+
+    def _pools(self, ids: Tensor, mask: Tensor, states: Tensor) -> bool:
+        pooler: nn.Module | None = getattr(self.model, "pooler", None)
+        if pooler is None:
+            return False
+        own: Tensor = self.model(input_ids=ids, attention_mask=mask).pooler_output
+        found: Tensor = pooler(states)
+        return found.shape == own.shape and torch.allclose(found, own)
 
     def _same_when_packed(self, ids: Tensor, mask: Tensor, padded: Tensor) -> bool:
         try:

@@ -12,7 +12,7 @@ class Head(nn.Module):
     Args:
         width: d, the size of an embedding.
         classes: C; 0 in regression.
-        hidden: Whether there is a dense+tanh layer, as in RoBERTa's and ELECTRA's heads.
+        hidden: Whether there is a dense+tanh layer, as in RoBERTa's head.
     """
 
     def __init__(self, width: int, classes: int, *, hidden: bool) -> None:

@@ -63,18 +63,21 @@ def _pretrained(folder: Path, name: str) -> Encoder:
         model.pooler = None  # type: ignore[assignment]  # left in, it would be random weights
     if model.config.is_encoder_decoder:
         raise SclsearchError(f"--model {name}: it must be an encoder, but {kind} has a decoder.")
-    pooler = getattr(model, "pooler", None) is not None
     # A head with a decoder of its own would be another one when it is tied to the embeddings.
     tied = getattr(model.config, "tie_word_embeddings", True)
     encoder = Encoder(
         name,
         model,
-        pretrained_pooler=pooler,
         mask_token=_mask_token(folder),
         masked_lm=load_head_weights(folder / "model.safetensors") if tied else {},
     )
     if encoder.causal:
         raise SclsearchError(f"--model {name}: it must be an encoder, but {kind} is a decoder.")
+    if not encoder.governed:
+        raise SclsearchError(
+            f"--model {name}: all its dropout must follow the rate that is set, but {kind} drops "
+            "some at rates of its own. Set those in config.json to 0, or take another model."
+        )
     return encoder.eval()
 
 

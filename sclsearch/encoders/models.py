@@ -125,7 +125,7 @@ def _packaged(package: tuple[str, str], weights: str | None) -> Path | None:
 
 
 def _checked(folder: Path, name: str) -> Path:
-    if not folder.is_dir():
+    if not name or not folder.is_dir():
         raise SclsearchError(
             f"--model {name}: it must be an alias, a folder, or owner/name on the hub, but there "
             f"is no such folder.{suggestion(name, ALIASES)}"

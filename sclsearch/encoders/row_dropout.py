@@ -7,6 +7,7 @@ function of our own is registered with transformers.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -57,7 +58,7 @@ class RowDropout(nn.Dropout):
             return x
         if self.views.shared is not None:
             return F.dropout(x, self.views.shared)
-        keep = 1 - torch.tensor(self.views.rates, device=x.device)
+        keep = _keep(self.views.rates, x.device)
         packing = self.views.packing
         if packing.active:
             view = packing.row_of_token // (packing.rows // len(keep))
@@ -66,6 +67,12 @@ class RowDropout(nn.Dropout):
             keep = keep.repeat_interleave(len(x) // len(keep)).view(-1, *[1] * (x.dim() - 1))
         kept = torch.rand(x.shape, device=x.device) < keep
         return x * (kept / keep).to(x.dtype)
+
+
+@lru_cache(maxsize=16)
+def _keep(rates: tuple[float, ...], device: torch.device) -> Tensor:
+    # Made once: what the host copies to a GPU waits for it, in every layer.
+    return 1 - torch.tensor(rates, device=device)
 
 
 def _attention(

@@ -6,6 +6,7 @@ seat. Attention kernels have no rule for that: around them the rows of all seats
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -40,14 +41,17 @@ class Seats:
         order = [0, *sorted(range(1, x.dim()), key=x.stride, reverse=True)]
         back = [order.index(dim) for dim in range(x.dim())]
         whole = x.new_zeros([shape[dim] for dim in order]).permute(back)
-        return whole.index_copy(0, self._numbers(x), x)
+        return whole.index_copy(0, _numbers(self.taken, x.device), x)
 
     def pick(self, x: Tensor) -> Tensor:
         """Returns `[taken, ...]` of `[S, ...]`."""
-        return x.index_select(0, self._numbers(x))
+        return x.index_select(0, _numbers(self.taken, x.device))
 
-    def _numbers(self, x: Tensor) -> Tensor:
-        return torch.tensor(self.taken, device=x.device)
+
+@lru_cache(maxsize=16)
+def _numbers(taken: tuple[int, ...], device: torch.device) -> Tensor:
+    # Made once: what the host copies to a GPU waits for it.
+    return torch.tensor(taken, device=device)
 
 
 class SeatNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from sclsearch.canonical import file_digest
-from sclsearch.errors import lookup
+from sclsearch.errors import SclsearchError, lookup
 
 if TYPE_CHECKING:
     from sclsearch.methods.base import Method
@@ -54,16 +54,23 @@ def find_method(method: "str | type[Method]") -> NamedMethod:
     """Returns a method by its name, by `FILE.py:CLASS`, or by its class.
 
     Raises:
-        SclsearchError: There is no such method, or a user's own is not complete.
+        SclsearchError: There is no such method, or a user's own is not complete or has the name of
+            one that sclsearch brings.
     """
     if isinstance(method, str) and not is_own(method):
         return NamedMethod(method, method_class(method), method)
     from sclsearch.methods.own import load_own_method, source_file
 
     kind = load_own_method(method) if isinstance(method, str) else method
-    if (name := method_name(kind)) in METHODS:
+    name = method_name(kind)
+    if METHODS.get(name) == _place(kind):
         return NamedMethod(name, kind, name)
     file = source_file(kind)
+    if name in METHODS:
+        raise SclsearchError(
+            f"--method {file}:{name}: a method of your own must have a name of its own, but {name} "
+            "is one of sclsearch's. Rename the class."
+        )
     return NamedMethod(name, kind, f"{file}:{name}", file_digest(file))
 
 
@@ -74,8 +81,7 @@ def is_own(method: str) -> bool:
 
 def method_name(kind: "type[Method]") -> str:
     """Returns the name of a method by its class; of a user's own, that of the class."""
-    place = f"{kind.__module__}:{kind.__qualname__}"
-    return next((name for name, known in METHODS.items() if known == place), kind.__name__)
+    return next((name for name, known in METHODS.items() if known == _place(kind)), kind.__name__)
 
 
 def check_method_name(method: str) -> None:
@@ -93,6 +99,10 @@ def method_class(name: str) -> "type[Method]":
     module, _, attribute = lookup(METHODS, name, "method").partition(":")
     found: type[Method] = getattr(importlib.import_module(module), attribute)
     return found
+
+
+def _place(kind: "type[Method]") -> str:
+    return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def method_summaries() -> dict[str, str]:

@@ -19,13 +19,17 @@ Rate = Annotated[float, Ge(0), Lt(1)]
 class Training:
     """What every method shares. Defaults: fairseq's GLUE recipe for RoBERTa, as Gunel et al. used.
 
+    AdamW itself has torch's betas (0.9, 0.999) and eps 1e-8; fairseq's recipe has (0.9, 0.98) and
+    1e-6.
+
     Attributes:
         learning_rate: Peak learning rate of AdamW; Gunel et al.: 1e-5.
         batch_size: Texts in a batch; Gunel et al.: 16.
         epochs: Passes over the training rows; fairseq: 10.
         warmup_ratio: Share of updates in which the rate rises linearly; fairseq: 0.06.
         weight_decay: Decoupled weight decay, not on biases and norms; fairseq: 0.1.
-        dropout: Rate of hidden and attention dropout while training; 0.1 in all four papers.
+        dropout: Rate of hidden and attention dropout while training; 0.1 in Gunel et al. and CMLM
+            as in BERT itself, LaCon states none.
         max_grad_norm: Norm to which gradients are clipped, 0 for no clipping; fairseq: 0.
         max_length: Tokens after which a text, or a pair, is cut; 128 in BERT's GLUE recipe.
         batch_sampling: `shuffle` every epoch, or `balanced`: classes equally often in each batch.
@@ -145,6 +149,10 @@ class Stage:
     encoder_train_mode: bool = False
     whole_vocabulary: bool = False
     shared_across: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.cached and self.reads == "paraphrases":
+            raise ValueError(f"{self.name}: features are cached of texts, not of paraphrases")
 
     @property
     def cached(self) -> bool:

@@ -23,13 +23,14 @@ class CECL:
     """CE+CL of LaCon: cross-entropy and contrast of two dropout views, L_CE + α L_NT-Xent.
 
     LaCon gives the sources and no settings: α, τ and what is contrasted are those of ConSERT's
-    code. That code adds up the two directions of NT-Xent, which are averaged here, so its 0.15 has
-    the weight of 0.3 here. Whether cross-entropy sees one view or both is not said; here it is
-    averaged over both. Both have the ordinary dropout, as in SimCSE.
+    code. That code adds up the two directions of NT-Xent, which are averaged here, so its 0.15 is
+    0.3 here. Whether cross-entropy sees one view or both is not said; here it is averaged over
+    both. Both have the ordinary dropout, as in SimCSE.
 
     Attributes:
         tau: Temperature τ of the contrast; not stated in the paper; ConSERT's code has 0.1.
-        alpha: α, the weight of the contrast; not stated in the paper; ConSERT's code has 0.15.
+        alpha: α, the weight of the contrast; not stated in the paper; ConSERT's code has 0.15 for
+            either direction.
         pooling: What the linear layer reads, as in `ce`; not stated in the paper.
         contrast_pooling: What is contrasted: the mean over tokens (ConSERT), the first token's
             last state, or the pretrained pooler's output.
@@ -41,7 +42,7 @@ class CECL:
     training: ClassVar[Mapping[str, object]] = MappingProxyType({})
 
     tau: Annotated[float, Gt(0)] = 0.1
-    alpha: Annotated[float, Ge(0)] = 0.15
+    alpha: Annotated[float, Ge(0)] = 0.3
     pooling: Pooling = "head_hidden"
     contrast_pooling: Literal["mean", "cls_raw", "cls_pooled"] = "mean"
 

@@ -4,14 +4,20 @@ import torch
 from torch import Tensor
 
 
-def unit(z: Tensor) -> Tensor:
-    """Returns the vectors of the last axis over their lengths, float32 or float64.
+def unit(z: Tensor, length: float = 1.0) -> Tensor:
+    """Returns the vectors of the last axis with one length, float32 or float64.
 
     A vector of zeros stays one: divided by a small epsilon its gradient overflows float16.
     """
-    z = z.to(torch.promote_types(z.dtype, torch.float32))
-    norm: Tensor = z.norm(dim=-1, keepdim=True)
-    return z / norm.masked_fill(norm == 0, 1.0)
+    z = _wide(z)
+    return z * (length / _lengths(z))
+
+
+def cosines(a: Tensor, b: Tensor) -> Tensor:
+    """Returns the cosine of each vector of `a` with that of `b` in its place, `[...]`."""
+    a, b = _wide(a), _wide(b)
+    lengths = _lengths(a) * _lengths(b)
+    return (a * b).sum(-1) / lengths.squeeze(-1)
 
 
 def dots(a: Tensor, b: Tensor) -> Tensor:
@@ -20,3 +26,13 @@ def dots(a: Tensor, b: Tensor) -> Tensor:
         return a @ b.mT
     with torch.autocast(a.device.type, enabled=False):  # a product in bfloat16 is too coarse
         return a @ b.mT
+
+
+def _wide(z: Tensor) -> Tensor:
+    return z.to(torch.promote_types(z.dtype, torch.float32))
+
+
+def _lengths(z: Tensor) -> Tensor:
+    """Returns the lengths of the vectors, `[..., 1]`; 1 for zeros, which nothing is divided by."""
+    norm: Tensor = torch.linalg.vector_norm(z, dim=-1, keepdim=True)
+    return norm + (norm == 0)

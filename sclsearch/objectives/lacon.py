@@ -48,7 +48,7 @@ def instance_centred(
     Returns:
         The loss, a scalar, float32 or float64.
     """
-    logits = _similarities(h, labels, heads, head_sim) / tau  # [m, B, C]
+    logits = _similarities(h, labels, heads, head_sim, tau)  # [m, B, C]
     mean = F.cross_entropy(logits.flatten(0, 1), y.repeat(heads))
     return heads * mean if head_reduction == "sum" else mean
 
@@ -85,7 +85,7 @@ def label_centred(
     Returns:
         The loss, a scalar, float32 or float64, with finite gradients whatever `y` is.
     """
-    logits = dots(unit(labels), unit(h)) / tau  # [C, B]
+    logits = dots(unit(labels, 1 / tau), unit(h))  # [C, B]
     positive = torch.arange(len(labels), device=y.device)[:, None] == y  # [C, B]
     below = ~positive if denominator == "negatives" else torch.ones_like(positive)
     counted = positive.any(1) & below.any(1)  # [C]
@@ -128,16 +128,18 @@ def label_scores(h: Tensor, labels: Tensor, *, heads: int = 1, predict: Predict 
         predict: The paper's cosine of whole vectors, or the mean of the heads' cosines, which is
             what `instance_centred` trains.
     """
-    return _similarities(h, labels, 1 if predict == "full" else heads, "cosine").mean(0)
+    return _similarities(h, labels, 1 if predict == "full" else heads, "cosine", 1.0).mean(0)
 
 
-def _similarities(h: Tensor, labels: Tensor, heads: int, head_sim: HeadSim) -> Tensor:
-    """Returns the similarity of each text and label vector in each head, `[m, B, C]`."""
-    return dots(_slices(h, heads, head_sim), _slices(labels, heads, head_sim))
+def _similarities(h: Tensor, labels: Tensor, heads: int, head_sim: HeadSim, tau: float) -> Tensor:
+    """Returns the similarity of each text and label vector in each head over τ, `[m, B, C]`."""
+    if heads == 1:
+        return dots(unit(h, 1 / tau), unit(labels))[None]
+    return dots(_slices(h, heads, head_sim, 1 / tau), _slices(labels, heads, head_sim, 1.0))
 
 
-def _slices(x: Tensor, heads: int, head_sim: HeadSim) -> Tensor:
-    """Returns `[m, N, d / m]` of `[N, d]`, of length 1 each, or together where `dot` is asked."""
-    whole = unit(x) if head_sim == "dot" else x
+def _slices(x: Tensor, heads: int, head_sim: HeadSim, length: float) -> Tensor:
+    """Returns `[m, N, d / m]` of `[N, d]`, of a length each, or together where `dot` is asked."""
+    whole = unit(x, length) if head_sim == "dot" else x
     slices = whole.reshape(len(x), heads, -1).transpose(0, 1)
-    return slices if head_sim == "dot" else unit(slices)
+    return slices if head_sim == "dot" else unit(slices, length)

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sclsearch.objectives.cosine import dots, unit
-from sclsearch.objectives.sup_con import sup_con
+from sclsearch.objectives.sup_con import MANY, sup_con
 
 
 def nt_xent(a: Tensor, b: Tensor, *, tau: float) -> Tensor:
@@ -18,7 +18,8 @@ def nt_xent(a: Tensor, b: Tensor, *, tau: float) -> Tensor:
     $$\ell_i = -\log
       \frac{\exp(\cos(z_i, z_{p(i)}) / \tau)}{\sum_{j \ne i} \exp(\cos(z_i, z_j) / \tau)}$$
 
-    with p(i) the other view of the same text: `sup_con` where each text is a class of its own.
+    with p(i) the other view of the same text: `sup_con` where each text is a class of its own, and
+    made by it of `MANY` rows or more.
     ConSERT's code adds the means of the two directions up, which is twice this. One text alone
     costs 0, since only its positive remains to choose from.
 
@@ -30,8 +31,13 @@ def nt_xent(a: Tensor, b: Tensor, *, tau: float) -> Tensor:
     Returns:
         The loss, a scalar, float32 or float64, at least 0.
     """
-    texts = torch.arange(len(a), device=a.device)
-    return sup_con(torch.cat([a, b]), texts.repeat(2), tau=tau)
+    texts, z = torch.arange(len(a), device=a.device), torch.cat([a, b])
+    if len(z) >= MANY:
+        return sup_con(z, texts.repeat(2), tau=tau)
+    z = unit(z)
+    below = torch.full((len(z),), -torch.inf, dtype=z.dtype, device=z.device).diag()
+    logits = dots(z / tau, z).add_(below)
+    return F.cross_entropy(logits, torch.cat([texts + len(a), texts]))
 
 
 def sim_clr(h0: Tensor, hk: Tensor, *, tau: float) -> Tensor:
@@ -50,6 +56,6 @@ def sim_clr(h0: Tensor, hk: Tensor, *, tau: float) -> Tensor:
     Returns:
         The loss, a scalar, float32 or float64, at least 0.
     """
-    logits = dots(unit(h0), unit(hk)) / tau  # [K, B, B], anchors before candidates
-    texts = torch.arange(len(h0), device=h0.device)
-    return F.cross_entropy(logits.flatten(0, 1), texts.repeat(len(hk)))
+    anchors, texts = unit(h0, 1 / tau), torch.arange(len(h0), device=h0.device)
+    costs = [F.cross_entropy(dots(anchors, view), texts) for view in unit(hk)]
+    return torch.stack(costs).mean()

@@ -9,7 +9,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from sclsearch.objectives.cosine import unit
+from sclsearch.objectives.cosine import cosines, unit
 
 Wrap = Literal["exp", "neg_cos"]
 
@@ -33,7 +33,7 @@ def sim_siam(z0: Tensor, zk: Tensor, h0: Tensor, hk: Tensor, *, wrap: Wrap = "ex
     Returns:
         The loss, a scalar, float32 or float64.
     """
-    agreement = (_cosine(zk, h0) + _cosine(z0, hk)) / 2  # [K, B]
+    agreement = (cosines(zk, h0.detach()) + cosines(z0, hk.detach())) / 2  # [K, B]
     return ((-agreement).exp() if wrap == "exp" else -agreement).mean()
 
 
@@ -52,7 +52,3 @@ def feature_spread(h: Tensor) -> Tensor:
         A scalar, float32 or float64, without gradient.
     """
     return unit(h.detach()).std(dim=0, correction=0).mean() * math.sqrt(h.shape[1])
-
-
-def _cosine(z: Tensor, h: Tensor) -> Tensor:
-    return (unit(z) * unit(h.detach())).sum(-1)

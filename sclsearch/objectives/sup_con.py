@@ -58,7 +58,7 @@ def _of_all_pairs(z: Tensor, y: Tensor, tau: float) -> tuple[Tensor, Tensor]:
     # Added and multiplied, since filling where a mask is takes several times as long; and the
     # lowest number instead of -∞, with which a row alone would have no gradient.
     below = torch.full_like(positives, torch.finfo(z.dtype).min).diag()
-    log_p = (dots(z, z) / tau).add_(below).log_softmax(dim=1)
+    log_p = dots(z / tau, z).add_(below).log_softmax(dim=1)
     costs = -(log_p * positive).sum(1) / positives.clamp(min=1)
     return costs.sum(), (positives > 0).sum()
 

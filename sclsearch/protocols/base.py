@@ -58,6 +58,7 @@ class Parts:
         notes: What a reader of the figure must know about the split.
         unlabelled: What stages train on that read no labels, the training rows among it; None
             where that is the training rows alone.
+        paraphrases: SHA-256 of the paraphrases that are read of them; empty where none are.
     """
 
     train: Rows
@@ -65,6 +66,7 @@ class Parts:
     test: Rows
     notes: tuple[str, ...] = ()
     unlabelled: Rows | None = None
+    paraphrases: str = ""
 
     @property
     def rows(self) -> dict[str, Rows]:
@@ -74,8 +76,9 @@ class Parts:
 
     @property
     def digests(self) -> dict[str, str]:
-        """SHA-256 of each kind of rows."""
-        return {kind: rows.digest for kind, rows in self.rows.items()}
+        """SHA-256 of each kind of rows, and of paraphrases where some are read."""
+        found = {kind: rows.digest for kind, rows in self.rows.items()}
+        return {**found, "paraphrases": self.paraphrases} if self.paraphrases else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ class Size:
         return f"{self.total}" if self.per_class is None else f"{self.per_class}-per-class"
 
 
-def no_training_changes(_rows: int) -> Mapping[str, object]:
+def no_training_changes(_rows: int, _batch_size: int) -> Mapping[str, object]:
     """Returns no training fields: the protocol leaves them to the method."""
     return {}
 
@@ -120,8 +123,8 @@ class Protocol:
         keep: `best` by validation, the earliest among equals, or `last`.
         model: The paper's encoder.
         metrics: The metric of a task where it is not the task's own.
-        training: Fields that the protocol sets, by the number of training rows; of a method's
-            own fields those that the method has.
+        training: Fields that the protocol sets, by the number of training rows and of texts in a
+            batch; of a method's own fields those that the method has.
         replicate: Returns the seeds of repetition r.
         joined: Paraphrases of each training row that join the training rows with its label.
         scale: Name in `SCALES` if it is scaled; None for the protocol itself.
@@ -142,7 +145,7 @@ class Protocol:
     draw: Callable[[TaskData, Rows, Size, Replicate], Rows] | None = None
     redraw: Callable[[TaskData, Parts, Size | None, Replicate], Parts] | None = None
     metrics: Mapping[str, str] = field(default_factory=dict)
-    training: Callable[[int], Mapping[str, object]] = no_training_changes
+    training: Callable[[int, int], Mapping[str, object]] = no_training_changes
     replicate: Callable[[int], Replicate] = all_seeds
     joined: int = 0
     scale: str | None = None
@@ -156,7 +159,7 @@ class Protocol:
 
     def metric(self, data: TaskData) -> str:
         """Returns the name of the metric that selects and is reported."""
-        return self.metrics.get(data.task.name, data.task.metric)
+        return self.metrics.get(data.task.public_name, data.task.metric)
 
     def data(self, whole: TaskData) -> TaskData:
         """Returns the task as the protocol takes it: `parts` and `metric` are of that.

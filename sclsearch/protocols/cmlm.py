@@ -45,7 +45,7 @@ def full_replicate(number: int) -> Replicate:
     return _seeded(number, 0, number)
 
 
-def few_shot_training(rows: int) -> Mapping[str, object]:
+def few_shot_training(rows: int, _batch_size: int) -> Mapping[str, object]:
     """Returns the epochs of both phases: the paper's, between its sizes as many updates as there.
 
     On full data it trains for 3 epochs; so long at least.
@@ -55,7 +55,7 @@ def few_shot_training(rows: int) -> Mapping[str, object]:
     return {**SHARED, "epochs": epochs, "post_epochs": post_epochs}
 
 
-def full_training(_rows: int) -> Mapping[str, object]:
+def full_training(_rows: int, _batch_size: int) -> Mapping[str, object]:
     """Returns the learning rate and the epochs of both phases on full data."""
     return {
         **SHARED,

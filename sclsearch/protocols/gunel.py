@@ -12,13 +12,14 @@ from sclsearch.selection.rules import Rule, Top
 ACCURACY: Mapping[str, str] = dict.fromkeys(("cola", "mrpc", "qqp"), "accuracy")
 
 
-def few_shot_training(rows: int) -> Mapping[str, object]:
-    """Returns the epochs for a number of training rows: at least 100 updates and 10 epochs.
+def few_shot_training(rows: int, batch_size: int) -> Mapping[str, object]:
+    """Returns the epochs, of a probe too: at least 100 updates and 10 epochs.
 
     The paper does not say how long it trains; two updates an epoch, as 20 rows give, are far from
     enough in the 10 epochs of full data.
     """
-    return {"epochs": max(10, -(-1600 // rows))}
+    epochs = max(10, -(-100 * min(batch_size, rows) // rows))
+    return {"epochs": epochs, "probe_epochs": epochs}
 
 
 FULL = Protocol(

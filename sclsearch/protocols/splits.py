@@ -132,7 +132,7 @@ def split_dev_at_random(
     else:
         size = next((size for size in sizes if rows - size >= least), rows // 2)
         rest = order[size:]
-        test = Rows("validation", np.sort(rest[: most.get(data.task.name)]))
+        test = Rows("validation", np.sort(rest[: most.get(data.task.public_name)]))
         drawn = f"{len(test.index)} random of " if len(test.index) < len(rest) else ""
         notes = [f"test: {drawn}the other {len(rest)} rows of the validation split"]
     if not size:

@@ -1,6 +1,7 @@
 """The winner of a study as a Hugging Face folder, where other programs and studies begin."""
 
 import json
+import shlex
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -11,7 +12,8 @@ from typing import Any
 from sclsearch.encoders.models import CARD, HUB_FILES, base_model, model_digest, model_folder
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import Report, finished_winner
-from sclsearch.store.places import Storage
+from sclsearch.store.objects import check_writable
+from sclsearch.store.places import Storage, storage_option
 from sclsearch.store.remote import Remote
 from sclsearch.store.studies import StudyStore, existing_study
 
@@ -96,7 +98,7 @@ def export(found: Report, storage: Storage, folder: Path) -> Card:
 
     Raises:
         SclsearchError: There is no winner, its weights are not kept, the encoder that it began
-            with has changed, or the folder is not free.
+            with has changed, or the folder is not free or cannot be written.
     """
     card = card_of(found)
     folder = folder.expanduser().resolve()
@@ -111,10 +113,11 @@ def export(found: Report, storage: Storage, folder: Path) -> Card:
         file = place.name if isinstance(place, Remote) else place
         raise SclsearchError(
             f"{found.study}: the weights of its best seed must be in {place}, but they are not. "
-            f"`sclsearch rerun {card.key[:12]} --storage {storage} --weights {file}` writes them."
+            f"`sclsearch rerun {card.key[:12]}{storage_option(storage)} --weights "
+            f"{shlex.quote(str(file))}` writes them."
         )
     begun = _begun_with(store)
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    check_writable(folder.parent)
     with TemporaryDirectory(prefix=".export-", dir=folder.parent) as near:
         # A folder within, since that one is for its owner's eyes alone.
         part = Path(near) / folder.name

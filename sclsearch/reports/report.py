@@ -7,7 +7,7 @@ from typing import Any
 from sclsearch.errors import SclsearchError
 from sclsearch.selection.ranking import mean_std, reported, score
 from sclsearch.selection.rules import Rule, parse_rule
-from sclsearch.store.places import Storage
+from sclsearch.store.places import Storage, place_of, storage_option
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.studies import (
     ConfigurationRecord,
@@ -83,6 +83,7 @@ class Report:
 
     Attributes:
         study: Its name.
+        storage: Where it is stored.
         method: The method's name.
         task: The task's name.
         model: The encoder's name.
@@ -97,6 +98,7 @@ class Report:
     """
 
     study: str
+    storage: str
     method: str
     task: str
     model: str
@@ -112,8 +114,7 @@ class Report:
     @property
     def winner(self) -> ConfigurationLine | None:
         """The best finished configuration; None if there is none."""
-        best = self.configurations[0] if self.configurations else None
-        return best if best is not None and best.score is not None else None
+        return next((line for line in self.configurations[:1] if line.score is not None), None)
 
 
 def finished_winner(found: Report) -> ConfigurationLine:
@@ -129,7 +130,7 @@ def finished_winner(found: Report) -> ConfigurationLine:
     if not found.winner.reported:
         raise SclsearchError(
             f"{found.study}: a seed run of its winner must have finished, but all failed. "
-            f"`sclsearch select {found.study} --json` says why."
+            f"`sclsearch select {found.study}{storage_option(found.storage)} --json` says why."
         )
     return found.winner
 
@@ -151,8 +152,7 @@ def report(
         configs: The first so many configurations; None takes all.
 
     Raises:
-        SclsearchError: There is no such study, or it has too few seeds for the rule or for what
-            is asked.
+        SclsearchError: There is no such study, or it has too few seeds.
     """
     store = existing_study(storage, name)
     record = store.record()
@@ -180,6 +180,7 @@ def report(
     weights = store.kept_weights()
     return Report(
         study=name,
+        storage=str(place_of(storage)),
         method=str(record.training["method"]),
         task=record.identity["task"],
         model=record.identity["model"],
@@ -223,7 +224,6 @@ def _line(
         for number, run in finished
     )
     figures = [seed.validation for seed in seeds]
-    complete = len(finished) == len(runs)
     counted = reported(rule, figures)
     tests = [test for position in counted if (test := seeds[position].test) is not None]
     mean, std = mean_std(tests) if tests else (None, None)
@@ -233,7 +233,7 @@ def _line(
         values={name: configuration.values[name] for name in order if name in configuration.values},
         fields=configuration.fields,
         seeds=seeds,
-        score=score(rule, figures, METRICS[metric].minimum) if complete else None,
+        score=score(rule, figures, METRICS[metric].minimum) if len(seeds) == len(runs) else None,
         reported=counted,
         test_mean=mean,
         test_std=std,

@@ -8,6 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sclsearch.reports.report import ConfigurationLine, Report
+from sclsearch.store.places import storage_option
 
 UNDERSTOOD = {"mean": "mean of {n} seeds", "best": "best of {n} seeds"}
 
@@ -77,7 +78,9 @@ def _show_winner(console: Console, report: Report, winner: ConfigurationLine) ->
         names = ", ".join(f"{key[:12]}…" for key in report.weights)
         console.print(f"  weights {escape(folder)}: {names}", soft_wrap=True)
     elif keys:
-        console.print(f"  sclsearch rerun {keys[0]} --weights FILE writes its weights")
+        where = storage_option(report.storage)
+        told = f"sclsearch rerun {keys[0]}{where} --weights FILE writes its weights"
+        console.print(f"  {escape(told)}", soft_wrap=True)
 
 
 def figure(line: ConfigurationLine) -> str:

@@ -10,8 +10,10 @@ from sclsearch.reports.report import ConfigurationLine, Report, finished_winner,
 from sclsearch.search.again import check_unchanged, path_again, what_again
 from sclsearch.search.options import How, What
 from sclsearch.search.prepare import Prepared, prepare_study
+from sclsearch.search.resolve import resolve
 from sclsearch.search.run import run_prepared
 from sclsearch.selection.variance import Observation, Spread, components, design
+from sclsearch.store.places import storage_option
 from sclsearch.store.studies import StudyRecord, existing_study
 
 
@@ -78,7 +80,8 @@ def variance(study: str, levels: Mapping[str, int], how: How, console: Console) 
     if failed:
         raise SclsearchError(
             f"{found.study}: every seed run of a crossing must finish, but {failed} of "
-            f"{len(cells)} failed. `sclsearch select {found.study} --json` says why."
+            f"{len(cells)} failed. `sclsearch select {found.study}{storage_option(found.storage)} "
+            "--json` says why."
         )
     return components(
         [
@@ -103,12 +106,16 @@ def _record(study: str, how: How) -> StudyRecord:
 def _again(study: str, what: What, how: How, console: Console) -> Report:
     record = _record(study, how)
     how = replace(how, data_dir=how.data_dir or path_again(record.origin["data_dir"]))
+    if record.origin.get("paraphrases"):
+        before = what_again(record.origin, what.settings)
+        first = existing_study(how.storage, study).replicates()[0]
+        check_unchanged(study, "the study", first.rows, resolve(before, how).parts(0).digests)
     prepared = prepare_study(what, how)
     _check(study, record, prepared)
     done = run_prepared(prepared, how, console)
     if done.ending != "complete":
         raise KeyboardInterrupt
-    return report(done.storage, done.name, None, done.seeds, done.configs)
+    return report(done.storage, done.name, done.rule, done.seeds, done.configs)
 
 
 def _check(study: str, record: StudyRecord, prepared: Prepared) -> None:

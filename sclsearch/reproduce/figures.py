@@ -21,7 +21,6 @@ from sclsearch.search.options import How
 from sclsearch.search.plan import plan
 from sclsearch.search.run import run
 from sclsearch.selection.ranking import mean_std
-from sclsearch.selection.rules import parse_rule
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.tasks import load_task
 from sclsearch.tasks.metrics import f1_by_class, value
@@ -135,8 +134,7 @@ def _trained(one: PlannedCell, console: Console, deadline: float) -> Report | Fi
         raise KeyboardInterrupt
     if done.ending != "complete":
         return Figure(one.cell, study=done.name, reason=OUT_OF_TIME)
-    rule = parse_rule(how.rule) if how.rule else None
-    return report(done.storage, done.name, rule, done.seeds, done.configs)
+    return report(done.storage, done.name, done.rule, done.seeds, done.configs)
 
 
 def figure_of(one: PlannedCell, found: Report) -> Figure:

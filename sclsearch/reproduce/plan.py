@@ -12,12 +12,12 @@ from sclsearch.protocols.base import Protocol
 from sclsearch.protocols.scale import SCALES
 from sclsearch.reproduce.base import Cell, Settings, Table
 from sclsearch.search.options import How, What
-from sclsearch.selection.rules import Rule
 from sclsearch.store.places import place_of
 from sclsearch.tasks.paraphrases import paraphrase_source
 
 SCALED_CONFIGS = 2
-SHARED = frozenset(field.name for field in fields(Training))
+# Of either phase, where there are two.
+SHARED = frozenset(f"{phase}{field.name}" for phase in ("", "post_") for field in fields(Training))
 NO_TEMPERATURE = (
     "T does not apply to these paraphrases: the conditions that differ in it are one figure"
 )
@@ -95,7 +95,7 @@ def _planned(table: Table, cell: Cell, wishes: Wishes, temperature: float | None
     what = What(
         method=cell.row.method,
         task=cell.column.task,
-        model=wishes.model or (None if scaled else cell.model),
+        model=cell.model if wishes.model is None and not scaled else wishes.model,
         protocol=_protocol(table, cell).name,
         scale=wishes.scale,
         train_size=cell.block.train_size,
@@ -105,7 +105,7 @@ def _planned(table: Table, cell: Cell, wishes: Wishes, temperature: float | None
         searched=scaled,
     )
     how = replace(wishes.how, configs=SCALED_CONFIGS if scaled else None)
-    rule = _rule(table.protocol, wishes.scale, table.rule)
+    rule = None if scaled or table.rule is None else str(table.rule)
     note = NO_TEMPERATURE if cell.block.augmentation and temperature is None else ""
     first = _first(cell, what, how)
     return PlannedCell(cell, what, replace(how, rule=rule), note=note, first=first)
@@ -135,13 +135,7 @@ def _first(cell: Cell, what: What, how: How) -> PlannedCell | None:
     protocol = find_method(what.method).kind.protocol
     task = cell.block.first_task
     before = replace(what, task=task, protocol=protocol, train_size=None, shots=None)
-    return PlannedCell(cell, before, replace(how, rule=_rule(protocol, what.scale)))
-
-
-def _rule(protocol: str, scale: str | None, printed: Rule | None = None) -> str:
-    """Returns the rule, said in any case: records of a study may hold that of an earlier start."""
-    own = PROTOCOLS[protocol]
-    return str(SCALES[scale](own).rule if scale else printed or own.rule)
+    return PlannedCell(cell, before, how)
 
 
 def _own(cell: Cell) -> Settings:

@@ -47,7 +47,7 @@ def known_what(one: PlannedCell) -> What | None:
     storage = storage_folder(first.how.storage)
     if found.stored < found.seed_runs or found.study not in study_names(storage):
         return None
-    rule = parse_rule(first.how.rule) if first.how.rule else None
+    rule = parse_rule(found.rule)
     card = card_of(report(storage, found.study, rule, found.seeds, found.configurations))
     folder = _folder(one, card)
     return _on(one, folder) if folder.exists() else None

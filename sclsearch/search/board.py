@@ -1,13 +1,12 @@
 """The state of a running search: what is finished, what runs, what comes next. No Ray here."""
 
-import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sclsearch.canonical import digest
 from sclsearch.search.proposals import Known, propose
+from sclsearch.search.retries import Loss, Losses
 from sclsearch.search.study import Study
 from sclsearch.selection.ranking import score
 from sclsearch.store.runs import Failure, RunStore, SeedRun
@@ -19,18 +18,6 @@ from sclsearch.store.studies import (
     seed_run_identity,
 )
 from sclsearch.tasks.metrics import METRICS, value
-
-RETRIES: Mapping[str, float] = {
-    "hang": 1,
-    "out-of-memory": 1,
-    # A seed run that ends its worker every time would go on for ever.
-    "worker-lost": 4,
-    "storage-lost": 4,
-    # Mostly its node is lost and Ray does not know yet.
-    "worker-silent": 20,
-    "node-unfit": 20,
-    "node-lost": math.inf,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +92,7 @@ class Board:
         self.running: dict[tuple[int, int], SeedTask] = {}
         self.waiting: dict[tuple[int, int], SeedTask] = {}
         self.scores: dict[int, float] = {}
-        self.losses: Counter[tuple[int, int, str]] = Counter()
+        self.losses = Losses()
         self.exhausted = False
         self._stored = store.configurations()
 
@@ -125,7 +112,8 @@ class Board:
         self.open_up()
         if not self.waiting:
             return None
-        task = self.waiting.pop(min(self.waiting))
+        # One that was lost goes behind the others: what is free may be the node that lost it.
+        task = self.waiting.pop(min(self.waiting, key=lambda at: (self.losses.count(at), at)))
         self.running[task.place] = task
         return task
 
@@ -143,9 +131,11 @@ class Board:
         self.running |= {task.place: task for task in block}
         return block
 
-    def finish(self, task: SeedTask, run: SeedRun, *, stored: bool = False) -> None:
-        """Takes in a finished seed run."""
+    def finish(self, task: SeedTask, run: SeedRun, *, stored: bool = False, node: str = "") -> None:
+        """Takes in a finished seed run, of a node if it was trained just now."""
         self.running.pop(task.place, None)
+        if node:
+            self.losses.finished_on(node)
         if task.place in self.done:
             return
         self.done[task.place] = run
@@ -164,11 +154,14 @@ class Board:
         del self.running[task.place]
         self.waiting[task.place] = task
 
-    def lose(self, task: SeedTask, cause: str, message: str) -> None:
-        """Takes in a seed run that was not finished: it is tried again or fails for good."""
+    def lose(self, task: SeedTask, loss: Loss) -> None:
+        """Takes in a seed run that was not finished: it is tried again or fails for good.
+
+        Raises:
+            SclsearchError: It has no try left, and not it but a machine is at fault.
+        """
         self.running.pop(task.place, None)
-        self.losses[*task.place, cause] += 1
-        if self.losses[*task.place, cause] <= RETRIES[cause]:
+        if self.losses.add(task.place, loss):
             self.waiting[task.place] = task
             return
         configuration, replicate = task.place
@@ -180,7 +173,7 @@ class Board:
                 "configuration": configuration,
                 "replicate": replicate,
             },
-            failure=Failure(cause, message),
+            failure=Failure(loss.cause, loss.message),
         )
         self.runs.put(run)
         self.finish(task, self.runs.get(task.key) or run)
@@ -211,8 +204,10 @@ class Board:
                 self.exhausted = True
                 return False
             configuration = self.study.configuration(number, *proposal)
-            if not self.dry:
-                self.store.add(configuration)
+            if not self.dry and not self.store.add(configuration):
+                # Another driver was faster; what it proposed is what seed runs will be found of.
+                self._stored = self.store.configurations()
+                configuration = self._stored[number]
         self.configurations.append(configuration)
         for listener in self.listeners:
             listener.opened(configuration)

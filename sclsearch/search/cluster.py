@@ -18,6 +18,7 @@ from ray._private.authentication.authentication_token_generator import (
 from ray._private.authentication.authentication_token_setup import (
     maybe_enable_token_auth_if_token_available,
 )
+from ray._private.utils import get_num_cpus
 from ray._raylet import GcsClient  # type: ignore[attr-defined]
 from ray.exceptions import AuthenticationError, RayError
 
@@ -58,7 +59,7 @@ def started_ray(address: str | None) -> Iterator[None]:
     if address is None:
         keep_token_private()
         with _loopback():
-            ray.init(address="local", include_dashboard=False, **quiet)
+            ray.init(address="local", num_cpus=_cores(), include_dashboard=False, **quiet)
     else:
         _join(address, quiet)
     try:
@@ -151,6 +152,14 @@ def fitting(cpus: int, gpus: float) -> int:
     return sum(_fitting_on(node, cpus, gpus) for node in nodes)
 
 
+def fitting_here(cpus: int, gpus: float) -> int:
+    """Returns how many seed runs a Ray of our own will run at a time, known before it starts."""
+    import torch
+
+    there = {"CPU": _cores(), "GPU": torch.cuda.device_count() if gpus else 0}
+    return _fitting_on(there, cpus, gpus)
+
+
 def at_a_time(asked: int | None, cpus: int, gpus: float, *, joined: bool) -> int:
     """Returns how many seed runs Ray is asked for at a time.
 
@@ -173,6 +182,13 @@ def at_a_time(asked: int | None, cpus: int, gpus: float, *, joined: bool) -> int
             f"machine, but it has {there.get('CPU', 0):g} cores and {there.get('GPU', 0):g} GPUs."
         )
     return asked or min(max(here, CLUSTER_SLOTS if joined else 1), MOST_AT_A_TIME)
+
+
+def _cores() -> int:
+    """Returns the cores that this process may use: Ray knows a container's limit, no affinity."""
+    known = int(get_num_cpus(override_docker_cpu_warning=True))
+    able = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else known
+    return max(min(known, able), 1)
 
 
 def _fitting_on(resources: Mapping[str, float], cpus: int, gpus: float) -> int:

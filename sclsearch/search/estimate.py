@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sclsearch.errors import SclsearchError
@@ -44,9 +44,9 @@ class Estimate:
 
 
 def finished(storage: Storage) -> list[SeedRun]:
-    """Returns all stored seed runs that did not fail."""
+    """Returns all stored seed runs that did not fail, without predictions, which fill a memory."""
     found = RunStore(storage_folder(storage, make=False)).all()
-    return [run for run in found if run.failure is None]
+    return [replace(run, predictions={}) for run in found if run.failure is None]
 
 
 def estimate(prepared: Prepared, board: Board, threads: int, stored: Sequence[SeedRun]) -> Estimate:

@@ -103,11 +103,17 @@ class Jobs:
         """Writes a job's log from its beginning until it ends; returns its exit code.
 
         Raises:
-            SclsearchError: The cluster was lost sight of, or could not start the job.
+            SclsearchError: The cluster was lost sight of, or could not start the job, or its log
+                ended before it.
         """
         with self._told():
             asyncio.run(_write_all(self.client.tail_job_logs(job), write))
             ended = self.client.get_job_info(job)
+        if not ended.status.is_terminal():
+            raise SclsearchError(
+                f"{job}: its log must last until the job ends, but it broke off before. `sclsearch "
+                f"job logs {_study_of(ended)}{self.option}` follows it again; the job goes on."
+            )
         if ended.status == JobStatus.STOPPED:
             return STOPPED
         if ended.driver_exit_code is None and ended.status == JobStatus.FAILED:

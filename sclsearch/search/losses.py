@@ -1,5 +1,6 @@
 """What Ray says of a seed run that was lost, and which kind of loss that is."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,12 @@ def told_of(trial: Trial) -> str:
     file = Path(trial.error_file or "")
     text = file.read_text(encoding="utf-8") if file.is_file() else ""
     return text.partition("\n")[2].strip() or "no reason given"
+
+
+def node_of(told: str) -> str:
+    """Returns the address of the machine that Ray speaks of, nothing if it names none."""
+    found = re.search(r"\bip[:=]\s*([\w.:]+)", told)
+    return found[1] if found else ""
 
 
 def mend_out_of_memory() -> None:

@@ -40,6 +40,10 @@ def gpu_share(asked: float) -> float:
     Raises:
         SclsearchError: It is another share; names the two nearest.
     """
+    if not 0 <= asked < math.inf:
+        raise SclsearchError(
+            f"--gpus-per-trial {asked:g}: it must be 0, 1/k, 1 or a greater number, but it is not."
+        )
     if asked == int(asked):
         return float(asked)
     nearest = float(math.floor(asked)), float(math.ceil(asked))
@@ -53,6 +57,11 @@ def gpu_share(asked: float) -> float:
         f"--gpus-per-trial {asked:g}: it must be a whole number or 1/k, so that seed runs fill "
         f"every GPU, but it is neither. Give {nearest[0]:.4g} or {nearest[1]:.4g}."
     )
+
+
+def gpus_each(asked: float | None, *, cuda: bool) -> float:
+    """Returns the GPUs of a seed run as `gpu_share` has them; one where nothing is asked for."""
+    return gpu_share(float(cuda) if asked is None else asked)
 
 
 def first_sentence(text: str | None) -> str:

@@ -57,8 +57,8 @@ def needs_of(prepared: "Prepared", mark: Place) -> Needs:
         mark=mark,
         model=study.model,
         sizes=_sizes(study.model),
-        fetched=study.model != Path(study.model_name).expanduser().resolve(),
-        versions=_versions(),
+        fetched=study.model_place != str(study.model),
+        versions=versions_here(),
     )
 
 
@@ -82,28 +82,29 @@ def faults_here(needs: Needs, answer: Place, node: str) -> list[str]:
             f"--model {needs.model}: every node must have its files, but {node} has none or "
             "others there. Put the folder where all nodes share it."
         )
-    here = _versions()
-    other = [name for name, version in needs.versions.items() if here[name] != version]
-    if other:
-        faults.append(
-            f"{', '.join(f'{name} {needs.versions[name]}' for name in other)}: every node must "
-            f"have the driver's versions, but {node} has "
-            f"{', '.join(f'{name} {here[name]}' for name in other)}. Start all from one image."
-        )
-    return faults
+    return faults + _version_faults(needs.versions, node)
 
 
-def model_here(study: "Study", store: StudyStore) -> Path:
+def model_here(study: "Study", store: StudyStore, versions: Mapping[str, str]) -> Path:
     """Returns the model's folder on this machine, which may have joined the cluster just now.
 
+    Args:
+        study: The study.
+        store: Its records.
+        versions: Those of the driver.
+
     Raises:
-        UnfitNodeError: It does not see the study in the storage, or cannot get the model.
+        UnfitNodeError: It does not see the study in the storage, has another model or versions, or
+            lacks the GPU that it has to have.
     """
+    # Seed runs import torch, while a node that is asked for its faults must answer soon.
+    from sclsearch.training.precision import device_for
+
     try:
         _check_seen(store)
-        if study.model.is_dir():
-            return study.model
-        return _fetched(study.model_name, study.model_digest)
+        _check_versions(versions)
+        device_for(study.numerics)
+        return _checked(study.model, study.model_name, study.model_digest)
     except (SclsearchError, UnfitNodeError, OSError) as error:
         time.sleep(UNFIT_SECONDS)
         raise UnfitNodeError(str(error)) from error
@@ -116,15 +117,33 @@ def _check_seen(store: StudyStore) -> None:
         )
 
 
+def _check_versions(driver: Mapping[str, str]) -> None:
+    faults = _version_faults(driver, platform.node())
+    if faults:
+        raise UnfitNodeError("\n".join(faults))
+
+
 @cache
-def _fetched(name: str, digest: str) -> Path:
-    folder = model_folder(name)
+def _checked(there: Path, name: str, digest: str) -> Path:
+    folder = there if there.is_dir() else model_folder(name)
     if model_digest(folder) != digest:
         raise UnfitNodeError(
             f"--model {name}: every node must have the files that the study was made with, but "
             f"those in {folder} on {platform.node()} are others."
         )
     return folder
+
+
+def _version_faults(driver: Mapping[str, str], node: str) -> list[str]:
+    here = versions_here()
+    other = [name for name, version in driver.items() if here[name] != version]
+    if not other:
+        return []
+    return [
+        f"{', '.join(f'{name} {driver[name]}' for name in other)}: every node must have the "
+        f"driver's versions, but {node} has "
+        f"{', '.join(f'{name} {here[name]}' for name in other)}. Start all from one image."
+    ]
 
 
 def _storage_fault(mark: Place, answer: Place) -> str:
@@ -141,5 +160,6 @@ def _sizes(folder: Path) -> dict[str, int]:
     return {name: (folder / name).stat().st_size for name in FILES if (folder / name).is_file()}
 
 
-def _versions() -> dict[str, str]:
+def versions_here() -> dict[str, str]:
+    """Returns the versions of Python and of what figures depend on."""
     return {"python": ".".join(platform.python_version_tuple()[:2]), **versions()}

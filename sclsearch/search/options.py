@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from sclsearch.store.places import Storage
+from sclsearch.store.places import DEFAULT_STORAGE, Storage
 from sclsearch.tasks.own import OwnFiles
 
 if TYPE_CHECKING:
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 Ending = Literal["complete", "interrupted", "out of time"]
 Sampler = Literal["tpe", "random", "grid"]
-DEFAULT_STORAGE = "sclsearch-storage"
 DEFAULT_CONFIGS = 20
 NO_TRACKING = "none"
 
@@ -80,7 +79,7 @@ class How:
             folder; `none` leaves MLflow out.
         configs: Configurations in total; None is 20, or all of a smaller space.
         seeds: Replicates of each configuration; None is the protocol's.
-        rule: How seeds are counted; None is the protocol's.
+        rule: How seeds are counted; None is the protocol's, whatever an earlier start took.
         address: Of a Ray cluster; None starts Ray on this machine.
         cpus_per_trial: CPU cores, and torch threads, of a seed run.
         gpus_per_trial: GPUs of a seed run, or one k-th; None is 1 where there is one.

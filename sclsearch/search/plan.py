@@ -6,7 +6,7 @@ from typing import Any
 
 from sclsearch.search.estimate import Estimate, estimate
 from sclsearch.search.options import How, What
-from sclsearch.search.prepare import prepare_study
+from sclsearch.search.prepare import Prepared, prepare_study
 from sclsearch.search.study import Origin
 from sclsearch.store.runs import SeedRun
 
@@ -88,7 +88,7 @@ def plan(what: What, how: How, finished: Sequence[SeedRun] | None = None) -> Pla
         rule=str(study.rule),
         metric=study.metric,
         rows=tuple(len(rows.index) for rows in parts.rows.values()),
-        notes=(*parts.notes, *study.notes),
+        notes=(*parts.notes, *study.notes, *_measured_later(prepared, what)),
         fields={n: origin for n, origin in study.defaults.items() if n not in searched},
         searched={name: parameter.spec() for name, parameter in searched.items()},
         published=study.space.published,
@@ -100,3 +100,11 @@ def plan(what: What, how: How, finished: Sequence[SeedRun] | None = None) -> Pla
             None if finished is None else estimate(prepared, board, how.cpus_per_trial, finished)
         ),
     )
+
+
+def _measured_later(prepared: Prepared, what: What) -> tuple[str, ...]:
+    """Returns the note on `auto` where a GPU will tell it when a new study is begun."""
+    open_yet = what.lockstep == "auto" and prepared.study.numerics != "cpu-fp32"
+    if not open_yet or prepared.store.record() is not None:
+        return ()
+    return ("--lockstep auto is measured when the search starts; here seeds are planned alone",)

@@ -1,7 +1,6 @@
 """A study on the point of being run: its records, its store, its replicates."""
 
 import math
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -13,7 +12,7 @@ import numpy as np
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import Parts
 from sclsearch.search.board import Board
-from sclsearch.search.machines import CLUSTER_SLOTS
+from sclsearch.search.machines import CLUSTER_SLOTS, gpus_each
 from sclsearch.search.options import DEFAULT_CONFIGS, How, What
 from sclsearch.search.resolve import resolve
 from sclsearch.search.study import Study
@@ -50,11 +49,20 @@ class Prepared:
     configs: int
     at_once: int
 
-    def begin(self) -> None:
-        """Stores the study's record and those of its replicates, unless they are there."""
+    def begin(self) -> "Prepared":
+        """Stores the study's record and those of its replicates, unless they are there.
+
+        Returns:
+            The study with the record that is stored: another driver may have created it since.
+
+        Raises:
+            SclsearchError: That one is another study.
+        """
         self.store.create(self.record)
+        record = self.store.check(self.record)
         for replicate in self.replicates:
             self.store.add(replicate)
+        return replace(self, record=record)
 
     def board(self, **options: Any) -> Board:
         """Returns the board of the study."""
@@ -76,16 +84,15 @@ def prepare_study(what: What, how: How, *, measure: bool = True) -> Prepared:
     """
     study = resolve(what, how)
     storage = storage_folder(how.storage)
-    store = StudyStore(storage, how.study or study.default_name)
+    store = StudyStore(storage, study.default_name if how.study is None else how.study)
     if what.lockstep == "auto" and what.crossed is None:
         study = replace(study, lockstep=_lockstep(study, store.record(), measure=measure))
     # The last block may have more replicates than are wanted: they have a say in its noise.
     whole = range(study.block(study.seeds - 1).stop)
     parts = {number: study.parts(number) for number in whole}
     if what.paraphrases is not None:
-        # A file that lacks a text is an error before anything is written.
-        read = [(rows.unlabelled or rows.train).index for rows in parts.values()]
-        paraphrased(study, np.concatenate(read))
+        _check_paraphrases(study, parts)
+    replicates = tuple(study.replicate(n, parts[n]) for n in range(study.seeds))
     at_once = _at_once(study, how)
     record = StudyRecord(
         name=store.name,
@@ -97,15 +104,28 @@ def prepare_study(what: What, how: How, *, measure: bool = True) -> Prepared:
     )
     return Prepared(
         study=study,
-        record=store.check(record),
+        record=store.check(record, replicates),
         storage=storage,
         store=store,
         runs=RunStore(storage),
-        replicates=tuple(study.replicate(n, parts[n]) for n in range(study.seeds)),
+        replicates=replicates,
         parts=parts,
         configs=_configs(study, how.configs),
         at_once=at_once,
     )
+
+
+def _check_paraphrases(study: Study, parts: Mapping[int, Parts]) -> None:
+    """Refuses a file that lacks a text, before anything is written."""
+    read = [(rows.unlabelled or rows.train).index for rows in parts.values()]
+    try:
+        paraphrased(study, np.concatenate(read))
+    except SclsearchError as error:
+        # Replicate r draws subset r. In lockstep whole blocks are read, with fresh seeds others.
+        count = 1 + max(study.protocol.replicate(number).subset for number in parts)
+        raise SclsearchError(
+            f"{error} `sclsearch augment --replicates {count}` writes those of {count} replicates."
+        ) from error
 
 
 def _origin(name: str, study: Study, what: What, how: How) -> dict[str, Any]:
@@ -114,7 +134,7 @@ def _origin(name: str, study: Study, what: What, how: How) -> dict[str, Any]:
         "study": name,
         "method": study.method.place,
         "task": task,
-        "model": str(study.model) if Path(what.model or "").is_dir() else study.model_name,
+        "model": study.model_place,
         "protocol": study.protocol.name,
         "scale": study.protocol.scale,
         "fresh": what.fresh,
@@ -170,11 +190,10 @@ def _at_once(study: Study, how: How) -> int:
         return how.concurrency
     if how.address is not None:
         return CLUSTER_SLOTS
-    if study.numerics == "cpu-fp32":
-        return max((os.cpu_count() or 1) // how.cpus_per_trial, 1)
-    import torch
+    from sclsearch.search.cluster import fitting_here
 
-    return max(int(torch.cuda.device_count() / (how.gpus_per_trial or 1)), 1)
+    gpus = gpus_each(how.gpus_per_trial, cuda=study.numerics != "cpu-fp32")
+    return max(fitting_here(how.cpus_per_trial, gpus), 1)
 
 
 def _configs(study: Study, asked: int | None) -> int:

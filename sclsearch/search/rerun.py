@@ -9,8 +9,9 @@ from sclsearch.search.again import check_unchanged, path_again, what_again
 from sclsearch.search.options import How
 from sclsearch.search.resolve import resolve
 from sclsearch.search.study import Study
+from sclsearch.store.objects import check_writable
 from sclsearch.store.places import Storage
-from sclsearch.store.runs import RunStore, SeedRun
+from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.training.job import Job
 
 COMPARED = ("stages", "evaluations", "kept", "test", "predictions")
@@ -24,13 +25,20 @@ class Comparison:
         key: Its name in the run store.
         differing: Which of stages, evaluations, kept, test and predictions are not equal.
         seconds: How long the repetition took.
-        failure: How the stored seed run failed; None if it did not.
+        before: How the stored seed run failed; None if it did not.
+        now: How the repetition failed; None if it did not.
     """
 
     key: str
     differing: tuple[str, ...]
     seconds: float
-    failure: str | None
+    before: Failure | None
+    now: Failure | None
+
+    @property
+    def same(self) -> bool:
+        """Whether both ended alike, with the same figures or by the same failure."""
+        return not self.differing and self.before == self.now
 
 
 def rerun(
@@ -42,43 +50,55 @@ def rerun(
         storage: Where it is stored.
         start: The beginning of the key.
         data_dir: Where the task's files are now, if they moved.
-        weights: A file for the weights, `.safetensors`.
+        weights: A file for the weights, `.safetensors`; not written if it fails.
 
     Raises:
-        SclsearchError: There is no such seed run, or what it was made from has changed.
+        SclsearchError: There is no such seed run, what it was made from has changed, or the file
+            cannot be written.
     """
     import torch
 
     from sclsearch.search.tokenised import tokenised
-    from sclsearch.training.engine import train_block
-    from sclsearch.training.job import Work
-    from sclsearch.training.watch import NonFiniteLossError
+    from sclsearch.search.trial import Bench, attempt
     from sclsearch.training.weights import save_weights
 
     runs = RunStore(storage)
     run = runs.get(runs.find(start))
     if run is None:
         raise SclsearchError(f"{start}: the seed run was deleted just now.")
+    if weights is not None:
+        _check_file(weights)
     study, block = _block(run, data_dir)
     job = next(job for job in block if job.key == run.key)
-    torch.set_num_threads(int(run.environment.get("threads", 1)))
-    tokens = tokenised(study, [one.parts for one in block])[job.training.max_length]
+    threads = int(run.environment.get("threads", 1))
+    torch.set_num_threads(threads)
+    bench = Bench(
+        study=study,
+        name=str(run.origin["study"]),
+        storage=storage,
+        tokens=tokenised(study, [one.parts for one in block]),
+        parts={},
+        threads=threads,
+        origin=run.origin,
+    )
     together = run.origin.get("together", [job.replicate.number])
     taken = [seat for seat, one in enumerate(block) if one.replicate.number in together]
-    outcome = train_block([Work(one, tokens) for one in block], taken)[
-        together.index(job.replicate.number)
-    ]
-    if isinstance(outcome, NonFiniteLossError):
-        raise outcome
-    if weights is not None:
+    found = attempt(block, bench, int(run.origin["configuration"]), taken)
+    again, outcome = next(pair for pair in found if pair[0].key == run.key)
+    if weights is not None and outcome is not None:
         save_weights(weights, outcome, job)
     differing = [
         name
         for name in COMPARED
-        if canonical(getattr(run, name)) != canonical(getattr(outcome, name))
+        if canonical(getattr(run, name)) != canonical(getattr(again, name))
     ]
-    failure = f"{run.failure.cause}: {run.failure.message}" if run.failure else None
-    return Comparison(run.key, tuple(differing), outcome.seconds, failure)
+    return Comparison(run.key, tuple(differing), again.seconds, run.failure, again.failure)
+
+
+def _check_file(path: Path) -> None:
+    check_writable(path.absolute().parent)
+    if path.is_dir():
+        raise SclsearchError(f"{path}: it must be a file, but it is a folder. Name one in it.")
 
 
 def _block(run: SeedRun, data_dir: Path | None) -> tuple[Study, list[Job]]:

@@ -7,7 +7,7 @@ from sclsearch.encoders.models import base_model, model_digest, model_folder
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.methods import METHODS, NamedMethod, find_method, method_class
 from sclsearch.methods.base import Method, Training, reads_paraphrases, reads_unlabelled
-from sclsearch.methods.fields import build, faults_of
+from sclsearch.methods.fields import build, faults_of, field_types
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Protocol, Size
 from sclsearch.protocols.repeated import crossed, fresh
@@ -18,12 +18,14 @@ from sclsearch.search.reading import paraphrases_of, unlabelled_of
 from sclsearch.search.study import Origin, Study
 from sclsearch.selection.rules import parse_rule
 from sclsearch.spaces.load import find_space, load_space
-from sclsearch.spaces.space import Space
+from sclsearch.spaces.space import Space, Values
 from sclsearch.tasks import TASKS, check_task_name, load_task
 from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.metrics import METRICS
 from sclsearch.tasks.own import load_own
 from sclsearch.training.job import Numerics
+
+EPOCHS = frozenset({"epochs", "post_epochs"})
 
 
 def resolve(what: What, how: How) -> Study:
@@ -43,7 +45,7 @@ def resolve(what: What, how: How) -> Study:
     if what.scale is not None:
         protocol = lookup(SCALES, what.scale, "scale")(protocol)
     protocol = _repeated(protocol, what)
-    rule = parse_rule(how.rule) if how.rule else protocol.rule
+    rule = protocol.rule if how.rule is None else parse_rule(how.rule)
     seeds = protocol.replicates if how.seeds is None else how.seeds
     rule.check(seeds)
     if what.lockstep != "auto" and what.lockstep < 1:
@@ -54,8 +56,8 @@ def resolve(what: What, how: How) -> Study:
             "others would tell replicates of one order apart. Leave it out."
         )
     _check_settings(what, method)
-    model_name = what.model or protocol.model
-    space = _space(what, named, model_name)
+    model_name = protocol.model if what.model is None else what.model
+    space, start = _space(what, named, model_name)
     whole = (
         load_task(what.task, how.data_dir) if isinstance(what.task, str) else load_own(what.task)
     )
@@ -63,7 +65,7 @@ def resolve(what: What, how: How) -> Study:
     _check_task(named, data, protocol)
     parts = protocol.parts(data, size, protocol.replicate(0))
     rows = len(parts.train.index) * (1 + protocol.joined)
-    defaults = _defaults(method, protocol, space, what.settings, rows)
+    defaults = _defaults(method, protocol, rows, (space.fixed, start, what.settings))
     built, training = _build_defaults(method, defaults, data)
     folder = model_folder(model_name)
     study = Study(
@@ -71,6 +73,7 @@ def resolve(what: What, how: How) -> Study:
         data=data,
         protocol=protocol,
         size=size,
+        rows=rows,
         unlabelled=unlabelled_of(what, named, protocol, read=reads_unlabelled(built, training)),
         rule=rule,
         seeds=seeds,
@@ -143,24 +146,27 @@ def _check_settings(what: What, method: type[Method]) -> None:
         raise SclsearchError("\n".join(f"--set {name}: {reason}" for name, reason in faults))
 
 
-def _space(what: What, method: NamedMethod, model_name: str) -> Space:
+def _space(what: What, method: NamedMethod, model_name: str) -> tuple[Space, Values]:
+    """Returns the space, and where nothing is searched the point of it that is trained."""
     if what.space is None and method.digest:
         if what.searched:
             raise SclsearchError(
                 f"--method {method.place}: a method of your own must come with its search space, "
                 "but there is none. Write a file as `sclsearch ls spaces` shows, and pass --space."
             )
-        return Space(method.name, "none", {}, (), what.settings, "--set")
-    task = what.task if isinstance(what.task, str) else what.task.path.stem
+        return Space(method.name, "none", {}, (), what.settings, "--set"), {}
+    # What a user's file is called does not make it the task of that name.
+    task = what.task if isinstance(what.task, str) else "default"
     path = what.space or find_space(method.name, task)
     space = load_space(path, method.kind, base_model(model_name))
     if what.searched:
         space = space.with_settings(what.settings)
         if what.sampler == "grid":
             space.grid()  # raises where a parameter is a range
-        return space
-    start = dict(space.published[0]) if space.published else {}
-    return replace(space.with_settings({**start, **what.settings}), parameters={}, published=())
+        return space, {}
+    start = space.published[0] if space.published else {}
+    fixed = space.with_settings({**start, **what.settings})
+    return replace(fixed, parameters={}, published=()), start
 
 
 def _check_task(method: NamedMethod, data: TaskData, protocol: Protocol) -> None:
@@ -174,23 +180,31 @@ def _check_task(method: NamedMethod, data: TaskData, protocol: Protocol) -> None
 
 
 def _defaults(
-    method: type[Method],
-    protocol: Protocol,
-    space: Space,
-    settings: Mapping[str, object],
-    rows: int,
+    method: type[Method], protocol: Protocol, rows: int, given: tuple[Values, Values, Values]
 ) -> dict[str, Origin]:
+    """Returns every field's value and who set it.
+
+    Args:
+        method: The method.
+        protocol: The protocol.
+        rows: Rows that a replicate is trained on.
+        given: What the space fixes, its point that is trained, and what is set by hand.
+    """
+    shared, own = _declared(Training), {**_declared(method), **method.training}
+    by_space, start, settings = given
+    batch_size = {**shared, **own, **by_space, **start, **settings}["batch_size"]
+    told = protocol.training(rows, int(str(batch_size)))
     # A protocol may know the epochs of a phase that not every method has.
-    kinds: tuple[type, ...] = (method, Training)
-    able = {field.name for kind in kinds for field in fields(kind)}
-    told = protocol.training(rows)
-    by_protocol = ("protocol", {name: told[name] for name in told if name in able})
-    by_space = ("space", space.fixed)
-    layers: tuple[tuple[str, Mapping[str, object]], ...] = (
-        ("training", _declared(Training)),
-        ("method", {**_declared(method), **method.training}),
-        # The epochs that a space fixes are for all rows; a few-shot protocol knows how few it has.
-        *((by_space, by_protocol) if protocol.few_shot else (by_protocol, by_space)),
+    by_protocol = {name: told[name] for name in told if name in field_types(method)}
+    # The epochs that a space fixes are for all rows; a few-shot protocol knows how few it has.
+    few = {name: by_protocol[name] for name in EPOCHS & by_protocol.keys() if protocol.few_shot}
+    layers: tuple[tuple[str, Values], ...] = (
+        ("training", shared),
+        ("method", own),
+        ("protocol", by_protocol),
+        ("space", by_space),
+        ("protocol", few),
+        ("space", start),
         ("--set", settings),
     )
     return {

@@ -1,6 +1,7 @@
 """Runs a study from its options to its last seed run."""
 
 from dataclasses import dataclass
+from threading import Event
 
 from rich.console import Console
 
@@ -9,9 +10,10 @@ from sclsearch.search.keeping import Keeper, delete_superfluous_weights
 from sclsearch.search.options import Ending, How, What
 from sclsearch.search.prepare import Prepared, prepare_study
 from sclsearch.search.progress import Progress
-from sclsearch.search.scribe import not_shown, scribe_for
+from sclsearch.search.scribe import Scribe, not_shown, ready_tracking
 from sclsearch.search.study import Study
-from sclsearch.store.driver import sole_driver
+from sclsearch.selection.rules import Rule
+from sclsearch.store.driver import lost_to_another, sole_driver
 from sclsearch.store.places import Storage
 
 
@@ -28,6 +30,7 @@ class Finished:
         failed: How many of those that are done failed for good.
         ending: Why it ended.
         tracking: Why MLflow does not show everything; None if it does.
+        rule: How seeds were counted; the study's record has that of its first start.
         seeds: Replicates of each configuration.
         configs: Configurations that were asked for.
     """
@@ -40,6 +43,7 @@ class Finished:
     failed: int
     ending: Ending
     tracking: str | None
+    rule: Rule
     seeds: int
     configs: int
 
@@ -67,10 +71,11 @@ def run_prepared(prepared: Prepared, how: How, console: Console) -> Finished:
     study, store = prepared.study, prepared.store
     if store.record() is None:
         _check_encoder(study)  # a study that cannot be trained leaves nothing behind
-    with sole_driver(store.folder):
-        prepared.begin()
+    uri = ready_tracking(prepared.storage, how)
+    with sole_driver(store.folder) as lost:
+        prepared = prepared.begin()
         progress = Progress(console, prepared.configs * study.seeds)
-        scribe = scribe_for(prepared, how)
+        scribe = Scribe(prepared, uri) if uri else None
         board = prepared.board(
             retry_failed=how.retry_failed,
             listeners=[progress, *([scribe] if scribe else [])],
@@ -79,7 +84,7 @@ def run_prepared(prepared: Prepared, how: How, console: Console) -> Finished:
         board.listeners = [*board.listeners, Keeper(board)]
         ending: Ending = "interrupted"
         try:
-            ending = "complete" if board.complete else _train(prepared, board, how, progress)
+            ending = "complete" if board.complete else _train(prepared, board, how, progress, lost)
         finally:
             tracking = scribe.close(complete=board.complete) if scribe else not_shown(how)
         delete_superfluous_weights(board)
@@ -94,6 +99,7 @@ def run_prepared(prepared: Prepared, how: How, console: Console) -> Finished:
         failed=progress.failed,
         ending=ending,
         tracking=tracking,
+        rule=study.rule,
         seeds=study.seeds,
         configs=prepared.configs,
     )
@@ -105,24 +111,27 @@ def _check_encoder(study: Study) -> None:
     study.check(load_encoder(study.model, study.model_name))
 
 
-def _train(prepared: Prepared, board: Board, how: How, progress: Progress) -> Ending:
+def _train(prepared: Prepared, board: Board, how: How, progress: Progress, lost: Event) -> Ending:
     from sclsearch.search.cluster import at_a_time, fitting, started_ray
-    from sclsearch.search.machines import gpu_share
+    from sclsearch.search.machines import gpus_each
     from sclsearch.search.preflight import check_nodes
     from sclsearch.search.trial import bench_of
     from sclsearch.search.tuner import fit
 
-    study = prepared.study
     bench = bench_of(prepared, how.cpus_per_trial)
-    gpus = how.gpus_per_trial
-    if gpus is None:
-        gpus = 1.0 if study.numerics.startswith("cuda") else 0.0
-    cpus, gpus, joined = how.cpus_per_trial, gpu_share(gpus), how.address is not None
+    gpus = gpus_each(how.gpus_per_trial, cuda=prepared.study.numerics != "cpu-fp32")
+    cpus, joined = how.cpus_per_trial, how.address is not None
     with started_ray(how.address):
         concurrency = at_a_time(how.concurrency, cpus, gpus, joined=joined)
         if joined:
             check_nodes(prepared)
             progress.waiting = not fitting(cpus, gpus)
+
+        def tick() -> None:
+            progress.tick()
+            if lost.is_set():
+                raise lost_to_another(prepared.store.folder)
+
         progress.start()
         try:
             return fit(
@@ -133,7 +142,7 @@ def _train(prepared: Prepared, board: Board, how: How, progress: Progress) -> En
                 concurrency=concurrency,
                 time_budget=how.time_budget,
                 trial_timeout=how.trial_timeout,
-                tick=progress.tick,
+                tick=tick,
             )
         finally:
             progress.stop()

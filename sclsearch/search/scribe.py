@@ -12,6 +12,7 @@ from sclsearch.search.views import (
     study_view,
     winner_view,
 )
+from sclsearch.store.places import Storage
 from sclsearch.store.runs import SeedRun
 from sclsearch.store.studies import ConfigurationRecord
 from sclsearch.tracking import NO_DATABASE, Tracker, find_tracking_uri, prepare
@@ -20,9 +21,10 @@ from sclsearch.tracking import NO_DATABASE, Tracker, find_tracking_uri, prepare
 class Scribe:
     """Tells MLflow what the board tells it."""
 
-    def __init__(self, prepared: Prepared, tracker: Tracker) -> None:
+    def __init__(self, prepared: Prepared, uri: str) -> None:
         self.record, self.study = prepared.record, prepared.study
-        self.tracker = tracker
+        self.tracker = Tracker(uri)
+        self.tracker.put(study_view(self.record))
         self.best = -math.inf
 
     def opened(self, configuration: ConfigurationRecord) -> None:
@@ -37,7 +39,7 @@ class Scribe:
         )
 
     def scored(self, configuration: ConfigurationRecord, score: float) -> None:
-        """Shows the score, and the best one on the study."""
+        """Shows the score, and remembers the best one for the end."""
         rule = self.study.rule
         self.tracker.put(score_view(self.record.name, configuration.number, score, rule))
         self.best = max(self.best, score)
@@ -50,21 +52,18 @@ class Scribe:
         return self.tracker.close()
 
 
-def scribe_for(prepared: Prepared, how: How) -> Scribe | None:
-    """Returns who tells MLflow of a study, None where it is left out or has no database.
+def ready_tracking(storage: Storage, how: How) -> str | None:
+    """Returns where MLflow is told of studies, None where it is left out or has no database.
 
     Raises:
         SclsearchError: The tracking URI is none, or its database cannot be written.
     """
     if how.tracking == NO_TRACKING:
         return None
-    uri = find_tracking_uri(how.tracking, prepared.storage)
-    if uri is None:
-        return None
-    prepare(uri)
-    tracker = Tracker(uri)
-    tracker.put(study_view(prepared.record))
-    return Scribe(prepared, tracker)
+    uri = find_tracking_uri(how.tracking, storage)
+    if uri is not None:
+        prepare(uri)
+    return uri
 
 
 def not_shown(how: How) -> str | None:

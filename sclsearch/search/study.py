@@ -1,7 +1,7 @@
 """A study with everything resolved: it can say any seed run's job before one is trained."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,7 @@ class Study:
         data: The task with its rows.
         protocol: How it is split, repeated, evaluated and selected.
         size: Training examples, for a protocol that draws them.
+        rows: Rows that a replicate is trained on, those that join them too.
         unlabelled: Texts of the stages that read no labels; None for the training rows alone.
         rule: How seeds are counted.
         seeds: Replicates of each configuration.
@@ -65,6 +66,7 @@ class Study:
     data: TaskData
     protocol: Protocol
     size: Size | None
+    rows: int
     unlabelled: int | None
     rule: Rule
     seeds: int
@@ -80,6 +82,12 @@ class Study:
     lockstep: int = 1
 
     @property
+    def model_place(self) -> str:
+        """Where another start of the study finds the encoder: by its name, or in its folder."""
+        own = Path(self.model_name).expanduser().resolve()
+        return str(own) if self.model == own else self.model_name
+
+    @property
     def metric(self) -> str:
         """Name of the metric that selects and is reported."""
         return self.protocol.metric(self.data)
@@ -87,13 +95,14 @@ class Study:
     @property
     def identity(self) -> dict[str, Any]:
         """What must not change when the study is run again, beside its seed runs' own identity."""
-        further = {} if self.unlabelled is None else {"unlabelled": self.unlabelled}
+        first = None if self.paraphrases is None else self.parts(0).paraphrases
+        given = {"unlabelled": self.unlabelled, "paraphrases": first}
         return {
             "task": self.data.task.name,
             "model": self.model_name,
             "protocol": self.protocol.title,
             "size": None if self.size is None else str(self.size),
-            **further,
+            **{name: found for name, found in given.items() if found is not None},
             "space": self.space.spec(),
             "sampler": self.sampler,
             "search_seed": self.search_seed,
@@ -137,12 +146,16 @@ class Study:
         return range(start, start + self.lockstep)
 
     def parts(self, number: int) -> Parts:
-        """Returns the rows of a replicate."""
-        replicate = self.protocol.replicate(number)
-        parts = self.protocol.parts(self.data, self.size, replicate)
-        if self.unlabelled is None:
+        """Returns the rows of a replicate, with the digest of their paraphrases if any are read."""
+        parts = self._drawn(number)
+        if self.paraphrases is None:
             return parts
-        return with_unlabelled(self.data, parts, self.unlabelled, replicate)
+        # In lockstep the others' say how wide a batch is, and so which noise is drawn.
+        block = map(self._drawn, self.block(number))
+        texts = self.data.splits["train"].texts
+        read = {texts[row] for one in block for row in (one.unlabelled or one.train).index}
+        joined = self.protocol.joined if self.reads_paraphrases else 0
+        return replace(parts, paraphrases=self.paraphrases.digest_of(read, joined))
 
     def job(self, values: Mapping[str, object], number: int, parts: Parts | None = None) -> Job:
         """Returns one configuration on one replicate.
@@ -170,7 +183,6 @@ class Study:
             numerics=self.numerics,
             most_updates=self.protocol.most_updates,
             method_digest=self.method.digest,
-            paraphrases=self.paraphrases.digest if self.paraphrases else "",
             joined=self.protocol.joined,
         )
 
@@ -215,9 +227,23 @@ class Study:
         lengths = {int(str(value)) for value in searched.values}
         return tuple(sorted(lengths | {int(str(self.defaults["max_length"].value))}))
 
+    def _drawn(self, number: int) -> Parts:
+        replicate = self.protocol.replicate(number)
+        parts = self.protocol.parts(self.data, self.size, replicate)
+        if self.unlabelled is None:
+            return parts
+        return with_unlabelled(self.data, parts, self.unlabelled, replicate)
+
     def _replicate(self, number: int) -> Replicate:
         return seated(self.protocol.replicate, number, self.lockstep)
 
     def _built(self, values: Mapping[str, object]) -> tuple[Method, Any]:
-        merged = {name: origin.value for name, origin in self.defaults.items()}
-        return build(self.method.kind, {**merged, **values}, self.space.file)
+        merged = {**{name: origin.value for name, origin in self.defaults.items()}, **values}
+        # A configuration may have another batch size than the defaults.
+        told = self.protocol.training(self.rows, int(str(merged["batch_size"])))
+        by_protocol = {
+            name: told[name]
+            for name, origin in self.defaults.items()
+            if origin.source == "protocol" and name not in values
+        }
+        return build(self.method.kind, {**merged, **by_protocol}, self.space.file)

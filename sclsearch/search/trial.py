@@ -3,8 +3,8 @@
 import json
 import time
 import traceback
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ import torch
 
 from sclsearch.protocols.base import Parts
 from sclsearch.search.environment import environment
-from sclsearch.search.node import model_here
+from sclsearch.search.node import model_here, versions_here
 from sclsearch.search.stages import KeptStages, shares_stages
 from sclsearch.search.study import Study
 from sclsearch.search.tokenised import tokenised
@@ -21,6 +21,7 @@ from sclsearch.store.places import Storage
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.store.studies import StudyStore
 from sclsearch.training.engine import train_block
+from sclsearch.training.faults import is_of_machine, is_out_of_memory
 from sclsearch.training.job import Job, Work
 from sclsearch.training.outcome import Outcome
 from sclsearch.training.tokens import TokenisedTask
@@ -44,6 +45,7 @@ class Bench:
         threads: Torch threads of a seed run.
         origin: What `rerun` needs to train a seed run again.
         shares: Whether ends of stages are kept for configurations that share them.
+        versions: Those of the driver, which a worker's must equal.
     """
 
     study: Study
@@ -54,6 +56,7 @@ class Bench:
     threads: int
     origin: Mapping[str, Any]
     shares: bool = False
+    versions: Mapping[str, str] = field(default_factory=dict)
 
 
 def bench_of(prepared: "Prepared", threads: int) -> Bench:
@@ -75,6 +78,7 @@ def bench_of(prepared: "Prepared", threads: int) -> Bench:
         threads=threads,
         origin=prepared.record.origin,
         shares=shares_stages(study, prepared.parts[0]),
+        versions=versions_here(),
     )
 
 
@@ -95,35 +99,39 @@ def seed_run_trial(config: Mapping[str, Any], bench: Bench) -> None:
     # A worker trains many seed runs; Ray gives it the threads of its first trial only.
     torch.set_num_threads(bench.threads)
     runs, store = RunStore(bench.storage), StudyStore(bench.storage, bench.name)
-    study = replace(bench.study, model=model_here(bench.study, store))
+    study = replace(bench.study, model=model_here(bench.study, store, bench.versions))
     fields = json.loads(config["fields"])
     block = [
         study.job(fields, number, bench.parts[number])
         for number in study.block(config["replicates"][0])
     ]
+    jobs = {job.key: job for job in block}
     asked = [job.replicate.number in config["replicates"] for job in block]
     key = block[asked.index(True)].key
     try:
         missing = [n for n, job in enumerate(block) if asked[n] and runs.get(job.key) is None]
-        found = attempt(block, bench, config["configuration"], missing) if missing else []
-        for seat, (run, outcome) in zip(missing, found, strict=True):
+        found = attempt(block, bench, config["configuration"], missing) if missing else ()
+        for run, outcome in found:
             if outcome is not None:
-                save = partial(save_weights, outcome=outcome, job=block[seat])
+                save = partial(save_weights, outcome=outcome, job=jobs[run.key])
                 store.keep_weights(run.key, save)
             runs.put(run)
         tune.report({"key": key, "out_of_memory": ""})
-    except (torch.OutOfMemoryError, MemoryError) as error:
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
         torch.cuda.empty_cache()
         tune.report({"key": key, "out_of_memory": _last_line(error) or "out of memory"})
 
 
 def attempt(
     block: Sequence[Job], bench: Bench, configuration: int, taken: Sequence[int] = (0,)
-) -> list[tuple[SeedRun, Outcome | None]]:
-    """Returns each seed run that is to be trained, trained or failed, and what training left.
+) -> Iterator[tuple[SeedRun, Outcome | None]]:
+    """Yields each seed run once it is trained or has failed, and what training left.
 
-    Training is deterministic, so whatever it raises is final; only running out of memory, which
-    depends on the neighbours, is raised.
+    Training is deterministic, so what it raises is final, except what is the machine's: running out
+    of memory, which depends on the neighbours, is raised when the others are done, and a fault of
+    files or GPU at once, so that Ray ends this worker.
 
     Args:
         block: One, or those of a whole block.
@@ -131,10 +139,30 @@ def attempt(
         configuration: The configuration's number.
         taken: Which of the block are to be trained.
     """
-    started, jobs = time.time(), [block[seat] for seat in taken]
-    numbers = [job.replicate.number for job in jobs]
+    store = StudyStore(bench.storage, bench.name)
+    shelf = KeptStages(store, bench.threads) if bench.shares else None
+    tokens = bench.tokens[block[0].training.max_length]
+    lacking: Exception | None = None
+    runs = _begun([block[seat] for seat in taken], bench, configuration)
+    each = train_block([Work(job, tokens) for job in block], taken, shelf)
+    for run, found in zip(runs, each, strict=True):
+        if isinstance(found, Outcome):
+            yield with_outcome(run, found), found
+        elif is_out_of_memory(found):
+            lacking = found
+        elif is_of_machine(found):
+            raise found
+        else:
+            yield _failed(run, found), None
+    if lacking is not None:
+        raise lacking
+
+
+def _begun(jobs: Sequence[Job], bench: Bench, configuration: int) -> list[SeedRun]:
+    """Returns the seed runs of some jobs, as yet without figures."""
+    started, numbers = time.time(), [job.replicate.number for job in jobs]
     together = {} if jobs[0].replicate.seat is None else {"together": numbers}
-    runs = [
+    return [
         SeedRun(
             key=job.key,
             identity=job.identity,
@@ -149,23 +177,6 @@ def attempt(
         )
         for job in jobs
     ]
-    store = StudyStore(bench.storage, bench.name)
-    shelf = KeptStages(store, bench.threads) if bench.shares else None
-    try:
-        tokens = bench.tokens[block[0].training.max_length]
-        found = train_block([Work(job, tokens) for job in block], taken, shelf)
-    except (torch.OutOfMemoryError, MemoryError):
-        raise
-    except Exception as error:  # whatever it is belongs to the seed run's record
-        told = f"{_last_line(error)} ({_place(error)})"
-        return [(_failed(run, "raised", told), None) for run in runs]
-    return [_finished(run, one) for run, one in zip(runs, found, strict=True)]
-
-
-def _finished(run: SeedRun, found: Outcome | NonFiniteLossError) -> tuple[SeedRun, Outcome | None]:
-    if isinstance(found, NonFiniteLossError):
-        return _failed(run, "non-finite", str(found)), None
-    return with_outcome(run, found), found
 
 
 def with_outcome(run: SeedRun, outcome: Outcome) -> SeedRun:
@@ -182,8 +193,12 @@ def with_outcome(run: SeedRun, outcome: Outcome) -> SeedRun:
     )
 
 
-def _failed(run: SeedRun, cause: str, message: str) -> SeedRun:
-    return replace(run, seconds=time.time() - run.started, failure=Failure(cause, message))
+def _failed(run: SeedRun, error: Exception) -> SeedRun:
+    if isinstance(error, NonFiniteLossError):
+        failure = Failure("non-finite", str(error))
+    else:
+        failure = Failure("raised", f"{_last_line(error)} ({_place(error)})")
+    return replace(run, seconds=time.time() - run.started, failure=failure)
 
 
 def _last_line(error: BaseException) -> str:

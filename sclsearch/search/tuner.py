@@ -22,8 +22,9 @@ from ray.tune.search import Searcher
 from sclsearch.canonical import canonical
 from sclsearch.search.board import Board, SeedTask
 from sclsearch.search.cluster import send_own_code
-from sclsearch.search.losses import cause_of, mend_out_of_memory, told_of
+from sclsearch.search.losses import cause_of, mend_out_of_memory, node_of, told_of
 from sclsearch.search.options import Ending
+from sclsearch.search.retries import Loss
 from sclsearch.search.trial import Bench, seed_run_trial
 
 END_SIGNAL = signal.SIGUSR1
@@ -42,11 +43,14 @@ class SeedSearcher(Searcher):
         super().__init__(metric="key", mode="max")
         self.board, self.deadline = board, deadline
         self.tasks: dict[str, list[SeedTask]] = {}
-        self.causes: dict[str, tuple[str, str]] = {}
+        self.causes: dict[str, Loss] = {}
+        self.fault: Exception | None = None
 
     def suggest(self, trial_id: str) -> Any:
         """Returns a trial's config, None to wait, FINISHED at the end."""
-        tasks = [] if self.late else self.board.next_block()
+        tasks: list[SeedTask] = []
+        with self.keeping_fault():
+            tasks = [] if self.late else self.board.next_block()
         if not tasks:
             return None if self.board.running else Searcher.FINISHED
         self.tasks[trial_id] = tasks
@@ -67,17 +71,26 @@ class SeedSearcher(Searcher):
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
         """Takes the seed runs from the store; what is not there was lost on the way."""
-        cause = self.causes.pop(trial_id, ("worker-lost", "no reason given"))
+        loss = self.causes.pop(trial_id, Loss("worker-lost", "no reason given"))
         if not error and result is not None:
-            cause = "out-of-memory", result.get("out_of_memory") or "no figures"
-        for task in self.tasks.pop(trial_id):
-            run = self.board.runs.get(task.key)
-            if run is not None:
-                self.board.finish(task, run)
-            elif result and result.get("late"):
-                self.board.put_back(task)
-            else:
-                self.board.lose(task, *cause)
+            loss = _told_by_worker(result)
+        with self.keeping_fault():
+            for task in self.tasks.pop(trial_id):
+                run = self.board.runs.get(task.key)
+                if run is not None:
+                    self.board.finish(task, run, node=loss.node)
+                elif result and result.get("late"):
+                    self.board.put_back(task)
+                else:
+                    self.board.lose(task, loss)
+
+    @contextmanager
+    def keeping_fault(self) -> Iterator[None]:
+        """Keeps what the body raises for the end; Tune would go on and tell of its own trouble."""
+        try:
+            yield
+        except Exception as error:
+            self.fault = self.fault or error
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Does nothing: a trial reports once, at its end."""
@@ -106,7 +119,7 @@ class SeedScheduler(FIFOScheduler):
         cause = "hang" if trial.trial_id in self.hung else cause_of(told)
         # A traceback ends with what happened, Ray's other errors begin with it.
         line = told.splitlines()[-1 if told.startswith("ray::") else 0]
-        self.searcher.causes[trial.trial_id] = (cause, line[:300])
+        self.searcher.causes[trial.trial_id] = Loss(cause, line[:300], node_of(told))
 
     def __getstate__(self) -> dict[str, Any]:
         """Returns nothing, as the searcher does."""
@@ -119,7 +132,7 @@ class Watchdog(tune.Callback):
     Args:
         searcher: The searcher.
         timeout: Seconds, for each of its seed runs, after which a trial has hung; None never.
-        tick: Called in every step of the loop.
+        tick: Called in every step of the loop; what it raises ends the search.
     """
 
     def __init__(
@@ -135,9 +148,11 @@ class Watchdog(tune.Callback):
 
     def on_step_end(self, *, trials: list[Trial], **_: Any) -> None:
         """Ends what hangs: only the end of its process stops a call that holds the interpreter."""
-        self.tick()
-        if self.searcher.late and not any(trial.status == Trial.RUNNING for trial in trials):
-            # What waits for a node that never comes would keep the search from its end.
+        with self.searcher.keeping_fault():
+            self.tick()
+        # What waits for a node that never comes would keep the search from its end.
+        over = self.searcher.late and not any(trial.status == Trial.RUNNING for trial in trials)
+        if over or self.searcher.fault is not None:
             signal.raise_signal(END_SIGNAL)
         if self.timeout is None:
             return
@@ -169,6 +184,9 @@ def fit(
     """Trains what the board still wants; returns why it ended.
 
     Ctrl-C and SIGTERM end it in order: running seed runs are given up, nothing finished is lost.
+
+    Raises:
+        SclsearchError: The storage was away, a machine is unfit, or another driver took the study.
     """
     mend_out_of_memory()
     searcher = SeedSearcher(board, math.inf if time_budget is None else time.time() + time_budget)
@@ -193,9 +211,19 @@ def fit(
                 failure_config=tune.FailureConfig(max_failures=0),
             ),
         ).fit()
+    if searcher.fault is not None:
+        raise searcher.fault
     if board.complete:
         return "complete"
     return "out of time" if searcher.late else "interrupted"
+
+
+def _told_by_worker(result: dict[str, Any]) -> Loss:
+    """Returns what became of a seed run whose worker came to its end, if it is not in the store."""
+    node, out_of_memory = str(result.get("node_ip", "")), result.get("out_of_memory")
+    if out_of_memory:
+        return Loss("out-of-memory", out_of_memory, node)
+    return Loss("storage-unseen", f"what {node} stored is not seen by the driver", node)
 
 
 @contextmanager

@@ -106,10 +106,10 @@ def winner_view(study: str, figure: float, rule: Rule, *, finished: bool) -> Sco
 def all_views(store: StudyStore, runs: RunStore, record: StudyRecord, rule: Rule) -> Iterator[View]:
     """Yields everything that MLflow is shown of a study, parents first."""
     metric = str(record.training["metric"])
-    replicates = store.replicates()
+    configurations, replicates = store.configurations(), store.replicates()
     yield study_view(record)
     scores = []
-    for configuration in store.configurations():
+    for configuration in configurations:
         yield configuration_view(record.name, configuration)
         found = runs.get_all(seed_run_key(record, configuration, r) for r in replicates)
         for replicate, run in zip(replicates, found, strict=True):
@@ -124,7 +124,8 @@ def all_views(store: StudyStore, runs: RunStore, record: StudyRecord, rule: Rule
             scores.append(score(rule, figures, METRICS[metric].minimum))
             yield score_view(record.name, configuration.number, scores[-1], rule)
     if scores:
-        yield winner_view(record.name, max(scores), rule, finished=True)
+        complete = len(scores) == len(configurations)
+        yield winner_view(record.name, max(scores), rule, finished=complete)
 
 
 def _made_by(environment: Mapping[str, Any]) -> dict[str, str]:

@@ -49,12 +49,16 @@ class Rule:
         """Returns what `parse_rule` reads."""
         return str(self.score) if self.score == self.report else f"{self.score}/{self.report}"
 
+    @property
+    def least(self) -> int:
+        """How many seeds it needs."""
+        return max(self.score.k or 1, self.report.k or 1)
+
     def check(self, seeds: int) -> None:
         """Raises SclsearchError if the rule counts more seeds than there are."""
-        k = max(self.score.k or 1, self.report.k or 1)
-        if seeds < k:
+        if seeds < self.least:
             raise SclsearchError(
-                f"--seeds: rule {self} needs at least {k} seeds, but there are {seeds}. "
+                f"--seeds: rule {self} needs at least {self.least} seeds, but there are {seeds}. "
                 "Give more seeds or another --rule."
             )
 

@@ -9,7 +9,7 @@ from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.methods import method_class, method_name
 from sclsearch.methods.base import Method
 from sclsearch.methods.fields import as_tuples, faults_of, field_types
-from sclsearch.spaces.parameters import Choice, Parameter
+from sclsearch.spaces.parameters import Choice, Parameter, Range
 from sclsearch.spaces.schema import (
     Fault,
     Section,
@@ -211,10 +211,16 @@ def _published_faults(
 
 
 def _typed(space: Space, method: type[Method]) -> Space:
-    """Returns the space with values of the fields' own types: 1 is 1.0 where there are floats."""
+    """Returns the space with values of the fields' own types: 1 is 1.0 where there are floats.
+
+    Of a range of whole numbers they are whole whatever the field, as a sampler draws them.
+    """
     types = field_types(method)
 
-    def typed(name: str, value: object) -> object:
+    def typed(name: str, value: Any) -> object:
+        parameter = space.parameters.get(name)
+        if isinstance(parameter, Range) and parameter.kind == "int":
+            return int(value)
         return types[name].validate_python(as_tuples(value))
 
     parameters: dict[str, Parameter] = {}

@@ -56,15 +56,20 @@ def load_space(path: Path, method: "type[Method] | str", model: str | None = Non
     return spaces.get(model, spaces[None])
 
 
-def check_file(path: Path) -> list[str]:
-    """Returns every fault of a file, a line each; the file names its method."""
+def check_file(path: Path, method: "type[Method] | None" = None) -> list[str]:
+    """Returns every fault of a file, a line each.
+
+    Args:
+        path: The YAML file.
+        method: The class that the space must be of; None takes the one that the file names.
+    """
     from sclsearch.spaces.check import read_spaces
 
     try:
         raw = _read(path)
     except SclsearchError as error:
         return [str(error)]
-    return _lines(path, read_spaces(raw, _shown(path), None)[1])
+    return _lines(path, read_spaces(raw, _shown(path), method)[1])
 
 
 def shipped_spaces() -> Path:

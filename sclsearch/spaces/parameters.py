@@ -69,7 +69,7 @@ class Range:
         inside = self.low <= value <= self.high
         if self.kind != "int":
             return inside
-        return inside and isinstance(value, int) and (value - self.low) % (self.step or 1) == 0
+        return inside and (value - self.low) % (self.step or 1) == 0
 
     def listed(self) -> tuple[object, ...]:
         """Returns every value if they are whole, otherwise none."""

@@ -24,11 +24,11 @@ LOOK_SECONDS = 0.2
 
 
 @contextmanager
-def sole_driver(folder: Place) -> Iterator[None]:
-    """Holds the study's heartbeat while the body runs.
+def sole_driver(folder: Place) -> Iterator[threading.Event]:
+    """Holds the study's heartbeat while the body runs; yields what is set once it is lost.
 
-    A heartbeat of this machine whose process is gone counts as expired at once, so a killed
-    driver can be started again without waiting.
+    On this machine the process itself tells whether it is alive: a killed driver can be started
+    again without waiting, and one that was held up keeps its study.
 
     Args:
         folder: The study's folder.
@@ -41,25 +41,35 @@ def sole_driver(folder: Place) -> Iterator[None]:
     mine = hasty(folder / f"driver-{token}.json")
     me = {
         "host": socket.gethostname(),
+        "numbering": _numbering(),
         "pid": os.getpid(),
         "born": _born(os.getpid()),
         "token": token,
         "drives": False,
     }
-    stop = threading.Event()
-    beat = threading.Thread(target=_beat, args=(mine, me, stop), daemon=True)
+    stop, lost = threading.Event(), threading.Event()
+    beat = threading.Thread(target=_beat, args=(mine, me, stop, lost), daemon=True)
     write(mine, {**me, "time": time.time()})
     beat.start()
     try:
         _become_sole(folder, token)
         me["drives"] = True
         write(mine, {**me, "time": time.time()})
-        yield
+        yield lost
     finally:
         stop.set()
         beat.join()
         with suppress(OSError, SclsearchError):
             remove(mine)
+
+
+def lost_to_another(folder: Place) -> SclsearchError:
+    """Returns the error for a driver that finds its heartbeat gone."""
+    return SclsearchError(
+        f"{folder.name}: its driver must be heard of every {EXPIRES_SECONDS:g} seconds, but this "
+        "one was silent for longer and another one took the study. Leave it to that one; once it "
+        "has ended, the same command goes on."
+    )
 
 
 def _become_sole(folder: Place, token: str) -> None:
@@ -92,22 +102,30 @@ def _others(folder: Place, token: str) -> list[dict[str, Any]]:
     return alive
 
 
-def _beat(mine: Place, me: dict[str, Any], stop: threading.Event) -> None:
+def _beat(mine: Place, me: dict[str, Any], stop: threading.Event, lost: threading.Event) -> None:
     while not stop.wait(BEAT_SECONDS):
         # A storage that is away for a while must not end the heart.
         with suppress(OSError, SclsearchError):
             if read(mine) is None:
-                return  # this driver slept so long that another one took the study
+                lost.set()  # this driver slept so long that another one took the study
+                return
             write(mine, {**me, "time": time.time()})
 
 
 def _alive(other: dict[str, Any]) -> bool:
-    if time.time() - other["time"] > EXPIRES_SECONDS:
-        return False
-    if other["host"] != socket.gethostname():
-        return True
-    born: str | None = other["born"]
-    return _born(other["pid"]) == born
+    numbering = _numbering()
+    if numbering is None or other.get("numbering") != numbering:
+        return bool(time.time() - other["time"] <= EXPIRES_SECONDS)
+    return bool(_born(other["pid"]) == other["born"])
+
+
+def _numbering() -> str | None:
+    """Returns within what a process is known by its number: a boot, and of a container its own."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+        return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return None
 
 
 def _born(pid: int) -> str | None:

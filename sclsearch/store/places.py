@@ -1,6 +1,7 @@
 """Where a storage is: a folder, or a place in an object store."""
 
 import re
+import shlex
 from pathlib import Path
 
 from sclsearch.errors import SclsearchError
@@ -8,6 +9,7 @@ from sclsearch.store.remote import PACKAGES, Remote
 
 Storage = Path | str
 Place = Path | Remote
+DEFAULT_STORAGE = "sclsearch-storage"
 
 _URI = re.compile(r"(?P<scheme>[a-z0-9]{2,}):/(?P<slash>/?)(?P<rest>.*)")
 
@@ -55,3 +57,9 @@ def storage_folder(storage: Storage, *, make: bool = True) -> Storage:
             f"--storage {storage}: it must be a folder that can be written, but: {error}."
         ) from error
     return place
+
+
+def storage_option(storage: Storage) -> str:
+    """Returns what names a storage in a command that is told, ` --storage …`; empty by default."""
+    place = place_of(storage)
+    return "" if place == place_of(DEFAULT_STORAGE) else f" --storage {shlex.quote(str(place))}"

@@ -19,7 +19,7 @@ class Failure:
     """Why a seed run has no figures.
 
     Attributes:
-        cause: `raised`, `non-finite`, `hang`, `out-of-memory`, `worker-lost` or `storage-lost`.
+        cause: `raised`, `non-finite`, or how it was lost once too often, as `RETRIES` has it.
         message: What was seen, one line.
     """
 

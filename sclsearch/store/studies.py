@@ -1,7 +1,7 @@
-"""Study records: what a study is, its configurations, and who drives it."""
+"""Study records: what a study is, its configurations and its replicates."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,8 @@ class StudyRecord:
         name: Its name.
         identity: What must not change when it is run again.
         training: The part of every seed run's identity that all of them share; fixed as well.
-        origin: What is needed to run or report it and may differ between machines: where data
-            and tracking are.
+        origin: What is needed to run or report it and may differ between machines, such as where
+            data and model are.
         open_configurations: W, how many configurations may be unfinished at a time.
         created: When it was created, Unix seconds.
     """
@@ -69,7 +69,7 @@ class ReplicateRecord:
 
     Attributes:
         number: r, from 0.
-        rows: SHA-256 of its training, validation and test rows.
+        rows: SHA-256 of its training, validation and test rows, and of what else it reads.
         seeds: Its seeds.
         notes: What a reader of its figures must know about the split.
     """
@@ -127,17 +127,19 @@ class StudyStore:
         """Stores the record if the study is new."""
         create(self.folder / "study.json", asdict(record))
 
-    def check(self, record: StudyRecord) -> StudyRecord:
+    def check(self, record: StudyRecord, replicates: Sequence[ReplicateRecord] = ()) -> StudyRecord:
         """Returns the stored record, or the given one if the study is new.
 
         Raises:
-            SclsearchError: The study is there with another identity; names the first difference.
+            SclsearchError: It is there with another identity or other rows; names the first.
         """
         stored = self.record()
         if stored is None:
             return record
-        before = {**stored.identity, **stored.training}
-        after = {**record.identity, **record.training}
+        rows = _rows(replicates)
+        earlier = {name: was for name, was in _rows(self.replicates()).items() if name in rows}
+        before = {**stored.identity, **stored.training, **earlier}
+        after = {**record.identity, **record.training, **{name: rows[name] for name in earlier}}
         # What a person chose comes before what follows from it: another task has other data.
         for field in dict.fromkeys(("method", *record.identity, *sorted({*before, *after}))):
             was, now = before.get(field), after.get(field)
@@ -159,10 +161,14 @@ class StudyStore:
             for stored in self._numbered("replicates")
         ]
 
-    def add(self, record: ConfigurationRecord | ReplicateRecord) -> None:
-        """Stores a configuration or a replicate, before its first seed run starts."""
+    def add(self, record: ConfigurationRecord | ReplicateRecord) -> bool:
+        """Stores a configuration or a replicate, before its first seed run starts.
+
+        Returns:
+            Whether it was stored: not where there is one of that number.
+        """
         kind = "configurations" if isinstance(record, ConfigurationRecord) else "replicates"
-        create(self.folder / kind / f"{record.number}.json", asdict(record))
+        return create(self.folder / kind / f"{record.number}.json", asdict(record))
 
     def sizes(self) -> tuple[int, int]:
         """Returns how many configurations and replicates there are."""
@@ -237,6 +243,10 @@ def existing_study(storage: Storage, name: str) -> StudyStore:
             f"Unknown study {name!r} in {storage}.{suggestion(name, study_names(storage))}"
         )
     return store
+
+
+def _rows(replicates: Sequence[ReplicateRecord]) -> dict[str, str]:
+    return {f"{kind} of replicate {r.number}": r.rows[kind] for r in replicates for kind in r.rows}
 
 
 def _short(value: object) -> str:

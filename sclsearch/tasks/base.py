@@ -30,6 +30,8 @@ class Task:
         protocol: Name of the protocol without `--protocol`; None takes the method's paper's.
         like: Name of the task that it is but for its test rows: the hub has it under that name,
             and methods have their search spaces for that one.
+        own: Whether it is of a user's files, which may be called like a task that papers treat in
+            a way of their own.
     """
 
     name: str
@@ -39,6 +41,12 @@ class Task:
     pair: bool = False
     protocol: str | None = None
     like: str | None = None
+    own: bool = False
+
+    @property
+    def public_name(self) -> str:
+        """The name that papers may know it by; empty for a user's own."""
+        return "" if self.own else self.name
 
     @property
     def regression(self) -> bool:

@@ -60,6 +60,7 @@ class Corpus:
             the task's.
         undecided: What the files write where annotators did not agree. Such rows are left out,
             and the source says so.
+        distinct: Whether a text that comes again in a file is left out there; the source says so.
         broken_lines: How many lines of a file may have too few or too many cells. They are left
             out, as the hub leaves them out, and the source says so.
         blank_texts: Whether a text may be empty.
@@ -76,6 +77,7 @@ class Corpus:
     hub: Hub | None = None
     written: tuple[str, ...] = ()
     undecided: str | None = None
+    distinct: bool = False
     broken_lines: int = 0
     blank_texts: bool = False
     clean: Callable[[str], str] = str.rstrip
@@ -143,6 +145,15 @@ def _sound(corpus: Corpus, table: Table) -> tuple[Table, str]:
         if len(rows) < len(table.rows):
             dropped = len(table.rows) - len(rows)
             note += f"; {dropped} rows of {table.path.name} labelled {corpus.undecided!r} left out"
+    if corpus.distinct:
+        first: dict[Texts, Row] = {}
+        for row in rows:
+            first.setdefault(corpus.texts(row.cells[:-1]), row)
+        if len(first) < len(rows):
+            note += (
+                f"; {len(rows) - len(first)} texts of {table.path.name} that come again left out"
+            )
+            rows = [*first.values()]
     return Table(table.path, rows, faults, table.unit), note
 
 

@@ -1,9 +1,11 @@
-"""Two tasks of FewCLUE (Xu et al., 2021, https://arxiv.org/abs/2107.07498) and their JSON files.
+"""Three tasks of FewCLUE (Xu et al., 2021, https://arxiv.org/abs/2107.07498) and their JSON files.
 
-FewCLUE gives five training sets of 32 rows, `train_0` to `train_4`, each with a validation set of
-32, and the union of either, `train_few_all` and `dev_few_all`. The unions are taken: a protocol
-draws its own subset for each replicate, and 32 rows do not hold 20 of each class. No text of one
-union is in the other. Within a union a text comes again where two of the five share it.
+FewCLUE gives five training sets of 32 rows (240 of its Tnews, 16 of each class), `train_0` to
+`train_4`, each with a validation set as large, and the union of either, `train_few_all` and
+`dev_few_all`. The unions are taken: a protocol draws its own subset for each replicate, and one set
+does not hold 20 rows of each class. No text of one union is in the other. A text that comes again
+within a union, as two of the five share it, is taken once: a protocol may draw validation rows out
+of the training split.
 
 The test is `test_public`; `test` and `unlabeled` have no labels, so they are not read.
 """
@@ -12,6 +14,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from sclsearch.tasks.base import Task
+from sclsearch.tasks.clue import TOPICS
 from sclsearch.tasks.corpus import SENTENCES, Corpus
 from sclsearch.tasks.formats import load_json_lines
 
@@ -24,11 +27,12 @@ def _fewclue(task: Task, written: tuple[str, ...]) -> Corpus:
     return Corpus(
         task=task,
         origin="https://github.com/CLUEbenchmark/FewCLUE/tree/main/datasets",
-        folder=task.name,
+        folder=task.name.removeprefix("fewclue-"),
         files=SPLITS,
         read=load_json_lines,
         columns=(*(SENTENCES if task.pair else ("sentence",)), "label"),
         written=written,
+        distinct=True,
     )
 
 
@@ -54,6 +58,15 @@ FEWCLUE: Mapping[str, Corpus] = MappingProxyType(
                     pair=True,
                 ),
                 ("0", "1"),
+            ),
+            _fewclue(
+                Task(
+                    "fewclue-tnews",
+                    "what is a Chinese headline about, 15 topics, few rows",
+                    tuple(TOPICS.values()),
+                    "accuracy",
+                ),
+                tuple(TOPICS),
             ),
         )
     }

@@ -93,6 +93,7 @@ def load_own(files: OwnFiles) -> TaskData:
         metric=metric,
         pair=len(files.text) == 2,
         protocol="plain",
+        own=True,
     )
     found = {
         name: rows_to_split(rows, classes) for _, splits in parts for name, rows in splits.items()

@@ -39,7 +39,6 @@ class ParaphraseSource:
 
     Attributes:
         name: For people: `EDA`, or what the file says of its source.
-        digest: SHA-256 of the paraphrases that are taken, or of `eda` and its version.
         path: The file; None for EDA.
         note: What a reader of the figures must know; empty if there is nothing to say.
         count: Paraphrases of each text that are taken.
@@ -48,7 +47,6 @@ class ParaphraseSource:
     """
 
     name: str
-    digest: str
     path: Path | None
     note: str
     count: int
@@ -77,25 +75,38 @@ class ParaphraseSource:
             )
         return {row: self.rows[row] for row in wanted}
 
+    def digest_of(self, texts: Iterable[Texts], joined: int = 0) -> str:
+        """Returns SHA-256 of the paraphrases that are taken of some texts, or of `eda`'s version.
+
+        What else a file holds changes no figure, nor when and by whom it was written.
+
+        Args:
+            texts: The texts; one that the file lacks counts as without paraphrases.
+            joined: So many paraphrases of each text count as texts too.
+        """
+        if self.path is None:
+            return digest(["eda", VERSION])
+        found = {text: self.rows.get(text, ()) for text in texts}
+        further = [view for views in found.values() for view in views[:joined]]
+        found |= {view: self.rows.get(view, ()) for view in further}
+        return digest([FORMAT, *sorted(found.items())])
+
 
 def paraphrase_source(path: Path | None, count: int = READ) -> ParaphraseSource:
     """Returns the source that a file holds, or EDA without a file.
 
     Args:
         path: The file.
-        count: Paraphrases of each text that are taken; further ones change no figure, so that
-            they are not in the digest.
+        count: Paraphrases of each text that are taken; further ones change no figure.
 
     Raises:
         SclsearchError: The file cannot be read or has faults; the message names each with its line.
     """
     if path is None:
-        return ParaphraseSource("EDA", digest(["eda", VERSION]), None, EDA_NOTE, count)
+        return ParaphraseSource("EDA", None, EDA_NOTE, count)
     header, rows = _load(path, count)
     return ParaphraseSource(
         name=header["source"],
-        # Of the rows alone: when and by whom they were written changes no figure.
-        digest=digest([FORMAT, *sorted(rows.items())]),
         path=path,
         note=header.get("note", ""),
         count=count,

@@ -54,8 +54,8 @@ def find_tracking_uri(option: str | None, storage: Storage) -> str | None:
     Raises:
         SclsearchError: The URI has no scheme that MLflow takes.
     """
-    uri = option or os.environ.get("MLFLOW_TRACKING_URI")
-    if not uri:
+    uri = (os.environ.get("MLFLOW_TRACKING_URI") or None) if option is None else option
+    if uri is None:
         place = place_of(storage)
         return f"sqlite:///{place / 'mlflow.db'}" if isinstance(place, Path) else None
     match = _SQLITE.match(uri)
@@ -64,9 +64,9 @@ def find_tracking_uri(option: str | None, storage: Storage) -> str | None:
         return f"{uri[: match.start('path')]}{file}{uri[match.end('path') :]}"
     scheme = re.split(r"[:+]", uri)[0]
     if scheme not in _SCHEMES or scheme == "sqlite":
+        where = "MLFLOW_TRACKING_URI" if option is None else "--tracking"
         raise SclsearchError(
-            f"{'--tracking' if option else 'MLFLOW_TRACKING_URI'}: a server or a database must be"
-            f" named, but there is {masked(uri)!r}."
+            f"{where}: a server or a database must be named, but there is {masked(uri)!r}."
             " Use http://host:port or sqlite:////folder/mlflow.db"
         )
     return uri

@@ -81,7 +81,8 @@ class Writer:
         place = (view.configuration, view.replicate)
         run = runs.get(view.study, *place, start=round(1000 * began))
         status = "FAILED" if view.failed else "FINISHED"
-        if run.status == status:
+        # A seed run that failed may have been tried again and have failed otherwise.
+        if run.status == status and view.tags.items() <= run.tags.items():
             return
         last = view.evaluations[-1][0] if view.evaluations else 0
         values, not_finite = _finite((*view.evaluations, (last, view.summary)))

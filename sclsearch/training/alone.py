@@ -39,10 +39,10 @@ class Alone:
         with autocast(self.learner.device):
             terms = stage.terms(model, batch)
             loss = stage.loss(terms)
-        self.optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         clip(model, stage.training.max_grad_norm)
         self.optimiser.step()
+        self.optimiser.zero_grad()  # they would lie beside the next forward and the evaluations
         return terms
 
     def predict(self, which: str) -> list[Predictions | NonFiniteLossError]:
@@ -56,9 +56,7 @@ class Alone:
         return [found]
 
     def release(self) -> None:
-        """Leaves the model without gradients."""
-        # A frozen encoder would go on with its last ones, and clipping counts them.
-        self.learner.model.zero_grad()
+        """Does nothing: the weights are the model's own."""
 
     def _batch(self, index: Index, rates: tuple[float, ...]) -> Batch:
         one = self.learner

@@ -90,7 +90,7 @@ def collate(
     width: int | None = None,
 ) -> Batch:
     """Returns the rows of a split as a batch, padded to a width or to the longest of them."""
-    starts, lengths = tokens.starts[index], tokens.lengths[index]
+    starts, lengths = tokens.starts[index], tokens.lengths_of(index)
     columns = np.arange(width or lengths.max())
     mask = columns < lengths[:, None]  # [B, T]
     source = np.where(mask, starts[:, None] + columns, 0)
@@ -98,10 +98,10 @@ def collate(
     types = np.where(mask, tokens.types[source], 0)
     content = mask & tokens.content[source]
     return Batch(
-        ids=_tensor(ids.astype(np.int64), device),
-        mask=_tensor(mask, device),
-        types=_tensor(types.astype(np.int64), device),
-        content=_tensor(content, device),
+        ids=on_device(ids.astype(np.int64), device),
+        mask=on_device(mask, device),
+        types=on_device(types.astype(np.int64), device),
+        content=on_device(content, device),
         y=labels_of(tokens, index, device),
         rates=rates,
     )
@@ -110,10 +110,11 @@ def collate(
 def labels_of(tokens: Tokens, index: Index, device: torch.device) -> Tensor:
     """Returns the labels of some rows, `[B]`: int64 classes or float32 scores."""
     y = tokens.y[index]
-    return _tensor(
+    return on_device(
         y.astype(np.float32 if np.issubdtype(y.dtype, np.floating) else np.int64), device
     )
 
 
-def _tensor(array: npt.NDArray[np.generic], device: torch.device) -> Tensor:
+def on_device(array: npt.NDArray[np.generic], device: torch.device) -> Tensor:
+    """Returns an array as a tensor on a device; the host does not wait for the copy."""
     return torch.from_numpy(array).to(device, non_blocking=True)

@@ -2,7 +2,8 @@
 
 import gc
 import time
-from collections.abc import Sequence
+import traceback
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ import torch
 from sclsearch.methods.base import Stage
 from sclsearch.randomness import seed_for
 from sclsearch.training.batches import updates_of, updates_per_epoch
+from sclsearch.training.faults import is_out_of_memory
 from sclsearch.training.job import Work
 from sclsearch.training.learner import Learner
 from sclsearch.training.lockstep import NotInLockstepError, check_lockstep, program_of
@@ -20,6 +22,9 @@ from sclsearch.training.outcome import Outcome
 from sclsearch.training.schedule import evaluation_points, evenly
 from sclsearch.training.shared import Shelf, shared_identity, take_or_train
 from sclsearch.training.watch import NonFiniteLossError, Reading, TermWatch
+
+Found = Outcome | Exception
+"""What a seed run leaves, or why it leaves nothing."""
 
 READINGS = 20
 """How often at most the losses of a stage that is not evaluated are noted."""
@@ -41,19 +46,19 @@ def train(work: Work, shelf: Shelf | None = None) -> Outcome:
         SclsearchError: The encoder cannot do what the method needs.
     """
     (found,) = train_block([work], shelf=shelf)
-    if isinstance(found, NonFiniteLossError):
+    if isinstance(found, Exception):
         raise found
     return found
 
 
 def train_block(
     works: Sequence[Work], taken: Sequence[int] | None = None, shelf: Shelf | None = None
-) -> list[Outcome | NonFiniteLossError]:
-    """Trains and evaluates seed runs of one configuration; returns what each leaves.
+) -> Iterator[Found]:
+    """Trains and evaluates seed runs of one configuration; yields what each leaves once it is done.
 
     Where their replicates have seats, they are one batched program. If that needs too much memory
     they are trained half by half, with the noise of the whole block; if it is not possible, one
-    after the other.
+    after the other. A seed run that raises ends none of the others.
 
     Args:
         works: The seed runs of a whole block, by seat; one alone where its replicate has none.
@@ -62,31 +67,46 @@ def train_block(
             them all.
 
     Raises:
-        SclsearchError: The encoder cannot do what the method needs.
-        OutOfMemoryError: One seed run alone needs too much memory.
         ValueError: Some of the block are missing.
     """
     seat = works[0].job.replicate.seat
     if len(works) != (seat.block if seat else 1):
         raise ValueError("a block must be whole; what is to be trained of it is said by `taken`")
     seats = tuple(range(len(works))) if taken is None else tuple(taken)
+    reason, found = "", []
     try:
-        return _train(works, seats, shelf)
+        found = _attempt(works, seats, shelf)
     except NotInLockstepError as error:
         reason = str(error)
-    except (torch.OutOfMemoryError, MemoryError):
-        if len(seats) == 1:
-            raise
-        reason = ""
     # By now the error is gone, and with it what its traceback held of the block.
     if reason:
         note = f"lockstep: trained one by one, as {reason}"
-        unseated = [_unseated(works[number]) for number in seats]
-        return [_with_note(_train([work], (0,), shelf)[0], note) for work in unseated]
-    gc.collect()
-    torch.cuda.empty_cache()
-    half = len(seats) // 2
-    return [*train_block(works, seats[:half], shelf), *train_block(works, seats[half:], shelf)]
+        for number in seats:
+            yield _with_note(_attempt([_unseated(works[number])], (0,), shelf)[0], note)
+    elif len(seats) > 1 and isinstance(found[0], Exception) and is_out_of_memory(found[0]):
+        gc.collect()
+        torch.cuda.empty_cache()
+        half = len(seats) // 2
+        yield from train_block(works, seats[:half], shelf)
+        yield from train_block(works, seats[half:], shelf)
+    else:
+        yield from found
+
+
+def _attempt(works: Sequence[Work], taken: Sequence[int], shelf: Shelf | None) -> list[Found]:
+    """Returns what training leaves of each, in the place of all of them the error that it raises.
+
+    Raises:
+        NotInLockstepError: They cannot be one batched program.
+    """
+    try:
+        return _train(works, taken, shelf)
+    except NotInLockstepError:
+        raise
+    except Exception as error:
+        # Its frames would hold the models beside those of the next seed run.
+        traceback.clear_frames(error.__traceback__)
+        return [error] * len(taken)
 
 
 def _unseated(work: Work) -> Work:
@@ -94,15 +114,13 @@ def _unseated(work: Work) -> Work:
     return replace(work, job=replace(job, replicate=replace(job.replicate, seat=None)))
 
 
-def _with_note(found: Outcome | NonFiniteLossError, note: str) -> Outcome | NonFiniteLossError:
+def _with_note(found: Found, note: str) -> Found:
     if isinstance(found, Outcome):
         found.notes = (*found.notes, note)
     return found
 
 
-def _train(
-    works: Sequence[Work], taken: Sequence[int], shelf: Shelf | None
-) -> list[Outcome | NonFiniteLossError]:
+def _train(works: Sequence[Work], taken: Sequence[int], shelf: Shelf | None) -> list[Found]:
     started = time.perf_counter()
     job = works[0].job
     occurring = np.unique(np.concatenate([work.occurring for work in works]))

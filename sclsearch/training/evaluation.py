@@ -12,7 +12,7 @@ from sclsearch.methods.base import Batch, Method, Model
 from sclsearch.protocols.base import Rows, by_split
 from sclsearch.tasks.base import Index
 from sclsearch.tasks.metrics import evaluate
-from sclsearch.training.batches import by_length, collate, labels_of
+from sclsearch.training.batches import by_length, collate, labels_of, on_device
 from sclsearch.training.job import Job
 from sclsearch.training.precision import autocast
 from sclsearch.training.tokens import TokenisedTask, Tokens
@@ -47,7 +47,7 @@ class Features:
             content=nothing,
             y=labels_of(tokens, index, device),
             rates=ONE_VIEW,
-            features=self.values[torch.from_numpy(self.position[split][index]).to(device)],
+            features=self.values[on_device(self.position[split][index], device)],
         )
 
 
@@ -62,7 +62,7 @@ def compute_features(
     for split, index in by_split(rows).items():
         tokens = task.splits[split]
         position[split] = np.full(len(tokens.y), -1, dtype=np.int64)
-        for chosen in by_length(tokens.lengths[index], EVALUATION_BATCH):
+        for chosen in by_length(tokens.lengths_of(index), EVALUATION_BATCH):
             batch = collate(tokens, index[chosen], task.pad, ONE_VIEW, device)
             with autocast(device):
                 values.append(model.embed(batch, pooling).float())
@@ -88,7 +88,7 @@ def predict(
     model.eval()
     tokens = task.splits[rows.split]
     outputs: list[Tensor] = []
-    order = list(by_length(tokens.lengths[rows.index], EVALUATION_BATCH))
+    order = list(by_length(tokens.lengths_of(rows.index), EVALUATION_BATCH))
     for chosen in order:
         index = rows.index[chosen]
         batch = (
@@ -98,7 +98,7 @@ def predict(
         )
         with autocast(device):
             outputs.append(method.scores(model, batch).float())
-    scores = torch.cat(outputs).cpu().numpy()  # the one wait for the device
+    scores = torch.cat(outputs).cpu().numpy()  # of all batches at once: it waits for the device
     return answers(scores, order, rows, task)
 
 

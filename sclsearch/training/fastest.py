@@ -11,6 +11,7 @@ import torch
 
 from sclsearch.protocols.replicates import Seat
 from sclsearch.tasks.base import Index
+from sclsearch.training.faults import is_out_of_memory
 from sclsearch.training.job import Work
 from sclsearch.training.learner import Learner
 from sclsearch.training.lockstep import NotInLockstepError, check_lockstep, program_of
@@ -35,19 +36,23 @@ def fastest_lockstep(work: Work, seeds: int, sizes: tuple[int, ...] = SIZES) -> 
         seeds: Replicates of a configuration: a larger block would not be full.
         sizes: Sizes to be measured.
     """
-    best, pace = 1, _pace(work, 1)
-    for size in (size for size in sizes if size <= seeds):
+    larger = [size for size in sizes if size <= seeds]
+    if not larger:
+        return 1
+    best, pace = 1, 0.0
+    for size in (1, *larger):
         try:
             found = _pace(work, size)
         except NotInLockstepError as error:
             log.warning("lockstep: seed runs are trained one by one, as %s", error)
             break
-        except torch.OutOfMemoryError:
-            found = 0.0
-        gc.collect()
-        torch.cuda.empty_cache()
-        if not found:
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
             break
+        finally:
+            gc.collect()
+            torch.cuda.empty_cache()
         if found > WORTH * pace:
             best, pace = size, found
     return best
@@ -87,7 +92,7 @@ def _pace(work: Work, size: int) -> float:
 def _longest(learner: Learner) -> Index:
     """Returns the rows of a batch of the longest texts."""
     rows = learner.rows.index
-    order = np.argsort(learner.labelled.lengths[rows], kind="stable")
+    order = np.argsort(learner.labelled.lengths_of(rows), kind="stable")
     return rows[order[-learner.stage.training.batch_size :]]
 
 

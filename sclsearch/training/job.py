@@ -18,7 +18,7 @@ from sclsearch.training.batches import batches_in_order
 from sclsearch.training.joined import joined_rows
 from sclsearch.training.tokens import TokenisedTask, Tokens
 
-ENGINE_VERSION = 3
+ENGINE_VERSION = 4
 """Raised by hand when the figures of a training change; a pinned tiny training says when."""
 
 Numerics = Literal["cpu-fp32", "cuda-bf16"]
@@ -45,7 +45,6 @@ class Job:
         model_digest: SHA-256 of the encoder's files.
         numerics: Device and precision.
         method_digest: SHA-256 of the file of a user's own method, otherwise empty.
-        paraphrases: SHA-256 of where paraphrases come from, empty where none are read.
         joined: Paraphrases of each training row that join the training rows.
     """
 
@@ -65,7 +64,6 @@ class Job:
     numerics: Numerics
     most_updates: int | None = None
     method_digest: str = ""
-    paraphrases: str = ""
     joined: int = 0
 
     @property
@@ -74,7 +72,6 @@ class Job:
         given = {
             "most_updates": self.most_updates,
             "method_file": self.method_digest,
-            "paraphrases": self.paraphrases,
             "joined": self.joined,
             "lockstep": self.replicate.seat and self.replicate.seat.block,
         }

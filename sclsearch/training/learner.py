@@ -153,8 +153,10 @@ class Learner:
         )
 
     def _trained(self) -> dict[str, Tensor]:
-        return {
+        """Returns what updates change: weights, and the parts' other state."""
+        trained = {
             name: parameter
             for name, parameter in self.model.named_parameters()
             if parameter.requires_grad
         }
+        return {**trained, **dict(self.model.parts.named_buffers(prefix="parts"))}

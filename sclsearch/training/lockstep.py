@@ -27,6 +27,7 @@ from sclsearch.training.evaluation import (
     Predictions,
     answers,
 )
+from sclsearch.training.faults import is_out_of_memory
 from sclsearch.training.job import Work
 from sclsearch.training.learner import Learner
 from sclsearch.training.optimiser import adamw, clip_each, set_rate
@@ -77,18 +78,18 @@ class Lockstep:
             (self.split, *one.read(self.stage, index))
             for one, index in zip(self.works, rows, strict=True)
         ]
-        width = max(int(tokens.lengths[index].max()) for _, tokens, index in block)
+        width = max(int(tokens.lengths_of(index).max()) for _, tokens, index in block)
         read = [block[seat] for seat in self.seats.taken]
         set_rate(self.optimiser, factor)
         self.model.train()
         noise = nullcontext() if self.seats.all_taken else SeatNoise(self.seats)
         with noise:
             losses, terms = self._each(self._terms, read, rates, width)
-        self.optimiser.zero_grad()
         losses.sum().backward()  # type: ignore[no-untyped-call]
         gradients = [stack.grad for stack in self.stacks.values() if stack.grad is not None]
         clip_each(gradients, self.stage.training.max_grad_norm)
         self.optimiser.step()
+        self.optimiser.zero_grad()
         return terms
 
     @torch.no_grad()
@@ -98,7 +99,7 @@ class Lockstep:
         scores_of = self.learners[0].job.method.scores
         rows = [one.evaluated(which) for one in self.learners]
         tokens = self.task.splits[rows[0].split]
-        orders = [list(by_length(tokens.lengths[r.index], EVALUATION_BATCH)) for r in rows]
+        orders = [list(by_length(tokens.lengths_of(r.index), EVALUATION_BATCH)) for r in rows]
         outputs = []
         for chosen in zip(*orders, strict=True):
             read = [(r.split, tokens, r.index[c]) for r, c in zip(rows, chosen, strict=True)]
@@ -141,9 +142,9 @@ class Lockstep:
                 found: Result = torch.vmap(
                     partial(self._one, function, rates), randomness="different"
                 )(self.stacks, tensors)
-        except (torch.OutOfMemoryError, MemoryError):
-            raise
         except Exception as error:  # if it is no matter of vmap it comes again without
+            if is_out_of_memory(error):
+                raise
             reason = f"{type(error).__name__}: {error}".partition("\n")[0]
             raise NotInLockstepError(reason) from error
         return found

@@ -11,6 +11,8 @@ from sclsearch.training.job import Numerics
 def device_for(numerics: Numerics) -> torch.device:
     """Returns the device of some numerics; on CUDA only deterministic kernels are taken there.
 
+    An operation that has none there, in a method of one's own, raises torch's error.
+
     Raises:
         SclsearchError: The numerics are CUDA's, but no GPU is seen.
     """
@@ -24,7 +26,10 @@ def device_for(numerics: Numerics) -> torch.device:
         raise SclsearchError(f"{numerics}: a GPU must be there, but torch sees none.")
     # Read when cuBLAS is first used in a process.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    # To warn alone would leave the backward of fused attention as it is.
+    torch.use_deterministic_algorithms(True)
+    # It costs a kernel a tensor.
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     return torch.device("cuda")
 
 

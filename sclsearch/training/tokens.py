@@ -36,6 +36,10 @@ class Tokens:
         """Number of tokens of each row, `[rows]`."""
         return np.diff(self.starts)
 
+    def lengths_of(self, index: Index) -> npt.NDArray[np.int64]:
+        """Returns the number of tokens of some rows, `[B]`."""
+        return self.starts[index + 1] - self.starts[index]
+
     def occurring(self, index: Index) -> npt.NDArray[np.int32]:
         """Returns which tokens occur in some rows, ascending."""
         read = np.zeros(len(self.y), dtype=np.bool_)

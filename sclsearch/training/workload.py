@@ -55,10 +55,10 @@ def workload(work: Work) -> Workload:
 def _training(work: Work, stage: Stage) -> Workload:
     job, rows = work.job, work.rows_of(stage)
     labelled = work.tokens.splits[rows.split]
-    copies, lengths = 1, labelled.lengths[rows.index]
+    copies, lengths = 1, labelled.lengths_of(rows.index)
     if stage.reads == "paraphrases":
         both, index = work.tokens.paraphrases_of(rows.index)
-        copies, lengths = 2, both.lengths[index].reshape(2, -1).sum(0)
+        copies, lengths = 2, both.lengths_of(index).reshape(2, -1).sum(0)
     updates, seen, tokens = 0, 0, 0
     for positions in batches_in_order(
         labelled.y[rows.index], stage, job.replicate.order, job.most_updates
@@ -82,5 +82,5 @@ def _evaluating(work: Work, stage: Stage) -> Workload:
 def _reading(task: TokenisedTask, *parts: Rows) -> Workload:
     """Returns what reading each row of some parts once takes."""
     rows = sum(len(index) for index in by_split(parts).values())
-    tokens = sum(int(task.splits[n].lengths[i].sum()) for n, i in by_split(parts).items())
+    tokens = sum(int(task.splits[n].lengths_of(i).sum()) for n, i in by_split(parts).items())
     return Workload(read=tokens, rows=rows)

@@ -46,8 +46,14 @@ def test_another_protocol_and_fewer_replicates_are_told_on(demo: TaskData) -> No
     assert set(drawn.texts(demo)) == trained_on(demo, "gunel-fewshot", Size(None, 5), 2)
     assert drawn.options == [
         *CSSL_ON_DEMO,
-        *("--protocol", "gunel-fewshot", "--shots", "5", "--seeds", "2"),
+        *("--protocol", "gunel-fewshot", "--shots", "5", "--seeds", "2", "--rule", "mean"),
     ]
+
+
+def test_a_rule_that_needs_more_seeds_is_replaced_and_another_is_not() -> None:
+    told = find_drawn("demo", "gunel-noisy", 20, None, 2).options
+    assert told[-4:] == ["--seeds", "2", "--rule", "mean"]
+    assert find_drawn("demo", "gunel-noisy", 20, None, 3).options[-2:] == ["--seeds", "3"]
 
 
 def test_a_protocol_of_all_rows_has_what_it_trains_on(demo: TaskData) -> None:

@@ -38,6 +38,9 @@ def test_all_tables_are_listed_with_their_titles(sclsearch: Call, storage: Path)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("ls", "--cells", "nonsense"), "--cells: it must come with a table, but `ls` lists them"),
+        (("ls", "--dry-run"), "--dry-run: it must come with a table, but `ls` lists them all."),
+        (("ls", "--json"), "--json: it must come with a table, but `ls` lists them all."),
         (("gunel/table-44",), "Unknown table 'gunel/table-44'. Did you mean 'gunel/table-4'?"),
         (("gunel/table-4", "--cells", "CE,SST2"), "--cells CE,SST2: 'SST2' must be a row, column"),
         (("supcl-seq/table-4",), "supcl-seq/table-4: it must hold figures, but it holds settings"),

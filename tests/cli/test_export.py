@@ -45,8 +45,12 @@ def test_what_cannot_be_exported_is_exit_code_2(
     done = sclsearch("export", "mine", ".")
     assert done.returncode == 2
     assert done.stderr.startswith(f"{place}: it must be empty or not be there, but it is neither.")
+    (place / "taken").touch()
+    done = sclsearch("export", "mine", "taken/within")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"{place}/taken: it must be writable, but: ")
     weights.unlink()
     done = sclsearch("export", "mine", "out")
     assert done.returncode == 2
-    assert f"`sclsearch rerun {weights.stem[:12]} --storage" in done.stderr
+    assert f"`sclsearch rerun {weights.stem[:12]} --weights {weights}` writes" in done.stderr
     assert not (place / "out").exists()

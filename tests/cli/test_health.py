@@ -66,6 +66,17 @@ def test_the_hub_is_not_asked_when_it_must_not_be(place: Path) -> None:
     assert hub.detail == "HF_HUB_OFFLINE is set: its cache alone is used"
 
 
+@pytest.mark.parametrize("endpoint", ["hf-mirror.com", "http://hf mirror.com"])
+def test_an_address_of_the_hub_that_is_no_url_is_told(
+    place: Path, monkeypatch: pytest.MonkeyPatch, endpoint: str
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", endpoint)
+    hub = next(f for f in findings(place, None, None) if f.what == "hub")
+    assert not hub.works
+    assert hub.detail.startswith(f"HF_ENDPOINT {endpoint}: it must be a URL, https://…, but: ")
+
+
 def test_data_and_storage_are_told_with_what_is_in_them(
     place: Path, finished: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,6 +45,7 @@ def test_select_takes_another_rule_and_fewer_seeds(
     sclsearch: Call, finished: tuple[str, ...]
 ) -> None:
     assert "Winner #1" in sclsearch("select", "mine", "--rule", "best").stdout
+    assert "Unknown rule ''" in sclsearch("select", "mine", "--rule", "").stderr
     assert ", one seed (rule mean)" in sclsearch("select", "mine", "--seeds", "1").stdout
 
 
@@ -122,6 +123,19 @@ def test_all_faults_of_all_files_are_named_at_once(sclsearch: Call, place: Path)
         "missing.yaml: the file must be readable, but: No such file or directory",
     ):
         assert any(line.startswith(start) for line in done.stderr.splitlines()), start
+
+
+def test_a_space_of_a_method_of_ones_own_is_checked_against_it(
+    sclsearch: Call, place: Path, own_method: str
+) -> None:
+    (place / "mine.py").write_text(own_method, encoding="utf-8")
+    text = "method: Smoothed\nsource: mine\npublished: []\nspace:\n  smoothing: {type: float, "
+    (place / "mine.yaml").write_text(f"{text}low: 0, high: 0.5}}\n")
+    (place / "wide.yaml").write_text(f"{text}low: 0, high: 2}}\n")
+    own = ("--method", "./mine.py:Smoothed")
+    assert sclsearch("check", "mine.yaml", *own).stdout == "1 file is in order.\n"
+    assert "wide.yaml: space.smoothing: " in sclsearch("check", "wide.yaml", *own).stderr
+    assert "Unknown method 'Smoothed'" in sclsearch("check", "mine.yaml").stderr
 
 
 def test_one_file_in_order_is_said_so(sclsearch: Call) -> None:

@@ -1,5 +1,6 @@
 """Commands start fast, and what a user can mend is one text and exit code 2."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -7,6 +8,8 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
+
+from sclsearch.cli import COMMANDS
 
 Call = Callable[..., CompletedProcess[str]]
 
@@ -39,6 +42,11 @@ def test_help_names_every_command(sclsearch: Call) -> None:
     trains = ["tune", "train", "rerun", "submit", "job"]
     for command in [*trains, "select", "ls", "check", "track", "ui", "doctor"]:
         assert f" {command} " in text
+
+
+@pytest.mark.parametrize("name", [command.__name__ for command in COMMANDS])
+def test_no_word_of_a_help_is_cut_at_80_columns(sclsearch: Call, name: str) -> None:
+    assert re.findall(r"\S*\S…", sclsearch(name, "--help").stdout) == []
 
 
 @pytest.mark.parametrize("command", ["tune", "train"])

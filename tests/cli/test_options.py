@@ -75,7 +75,7 @@ def test_a_lockstep_is_auto_or_a_number() -> None:
     assert [lockstep(text) for text in ("auto", "1", "16")] == ["auto", 1, 16]
 
 
-@pytest.mark.parametrize("text", ["", "0", "-2", "1.5", "many", "Auto"])
+@pytest.mark.parametrize("text", ["", "0", "-2", "1.5", "many", "Auto", "²"])
 def test_what_is_no_lockstep_is_refused(text: str) -> None:
     with pytest.raises(SclsearchError, match=f"^--lockstep {text}: it must be auto, 1 or a gr"):
         lockstep(text)

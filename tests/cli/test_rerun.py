@@ -22,7 +22,14 @@ def trained(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> SeedRu
     """Returns a seed run of a tiny encoder, trained here and stored nowhere yet."""
     fields = {"epochs": 1, "max_length": 16}
     what = What(method="ce", task="demo", model=str(tiny_bert), train_size=8, settings=fields)
-    prepared = prepare_study(what, How(storage=tmp_path_factory.mktemp("storage"), seeds=3))
+    run = seed_run(what, tmp_path_factory.mktemp("storage"))
+    assert run.failure is None
+    return run
+
+
+def seed_run(what: What, storage: Path) -> SeedRun:
+    """Returns the seed run of a search's second replicate, trained here."""
+    prepared = prepare_study(what, How(storage=storage, seeds=3))
     study = prepared.study
     bench = Bench(
         study=study,
@@ -34,7 +41,6 @@ def trained(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> SeedRu
         origin=prepared.record.origin,
     )
     ((run, _),) = attempt([study.job({}, 1, prepared.parts[1])], bench, 0)
-    assert run.failure is None
     return run
 
 
@@ -69,6 +75,59 @@ def test_a_failure_that_does_not_come_again_is_told(
     done = sclsearch("rerun", trained.key)
     told = f"{trained.key[:12]} had failed (hang: 1 h); this time it finished.\n"
     assert (done.returncode, done.stdout) == (1, told)
+
+
+@pytest.fixture
+def raising(own_method: str, tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> SeedRun:
+    """Returns a seed run that failed by what its method raises, and fails as often as it is run."""
+    folder = tmp_path_factory.mktemp("raising")
+    calm = "        scores = self.scores(model, batch)\n"
+    raised = "        raise RuntimeError('no scores today')\n"
+    (folder / "mine.py").write_text(own_method.replace(calm, raised), encoding="utf-8")
+    what = What(
+        method=f"{folder}/mine.py:Smoothed", task="demo", model=str(tiny_bert), searched=False
+    )
+    return seed_run(replace(what, train_size=8, settings={"max_length": 16}), folder)
+
+
+def test_a_failure_that_comes_again_is_no_difference_and_leaves_no_weights(
+    sclsearch: Call, place: Path, raising: SeedRun
+) -> None:
+    RunStore(place / "sclsearch-storage").put(raising)
+    done = sclsearch("rerun", raising.key, "--weights", "none.safetensors")
+    assert (done.returncode, done.stderr) == (0, "")
+    told = "failed again in the same way (raised: RuntimeError: no scores today (mine.py:"
+    assert done.stdout.startswith(f"{raising.key[:12]} {told}")
+    assert not (place / "none.safetensors").exists()
+
+
+def test_a_seed_run_that_fails_otherwise_or_only_now_is_exit_code_1(
+    sclsearch: Call, place: Path, raising: SeedRun
+) -> None:
+    otherwise = replace(raising, failure=Failure("hang", "1 h"))
+    finished = replace(raising, failure=None)
+    for before, told in ((otherwise, "failed otherwise (hang: 1 h)"), (finished, "finished")):
+        path = place / "sclsearch-storage" / "runs" / f"{raising.key}.json"
+        path.unlink(missing_ok=True)
+        RunStore(place / "sclsearch-storage").put(before)
+        done = sclsearch("rerun", raising.key)
+        assert done.returncode == 1
+        assert f" had {told}; this time it failed (raised: RuntimeError: no " in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [("encoder", ": it must be a file, but it is a folder."), ("taken/x/w", ": it must be writab")],
+)
+def test_a_file_for_weights_that_cannot_be_written_is_refused_before_anything_is_read(
+    sclsearch: Call, place: Path, trained: SeedRun, file: str, message: str
+) -> None:
+    (place / "taken").touch()
+    gone = replace(trained, origin={**trained.origin, "model": "./gone"})
+    RunStore(place / "sclsearch-storage").put(gone)
+    done = sclsearch("rerun", trained.key, "--weights", file)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
 
 
 def test_a_seed_run_whose_model_has_changed_is_refused(

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 
+import pytest
+
 from sclsearch.protocols.gunel import few_shot_training
 
 Call = Callable[..., CompletedProcess[str]]
@@ -25,7 +27,7 @@ def test_a_dry_run_prints_each_value_with_its_origin_and_writes_no_study(
         "tau 0.1 | 0.3 | 0.5 | 0.7 searched",
         "lam 0.5 --set",
         "learning_rate 1e-05 space",
-        f"epochs {few_shot_training(100)['epochs']} protocol",
+        f"epochs {few_shot_training(100, 16)['epochs']} protocol",
         "weight_decay 0.1 training",
         "scl_reduction mean_valid method",
     ):
@@ -125,8 +127,31 @@ def test_a_finished_search_is_read_from_the_store_and_a_failed_seed_is_exit_code
     assert done.returncode == 1
     assert "Winner #0 tau=0.3 lam=0.9" in done.stdout
     assert "test accuracy 0.6100 ± 0.0141, mean ± std of all 2 seeds" in done.stdout
+    assert done.stdout.endswith("\n\nsclsearch select mine\n")
+    assert done.stderr == ""
+
+
+def test_commands_that_are_told_name_the_storage_as_a_shell_takes_it(
+    sclsearch: Call, place: Path, finished: tuple[str, ...]
+) -> None:
+    (place / "sclsearch-storage").rename(place / "my storage")
+    told = sclsearch(*finished, "--storage", "my storage").stdout
+    where = f"--storage '{place}/my storage'"
+    assert told.endswith(f"\nsclsearch select mine {where}\n")
+    assert f" {where} --weights FILE writes its weights\n" in told
+
+
+@pytest.mark.slow
+def test_the_command_for_mlflow_is_told_where_it_shows_the_study_or_could(
+    sclsearch: Call, finished: tuple[str, ...]
+) -> None:
+    done = sclsearch(*finished[:-2])
     assert done.stdout.endswith("\nsclsearch select mine\nsclsearch ui\n")
     assert done.stderr == ""
+    nowhere = "http://me:secret@127.0.0.1:9"
+    done = sclsearch(*finished[:-1], nowhere)
+    assert done.stdout.endswith("\n\nsclsearch select mine\n")
+    assert "`sclsearch track mine --tracking 'http://***@127.0.0.1:9'` completes" in done.stderr
 
 
 def test_a_smaller_total_ranks_the_first_and_deletes_nothing(

@@ -19,6 +19,10 @@ Call = Callable[..., CompletedProcess[str]]
         ("--task demos", "Unknown task 'demos'. Did you mean 'demo'? Known: afqmc, amazon2, "),
         ("--protocol gunel-ful", "Unknown protocol 'gunel-ful'. Did you mean 'gunel-full'? Known:"),
         ("--rule median", "Unknown rule 'median'. It must be mean, best, top-K, or one for the "),
+        ("--rule=", "Unknown rule ''. It must be mean, best, top-K, or one for the "),
+        ("--model=", "--model : it must be an alias, a folder, or owner/name on the hub, but "),
+        ("--study=", "--study '': a name must be letters, digits, "),
+        ("--gpus-per-trial inf", "--gpus-per-trial inf: it must be 0, 1/k, 1 or a greater number"),
         ("--set tua=1", "--set tua: unknown key. Did you mean 'tau'? Known: batch_sampling, "),
         ("--set tau=-1", "--set tau: input should be greater than 0, but there is -1"),
         ("--set tau=warm", "--set tau: input should be a valid number, but there is 'warm'"),
@@ -54,6 +58,16 @@ def test_what_cannot_be_searched_is_one_text_with_place_and_remedy(
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+    assert not (place / "sclsearch-storage" / "studies").exists()
+
+
+def test_tracking_where_mlflow_cannot_be_leaves_no_study(
+    sclsearch: Call, place: Path, search: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sclsearch.search.run._check_encoder", lambda _study: None)
+    done = sclsearch(*search, "--tracking", "htp://x")
+    assert done.returncode == 2
+    assert "--tracking: a server or a database must be named, but there is 'htp://x'" in done.stderr
     assert not (place / "sclsearch-storage" / "studies").exists()
 
 

@@ -33,6 +33,17 @@ pytestmark = [
 PATIENCE = 240.0
 IMPATIENT = "from sclsearch.cli import main; from sclsearch.search import jobs; "
 IMPATIENT += "jobs.STOP_SECONDS = 0; main()"
+# As a proxy ends a connection that has had no bytes for a while.
+BROKEN_OFF = """
+from sclsearch.cli import main
+from sclsearch.search import jobs
+
+async def first_lines(log, write):
+    write(await anext(log))
+
+jobs._write_all = first_lines
+main()
+"""
 BIN = Path(sys.executable).parent
 
 
@@ -52,6 +63,16 @@ class Head:
         return subprocess.run(
             self.command(*arguments),
             env={**self.environment, **changes},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE,
+        )
+
+    def patched(self, program: str, *arguments: str) -> CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", program, *self.command(*arguments)[1:]],
+            env=self.environment,
             capture_output=True,
             text=True,
             check=False,
@@ -172,10 +193,7 @@ def test_a_running_job_is_left_refused_a_second_time_and_stopped(head: Head) -> 
 def test_a_job_that_does_not_end_in_time_is_not_called_stopped(head: Head) -> None:
     search = head.search("slow", 1_000_000)
     assert head.sclsearch("submit", "--no-wait", "--", *search).returncode == 0
-    impatient = [sys.executable, "-c", IMPATIENT, *head.command("job", "stop", "slow")[1:]]
-    told = subprocess.run(
-        impatient, env=head.environment, capture_output=True, text=True, check=False
-    )
+    told = head.patched(IMPATIENT, "job", "stop", "slow")
     assert (told.returncode, told.stderr) == (
         2,
         "slow-1: it must end within 0 seconds of being told, but it is still running. "
@@ -185,6 +203,18 @@ def test_a_job_that_does_not_end_in_time_is_not_called_stopped(head: Head) -> No
     while not head.sclsearch("job", "status", "slow").stdout.startswith("slow-1\tstopped\t"):
         assert time.monotonic() < ended
     assert head.sclsearch("job", "stop", "slow").stderr.startswith("slow-1 had ended. ")
+
+
+def test_a_log_that_breaks_off_is_not_taken_for_the_jobs_end(head: Head) -> None:
+    search = head.search("cut", 1_000_000)
+    assert head.sclsearch("submit", "--no-wait", "--", *search).returncode == 0
+    told = head.patched(BROKEN_OFF, "job", "logs", "cut")
+    assert (told.returncode, told.stderr) == (
+        2,
+        "cut-1: its log must last until the job ends, but it broke off before. `sclsearch job logs "
+        f"cut --cluster {head.url}` follows it again; the job goes on.\n",
+    )
+    assert head.sclsearch("job", "stop", "cut").stderr.startswith("cut-1 is stopped. ")
 
 
 def test_a_job_that_cannot_search_ends_with_its_exit_code_and_text(head: Head) -> None:

@@ -87,6 +87,7 @@ def test_the_mean_leaves_padding_out_in_every_view(bert: Encoder, inputs: Inputs
         ("tiny_roberta", False),
         ("tiny_distilbert", False),
         ("tiny_electra", False),
+        ("tiny_albert", False),
         pytest.param("minilm", True, marks=pytest.mark.slow),
     ],
 )
@@ -103,8 +104,8 @@ def test_a_pooler_counts_only_if_it_was_pretrained(
     with pytest.raises(SclsearchError) as caught:
         encoder.check_pooling("cls_pooled", "scl.yaml: pooling")
     assert str(caught.value) == (
-        "scl.yaml: pooling: 'cls_pooled' must be backed by a pooler in the checkpoint, but model "
-        f"{folder!r} ({encoder.model.config.model_type}) has none that was pretrained. "
+        "scl.yaml: pooling: 'cls_pooled' must be backed by a pooler as BERT's in the checkpoint, "
+        f"but model {folder!r} ({encoder.model.config.model_type}) has none that was pretrained. "
         "Take 'cls_raw' or 'mean'."
     )
 

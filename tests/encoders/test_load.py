@@ -56,6 +56,34 @@ def test_decoders_are_refused(tiny_gpt2: Path) -> None:
         load_encoder(tiny_gpt2, "g")
 
 
+@pytest.mark.parametrize(
+    ("architecture", "sizes"),
+    [
+        ("OPT", {"num_hidden_layers": 2, "num_attention_heads": 2, "word_embed_proj_dim": 16}),
+        ("XGLM", {"num_layers": 2, "attention_heads": 2}),
+    ],
+)
+def test_decoders_with_dropout_of_their_own_are_refused_as_decoders(
+    save_tiny: Save, architecture: str, sizes: dict[str, int]
+) -> None:
+    folder = save_tiny(architecture, {"hidden_size": 16, "d_model": 16, "ffn_dim": 32, **sizes})
+    with pytest.raises(SclsearchError, match=r"^--model o: it must be an encoder, but \w+ is a d"):
+        load_encoder(folder, "o")
+
+
+@pytest.mark.parametrize("architecture", ["XLM", "Flaubert"])
+def test_encoders_whose_dropout_does_not_follow_the_rate_are_refused(
+    save_tiny: Save, architecture: str
+) -> None:
+    folder = save_tiny(architecture, {"n_words": 100, "emb_dim": 16, "n_layers": 2, "n_heads": 2})
+    with pytest.raises(SclsearchError, match=r"^--model x: all its dropout must follow the rate"):
+        load_encoder(folder, "x")
+    config = json.loads((folder / "config.json").read_text())
+    still = {**config, "dropout": 0.0, "attention_dropout": 0.0}
+    (folder / "config.json").write_text(json.dumps(still))
+    assert load_encoder(folder, "still").governed
+
+
 def test_encoders_set_up_as_decoders_are_refused(broken: Path) -> None:
     config = json.loads((broken / "config.json").read_text())
     (broken / "config.json").write_text(json.dumps({**config, "is_decoder": True}))

@@ -22,9 +22,9 @@ from sclsearch.search.board import Board
 
 lose = Board.lose
 
-def told(board, task, cause, message):
-    print("lost:", cause, message, flush=True)
-    lose(board, task, cause, message)
+def told(board, task, loss):
+    print("lost:", loss.cause, loss.message, flush=True)
+    lose(board, task, loss)
 
 Board.lose = told
 main()

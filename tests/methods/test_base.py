@@ -56,6 +56,18 @@ def test_features_are_cached_only_for_a_frozen_encoder_without_dropout(
     assert stage.cached == cached
 
 
+def test_features_of_paraphrases_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"^probe: features are cached of texts, not of para"):
+        Stage(
+            "probe",
+            Training(),
+            lambda _model, _batch: {},
+            no_parts,
+            reads="paraphrases",
+            frozen_pooling="mean",
+        )
+
+
 def test_a_stage_without_rates_has_one_view_at_the_ordinary_dropout() -> None:
     stage = Stage("joint", Training(dropout=0.3), lambda _model, _batch: {}, no_parts)
     assert [stage.rates_at(update) for update in (0, 1, 99)] == [(0.3,)] * 3

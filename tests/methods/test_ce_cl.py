@@ -44,6 +44,21 @@ def test_the_contrast_is_nt_xent_of_the_two_views(
     torch.testing.assert_close(terms["nt_xent"], 0.6 * nt_xent(a, b, tau=0.2))
 
 
+def test_the_contrast_has_the_weight_that_consert_gives_either_direction(
+    bert: Encoder, batch: Batch
+) -> None:
+    method = CECL()
+    model, views = made(method, bert), replace(batch, rates=(0.3, 0.3))
+    torch.manual_seed(4)
+    z = F.normalize(model.embed(views, "mean"))
+    similar = (z @ z.T / 0.1).fill_diagonal_(-torch.inf)
+    other_view = torch.arange(len(z)).roll(len(z) // 2)
+    there, back = F.cross_entropy(similar, other_view, reduction="none").chunk(2)
+    torch.manual_seed(4)
+    found = method.terms(model, views)["nt_xent"]
+    torch.testing.assert_close(found, 0.15 * (there.mean() + back.mean()))
+
+
 def test_cross_entropy_is_the_mean_over_both_views(bert: Encoder, batch: Batch) -> None:
     method = CECL(pooling="cls_raw")
     model, views = made(method, bert), replace(batch, rates=(0.3, 0.3))

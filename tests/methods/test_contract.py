@@ -79,7 +79,7 @@ PUBLISHED: Mapping[str, Mapping[str, object]] = {
         "label_lr_mult": 1.0,
     },
     "lsan": {"attention_dim": 200, "label_init_std": 0.02, "label_lr_mult": 1.0},
-    "ce-cl": {"tau": 0.1, "alpha": 0.15, "pooling": "head_hidden", "contrast_pooling": "mean"},
+    "ce-cl": {"tau": 0.1, "alpha": 0.3, "pooling": "head_hidden", "contrast_pooling": "mean"},
     "cmlm": {
         "alpha": 0.5,
         "p_m": 0.15,

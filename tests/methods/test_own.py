@@ -46,6 +46,20 @@ def test_a_shipped_class_is_found_under_its_name() -> None:
     assert find_method(SCL).digest == ""
 
 
+@pytest.mark.parametrize("name", ["scl", "ce"])
+def test_a_class_named_like_a_shipped_method_is_refused(
+    own_method: str, tmp_path: Path, name: str
+) -> None:
+    file = tmp_path / f"{name}.py"
+    file.write_text(own_method.replace("class Smoothed", f"class {name}"), encoding="utf-8")
+    with pytest.raises(SclsearchError) as caught:
+        find_method(f"{file}:{name}")
+    assert str(caught.value) == (
+        f"--method {file}:{name}: a method of your own must have a name of its own, but {name} is "
+        "one of sclsearch's. Rename the class."
+    )
+
+
 def test_a_name_is_checked_without_importing_the_file() -> None:
     check_method_name("./not-there.py:Mine")
     with pytest.raises(SclsearchError, match=r"^Unknown method 'mine:Mine'"):

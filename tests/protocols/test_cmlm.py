@@ -1,6 +1,7 @@
 """CMLM's protocols: random rows, five subsets by three seeds, epochs by the number of rows."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -62,7 +63,10 @@ def test_the_test_of_qqp_has_2000_of_the_other_rows(labelled: Labelled) -> None:
     assert not {*parts.validation.index} & {*parts.test.index}
     note = "test: 2000 random of the other 5500 rows of the validation split"
     assert parts.notes == ("validation: 500 random rows", note)
-    assert sizes(cmlm_split(labelled("mnli", train=[0, 1], validation=rows))) == (500, 5500)
+    data = labelled("qqp", train=[0, 1], validation=rows)
+    own = replace(data, task=replace(data.task, own=True))
+    for other in (labelled("mnli", train=[0, 1], validation=rows), own):
+        assert sizes(cmlm_split(other)) == (500, 5500)
 
 
 @pytest.mark.parametrize(("rows", "validation"), [(600, 500), (400, 400)])
@@ -130,18 +134,18 @@ def test_few_shot_training_has_the_papers_epochs_and_others_between(
     rows: int, epochs: int, post_epochs: int
 ) -> None:
     told = {"epochs": epochs, "post_epochs": post_epochs}
-    assert few_shot_training(rows) == {**AUTHORS_TRAINING, **told}
+    assert few_shot_training(rows, 16) == {**AUTHORS_TRAINING, **told}
 
 
 @given(rows=st.integers(1, 1000))
 def test_up_to_1000_rows_both_phases_have_about_as_many_updates(rows: int) -> None:
-    found = few_shot_training(rows)
+    found = few_shot_training(rows, 16)
     assert 630 <= int(str(found["epochs"])) * -(-rows // 16) <= 700
     assert 520 < int(str(found["post_epochs"])) * -(-rows // 8) <= 650
 
 
 def test_full_data_has_the_papers_learning_rate_and_epochs_in_both_phases() -> None:
-    assert FULL.training(5000) == {
+    assert FULL.training(5000, 16) == {
         **AUTHORS_TRAINING,
         "learning_rate": 3e-5,
         "epochs": 3,

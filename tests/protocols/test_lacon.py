@@ -1,6 +1,7 @@
 """LaCon's protocols: rows drawn by class, validation out of training, the test read once."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -61,6 +62,12 @@ def test_three_tasks_are_taken_whole_by_every_replicate(labelled: Labelled, name
     )
 
 
+def test_a_users_own_task_of_such_a_name_is_not_taken_whole(labelled: Labelled) -> None:
+    whole = labelled("mrpc", train=MANY, **VALIDATION)
+    data = replace(whole, task=replace(whole.task, own=True))
+    assert counts(parts_of("lacon", data).train, data) == [4750, 4750]
+
+
 def test_a_task_within_the_limit_is_the_same_in_every_replicate(labelled: Labelled) -> None:
     data = labelled(train=[0] * 5000 + [1] * 5000, **VALIDATION)
     assert parts_of("lacon", data).digests == parts_of("lacon", data, 1).digests
@@ -86,11 +93,6 @@ def test_few_shot_validation_has_as_many_rows_of_each_class_as_training(
     in_total = parts_of("lacon-fewshot", data, number, Size(total=20))
     assert counts(in_total.train, data) == counts(in_total.validation, data)
     assert len(in_total.validation.index) == 20
-
-
-def test_without_a_size_few_shot_has_the_papers_20_of_each_class(labelled: Labelled) -> None:
-    data = labelled(train=[0, 1] * 50, **VALIDATION)
-    assert counts(parts_of("lacon-fewshot", data).train, data) == [20, 20]
 
 
 def test_few_shot_validation_takes_what_is_left_of_a_class_and_says_so(labelled: Labelled) -> None:
@@ -207,4 +209,4 @@ def test_more_classes_than_a_task_has_are_refused(labelled: Labelled) -> None:
 
 @pytest.mark.parametrize(("name", "epochs"), [("lacon", 10), ("lacon-fewshot", 20)])
 def test_training_has_the_papers_epochs_and_warm_up(name: str, epochs: int) -> None:
-    assert PROTOCOLS[name].training(40) == {"epochs": epochs, "warmup_ratio": 0.06}
+    assert PROTOCOLS[name].training(40, 16) == {"epochs": epochs, "warmup_ratio": 0.06}

@@ -96,7 +96,7 @@ def test_a_protocol_has_seeds_enough_for_its_rule_and_metrics_that_exist(name: s
 @pytest.mark.parametrize("name", NAMES)
 def test_what_a_protocol_sets_is_a_field_that_some_method_has(name: str) -> None:
     known = set().union(*(field_types(method_class(method)) for method in METHODS))
-    assert set(PROTOCOLS[name].training(100)) <= known
+    assert set(PROTOCOLS[name].training(100, 16)) <= known
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -194,18 +194,24 @@ def test_the_metric_is_the_protocols_where_it_has_one_for_the_task(
 
 
 @pytest.mark.parametrize(
-    ("rows", "epochs"), [(1, 1600), (20, 80), (100, 16), (112, 15), (160, 10), (1000, 10)]
+    ("rows", "batch_size", "epochs"),
+    [
+        *((1, 16, 100), (20, 16, 80), (100, 16, 16), (112, 16, 15), (160, 16, 10), (1000, 16, 10)),
+        *((20, 128, 100), (100, 128, 100), (100, 32, 32), (1000, 128, 13), (100, 8, 10)),
+    ],
 )
-def test_few_shot_training_has_the_epochs_of_1600_rows_but_10_at_least(
-    rows: int, epochs: int
+def test_few_shot_training_has_the_epochs_of_100_batches_but_10_at_least(
+    rows: int, batch_size: int, epochs: int
 ) -> None:
-    assert few_shot_training(rows) == {"epochs": epochs}
+    told = few_shot_training(rows, batch_size)
+    assert told == {"epochs": epochs, "probe_epochs": epochs}
 
 
-@given(rows=st.integers(1, 5000))
-def test_few_shot_training_has_at_least_100_updates(rows: int) -> None:
-    epochs = int(str(few_shot_training(rows)["epochs"]))
-    assert epochs * updates_per_epoch(rows, Training(epochs=epochs)) >= 100
+@given(rows=st.integers(1, 5000), batch_size=st.integers(1, 400))
+def test_few_shot_training_has_at_least_100_updates(rows: int, batch_size: int) -> None:
+    epochs = int(str(few_shot_training(rows, batch_size)["epochs"]))
+    training = Training(epochs=epochs, batch_size=batch_size)
+    assert epochs * updates_per_epoch(rows, training) >= 100
 
 
 @pytest.mark.parametrize(("size", "text"), [(Size(100), "100"), (Size(None, 20), "20-per-class")])

@@ -1,7 +1,7 @@
 """A winner is trained on replicates that did not choose it, and only what is missing is trained."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from sclsearch.augmentation.texts import find_drawn
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import report
 from sclsearch.reproduce.again import Confirmation, confirm, variance
@@ -16,6 +17,8 @@ from sclsearch.search.again import what_again
 from sclsearch.search.options import How, What
 from sclsearch.selection.variance import Spread
 from sclsearch.store.studies import StudyStore, study_names
+from sclsearch.tasks import load_task
+from sclsearch.tasks.base import Texts
 
 Fill = Callable[..., str]
 FIELDS = {"epochs": 2, "batch_size": 8, "max_length": 16}
@@ -107,6 +110,34 @@ def test_a_confirmation_cannot_be_confirmed(
             SclsearchError, match=rf"^{name}: it must be a study that chose its win"
         ):
             confirmed(name, how)
+
+
+def test_a_file_of_paraphrases_may_have_got_texts_for_fresh_replicates_and_no_others(
+    what: What, how: How, fill: Fill, tmp_path: Path
+) -> None:
+    file = tmp_path / "paraphrases.jsonl"
+    asked = replace(what, protocol="gunel-noisy", paraphrases=file)
+    drawn = find_drawn("demo", "gunel-noisy", 20, None, 13).texts(load_task("demo"))
+    chosen = find_drawn("demo", "gunel-noisy", 20, None, 10).texts(load_task("demo"))
+
+    def write(texts: Iterable[Texts], word: str) -> None:
+        lines = [{"text": text, "paraphrases": [[word], ["b"], ["c"]]} for text in texts]
+        header = {"paraphrases": 1, "source": "a test"}
+        file.write_text("\n".join(map(json.dumps, [header, *lines])))
+
+    write(chosen, "a")
+    name = fill(asked, replace(how, configs=1, seeds=10))
+    with pytest.raises(SclsearchError, match=r" `sclsearch augment --replicates 13` writes those "):
+        confirmed(name, how)
+    write(drawn, "a")
+    record, winner = StudyStore(how.storage, name).record(), report(how.storage, name).winner
+    assert record is not None
+    assert winner is not None
+    fill(what_again(record.origin, winner.fields, fresh=3, first_fresh=10), how)
+    assert confirmed(name, how).fresh.seeds == 3
+    write(drawn, "changed")
+    with pytest.raises(SclsearchError, match=rf"^{name}: paraphrases must be what the study was"):
+        confirmed(name, how)
 
 
 def test_variance_tells_the_source_that_scores_follow(

@@ -20,6 +20,7 @@ from sclsearch.reproduce.plan import (
 )
 from sclsearch.reproduce.tables import published_tables
 from sclsearch.search.options import How
+from sclsearch.search.resolve import resolve
 from sclsearch.tasks import TASKS
 
 NAMES = (
@@ -78,7 +79,7 @@ def test_at_the_papers_scale_all_is_the_tables(table: Table, paper: Wishes) -> N
         if one.what is not None:
             assert (one.what.settings, one.what.model) == (one.cell.settings, one.cell.model)
             assert (one.what.searched, one.what.scale) == (False, None)
-            assert one.how.rule == str(table.rule or PROTOCOLS[table.protocol].rule)
+            assert one.how.rule == (table.rule and str(table.rule))
             assert one.how.configs is None
 
 
@@ -130,7 +131,7 @@ def test_an_encoder_is_first_fine_tuned_by_the_study_of_another_table(
 ) -> None:
     wishes = Wishes(how=how, scale=scale)
     own = {
-        one.cell.row.name: (one.what, one.how)
+        one.cell.row.name: (one.what, replace(one.how, rule=None))
         for one in planned("gunel/table-2", wishes)
         if one.cell.column.name == "SST-2"
     }
@@ -139,7 +140,7 @@ def test_an_encoder_is_first_fine_tuned_by_the_study_of_another_table(
         assert one.what is not None
         assert one.first is not None
         assert (one.first.what, one.first.how) == own[one.cell.row.name]
-        assert (one.what.protocol, one.what.shots, one.how.rule) == ("gunel-fewshot", 20, "top-3")
+        assert (one.what.protocol, one.what.shots) == ("gunel-fewshot", 20)
     trained = [(one.cell.row.name, one.what.task) for one in studies_of(cells) if one.what]
     tasks = ("sst2", "amazon2", "yelp2")
     assert trained == [(row, task) for row in ("CE", "CE + SCL") for task in tasks]
@@ -159,9 +160,40 @@ def test_a_model_of_ones_own_stands_above_tables_and_scales(paper: Wishes, lapto
         assert {one.what.model for one in cells if one.what} == {"distilbert"}
 
 
-def test_a_table_without_a_rule_takes_the_protocols(paper: Wishes) -> None:
-    assert {one.how.rule for one in planned("lacon/table-4", paper)} == {"mean"}
-    assert {one.how.rule for one in planned("gunel/table-2", paper) if one.what} == {"mean/best"}
+def test_a_rule_is_the_tables_at_the_papers_scale_alone(paper: Wishes, laptop: Wishes) -> None:
+    cells = planned("gunel/table-7", paper)
+    assert {(one.how.rule, one.first and one.first.how.rule) for one in cells} == {("top-3", None)}
+    for name, wishes in (("gunel/table-7", laptop), ("lacon/table-4", paper)):
+        assert {one.how.rule for one in planned(name, wishes)} == {None}
+
+
+def test_all_methods_have_the_rate_of_full_training_sets_in_both_phases(
+    paper: Wishes, laptop: Wishes, hollow: Path, glue: Path
+) -> None:
+    wishes = replace(paper, how=replace(paper.how, data_dir=glue), model=str(hollow))
+    rates: dict[str, list[object]] = {}
+    for one in planned("cmlm/table-2", wishes):
+        if one.what is not None and one.what.task == "rte":
+            fields = resolve(one.what, one.how).fields({})
+            found = [value for name, value in fields.items() if name.endswith("learning_rate")]
+            rates[one.cell.row.name] = found
+    single, double = [3e-5], [3e-5, 3e-5]
+    both = dict.fromkeys(("CSSL", "TAPT", "CMLM"), double)
+    assert rates == {"FT": single, "SCL": single, **both}
+    scaled = [one.what for one in planned("cmlm/table-2", laptop) if one.what]
+    assert not any(name.endswith("learning_rate") for what in scaled for name in what.settings)
+
+
+def test_bert_is_fine_tuned_as_devlin_et_al_do(paper: Wishes, hollow: Path, glue: Path) -> None:
+    wishes = replace(paper, how=replace(paper.how, data_dir=glue), model=str(hollow))
+    (what,) = {
+        one.what.task: one.what
+        for one in planned("supcl-seq/table-2", wishes)
+        if one.what and (one.cell.row.name, one.what.task) == ("Standard", "rte")
+    }.values()
+    fields = resolve(what, wishes.how).fields({})
+    shared = {"warmup_ratio": 0.1, "weight_decay": 0.01, "max_grad_norm": 1.0, "epochs": 3}
+    assert shared.items() <= fields.items()
 
 
 def test_paraphrases_go_to_the_methods_that_read_them(paper: Wishes) -> None:

@@ -24,6 +24,7 @@ def confirmation() -> Confirmation:
         line = ConfigurationLine(4, "sampled", {}, {}, seeds, 0.5, (0, 1), mean, 0.01)
         return Report(
             study=study,
+            storage="sclsearch-storage",
             method="scl",
             task="demo",
             model="minilm",

@@ -20,6 +20,7 @@ from sclsearch.search.board import Board, SeedTask
 from sclsearch.search.options import How, What
 from sclsearch.search.prepare import Prepared, prepare_study
 from sclsearch.search.resolve import resolve
+from sclsearch.search.retries import Loss
 from sclsearch.search.run import Finished, run
 from sclsearch.search.study import Study
 from sclsearch.store.runs import Failure, RunStore, SeedRun
@@ -229,9 +230,9 @@ def lost(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[int, str]]:
     seen: Counter[tuple[int, str]] = Counter()
     lose = Board.lose
 
-    def watched(board: Board, task: SeedTask, cause: str, message: str) -> None:
-        seen[task.place[0], cause] += 1
-        lose(board, task, cause, message)
+    def watched(board: Board, task: SeedTask, loss: Loss) -> None:
+        seen[task.place[0], loss.cause] += 1
+        lose(board, task, loss)
 
     monkeypatch.setattr(Board, "lose", watched)
     return seen

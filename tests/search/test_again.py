@@ -38,6 +38,14 @@ def origin_of(prepared: Prepared) -> Mapping[str, Any]:
     return found
 
 
+def test_an_encoder_that_was_not_named_is_kept_by_its_name(
+    asked: Asked, minilm: Path, tmp_path: Path
+) -> None:
+    what = asked(model=None, scale="laptop", space=None)
+    how = How(storage=tmp_path, gpus_per_trial=0)
+    assert origin_of(prepare_study(what, how))["model"] == "minilm"
+
+
 def winner_of(prepared: Prepared) -> ConfigurationRecord:
     board = prepared.board()
     board.open_up()

@@ -1,15 +1,16 @@
 """The board knows what a lost seed run means, and what a failed one is worth."""
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from sclsearch.search.board import RETRIES
+from sclsearch.errors import SclsearchError
+from sclsearch.search.board import Board
 from sclsearch.search.options import What
 from sclsearch.search.prepare import Prepared
+from sclsearch.search.retries import Loss
 from sclsearch.store.objects import names
 from sclsearch.store.runs import Failure
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 Preparing = Callable[..., Prepared]
 Asked = Callable[..., What]
+NODE_LOST = Loss("node-lost", "seen", "10.0.0.1")
 
 
 @pytest.mark.parametrize(
@@ -27,39 +29,87 @@ Asked = Callable[..., What]
         ("out-of-memory", 1),
         ("worker-lost", 4),
         ("storage-lost", 4),
+        ("storage-unseen", 4),
         ("worker-silent", 20),
-        ("node-unfit", 20),
     ],
 )
 def test_a_lost_seed_run_is_tried_again_and_then_fails_for_good(
     preparing: Preparing, cause: str, retries: int
 ) -> None:
-    board = preparing().board()
+    board = preparing(configs=1, seeds=1).board()
     task = board.next()
     assert task is not None
     for _ in range(retries):
-        board.lose(task, cause, "seen")
+        board.lose(task, Loss(cause, "seen", "10.0.0.1"))
         assert board.runs.get(task.key) is None
         assert board.next() == task
-    board.lose(task, cause, "seen")
+    board.lose(task, Loss(cause, "seen", "10.0.0.1"))
     stored = board.runs.get(task.key)
     assert stored is not None
     assert stored.failure == Failure(cause, "seen")
     assert (stored.origin["configuration"], stored.origin["replicate"]) == task.place
     assert board.done[task.place] == stored
-    following = board.next()
-    assert following is not None
-    assert following.place == (0, 1)
+    assert board.complete
+
+
+def test_a_lost_seed_run_goes_behind_those_that_were_lost_less_often(
+    preparing: Preparing,
+) -> None:
+    board = preparing().board()
+    order = []
+    for _ in range(6):
+        task = board.next()
+        assert task is not None
+        order.append(task.place)
+        board.lose(task, NODE_LOST)
+    assert order == [(0, 0), (0, 1), (1, 0), (1, 1), (0, 0), (0, 1)]
 
 
 def test_a_lost_node_is_never_the_seed_runs_fault(preparing: Preparing) -> None:
-    assert RETRIES["node-lost"] == math.inf
-    board = preparing().board()
-    first = board.next()
-    for _ in range(20):
-        assert first is not None
-        board.lose(first, "node-lost", "seen")
-        assert board.next() == first
+    board = preparing(configs=1, seeds=1).board()
+    for _ in range(30):
+        task = board.next()
+        assert task is not None
+        board.lose(task, NODE_LOST)
+    assert not board.done
+
+
+def lose_to_the_end(board: Board, loss: Loss) -> None:
+    while (task := board.next()) is not None:
+        board.lose(task, loss)
+
+
+@pytest.mark.parametrize("cause", ["worker-lost", "node-unfit"])
+def test_one_bad_node_of_eight_fails_no_seed_run_for_good_and_is_named(
+    preparing: Preparing, workers: "Workers", cause: str
+) -> None:
+    board = preparing(configs=20, concurrency=8).board()
+    first, *_ = workers.running(board, at_a_time=8)
+    board.runs.put(workers.trained(first))
+    board.finish(first, workers.trained(first), node="10.0.0.2")
+    with pytest.raises(
+        SclsearchError, match=r"^node 10.0.0.1: it must be able to do seed runs, .* seen\. Mend"
+    ):
+        lose_to_the_end(board, Loss(cause, "seen", "10.0.0.1"))
+    assert [*board.done] == [first.place]
+
+
+@pytest.mark.parametrize(
+    ("finished_on", "nodes"),
+    [("10.0.0.1", ["10.0.0.1"]), ("10.0.0.2", ["10.0.0.1", "10.0.0.3"]), ("10.0.0.2", [""])],
+    ids=["the only node", "two nodes", "nobody knows where"],
+)
+def test_workers_that_die_on_no_single_node_are_the_seed_runs_fault(
+    preparing: Preparing, workers: "Workers", finished_on: str, nodes: list[str]
+) -> None:
+    board = preparing(configs=1).board()
+    good, bad = workers.running(board)
+    board.runs.put(workers.trained(good))
+    board.finish(good, workers.trained(good), node=finished_on)
+    for attempt in range(5):
+        board.lose(bad, Loss("worker-lost", "seen", nodes[attempt % len(nodes)]))
+        board.next()
+    assert board.done[bad.place].failure == Failure("worker-lost", "seen")
 
 
 def test_causes_are_counted_apart_and_for_each_seed_run_apart(
@@ -68,8 +118,8 @@ def test_causes_are_counted_apart_and_for_each_seed_run_apart(
     board = preparing().board()
     for cause in ("hang", "out-of-memory", "worker-lost"):
         first, second = workers.running(board, at_a_time=2)
-        board.lose(first, cause, "seen")
-        board.lose(second, cause, "seen")
+        board.lose(first, Loss(cause, "seen"))
+        board.lose(second, Loss(cause, "seen"))
     assert board.done == {}
 
 
@@ -81,7 +131,7 @@ def test_a_seed_run_that_was_not_begun_waits_as_before(preparing: Preparing) -> 
         board.put_back(first)
         assert board.running == {}
         assert board.next() == first
-    assert not board.losses
+    assert board.losses.count(first.place) == 0
 
 
 def test_a_run_that_another_study_stored_meanwhile_counts_and_not_the_loss(
@@ -90,9 +140,9 @@ def test_a_run_that_another_study_stored_meanwhile_counts_and_not_the_loss(
     board = preparing().board()
     task = board.next()
     assert task is not None
-    board.lose(task, "hang", "seen")
+    board.lose(task, Loss("hang", "seen"))
     board.runs.put(workers.trained(task))
-    board.lose(task, "hang", "seen")
+    board.lose(task, Loss("hang", "seen"))
     assert board.done[task.place].failure is None
 
 

@@ -1,7 +1,7 @@
 """The time of a search: stored seed runs tell it before the encoder is timed."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -135,15 +135,17 @@ def test_what_is_stored_already_takes_no_time(preparing: Preparing, workers: Any
     assert told(prepared) == Estimate(0.0, 2, "")
 
 
-def test_only_seed_runs_with_figures_are_finished(preparing: Preparing) -> None:
+def test_seed_runs_that_did_not_fail_are_finished_and_hold_no_predictions(
+    preparing: Preparing,
+) -> None:
     prepared = preparing()
-    good = seed_run(prepared, 3.0)
+    good = replace(seed_run(prepared, 3.0), predictions={"test": [0.5] * 9})
     storage = prepared.storage
     assert finished(storage) == []
     prepared.runs.put(good)
     failed = {**asdict(good), "key": "0" * 64, "failure": Failure("raised", "a test")}
     RunStore(storage).put(SeedRun(**failed))
-    assert [run.key for run in finished(storage)] == [good.key]
+    assert finished(storage) == [replace(good, predictions={})]
 
 
 @pytest.mark.parametrize("protocol", ["gunel-fewshot", "gunel-noisy"])

@@ -10,9 +10,11 @@ import torch
 
 from sclsearch.errors import SclsearchError
 from sclsearch.search.again import what_again
-from sclsearch.search.options import What
+from sclsearch.search.options import How, What
+from sclsearch.search.plan import plan
 from sclsearch.search.prepare import Prepared
 from sclsearch.search.rerun import rerun
+from sclsearch.search.retries import Loss
 from sclsearch.search.study import Study
 
 if TYPE_CHECKING:
@@ -36,15 +38,15 @@ def test_a_block_is_handed_out_whole_and_the_last_one_as_far_as_it_goes(
 def test_what_is_stored_of_a_block_is_not_trained_again(
     asked: Asked, preparing: Preparing, workers: "Workers"
 ) -> None:
-    first = preparing(asked(lockstep=3), seeds=3)
+    first = preparing(asked(lockstep=3), seeds=3, configs=1)
     first.begin()
     board = first.board()
     tasks = board.next_block()
     workers.finish(board, tasks[1])
     again = preparing(asked(lockstep=3), seeds=3).board()
     assert [task.place for task in again.next_block()] == [(0, 0), (0, 2)]
-    board.lose(tasks[0], "out-of-memory", "a test")
-    board.lose(tasks[2], "out-of-memory", "a test")
+    board.lose(tasks[0], Loss("out-of-memory", "a test"))
+    board.lose(tasks[2], Loss("out-of-memory", "a test"))
     assert [task.place for task in board.next_block()] == [(0, 0), (0, 2)]
 
 
@@ -98,6 +100,14 @@ def test_auto_needs_a_gpu_to_measure_or_a_study_that_has_been(
     preparing(asked(lockstep=2), study="mine", gpus_per_trial=1).begin()
     again = preparing(asked(lockstep="auto"), study="mine", gpus_per_trial=1)
     assert again.study.lockstep == 2
+
+
+def test_a_dry_run_says_that_auto_is_measured_later(asked: Asked, tmp_path: Path) -> None:
+    storage = tmp_path / "storage"
+    for gpus, told in ((0, False), (1, True)):
+        how = How(storage=storage, study="mine", seeds=2, concurrency=1, gpus_per_trial=gpus)
+        notes = plan(asked(lockstep="auto"), how).notes
+        assert any(note.startswith("--lockstep auto is measured") for note in notes) == told
 
 
 @pytest.mark.parametrize("lockstep", [{}, {"lockstep": "auto"}], ids=["default", "auto"])
@@ -156,7 +166,7 @@ def test_a_search_in_lockstep_is_complete_repeats_and_goes_on(
         assert together == [[0, 1], [0, 1], [2]]
     for key in [*place.runs()][:3]:
         again = rerun(place.storage, key)
-        assert (again.key, again.differing, again.failure) == (key, (), None)
+        assert (again.key, again.same, again.now) == (key, True, None)
     automatic = replace(place, what=replace(place.what, lockstep="auto"))
     more = automatic.run(configs=2, seeds=4, study=done.name)
     assert (more.ending, more.trained, more.done) == ("complete", 2, 8)

@@ -1,5 +1,6 @@
 """Addresses a search can be run from, and shares of a GPU that fill it."""
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -32,6 +33,12 @@ def test_another_address_is_refused_with_the_command_that_does_it(address: str, 
     assert str(refused.value).startswith(f"--address {address}: it must be auto or HOST:PORT, ")
     assert f"but {found}" in str(refused.value)
     assert "sclsearch submit --cluster http://HOST:8265 -- tune" in str(refused.value)
+
+
+@pytest.mark.parametrize("asked", [-1.0, -0.5, math.inf, math.nan])
+def test_what_is_no_number_of_gpus_is_refused(asked: float) -> None:
+    with pytest.raises(SclsearchError, match=r"^--gpus-per-trial \S+: it must be 0, 1/k, 1 or a"):
+        gpu_share(asked)
 
 
 @given(k=st.integers(1, 100), digits=st.integers(3, 6))

@@ -1,14 +1,16 @@
 """What a machine says that cannot do the seed runs of a study, and where it takes the model."""
 
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from sclsearch.search import node
-from sclsearch.search.node import UnfitNodeError, faults_here, model_here, needs_of
+from sclsearch.search.node import UnfitNodeError, faults_here, model_here, needs_of, versions_here
 from sclsearch.search.prepare import Prepared
 from sclsearch.store.objects import create, read
 from sclsearch.store.places import place_of
@@ -95,7 +97,7 @@ def test_other_versions_are_named_beside_the_drivers(prepared: Prepared, mark: P
 
 
 def test_a_seed_run_takes_the_drivers_folder_where_it_is(prepared: Prepared) -> None:
-    assert model_here(prepared.study, prepared.store) == prepared.study.model
+    assert model_here(prepared.study, prepared.store, versions_here()) == prepared.study.model
 
 
 def test_a_seed_run_takes_the_same_model_from_where_this_machine_has_it(
@@ -103,16 +105,38 @@ def test_a_seed_run_takes_the_same_model_from_where_this_machine_has_it(
 ) -> None:
     here = shutil.copytree(prepared.study.model, tmp_path / "here")
     study = replace(prepared.study, model=tmp_path / "there", model_name=str(here))
-    assert model_here(study, prepared.store) == here
-    (here / "config.json").write_text("{}")
-    study = replace(study, model_digest="of something else")
+    assert model_here(study, prepared.store, versions_here()) == here
+
+
+@pytest.mark.parametrize("folder", ["here", "there"], ids=["at its own place", "at the driver's"])
+def test_another_model_is_not_taken_wherever_it_lies(
+    prepared: Prepared, tmp_path: Path, folder: str
+) -> None:
+    other = shutil.copytree(prepared.study.model, tmp_path / folder)
+    with (other / "model.safetensors").open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"?")  # of equal size, as every fine-tuned checkpoint is
+    study = replace(prepared.study, model=tmp_path / "there", model_name=str(tmp_path / "here"))
     with pytest.raises(UnfitNodeError, match=r"every node must have the files that the study was "):
-        model_here(study, prepared.store)
+        model_here(study, prepared.store, versions_here())
+
+
+def test_a_machine_with_other_versions_does_no_seed_run(prepared: Prepared) -> None:
+    driver = {**versions_here(), "torch": "1.0"}
+    with pytest.raises(UnfitNodeError, match=r"^torch 1.0: every node must have the driver's vers"):
+        model_here(prepared.study, prepared.store, driver)
 
 
 def test_a_machine_without_the_study_does_no_seed_run(prepared: Prepared) -> None:
     assert isinstance(prepared.store.folder, Path)
     shutil.rmtree(prepared.store.folder)
     with pytest.raises(UnfitNodeError, match=r"every node must see the study, but .* does not"):
-        model_here(prepared.study, prepared.store)
+        model_here(prepared.study, prepared.store, versions_here())
     assert not prepared.store.folder.exists()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_machine_whose_gpu_is_gone_does_no_seed_run(prepared: Prepared) -> None:
+    study = replace(prepared.study, numerics="cuda-bf16")
+    with pytest.raises(UnfitNodeError, match=r"^cuda-bf16: a GPU must be there, but torch sees"):
+        model_here(study, prepared.store, versions_here())

@@ -16,9 +16,9 @@ import pytest
 from rich.console import Console
 
 from sclsearch.errors import SclsearchError
-from sclsearch.search.board import RETRIES
 from sclsearch.search.options import How
 from sclsearch.search.prepare import Prepared
+from sclsearch.search.retries import RETRIES
 from sclsearch.search.run import run
 from tests.studies import LOST, figures
 
@@ -228,7 +228,7 @@ def test_a_seed_run_that_has_no_try_left_fails_with_its_node_and_the_others_end(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr("sclsearch.search.board.RETRIES", dict.fromkeys(RETRIES, 0))
+    monkeypatch.setattr("sclsearch.search.retries.RETRIES", dict.fromkeys(RETRIES, 0))
     disturbed = place.elsewhere(tmp_path, **LONG)
     with losing_a_node(cluster, disturbed):
         done = disturbed.run(address=cluster.address, **WANTED)

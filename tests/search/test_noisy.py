@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from sclsearch.canonical import digest
 from sclsearch.encoders.load import load_tokenizer
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols import PROTOCOLS
@@ -27,7 +28,7 @@ from sclsearch.search.study import Origin, Study
 from sclsearch.search.tokenised import tokenised
 from sclsearch.store.runs import RunStore
 from sclsearch.tasks.base import Texts
-from sclsearch.tasks.eda import eda
+from sclsearch.tasks.eda import VERSION, eda
 from sclsearch.training.tokens import TokenisedTask, Tokens
 
 Asked = Callable[..., What]
@@ -86,21 +87,22 @@ def row_of(tokens: Tokens, row: int) -> list[int]:
 def test_a_seed_run_is_the_few_shot_ones_but_for_what_joins_its_rows(resolved: Resolved) -> None:
     fields = {"settings": {"epochs": 4}}
     noisy, few = (resolved(**one, **fields).job({}, 3) for one in (NOISY, FEW_SHOT))
-    joined = {"joined": 3, "paraphrases": resolved(**NOISY).paraphrases.digest}  # type: ignore[union-attr]
-    assert noisy.identity == {**few.identity, **joined}
+    rows = {**few.parts.digests, "paraphrases": digest(["eda", VERSION])}
+    expected: dict[str, object] = {**few.identity, "joined": 3, "rows": rows}
+    assert noisy.identity == expected
     assert noisy.key != few.key
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_no_other_protocol_has_paraphrases_in_its_keys(resolved: Resolved, name: str) -> None:
     size = ROWS if PROTOCOLS[name].few_shot else None
-    identity = resolved(protocol=name, train_size=size, task="demo").job({}, 0).identity
-    assert {"joined", "paraphrases"}.isdisjoint(identity)
+    job = resolved(protocol=name, train_size=size, task="demo").job({}, 0)
+    assert {"joined", "paraphrases"}.isdisjoint([*job.identity, *job.parts.digests])
 
 
 def test_epochs_are_for_the_rows_and_their_paraphrases(resolved: Resolved) -> None:
-    epochs = few_shot_training(4 * ROWS)["epochs"]
-    assert epochs != few_shot_training(ROWS)["epochs"]
+    epochs = few_shot_training(4 * ROWS, 8)["epochs"]
+    assert epochs != few_shot_training(ROWS, 8)["epochs"]
     assert resolved(**NOISY).defaults["epochs"] == Origin(epochs, "protocol")
 
 

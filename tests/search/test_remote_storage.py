@@ -99,6 +99,7 @@ def check_reading_commands(folder: Path, here: str, there: str) -> None:
         json.loads(told(folder, "select", "s", "--storage", storage, "--json").stdout)
         for storage in (here, there)
     ]
+    assert [ranking.pop("storage") for ranking in rankings] == [here, there]
     kept = [ranking.pop("weights") for ranking in rankings]
     assert rankings[0] == rankings[1]
     assert {*kept[0]} == {*kept[1]}

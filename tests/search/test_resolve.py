@@ -1,6 +1,7 @@
 """Options become a study whose every value has an origin."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +39,60 @@ def test_a_few_shot_protocol_knows_the_epochs_better_than_method_and_space(
     text = "method: supcl-seq\nsource: a test\npublished: []\nspace: {}\nfixed: {epochs: 3}\n"
     own = {"method": "supcl-seq", "space": write_space(text)}
     few = {**own, "protocol": "gunel-fewshot", "train_size": 40}
-    told = PROTOCOLS["gunel-fewshot"].training(40)["epochs"]
+    told = PROTOCOLS["gunel-fewshot"].training(40, 128)["epochs"]
     study = resolved(**few)
     assert told not in {3, study.method.kind.training["epochs"]}
-    assert study.defaults["epochs"] == Origin(told, "protocol")
+    assert study.defaults["epochs"] == study.defaults["probe_epochs"] == Origin(told, "protocol")
     assert study.defaults["batch_size"].source == "method"
     assert resolved(**own).defaults["epochs"] == Origin(3, "space")
     by_hand = resolved(**few, settings={"epochs": 7})
     assert by_hand.defaults["epochs"] == Origin(7, "--set")
+
+
+def test_a_few_shot_protocol_knows_nothing_else_better_than_the_space(
+    resolved: Resolved, write_space: WriteSpace
+) -> None:
+    text = "method: supcl-seq\nsource: a test\npublished: []\nspace: {}\nfixed:\n"
+    fixed = {"warmup_ratio": 0.2, "weight_decay": 0.3, "max_grad_norm": 2.0, "probe_epochs": 2}
+    listed = "".join(f"  {name}: {value}\n" for name, value in fixed.items())
+    own = {"method": "supcl-seq", "space": write_space(text + listed), "train_size": 20}
+    for protocol in ("cmlm-fewshot", "lacon-fewshot", "gunel-fewshot"):
+        defaults = resolved(**own, protocol=protocol).defaults
+        assert {name: defaults[name] for name in fixed} == {
+            name: Origin(value, "space") for name, value in fixed.items()
+        }
+
+
+def test_few_shot_epochs_are_for_the_batch_size_of_the_configuration(
+    resolved: Resolved, write_space: WriteSpace
+) -> None:
+    text = (
+        "method: ce\nsource: a test\npublished: [{batch_size: 32}]\n"
+        "space: {batch_size: {type: choice, values: [16, 32]}}\n"
+    )
+    few = {"method": "ce", "space": write_space(text), "train_size": 60}
+    study = resolved(**few)
+    assert study.fields({"batch_size": 16})["epochs"] == 27
+    assert study.fields({"batch_size": 32})["epochs"] == 54
+    assert study.fields({"batch_size": 32, "epochs": 3})["epochs"] == 3
+    assert resolved(**few, searched=False).fields({})["epochs"] == 54
+    assert resolved(**few, settings={"epochs": 7}).fields({"batch_size": 32})["epochs"] == 7
+
+
+def test_the_published_point_is_trained_alike_with_a_search_and_without(
+    resolved: Resolved, write_space: WriteSpace
+) -> None:
+    text = (
+        "method: cmlm\nsource: a test\npublished: [{epochs: 3, warmup_ratio: 0.2}]\n"
+        "fixed: {post_epochs: 4}\n"
+        "space:\n  epochs: {type: int, low: 1, high: 5}\n"
+        "  warmup_ratio: {type: float, low: 0.0, high: 0.5}\n"
+    )
+    few = {"method": "cmlm", "space": write_space(text), "train_size": 20}
+    search, alone = resolved(**few), resolved(**few, searched=False)
+    assert alone.fields({}) == search.fields(search.space.published[0])
+    assert alone.defaults["epochs"] == Origin(3, "space")
+    assert alone.defaults["post_epochs"] == Origin(200, "protocol")
 
 
 def test_a_value_of_the_configuration_stands_above_all(resolved: Resolved) -> None:
@@ -94,6 +141,17 @@ def test_a_users_own_files_are_a_task(resolved: Resolved, toy: OwnFiles) -> None
     parts = study.parts(0)
     assert [len(rows.index) for rows in (parts.train, parts.validation, parts.test)] == [60, 20, 20]
     assert str(toy.path) in study.data.source
+
+
+def test_a_users_file_that_is_called_like_a_task_is_not_that_task(
+    resolved: Resolved, toy: OwnFiles, tmp_path: Path
+) -> None:
+    path = tmp_path / "mrpc.csv"
+    path.write_bytes(toy.path.read_bytes())
+    own = {"task": replace(toy, path=path, metric="f1"), "method": "supcl-seq", "space": None}
+    few = resolved(**own, protocol="gunel-fewshot", train_size=20)
+    assert (few.data.task.name, few.metric) == ("mrpc", "f1")
+    assert Path(few.space.file).name == "default.yaml"
 
 
 def test_without_a_search_the_first_published_point_is_trained(resolved: Resolved) -> None:

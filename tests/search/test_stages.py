@@ -142,12 +142,13 @@ def test_two_configurations_train_their_first_stage_once_with_the_same_figures_a
     found = {}
     for shares in (True, False):
         found[shares] = [
-            attempt(
+            run
+            for task in board.waiting.values()
+            for run, _ in attempt(
                 [tapt.study.job(task.configuration.fields, 0, tapt.parts[0])],
                 replace(bench, shares=shares),
                 task.configuration.number,
-            )[0][0]
-            for task in board.waiting.values()
+            )
         ]
     assert taken == [False, True]
     assert [run.key for run in found[True]] == [task.key for task in board.waiting.values()]

@@ -1,14 +1,18 @@
 """What becomes of seed runs that go wrong in every way while a search runs with real Ray."""
 
+import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import report
 from sclsearch.search.run import Finished
+from sclsearch.store import driver
 
 if TYPE_CHECKING:
     from tests.search.conftest import Place
@@ -105,6 +109,55 @@ def test_a_seed_run_that_hangs_is_tried_once_more_and_then_fails(
     assert one is not None
     assert one.failure is not None
     assert one.failure.cause == "hang"
+
+
+@contextmanager
+def in_its_midst(place: "Place", disturb: Callable[[], object]) -> Iterator[None]:
+    """Disturbs a search once it has stored a seed run."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.02):
+            if place.runs():
+                disturb()
+                break
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_a_storage_that_goes_away_ends_the_search_with_what_it_says(
+    place: "Place", tmp_path: Path
+) -> None:
+    place = place.elsewhere(tmp_path)
+    folder = place.storage / "runs"
+
+    def unmount() -> None:
+        folder.rename(place.storage / "elsewhere")
+        folder.touch()
+
+    with in_its_midst(place, unmount), pytest.raises(NotADirectoryError, match=str(folder)):
+        place.run(configs=8, tracking="none")
+
+
+def test_a_driver_that_lost_its_study_to_another_ends(
+    place: "Place", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "BEAT_SECONDS", 0.05)
+    place = place.elsewhere(tmp_path)
+
+    def take() -> None:
+        (beat,) = (place.storage / "studies" / "mine").glob("driver-*.json")
+        beat.unlink()
+
+    with in_its_midst(place, take), pytest.raises(SclsearchError, match=r"^mine: its driver must"):
+        place.run(configs=16, tracking="none", study="mine")
+    assert len(place.runs()) < 32
 
 
 @pytest.mark.parametrize(

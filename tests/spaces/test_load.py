@@ -52,6 +52,19 @@ def test_the_section_of_an_encoder_is_laid_over_the_file(file: Path, good: str) 
     assert load_space(file, "supcl-seq", "bert-base") == load_space(file, "supcl-seq")
 
 
+@pytest.mark.parametrize("published", ["10", "10.0"])
+def test_a_published_value_of_a_whole_range_stays_whole_where_the_field_takes_floats(
+    file: Path, published: str
+) -> None:
+    file.write_text(
+        "method: lsan\nsource: S\n"
+        f"published: [{{label_lr_mult: {published}}}]\n"
+        "space: {label_lr_mult: {type: int, low: 1, high: 20}}\n"
+    )
+    ((_, value),) = load_space(file, "lsan").published[0].items()
+    assert (value, type(value)) == (10, int)
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     [

@@ -24,7 +24,7 @@ PARAMETERS: dict[str, Parameter] = {
         ("choice", (0.1, "mean", [0.0, 0.1], (0, 0.1)), (0.2, "max", (0.1,), True)),
         ("float", (0.0, 0.1, 0.2, 0), (-0.1, 0.21, False, "0.1", None, math.nan)),
         ("log", (1e-5, 5e-4, 1e-3), (0.0, 9e-6, 2e-3)),
-        ("int", (3, 6, 9), (2, 4, 12, 6.0, True)),
+        ("int", (3, 6, 9, 6.0), (2, 4, 12, 6.5, True, math.nan, math.inf)),
     ],
 )
 def test_a_parameter_contains_its_values_and_no_others(

@@ -1,23 +1,14 @@
 """What a storage does, whether it is a folder or an object store."""
 
-import os
-import signal
-import socket
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sclsearch.canonical import digest
 from sclsearch.errors import SclsearchError
-from sclsearch.store.driver import EXPIRES_SECONDS, sole_driver
 from sclsearch.store.objects import (
     check_writable,
     create,
@@ -32,32 +23,11 @@ from sclsearch.store.objects import (
 from sclsearch.store.places import Place, storage_folder
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.store.studies import ConfigurationRecord, StudyRecord, StudyStore, study_names
+from tests.store.together import WRITERS, at_once
 
-WRITERS = 8
 FINISHED = SeedRun(digest("finished"), {"tau": 0.1 + 0.2}, {}, kept=0, evaluations=({"epoch": 1},))
 FAILED = SeedRun(digest("failed"), {}, {}, failure=Failure("raised", "a test"))
 RECORD = StudyRecord("first", {"task": "cola"}, {"method": "scl"}, {}, 2, 0.5)
-HOLD = """
-import sys
-from sclsearch.store.driver import sole_driver
-from sclsearch.store.places import place_of
-
-with sole_driver(place_of(sys.argv[1])):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-
-
-def at_once(do: Callable[[int], Any]) -> list[Any]:
-    """Returns what eight threads return that begin together."""
-    barrier = threading.Barrier(WRITERS)
-
-    def together(number: int) -> Any:
-        barrier.wait()
-        return do(number)
-
-    with ThreadPoolExecutor(WRITERS) as threads:
-        return list(threads.map(together, range(WRITERS)))
 
 
 def writes(content: bytes) -> Callable[[Path], None]:
@@ -219,46 +189,3 @@ def test_weights_are_kept_read_and_dropped(storage: str) -> None:
     store.drop_weights("0a")
     assert store.kept_weights() == {"0b"}
     assert [store.read_weights(key) for key in ("0a", "0b")] == [None, b""]
-
-
-def test_of_eight_drivers_that_start_together_one_drives(place: Place) -> None:
-    def drive(_: int) -> bool:
-        try:
-            with sole_driver(place):
-                refused.wait(60)
-        except SclsearchError:
-            others.append(True)
-            if len(others) == WRITERS - 1:
-                refused.set()
-            return False
-        return True
-
-    others: list[bool] = []
-    refused = threading.Event()
-    assert sorted(at_once(drive)) == [False] * (WRITERS - 1) + [True]
-    assert names(place) == []
-
-
-def test_a_killed_driver_gives_way_at_once_and_one_elsewhere_when_it_expires(place: Place) -> None:
-    command = [sys.executable, "-c", HOLD, str(place)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "held\n"
-        with pytest.raises(SclsearchError, match=f"but process {other.pid} on .* does. Wait"):
-            sole_driver(place).__enter__()
-        other.send_signal(signal.SIGKILL)
-        other.wait()
-        with sole_driver(place):
-            pass
-    elsewhere = {"host": "elsewhere", "pid": 1, "born": "1", "token": "x", "drives": True}
-    write(place / "driver-x.json", {**elsewhere, "time": time.time()})
-    with pytest.raises(SclsearchError, match="but process 1 on elsewhere does"):
-        sole_driver(place).__enter__()
-    write(place / "driver-x.json", {**elsewhere, "time": time.time() - EXPIRES_SECONDS - 1})
-    with sole_driver(place):
-        (name,) = names(place)
-        assert read(place / name)["host"] == socket.gethostname()  # type: ignore[index]
-        assert read(place / name)["pid"] == os.getpid()  # type: ignore[index]
-    assert names(place) == []

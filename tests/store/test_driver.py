@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,23 +16,25 @@ import pytest
 from sclsearch.errors import SclsearchError
 from sclsearch.store import driver
 from sclsearch.store.driver import sole_driver
-from sclsearch.store.objects import read, write
+from sclsearch.store.objects import names, read, write
+from sclsearch.store.places import Place
+from tests.store.together import WRITERS, at_once
 
 HOLD = """
 import sys
-from pathlib import Path
 from sclsearch.store.driver import sole_driver
+from sclsearch.store.places import place_of
 
-with sole_driver(Path(sys.argv[1])):
+with sole_driver(place_of(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
 """
 
 
 @pytest.fixture
-def other(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """Returns another process that drives the study in `tmp_path` until its input ends."""
-    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+def other(place: Place) -> Iterator[subprocess.Popen[str]]:
+    """Returns another process that drives the study in `place` until its input ends."""
+    command = [sys.executable, "-c", HOLD, str(place)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -41,63 +44,72 @@ def other(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def lock(folder: Path, **changes: Any) -> None:
-    mine = {"host": socket.gethostname(), "pid": os.getpid(), "born": "1", "token": "another"}
-    write(folder / "driver-another.json", {**mine, "time": time.time(), **changes})
+def lock(place: Place, **changes: Any) -> None:
+    mine = {"host": "elsewhere", "pid": os.getpid(), "born": "1", "token": "another"}
+    write(place / "driver-another.json", {**mine, "time": time.time(), **changes})
 
 
-def holders(folder: Path) -> list[Any]:
-    return [read(path) for path in folder.glob("driver*")]
+def holders(place: Place) -> list[Any]:
+    return [read(place / name) for name in names(place)]
 
 
 def test_a_second_driver_is_refused_while_the_first_lives(
-    tmp_path: Path, other: subprocess.Popen[str]
+    place: Place, other: subprocess.Popen[str]
 ) -> None:
     with (
         pytest.raises(
             SclsearchError,
-            match=f"^{tmp_path.name}: one driver .* but process {other.pid} on .* does. Wait",
+            match=f"^{place.name}: one driver .* but process {other.pid} on .* does. Wait",
         ),
-        sole_driver(tmp_path),
+        sole_driver(place),
     ):
         pytest.fail("two drivers")
 
 
-def test_a_driver_that_ended_leaves_no_lock(tmp_path: Path, other: subprocess.Popen[str]) -> None:
+def test_a_driver_that_ended_leaves_no_lock(place: Place, other: subprocess.Popen[str]) -> None:
     other.communicate("")
     assert other.returncode == 0
-    assert not list(tmp_path.iterdir())
+    assert names(place) == []
 
 
 @pytest.mark.parametrize("reaped", [True, False], ids=["reaped", "zombie"])
 def test_the_lock_of_a_killed_driver_is_taken_at_once(
-    tmp_path: Path, other: subprocess.Popen[str], reaped: bool
+    place: Place, other: subprocess.Popen[str], reaped: bool
 ) -> None:
     other.send_signal(signal.SIGKILL)
     os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)
     if reaped:
         other.wait()
     started = time.monotonic()
-    with sole_driver(tmp_path):
-        assert [holder["pid"] for holder in holders(tmp_path)] == [os.getpid()]
+    with sole_driver(place):
+        assert [holder["pid"] for holder in holders(place)] == [os.getpid()]
     assert time.monotonic() - started < driver.BEAT_SECONDS
 
 
 def test_a_process_that_has_the_number_of_a_dead_driver_is_not_taken_for_it(
-    tmp_path: Path,
+    place: Place,
 ) -> None:
-    lock(tmp_path, born="not when this process was born")
-    with sole_driver(tmp_path):
-        assert "another" not in [holder["token"] for holder in holders(tmp_path)]
+    lock(place, numbering=driver._numbering(), born="not when this process was born")
+    with sole_driver(place):
+        assert "another" not in [holder["token"] for holder in holders(place)]
 
 
-def test_a_lock_of_another_machine_holds_until_it_expires(tmp_path: Path) -> None:
-    lock(tmp_path, host="elsewhere")
+def test_a_lock_of_another_machine_holds_until_it_expires(place: Place) -> None:
+    lock(place)
     with pytest.raises(SclsearchError, match=r"but process \d+ on elsewhere does"):
-        sole_driver(tmp_path).__enter__()
-    lock(tmp_path, host="elsewhere", time=time.time() - driver.EXPIRES_SECONDS - 1)
-    with sole_driver(tmp_path):
-        assert [holder["host"] for holder in holders(tmp_path)] == [socket.gethostname()]
+        sole_driver(place).__enter__()
+    lock(place, time=time.time() - driver.EXPIRES_SECONDS - 1)
+    with sole_driver(place):
+        assert [holder["host"] for holder in holders(place)] == [socket.gethostname()]
+
+
+def test_a_driver_of_this_machine_that_was_held_up_keeps_its_lock(place: Place) -> None:
+    with sole_driver(place):
+        (mine,) = names(place)
+        late = {**holders(place)[0], "time": time.time() - driver.EXPIRES_SECONDS - 1}
+        write(place / mine, late)
+        with pytest.raises(SclsearchError, match="one driver at a time"):
+            sole_driver(place).__enter__()
 
 
 @pytest.mark.slow
@@ -113,24 +125,46 @@ def test_the_heartbeat_keeps_the_lock_beyond_its_expiry(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_driver_that_lost_its_lock_leaves_the_new_ones(tmp_path: Path) -> None:
-    with sole_driver(tmp_path):
-        lock(tmp_path, host="elsewhere")
-    assert [holder["host"] for holder in holders(tmp_path)] == ["elsewhere"]
+def test_a_driver_that_lost_its_lock_leaves_the_new_ones(place: Place) -> None:
+    with sole_driver(place):
+        lock(place)
+    assert [holder["host"] for holder in holders(place)] == ["elsewhere"]
 
 
-def test_a_driver_whose_lock_was_taken_does_not_take_it_back(
+def test_a_driver_whose_lock_was_taken_is_told_and_does_not_take_it_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver, "BEAT_SECONDS", 0.02)
-    with sole_driver(tmp_path):
-        (mine,) = tmp_path.iterdir()
-        mine.unlink()
-        time.sleep(0.3)
-        assert not list(tmp_path.iterdir())
+    with sole_driver(tmp_path) as lost:
+        assert not lost.wait(0.1)
+        (mine,) = names(tmp_path)
+        until = time.monotonic() + 10
+        while not lost.wait(0.05):  # a beat that has looked already still writes
+            (tmp_path / mine).unlink(missing_ok=True)
+            assert time.monotonic() < until
+        time.sleep(0.1)
+        assert names(tmp_path) == []
 
 
-def test_the_lock_is_gone_after_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), sole_driver(tmp_path):
+def test_the_lock_is_gone_after_an_error(place: Place) -> None:
+    with pytest.raises(ZeroDivisionError), sole_driver(place):
         raise ZeroDivisionError
-    assert not list(tmp_path.iterdir())
+    assert names(place) == []
+
+
+def test_of_eight_drivers_that_start_together_one_drives(place: Place) -> None:
+    def drive(_: int) -> bool:
+        try:
+            with sole_driver(place):
+                refused.wait(60)
+        except SclsearchError:
+            others.append(True)
+            if len(others) == WRITERS - 1:
+                refused.set()
+            return False
+        return True
+
+    others: list[bool] = []
+    refused = threading.Event()
+    assert sorted(at_once(drive)) == [False] * (WRITERS - 1) + [True]
+    assert names(place) == []

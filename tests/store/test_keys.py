@@ -1,5 +1,6 @@
 """A study's records alone name the seed runs that its jobs will store."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -30,8 +31,8 @@ PARTS = Parts(
 
 # Another key means that every stored seed run is left behind; a new engine means it.
 PINNED = {
-    "ce": "54f1b0450fe90a2579a2a42efbfdb7a9836a0d45986d61a04efe1acfd07d7931",
-    "cssl": "d097d19d5f7f40831c513dfadbe8e0bccb2f2f58f59a27069d74fdfbbc42ba12",
+    "ce": "20e47e096bac6c730ac2bf4cb17641fd936a9d0be1050b626a61b1e50588273d",
+    "cssl": "d75b8f0aa09204e58554b49c926dd8e59ed4e3a23a27dffcd1790082d14b0e60",
 }
 
 
@@ -71,6 +72,18 @@ def test_records_read_again_give_the_key_of_the_job(store: StudyStore, job: Job)
     records = study, store.configurations()[0], store.replicates()[0]
     assert seed_run_key(*records) == job.key
     assert set(seed_run_identity(*records)) == set(job.identity)
+
+
+@pytest.mark.parametrize("job", ["cssl"], indirect=True)
+def test_records_say_which_paraphrases_a_replicate_reads(store: StudyStore, job: Job) -> None:
+    reading = replace(job, parts=replace(PARTS, paraphrases="p" * 64))
+    store.add(ReplicateRecord(1, reading.parts.digests, job.replicate.seeds, PARTS.notes))
+    study = store.record()
+    assert study is not None
+    (configuration,), replicates = store.configurations(), store.replicates()
+    found = [seed_run_key(study, configuration, replicate) for replicate in replicates]
+    assert found == [job.key, reading.key]
+    assert job.key != reading.key
 
 
 @pytest.mark.parametrize("job", PINNED, indirect=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.store.places import place_of, storage_folder
+from sclsearch.store.places import DEFAULT_STORAGE, place_of, storage_folder, storage_option
 from sclsearch.store.remote import Remote, _files
 
 
@@ -50,6 +50,15 @@ def test_a_storage_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SclsearchError, match=r"^--storage .*file/storage: it must be a folder"):
         storage_folder(tmp_path / "file" / "storage")
+
+
+def test_a_storage_is_named_for_a_shell_unless_it_is_the_default_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert storage_option(tmp_path / DEFAULT_STORAGE) == storage_option(DEFAULT_STORAGE) == ""
+    assert storage_option("my runs") == f" --storage '{tmp_path}/my runs'"
+    assert storage_option("s3://bucket/a/") == " --storage s3://bucket/a"
 
 
 @pytest.mark.skipif(

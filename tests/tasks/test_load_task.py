@@ -14,6 +14,7 @@ from sclsearch.tasks.metrics import METRICS
 NAMES = {
     *("demo", "cola", "sst2", "mrpc", "rte", "qnli", "qqp", "mnli", "mnli-mm", "stsb", "wnli"),
     *("yelp2", "amazon2", "dbpedia", "tnews", "ocnli", "afqmc", "iflytek", "eprstmt", "bustm"),
+    "fewclue-tnews",
     "fewglue-rte",
 }
 

@@ -49,24 +49,39 @@ def test_a_file_gives_the_first_two_paraphrases_of_each_text(file: Path) -> None
     assert source.views(VIEWS) == VIEWS
 
 
-def test_the_digest_is_of_the_paraphrases_alone(file: Path) -> None:
+def test_the_digest_is_of_the_paraphrases_of_the_texts_alone(file: Path) -> None:
     write(file, HEADER, FILM, PAIR)
-    before = paraphrase_source(file).digest
-    write(file, {**HEADER, "date": "2026-01-02", "note": "later"}, PAIR, FILM)
-    assert paraphrase_source(file).digest == before
-    write(file, HEADER, {**FILM, "paraphrases": [["A movie."], ["A show."]]}, PAIR)
-    assert paraphrase_source(file).digest != before
+    film, both = [("A film.",)], [("A film.",), ("a", "b")]
+    one, two = (paraphrase_source(file).digest_of(texts) for texts in (film, both))
+    other = {"text": ["further"], "paraphrases": [["one"], ["two"]]}
+    write(file, {**HEADER, "date": "2026-01-02", "note": "later"}, PAIR, FILM, other)
+    assert paraphrase_source(file).digest_of([*reversed(both), *both]) == two != one
+    write(file, HEADER, FILM, {**PAIR, "paraphrases": [["c", "d"], ["e", "g"]]})
+    assert paraphrase_source(file).digest_of(film) == one
+    assert paraphrase_source(file).digest_of(both) != two
+
+
+def test_paraphrases_that_are_texts_too_have_theirs_in_the_digest(file: Path) -> None:
+    movie = {"text": ["A movie."], "paraphrases": [["One."], ["Two."]]}
+    write(file, HEADER, FILM, movie)
+    before = [paraphrase_source(file).digest_of([("A film.",)], joined) for joined in (0, 1)]
+    write(file, HEADER, FILM, {**movie, "paraphrases": [["One."], ["Three."]]})
+    after = [paraphrase_source(file).digest_of([("A film.",)], joined) for joined in (0, 1)]
+    assert before[0] == after[0]
+    assert len({*before, *after}) == 3
 
 
 def test_as_many_are_taken_as_are_read_and_further_ones_change_no_digest(file: Path) -> None:
     write(file, HEADER, FILM)
+    film = [("A film.",)]
     two, three = paraphrase_source(file), paraphrase_source(file, 3)
-    assert three.views([("A film.",)]) == {("A film.",): (("A movie.",), ("Film.",), ("…",))}
+    assert three.views(film) == {("A film.",): (("A movie.",), ("Film.",), ("…",))}
     write(file, HEADER, {**FILM, "paraphrases": [["A movie."], ["Film."]]})
-    assert paraphrase_source(file).digest == two.digest == TWO_OF_A_FILM
-    assert paraphrase_source(file, 3).digest == two.digest != three.digest
+    digest_of_two = two.digest_of(film)
+    assert paraphrase_source(file).digest_of(film) == digest_of_two == TWO_OF_A_FILM
+    assert paraphrase_source(file, 3).digest_of(film) == digest_of_two != three.digest_of(film)
     with pytest.raises(SclsearchError, match="every text must have 3 paraphrases, but 1 of 1 have"):
-        paraphrase_source(file, 3).views([("A film.",)])
+        paraphrase_source(file, 3).views(film)
 
 
 def test_a_header_may_say_a_temperature(file: Path) -> None:
@@ -222,7 +237,7 @@ def test_a_missing_file_and_an_empty_one_are_refused(file: Path) -> None:
 def test_without_a_file_eda_makes_the_paraphrases_and_says_so() -> None:
     source = paraphrase_source(None)
     assert (source.name, source.path) == ("EDA", None)
-    assert source.digest == digest(["eda", VERSION])
+    assert source.digest_of([]) == source.digest_of(VIEWS) == digest(["eda", VERSION])
     assert source.note == "paraphrases: EDA (random swap and deletion), not back-translation"
     assert source == paraphrase_source(None)
 

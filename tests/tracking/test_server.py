@@ -42,6 +42,15 @@ def test_an_object_store_holds_no_database_so_one_must_be_named(
     assert tracking_uri("http://option:5000", "s3://bucket/storage") == "http://option:5000"
 
 
+def test_an_empty_option_is_a_slip_and_an_empty_variable_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "")
+    assert tracking_uri(None, tmp_path) == f"sqlite:///{tmp_path}/mlflow.db"
+    with pytest.raises(SclsearchError, match=r"^--tracking: .* but there is ''"):
+        tracking_uri("", tmp_path)
+
+
 def test_relative_places_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.chdir(tmp_path)

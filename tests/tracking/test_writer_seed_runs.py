@@ -67,6 +67,16 @@ def test_a_failed_seed_run_is_shown_as_failed_until_it_succeeds(uri: str, shown:
     assert shown.points()["s/0/0"] == {"loss": [(5, 1.0), (9, 0.5)]}
 
 
+def test_a_seed_run_that_failed_again_is_shown_with_the_last_cause(
+    uri: str, shown: "Shown"
+) -> None:
+    for cause in ("hang", "out-of-memory"):
+        failed = dataclasses.replace(SEED_RUN, failed=True, tags={"failure": cause})
+        complete(uri, [failed])
+        assert shown.runs()["s/0/0"].data.tags["failure"] == cause
+        assert shown.runs()["s/0/0"].info.status == "FAILED"
+
+
 def test_values_that_are_not_finite_are_left_out_and_named(uri: str, shown: "Shown") -> None:
     bad = {"a": math.nan, "b": math.inf, "c": 1.0}
     complete(uri, [dataclasses.replace(SEED_RUN, summary=bad), ScoreView("s", 0, bad)])

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from sclsearch.encoders import load
+from sclsearch.encoders import load, row_dropout
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.packing import Packing
 from sclsearch.methods.base import Stage
@@ -187,6 +187,24 @@ def test_more_updates_between_two_readings_wait_no_more(
     assert many.forwards - few.forwards == 12
     assert many.values - few.values == 12  # those of transformers, one a forward
     assert many.copies == few.copies
+
+
+def test_unequal_rates_are_copied_to_the_device_once(
+    work_for: WorkFor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[object] = []
+    tensor = torch.tensor
+
+    def noted(*given: Any, **options: Any) -> Tensor:
+        made.append(given[0])
+        return tensor(*given, **options)
+
+    row_dropout._keep.cache_clear()
+    work = work_for("dropout-aug", epochs=1, dropouts=(0.0, 0.1, 0.3))
+    load.load_encoder(work.job.model, work.job.model_name)
+    monkeypatch.setattr(torch, "tensor", noted)
+    train(work)
+    assert made.count((0.0, 0.1, 0.3)) == 1
 
 
 def test_a_wait_is_seen() -> None:

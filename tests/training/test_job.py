@@ -32,7 +32,6 @@ MATTER: dict[str, object] = {
     "numerics": "cuda-bf16",
     "most_updates": 7,
     "method_digest": "1" * 64,
-    "paraphrases": "2" * 64,
     "joined": 3,
 }
 MATTER_NOT: dict[str, object] = {"model_name": "another", "model": Path("elsewhere")}
@@ -127,13 +126,18 @@ def test_every_ingredient_is_in_these_tests() -> None:
 
 
 def test_what_is_not_used_is_not_in_the_identity(job: Job) -> None:
-    optional = {"most_updates", "method_file", "paraphrases", "joined", "lockstep"}
+    optional = {"most_updates", "method_file", "joined", "lockstep"}
     assert optional.isdisjoint(job.identity)
     seated = replace(job.replicate, seat=Seat(4, 1, 0))
-    used = replace(
-        job, most_updates=7, method_digest="1", paraphrases="2", joined=3, replicate=seated
-    )
+    used = replace(job, most_updates=7, method_digest="1", joined=3, replicate=seated)
     assert used.identity.keys() - job.identity.keys() == optional
+
+
+def test_a_key_changes_with_the_paraphrases_of_its_rows(job: Job) -> None:
+    read = [replace(job, parts=replace(job.parts, paraphrases=digest)) for digest in ("2", "3")]
+    assert len({job.key, *(one.key for one in read)}) == 3
+    assert all(one.shared_identity == job.shared_identity for one in read)
+    assert "paraphrases" not in job.parts.digests
 
 
 def test_a_key_in_lockstep_changes_with_size_seat_and_noise_of_the_block(job: Job) -> None:

@@ -1,12 +1,16 @@
 """What is kept is the earliest of the best evaluations, with its own weights and predictions."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
-from sclsearch.methods.base import Model
+from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.head import Head
+from sclsearch.methods.base import Batch, Model, Stage, Terms, Training
 from sclsearch.methods.ce import CE
 from sclsearch.tasks.metrics import evaluate, value
 from sclsearch.training.engine import train
@@ -78,6 +82,39 @@ def test_the_weights_are_those_of_the_kept_evaluation(
     for number, weights in enumerate(after, start=1):
         same = all(torch.equal(weights[name], outcome.weights[name]) for name in weights)
         assert same == (number == kept["update"] or weights is outcome.weights)
+
+
+class Normed(CE):
+    """Cross-entropy behind a batch norm, whose running means no gradient moves."""
+
+    def parts(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
+        norm = nn.BatchNorm1d(encoder.width)
+        return nn.ModuleDict({"norm": norm, "head": Head(encoder.width, classes, hidden=False)})
+
+    def stages(self, training: Training) -> tuple[Stage, ...]:
+        return (Stage("normed", training, self.terms, self.parts),)
+
+    def terms(self, model: Model, batch: Batch) -> Terms:
+        return {"ce": nn.functional.cross_entropy(self.scores(model, batch), batch.y)}
+
+    def scores(self, model: Model, batch: Batch) -> torch.Tensor:
+        z = model.parts["norm"](model.embed(batch, "mean"))
+        found: torch.Tensor = model.parts["head"](z, batch.rates[0])
+        return found
+
+
+def test_the_running_means_are_those_of_the_kept_evaluation_too(
+    work_for: WorkFor, rebuilt: Rebuilt
+) -> None:
+    work = work_for("ce", evaluate=1, epochs=2)
+    work = replace(work, job=replace(work.job, method=Normed()))
+    outcome = train(work)
+    kept: Any = outcome.evaluations[outcome.kept]
+    assert kept["update"] < len(outcome.evaluations)
+    assert outcome.weights["parts.norm.num_batches_tracked"] == kept["update"]
+    model, rows = rebuilt(work, outcome), work.job.parts.validation
+    predictions = predict(model, work.job.method, work.tokens, rows, None, CPU)
+    assert predictions.tolist() == outcome.predictions["validation"]
 
 
 @pytest.mark.parametrize("which", ["validation", "test"])

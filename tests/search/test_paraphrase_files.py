@@ -1,0 +1,115 @@
+"""Of a file of paraphrases a seed run is named by those that it reads; the others may change."""
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sclsearch.errors import SclsearchError
+from sclsearch.search.options import What
+from sclsearch.search.prepare import Prepared
+from sclsearch.search.study import Study
+from sclsearch.store.studies import seed_run_key
+from sclsearch.tasks.base import Texts
+
+Asked = Callable[..., What]
+Preparing = Callable[..., Prepared]
+Resolved = Callable[..., Study]
+
+CSSL: dict[str, Any] = {"method": "cssl", "task": "demo", "space": None, "train_size": 20}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "paraphrases.jsonl"
+
+
+def write(file: Path, texts: Iterable[Texts], changed: Texts | None = None) -> None:
+    """Writes two paraphrases of each text, other ones of a text that changed."""
+    lines: list[Any] = [{"paraphrases": 1, "source": "a test"}]
+    for text in sorted(texts):
+        view = "other" if text == changed else "so"
+        lines.append({"text": text, "paraphrases": [[f"{text[0]} {view}"], ["it"]]})
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+
+
+@pytest.fixture
+def drawn(resolved: Resolved) -> Callable[[int], set[Texts]]:
+    """Returns what gives the texts that the first so many replicates draw."""
+    study = resolved(**CSSL)
+    texts = study.data.splits["train"].texts
+
+    def drawn(replicates: int) -> set[Texts]:
+        return {texts[row] for n in range(replicates) for row in study.parts(n).train.index}
+
+    return drawn
+
+
+def keys(prepared: Prepared) -> list[str]:
+    study, parts = prepared.study, prepared.parts
+    return [study.job({}, number, parts[number]).key for number in range(study.seeds)]
+
+
+def test_texts_for_more_seeds_leave_the_finished_ones_as_they_are(
+    asked: Asked, preparing: Preparing, drawn: Callable[[int], set[Texts]], file: Path
+) -> None:
+    what = asked(**CSSL, paraphrases=file)
+    write(file, drawn(2))
+    before = preparing(what, seeds=2)
+    before.begin()
+    write(file, drawn(4))
+    after = preparing(what, seeds=4)
+    assert after.record == before.record
+    assert keys(after)[:2] == keys(before)
+    assert len({*keys(after)}) == 4
+    configuration = after.study.configuration(0, {}, "given")
+    assert keys(after) == [
+        seed_run_key(after.record, configuration, replicate) for replicate in after.replicates
+    ]
+
+
+def test_other_paraphrases_of_a_text_that_is_read_are_another_study(
+    asked: Asked, preparing: Preparing, drawn: Callable[[int], set[Texts]], file: Path
+) -> None:
+    what = asked(**CSSL, paraphrases=file)
+    write(file, drawn(2))
+    before = preparing(what, study="mine", seeds=2)
+    before.begin()
+    write(file, drawn(2), changed=min(drawn(1)))
+    assert preparing(what, seeds=2).study.default_name != before.study.default_name
+    with pytest.raises(SclsearchError, match=r"^--study mine: paraphrases must stay '.* Give anot"):
+        preparing(what, study="mine", seeds=2)
+    write(file, drawn(2), changed=min(drawn(2) - drawn(1)))
+    assert keys(preparing(what, study="other", seeds=2))[0] == keys(before)[0]
+    with pytest.raises(
+        SclsearchError, match=r"^--study mine: paraphrases of replicate 1 must stay"
+    ):
+        preparing(what, study="mine", seeds=2)
+
+
+def test_in_lockstep_the_paraphrases_of_the_whole_block_name_a_seed_run(
+    asked: Asked, preparing: Preparing, drawn: Callable[[int], set[Texts]], file: Path
+) -> None:
+    what = asked(**CSSL, paraphrases=file, lockstep=2)
+    write(file, drawn(2))
+    before = keys(preparing(what, seeds=1))
+    write(file, drawn(2), changed=min(drawn(2) - drawn(1)))
+    assert keys(preparing(what, seeds=1)) != before
+
+
+def test_a_block_that_needs_further_texts_says_what_writes_them(
+    asked: Asked, preparing: Preparing, drawn: Callable[[int], set[Texts]], file: Path
+) -> None:
+    write(file, drawn(2))
+    assert len(preparing(asked(**CSSL, paraphrases=file), seeds=2).parts) == 2
+    missing, wanted = len(drawn(4) - drawn(2)), len(drawn(4))
+    with pytest.raises(SclsearchError) as told:
+        preparing(asked(**CSSL, paraphrases=file, lockstep=4), seeds=2)
+    assert f"but {missing} of {wanted} have fewer, the first" in str(told.value)
+    assert str(told.value).endswith(
+        " `sclsearch augment --replicates 4` writes those of 4 replicates."
+    )
+    write(file, drawn(4))
+    assert len(preparing(asked(**CSSL, paraphrases=file, lockstep=4), seeds=2).parts) == 4

@@ -1,0 +1,95 @@
+"""What a study is on the point of being run: its record, and how many seed runs run at a time."""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sclsearch.errors import SclsearchError
+from sclsearch.search.machines import gpus_each
+from sclsearch.search.options import What
+from sclsearch.search.prepare import Prepared
+from sclsearch.search.study import Study
+
+if TYPE_CHECKING:
+    from tests.search.conftest import Workers
+
+Preparing = Callable[..., Prepared]
+Asked = Callable[..., What]
+
+
+def test_the_record_of_a_driver_that_was_faster_stands(preparing: Preparing) -> None:
+    late = preparing(study="mine", concurrency=2)
+    preparing(study="mine", concurrency=8).begin()
+    assert late.record.open_configurations == 2
+    assert late.begin().record.open_configurations == 5
+
+
+def test_another_study_that_was_faster_under_the_name_is_an_error(
+    preparing: Preparing, asked: Asked
+) -> None:
+    late = preparing(study="mine")
+    preparing(asked(search_seed=1), study="mine").begin()
+    with pytest.raises(
+        SclsearchError, match=r"^--study mine: search_seed must stay 1, but it is 0"
+    ):
+        late.begin()
+
+
+def test_the_configuration_of_a_driver_that_was_faster_stands(
+    preparing: Preparing, workers: "Workers"
+) -> None:
+    prepared = preparing()
+    board = prepared.board()
+    study = prepared.study
+    faster = study.configuration(0, {"tau": 0.5, "lam": 0.5, "learning_rate": 0.002}, "sampled")
+    prepared.store.add(faster)
+    (first, *_) = workers.running(board)
+    assert first.configuration.values == faster.values
+    assert prepared.store.configurations()[0] == first.configuration
+
+
+@pytest.mark.parametrize(
+    ("name", "own"), [(None, False), ("minilm", False), ("folder", True)], ids=str
+)
+def test_a_study_finds_its_model_again_by_the_name_that_it_was_given(
+    resolved: Callable[..., Study], tiny_bert: Path, name: str | None, own: bool
+) -> None:
+    study = resolved()
+    if not own:
+        study = replace(study, model_name=name or study.protocol.model)
+    assert study.model_place == (str(tiny_bert.resolve()) if own else study.model_name)
+
+
+def test_what_another_machine_needs_of_the_model_is_its_name_where_none_was_given(
+    preparing: Preparing, asked: Asked, monkeypatch: pytest.MonkeyPatch, tiny_bert: Path
+) -> None:
+    monkeypatch.setattr("sclsearch.search.resolve.model_folder", lambda _: tiny_bert)
+    prepared = preparing(asked(model=None))
+    assert prepared.record.origin["model"] == prepared.study.protocol.model
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "sched_setaffinity") or len(os.sched_getaffinity(0)) < 2,
+    reason="cores must be taken away",
+)
+def test_cores_that_the_process_may_not_use_run_no_seed_run(preparing: Preparing) -> None:
+    whole = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(whole)})
+    try:
+        assert preparing(concurrency=None).at_once == 1
+    finally:
+        os.sched_setaffinity(0, whole)
+
+
+@pytest.mark.parametrize(
+    ("asked", "cuda", "expected"),
+    [(None, False, 0.0), (None, True, 1.0), (0.143, True, 0.1428), (0, False, 0.0)],
+)
+def test_a_rounded_share_of_a_gpu_is_the_share_that_ray_is_asked_for(
+    asked: float | None, cuda: bool, expected: float
+) -> None:
+    assert gpus_each(asked, cuda=cuda) == expected

@@ -1,0 +1,88 @@
+"""The searcher between Ray Tune and the board: what a trial's end means for its seed runs."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sclsearch.search.losses import node_of
+from sclsearch.search.prepare import Prepared
+from sclsearch.search.retries import RETRIES
+from sclsearch.search.tuner import SeedSearcher
+
+if TYPE_CHECKING:
+    from tests.search.conftest import Workers
+
+Preparing = Callable[..., Prepared]
+ENDED = {"key": "k", "out_of_memory": "", "node_ip": "10.0.0.1"}
+
+
+def test_what_ray_calls_the_end_of_twice_keeps_the_first_fault(preparing: Preparing) -> None:
+    board = preparing().board()
+    searcher = SeedSearcher(board, math.inf)
+    searcher.suggest("t1")
+    assert isinstance(board.runs.folder, Path)
+    board.runs.folder.touch()  # the storage is away: there is no folder any more
+    searcher.on_trial_complete("t1", ENDED)
+    searcher.on_trial_complete("t1", error=True)
+    assert isinstance(searcher.fault, NotADirectoryError)
+
+
+def test_a_stored_seed_run_that_is_not_seen_is_tried_again_and_is_no_lack_of_memory(
+    preparing: Preparing,
+) -> None:
+    board = preparing(configs=1, seeds=1).board()
+    searcher = SeedSearcher(board, math.inf)
+    for attempt in range(int(RETRIES["storage-unseen"])):
+        searcher.suggest(f"t{attempt}")
+        searcher.on_trial_complete(f"t{attempt}", ENDED)
+        assert not board.done
+    searcher.suggest("last")
+    searcher.on_trial_complete("last", ENDED)
+    assert searcher.fault is None
+    ((_, run),) = board.done.items()
+    assert run.failure is not None
+    assert run.failure.cause == "storage-unseen"
+    assert run.failure.message == "what 10.0.0.1 stored is not seen by the driver"
+
+
+def test_a_worker_that_ran_out_of_memory_says_so(preparing: Preparing) -> None:
+    board = preparing(configs=1, seeds=1).board()
+    searcher = SeedSearcher(board, math.inf)
+    for trial in ("t1", "t2"):
+        searcher.suggest(trial)
+        searcher.on_trial_complete(trial, {**ENDED, "out_of_memory": "2 GiB"})
+    ((_, run),) = board.done.items()
+    assert run.failure is not None
+    assert (run.failure.cause, run.failure.message) == ("out-of-memory", "2 GiB")
+
+
+def test_the_board_hears_where_a_seed_run_was_finished(
+    preparing: Preparing, workers: "Workers", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = preparing().board()
+    searcher = SeedSearcher(board, math.inf)
+    heard: list[str] = []
+    monkeypatch.setattr(board.losses, "finished_on", heard.append)
+    searcher.suggest("t1")
+    (task,) = searcher.tasks["t1"]
+    board.runs.put(workers.trained(task))
+    searcher.on_trial_complete("t1", ENDED)
+    assert heard == ["10.0.0.1"]
+
+
+@pytest.mark.parametrize(
+    ("told", "node"),
+    [
+        (
+            "The actor died unexpectedly.\n\tpid: 12\n\tnamespace: a\n\tip: 10.0.0.7\nThe a",
+            "10.0.0.7",
+        ),
+        ("ray::ImplicitFunc.train() (pid=12, ip=10.0.0.7, actor_id=ab)\n  File", "10.0.0.7"),
+        ("The actor 12 is unavailable: RPC error: Socket closed.", ""),
+    ],
+)
+def test_the_machine_is_read_from_what_ray_says(told: str, node: str) -> None:
+    assert node_of(told) == node

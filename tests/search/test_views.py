@@ -1,0 +1,30 @@
+"""MLflow is shown a study as its records have it."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sclsearch.search.prepare import Prepared
+from sclsearch.search.views import all_views
+from sclsearch.store.objects import remove
+from sclsearch.tracking import ScoreView
+
+if TYPE_CHECKING:
+    from tests.search.conftest import Workers
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_a_study_is_shown_as_finished_once_all_its_configurations_are(
+    preparing: Callable[..., Prepared], workers: "Workers", missing: int
+) -> None:
+    prepared = preparing(configs=2)
+    prepared.begin()
+    board = prepared.board()
+    workers.run_out(board)
+    for place in [*board.done][:missing]:
+        remove(prepared.runs.folder / f"{board.done[place].key}.json")
+    views = [*all_views(prepared.store, prepared.runs, prepared.record, prepared.study.rule)]
+    scores = [view for view in views if isinstance(view, ScoreView)]
+    assert len(scores) == 3 - missing
+    assert [view.finished for view in scores if view.configuration is None] == [not missing]
