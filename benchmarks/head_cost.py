@@ -1,6 +1,6 @@
 """What the driver of a search costs beside the training: memory, time, Ray's snapshots, resumption.
 
-    python benchmarks/head_cost.py [--seed-runs 250 500 1000] [--seeds 10] [--model minilm]
+    python -m benchmarks.head_cost [--seed-runs 250 500 1000] [--seeds 10] [--model minilm]
 
 The real searcher, board, scheduler and store, with workers that train nothing: they store figures
 of the usual size and report. Each row is a study of its own in a process of its own.
@@ -22,9 +22,8 @@ from typing import Any
 
 import ray
 from ray import tune
-from rich.console import Console
-from rich.table import Table
 
+from benchmarks.machine import MEGA, header, markdown
 from sclsearch.search import tuner
 from sclsearch.search.cluster import started_ray
 from sclsearch.search.keeping import Keeper
@@ -34,7 +33,6 @@ from sclsearch.search.trial import Bench, bench_of
 from sclsearch.store.runs import RunStore, SeedRun
 
 ROWS, EVALUATIONS = 500, 10
-MEGA = 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,12 +164,12 @@ def main() -> None:
     parser.add_argument("--model", default="minilm")
     given = parser.parse_args()
     columns = ("seed runs", "a second", "a CPU second", "memory MB", "snapshot MB", "resume s")
-    table = Table(*columns, box=None)
+    rows = []
     with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool:
         for seed_runs in given.seed_runs:
             found = pool.submit(cost, seed_runs, given.seeds, given.model).result()
-            table.add_row(*(f"{value:.4g}" for value in astuple(found)))
-    Console().print(table)
+            rows.append([f"{value:.4g}" for value in astuple(found)])
+    print(header("ray", "optuna"), *markdown(columns, rows), sep="\n")
 
 
 if __name__ == "__main__":

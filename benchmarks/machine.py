@@ -10,6 +10,8 @@ from pathlib import Path
 
 import torch
 
+from sclsearch.training.job import ENGINE_VERSION
+
 GIGA = 1024**3
 MEGA = 1e6
 PACKAGES = ("torch", "transformers")
@@ -17,14 +19,17 @@ PACKAGES = ("torch", "transformers")
 
 def header(*packages: str) -> str:
     """Returns the command, the machine and the versions, lines of Markdown."""
-    names = [name for name in (*PACKAGES, *packages) if _version(name)]
-    versions = ", ".join(f"{name} {_version(name)}" for name in names)
     module = getattr(sys.modules["__main__"], "__spec__", None)
     command = shlex.join(["python", "-m", module.name if module else "", *sys.argv[1:]])
-    return (
-        f"    {command}\n\n{machine()}. Python {platform.python_version()}, {versions}; "
-        f"load {os.getloadavg()[0]:.1f} at the end.\n"
-    )
+    load = f"load {os.getloadavg()[0]:.1f} at the end"
+    return f"    {command}\n\n{machine()}. {versions(*packages)}; {load}.\n"
+
+
+def versions(*packages: str) -> str:
+    """Returns the versions of the engine, of Python and of packages in one line."""
+    found = {name: _version(name) for name in (*PACKAGES, *packages)}
+    told = [f"{name} {version}" for name, version in found.items() if version]
+    return ", ".join([f"Engine {ENGINE_VERSION}", f"Python {platform.python_version()}", *told])
 
 
 def machine() -> str:
@@ -64,3 +69,7 @@ def _version(package: str) -> str | None:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
+
+
+if __name__ == "__main__":
+    print(f"{machine()}. {versions('ray')}.")

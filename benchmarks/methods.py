@@ -1,6 +1,6 @@
 """Every method on CoLA, RTE and SST-2 with 100 labelled examples: a table of test figures.
 
-    python benchmarks/methods.py --data-dir glue
+    python -m benchmarks.methods --data-dir glue > benchmarks/methods.md
 
 MiniLM on one core a seed run, three replicates, each method at the `models: minilm` point of its
 space but with the same number of updates. Finished seed runs are read from the storage folder, so
@@ -9,6 +9,7 @@ the command goes on where it was stopped; `--minutes` stops it in time.
 
 import argparse
 import multiprocessing
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import torch
 
+from benchmarks.machine import header
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.fields import field_types
 from sclsearch.protocols.base import Parts
@@ -134,7 +136,7 @@ def _majority(study: Study) -> float:
 
 
 def main() -> None:
-    """Trains what is missing and writes the table."""
+    """Trains what is missing and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data-dir", type=Path, required=True, help="GLUE's TSV files")
     parser.add_argument("--storage", type=Path, default=Path("benchmark-storage"))
@@ -153,15 +155,14 @@ def main() -> None:
     with context.Pool(options.processes) as pool:
         works = [(place, options.data_dir, storage, until) for place in missing]
         for place in filter(None, pool.imap_unordered(train, works)):
-            print(*place, flush=True)
+            print(*place, file=sys.stderr, flush=True)
     runs = {
         place: run
         for place in places
         if (run := store.get(job_of(place, options.data_dir)[1].key)) is not None
     }
-    lines = [*HEADER.splitlines(), "", *table(runs, options.data_dir)]
-    Path(__file__).with_suffix(".md").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    print(f"{len(runs)} of {len(places)} seed runs")
+    print(HEADER, header(), *table(runs, options.data_dir), sep="\n")
+    print(f"{len(runs)} of {len(places)} seed runs", file=sys.stderr)
 
 
 HEADER = f"""# Every method with {TRAIN} labelled examples
@@ -173,9 +174,8 @@ all with 70 updates of 16 texts in a stage and 78 of 8 in post-training (RTE, wh
 on up to {TEST} rows.
 So small a budget says that the methods work, not which is best: all are far above the majority
 class on SST-2, and 100 examples and a small encoder are not enough on CoLA and RTE. The seconds
-were taken two seed runs at a time on 2 shared cores, beside other work.
-
-    python benchmarks/methods.py --data-dir glue"""
+were taken two seed runs at a time.
+"""
 
 if __name__ == "__main__":
     main()

@@ -33,7 +33,8 @@ SETTINGS: Mapping[str, Mapping[str, object]] = MappingProxyType(
         "supcl-seq": {"pooling": "mean", "probe_learning_rate": 1e-2, "probe_epochs": 20},
     }
 )
-EVERYWHERE: Mapping[str, object] = MappingProxyType({"batch_size": 16, "max_length": 64})
+BATCH_SIZE = 16
+EVERYWHERE: Mapping[str, object] = MappingProxyType({"batch_size": BATCH_SIZE, "max_length": 64})
 POINTS: Mapping[str, tuple[Mapping[str, object], ...]] = MappingProxyType(
     {
         "scl": tuple(
@@ -70,8 +71,8 @@ class Bed:
     @property
     def settings(self) -> dict[str, object]:
         """The fields that are the same in every configuration of every method."""
-        told = PROTOCOL.training(self.train_size)
-        return {**EVERYWHERE, **told, **({"epochs": self.epochs} if self.epochs else {})}
+        told = PROTOCOL.training(self.train_size, BATCH_SIZE)["epochs"]
+        return {**EVERYWHERE, "epochs": self.epochs or told}
 
 
 def work_of(bed: Bed, method: str, values: Mapping[str, object], number: int) -> Work:

@@ -3,8 +3,9 @@
 #
 #     benchmarks/reproduce.sh glue > benchmarks/reproduce.md
 #
-# glue is the folder with CoLA/, MRPC/, RTE/ and SST-2/. Each table is trained for at most 40
-# minutes a time; finished seed runs are kept in $STORAGE, and the same command goes on.
+# Run it from the repository's root; glue is the folder with CoLA/, MRPC/, RTE/ and SST-2/. Each
+# table is trained for at most 40 minutes a time; finished seed runs are kept in $STORAGE, and the
+# same command goes on and prints the same bytes.
 set -euo pipefail
 data=${1:?"usage: benchmarks/reproduce.sh FOLDER-WITH-GLUE"}
 storage=${STORAGE:-reproduce-storage}
@@ -30,5 +31,8 @@ INTRO
 table gunel/table-4 "20,100,SST-2"
 table lacon/table-4 "RTE,MRPC"
 table cmlm/table-1 "FT,CMLM,N=100,SST-2,CoLA"
-table supcl-seq/table-2 "Standard,SupCL-Seq,RTE,MRPC F1,MRPC accuracy"
+table supcl-seq/table-2 "Standard,SupCL-Seq,RTE"
+table supcl-seq/table-2 "SupCL-Seq,MRPC F1,MRPC accuracy"
+printf '\n'
+python -m benchmarks.machine
 exit "$unfinished"

@@ -1,6 +1,6 @@
 """What a further seed run costs beyond its training: warm workers beside cold ones, in one run.
 
-    python benchmarks/trial_start.py [--seed-runs 8] [--model minilm]
+    python -m benchmarks.trial_start [--seed-runs 8] [--model minilm]
 
 Each row is the time between the end of one seed run's training and the start of the next one's in
 the same slot: report, decision, start of the next trial, and for a cold worker a new process with
@@ -13,9 +13,7 @@ import tempfile
 from itertools import pairwise
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
+from benchmarks.machine import header, markdown
 from sclsearch.search.cluster import started_ray
 from sclsearch.search.options import How, What
 from sclsearch.search.prepare import Prepared, prepare_study
@@ -58,7 +56,7 @@ def main() -> None:
         settings={"epochs": 1, "max_length": 16},
         searched=False,
     )
-    table = Table("workers", "median s", "min s", "max s", box=None)
+    rows = []
     with tempfile.TemporaryDirectory() as folder, started_ray(None):
         for name, reuse in (("cold", False), ("warm", True)):
             how = How(
@@ -68,8 +66,9 @@ def main() -> None:
                 tracking="none",
             )
             found = gaps(prepare_study(what, how), reuse_actors=reuse)
-            table.add_row(name, *(f"{f(found):.2f}" for f in (statistics.median, min, max)))
-    Console().print(table)
+            rows.append((name, *(f"{f(found):.2f}" for f in (statistics.median, min, max))))
+    columns = ("workers", "median s", "min s", "max s")
+    print(header("ray"), *markdown(columns, rows), sep="\n")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,140 @@
+"""The objectives, each with its plain formula and what pytorch-metric-learning has of it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from benchmarks import plain
+from sclsearch import objectives
+from sclsearch.objectives.masked_lm import IGNORED
+
+WIDTH, CLASSES, VOCABULARY, TAU = 384, 14, 4000, 0.1
+
+Loss = Callable[..., Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """An objective with what it is compared with.
+
+    Attributes:
+        shapes: Returns the shapes of the tensors that learn, by N.
+        ours: The objective, of these tensors and the classes of the rows, `[N]`.
+        plain: Its formula.
+        other: What pytorch-metric-learning has, if it is the same loss: made with N, where the
+            library is installed.
+    """
+
+    shapes: Callable[[int], Sequence[tuple[int, ...]]]
+    ours: Loss
+    plain: Loss
+    other: Callable[[int], Loss] | None = None
+
+
+def rows(n: int) -> list[tuple[int, ...]]:
+    """Returns the shape of N rows."""
+    return [(n, WIDTH)]
+
+
+def halves(n: int) -> list[tuple[int, ...]]:
+    """Returns the shapes of two views that have N rows together."""
+    return [(n // 2, WIDTH)] * 2
+
+
+def with_labels(n: int) -> list[tuple[int, ...]]:
+    """Returns the shapes of N rows and of label vectors."""
+    return [(n, WIDTH), (CLASSES, WIDTH)]
+
+
+def other_sup_con(_n: int) -> Loss:
+    """Returns pytorch-metric-learning's supervised contrast."""
+    from pytorch_metric_learning.losses import SupConLoss
+
+    loss: Loss = SupConLoss(temperature=TAU)
+    return loss
+
+
+def other_nt_xent(n: int) -> Loss:
+    """Returns the same of two views, each text a class: NTXentLoss makes N³ numbers of N rows."""
+    loss, texts = other_sup_con(n), torch.arange(n // 2).repeat(2)
+    return lambda a, b, y: loss(torch.cat([a, b]), texts.to(y.device))
+
+
+def other_instance_centred(_n: int) -> Loss:
+    """Returns pytorch-metric-learning's cross-entropy of cosines."""
+    from pytorch_metric_learning.losses import NormalizedSoftmaxLoss
+
+    loss = NormalizedSoftmaxLoss(CLASSES, WIDTH, temperature=TAU)
+    del loss.W  # a parameter, of which it would keep one of its own
+
+    def called(h: Tensor, labels: Tensor, y: Tensor) -> Tensor:
+        loss.W = labels.T
+        found: Tensor = loss(h, y)
+        return found
+
+    return called
+
+
+def hidden(y: Tensor) -> Tensor:
+    """Returns the classes as tokens to predict, at every seventh place none."""
+    return torch.where(torch.arange(len(y), device=y.device) % 7 == 0, IGNORED, y)
+
+
+def our_masked_lm(logits: Tensor, y: Tensor) -> Tensor:
+    """Returns the mean over all tokens."""
+    return objectives.masked_lm(logits, hidden(y), torch.zeros_like(y), texts=1)
+
+
+CASES: Mapping[str, Case] = {
+    "sup_con": Case(
+        rows,
+        partial(objectives.sup_con, tau=TAU),
+        partial(plain.sup_con, tau=TAU),
+        other_sup_con,
+    ),
+    "nt_xent": Case(
+        halves,
+        lambda a, b, _y: objectives.nt_xent(a, b, tau=TAU),
+        lambda a, b, _y: plain.nt_xent(a, b, TAU),
+        other_nt_xent,
+    ),
+    "sim_clr": Case(
+        halves,
+        lambda a, b, _y: objectives.sim_clr(a, b[None], tau=TAU),
+        lambda a, b, _y: plain.sim_clr(a, b, TAU),
+    ),
+    "instance_centred": Case(
+        with_labels,
+        partial(objectives.instance_centred, tau=TAU),
+        partial(plain.instance_centred, tau=TAU),
+        other_instance_centred,
+    ),
+    "label_centred": Case(
+        with_labels,
+        partial(objectives.label_centred, tau=TAU),
+        partial(plain.label_centred, tau=TAU),
+    ),
+    "label_embedding_regulariser": Case(
+        rows,
+        lambda labels, _y: objectives.label_embedding_regulariser(labels),
+        lambda labels, _y: plain.label_embedding_regulariser(labels),
+    ),
+    "sim_siam": Case(
+        lambda n: halves(n) * 2,
+        lambda z0, z1, h0, h1, _y: objectives.sim_siam(z0, z1[None], h0, h1[None]),
+        lambda z0, z1, h0, h1, _y: plain.sim_siam(z0, z1, h0, h1),
+    ),
+    "masked_lm": Case(
+        lambda n: [(n, VOCABULARY)],
+        our_masked_lm,
+        lambda logits, y: plain.masked_lm(logits, hidden(y)),
+    ),
+    "prediction_loss": Case(
+        lambda n: [(n, CLASSES)],
+        objectives.prediction_loss,
+        torch.nn.functional.cross_entropy,
+    ),
+}

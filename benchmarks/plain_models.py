@@ -1,0 +1,115 @@
+"""The classifiers of `trainers.py`, as one would write them down from the papers."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import AutoModel
+
+from benchmarks.plain import sup_con
+from sclsearch.training.job import Work
+
+
+class Embedder(nn.Module):
+    """The encoder and the mean over the tokens of a text."""
+
+    def __init__(self, folder: Path, dropout: float) -> None:
+        super().__init__()
+        rates = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
+        self.model = AutoModel.from_pretrained(str(folder), dtype=torch.float32, **rates)
+
+    def forward(self, **tokens: Tensor) -> Tensor:
+        """Returns `[B, d]`."""
+        states = self.model(**tokens).last_hidden_state
+        mask = tokens["attention_mask"][..., None].to(states.dtype)
+        pooled: Tensor = (states * mask).sum(1) / mask.sum(1)
+        return pooled
+
+
+class Joint(nn.Module):
+    """`scl`: cross-entropy and contrast in one loss."""
+
+    def __init__(self, work: Work) -> None:
+        super().__init__()
+        self.fields: Any = work.job.method
+        self.dropout = nn.Dropout(work.job.training.dropout)
+        self.embedder = Embedder(work.job.model, work.job.training.dropout)
+        self.out = _linear(self.embedder, work)
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor, labels: Tensor
+    ) -> dict[str, Tensor]:
+        """Returns loss and logits."""
+        z = self.embedder(
+            input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids
+        )
+        logits = self.out(self.dropout(z))
+        lam = self.fields.lam
+        loss = (1 - lam) * F.cross_entropy(logits, labels)
+        if self.training:
+            loss = loss + lam * sup_con(z, labels, self.fields.tau)
+        return {"loss": loss, "logits": logits}
+
+
+class Contrast(nn.Module):
+    """`supcl-seq`, first stage: a forward for each dropout rate."""
+
+    def __init__(self, work: Work) -> None:
+        super().__init__()
+        self.fields: Any = work.job.method
+        self.embedder = Embedder(work.job.model, work.job.training.dropout)
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor, labels: Tensor
+    ) -> dict[str, Tensor]:
+        """Returns the loss."""
+        views = []
+        for rate in self.fields.dropouts:
+            for module in self.embedder.modules():
+                if isinstance(module, nn.Dropout):
+                    module.p = rate
+            views.append(
+                self.embedder(
+                    input_ids=input_ids,
+                    attention_mask=attention_mask,
+                    token_type_ids=token_type_ids,
+                )
+            )
+        y = labels.repeat(len(views))
+        return {"loss": sup_con(torch.cat(views), y, self.fields.tau)}
+
+
+class Probe(nn.Module):
+    """`supcl-seq`, second stage: a linear layer on the frozen encoder."""
+
+    def __init__(self, work: Work, embedder: Embedder) -> None:
+        super().__init__()
+        self.embedder = embedder.requires_grad_(requires_grad=False)
+        self.dropout = nn.Dropout(work.job.training.dropout)
+        self.out = _linear(embedder, work)
+
+    def train(self, mode: bool = True) -> "Probe":  # as nn.Module has it
+        """Leaves the encoder without dropout."""
+        super().train(mode)
+        self.embedder.eval()
+        return self
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor, labels: Tensor
+    ) -> dict[str, Tensor]:
+        """Returns loss and logits."""
+        with torch.no_grad():
+            z = self.embedder(
+                input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids
+            )
+        logits = self.out(z)
+        return {"loss": F.cross_entropy(logits, labels), "logits": logits}
+
+
+def _linear(embedder: Embedder, work: Work) -> nn.Linear:
+    layer = nn.Linear(embedder.model.config.hidden_size, work.tokens.classes)
+    nn.init.normal_(layer.weight, std=0.02)
+    nn.init.zeros_(layer.bias)
+    return layer
