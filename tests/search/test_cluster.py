@@ -1,7 +1,6 @@
 """Ray on this machine: it is ours alone, nobody else can reach it or read its token."""
 
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -107,23 +106,19 @@ def test_what_the_user_says_of_tokens_stands(
 
 
 def test_an_address_where_nobody_answers_is_an_error_within_seconds(
-    monkeypatch: pytest.MonkeyPatch,
+    dead_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from sclsearch.search.cluster import started_ray
 
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{unused.getsockname()[1]}"
-        begun = time.monotonic()
-        with (
-            pytest.raises(
-                SclsearchError, match=rf"^--address {address}: a Ray cluster must answer"
-            ),
-            started_ray(address),
-        ):
-            pass
-        assert time.monotonic() - begun < 20
+    address = f"127.0.0.1:{dead_port}"
+    begun = time.monotonic()
+    with (
+        pytest.raises(SclsearchError, match=rf"^--address {address}: a Ray cluster must answer"),
+        started_ray(address),
+    ):
+        pass
+    assert time.monotonic() - begun < 20
 
 
 def test_the_token_is_nowhere_but_in_its_file(home: Path, place: "Place", processes: Any) -> None:

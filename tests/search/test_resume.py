@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -107,12 +106,9 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def complete(undisturbed: Path, start: Start) -> tuple[int, str, str]:
+def complete(undisturbed: Path, start: Start, dead_port: int) -> tuple[int, str, str]:
     """Returns how the search ends that nothing disturbs but a tracking server that is down."""
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        port = closed.getsockname()[1]
-    return start(undisturbed, tracking=f"http://127.0.0.1:{port}").ended()
+    return start(undisturbed, tracking=f"http://127.0.0.1:{dead_port}").ended()
 
 
 def test_killed_again_and_again_a_search_ends_as_the_undisturbed_one(
@@ -165,7 +161,10 @@ def test_a_tracking_server_that_is_down_stops_nothing_and_is_made_up_for(
     code, out, err = complete
     assert code == 0
     assert "Winner" in out
-    assert re.search(r"MLflow: could not reach .* `sclsearch track s` completes it\.", err), err
+    told = (
+        rf"MLflow: could not reach .* `sclsearch track s --storage {undisturbed} .*` completes it\."
+    )
+    assert re.search(told, err), err
     track = [*COMMAND, "track", "s", "--storage", str(undisturbed)]
     track += ["--tracking", f"sqlite:///{tmp_path}/mlflow.db"]
     shown = subprocess.run(track, capture_output=True, text=True, check=False)

@@ -51,9 +51,9 @@ def test_closing_twice_and_closing_an_idle_tracker_is_allowed(uri: str) -> None:
 
 
 def test_a_dead_server_costs_nothing_and_all_is_shown_afterwards(
-    uri: str, port: int, study: list[View]
+    uri: str, dead_port: int, study: list[View]
 ) -> None:
-    tracker = Tracker(f"http://someone:secret@127.0.0.1:{port}")
+    tracker = Tracker(f"http://someone:secret@127.0.0.1:{dead_port}")
     start = time.perf_counter()
     for view in study * 50:
         tracker.put(view)
@@ -64,7 +64,7 @@ def test_a_dead_server_costs_nothing_and_all_is_shown_afterwards(
     assert time.perf_counter() - start < 5
     assert told is not None
     assert told.startswith(
-        f"could not reach http://***@127.0.0.1:{port}: {50 * len(study)} entries missing"
+        f"could not reach http://***@127.0.0.1:{dead_port}: {50 * len(study)} entries missing"
     )
     assert "secret" not in told
     assert complete(uri, study) == 9
@@ -90,11 +90,11 @@ def test_an_entry_that_is_refused_does_not_hold_up_the_others(uri: str) -> None:
     assert complete(uri, [StudyView("s", {"task": "rte"})]) == 0
 
 
-def test_completing_without_a_server_is_an_error_without_its_password(port: int) -> None:
+def test_completing_without_a_server_is_an_error_without_its_password(dead_port: int) -> None:
     with pytest.raises(SclsearchError) as caught:
-        complete(f"http://someone:secret@127.0.0.1:{port}", [StudyView("s")])
+        complete(f"http://someone:secret@127.0.0.1:{dead_port}", [StudyView("s")])
     assert str(caught.value) == (
-        f"http://***@127.0.0.1:{port}: MLflow must answer, but [Errno 111] Connection refused."
+        f"http://***@127.0.0.1:{dead_port}: MLflow must answer, but [Errno 111] Connection refused."
         " Start the server and repeat"
     )
 
