@@ -11,10 +11,12 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from tests.tiny import SIZES, VOCABULARY, save_tokenizer, tiny_model
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -24,29 +26,6 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 settings.register_profile("sclsearch", deadline=None)
 settings.load_profile("sclsearch")
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
-SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-WORDS = (
-    *("the", "a", "it", "was", "film", "and", "very", "not"),
-    *("good", "great", "fine", "lovely", "bad", "awful", "poor", "dull"),
-)
-LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,;:!?'\"()-"
-VOCABULARY = (*SPECIAL, *WORDS, *LETTERS[1:], *(f"##{letter}" for letter in LETTERS))
-SIZES: Mapping[str, Any] = {
-    "vocab_size": len(VOCABULARY),
-    "hidden_size": 16,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 32,
-    "hidden_dim": 32,  # DistilBERT's word for it
-    "max_position_embeddings": 160,
-    "pad_token_id": 0,
-    "bos_token_id": 2,
-    "eos_token_id": 3,
-    "initializer_range": 0.2,  # so that two layers of width 16 tell texts apart
-}
 
 Save = Callable[..., Path]
 
@@ -113,8 +92,8 @@ def save_tiny(tmp_path_factory: pytest.TempPathFactory) -> Save:
         **options: Any,
     ) -> Path:
         folder = tmp_path_factory.mktemp(architecture.lower())
-        _tiny_model(architecture, sizes, options).save_pretrained(folder)
-        _save_tokenizer(folder, vocabulary)
+        tiny_model(architecture, sizes, options).save_pretrained(folder)
+        save_tokenizer(folder, vocabulary)
         return folder
 
     return save
@@ -160,42 +139,6 @@ def tiny_mpnet(save_tiny: Save) -> Path:
 def tiny_gpt2(save_tiny: Save) -> Path:
     """Returns the folder of a tiny GPT-2, a decoder."""
     return save_tiny("GPT2")
-
-
-def _tiny_model(
-    architecture: str, sizes: Mapping[str, Any], options: Mapping[str, Any]
-) -> "PreTrainedModel":
-    import torch
-    import transformers
-
-    config = getattr(transformers, f"{architecture}Config")(**sizes)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        model: PreTrainedModel = getattr(transformers, f"{architecture}Model")(config, **options)
-    return model
-
-
-def _save_tokenizer(folder: Path, vocabulary: Sequence[str]) -> None:
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-    from transformers import PreTrainedTokenizerFast
-
-    ids = {token: number for number, token in enumerate(vocabulary)}
-    tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer()
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]",
-        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
-        special_tokens=[("[CLS]", ids["[CLS]"]), ("[SEP]", ids["[SEP]"])],
-    )
-    PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-        tokenizer_object=tokenizer,
-        pad_token="[PAD]",
-        unk_token="[UNK]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        mask_token="[MASK]",
-    ).save_pretrained(folder)
 
 
 @pytest.fixture(scope="session")

@@ -8,15 +8,9 @@ from sclsearch.errors import SclsearchError
 from sclsearch.selection.ranking import mean_std, reported, score
 from sclsearch.selection.rules import Rule, parse_rule
 from sclsearch.store.places import Storage, place_of, storage_option
+from sclsearch.store.records import ConfigurationRecord, ReplicateRecord, StudyRecord, seed_run_key
 from sclsearch.store.runs import RunStore, SeedRun
-from sclsearch.store.studies import (
-    ConfigurationRecord,
-    ReplicateRecord,
-    StudyRecord,
-    StudyStore,
-    existing_study,
-    seed_run_key,
-)
+from sclsearch.store.studies import StudyStore, existing_study
 from sclsearch.tasks.metrics import METRICS, value
 
 

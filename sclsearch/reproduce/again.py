@@ -14,7 +14,8 @@ from sclsearch.search.resolve import resolve
 from sclsearch.search.run import run_prepared
 from sclsearch.selection.variance import Observation, Spread, components, design
 from sclsearch.store.places import storage_option
-from sclsearch.store.studies import StudyRecord, existing_study
+from sclsearch.store.records import StudyRecord
+from sclsearch.store.studies import existing_study
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,14 @@ from sclsearch.search.proposals import Known, propose
 from sclsearch.search.retries import Loss, Losses
 from sclsearch.search.study import Study
 from sclsearch.selection.ranking import score
-from sclsearch.store.runs import Failure, RunStore, SeedRun
-from sclsearch.store.studies import (
+from sclsearch.store.records import (
     ConfigurationRecord,
     ReplicateRecord,
     StudyRecord,
-    StudyStore,
     seed_run_identity,
 )
+from sclsearch.store.runs import Failure, RunStore, SeedRun
+from sclsearch.store.studies import StudyStore
 from sclsearch.tasks.metrics import METRICS, value
 
 

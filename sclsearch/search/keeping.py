@@ -3,8 +3,8 @@
 from sclsearch.search.board import Board, SeedTask
 from sclsearch.selection.ranking import reported
 from sclsearch.selection.rules import Rule, Top
+from sclsearch.store.records import ConfigurationRecord
 from sclsearch.store.runs import SeedRun
-from sclsearch.store.studies import ConfigurationRecord
 
 
 class Keeper:

@@ -18,8 +18,9 @@ from sclsearch.search.resolve import resolve
 from sclsearch.search.study import Study
 from sclsearch.search.tokenised import paraphrased, tokenised
 from sclsearch.store.places import Storage, storage_folder
+from sclsearch.store.records import ReplicateRecord, StudyRecord
 from sclsearch.store.runs import RunStore
-from sclsearch.store.studies import ReplicateRecord, StudyRecord, StudyStore
+from sclsearch.store.studies import StudyStore
 from sclsearch.training.job import Work
 
 

@@ -7,8 +7,8 @@ from rich.live import Live
 from rich.text import Text
 
 from sclsearch.search.board import SeedTask
+from sclsearch.store.records import ConfigurationRecord
 from sclsearch.store.runs import SeedRun
-from sclsearch.store.studies import ConfigurationRecord
 
 REFRESH_SECONDS = 0.5
 PLAIN_SECONDS = 30.0

@@ -13,8 +13,8 @@ from sclsearch.search.views import (
     winner_view,
 )
 from sclsearch.store.places import Storage
+from sclsearch.store.records import ConfigurationRecord
 from sclsearch.store.runs import SeedRun
-from sclsearch.store.studies import ConfigurationRecord
 from sclsearch.tracking import NO_DATABASE, Tracker, find_tracking_uri, prepare
 
 

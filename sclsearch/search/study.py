@@ -18,7 +18,7 @@ from sclsearch.search.options import Sampler
 from sclsearch.selection.rules import Rule
 from sclsearch.spaces.parameters import Choice
 from sclsearch.spaces.space import Space
-from sclsearch.store.studies import ConfigurationRecord, ReplicateRecord
+from sclsearch.store.records import ConfigurationRecord, ReplicateRecord
 from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.paraphrases import ParaphraseSource
 from sclsearch.training.job import Job, Numerics

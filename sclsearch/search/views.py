@@ -6,14 +6,9 @@ from typing import Any
 from sclsearch.search.environment import commit, versions
 from sclsearch.selection.ranking import score
 from sclsearch.selection.rules import Rule
+from sclsearch.store.records import ConfigurationRecord, ReplicateRecord, StudyRecord, seed_run_key
 from sclsearch.store.runs import RunStore, SeedRun
-from sclsearch.store.studies import (
-    ConfigurationRecord,
-    ReplicateRecord,
-    StudyRecord,
-    StudyStore,
-    seed_run_key,
-)
+from sclsearch.store.studies import StudyStore
 from sclsearch.tasks.metrics import METRICS, value
 from sclsearch.tracking import ConfigurationView, ScoreView, SeedRunView, StudyView, View
 

@@ -1,12 +1,12 @@
-"""Study records: what a study is, its configurations and its replicates."""
+"""Studies as they are stored: records, weights that are kept and stages that are shared."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sclsearch.canonical import canonical, digest
+from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.store.objects import (
     create,
@@ -20,83 +20,9 @@ from sclsearch.store.objects import (
     remove_all,
 )
 from sclsearch.store.places import Place, Storage, place_of
+from sclsearch.store.records import ConfigurationRecord, ReplicateRecord, StudyRecord
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-
-
-@dataclass(frozen=True, slots=True)
-class StudyRecord:
-    """What a study is.
-
-    Attributes:
-        name: Its name.
-        identity: What must not change when it is run again.
-        training: The part of every seed run's identity that all of them share; fixed as well.
-        origin: What is needed to run or report it and may differ between machines, such as where
-            data and model are.
-        open_configurations: W, how many configurations may be unfinished at a time.
-        created: When it was created, Unix seconds.
-    """
-
-    name: str
-    identity: Mapping[str, Any]
-    training: Mapping[str, Any]
-    origin: Mapping[str, Any]
-    open_configurations: int
-    created: float
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigurationRecord:
-    """One point of the search space.
-
-    Attributes:
-        number: Its number within the study, from 0.
-        values: Values of the space's parameters.
-        fields: Every field of the method and of `Training`.
-        origin: `published`, `sampled` or `given`.
-    """
-
-    number: int
-    values: Mapping[str, Any]
-    fields: Mapping[str, Any]
-    origin: str
-
-
-@dataclass(frozen=True, slots=True)
-class ReplicateRecord:
-    """One repetition of the protocol.
-
-    Attributes:
-        number: r, from 0.
-        rows: SHA-256 of its training, validation and test rows, and of what else it reads.
-        seeds: Its seeds.
-        notes: What a reader of its figures must know about the split.
-    """
-
-    number: int
-    rows: Mapping[str, str]
-    seeds: Mapping[str, int]
-    notes: tuple[str, ...]
-
-
-def seed_run_identity(
-    study: StudyRecord, configuration: ConfigurationRecord, replicate: ReplicateRecord
-) -> dict[str, Any]:
-    """Returns the identity of a seed run of a study, from the records alone."""
-    return {
-        **study.training,
-        "rows": replicate.rows,
-        "fields": configuration.fields,
-        "seeds": replicate.seeds,
-    }
-
-
-def seed_run_key(
-    study: StudyRecord, configuration: ConfigurationRecord, replicate: ReplicateRecord
-) -> str:
-    """Returns the key of a seed run of a study: the SHA-256 of its identity."""
-    return digest(seed_run_identity(study, configuration, replicate))
 
 
 class StudyStore:

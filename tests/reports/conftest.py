@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from sclsearch.store.runs import Failure, RunStore, SeedRun
-from sclsearch.store.studies import (
+from sclsearch.store.records import (
     ConfigurationRecord,
     ReplicateRecord,
     StudyRecord,
-    StudyStore,
     seed_run_identity,
     seed_run_key,
 )
+from sclsearch.store.runs import Failure, RunStore, SeedRun
+from sclsearch.store.studies import StudyStore
 from tests.reports.trained import Trained, study_on
 
 # A seed run: percent of validation and test rows that are right, why it failed, or not there.

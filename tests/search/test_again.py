@@ -12,7 +12,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.search.again import check_unchanged, what_again
 from sclsearch.search.options import How, What
 from sclsearch.search.prepare import Prepared, prepare_study
-from sclsearch.store.studies import ConfigurationRecord
+from sclsearch.store.records import ConfigurationRecord
 from sclsearch.tasks import load_task
 from sclsearch.tasks.own import OwnFiles
 

@@ -12,7 +12,7 @@ from sclsearch.canonical import canonical
 from sclsearch.search.options import What
 from sclsearch.search.prepare import Prepared
 from sclsearch.search.proposals import Known, propose
-from sclsearch.store.studies import seed_run_key
+from sclsearch.store.records import seed_run_key
 
 if TYPE_CHECKING:
     from tests.search.conftest import Workers

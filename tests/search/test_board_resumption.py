@@ -10,8 +10,8 @@ import pytest
 
 from sclsearch.search.board import SeedTask
 from sclsearch.search.prepare import Prepared
+from sclsearch.store.records import ConfigurationRecord
 from sclsearch.store.runs import SeedRun
-from sclsearch.store.studies import ConfigurationRecord
 
 if TYPE_CHECKING:
     from tests.search.conftest import Workers

@@ -11,7 +11,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.search.options import What
 from sclsearch.search.prepare import Prepared
 from sclsearch.search.study import Study
-from sclsearch.store.studies import seed_run_key
+from sclsearch.store.records import seed_run_key
 from sclsearch.tasks.base import Texts
 
 Asked = Callable[..., What]

@@ -21,8 +21,9 @@ from sclsearch.store.objects import (
     write,
 )
 from sclsearch.store.places import Place, storage_folder
+from sclsearch.store.records import ConfigurationRecord, StudyRecord
 from sclsearch.store.runs import Failure, RunStore, SeedRun
-from sclsearch.store.studies import ConfigurationRecord, StudyRecord, StudyStore, study_names
+from sclsearch.store.studies import StudyStore, study_names
 from tests.store.together import WRITERS, at_once
 
 FINISHED = SeedRun(digest("finished"), {"tau": 0.1 + 0.2}, {}, kept=0, evaluations=({"epoch": 1},))

@@ -11,14 +11,14 @@ from sclsearch.methods.base import Training
 from sclsearch.methods.fields import resolved
 from sclsearch.protocols.base import Parts, Rows
 from sclsearch.protocols.replicates import all_seeds
-from sclsearch.store.studies import (
+from sclsearch.store.records import (
     ConfigurationRecord,
     ReplicateRecord,
     StudyRecord,
-    StudyStore,
     seed_run_identity,
     seed_run_key,
 )
+from sclsearch.store.studies import StudyStore
 from sclsearch.tasks.base import Task
 from sclsearch.training.job import Job
 

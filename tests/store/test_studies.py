@@ -7,14 +7,8 @@ from typing import Any
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.store.studies import (
-    ConfigurationRecord,
-    ReplicateRecord,
-    StudyRecord,
-    StudyStore,
-    existing_study,
-    study_names,
-)
+from sclsearch.store.records import ConfigurationRecord, ReplicateRecord, StudyRecord
+from sclsearch.store.studies import StudyStore, existing_study, study_names
 
 RECORD = StudyRecord(
     name="first",

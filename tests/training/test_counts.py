@@ -1,8 +1,4 @@
-"""A seed run does no work twice: forward passes, loads of weights and waits for a device, counted.
-
-A wait is what makes the host read a value of the device. On a CPU it costs nothing, so it is
-counted where it is asked for.
-"""
+"""A seed run does no work twice: forward passes, loads of weights and waits are counted."""
 
 import inspect
 from collections import Counter
@@ -16,8 +12,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from sclsearch.encoders import load, row_dropout
 from sclsearch.encoders.encoder import Encoder
@@ -29,45 +23,14 @@ from sclsearch.training.batches import updates_of, updates_per_epoch
 from sclsearch.training.engine import READINGS, train
 from sclsearch.training.job import Work
 from sclsearch.training.schedule import evaluation_points, evenly
+from tests.training.waits import Copies, Values
 
 WorkFor = Callable[..., Work]
 
 BATCH = 16
-ATEN = torch.ops.aten
-VALUES = frozenset({ATEN._local_scalar_dense, ATEN.nonzero, ATEN.masked_select, ATEN._unique2})
-INDEXED = frozenset({ATEN.index, ATEN.index_put, ATEN.index_put_, ATEN._index_put_impl_})
 # How many tokens are hidden decides how many are predicted.
 WAITS_OF_A_FIRST_STAGE: Mapping[str, int] = MappingProxyType({"cmlm": 1, "tapt": 1})
 WAITS_OF_A_READING = 2
-
-
-class Values(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts operations whose result, or its shape, depends on values."""
-
-    def __init__(self, seen: Counter[str]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.seen = seen
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        packet = func.overloadpacket
-        masks = packet in INDEXED and any(
-            index is not None and index.dtype == torch.bool for index in args[1]
-        )
-        self.seen["values"] += packet in VALUES or masks
-        return func(*args, **(kwargs or {}))
-
-
-class Copies(TorchFunctionMode):
-    """Counts copies to the host."""
-
-    def __init__(self, seen: Counter[str]) -> None:
-        super().__init__()
-        self.seen = seen
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if getattr(func, "__name__", "") in {"tolist", "cpu"}:
-            self.seen["copies"] += 1
-        return func(*args, **(kwargs or {}))
 
 
 @dataclass(frozen=True)

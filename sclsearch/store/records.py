@@ -1,0 +1,82 @@
+"""Records of a study, and the key of a seed run that follows from them alone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sclsearch.canonical import digest
+
+
+@dataclass(frozen=True, slots=True)
+class StudyRecord:
+    """What a study is.
+
+    Attributes:
+        name: Its name.
+        identity: What must not change when it is run again.
+        training: The part of every seed run's identity that all of them share; fixed as well.
+        origin: What is needed to run or report it and may differ between machines, such as where
+            data and model are.
+        open_configurations: W, how many configurations may be unfinished at a time.
+        created: When it was created, Unix seconds.
+    """
+
+    name: str
+    identity: Mapping[str, Any]
+    training: Mapping[str, Any]
+    origin: Mapping[str, Any]
+    open_configurations: int
+    created: float
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationRecord:
+    """One point of the search space.
+
+    Attributes:
+        number: Its number within the study, from 0.
+        values: Values of the space's parameters.
+        fields: Every field of the method and of `Training`.
+        origin: `published`, `sampled` or `given`.
+    """
+
+    number: int
+    values: Mapping[str, Any]
+    fields: Mapping[str, Any]
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicateRecord:
+    """One repetition of the protocol.
+
+    Attributes:
+        number: r, from 0.
+        rows: SHA-256 of its training, validation and test rows, and of what else it reads.
+        seeds: Its seeds.
+        notes: What a reader of its figures must know about the split.
+    """
+
+    number: int
+    rows: Mapping[str, str]
+    seeds: Mapping[str, int]
+    notes: tuple[str, ...]
+
+
+def seed_run_identity(
+    study: StudyRecord, configuration: ConfigurationRecord, replicate: ReplicateRecord
+) -> dict[str, Any]:
+    """Returns the identity of a seed run of a study, from the records alone."""
+    return {
+        **study.training,
+        "rows": replicate.rows,
+        "fields": configuration.fields,
+        "seeds": replicate.seeds,
+    }
+
+
+def seed_run_key(
+    study: StudyRecord, configuration: ConfigurationRecord, replicate: ReplicateRecord
+) -> str:
+    """Returns the key of a seed run of a study: the SHA-256 of its identity."""
+    return digest(seed_run_identity(study, configuration, replicate))

@@ -1,0 +1,65 @@
+"""Tiny random encoders of real architectures, with a tokenizer of few words."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+WORDS = (
+    *("the", "a", "it", "was", "film", "and", "very", "not"),
+    *("good", "great", "fine", "lovely", "bad", "awful", "poor", "dull"),
+)
+LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789.,;:!?'\"()-"
+VOCABULARY = (*SPECIAL, *WORDS, *LETTERS[1:], *(f"##{letter}" for letter in LETTERS))
+SIZES: Mapping[str, Any] = {
+    "vocab_size": len(VOCABULARY),
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "hidden_dim": 32,  # DistilBERT's word for it
+    "max_position_embeddings": 160,
+    "pad_token_id": 0,
+    "bos_token_id": 2,
+    "eos_token_id": 3,
+    "initializer_range": 0.2,  # so that two layers of width 16 tell texts apart
+}
+
+
+def tiny_model(
+    architecture: str, sizes: Mapping[str, Any], options: Mapping[str, Any]
+) -> "PreTrainedModel":
+    import torch
+    import transformers
+
+    config = getattr(transformers, f"{architecture}Config")(**sizes)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model: PreTrainedModel = getattr(transformers, f"{architecture}Model")(config, **options)
+    return model
+
+
+def save_tokenizer(folder: Path, vocabulary: Sequence[str]) -> None:
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    ids = {token: number for number, token in enumerate(vocabulary)}
+    tokenizer = Tokenizer(models.WordPiece(ids, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", ids["[CLS]"]), ("[SEP]", ids["[SEP]"])],
+    )
+    PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=tokenizer,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+    ).save_pretrained(folder)
