@@ -31,7 +31,7 @@ INTRO
 table gunel/table-4 "20,100,SST-2"
 table lacon/table-4 "RTE,MRPC"
 table cmlm/table-1 "FT,CMLM,N=100,SST-2,CoLA"
-table supcl-seq/table-2 "Standard,SupCL-Seq,RTE"
+table supcl-seq/table-2 "SupCL-Seq,RTE"
 table supcl-seq/table-2 "SupCL-Seq,MRPC F1,MRPC accuracy"
 printf '\n'
 python -m benchmarks.machine
