@@ -72,7 +72,7 @@ def run_prepared(prepared: Prepared, how: How, console: Console) -> Finished:
     if store.record() is None:
         _check_encoder(study)  # a study that cannot be trained leaves nothing behind
     uri = ready_tracking(prepared.storage, how)
-    with sole_driver(store.folder) as lost:
+    with sole_driver(store.folder, tell=console.print) as lost:
         prepared = prepared.begin()
         progress = Progress(console, prepared.configs * study.seeds)
         scribe = Scribe(prepared, uri) if uri else None

@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -24,14 +24,18 @@ LOOK_SECONDS = 0.2
 
 
 @contextmanager
-def sole_driver(folder: Place) -> Iterator[threading.Event]:
+def sole_driver(
+    folder: Place, tell: Callable[[str], object] = lambda _: None
+) -> Iterator[threading.Event]:
     """Holds the study's heartbeat while the body runs; yields what is set once it is lost.
 
     On this machine the process itself tells whether it is alive: a killed driver can be started
-    again without waiting, and one that was held up keeps its study.
+    again without waiting, and one that was held up keeps its study. Of one elsewhere the next beat
+    tells, or that none comes before the last one expires.
 
     Args:
         folder: The study's folder.
+        tell: Takes the line that says for whom it waits.
 
     Raises:
         SclsearchError: Another driver is alive.
@@ -52,7 +56,7 @@ def sole_driver(folder: Place) -> Iterator[threading.Event]:
     write(mine, {**me, "time": time.time()})
     beat.start()
     try:
-        _become_sole(folder, token)
+        _become_sole(folder, token, tell)
         me["drives"] = True
         write(mine, {**me, "time": time.time()})
         yield lost
@@ -72,17 +76,26 @@ def lost_to_another(folder: Place) -> SclsearchError:
     )
 
 
-def _become_sole(folder: Place, token: str) -> None:
+def _become_sole(folder: Place, token: str, tell: Callable[[str], object]) -> None:
     """Waits until no other driver asks for the study; raises if one has a better claim."""
+    heard: dict[str, float] = {}
     while others := _others(folder, token):
         for other in others:
             # Of those that ask at the same time the first by token stays; the others give way.
-            if other.get("drives", True) or other["token"] < token:
+            if not other.get("drives", True) and other["token"] > token:
+                continue
+            who = f"process {other['pid']} on {other['host']}"
+            if _is_here(other) or heard.get(other["token"], other["time"]) != other["time"]:
                 raise SclsearchError(
-                    f"{folder.name}: one driver at a time must run a study, but process "
-                    f"{other['pid']} on {other['host']} does. Wait for it, stop it, or give "
-                    "another --study."
+                    f"{folder.name}: one driver at a time must run a study, but {who} does. Wait "
+                    "for it, stop it, or give another --study."
                 )
+            if other["token"] not in heard:
+                tell(
+                    f"{folder.name}: {who} was driving this study. Waiting up to "
+                    f"{EXPIRES_SECONDS:g} s for a sign of it."
+                )
+            heard[other["token"]] = other["time"]
         time.sleep(LOOK_SECONDS)
 
 
@@ -113,10 +126,15 @@ def _beat(mine: Place, me: dict[str, Any], stop: threading.Event, lost: threadin
 
 
 def _alive(other: dict[str, Any]) -> bool:
+    if _is_here(other):
+        return bool(_born(other["pid"]) == other["born"])
+    return bool(time.time() - other["time"] <= EXPIRES_SECONDS)
+
+
+def _is_here(other: dict[str, Any]) -> bool:
+    """Returns whether a driver's number tells here whether it is alive."""
     numbering = _numbering()
-    if numbering is None or other.get("numbering") != numbering:
-        return bool(time.time() - other["time"] <= EXPIRES_SECONDS)
-    return bool(_born(other["pid"]) == other["born"])
+    return numbering is not None and other.get("numbering") == numbering
 
 
 def _numbering() -> str | None:

@@ -94,13 +94,27 @@ def test_a_process_that_has_the_number_of_a_dead_driver_is_not_taken_for_it(
         assert "another" not in [holder["token"] for holder in holders(place)]
 
 
-def test_a_lock_of_another_machine_holds_until_it_expires(place: Place) -> None:
+def test_a_driver_of_another_machine_is_waited_for_until_its_lock_expires(place: Place) -> None:
+    told: list[str] = []
+    lock(place, time=time.time() - driver.EXPIRES_SECONDS + 1)
+    started = time.monotonic()
+    with sole_driver(place, told.append):
+        assert [holder["host"] for holder in holders(place)] == [socket.gethostname()]
+    assert 0.5 < time.monotonic() - started < driver.BEAT_SECONDS
+    (line,) = told
+    assert line.startswith(
+        f"{place.name}: process {os.getpid()} on elsewhere was driving this study"
+    )
+
+
+def test_a_driver_of_another_machine_that_is_heard_of_again_keeps_its_study(place: Place) -> None:
     lock(place)
+    beat = threading.Timer(0.5, lock, [place])
+    beat.start()
     with pytest.raises(SclsearchError, match=r"but process \d+ on elsewhere does"):
         sole_driver(place).__enter__()
-    lock(place, time=time.time() - driver.EXPIRES_SECONDS - 1)
-    with sole_driver(place):
-        assert [holder["host"] for holder in holders(place)] == [socket.gethostname()]
+    beat.join()
+    assert [holder["host"] for holder in holders(place)] == ["elsewhere"]
 
 
 def test_a_driver_of_this_machine_that_was_held_up_keeps_its_lock(place: Place) -> None:
