@@ -103,7 +103,8 @@ def head(save_tiny: Callable[..., Path]) -> Iterator[Head]:
     environment |= {"RAY_AUTH_MODE": "token", "RAY_TMPDIR": str(folder)}
     ports = free_ports(4)
     names = ("port", "dashboard-port", "ray-client-server-port", "dashboard-agent-listen-port")
-    command = [str(BIN / "ray"), "start", "--head", "--block", "--num-cpus=1"]
+    # The second is for a search that follows one that was stopped and has not let go of its own.
+    command = [str(BIN / "ray"), "start", "--head", "--block", "--num-cpus=2"]
     command += ["--dashboard-host=127.0.0.1", "--object-store-memory=100000000"]
     command += ["--disable-usage-stats"]
     command += [f"--{name}={port}" for name, port in zip(names, ports, strict=True)]
