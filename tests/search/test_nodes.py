@@ -20,6 +20,7 @@ from sclsearch.search.options import How
 from sclsearch.search.prepare import Prepared
 from sclsearch.search.retries import RETRIES
 from sclsearch.search.run import run
+from tests.search.beside import beside
 from tests.studies import LOST, figures
 
 if TYPE_CHECKING:
@@ -190,21 +191,15 @@ def test_what_no_node_has_room_for_ends_with_the_time_budget_and_says_so(
 def losing_a_node(cluster: Any, disturbed: "Place") -> Iterator[None]:
     """Has one more node, which is gone once the study is in its midst."""
     victim = cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
-    over = threading.Event()
 
-    def unplug() -> None:
+    def unplug(over: threading.Event) -> None:
         while not over.wait(0.05):
             if len(disturbed.runs()) >= STORED_BEFORE_THE_LOSS and trains(victim):
                 break
         cluster.remove_node(victim, allow_graceful=False)
 
-    thread = threading.Thread(target=unplug, daemon=True)
-    thread.start()
-    try:
+    with beside(unplug):
         yield
-    finally:
-        over.set()
-        thread.join()
 
 
 def test_a_study_that_loses_a_node_ends_as_the_undisturbed_one(

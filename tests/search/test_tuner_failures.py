@@ -13,6 +13,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import report
 from sclsearch.search.run import Finished
 from sclsearch.store import driver
+from tests.search.beside import beside
 
 if TYPE_CHECKING:
     from tests.search.conftest import Place
@@ -114,21 +115,15 @@ def test_a_seed_run_that_hangs_is_tried_once_more_and_then_fails(
 @contextmanager
 def in_its_midst(place: "Place", disturb: Callable[[], object]) -> Iterator[None]:
     """Disturbs a search once it has stored a seed run."""
-    over = threading.Event()
 
-    def watch() -> None:
+    def watch(over: threading.Event) -> None:
         while not over.wait(0.02):
             if place.runs():
                 disturb()
                 break
 
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
+    with beside(watch):
         yield
-    finally:
-        over.set()
-        thread.join()
 
 
 def test_a_storage_that_goes_away_ends_the_search_with_what_it_says(
