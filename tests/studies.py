@@ -1,6 +1,7 @@
 """What tests of whole studies share: a space, and what is the same wherever a study was run."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,15 @@ def stored(storage: Path) -> dict[str, Any]:
     """Returns the seed runs of a storage folder, by key."""
     files = (storage / "runs").glob("*.json")
     return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in files}
+
+
+def quiet(storage: Path, seconds: float) -> bool:
+    """Returns whether some time has passed since a seed run was stored.
+
+    A worker looks busy for a moment longer than that: what it takes along then is not lost.
+    """
+    last = max((path.stat().st_mtime for path in (storage / "runs").glob("*.json")), default=0.0)
+    return time.time() - last > seconds
 
 
 def figures(storage: Path) -> dict[str, Any]:

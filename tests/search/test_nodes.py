@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import tempfile
 import threading
 from collections import Counter
@@ -21,7 +22,7 @@ from sclsearch.search.prepare import Prepared
 from sclsearch.search.retries import RETRIES
 from sclsearch.search.run import run
 from tests.search.beside import beside
-from tests.studies import LOST, figures
+from tests.studies import LOST, figures, quiet
 
 if TYPE_CHECKING:
     from tests.search.conftest import Place
@@ -68,14 +69,23 @@ def cluster(processes: Any) -> Iterator[Any]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def trains(node: Any) -> bool:
-    """Returns whether a worker of a node trains a seed run just now."""
+def trains(pid: str) -> bool:
+    """Returns whether a worker trains a seed run just now."""
+    with suppress(FileNotFoundError):
+        return b".train" in Path("/proc", pid, "cmdline").read_bytes()
+    return False
+
+
+def stopped_in_training(node: Any) -> int | None:
+    """Stops a worker of a node that trains a seed run just now; returns its process, if any."""
     (raylet,) = node.all_processes["raylet"]
     children = Path("/proc", str(raylet.process.pid)).glob("task/*/children")
-    workers = " ".join(file.read_text() for file in children).split()
-    with suppress(FileNotFoundError):
-        return any(b".train" in Path("/proc", pid, "cmdline").read_bytes() for pid in workers)
-    return False
+    for pid in filter(trains, " ".join(file.read_text() for file in children).split()):
+        os.kill(int(pid), signal.SIGSTOP)
+        if trains(pid):
+            return int(pid)
+        os.kill(int(pid), signal.SIGCONT)
+    return None
 
 
 @pytest.fixture
@@ -193,10 +203,15 @@ def losing_a_node(cluster: Any, disturbed: "Place") -> Iterator[None]:
     victim = cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
 
     def unplug(over: threading.Event) -> None:
-        while not over.wait(0.05):
-            if len(disturbed.runs()) >= STORED_BEFORE_THE_LOSS and trains(victim):
-                break
+        worker = None
+        # Ending a node takes as long as a seed run: this one must not be done by then.
+        while worker is None and not over.wait(0.05):
+            if len(disturbed.runs()) >= STORED_BEFORE_THE_LOSS and quiet(disturbed.storage, 0.5):
+                worker = stopped_in_training(victim)
         cluster.remove_node(victim, allow_graceful=False)
+        if worker is not None:
+            with suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
 
     with beside(unplug):
         yield
