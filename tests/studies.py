@@ -27,13 +27,13 @@ def stored(storage: Path) -> dict[str, Any]:
     return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in files}
 
 
-def quiet(storage: Path, seconds: float) -> bool:
-    """Returns whether some time has passed since a seed run was stored.
+def amid(storage: Path, least: int, quiet: float) -> bool:
+    """Returns whether so many seed runs are stored, the last of them some seconds ago.
 
-    A worker looks busy for a moment longer than that: what it takes along then is not lost.
+    Its worker looks busy for a moment longer: what goes with it then is not lost.
     """
-    last = max((path.stat().st_mtime for path in (storage / "runs").glob("*.json")), default=0.0)
-    return time.time() - last > seconds
+    times = [path.stat().st_mtime for path in (storage / "runs").glob("*.json")]
+    return len(times) >= least and time.time() - max(times) > quiet
 
 
 def figures(storage: Path) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.machines.namespaces import lacking
 from tests.machines.room import PATIENCE, Machine, Room
-from tests.studies import SPACE, figures, quiet, stored
+from tests.studies import SPACE, amid, figures, stored
 
 if TYPE_CHECKING:
     import subprocess
@@ -70,10 +70,9 @@ class Search:
         """Returns the seed runs that are stored, by key."""
         return stored(self.storage)
 
-    def at_work(self, machine: Machine, stored: int, quiet_for: float) -> bool:
+    def at_work(self, machine: Machine, stored: int, quiet: float) -> bool:
         """Returns whether so many seed runs are stored and a machine is amid another one."""
-        enough = len(self.stored()) >= stored and quiet(self.storage, quiet_for)
-        return enough and machine.trains()
+        return amid(self.storage, stored, quiet) and machine.trains()
 
     def figures(self) -> Mapping[str, Any]:
         """Returns what must not depend on where and when a seed run was trained."""

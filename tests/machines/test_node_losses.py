@@ -76,7 +76,7 @@ def begin(head: Machine, victim: Machine, searching: Callable[[str], Search]) ->
         driver = search.start(head, "--address=auto")
         wait_for(
             "a seed run on the victim",
-            lambda: search.at_work(victim, STORED_BEFORE, quiet_for=0.3),
+            lambda: search.at_work(victim, STORED_BEFORE, quiet=0.3),
         )
         return search, driver
 

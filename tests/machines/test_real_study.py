@@ -60,7 +60,7 @@ def test_a_study_on_three_gpus_that_loses_two_machines(
     driver = search.start(head, "--address=auto", "--gpus-per-trial=1", "--concurrency=3")
 
     def at_work(number: int, stored: int) -> Callable[[], bool]:
-        return lambda: search.at_work(room.on[number], stored, quiet_for=2)
+        return lambda: search.at_work(room.on[number], stored, quiet=2)
 
     wait_for("a first machine to lose", at_work(POWERED_OFF, stored=1), LONG)
     room.off(POWERED_OFF)

@@ -22,7 +22,7 @@ from sclsearch.search.prepare import Prepared
 from sclsearch.search.retries import RETRIES
 from sclsearch.search.run import run
 from tests.search.beside import beside
-from tests.studies import LOST, figures, quiet
+from tests.studies import LOST, amid, figures
 
 if TYPE_CHECKING:
     from tests.search.conftest import Place
@@ -206,7 +206,7 @@ def losing_a_node(cluster: Any, disturbed: "Place") -> Iterator[None]:
         worker = None
         # Ending a node takes as long as a seed run: this one must not be done by then.
         while worker is None and not over.wait(0.05):
-            if len(disturbed.runs()) >= STORED_BEFORE_THE_LOSS and quiet(disturbed.storage, 0.5):
+            if amid(disturbed.storage, STORED_BEFORE_THE_LOSS, quiet=0.5):
                 worker = stopped_in_training(victim)
         cluster.remove_node(victim, allow_graceful=False)
         if worker is not None:

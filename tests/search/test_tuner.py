@@ -16,6 +16,7 @@ from sclsearch.reports.report import report
 from sclsearch.search.rerun import rerun
 from sclsearch.search.run import Finished
 from sclsearch.tasks.own import OwnFiles
+from tests.search.beside import beside
 
 if TYPE_CHECKING:
     from tests.search.conftest import Place
@@ -43,19 +44,15 @@ def killer(processes: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int
     for name, value in processes.environment.items():
         monkeypatch.setenv(name, value)
     killed: list[int] = []
-    over = threading.Event()
 
-    def kill() -> None:
+    def kill(over: threading.Event) -> None:
         while not killed and not over.wait(0.05):
             killed.extend(processes.named("ray::ImplicitFunc.train")[:1])
         for pid in killed:
             os.kill(pid, signal.SIGKILL)
 
-    thread = threading.Thread(target=kill, daemon=True)
-    thread.start()
-    yield killed
-    over.set()
-    thread.join()
+    with beside(kill):
+        yield killed
 
 
 def weights(place: "Place", name: str) -> set[str]:
