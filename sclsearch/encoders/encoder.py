@@ -2,19 +2,20 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from sclsearch.encoders.first_position import install_first_position
 from sclsearch.encoders.gradient_cache import in_chunks, is_large
-from sclsearch.encoders.packing import install_packing
+from sclsearch.encoders.packing import install_packing, layers_of
+from sclsearch.encoders.probe import ONE_STILL_VIEW, probe, probing_texts
 from sclsearch.encoders.row_dropout import install
 from sclsearch.encoders.seats import Seats
 from sclsearch.encoders.vocabulary import CutEmbedding
 from sclsearch.errors import SclsearchError
-
-ONE_STILL_VIEW = (0.0,)
 
 
 class Encoder(nn.Module):
@@ -30,10 +31,18 @@ class Encoder(nn.Module):
         causal: Whether a token does not see those after it, as in a decoder.
         governed: Whether no noise is left at rate 0.
         packs: Whether its layers can do without padding.
+        trims: Whether its last layer can do without positions that are not read.
         mask_token: Id of the token that stands for a hidden one; None if there is none.
         masked_lm: Weights of the checkpoint's own masked-language-model head; empty if it has
             none. They are no parameters: a stage that needs the head copies them.
     """
+
+    pretrained_pooler: bool
+    rates_by_view: bool
+    causal: bool
+    governed: bool
+    packs: bool
+    trims: bool
 
     def __init__(
         self,
@@ -50,8 +59,11 @@ class Encoder(nn.Module):
         self.mask_token = mask_token
         self.masked_lm = masked_lm
         self._views = install(model)
-        self.packs = install_packing(model, self._views.packing)
-        self._probe()
+        layers = layers_of(model)
+        if layers is not None:
+            install_packing(layers, self._views.packing)
+            install_first_position(layers, self._views.first)
+        probe(self, self._views, layered=layers is not None)
 
     @property
     def embeddings(self) -> Tensor:
@@ -74,7 +86,15 @@ class Encoder(nn.Module):
         """
         return CutEmbedding.install(self.model, tokens)
 
-    def hidden(self, ids: Tensor, mask: Tensor, types: Tensor, rates: tuple[float, ...]) -> Tensor:
+    def hidden(
+        self,
+        ids: Tensor,
+        mask: Tensor,
+        types: Tensor,
+        rates: tuple[float, ...],
+        *,
+        first_only: bool = False,
+    ) -> Tensor:
         """Returns the last hidden states of all views, `[V * B, T, d]`.
 
         Args:
@@ -82,16 +102,27 @@ class Encoder(nn.Module):
             mask: True at tokens, `[B, T]`.
             types: Segments, `[B, T]`; left out where the encoder has one segment only.
             rates: Dropout rate of each of the V views; no effect in evaluation mode.
+            first_only: Whether only those at position 0 are read, where every text must have a
+                token: an encoder that can leaves the others out, `[V * B, 1, d]`.
         """
+        forward = partial(self._hidden, first_only=first_only and self.trims)
         if is_large(ids, rates) and torch.is_grad_enabled() and self._trains:
-            return in_chunks(self._hidden, ids, mask, types, rates)
-        return self._hidden(ids, mask, types, rates)
+            return in_chunks(forward, ids, mask, types, rates)
+        return forward(ids, mask, types, rates)
 
     @property
     def _trains(self) -> bool:
         return any(parameter.requires_grad for parameter in self.parameters())
 
-    def _hidden(self, ids: Tensor, mask: Tensor, types: Tensor, rates: tuple[float, ...]) -> Tensor:
+    def _hidden(
+        self,
+        ids: Tensor,
+        mask: Tensor,
+        types: Tensor,
+        rates: tuple[float, ...],
+        *,
+        first_only: bool,
+    ) -> Tensor:
         self._views.rates = rates
         views = len(rates)
         mask = mask.repeat(views, 1)
@@ -103,7 +134,10 @@ class Encoder(nn.Module):
             inputs["token_type_ids"] = types.repeat(views, 1)
         # A GPU would wait for the tokens to be counted, and short rows do not fill it anyway.
         packed = self.packs and not (ids.is_cuda or self.in_lockstep)
-        with self._views.packing.of(mask) if packed else nullcontext():
+        with (
+            self._views.packing.of(mask) if packed else nullcontext(),
+            self._views.first.alone() if first_only else nullcontext(),
+        ):
             states: Tensor = self.model(**inputs).last_hidden_state
         return states
 
@@ -128,12 +162,12 @@ class Encoder(nn.Module):
         windows = "sliding_attention" in (getattr(self.model.config, "layer_types", None) or ())
         if windows or not self.rates_by_view:
             return False
-        ids, mask = (tensor.to(self.embeddings.device) for tensor in _probes())
-        own = self.hidden(ids, mask, torch.zeros_like(ids), ONE_STILL_VIEW)
+        ids, mask = (tensor.to(self.embeddings.device) for tensor in probing_texts())
 
         def states_of(ids: Tensor, mask: Tensor) -> Tensor:
             return self.hidden(ids, mask, torch.zeros_like(ids), ONE_STILL_VIEW)
 
+        own = states_of(ids, mask)
         try:
             with self.seated(Seats(1, (0,))):
                 (states,) = torch.vmap(states_of)(ids[None], mask[None])
@@ -145,7 +179,8 @@ class Encoder(nn.Module):
         """Returns one embedding a row, `[V * B, d]`.
 
         Args:
-            states: Last hidden states of all views, `[V * B, T, d]`.
+            states: Last hidden states of all views, `[V * B, T, d]`, or those at position 0,
+                `[V * B, 1, d]`, of which there is no `mean`.
             mask: True at tokens, `[B, T]`.
             pooling: `cls_raw`, the state at position 0; `cls_pooled`, that state after the
                 pretrained dense+tanh layer; `mean`, the mean over tokens without padding.
@@ -185,49 +220,3 @@ class Encoder(nn.Module):
                 f"({self.model.config.model_type}) has none. Take a model that was pretrained with "
                 "masks, such as BERT or RoBERTa."
             )
-
-    @torch.no_grad()
-    def _probe(self) -> None:
-        """Looks in forwards what the encoder can do; the attributes say what it looks for.
-
-        In evaluation mode, since a model may have dropout whose rate is none of ours.
-        """
-        training = self.model.training
-        ids, mask = _probes()
-        packs, self.packs = self.packs, False
-        try:
-            self.model.train(False)
-            padded = self.hidden(ids, mask, torch.zeros_like(ids), ONE_STILL_VIEW)  # [4, 4, d]
-            self.rates_by_view = self._views.attention_seen
-            self.causal = torch.allclose(padded[0, 0], padded[1, 0])
-            self.pretrained_pooler = self._pools(ids, mask, padded)
-            self.model.train()
-            noisy = self.hidden(ids, mask, torch.zeros_like(ids), ONE_STILL_VIEW)
-            self.governed = torch.allclose(noisy[mask], padded[mask])
-            self.model.train(False)
-            self.packs = packs and self.rates_by_view
-            self.packs = self.packs and self._same_when_packed(ids, mask, padded)
-        finally:
-            self.model.train(training)
-
-    def _pools(self, ids: Tensor, mask: Tensor, states: Tensor) -> bool:
-        pooler: nn.Module | None = getattr(self.model, "pooler", None)
-        if pooler is None:
-            return False
-        own: Tensor = self.model(input_ids=ids, attention_mask=mask).pooler_output
-        found: Tensor = pooler(states)
-        return found.shape == own.shape and torch.allclose(found, own)
-
-    def _same_when_packed(self, ids: Tensor, mask: Tensor, padded: Tensor) -> bool:
-        try:
-            states = self.hidden(ids, mask, torch.zeros_like(ids), ONE_STILL_VIEW)
-        except RuntimeError:
-            # Positions that enter in every layer, as rotary ones do, come in the shape of rows.
-            return False
-        return torch.allclose(states[mask], padded[mask], atol=1e-4)
-
-
-def _probes() -> tuple[Tensor, Tensor]:
-    """Returns token ids and mask of rows on which encoders that differ in kind differ."""
-    ids = torch.tensor([[0, 0, 0, 0], [0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
-    return ids, torch.tensor([[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 1], [1, 0, 0, 0]]).bool()

@@ -61,6 +61,15 @@ class Packing:
         padded = padded.index_copy(0, self._moved(), x[0])
         return padded.view(self.rows, self.length, *x.shape[2:])
 
+    def unpack_first(self, x: Tensor) -> Tensor:
+        """Returns position 0 of each row, `[V * B, 1, ...]`, from `[1, tokens, ...]`.
+
+        From here on the states are no longer packed. Every row must have a token there.
+        """
+        self.active = False
+        starts = (self._moved() % self.length == 0).nonzero()[:, 0]
+        return x[0].index_select(0, starts)[:, None]
+
     def before_layers(
         self, _layer: nn.Module, given: tuple[Any, ...], named: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
@@ -85,13 +94,15 @@ class Packing:
         return self.places
 
 
-def install_packing(model: PreTrainedModel, packing: Packing) -> bool:
-    """Makes an encoder's layers take what is packed; returns whether its layers were found."""
+def layers_of(model: PreTrainedModel) -> nn.ModuleList | None:
+    """Returns an encoder's layers, the first one first; None if they are not to be told."""
     count = getattr(model.config, "num_hidden_layers", None)
     lists = [m for m in model.modules() if isinstance(m, nn.ModuleList) and len(m) == count]
-    if len(lists) != 1:
-        return False
+    return lists[0] if len(lists) == 1 else None
+
+
+def install_packing(layers: nn.ModuleList, packing: Packing) -> None:
+    """Makes an encoder's layers take what is packed."""
     # Methods, not closures: a copy of the encoder must get hooks with a state of its own.
-    lists[0][0].register_forward_pre_hook(packing.before_layers, with_kwargs=True)
-    lists[0][-1].register_forward_hook(packing.after_layers)
-    return True
+    layers[0].register_forward_pre_hook(packing.before_layers, with_kwargs=True)
+    layers[-1].register_forward_hook(packing.after_layers)

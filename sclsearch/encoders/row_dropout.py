@@ -17,6 +17,7 @@ from transformers import AttentionInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 
+from sclsearch.encoders.first_position import FirstPosition
 from sclsearch.encoders.packing import Packing
 from sclsearch.encoders.seats import Seats, fold
 
@@ -31,13 +32,18 @@ class ViewRates:
         rates: Rate of each view; rows are views of equal size, one after the other.
         attention_seen: Whether the registered attention function has been called.
         packing: Where the tokens stand while there is no padding.
+        first: What the last layer leaves out.
         seats: Set while several replicates are one batched program.
     """
 
     rates: tuple[float, ...] = field(default=(0.0,))
     attention_seen: bool = False
     packing: Packing = field(default_factory=Packing)
+    first: FirstPosition = field(init=False)
     seats: Seats | None = None
+
+    def __post_init__(self) -> None:
+        self.first = FirstPosition(self.packing)
 
     @property
     def shared(self) -> float | None:
@@ -86,7 +92,10 @@ def _attention(
     views: ViewRates = module.view_rates  # type: ignore[assignment]  # set by install
     views.attention_seen = True
     options.pop("dropout", None)
-    packing = views.packing
+    packing, first = views.packing, views.first
+    if first.given is not None:
+        key, value = first.keys_and_values(module, query.shape[-1])
+        attention_mask = None if attention_mask is None else attention_mask[:, :, :1]
     if not packing.active:
         return _by_view(module, query, key, value, attention_mask, options), None
     # Heads stand before the tokens, `[1, heads, tokens, width]`.

@@ -98,11 +98,18 @@ class Model(nn.Module):
         """Returns the last hidden states of all views, `[V * B, T, d]`."""
         return self.encoder.hidden(batch.ids, batch.mask, batch.types, batch.rates)
 
+    def embeddings(self, batch: Batch, *poolings: str) -> tuple[Tensor, ...]:
+        """Returns one embedding a row and view for each pooling, `[V * B, d]`, of one forward."""
+        inputs = (batch.ids, batch.mask, batch.types, batch.rates)
+        states = self.encoder.hidden(*inputs, first_only="mean" not in poolings)
+        return tuple(self.encoder.pool(states, batch.mask, pooling) for pooling in poolings)
+
     def embed(self, batch: Batch, pooling: str) -> Tensor:
         """Returns one embedding a row and view, `[V * B, d]`; cached features where there are."""
         if batch.features is not None:
             return batch.features
-        return self.encoder.pool(self.hidden(batch), batch.mask, pooling)
+        (z,) = self.embeddings(batch, pooling)
+        return z
 
 
 @dataclass(frozen=True, slots=True)

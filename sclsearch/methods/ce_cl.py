@@ -62,10 +62,10 @@ class CECL:
 
     def terms(self, model: Model, batch: Batch) -> Terms:
         """Returns `ce` and `nt_xent`."""
-        states = model.hidden(batch)  # [2 * B, T, d]
-        pooled = model.encoder.pool(states, batch.mask, encoder_pooling(self.pooling))
+        poolings = encoder_pooling(self.pooling), self.contrast_pooling
+        pooled, contrasted = model.embeddings(batch, *poolings)  # [2 * B, d] each
         logits = model.parts["head"](pooled, batch.rates[0])  # [2 * B, C]
-        a, b = model.encoder.pool(states, batch.mask, self.contrast_pooling).chunk(2)  # [B, d]
+        a, b = contrasted.chunk(2)
         return {
             "ce": prediction_loss(logits, batch.view_y),
             "nt_xent": self.alpha * nt_xent(a, b, tau=self.tau),

@@ -76,15 +76,12 @@ class SCL:
 
     def terms(self, model: Model, batch: Batch) -> Terms:
         """Returns `ce` and `scl`."""
-        states = model.hidden(batch)  # [B, T, d]
         head: Head = model.parts["head"]  # type: ignore[assignment]
         rate = batch.rates[0]
-        pooled = model.encoder.pool(states, batch.mask, encoder_pooling(self.pooling))  # [B, d]
+        poolings = encoder_pooling(self.pooling), encoder_pooling(self.scl_features)
+        pooled, contrasted = model.embeddings(batch, *poolings)  # [B, d] each
         features = head.features(pooled, rate)
-        if self.scl_features == "head_hidden":
-            z = features
-        else:
-            z = model.encoder.pool(states, batch.mask, self.scl_features)
+        z = features if self.scl_features == "head_hidden" else contrasted
         return {
             "ce": (1 - self.lam) * prediction_loss(head.read(features, rate), batch.y),
             "scl": self.lam * sup_con(z, batch.y, tau=self.tau, reduction=self.scl_reduction),

@@ -41,3 +41,12 @@ def unpadded(inputs: Inputs) -> Inputs:
     """Returns the first of the three texts twice, without padding."""
     ids, mask, types = (tensor[[0, 0]] for tensor in inputs)
     return ids, mask, types
+
+
+@pytest.fixture
+def ragged() -> Inputs:
+    """Returns ids, mask and types of texts of 1 to 12 tokens."""
+    lengths = torch.tensor([3, 12, 1, 7, 2])
+    mask = torch.arange(12) < lengths[:, None]
+    ids = torch.randint(5, 60, mask.shape, generator=torch.Generator().manual_seed(2))
+    return torch.where(mask, ids, 0), mask, (torch.arange(12) > 4).long().expand(5, 12) * mask

@@ -1,6 +1,7 @@
 """States and gradients of a batch that goes through in chunks are those of the whole batch."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -112,10 +113,12 @@ def test_rates_that_are_set_outside_would_be_the_wrong_ones(
     original = bert._hidden
     calls: list[int] = []
 
-    def with_rates_of_the_moment(ids: Tensor, mask: Tensor, types: Tensor, _: object) -> Tensor:
+    def with_rates_of_the_moment(
+        ids: Tensor, mask: Tensor, types: Tensor, _: object, **options: Any
+    ) -> Tensor:
         calls.append(0)
         # Five chunks go forward, and then again for their gradients.
-        return original(ids, mask, types, rates if len(calls) <= 5 else rates[::-1])
+        return original(ids, mask, types, rates if len(calls) <= 5 else rates[::-1], **options)
 
     monkeypatch.setattr(bert, "_hidden", with_rates_of_the_moment)
     _, gradient = contrasted(bert, texts, rates)

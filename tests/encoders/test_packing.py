@@ -13,15 +13,6 @@ from sclsearch.encoders.load import load_encoder
 Inputs = tuple[Tensor, Tensor, Tensor]
 
 
-@pytest.fixture
-def ragged() -> Inputs:
-    """Returns ids, mask and types of texts of 1 to 12 tokens."""
-    lengths = torch.tensor([3, 12, 1, 7, 2])
-    mask = torch.arange(12) < lengths[:, None]
-    ids = torch.randint(5, 60, mask.shape, generator=torch.Generator().manual_seed(2))
-    return torch.where(mask, ids, 0), mask, (torch.arange(12) > 4).long().expand(5, 12) * mask
-
-
 def states_and_gradient(
     encoder: Encoder, inputs: Inputs, rates: tuple[float, ...]
 ) -> tuple[Tensor, Tensor]:

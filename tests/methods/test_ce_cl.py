@@ -12,7 +12,7 @@ from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods.base import Batch, Model, Training
-from sclsearch.methods.ce import CE, Pooling
+from sclsearch.methods.ce import CE, Pooling, encoder_pooling
 from sclsearch.methods.ce_cl import CECL
 from sclsearch.objectives import nt_xent
 
@@ -36,7 +36,8 @@ def test_the_contrast_is_nt_xent_of_the_two_views(
     method = CECL(tau=0.2, alpha=0.6, pooling=pooling, contrast_pooling=contrast_pooling)
     model, views = made(method, bert), replace(batch, rates=(0.3, 0.3))
     torch.manual_seed(4)
-    a, b = model.embed(views, contrast_pooling).chunk(2)
+    _, z = model.embeddings(views, encoder_pooling(pooling), contrast_pooling)
+    a, b = z.chunk(2)
     assert not torch.equal(a, b)
     torch.manual_seed(4)
     terms = method.terms(model, views)
@@ -64,7 +65,8 @@ def test_cross_entropy_is_the_mean_over_both_views(bert: Encoder, batch: Batch) 
     model, views = made(method, bert), replace(batch, rates=(0.3, 0.3))
     head = model.get_submodule("parts.head")
     torch.manual_seed(4)
-    logits = head(model.embed(views, "cls_raw"), 0.3).chunk(2)
+    pooled, _ = model.embeddings(views, "cls_raw", "mean")
+    logits = head(pooled, 0.3).chunk(2)
     first, second = (F.cross_entropy(one, batch.y) for one in logits)
     assert first != second
     torch.manual_seed(4)

@@ -54,9 +54,9 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     seen: Counter[str] = Counter()
     hidden = Encoder.hidden
 
-    def counted(self: Encoder, *given: Any) -> Tensor:
+    def counted(self: Encoder, *given: Any, **options: Any) -> Tensor:
         seen["forwards"] += 1
-        return hidden(self, *given)
+        return hidden(self, *given, **options)
 
     monkeypatch.setattr(Encoder, "hidden", counted)
     monkeypatch.setattr(Packing, "of", lambda _self, _mask: nullcontext())

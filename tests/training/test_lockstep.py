@@ -94,8 +94,10 @@ def test_encoders_of_other_families_go_in_lockstep_too(
         ("supcl-seq", {"probe_encoder_mode": "train"}),
         ("cmlm", {"predictor": "simsiam_bn", "mlm_reduction": "sequences"}),
         ("ce", {"batch_sampling": "balanced", "drop_last": True, "max_grad_norm": 0.0}),
+        ("scl", {"pooling": "head_hidden", "scl_features": "cls_pooled"}),
+        ("supcl-seq", {"pooling": "cls_pooled"}),
     ],
-    ids=["frozen with dropout", "batch norm", "balanced"],
+    ids=["frozen with dropout", "batch norm", "balanced", "first state", "first state of views"],
 )
 @pytest.mark.usefixtures("no_draws")
 def test_what_a_field_changes_goes_in_lockstep_too(

@@ -26,11 +26,26 @@ WorkFor = Callable[..., Work]
 
 
 @pytest.mark.parametrize("most", [1, 2])
-@pytest.mark.parametrize("method", ["ce", "supcl-seq", "dropout-aug", "leam", "tapt"])
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("ce", {}),
+        ("ce", {"pooling": "cls_raw"}),
+        ("supcl-seq", {}),
+        ("supcl-seq", {"pooling": "cls_pooled"}),
+        ("dropout-aug", {}),
+        ("leam", {}),
+        ("tapt", {}),
+    ],
+)
 def test_a_block_that_runs_out_of_memory_is_trained_in_parts_with_the_same_noise(
-    work_for: WorkFor, method: str, most: int, monkeypatch: pytest.MonkeyPatch
+    work_for: WorkFor,
+    method: str,
+    options: dict[str, object],
+    most: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    works = seats(work_for(method, epochs=1, learning_rate=1e-3), 3)
+    works = seats(work_for(method, epochs=1, learning_rate=1e-3, **options), 3)
     whole: Found = [*train_block(works)]
     trained: list[int] = []
     update = Lockstep.update

@@ -1,4 +1,4 @@
-"""What the engine leaves out, padding and embeddings of unseen tokens, changes no figure."""
+"""What the engine leaves out changes no figure: padding, tokens not seen, states not read."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.first_position import FirstPosition
 from sclsearch.encoders.packing import Packing
 from sclsearch.encoders.vocabulary import CutEmbedding
 from sclsearch.training.engine import train
@@ -21,12 +22,14 @@ def numbers(outcome: Outcome) -> list[float]:
     return [loss for note in notes for loss in note["loss"].values()]
 
 
-def test_every_method_trains_as_it_does_with_padding_and_all_embeddings(
-    work_for: Callable[..., Work], method: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def fields_of(method: str) -> dict[str, object]:
+    """Returns fields without noise, of which there is less where less goes through the encoder."""
     still = {"dropouts": (0.0, 0.0)} if method in {"supcl-seq", "simcse", "dropout-aug"} else {}
-    # Dropout draws for tokens alone where there is no padding: other draws, other figures.
-    work = work_for(method, dropout=0.0, learning_rate=1e-3, weight_decay=0.1, **still)
+    return {"dropout": 0.0, "learning_rate": 1e-3, "weight_decay": 0.1, **still}
+
+
+def assert_nothing_changes(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trains as the engine does, and with all that it leaves out."""
     cuts: list[CutEmbedding] = []
     original = Encoder.cut
 
@@ -39,12 +42,37 @@ def test_every_method_trains_as_it_does_with_padding_and_all_embeddings(
     with monkeypatch.context() as patched:
         patched.setattr(Encoder, "cut", cut)
         saving = train(work)
-    assert len(cuts) == 1 + (method == "cssl")
+    assert len(cuts) == 1 + (work.job.method_name == "cssl")
     with monkeypatch.context() as patched:
         patched.setattr(Encoder, "cut", lambda _self, _tokens: None)
         patched.setattr(Packing, "of", lambda _self, _mask: nullcontext())
+        patched.setattr(FirstPosition, "alone", lambda _self: nullcontext())
         whole = train(work)
     assert numbers(saving) == pytest.approx(numbers(whole), rel=1e-3, abs=1e-4)
     assert {n: t.shape for n, t in saving.weights.items()} == {
         n: t.shape for n, t in whole.weights.items()
     }
+
+
+def test_every_method_trains_as_it_does_with_padding_and_all_embeddings(
+    work_for: Callable[..., Work], method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert_nothing_changes(work_for(method, **fields_of(method)), monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("method", "poolings"),
+    [
+        ("ce", {"pooling": "head_hidden"}),
+        ("scl", {"pooling": "cls_raw", "scl_features": "cls_pooled"}),
+        ("supcl-seq", {"pooling": "cls_pooled"}),
+        ("lacon", {"pooling": "cls_raw"}),
+    ],
+)
+def test_what_reads_the_first_state_alone_trains_as_it_does_with_all(
+    work_for: Callable[..., Work],
+    method: str,
+    poolings: dict[str, object],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert_nothing_changes(work_for(method, **fields_of(method), **poolings), monkeypatch)

@@ -51,9 +51,11 @@ def rows_seen(monkeypatch: pytest.MonkeyPatch, work_for: WorkFor) -> RowsSeen:
     seen: RowsSeen = Counter()
     hidden = Encoder.hidden
 
-    def counted(self: Encoder, ids: Tensor, mask: Tensor, types: Tensor, rates: Any) -> Tensor:
+    def counted(
+        self: Encoder, ids: Tensor, mask: Tensor, types: Tensor, rates: Any, **options: Any
+    ) -> Tensor:
         seen[self.model.training, rates] += len(ids)
-        return hidden(self, ids, mask, types, rates)
+        return hidden(self, ids, mask, types, rates, **options)
 
     monkeypatch.setattr(Encoder, "hidden", counted)
     return seen

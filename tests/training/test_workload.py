@@ -28,8 +28,10 @@ def seen(monkeypatch: pytest.MonkeyPatch, work_for: WorkFor) -> Callable[[Work],
     found: list[Workload] = []
     hidden = Encoder.hidden
 
-    def counted(self: Encoder, ids: Tensor, mask: Tensor, types: Tensor, rates: Any) -> Tensor:
-        states = hidden(self, ids, mask, types, rates)
+    def counted(
+        self: Encoder, ids: Tensor, mask: Tensor, types: Tensor, rates: Any, **options: Any
+    ) -> Tensor:
+        states = hidden(self, ids, mask, types, rates, **options)
         rows, tokens = len(states), len(states) // len(ids) * int(mask.sum())
         # An encoder that trains leaves a graph behind its states.
         found.append(
