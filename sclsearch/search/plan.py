@@ -74,7 +74,7 @@ def plan(what: What, how: How, finished: Sequence[SeedRun] | None = None) -> Pla
     Raises:
         SclsearchError: As the search itself would.
     """
-    prepared = prepare_study(what, how, measure=False)
+    prepared = prepare_study(what, how, dry=True)
     study = prepared.study
     board = prepared.board(dry=True)
     board.open_up()

@@ -72,22 +72,23 @@ class Prepared:
         )
 
 
-def prepare_study(what: What, how: How, *, measure: bool = True) -> Prepared:
+def prepare_study(what: What, how: How, *, dry: bool = False) -> Prepared:
     """Returns the study that the options describe, nothing written yet but the storage folder.
 
     Args:
         what: What is searched.
         how: How it is run.
-        measure: Whether a GPU may be measured to tell the lockstep of a new study.
+        dry: Whether not even the storage folder is made, and no GPU measured to tell the lockstep
+            of a new study.
 
     Raises:
         SclsearchError: Options, data, model or the stored study of that name do not fit.
     """
     study = resolve(what, how)
-    storage = storage_folder(how.storage)
+    storage = storage_folder(how.storage, make=not dry)
     store = StudyStore(storage, study.default_name if how.study is None else how.study)
     if what.lockstep == "auto" and what.crossed is None:
-        study = replace(study, lockstep=_lockstep(study, store.record(), measure=measure))
+        study = replace(study, lockstep=_lockstep(study, store.record(), measure=not dry))
     # The last block may have more replicates than are wanted: they have a say in its noise.
     whole = range(study.block(study.seeds - 1).stop)
     parts = {number: study.parts(number) for number in whole}

@@ -43,7 +43,7 @@ def storage_folder(storage: Storage, *, make: bool = True) -> Storage:
         make: Whether a folder is made if it is not there.
 
     Raises:
-        SclsearchError: It cannot be made or reached.
+        SclsearchError: It cannot be made or reached, or is no folder.
     """
     place = place_of(storage)
     if isinstance(place, Remote):
@@ -52,6 +52,8 @@ def storage_folder(storage: Storage, *, make: bool = True) -> Storage:
     try:
         if make:
             place.mkdir(parents=True, exist_ok=True)
+        elif place.exists():
+            next(place.iterdir(), None)
     except OSError as error:
         raise SclsearchError(
             f"--storage {storage}: it must be a folder that can be written, but: {error}."

@@ -12,7 +12,7 @@ from sclsearch.protocols.gunel import few_shot_training
 Call = Callable[..., CompletedProcess[str]]
 
 
-def test_a_dry_run_prints_each_value_with_its_origin_and_writes_no_study(
+def test_a_dry_run_prints_each_value_with_its_origin_and_writes_nothing(
     sclsearch: Call, place: Path, search: tuple[str, ...]
 ) -> None:
     options = ("--train-size", "100", "--configs", "6", "--set", "lam=0.5")
@@ -35,7 +35,7 @@ def test_a_dry_run_prints_each_value_with_its_origin_and_writes_no_study(
     text = " ".join(rows)
     assert "4 configurations x 10 seeds = 40 seed runs; 1 published come first; 0 are in" in text
     assert f"time: unknown; {place / 'encoder'}: tokenizer.json must" in text
-    assert not any((place / "sclsearch-storage").iterdir())
+    assert not (place / "sclsearch-storage").exists()
 
 
 def test_a_dry_run_tells_the_texts_without_labels(sclsearch: Call, search: tuple[str, ...]) -> None:
@@ -68,7 +68,7 @@ def test_a_dry_run_as_json_is_json(sclsearch: Call, place: Path, search: tuple[s
     assert planned["published"] == [{"tau": 0.3, "lam": 0.9}]
     assert (planned["configurations"], planned["seeds"], planned["stored"]) == (6, 5, 0)
     assert planned["time"]["seconds"] is None
-    assert not any((place / "sclsearch-storage").iterdir())
+    assert not (place / "sclsearch-storage").exists()
 
 
 def test_a_dry_run_of_one_configuration_takes_the_published_values(

@@ -52,6 +52,13 @@ def test_a_storage_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
         storage_folder(tmp_path / "file" / "storage")
 
 
+@pytest.mark.parametrize("make", [True, False])
+def test_a_file_is_no_storage(tmp_path: Path, make: bool) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SclsearchError, match=r"^--storage .*file: it must be a folder"):
+        storage_folder(tmp_path / "file", make=make)
+
+
 def test_a_storage_is_named_for_a_shell_unless_it_is_the_default_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
