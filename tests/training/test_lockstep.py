@@ -72,15 +72,18 @@ def test_without_noise_each_becomes_what_it_becomes_by_itself(
         assert_alike(together, by_itself)
 
 
+@pytest.mark.parametrize("pooling", ["mean", "cls_raw"])
 @pytest.mark.parametrize("family", ["roberta", "distilbert", "electra"])
 def test_encoders_of_other_families_go_in_lockstep_too(
     work_for: WorkFor,
     request: pytest.FixtureRequest,
     family: str,
+    pooling: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model = request.getfixturevalue(f"tiny_{family}")
-    works = seats(work_for("scl", model=model, **still("scl")), 2)
+    fields = {**still("scl"), "pooling": pooling, "scl_features": pooling}
+    works = seats(work_for("scl", model=model, **fields), 2)
     with batched(monkeypatch) as made:
         found: Found = [*train_block(works)]
     assert made == [2]
