@@ -4,7 +4,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from resource import RUSAGE_CHILDREN, getrusage
 from subprocess import CompletedProcess
 
 import pytest
@@ -17,8 +16,15 @@ from sclsearch.store.runs import Failure, SeedRun
 UNSET = ("SCLSEARCH_DATA", "MLFLOW_TRACKING_URI", "FORCE_COLOR", "NO_COLOR")
 SEARCH = ("tune", "--method", "scl", "--task", "demo", "--model", "./encoder")
 TOTALS = ("--study", "mine", "--configs", "2", "--seeds", "2", "--tracking", "none")
-AT_ONCE = 0.5
-CALLS = 10
+HEAVY = {"torch", "transformers", "datasets", "pandas", "scipy", "ray", "optuna", "mlflow"}
+TELLING = """
+import sys
+from sclsearch.cli import main
+try:
+    main()
+finally:
+    print(*sys.modules, file=sys.stderr)
+"""
 SPACE = """
 method: scl
 source: mine
@@ -32,23 +38,16 @@ space:
 
 
 @pytest.fixture
-def answers_at_once(tmp_path: Path) -> Callable[..., bool]:
-    """Returns what tells whether a command takes less than half a second of the processor.
+def heavy_imports(tmp_path: Path) -> Callable[..., set[str]]:
+    """Returns what runs a command in an empty folder and tells the slow packages it imported."""
 
-    Other work slows the processor down, so that it is called until it does, ten times at most.
-    """
-    command = str(Path(sys.executable).with_name("sclsearch"))
+    def imported(*arguments: str) -> set[str]:
+        command = [sys.executable, "-c", TELLING, *arguments]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0
+        return HEAVY.intersection(done.stderr.split())
 
-    def seconds(arguments: tuple[str, ...]) -> float:
-        before = getrusage(RUSAGE_CHILDREN)
-        done = subprocess.run(
-            [command, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-        after = getrusage(RUSAGE_CHILDREN)
-        assert (done.returncode, done.stderr) == (0, "")
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-    return lambda *arguments: any(seconds(arguments) < AT_ONCE for _ in range(CALLS))
+    return imported
 
 
 @pytest.fixture
