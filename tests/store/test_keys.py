@@ -31,8 +31,8 @@ PARTS = Parts(
 
 # Another key means that every stored seed run is left behind; a new engine means it.
 PINNED = {
-    "ce": "20e47e096bac6c730ac2bf4cb17641fd936a9d0be1050b626a61b1e50588273d",
-    "cssl": "d75b8f0aa09204e58554b49c926dd8e59ed4e3a23a27dffcd1790082d14b0e60",
+    "ce": "d9724f3886d3c82f8b6e1c578f49d6b61c5f696b34640b1cb86e52b0e6b8459a",
+    "cssl": "f780133a26b378e59f43501a42a8453155c974fba0cd5e88d7b9a55d9e6d1d8f",
 }
 
 
