@@ -94,14 +94,14 @@ class Model(nn.Module):
         """Returns a function of model and batch: so `torch.func` calls it with other weights."""
         return function(self, batch)
 
-    def hidden(self, batch: Batch) -> Tensor:
-        """Returns the last hidden states of all views, `[V * B, T, d]`."""
-        return self.encoder.hidden(batch.ids, batch.mask, batch.types, batch.rates)
+    def hidden(self, batch: Batch, *, first_only: bool = False) -> Tensor:
+        """Returns the last hidden states of all views, `[V * B, T, d]`, as the encoder does."""
+        inputs = (batch.ids, batch.mask, batch.types, batch.rates)
+        return self.encoder.hidden(*inputs, first_only=first_only)
 
     def embeddings(self, batch: Batch, *poolings: str) -> tuple[Tensor, ...]:
         """Returns one embedding a row and view for each pooling, `[V * B, d]`, of one forward."""
-        inputs = (batch.ids, batch.mask, batch.types, batch.rates)
-        states = self.encoder.hidden(*inputs, first_only="mean" not in poolings)
+        states = self.hidden(batch, first_only="mean" not in poolings)
         return tuple(self.encoder.pool(states, batch.mask, pooling) for pooling in poolings)
 
     def embed(self, batch: Batch, pooling: str) -> Tensor:

@@ -12,6 +12,7 @@ from torch import Tensor
 from sclsearch.encoders import gradient_cache
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
+from tests.encoders.gradients import with_gradient
 
 Inputs = tuple[Tensor, Tensor, Tensor]
 RATES = [(0.0,), (0.0, 0.0, 0.0)]
@@ -20,13 +21,7 @@ RATES = [(0.0,), (0.0, 0.0, 0.0)]
 def first_and_gradient(
     encoder: Encoder, inputs: Inputs, rates: tuple[float, ...], **options: Any
 ) -> tuple[Tensor, Tensor]:
-    """Returns the states at position 0 and the gradient of what depends on all of them."""
-    encoder.zero_grad()
-    states = encoder.hidden(*inputs, rates, **options)[:, 0]  # [V * B, d]
-    weights = torch.randn(states.shape, generator=torch.Generator().manual_seed(0))
-    (states * weights).sum().backward()  # type: ignore[no-untyped-call]
-    grads = [p.grad.flatten() for p in encoder.parameters() if p.grad is not None]
-    return states.detach(), torch.cat(grads)
+    return with_gradient(encoder, encoder.hidden(*inputs, rates, **options)[:, 0])  # [V * B, d]
 
 
 @pytest.mark.parametrize("packs", [True, False], ids=["packed", "padded"])

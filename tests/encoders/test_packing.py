@@ -9,6 +9,7 @@ from torch import Tensor
 
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
+from tests.encoders.gradients import with_gradient
 
 Inputs = tuple[Tensor, Tensor, Tensor]
 
@@ -16,14 +17,8 @@ Inputs = tuple[Tensor, Tensor, Tensor]
 def states_and_gradient(
     encoder: Encoder, inputs: Inputs, rates: tuple[float, ...]
 ) -> tuple[Tensor, Tensor]:
-    """Returns the states at tokens and the gradient of what depends on all of them."""
-    encoder.zero_grad()
     mask = inputs[1].repeat(len(rates), 1)
-    states = encoder.hidden(*inputs, rates)[mask]  # [tokens, d]
-    weights = torch.randn(states.shape, generator=torch.Generator().manual_seed(0))
-    (states * weights).sum().backward()  # type: ignore[no-untyped-call]
-    grads = [p.grad.flatten() for p in encoder.parameters() if p.grad is not None]
-    return states.detach(), torch.cat(grads)
+    return with_gradient(encoder, encoder.hidden(*inputs, rates)[mask])  # [tokens, d]
 
 
 @pytest.mark.parametrize("rates", [(0.0,), (0.0, 0.0, 0.0)], ids=["one view", "three views"])
