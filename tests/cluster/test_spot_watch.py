@@ -159,7 +159,7 @@ def test_a_metadata_server_that_is_away_for_a_while_is_asked_again(
     process = _watch("aws", machine)
     _, log = process.communicate(timeout=60)
     assert len(_told(calls)) == 1
-    assert log.count("503") == 2
+    assert log.count("HTTP Error 503") == 2
 
 
 def test_ray_is_told_again_until_it_takes_it(machine: Machine, calls: Path, tmp_path: Path) -> None:
