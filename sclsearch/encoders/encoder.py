@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 from sclsearch.encoders.first_position import install_first_position
 from sclsearch.encoders.gradient_cache import in_chunks, is_large
 from sclsearch.encoders.packing import install_packing, layers_of
-from sclsearch.encoders.probe import ONE_STILL_VIEW, probe, probing_texts
+from sclsearch.encoders.probe import ONE_STILL_VIEW, most_tokens, probe, probing_texts
 from sclsearch.encoders.row_dropout import install
 from sclsearch.encoders.seats import Seats
 from sclsearch.encoders.vocabulary import CutEmbedding
@@ -31,6 +31,7 @@ class Encoder(nn.Module):
         causal: Whether a token does not see those after it, as in a decoder.
         governed: Whether no noise is left at rate 0.
         packs: Whether its layers can do without padding.
+        most_tokens: Positions that it has learnt, so tokens of a text at most; None for no limit.
         trims: Whether its last layer can do without positions that are not read.
         mask_token: Id of the token that stands for a hidden one; None if there is none.
         masked_lm: Weights of the checkpoint's own masked-language-model head; empty if it has
@@ -56,6 +57,7 @@ class Encoder(nn.Module):
         self.name = name
         self.model = model
         self.width: int = model.config.hidden_size
+        self.most_tokens = most_tokens(model)
         self.mask_token = mask_token
         self.masked_lm = masked_lm
         self._views = install(model)
@@ -171,6 +173,8 @@ class Encoder(nn.Module):
         try:
             with self.seated(Seats(1, (0,))):
                 (states,) = torch.vmap(states_of)(ids[None], mask[None])
+        except torch.OutOfMemoryError:
+            raise
         except (RuntimeError, ValueError, TypeError):
             return False
         return torch.allclose(states[mask], own[mask], atol=1e-4)
@@ -192,6 +196,9 @@ class Encoder(nn.Module):
             pooler: nn.Module = self.model.pooler  # type: ignore[assignment]  # check_pooling saw it
             pooled: Tensor = pooler(states)
             return pooled
+        if pooling != "cls_raw":
+            message = f"pooling must be cls_raw, cls_pooled or mean, but it is {pooling!r}"
+            raise ValueError(message)
         return states[:, 0]
 
     def check_pooling(self, pooling: str, where: str) -> None:
@@ -201,6 +208,14 @@ class Encoder(nn.Module):
                 f"{where}: 'cls_pooled' must be backed by a pooler as BERT's in the checkpoint, "
                 f"but model {self.name!r} ({self.model.config.model_type}) has none that was "
                 "pretrained. Take 'cls_raw' or 'mean'."
+            )
+
+    def check_length(self, tokens: int, where: str) -> None:
+        """Raises SclsearchError if texts of so many tokens are longer than it can read."""
+        if self.most_tokens is not None and tokens > self.most_tokens:
+            raise SclsearchError(
+                f"{where}: it must be at most {self.most_tokens}, the positions that model "
+                f"{self.name!r} has, but it is {tokens}. Give less, or another --model."
             )
 
     def check_rates_by_view(self, where: str) -> None:

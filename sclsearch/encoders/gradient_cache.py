@@ -16,7 +16,7 @@ LIMIT = 2**15
 """Positions, views times texts times tokens, that go through an encoder in one piece at most.
 
 BERT base keeps 0.8 MB for each in float32. Chunks draw another noise than the whole batch, so the
-limit is no matter of the machine, and this and `CHUNK` are in the keys that depend on them.
+limit is no matter of the machine; another limit, or another `CHUNK`, is another engine.
 """
 CHUNK = 2**13
 """Positions of a chunk at most, as far as whole texts allow it."""

@@ -45,6 +45,16 @@ def probe(encoder: "Encoder", views: ViewRates, *, layered: bool) -> None:
         model.train(training)
 
 
+def most_tokens(model: nn.Module) -> int | None:
+    """Returns how many positions a model has learnt; None where it learns none."""
+    for name, module in model.named_modules():
+        if name.endswith(".position_embeddings") and isinstance(module, nn.Embedding):
+            # Where padding has a row of its own, as in RoBERTa, positions begin behind it.
+            before = 0 if module.padding_idx is None else module.padding_idx + 1
+            return module.num_embeddings - before
+    return None
+
+
 def probing_texts() -> tuple[Tensor, Tensor]:
     """Returns ids and mask, `[4, 4]`, of rows on which encoders that differ in kind differ."""
     ids = torch.tensor([[0, 0, 0, 0], [0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])

@@ -1,6 +1,5 @@
 """Turns what a user asks for into a study, or says all that is wrong with it."""
 
-from collections.abc import Mapping
 from dataclasses import MISSING, fields, replace
 
 from sclsearch.encoders.models import base_model, model_digest, model_folder
@@ -66,7 +65,7 @@ def resolve(what: What, how: How) -> Study:
     parts = protocol.parts(data, size, protocol.replicate(0))
     rows = len(parts.train.index) * (1 + protocol.joined)
     defaults = _defaults(method, protocol, rows, (space.fixed, start, what.settings))
-    built, training = _build_defaults(method, defaults, data)
+    built, training = build(method, {n: o.value for n, o in defaults.items()}, "defaults")
     folder = model_folder(model_name)
     study = Study(
         method=named,
@@ -89,6 +88,7 @@ def resolve(what: What, how: How) -> Study:
         lockstep=1 if what.lockstep == "auto" else what.lockstep,
     )
     study.lengths()  # raises where a length is searched over a range
+    study.fields({})  # raises where scores are to be balanced
     return study
 
 
@@ -115,7 +115,7 @@ def _protocol(what: What, method: type[Method], size: Size | None) -> Protocol:
         if isinstance(what.task, str):
             check_task_name(what.task)
             own = TASKS[what.task].protocol
-        return PROTOCOLS[method.few_shot if size else own or method.protocol]
+        return lookup(PROTOCOLS, method.few_shot if size else own or method.protocol, "protocol")
     protocol = lookup(PROTOCOLS, what.protocol, "protocol")
     if size is not None and not protocol.few_shot:
         raise SclsearchError(
@@ -214,18 +214,6 @@ def _defaults(
 
 def _declared(kind: type) -> dict[str, object]:
     return {field.name: field.default for field in fields(kind) if field.default is not MISSING}
-
-
-def _build_defaults(
-    method: type[Method], defaults: Mapping[str, Origin], data: TaskData
-) -> tuple[Method, Training]:
-    values = {name: origin.value for name, origin in defaults.items()}
-    built, training = build(method, values, "defaults")
-    if training.batch_sampling == "balanced" and data.task.regression:
-        raise SclsearchError(
-            f"batch_sampling: 'balanced' needs classes, but {data.task.name} has scores."
-        )
-    return built, training
 
 
 def _numerics(how: How) -> Numerics:

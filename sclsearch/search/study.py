@@ -192,6 +192,7 @@ class Study:
         Raises:
             SclsearchError: With one of them the method cannot be trained on this encoder.
         """
+        encoder.check_length(self.lengths()[-1], "max_length")
         listed = {name: parameter.listed() for name, parameter in self.space.parameters.items()}
         first = {name: values[0] for name, values in listed.items() if values}
         base = {**first, **(self.space.published[0] if self.space.published else {})}
@@ -246,4 +247,9 @@ class Study:
             for name, origin in self.defaults.items()
             if origin.source == "protocol" and name not in values
         }
-        return build(self.method.kind, {**merged, **by_protocol}, self.space.file)
+        method, training = build(self.method.kind, {**merged, **by_protocol}, self.space.file)
+        if training.batch_sampling == "balanced" and self.data.task.regression:
+            raise SclsearchError(
+                f"batch_sampling: 'balanced' needs classes, but {self.data.task.name} has scores."
+            )
+        return method, training

@@ -8,7 +8,6 @@ from typing import Literal
 import numpy as np
 
 from sclsearch.canonical import digest
-from sclsearch.encoders.gradient_cache import CHUNK, LIMIT
 from sclsearch.methods.base import Method, Stage, Training
 from sclsearch.methods.fields import resolved
 from sclsearch.protocols.base import Evaluate, Parts, Rows
@@ -89,10 +88,12 @@ class Job:
 
     @property
     def identity(self) -> dict[str, object]:
-        """Everything that determines the figures of the seed run, and nothing else."""
+        """Everything that determines the figures of the seed run, and nothing else.
+
+        The records of a study tell the same without a job (`store.records`).
+        """
         return {
             **self.shared_identity,
-            **({"chunked": [LIMIT, CHUNK]} if self.chunked else {}),
             "rows": self.parts.digests,
             "fields": resolved(self.method, self.training),
             "seeds": self.replicate.seeds,
@@ -102,21 +103,6 @@ class Job:
     def key(self) -> str:
         """SHA-256 of the identity: the name of the seed run."""
         return digest(self.identity)
-
-    @property
-    def chunked(self) -> bool:
-        """Whether a batch goes through the encoder in chunks if its texts are long."""
-        return any(self.chunks(stage) for stage in self.method.stages(self.training))
-
-    def chunks(self, stage: Stage) -> bool:
-        """Returns whether a batch of a stage does."""
-        train, further = self.parts.train, self.parts.unlabelled
-        rows = len(train.index) * (1 + self.joined)
-        if further is not None and not stage.reads_labels:
-            rows = len(further.index)
-        texts = min(stage.training.batch_size, rows)
-        positions = stage.views * texts * stage.training.max_length
-        return stage.frozen_pooling is None and positions > LIMIT
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,9 @@ from torch import Tensor
 from torch.func import functional_call
 
 from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.gradient_cache import LIMIT
 from sclsearch.encoders.seats import SeatNoise, Seats
-from sclsearch.methods.base import Batch, Model, Result, Terms
+from sclsearch.methods.base import Batch, Model, Result, Stage, Terms
 from sclsearch.tasks.base import Index
 from sclsearch.training.alone import Alone
 from sclsearch.training.batches import by_length, collate
@@ -27,7 +28,7 @@ from sclsearch.training.evaluation import (
     Predictions,
     answers,
 )
-from sclsearch.training.faults import is_out_of_memory
+from sclsearch.training.faults import is_of_machine, is_out_of_memory
 from sclsearch.training.job import Work
 from sclsearch.training.learner import Learner
 from sclsearch.training.optimiser import adamw, clip_each, set_rate
@@ -143,7 +144,7 @@ class Lockstep:
                     partial(self._one, function, rates), randomness="different"
                 )(self.stacks, tensors)
         except Exception as error:  # if it is no matter of vmap it comes again without
-            if is_out_of_memory(error):
+            if is_out_of_memory(error) or is_of_machine(error):
                 raise
             reason = f"{type(error).__name__}: {error}".partition("\n")[0]
             raise NotInLockstepError(reason) from error
@@ -199,10 +200,20 @@ def check_lockstep(works: Sequence[Work], encoder: Encoder) -> None:
     }
     if len(shapes) > 1:
         raise NotInLockstepError("their numbers of rows differ")
-    if job.chunked:
+    if any(_may_be_large(one, stage) for one in works for stage in stages):
         raise NotInLockstepError("a large batch goes through the encoder in chunks")
     if not encoder.goes_in_lockstep():
         raise NotInLockstepError(f"vmap does not go through {job.model_name}")
+
+
+def _may_be_large(work: Work, stage: Stage) -> bool:
+    """Returns whether a batch of a stage, of its longest texts, goes in chunks."""
+    if stage.frozen_pooling is not None:
+        return False
+    rows = work.rows_of(stage).index
+    tokens, read = work.read(stage, rows)
+    texts = min(stage.training.batch_size, len(rows))
+    return stage.views * texts * int(tokens.lengths_of(read).max()) > LIMIT
 
 
 def _tensors(model: Model) -> Mapping[str, Tensor]:

@@ -1,5 +1,6 @@
 """An encoder gives the states of the plain model, pools them, and knows what it cannot do."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,11 @@ def test_segments_are_told_apart_where_the_model_has_them(encoder: Encoder, inpu
 def test_the_first_state_is_the_raw_pooling(bert: Encoder, inputs: Inputs) -> None:
     states = bert.hidden(*inputs, (0.0,))
     assert torch.equal(bert.pool(states, inputs[1], "cls_raw"), states[:, 0])
+
+
+def test_an_unknown_pooling_is_not_taken_for_another(bert: Encoder, inputs: Inputs) -> None:
+    with pytest.raises(ValueError, match=r"pooling must be cls_raw, .* but it is 'max'"):
+        bert.pool(bert.hidden(*inputs, (0.0,)), inputs[1], "max")
 
 
 def test_the_pooled_state_is_that_of_the_checkpoint(bert: Encoder, inputs: Inputs) -> None:
@@ -134,3 +140,29 @@ def test_a_model_without_the_interface_still_follows_one_rate(
         expected = encoder.eval().hidden(*inputs, (0.0,))
         assert torch.equal(encoder.train().hidden(*inputs, (0.0,)), expected)
         assert not torch.isclose(encoder.hidden(*inputs, (0.1,)), expected).all()
+
+
+@pytest.mark.parametrize(
+    ("family", "tokens"),
+    [("bert", 160), ("distilbert", 160), ("electra", 160), ("albert", 160), ("roberta", 159)],
+)
+def test_no_text_is_longer_than_the_positions_of_an_encoder(
+    request: pytest.FixtureRequest, family: str, tokens: int
+) -> None:
+    encoder = load_encoder(request.getfixturevalue(f"tiny_{family}"), "tiny")
+    encoder.check_length(tokens, "max_length")
+    with pytest.raises(SclsearchError, match=f"^max_length: it must be at most {tokens}, the posi"):
+        encoder.check_length(tokens + 1, "max_length")
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "mpnet"])
+def test_the_longest_text_that_is_allowed_goes_through(
+    request: pytest.FixtureRequest, family: str
+) -> None:
+    encoder = load_encoder(request.getfixturevalue(f"tiny_{family}"), "tiny")
+    assert encoder.most_tokens is not None
+    for tokens, fits in ((encoder.most_tokens, True), (encoder.most_tokens + 1, False)):
+        ids = torch.full((1, tokens), 5)
+        inputs = ids, torch.ones_like(ids, dtype=torch.bool), torch.zeros_like(ids)
+        with nullcontext() if fits else pytest.raises((IndexError, RuntimeError)):
+            encoder.hidden(*inputs, (0.0,))

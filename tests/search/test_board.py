@@ -90,10 +90,13 @@ def test_a_configuration_is_stored_before_its_first_seed_run_starts(preparing: P
     assert stored[1].origin == "sampled"
 
 
+@pytest.mark.parametrize(
+    "settings", [{}, {"batch_size": 100, "max_length": 1024}], ids=["as they are", "in chunks"]
+)
 def test_a_key_names_the_job_that_a_worker_makes_of_the_configurations_json(
-    preparing: Preparing, workers: "Workers"
+    preparing: Preparing, workers: "Workers", asked: Asked, settings: dict[str, object]
 ) -> None:
-    prepared = preparing(configs=5)
+    prepared = preparing(asked(settings=settings), configs=5)
     for task in workers.running(prepared.board()):
         number = task.replicate.number
         fields = json.loads(canonical(task.configuration.fields))

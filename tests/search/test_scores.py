@@ -1,10 +1,12 @@
 """Scores are learnt by the methods that can, and the others say which those are."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import METHODS, method_class
 from sclsearch.search.options import How, What
@@ -42,3 +44,17 @@ def test_a_method_that_learns_scores_is_measured_by_a_correlation(
 ) -> None:
     study = resolve(asked(method=name, task="stsb", space=None), stsb)
     assert study.metric == "pearson"
+
+
+def test_scores_are_not_dealt_as_classes_wherever_it_is_asked_for(
+    asked: Asked, stsb: How, write_space: Callable[[str], Path], tiny_bert: Path
+) -> None:
+    told = "^batch_sampling: 'balanced' needs classes, but stsb has scores"
+    what = asked(method="ce", task="stsb", space=None)
+    with pytest.raises(SclsearchError, match=told):
+        resolve(replace(what, settings={"batch_sampling": "balanced"}), stsb)
+    lines = "method: ce\nsource: a test\npublished: []\nspace:\n"
+    space = f"{lines}  batch_sampling: {{type: choice, values: [shuffle, balanced]}}\n"
+    study = resolve(replace(what, space=write_space(space)), stsb)
+    with pytest.raises(SclsearchError, match=told):
+        study.check(load_encoder(tiny_bert, "tiny"))

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sclsearch.encoders.gradient_cache import CHUNK, LIMIT
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.base import Training
 from sclsearch.methods.fields import resolved
@@ -20,7 +21,7 @@ from sclsearch.store.records import (
 )
 from sclsearch.store.studies import StudyStore
 from sclsearch.tasks.base import Task
-from sclsearch.training.job import Job
+from sclsearch.training.job import ENGINE_VERSION, Job
 
 PARTS = Parts(
     Rows("train", np.arange(8)),
@@ -72,6 +73,23 @@ def test_records_read_again_give_the_key_of_the_job(store: StudyStore, job: Job)
     records = study, store.configurations()[0], store.replicates()[0]
     assert seed_run_key(*records) == job.key
     assert set(seed_run_identity(*records)) == set(job.identity)
+
+
+@pytest.mark.parametrize("job", ["supcl-seq"], indirect=True)
+def test_batches_that_go_in_chunks_have_no_other_key(job: Job) -> None:
+    parts = replace(PARTS, train=Rows("train", np.arange(200)))
+    large = replace(job, parts=parts, training=Training(batch_size=128, max_length=128))
+    (contrast, _) = large.method.stages(large.training)
+    assert contrast.views * 128 * 128 > LIMIT
+    study = StudyRecord("large", {}, large.shared_identity, {}, 2, 0.0)
+    fields = resolved(large.method, large.training)
+    configuration = ConfigurationRecord(0, {}, fields, "published")
+    replicate = ReplicateRecord(0, parts.digests, large.replicate.seeds, ())
+    assert seed_run_key(study, configuration, replicate) == large.key
+
+
+def test_the_chunks_of_large_batches_are_those_of_this_engine() -> None:
+    assert (ENGINE_VERSION, LIMIT, CHUNK) == (5, 2**15, 2**13)
 
 
 @pytest.mark.parametrize("job", ["cssl"], indirect=True)

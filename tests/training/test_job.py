@@ -9,12 +9,8 @@ import numpy as np
 import pytest
 
 from sclsearch.canonical import digest
-from sclsearch.encoders import gradient_cache
 from sclsearch.methods import METHODS, method_class
-from sclsearch.methods.base import Training
 from sclsearch.methods.fields import field_types
-from sclsearch.methods.simcse import SimCSE
-from sclsearch.methods.supcl_seq import SupCLSeq
 from sclsearch.protocols.base import Rows
 from sclsearch.protocols.replicates import Seat
 from sclsearch.training import job as job_module
@@ -145,40 +141,6 @@ def test_a_key_in_lockstep_changes_with_size_seat_and_noise_of_the_block(job: Jo
     keys = {replace(job, replicate=replace(job.replicate, seat=seat)).key for seat in seats}
     assert len(keys) == len(seats)
     assert job.replicate.seeds.keys() == {"initialisation", "order", "noise"}
-
-
-def test_a_key_tells_of_chunks_where_a_batch_of_long_texts_would_need_some(
-    work_for: Callable[..., Work], job: Job
-) -> None:
-    assert not job.chunked
-    assert "chunked" not in job.identity
-    method, training = SupCLSeq(dropouts=(0.0,) * 8), Training(batch_size=100, max_length=128)
-    large = replace(job, method=method, training=training)
-    assert len(job.parts.train.index) * 8 * 128 > gradient_cache.LIMIT
-    assert large.identity["chunked"] == [gradient_cache.LIMIT, gradient_cache.CHUNK]
-    for smaller in (
-        replace(large, training=replace(training, max_length=64)),
-        replace(large, training=replace(training, batch_size=32)),
-        replace(large, method=replace(method, dropouts=(0.0,) * 5)),
-    ):
-        assert not smaller.chunked
-        assert "chunked" not in smaller.identity
-
-
-def test_the_rows_of_a_stage_bound_its_batches(job: Job) -> None:
-    training = Training(batch_size=100, max_length=64)
-    drawn = replace(job, method=SimCSE(dropouts=(0.0,) * 6), training=training)
-    assert not drawn.chunked
-    further = Rows("train", np.arange(100))
-    assert replace(drawn, parts=replace(drawn.parts, unlabelled=further)).chunked
-    assert replace(drawn, joined=1).chunked
-
-
-def test_a_frozen_encoder_needs_no_chunks(job: Job) -> None:
-    training = Training(batch_size=100, max_length=8192)
-    assert replace(job, training=training).chunked
-    (_, probe) = SupCLSeq().stages(training)
-    assert not job.chunks(probe)
 
 
 def test_a_key_is_the_hash_of_an_identity_that_json_can_hold(job: Job) -> None:
