@@ -8,9 +8,8 @@ import math
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import FrameType
 from typing import Any
 
 import ray
@@ -20,15 +19,14 @@ from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
 
 from sclsearch.canonical import canonical
+from sclsearch.errors import SclsearchError
 from sclsearch.search.board import Board, SeedTask
 from sclsearch.search.cluster import send_own_code
 from sclsearch.search.losses import cause_of, mend_out_of_memory, node_of, told_of
 from sclsearch.search.options import Ending
 from sclsearch.search.retries import Loss
+from sclsearch.search.signals import END_SIGNAL, ending_in_order
 from sclsearch.search.trial import Bench, seed_run_trial
-
-END_SIGNAL = signal.SIGUSR1
-"""On which Tune ends in order, as it does on Ctrl-C."""
 
 
 class SeedSearcher(Searcher):
@@ -75,7 +73,9 @@ class SeedSearcher(Searcher):
         if not error and result is not None:
             loss = _told_by_worker(result)
         with self.keeping_fault():
-            for task in self.tasks.pop(trial_id):
+            tasks = self.tasks.pop(trial_id)
+            _check_keys(tasks, result)
+            for task in tasks:
                 run = self.board.runs.get(task.key)
                 if run is not None:
                     self.board.finish(task, run, node=loss.node)
@@ -191,7 +191,7 @@ def fit(
     mend_out_of_memory()
     searcher = SeedSearcher(board, math.inf if time_budget is None else time.time() + time_budget)
     watchdog = Watchdog(searcher, trial_timeout, tick)
-    with tempfile.TemporaryDirectory(prefix="sclsearch-ray-") as scratch, _sigterm_as_interrupt():
+    with tempfile.TemporaryDirectory(prefix="sclsearch-ray-") as scratch, ending_in_order():
         send_own_code(bench.study.method)
         tune.Tuner(
             tune.with_resources(
@@ -226,13 +226,12 @@ def _told_by_worker(result: dict[str, Any]) -> Loss:
     return Loss("storage-unseen", f"what {node} stored is not seen by the driver", node)
 
 
-@contextmanager
-def _sigterm_as_interrupt() -> Iterator[None]:
-    def interrupt(_signal: int, _frame: FrameType | None) -> None:
-        signal.raise_signal(END_SIGNAL)
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+def _check_keys(tasks: Sequence[SeedTask], result: Mapping[str, Any] | None) -> None:
+    """Refuses a worker that stores under other keys: all that it trains would be in vain."""
+    told = result and result.get("key")
+    if told and told not in {task.key for task in tasks}:
+        raise SclsearchError(
+            f"{result and result.get('node_ip')}: driver and workers must name a seed run alike, "
+            f"but it is {tasks[0].key[:12]} here and {told[:12]} there. Take the same code and "
+            "versions on all machines."
+        )

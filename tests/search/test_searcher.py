@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.search.conftest import Workers
 
 Preparing = Callable[..., Prepared]
-ENDED = {"key": "k", "out_of_memory": "", "node_ip": "10.0.0.1"}
+ENDED = {"key": "", "out_of_memory": "", "node_ip": "10.0.0.1"}
 
 
 def test_what_ray_calls_the_end_of_twice_keeps_the_first_fault(preparing: Preparing) -> None:
@@ -46,6 +46,20 @@ def test_a_stored_seed_run_that_is_not_seen_is_tried_again_and_is_no_lack_of_mem
     assert run.failure is not None
     assert run.failure.cause == "storage-unseen"
     assert run.failure.message == "what 10.0.0.1 stored is not seen by the driver"
+
+
+def test_a_worker_that_names_seed_runs_otherwise_ends_the_search_at_once(
+    preparing: Preparing,
+) -> None:
+    searcher = SeedSearcher(preparing().board(), math.inf)
+    searcher.suggest("t1")
+    (task,) = searcher.tasks["t1"]
+    searcher.on_trial_complete("t1", {**ENDED, "key": "ab" * 32})
+    assert str(searcher.fault) == (
+        "10.0.0.1: driver and workers must name a seed run alike, but it is "
+        f"{task.key[:12]} here and abababababab there. Take the same code and versions on all "
+        "machines."
+    )
 
 
 def test_a_worker_that_ran_out_of_memory_says_so(preparing: Preparing) -> None:

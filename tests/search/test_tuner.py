@@ -72,6 +72,8 @@ def test_a_search_ends_complete_with_every_seed_run_in_the_store(
         0,
     )
     assert done.tracking is None
+    handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)]
+    assert handlers == [signal.default_int_handler, signal.SIG_DFL, signal.SIG_DFL]
     for number, runs in place.seed_runs(done.name).items():
         assert len(runs) == 2
         for replicate, one in enumerate(runs):

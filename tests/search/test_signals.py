@@ -1,0 +1,39 @@
+"""A search leaves signals as it found them."""
+
+import os
+import signal
+import threading
+
+import pytest
+
+from sclsearch.errors import SclsearchError
+from sclsearch.search.signals import END_SIGNAL, ending_in_order
+
+
+def test_sigterm_is_the_signal_that_ends_in_order_and_all_handlers_come_back() -> None:
+    heard: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM, END_SIGNAL)
+    before = [signal.getsignal(number) for number in numbers]
+    with ending_in_order():
+        for number in (signal.SIGINT, END_SIGNAL):  # as Tune does
+            signal.signal(number, lambda number, _frame: heard.append(number))
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert heard == [END_SIGNAL]
+    assert [signal.getsignal(number) for number in numbers] == before
+
+
+def test_another_thread_is_told_that_it_cannot_search() -> None:
+    told: list[str] = []
+
+    def search() -> None:
+        with pytest.raises(SclsearchError) as caught, ending_in_order():
+            pytest.fail("it went on")
+        told.append(str(caught.value))
+
+    thread = threading.Thread(target=search, name="worker-7")
+    thread.start()
+    thread.join()
+    assert told == [
+        "tune: it must run in the main thread, which alone takes Ctrl-C and SIGTERM, but it was "
+        "called in 'worker-7'. Call it there, or in a process."
+    ]
