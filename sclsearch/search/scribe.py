@@ -29,25 +29,24 @@ class Scribe:
 
     def opened(self, configuration: ConfigurationRecord) -> None:
         """Shows the configuration."""
-        self.tracker.put(configuration_view(self.record.name, configuration))
+        self.tracker.put(configuration_view(self.record.shown_as, configuration))
 
     def finished(self, task: SeedTask, run: SeedRun, *, stored: bool) -> None:  # noqa: ARG002
         """Shows the seed run, a stored one too: another study may have trained it."""
         configuration, _ = task.place
-        self.tracker.put(
-            seed_run_view(self.record.name, configuration, task.replicate, run, self.study.metric)
-        )
+        shown_as, metric = self.record.shown_as, self.study.metric
+        self.tracker.put(seed_run_view(shown_as, configuration, task.replicate, run, metric))
 
     def scored(self, configuration: ConfigurationRecord, score: float) -> None:
         """Shows the score, and remembers the best one for the end."""
         rule = self.study.rule
-        self.tracker.put(score_view(self.record.name, configuration.number, score, rule))
+        self.tracker.put(score_view(self.record.shown_as, configuration.number, score, rule))
         self.best = max(self.best, score)
 
     def close(self, *, complete: bool) -> str | None:
         """Shows the best score; returns why MLflow does not show everything, None if it does."""
         if self.best > -math.inf:
-            view = winner_view(self.record.name, self.best, self.study.rule, finished=complete)
+            view = winner_view(self.record.shown_as, self.best, self.study.rule, finished=complete)
             self.tracker.put(view)
         return self.tracker.close()
 

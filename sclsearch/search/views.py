@@ -18,7 +18,7 @@ def study_view(record: StudyRecord) -> StudyView:
     shared = {name: record.training[name] for name in ("method", "metric", "numerics")}
     named = {name: v for name, v in record.identity.items() if name != "space" and v is not None}
     return StudyView(
-        name=record.name,
+        name=record.shown_as,
         params={**shared, **named},
         tags={
             "data.digest": str(record.training["data"]),
@@ -105,11 +105,11 @@ def all_views(store: StudyStore, runs: RunStore, record: StudyRecord, rule: Rule
     yield study_view(record)
     scores = []
     for configuration in configurations:
-        yield configuration_view(record.name, configuration)
+        yield configuration_view(record.shown_as, configuration)
         found = runs.get_all(seed_run_key(record, configuration, r) for r in replicates)
         for replicate, run in zip(replicates, found, strict=True):
             if run is not None:
-                yield seed_run_view(record.name, configuration.number, replicate, run, metric)
+                yield seed_run_view(record.shown_as, configuration.number, replicate, run, metric)
         finished = [run for run in found if run is not None]
         if found and len(finished) == len(found):
             figures = [
@@ -117,10 +117,10 @@ def all_views(store: StudyStore, runs: RunStore, record: StudyRecord, rule: Rule
                 for run in finished
             ]
             scores.append(score(rule, figures, METRICS[metric].minimum))
-            yield score_view(record.name, configuration.number, scores[-1], rule)
+            yield score_view(record.shown_as, configuration.number, scores[-1], rule)
     if scores:
         complete = len(scores) == len(configurations)
-        yield winner_view(record.name, max(scores), rule, finished=complete)
+        yield winner_view(record.shown_as, max(scores), rule, finished=complete)
 
 
 def _made_by(environment: Mapping[str, Any]) -> dict[str, str]:

@@ -28,6 +28,11 @@ class StudyRecord:
     open_configurations: int
     created: float
 
+    @property
+    def shown_as(self) -> str:
+        """What MLflow calls it: its name, and what tells it from others of that name."""
+        return f"{self.name}@{digest([self.identity, self.training, self.created])[:12]}"
+
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationRecord:

@@ -59,7 +59,7 @@ class Runs:
         """Returns a run; creates it, and the runs around it, if they are missing.
 
         Args:
-            study: Name of the study.
+            study: The study, as `name@mark`: others may have its name.
             numbers: Nothing for the study's run, else configuration, else also replicate.
             start: When a new run began, in milliseconds; None for now.
         """
@@ -68,10 +68,11 @@ class Runs:
         runs = self._studies[study]
         identity = "/".join([study, *map(str, numbers)])
         if identity not in runs:
-            tags = {ID: identity, STUDY: study, LEVEL: _LEVELS[len(numbers)]}
+            called, _, _ = study.partition("@")
+            tags = {ID: identity, STUDY: called, LEVEL: _LEVELS[len(numbers)]}
             if numbers:
                 tags[PARENT] = self.get(study, *numbers[:-1]).run_id
-            name = " seed ".join([f"#{numbers[0]}", *map(str, numbers[1:])]) if numbers else study
+            name = " seed ".join([f"#{numbers[0]}", *map(str, numbers[1:])]) if numbers else called
             runs[identity] = _known(
                 self._client.create_run(self._experiment_id, start, tags=tags, run_name=name)
             )
@@ -79,12 +80,16 @@ class Runs:
         return runs[identity]
 
     def _find_all(self, study: str) -> dict[str, Run]:
-        """Asks once for all runs of a study: one by one, two thousand take most of a minute."""
+        """Asks once for all runs of a study: one by one, two thousand take most of a minute.
+
+        Those of other studies of its name come with them, and are told apart by their own tag.
+        """
         runs: dict[str, Run] = {}
+        called, _, _ = study.partition("@")
         token = None
         while True:
             page = self._client.search_runs(
-                [self._experiment_id], f"tags.`{STUDY}` = '{study}'", page_token=token
+                [self._experiment_id], f"tags.`{STUDY}` = '{called}'", page_token=token
             )
             runs |= {run.data.tags[ID]: _known(run) for run in page}
             token = page.token

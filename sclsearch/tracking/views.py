@@ -9,7 +9,7 @@ class StudyView:
     """A study, the outermost run.
 
     Attributes:
-        name: Name of the study and of its run.
+        name: The study as MLflow knows it, `name@mark`; its run has the name alone.
         params: What identifies the study; immutable once shown.
         tags: May change from one showing to the next.
         artifacts: File name to what it holds as JSON.
@@ -26,7 +26,7 @@ class ConfigurationView:
     """A configuration, a run inside its study's.
 
     Attributes:
-        study: Name of the study.
+        study: The study as MLflow knows it.
         number: Number of the configuration in the study.
         params: The values of its fields; immutable once shown.
         tags: May change from one showing to the next.
@@ -43,7 +43,7 @@ class SeedRunView:
     """A seed run that has ended, a run inside its configuration's.
 
     Attributes:
-        study: Name of the study.
+        study: The study as MLflow knows it.
         configuration: Number of the configuration.
         replicate: Number of the replicate.
         key: Its name in the run store.
@@ -76,7 +76,7 @@ class ScoreView:
     """Metrics of a configuration or of a study, as they stand now.
 
     Attributes:
-        study: Name of the study.
+        study: The study as MLflow knows it.
         configuration: Number of the configuration; None for the study itself.
         metrics: A value that differs from the one shown becomes the metric's next step.
         finished: Whether this ends the run.

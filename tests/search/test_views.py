@@ -1,6 +1,7 @@
 """MLflow is shown a study as its records have it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from sclsearch.search.prepare import Prepared
 from sclsearch.search.views import all_views
 from sclsearch.store.objects import remove
-from sclsearch.tracking import ScoreView
+from sclsearch.tracking import ScoreView, StudyView
 
 if TYPE_CHECKING:
     from tests.search.conftest import Workers
@@ -28,3 +29,23 @@ def test_a_study_is_shown_as_finished_once_all_its_configurations_are(
     scores = [view for view in views if isinstance(view, ScoreView)]
     assert len(scores) == 3 - missing
     assert [view.finished for view in scores if view.configuration is None] == [not missing]
+
+
+def test_another_study_of_the_same_name_has_runs_of_its_own(
+    preparing: Callable[..., Prepared],
+) -> None:
+    prepared = preparing(study="same")
+    record = prepared.record
+    others = (
+        replace(record, created=record.created + 1),
+        replace(record, identity={**record.identity, "task": "another"}),
+        replace(record, training={**record.training, "data": "another"}),
+    )
+    marks = {one.shown_as for one in (record, *others)}
+    assert len(marks) == 4
+    assert {mark.partition("@")[0] for mark in marks} == {"same"}
+    assert replace(record, origin={}).shown_as == record.shown_as
+    views = all_views(prepared.store, prepared.runs, record, prepared.study.rule)
+    (study,) = views
+    assert isinstance(study, StudyView)
+    assert study.name == record.shown_as

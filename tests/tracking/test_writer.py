@@ -121,3 +121,16 @@ def test_a_changed_artefact_is_written_again(uri: str, shown: "Shown") -> None:
     for content in ({"winner": 1}, {"winner": 2}):
         complete(uri, [StudyView("s", artifacts={"report.json": content})])
     assert shown.artifact(shown.runs()["s"], "report.json") == {"winner": 2}
+
+
+def test_studies_of_one_name_do_not_write_into_each_other(uri: str, shown: "Shown") -> None:
+    for mark, task in (("1", "cola"), ("2", "rte")):
+        name = f"same@{mark}"
+        views: list[View] = [StudyView(name, {"task": task}), ConfigurationView(name, 0, {"a": 1})]
+        assert complete(uri, views) == 2
+        assert complete(uri, views) == 0
+    runs = shown.runs()
+    assert {*runs} == {"same@1", "same@1/0", "same@2", "same@2/0"}
+    assert [runs[f"same@{mark}"].data.params["task"] for mark in "12"] == ["cola", "rte"]
+    assert {run.data.tags["sclsearch.study"] for run in runs.values()} == {"same"}
+    assert [runs[f"same@{mark}"].info.run_name for mark in "12"] == ["same", "same"]
