@@ -9,8 +9,9 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,21 @@ from sclsearch.store.places import Place
 
 BEAT_SECONDS = 5.0
 EXPIRES_SECONDS = 60.0
+STALE_SECONDS = 600.0
+"""Age at which a beat is of a dead driver whatever the clocks: no two are so far apart."""
 LOOK_SECONDS = 0.2
+
+
+HIDDEN = "hidden"
+"""When a process started that this user may not look at, as on machines that many share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """A heartbeat of another driver: its time there, and when it was first seen, by our clock."""
+
+    time: float
+    heard: float
 
 
 @contextmanager
@@ -31,7 +46,7 @@ def sole_driver(
 
     On this machine the process itself tells whether it is alive: a killed driver can be started
     again without waiting, and one that was held up keeps its study. Of one elsewhere the next beat
-    tells, or that none comes before the last one expires.
+    tells, or that none comes for a minute by the clock of this machine.
 
     Args:
         folder: The study's folder.
@@ -78,28 +93,29 @@ def lost_to_another(folder: Place) -> SclsearchError:
 
 def _become_sole(folder: Place, token: str, tell: Callable[[str], object]) -> None:
     """Waits until no other driver asks for the study; raises if one has a better claim."""
-    heard: dict[str, float] = {}
-    while others := _others(folder, token):
+    heard: dict[str, Beat] = {}
+    while others := _others(folder, token, heard):
         for other in others:
             # Of those that ask at the same time the first by token stays; the others give way.
             if not other.get("drives", True) and other["token"] > token:
                 continue
             who = f"process {other['pid']} on {other['host']}"
-            if _is_here(other) or heard.get(other["token"], other["time"]) != other["time"]:
+            known = heard.get(other["token"])
+            if _is_here(other) or (known is not None and known.time != other["time"]):
                 raise SclsearchError(
                     f"{folder.name}: one driver at a time must run a study, but {who} does. Wait "
                     "for it, stop it, or give another --study."
                 )
-            if other["token"] not in heard:
+            if known is None:
                 tell(
                     f"{folder.name}: {who} was driving this study. Waiting up to "
                     f"{EXPIRES_SECONDS:g} s for a sign of it."
                 )
-            heard[other["token"]] = other["time"]
+                heard[other["token"]] = Beat(other["time"], time.monotonic())
         time.sleep(LOOK_SECONDS)
 
 
-def _others(folder: Place, token: str) -> list[dict[str, Any]]:
+def _others(folder: Place, token: str, heard: Mapping[str, Beat]) -> list[dict[str, Any]]:
     """Returns the other drivers that are alive; deletes the heartbeats of the dead."""
     alive = []
     for name in names(folder):
@@ -108,7 +124,7 @@ def _others(folder: Place, token: str) -> list[dict[str, Any]]:
         other = read(folder / name)
         if other is None:
             continue
-        if _alive(other):
+        if _alive(other, heard.get(other["token"])):
             alive.append(other)
         else:
             remove(folder / name)
@@ -125,10 +141,12 @@ def _beat(mine: Place, me: dict[str, Any], stop: threading.Event, lost: threadin
             write(mine, {**me, "time": time.time()})
 
 
-def _alive(other: dict[str, Any]) -> bool:
+def _alive(other: dict[str, Any], known: Beat | None) -> bool:
     if _is_here(other):
-        return bool(_born(other["pid"]) == other["born"])
-    return bool(time.time() - other["time"] <= EXPIRES_SECONDS)
+        return _born(other["pid"]) in {other["born"], HIDDEN}
+    if known is None or known.time != other["time"]:
+        return bool(time.time() - other["time"] <= STALE_SECONDS)
+    return time.monotonic() - known.heard <= EXPIRES_SECONDS
 
 
 def _is_here(other: dict[str, Any]) -> bool:
@@ -151,6 +169,14 @@ def _born(pid: int) -> str | None:
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
     except OSError:
-        return None
+        return HIDDEN if _is_of_another(pid) else None
     state, *rest = stat.rpartition(")")[2].split()
     return None if state == "Z" else rest[18]
+
+
+def _is_of_another(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError as error:
+        return isinstance(error, PermissionError)
+    return False

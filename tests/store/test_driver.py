@@ -94,9 +94,13 @@ def test_a_process_that_has_the_number_of_a_dead_driver_is_not_taken_for_it(
         assert "another" not in [holder["token"] for holder in holders(place)]
 
 
-def test_a_driver_of_another_machine_is_waited_for_until_its_lock_expires(place: Place) -> None:
+@pytest.mark.parametrize("ahead", [-300.0, 0.0, 7200.0])
+def test_a_driver_of_another_machine_is_waited_for_whatever_its_clock(
+    place: Place, monkeypatch: pytest.MonkeyPatch, ahead: float
+) -> None:
+    monkeypatch.setattr(driver, "EXPIRES_SECONDS", 1.0)
     told: list[str] = []
-    lock(place, time=time.time() - driver.EXPIRES_SECONDS + 1)
+    lock(place, time=time.time() + ahead)
     started = time.monotonic()
     with sole_driver(place, told.append):
         assert [holder["host"] for holder in holders(place)] == [socket.gethostname()]
@@ -107,9 +111,41 @@ def test_a_driver_of_another_machine_is_waited_for_until_its_lock_expires(place:
     )
 
 
-def test_a_driver_of_another_machine_that_is_heard_of_again_keeps_its_study(place: Place) -> None:
-    lock(place)
-    beat = threading.Timer(0.5, lock, [place])
+def test_the_lock_of_a_driver_that_died_long_ago_is_taken_at_once(place: Place) -> None:
+    told: list[str] = []
+    lock(place, time=time.time() - driver.STALE_SECONDS - 1)
+    with sole_driver(place, told.append):
+        assert [holder["host"] for holder in holders(place)] == [socket.gethostname()]
+    assert told == []
+
+
+def test_a_driver_whom_this_user_may_not_look_at_is_alive(
+    place: Place, other: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(pid: int, signal: int) -> None:
+        assert (pid, signal) == (other.pid, 0)
+        raise PermissionError
+
+    read_text = Path.read_text
+
+    def hidden(path: Path, **options: Any) -> str:
+        if path == Path(f"/proc/{other.pid}/stat"):
+            raise FileNotFoundError
+        return read_text(path, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "kill", forbidden)
+        patched.setattr(Path, "read_text", hidden)
+        with pytest.raises(SclsearchError, match="one driver at a time"):
+            sole_driver(place).__enter__()
+
+
+@pytest.mark.parametrize("ahead", [-300.0, 0.0, 7200.0])
+def test_a_driver_of_another_machine_that_is_heard_of_again_keeps_its_study(
+    place: Place, ahead: float
+) -> None:
+    lock(place, time=time.time() + ahead)
+    beat = threading.Timer(0.5, lambda: lock(place, time=time.time() + ahead))
     beat.start()
     with pytest.raises(SclsearchError, match=r"but process \d+ on elsewhere does"):
         sole_driver(place).__enter__()
