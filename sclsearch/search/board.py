@@ -1,7 +1,7 @@
 """The state of a running search: what is finished, what runs, what comes next. No Ray here."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from sclsearch.canonical import digest
@@ -138,7 +138,8 @@ class Board:
             self.losses.finished_on(node)
         if task.place in self.done:
             return
-        self.done[task.place] = run
+        # Predictions of thousands of seed runs would fill the memory, and nothing here reads them.
+        self.done[task.place] = run = replace(run, predictions={})
         for listener in self.listeners:
             listener.finished(task, run, stored=stored)
         number = task.configuration.number

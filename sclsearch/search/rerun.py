@@ -1,6 +1,7 @@
 """Trains one stored seed run again and compares it bit for bit."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from sclsearch.canonical import canonical
@@ -9,7 +10,7 @@ from sclsearch.search.again import check_unchanged, path_again, what_again
 from sclsearch.search.options import How
 from sclsearch.search.resolve import resolve
 from sclsearch.search.study import Study
-from sclsearch.store.objects import check_writable
+from sclsearch.store.objects import check_writable, keep_file
 from sclsearch.store.places import Storage
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.training.job import Job
@@ -86,7 +87,7 @@ def rerun(
     found = attempt(block, bench, int(run.origin["configuration"]), taken)
     again, outcome = next(pair for pair in found if pair[0].key == run.key)
     if weights is not None and outcome is not None:
-        save_weights(weights, outcome, job)
+        keep_file(weights.absolute(), partial(save_weights, outcome=outcome, job=job))
     differing = [
         name
         for name in COMPARED

@@ -80,6 +80,7 @@ def run_prepared(prepared: Prepared, how: How, console: Console) -> Finished:
             retry_failed=how.retry_failed,
             listeners=[progress, *([scribe] if scribe else [])],
         )
+        store.drop_half_weights()
         board.open_up()
         board.listeners = [*board.listeners, Keeper(board)]
         ending: Ending = "interrupted"

@@ -1,6 +1,7 @@
 """What a Ray worker does: one seed run or a block of them, stored before it is reported."""
 
 import json
+import logging
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from safetensors import SafetensorError
 
+from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import Parts
 from sclsearch.search.environment import environment
 from sclsearch.search.node import model_here, versions_here
@@ -30,6 +33,8 @@ from sclsearch.training.weights import save_weights
 
 if TYPE_CHECKING:
     from sclsearch.search.prepare import Prepared
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +118,7 @@ def seed_run_trial(config: Mapping[str, Any], bench: Bench) -> None:
         found = attempt(block, bench, config["configuration"], missing) if missing else ()
         for run, outcome in found:
             if outcome is not None:
-                save = partial(save_weights, outcome=outcome, job=jobs[run.key])
-                store.keep_weights(run.key, save)
+                _keep_weights(store, jobs[run.key], outcome)
             runs.put(run)
         tune.report({"key": key, "out_of_memory": ""})
     except Exception as error:
@@ -122,6 +126,14 @@ def seed_run_trial(config: Mapping[str, Any], bench: Bench) -> None:
             raise
         torch.cuda.empty_cache()
         tune.report({"key": key, "out_of_memory": _last_line(error) or "out of memory"})
+
+
+def _keep_weights(store: StudyStore, job: Job, outcome: Outcome) -> None:
+    """Keeps weights if that is possible: `rerun` makes them again, the figures come first."""
+    try:
+        store.keep_weights(job.key, partial(save_weights, outcome=outcome, job=job))
+    except (OSError, SclsearchError, SafetensorError) as error:
+        _LOG.warning("seed run %s: its weights cannot be kept: %s", job.key[:12], error)
 
 
 def attempt(

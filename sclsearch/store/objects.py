@@ -108,6 +108,13 @@ def remove_all(folder: Place) -> None:
         (folder / name).remove()
 
 
+def remove_parts(folder: Place) -> None:
+    """Deletes what processes that were killed left half written in a folder."""
+    if isinstance(folder, Path):
+        for part in folder.glob(".*.part"):
+            part.unlink(missing_ok=True)
+
+
 def keep_file(place: Place, save: Callable[[Path], None]) -> None:
     """Lets a file be written where it belongs; a reader sees all of it or none.
 

@@ -1,5 +1,7 @@
 """Where a storage is: a folder, or a place in an object store."""
 
+import errno
+import os
 import re
 import shlex
 from pathlib import Path
@@ -52,6 +54,8 @@ def storage_folder(storage: Storage, *, make: bool = True) -> Storage:
     try:
         if make:
             place.mkdir(parents=True, exist_ok=True)
+            if not os.access(place, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
         elif place.exists():
             next(place.iterdir(), None)
     except OSError as error:

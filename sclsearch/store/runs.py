@@ -102,8 +102,14 @@ class RunStore:
             yield from filter(None, self.get_all(keys[start : start + BATCH]))
 
     def put(self, run: SeedRun) -> bool:
-        """Stores a finished seed run unless it is there; returns whether it was stored."""
-        return create(self._place(run.key), asdict(run))
+        """Stores a finished seed run unless it is there; returns whether it was stored.
+
+        Figures take the place of a failure: another study may have given up where this one did not.
+        """
+        stored = create(self._place(run.key), asdict(run))
+        if stored or run.failure is not None:
+            return stored
+        return self.forget_failure(run.key) and create(self._place(run.key), asdict(run))
 
     def forget_failure(self, key: str) -> bool:
         """Puts a failed seed run aside, so that it is trained again; returns whether it was."""

@@ -18,6 +18,7 @@ from sclsearch.store.objects import (
     read_bytes,
     remove,
     remove_all,
+    remove_parts,
 )
 from sclsearch.store.places import Place, Storage, place_of
 from sclsearch.store.records import ConfigurationRecord, ReplicateRecord, StudyRecord
@@ -119,6 +120,10 @@ class StudyStore:
     def drop_weights(self, key: str) -> None:
         """Deletes the weights of a seed run."""
         remove(self.weights(key))
+
+    def drop_half_weights(self) -> None:
+        """Deletes weights that were not written to their end; for when none are being written."""
+        remove_parts(self.folder / "weights")
 
     def keep_stage(self, key: str, save: Callable[[Path], None]) -> None:
         """Keeps what a stage leaves, written by `save`; an object store is not waited for."""

@@ -11,14 +11,11 @@ def save_weights(path: Path, outcome: Outcome, job: Job) -> None:
     """Writes encoder and parts, `encoder.…` and `parts.…`, with the job's identity as metadata.
 
     Args:
-        path: The file; whole or not there.
+        path: The file.
         outcome: Holds the weights.
         job: Says what they are.
     """
     from safetensors.torch import save_file
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
     metadata = {"key": job.key, "identity": canonical(job.identity), "model": job.model_name}
-    save_file({name: t.contiguous() for name, t in outcome.weights.items()}, part, metadata)
-    part.replace(path)
+    save_file({name: t.contiguous() for name, t in outcome.weights.items()}, path, metadata)

@@ -1,5 +1,6 @@
 """Weights stay on disk for the seeds that a report is made of, and for no others."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -93,3 +94,16 @@ def test_a_look_at_a_part_of_a_study_deletes_nothing(
     smaller = preparing(**{"seeds": 4, "configs": 3, **part}).board()
     delete_superfluous_weights(smaller)
     assert kept(board, tasks) == {task.place for task in tasks}
+
+
+def test_weights_that_a_killed_worker_half_wrote_are_deleted(preparing: Preparing) -> None:
+    store = preparing().store
+    assert isinstance(store.folder, Path)
+
+    def killed(part: Path) -> None:
+        part.touch()
+        os.link(part, part.with_name(".left.safetensors.0.part"))
+
+    store.keep_weights("whole", killed)
+    store.drop_half_weights()
+    assert [path.name for path in (store.folder / "weights").iterdir()] == ["whole.safetensors"]

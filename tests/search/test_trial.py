@@ -12,6 +12,7 @@ from sclsearch.search.options import What
 from sclsearch.search.prepare import Prepared
 from sclsearch.search.trial import attempt, bench_of, seed_run_trial
 from sclsearch.store.runs import SeedRun
+from sclsearch.store.studies import StudyStore
 from sclsearch.training.lockstep import Lockstep
 
 Asked = Callable[..., What]
@@ -95,3 +96,16 @@ def test_what_all_of_a_block_raise_fails_each_and_is_said_with_its_place(
         assert run.failure is not None
         assert run.failure.cause == "raised"
         assert run.failure.message.startswith("KeyError: 'head' (test_trial.py:")
+
+
+def test_figures_are_stored_though_the_weights_cannot_be(
+    block: Prepared, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(StudyStore, "keep_weights", full)
+    (report,), found = trial(block, monkeypatch)
+    assert not report["out_of_memory"]
+    assert [run.failure for run in found] == [None, None]
+    assert caplog.text.count("its weights cannot be kept: [Errno 28] No space left") == 2

@@ -69,6 +69,16 @@ def test_a_failure_that_is_forgotten_can_be_trained_again_and_stays_on_disk(
     assert runs.find(FAILED.key[:8]) == FAILED.key
 
 
+def test_figures_take_the_place_of_a_failure_and_a_failure_of_nothing(runs: RunStore) -> None:
+    again = replace(FINISHED, key=FAILED.key)
+    assert runs.put(FAILED)
+    assert not runs.put(replace(FAILED, failure=Failure("hang", "1 h")))
+    assert runs.put(again)
+    assert not runs.put(FAILED)
+    assert runs.get(FAILED.key) == again
+    assert [name[:64] for name in names(runs.folder / "retried")] == [FAILED.key]
+
+
 def test_only_a_failure_is_forgotten(runs: RunStore) -> None:
     runs.put(FINISHED)
     assert not runs.forget_failure(FINISHED.key)
