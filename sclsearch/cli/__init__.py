@@ -1,5 +1,6 @@
 """The command line. Everything heavy is imported inside the command that needs it."""
 
+import errno
 import sys
 
 import typer
@@ -27,13 +28,27 @@ for command in COMMANDS:
     app.command()(command)
 
 
+DISK_FAULTS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE}
+
+
 def main() -> None:
     """Runs a command; what a user can mend is one red text and exit code 2."""
     try:
         app()
     except SclsearchError as error:
-        from rich.console import Console
-        from rich.text import Text
+        _end(str(error))
+    except OSError as error:
+        if error.errno not in DISK_FAULTS:
+            raise
+        _end(
+            f"{error.filename or 'disk'}: files must be readable and writable, but: "
+            f"{error.strerror}. Mend that; the same command goes on, and nothing finished is lost."
+        )
 
-        Console(stderr=True).print(Text(str(error), style="red"), soft_wrap=True)
-        sys.exit(2)
+
+def _end(told: str) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    Console(stderr=True).print(Text(told, style="red"), soft_wrap=True)
+    sys.exit(2)

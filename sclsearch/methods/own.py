@@ -4,7 +4,7 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from dataclasses import is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -94,4 +94,10 @@ def _faults(kind: type) -> list[str]:
     parameters: Any = getattr(kind, "__dataclass_params__", None)
     if not is_dataclass(kind) or not parameters.frozen:
         faults.append(f"{kind.__name__} must be a frozen dataclass, but it is not")
-    return faults
+        return faults
+    return faults + [
+        f"{kind.__name__}.{field.name} must have a default, since a space sets some fields and "
+        "leaves the others, but it has none"
+        for field in fields(kind)
+        if field.default is MISSING
+    ]

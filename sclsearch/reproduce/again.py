@@ -121,8 +121,9 @@ def _again(study: str, what: What, how: How, console: Console) -> Report:
 
 def _check(study: str, record: StudyRecord, prepared: Prepared) -> None:
     """Refuses what would be trained on something else than the study, or in vain."""
-    # The same figures are worth confirming on other devices.
-    before = {name: value for name, value in record.training.items() if name != "numerics"}
+    # The same figures are worth confirming on other devices; a crossing is not in lockstep.
+    free = {"numerics", "lockstep"} if prepared.record.origin["crossed"] else {"numerics"}
+    before = {name: value for name, value in record.training.items() if name not in free}
     check_unchanged(study, "the study", before, prepared.record.training)
     subsets = (prepared.record.origin["crossed"] or {}).get("subset", 1)
     drawn = {replicate.rows["train"] for replicate in prepared.replicates}

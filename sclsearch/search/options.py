@@ -69,7 +69,7 @@ class What:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class How:
-    """How a study is run; none of it changes a figure.
+    """How a study is run; no seed run's figures depend on it, but that a GPU is not a CPU.
 
     Attributes:
         study: The study's name; None makes one from its identity.

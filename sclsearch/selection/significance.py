@@ -5,7 +5,6 @@ the adjustment of several p-values is Holm's (1979, Scandinavian Journal of Stat
 """
 
 import math
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,7 +18,6 @@ from sclsearch.selection.ranking import mean_std
 Numbers = npt.NDArray[np.float64]
 
 RESAMPLES = 10_000
-MOST_SEEDS = 1_000_000
 DECIMALS = 12
 """Differences are rounded to these: 0.83 - 0.82 and 0.73 - 0.72 are a tie."""
 
@@ -45,11 +43,6 @@ class Comparison:
     std: float | None
     interval: tuple[float, float] | None
     p: float
-
-    @property
-    def smallest_p(self) -> float:
-        """The p-value that this many pairs cannot go below, however they come out."""
-        return smallest_p(self.n)
 
 
 def compare(a: Sequence[float | None], b: Sequence[float | None]) -> Comparison:
@@ -136,28 +129,6 @@ def detectable(differences_std: float, n: int, alpha: float = 0.05, power: float
         )
     critical = stdtrit(n - 1, 1 - alpha / 2)
     return float(nctdtrinc(n - 1, 1 - power, critical)) * differences_std / math.sqrt(n)
-
-
-def seeds_needed(difference: float, std: float, alpha: float = 0.05, power: float = 0.8) -> int:
-    """Returns how many paired seeds detect a true mean difference: the inverse of `detectable`.
-
-    Args:
-        difference: The true mean difference, above 0.
-        std: Standard deviation of the paired differences.
-        alpha: Risk of finding a difference where there is none.
-        power: Chance of finding this one.
-
-    Raises:
-        SclsearchError: No number of seeds up to a million would do.
-    """
-    counts = range(2, MOST_SEEDS + 1)
-    found = bisect_left(counts, -difference, key=lambda n: -detectable(std, n, alpha, power))
-    if difference <= 0 or found == len(counts):
-        raise SclsearchError(
-            f"difference: it must be above 0 and within reach of {MOST_SEEDS:,} seeds, but it "
-            f"is {difference}. Ask for a larger difference."
-        )
-    return counts[found]
 
 
 def detection(n: int, difference: float) -> str:

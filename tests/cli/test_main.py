@@ -1,5 +1,6 @@
 """Commands start fast, and what a user can mend is one text and exit code 2."""
 
+import errno
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from sclsearch import cli
 from sclsearch.cli import COMMANDS
 
 Call = Callable[..., CompletedProcess[str]]
@@ -64,3 +66,26 @@ def test_an_option_that_does_not_exist_is_refused(sclsearch: Call) -> None:
 
 def test_square_brackets_of_an_error_are_text(sclsearch: Call) -> None:
     assert "Unknown rule '[red]'." in sclsearch("select", "mine", "--rule", "[red]").stderr
+
+
+def test_a_full_disk_is_said_and_a_bug_keeps_its_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def raising(error: Exception) -> Callable[[], None]:
+        def app() -> None:
+            raise error
+
+        return app
+
+    full = OSError(errno.ENOSPC, "No space left on device", "/there/runs")
+    monkeypatch.setattr(cli, "app", raising(full))
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert caught.value.code == 2
+    assert capsys.readouterr().err == (
+        "/there/runs: files must be readable and writable, but: No space left on device. Mend "
+        "that; the same command goes on, and nothing finished is lost.\n"
+    )
+    monkeypatch.setattr(cli, "app", raising(FileNotFoundError(errno.ENOENT, "a bug")))
+    with pytest.raises(FileNotFoundError):
+        cli.main()

@@ -110,6 +110,16 @@ def test_all_that_a_class_lacks_is_told_at_once(tmp_path: Path) -> None:
         find_method(place)
 
 
+def test_a_field_without_a_default_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    body = (
+        "regression = protocol = few_shot = training = check = stages = scores = None\n    a: int"
+    )
+    file.write_text(FROZEN.format(body=body), encoding="utf-8")
+    with pytest.raises(SclsearchError, match=r"Mine\.a must have a default, since .* it has none$"):
+        find_method(f"{file}:Mine")
+
+
 def test_a_class_without_a_file_is_refused() -> None:
     kind = type("Mine", (), {"__module__": "nowhere"})
     with pytest.raises(SclsearchError, match=r"^method Mine: it must be written in a file"):

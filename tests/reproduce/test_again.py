@@ -161,6 +161,20 @@ def test_variance_tells_the_source_that_scores_follow(
     }
 
 
+def test_a_study_in_lockstep_has_its_spread_told_without(what: What, how: How, fill: Fill) -> None:
+    def counts(_number: int, r: int) -> list[list[int]]:
+        return [[20 + r, 30 - r], [10, 40]]
+
+    name = fill(replace(what, lockstep=2), replace(how, configs=1, seeds=4), counts)
+    record, winner = StudyStore(how.storage, name).record(), report(how.storage, name).winner
+    assert record is not None
+    assert winner is not None
+    assert record.training["lockstep"] == 2
+    levels = {"initialisation": 2, "order": 2}
+    fill(what_again(record.origin, winner.fields, crossed=levels), how, counts)
+    assert spread(name, how, **levels).runs == 4
+
+
 def test_every_failed_run_of_a_crossing_is_counted(
     how: How, chosen: str, repeating: Callable[..., str]
 ) -> None:

@@ -16,7 +16,6 @@ from sclsearch.selection.significance import (
     detectable,
     detection,
     holm,
-    seeds_needed,
     smallest_p,
 )
 
@@ -35,7 +34,7 @@ def test_a_small_example_is_compared_as_by_hand() -> None:
     assert found.difference == 0.25
     assert found.std == 0.25
     assert found.p == 0.5  # both differences that are not 0 are positive: 2 / 2^2
-    assert found.smallest_p == 0.25
+    assert smallest_p(found.n) == 0.25
 
 
 def test_one_pair_has_neither_deviation_nor_interval() -> None:
@@ -194,29 +193,13 @@ def test_simulated_seeds_detect_the_detectable_difference_as_often_as_stated() -
     assert abs(found - 0.8) < 3 * math.sqrt(0.8 * 0.2 / repeats)
 
 
-@given(st.floats(0.01, 1), st.floats(0, 1))
-def test_the_seeds_needed_are_the_fewest_that_detect_the_difference(
-    difference: float, std: float
-) -> None:
-    n = seeds_needed(difference, std)
-    assert detectable(std, n) <= difference
-    assert n == 2 or detectable(std, n - 1) > difference
-
-
 def test_seeds_that_do_not_vary_detect_any_difference() -> None:
     assert detectable(0.0, 5) == 0
-    assert seeds_needed(1e-9, 0.0) == 2
 
 
 def test_one_seed_detects_nothing() -> None:
     with pytest.raises(SclsearchError, match=r"seeds: .* at least 2 seeds, but there are 1"):
         detectable(0.1, 1)
-
-
-@pytest.mark.parametrize(("difference", "std"), [(0.0, 0.1), (-0.1, 0.0), (1e-6, 0.1)])
-def test_a_difference_out_of_reach_is_an_error(difference: float, std: float) -> None:
-    with pytest.raises(SclsearchError, match=r"difference: .* 1,000,000 seeds, but it is"):
-        seeds_needed(difference, std)
 
 
 @pytest.mark.parametrize(
