@@ -123,7 +123,8 @@ def test_a_head_that_could_not_start_is_a_failure_though_ray_ends_with_0(
     _, log = process.communicate(timeout=60)
     assert process.returncode == 1
     assert log == (
-        "sclsearch.sbatch: Ray's head must start on 10.0.0.1, but it did not; see above.\n"
+        "sclsearch.sbatch: Ray must start on 10.0.0.1 and all other machines, but did not; see "
+        "above.\n"
     )
 
 
