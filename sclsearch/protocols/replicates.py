@@ -25,6 +25,9 @@ class Seat:
 class Replicate:
     """Repetition r of a protocol: a pure function of r, so that configurations are paired.
 
+    Those of one method share all that is drawn. Methods share the rows alone: what else is drawn
+    has the name of the stage that it is for.
+
     Attributes:
         number: r.
         subset: Seed of the training subset.

@@ -20,7 +20,7 @@ class Tokens:
     Attributes:
         ids: Token ids of all rows, one row after the other, `[tokens]`.
         types: Segment of each token, `[tokens]`.
-        content: True at tokens that are not special, `[tokens]`.
+        content: True at tokens that are not special, as an unknown one is, `[tokens]`.
         starts: Where each row starts, and the end of the last, `[rows + 1]`.
         y: Labels, `[rows]`.
     """
