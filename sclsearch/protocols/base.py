@@ -179,7 +179,25 @@ class Protocol:
         return first_classes(whole, self.classes)
 
     def parts(self, data: TaskData, size: Size | None, replicate: Replicate) -> Parts:
-        """Returns the rows of one replicate."""
+        """Returns the rows of one replicate.
+
+        Raises:
+            SclsearchError: There are too few rows, or none for training, validation or test.
+        """
+        parts = self._parts(data, size, replicate)
+        for kind, rows in parts.rows.items():
+            if not len(rows.index):
+                there = f"of {len(data.splits[rows.split])} rows"
+                if self.classes is not None:
+                    there += f" in its first {self.classes} classes"
+                raise SclsearchError(
+                    f"{data.task.name}: --protocol {self.name} must have {kind} rows, but the "
+                    f"{rows.split} split, {there}, leaves none. Add rows there, or take another "
+                    "protocol."
+                )
+        return parts
+
+    def _parts(self, data: TaskData, size: Size | None, replicate: Replicate) -> Parts:
         parts = self.split(data)
         if self.redraw is not None:
             return self.redraw(data, parts, size, replicate)
