@@ -3,13 +3,22 @@
 import csv
 import json
 import math
+import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TextIO
 
 from sclsearch.errors import SclsearchError, suggestion
-from sclsearch.tasks.tables import Fault, Row, Table, column_positions, load_bytes, load_text
+from sclsearch.tasks.tables import (
+    Fault,
+    Row,
+    Table,
+    column_positions,
+    half_character,
+    load_bytes,
+    load_text,
+)
 from sclsearch.tasks.tsv import load_tsv, wrong_width
 
 
@@ -137,7 +146,10 @@ def _add(table: Table, place: int, record: Mapping[str, object], columns: tuple[
                 (place, f"{name!r} must be there, but it is not.{suggestion(name, record)}")
             )
         elif not _scalar(record[name]):
-            faults.append((place, f"{name!r} must be text or a number, but it is {record[name]!r}"))
+            given = reprlib.repr(record[name])
+            faults.append((place, f"{name!r} must be text or a number, but it is {given}"))
+        elif half := half_character(_text(record[name])):
+            faults.append((place, f"{name!r} must hold whole characters, but {half}"))
     table.faults.extend(faults)
     if not faults:
         table.rows.append(Row(place, tuple(_text(record[name]) for name in columns)))

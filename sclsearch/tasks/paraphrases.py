@@ -21,7 +21,7 @@ from sclsearch.canonical import digest
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.tasks.base import Texts
 from sclsearch.tasks.eda import VERSION, eda
-from sclsearch.tasks.tables import Fault, load_text
+from sclsearch.tasks.tables import Fault, half_character, load_text
 
 FORMAT = 1
 KEYS = ("text", "paraphrases")
@@ -155,12 +155,12 @@ def _header_faults(header: Record) -> list[str]:
             f"'paraphrases' of the header must be {FORMAT}, the version of the format, "
             f"but it is {reprlib.repr(version)}"
         )
-    if not isinstance(source, str) or not source.strip():
+    if not isinstance(source, str) or not source.strip() or half_character(source):
         reasons.append(
             "'source' of the header must say where the paraphrases come from, "
             f"but it is {reprlib.repr(source)}"
         )
-    if "note" in header and not isinstance(note, str):
+    if "note" in header and (not isinstance(note, str) or half_character(note)):
         reasons.append(f"'note' of the header must be text, but it is {reprlib.repr(note)}")
     if temperature is not None and type(temperature) not in (int, float):
         given = reprlib.repr(temperature)
@@ -178,6 +178,8 @@ def _row_faults(record: Record) -> list[str]:
         return [f"'text' must be a list of one text or two, but it is {reprlib.repr(text)}"]
     if not any(part.strip() for part in text):
         return ["'text' must hold something, but it is empty"]
+    if half := _half_character(text):
+        return [f"'text' must hold whole characters, but {half}"]
     if not isinstance(paraphrases, list) or len(paraphrases) < 2:
         given = reprlib.repr(paraphrases)
         return [f"'paraphrases' must be a list of two or more, but it is {given}"]
@@ -193,7 +195,12 @@ def _paraphrase_fault(text: list[str], paraphrase: object) -> str | None:
     # Where one text of a pair is empty in the data, as in QQP, there is nothing to paraphrase.
     if any(part.strip() and not new.strip() for part, new in zip(text, paraphrase, strict=True)):
         return "must hold something, but a text of it is empty"
-    return None
+    half = _half_character(paraphrase)
+    return f"must hold whole characters, but {half}" if half else None
+
+
+def _half_character(texts: list[str]) -> str:
+    return next(filter(None, map(half_character, texts)), "")
 
 
 def _is_texts(value: object) -> TypeGuard[list[str]]:

@@ -160,6 +160,18 @@ def rows_to_split(rows: Sequence[Row], classes: Mapping[str, int] | None) -> Spl
     return Split(texts=tuple(row.cells[:-1] for row in rows), y=y)
 
 
+def half_character(text: str) -> str:
+    """Returns which character is half of a pair, as JSON may hold one; empty if none is.
+
+    Such a text is none: it can be neither written nor hashed.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        return f"character {error.start + 1} is {text[error.start]!r}, half of a pair"
+    return ""
+
+
 def finite(text: str) -> bool:
     """Returns whether a text is a finite number."""
     try:

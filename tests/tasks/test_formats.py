@@ -114,6 +114,17 @@ FAULTS: dict[str, tuple[str, str, str]] = {
     "a JSON list": (".json", '[{"text": "one", "label": 1}]', "line 1: .* but it is a list"),
     "a missing key": (".jsonl", '{"text": "one", "lable": 1}', "line 1: 'label' must be .*'lable'"),
     "a list as a text": (".jsonl", '{"text": ["one"], "label": 1}', "'text' must be text or a num"),
+    "half a character": (
+        ".jsonl",
+        r'{"text": "fine \ud83d", "label": 1}',
+        r"line 1: 'text' must hold whole characters, but character 6 is '\\ud83d', half of",
+    ),
+    "half a character as a label": (
+        ".jsonl",
+        r'{"text": "fine", "label": "\ud83d"}',
+        "line 1: 'label' must hold whole characters",
+    ),
+    "a long list": (".jsonl", json.dumps({"text": ["a"] * 999, "label": 1}), r"'a', \.\.\.\]$"),
     "not a number": (".jsonl", '{"text": "one", "label": NaN}', "'label' must be text or a number"),
 }
 

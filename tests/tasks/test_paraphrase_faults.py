@@ -71,6 +71,14 @@ ROWS: dict[str, tuple[object, str]] = {
         {**FILM, "paraphrases": [["one"], ["two"], ["three", "four"]]},
         "paraphrase 3 must have as many texts as 'text', 1, but it has 2",
     ),
+    "half a character": (
+        {**FILM, "text": ["A \ud83d film."]},
+        r"'text' must hold whole characters, but character 3 is '\ud83d', half of a pair",
+    ),
+    "a paraphrase with half a character": (
+        {**FILM, "paraphrases": [["one"], ["two\ud83d"]]},
+        r"paraphrase 2 must hold whole characters, but character 4 is '\ud83d', half of a pair",
+    ),
     "an empty paraphrase": (
         {**FILM, "paraphrases": [["one"], [""]]},
         "paraphrase 2 must hold something, but a text of it is empty",
@@ -97,6 +105,14 @@ HEADERS: dict[str, tuple[object, str]] = {
     "no source": ({"paraphrases": 1}, "'source' of the header must say .*, but it is None"),
     "an empty source": ({**HEADER, "source": " "}, "'source' of the header must say"),
     "a number as a note": ({**HEADER, "note": 1}, "'note' of the header must be text, but it is 1"),
+    "half a character in the source": (
+        {**HEADER, "source": "\ud83d"},
+        r"must say where the paraphrases come from, but it is '\\ud83d'",
+    ),
+    "half a character in the note": (
+        {**HEADER, "note": "\ud83d"},
+        r"'note' of the header must be text, but it is '\\ud83d'",
+    ),
     "a text as temperature": (
         {**HEADER, "temperature": "0.7"},
         "'temperature' of the header must be a number or null, but it is '0.7'",
