@@ -4,6 +4,7 @@ import json
 import os
 import reprlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -98,19 +99,18 @@ def write(
     made: list[tuple[str, str]] = []
     finished, equal = len(done), 0
     tell(finished)
-    with path.open("a", encoding="utf-8") as file:
-        for block in _blocks(rows, backend.at_once):
-            new = [row for row in block if row not in done]
-            if not new:
-                continue
-            found = _paraphrased(block, backend)
-            records = [_record(row, found) for row in new]
+    for block in _blocks(rows, backend.at_once):
+        new = [row for row in block if row not in done]
+        if not new:
+            continue
+        found = _paraphrased(block, backend)
+        records = [_record(row, found) for row in new]
+        with _writing(path), path.open("a", encoding="utf-8") as file:
             file.writelines(map(_line, records))
-            file.flush()
-            made += [(text, view) for row in new for text in row for view in found.get(text, ())]
-            finished += len(new)
-            equal += sum(views[0] == views[1] for views in (r["paraphrases"] for r in records))
-            tell(finished)
+        made += [(text, view) for row in new for text in row for view in found.get(text, ())]
+        finished += len(new)
+        equal += sum(views[0] == views[1] for views in (r["paraphrases"] for r in records))
+        tell(finished)
     return Written(
         texts=finished,
         earlier=len(done),
@@ -119,6 +119,18 @@ def write(
         empty=sum(not view.strip() for _, view in made),
         equal=equal,
     )
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Turns what goes wrong on the disk into what the user can mend."""
+    try:
+        yield
+    except OSError as error:
+        raise SclsearchError(
+            f"--out {path}: it must be a file that can be written, but: {error}. Make room or give "
+            "leave to write there; the same command goes on. Or name another file."
+        ) from error
 
 
 def _blocks(rows: Sequence[Texts], size: int) -> Iterator[list[Texts]]:
@@ -149,18 +161,15 @@ def _begin(path: Path, first: Mapping[str, Any]) -> set[Texts]:
     """Returns the rows that are there; a last line that was cut off is removed."""
     if not path.exists():
         part = path.with_name(f".{path.name}.part")
-        try:
+        with _writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             part.write_text(_line(first), encoding="utf-8")
             part.replace(path)
-        except OSError as error:
-            raise SclsearchError(
-                f"--out {path}: it must be a file that can be written, but: {error}."
-            ) from error
         return set()
     content = load_bytes(path)
     _check_header(path, content.partition(b"\n"), first)
-    os.truncate(path, content.rfind(b"\n") + 1)
+    with _writing(path):
+        os.truncate(path, content.rfind(b"\n") + 1)
     return set(paraphrase_source(path).rows)
 
 

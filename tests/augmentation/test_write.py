@@ -1,7 +1,9 @@
 """A file that was interrupted anywhere ends as an undisturbed one, and is what training reads."""
 
 import json
+import os
 import re
+import resource
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -165,3 +167,30 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SclsearchError, match="must be a file that can be written, but"):
         written(tmp_path / "file" / "paraphrases.jsonl")
+
+
+def test_a_file_that_may_only_be_read_is_named(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(file)
+
+    def refuse(path: Path, _size: int) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "truncate", refuse)
+    with pytest.raises(SclsearchError, match=rf"^--out {file}: .* but: .*Permission denied.*name"):
+        written(file)
+
+
+def test_a_full_disk_is_told_and_with_room_the_same_command_goes_on(file: Path) -> None:
+    whole = file.with_name("whole.jsonl")
+    written(whole)
+    room = whole.stat().st_size - 50
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
+    try:
+        with pytest.raises(SclsearchError, match=r"--out .* but: .*the same command goes on\."):
+            written(file)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert file.stat().st_size == room
+    assert written(file).earlier == 4
+    assert file.read_bytes() == whole.read_bytes()
