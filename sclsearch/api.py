@@ -12,6 +12,7 @@ from sclsearch.search.options import How, What
 from sclsearch.search.run import Finished, run
 from sclsearch.selection.rules import parse_rule
 from sclsearch.store.places import DEFAULT_STORAGE, Storage, storage_folder
+from sclsearch.tasks import check_data_dir
 
 
 def tune(what: What, how: How | None = None, console: Console | None = None) -> Report:
@@ -29,7 +30,9 @@ def tune(what: What, how: How | None = None, console: Console | None = None) -> 
         SclsearchError: Something that the caller can mend.
         KeyboardInterrupt: It was stopped; the same call goes on.
     """
-    done = run(what, how or How(), console or Console(quiet=True))
+    how = how or How()
+    check_data_dir(what.task, how.data_dir)
+    done = run(what, how, console or Console(quiet=True))
     if done.ending == "interrupted":
         raise KeyboardInterrupt
     return report_of(done)

@@ -111,3 +111,5 @@ def test_what_the_caller_can_mend_is_raised(tmp_path: Path, how: How) -> None:
         select("mine", "median", tmp_path)
     with pytest.raises(SclsearchError, match="Did you mean 'scl'"):
         tune(What(method="sc1", task="demo"), how)
+    with pytest.raises(SclsearchError, match=r"^--data-dir .* but demo is made by sclsearch"):
+        tune(What(method="scl", task="demo"), replace(how, data_dir=tmp_path))

@@ -65,8 +65,10 @@ def augment(
     """Writes paraphrases of the training texts for --paraphrases; the same command goes on."""
     from sclsearch.augmentation.base import Options
     from sclsearch.augmentation.texts import find_drawn
+    from sclsearch.tasks import check_data_dir
 
     drawn = find_drawn(task, protocol, train_size, shots, replicates)
+    check_data_dir(task, data_dir)
     options = Options(
         views=drawn.views(views),
         pivot=pivot,

@@ -58,6 +58,7 @@ def export(
 
 
 def ls(
+    context: typer.Context,
     kind: Annotated[Kind, typer.Argument(help="What is listed.")],
     storage: o.Storage = DEFAULT_STORAGE,
 ) -> None:
@@ -66,6 +67,11 @@ def ls(
     from rich.markup import escape
     from rich.table import Table
 
+    if kind != "studies" and "COMMANDLINE" in str(context.get_parameter_source("storage")):
+        raise SclsearchError(
+            f"--storage {storage}: it must come with studies, but {kind} are the same in every "
+            "storage. Leave it out."
+        )
     summaries = _summaries(kind, storage)
     if not sys.stdout.isatty():
         sys.stdout.writelines(f"{name}\t{summary}\n" for name, summary in summaries.items())
@@ -93,6 +99,11 @@ def check(
     chosen = [*(files or ()), *(space_files() if all_ else ())]
     if not chosen:
         raise SclsearchError("check: it must be given files or --all, but there is neither.")
+    if all_ and method is not None:
+        raise SclsearchError(
+            f"--method {method}: it must come with files alone, but --all checks the shipped "
+            "spaces, each of the method that it names. Leave out one of them."
+        )
     kind = None if method is None else find_method(method).kind
     faults = [fault for file in chosen for fault in check_file(file, kind)]
     if faults:

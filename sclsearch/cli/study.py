@@ -149,7 +149,7 @@ def _go(options: dict[str, Any], *, searched: bool = True) -> None:
     from sclsearch.search.options import How, What
 
     own = _own_files(options)
-    _check_names(options, named_task=own is None)
+    _check_names(options, own)
     options |= {
         "task": own or options["task"],
         "settings": o.settings(options["set_"]),
@@ -173,15 +173,16 @@ def _go(options: dict[str, Any], *, searched: bool = True) -> None:
         show_plan(Console(), planned)
 
 
-def _check_names(options: Mapping[str, Any], *, named_task: bool) -> None:
-    """Refuses unknown names before anything heavy is imported."""
+def _check_names(options: Mapping[str, Any], own: "OwnFiles | None") -> None:
+    """Refuses unknown names, and a folder in vain, before anything heavy is imported."""
     from sclsearch.methods import check_method_name
     from sclsearch.protocols import PROTOCOLS
-    from sclsearch.tasks import check_task_name
+    from sclsearch.tasks import check_data_dir, check_task_name
 
     check_method_name(options["method"])
-    if named_task:
+    if own is None:
         check_task_name(options["task"])
+    check_data_dir(own or options["task"], options["data_dir"])
     if options["protocol"] is not None:
         lookup(PROTOCOLS, options["protocol"], "protocol")
 

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import ConfigurationLine, Report, finished_winner, report
-from sclsearch.search.again import check_unchanged, path_again, what_again
+from sclsearch.search.again import check_unchanged, data_dir_again, what_again
 from sclsearch.search.options import How, What
 from sclsearch.search.prepare import Prepared, prepare_study
 from sclsearch.search.resolve import resolve
@@ -106,7 +106,7 @@ def _record(study: str, how: How) -> StudyRecord:
 
 def _again(study: str, what: What, how: How, console: Console) -> Report:
     record = _record(study, how)
-    how = replace(how, data_dir=how.data_dir or path_again(record.origin["data_dir"]))
+    how = replace(how, data_dir=data_dir_again(record.origin, how.data_dir))
     if record.origin.get("paraphrases"):
         before = what_again(record.origin, what.settings)
         first = existing_study(how.storage, study).replicates()[0]

@@ -8,6 +8,7 @@ from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError
 from sclsearch.methods.fields import as_tuples
 from sclsearch.search.options import What
+from sclsearch.tasks import check_data_dir
 from sclsearch.tasks.own import OwnFiles
 
 
@@ -57,6 +58,16 @@ def check_unchanged(
             f"{where}: {', '.join(differing)} must be what {thing} was made from, but changed "
             "since. Take the same data, model and version of sclsearch."
         )
+
+
+def data_dir_again(origin: Mapping[str, Any], told: Path | None) -> Path | None:
+    """Returns the folder of the tasks' files: as told, which the task must need, or as stored.
+
+    Raises:
+        SclsearchError: One is told in vain.
+    """
+    check_data_dir(_task(origin["task"]), told)
+    return told or path_again(origin["data_dir"])
 
 
 def path_again(stored: str | None) -> Path | None:

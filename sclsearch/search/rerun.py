@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError
-from sclsearch.search.again import check_unchanged, path_again, what_again
+from sclsearch.search.again import check_unchanged, data_dir_again, what_again
 from sclsearch.search.options import How
 from sclsearch.search.resolve import resolve
 from sclsearch.search.study import Study
@@ -113,7 +113,7 @@ def _block(run: SeedRun, data_dir: Path | None) -> tuple[Study, list[Job]]:
         crossed=origin.get("crossed"),
     )
     gpus = 1.0 if run.identity["numerics"].startswith("cuda") else 0.0
-    how = How(data_dir=data_dir or path_again(origin["data_dir"]), gpus_per_trial=gpus)
+    how = How(data_dir=data_dir_again(origin, data_dir), gpus_per_trial=gpus)
     study = resolve(what, how)
     number = int(origin["replicate"])
     block = [study.job(what.settings, each) for each in study.block(number)]

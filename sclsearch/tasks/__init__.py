@@ -15,6 +15,7 @@ from sclsearch.tasks.fewglue import FEWGLUE
 from sclsearch.tasks.formats import READERS
 from sclsearch.tasks.glue import GLUE
 from sclsearch.tasks.hub import fetch
+from sclsearch.tasks.own import OwnFiles
 from sclsearch.tasks.zhang import ZHANG
 
 DATA_VARIABLE = "SCLSEARCH_DATA"
@@ -43,6 +44,21 @@ def load_task(name: str, data_dir: Path | None = None) -> TaskData:
     told = os.environ.get(DATA_VARIABLE)
     folder = data_dir or (Path(told) if told else None)
     return load_corpus(CORPORA[name], folder) if folder else fetch(CORPORA[name])
+
+
+def check_data_dir(task: str | OwnFiles, data_dir: Path | None) -> None:
+    """Refuses a folder of tasks' files for a task that has none there.
+
+    Raises:
+        SclsearchError: The task is made here, or a user's own files.
+    """
+    if data_dir is None or (isinstance(task, str) and task != DEMO.name):
+        return
+    other = f"{task} is made by sclsearch" if isinstance(task, str) else f"{task.path} is yours"
+    raise SclsearchError(
+        f"--data-dir {data_dir}: it must come with a task that has files there, but {other}. "
+        "Leave it out."
+    )
 
 
 def check_task_name(name: str) -> None:

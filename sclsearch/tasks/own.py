@@ -84,7 +84,9 @@ def load_own(files: OwnFiles) -> TaskData:
         check_faults(table, row_faults(rows, classes))
     _check_classes(files, classes)
     labels = tuple(classes or ())
-    metric = files.metric or ("pearson" if files.regression else "accuracy")
+    metric = files.metric
+    if metric is None:
+        metric = "pearson" if files.regression else "accuracy"
     METRICS[metric].check(len(labels), "--metric")
     task = Task(
         name=files.path.stem,
@@ -106,7 +108,8 @@ def _check_options(files: OwnFiles) -> None:
         raise SclsearchError(
             f"--text: one column or two must be named, but there are {len(files.text)}."
         )
-    columns = [*files.text, files.label, *([files.split_column] if files.split_column else [])]
+    split = () if files.split_column is None else (files.split_column,)
+    columns = [*files.text, files.label, *split]
     if len(set(columns)) < len(columns):
         raise SclsearchError(
             f"--text, --label, --split-column: the columns must differ, but they are {columns}."
@@ -116,15 +119,15 @@ def _check_options(files: OwnFiles) -> None:
         "--split-column": files.split_column,
         "--fractions": files.fractions,
     }
-    given = [way for way, told in ways.items() if told]
+    given = [way for way, told in ways.items() if told is not None]
     if len(given) > 1:
         raise SclsearchError(
             f"{' and '.join(given)}: one way to the splits must be chosen, "
             f"but there are {len(given)}. Leave out all but one."
         )
-    if files.fractions:
+    if files.fractions is not None:
         _check_fractions(files.fractions)
-    if files.metric:
+    if files.metric is not None:
         lookup(METRICS, files.metric, "metric")
 
 
@@ -139,7 +142,7 @@ def _check_fractions(fractions: Sequence[float]) -> None:
 
 def _parts(files: OwnFiles) -> Parts:
     columns = (*files.text, files.label)
-    if files.split_column:
+    if files.split_column is not None:
         table = load_table(files.path, (*columns, files.split_column))
         return [(table, _by_column(table))]
     paths = {"train": files.path, "validation": files.validation, "test": files.test}
@@ -184,13 +187,13 @@ def _check_classes(files: OwnFiles, classes: Mapping[str, int] | None) -> None:
 
 
 def _drawn(files: OwnFiles, found: Mapping[str, Split]) -> Mapping[str, Split]:
-    if files.validation or files.test or files.split_column:
+    if files.validation or files.test or files.split_column is not None:
         return found
     return draw_splits(found["train"], files.fractions or FRACTIONS, str(files.path))
 
 
 def _source(files: OwnFiles) -> str:
-    if files.split_column:
+    if files.split_column is not None:
         return f"{files.path}, split by its column {files.split_column}"
     if files.validation or files.test:
         told = {"train": files.path, "validation": files.validation, "test": files.test}

@@ -104,8 +104,9 @@ def test_other_options_want_another_file(sclsearch: Call) -> None:
         ((*NOISY[1:], "--views", "2"), "--views 2: it must be at least 3, which is how many"),
         (("--task", "demo", "--backend", "eda", "--temperature", "1"), "--temperature: it must be"),
         (("--task", "demo", "--backend", "google"), "Invalid value for '--backend'"),
+        ((*DEMO[1:], "--data-dir", "glue"), "--data-dir glue: it must come with a task that has"),
     ],
-    ids=("task", "views", "temperature", "back-end"),
+    ids=("task", "views", "temperature", "back-end", "folder"),
 )
 def test_what_cannot_be_is_refused_and_nothing_is_written(
     sclsearch: Call, place: Path, options: tuple[str, ...], message: str

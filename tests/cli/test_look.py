@@ -79,6 +79,13 @@ def test_every_name_is_listed_with_what_it_is(
     assert firsts == list(names)
 
 
+@pytest.mark.parametrize("kind", ["methods", "tasks", "protocols", "spaces", "models"])
+def test_a_storage_is_refused_where_what_is_listed_is_in_none(sclsearch: Call, kind: str) -> None:
+    done = sclsearch("ls", kind, "--storage", "mine")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"--storage mine: it must come with studies, but {kind} are")
+
+
 def test_every_shipped_space_is_listed(sclsearch: Call) -> None:
     text = sclsearch("ls", "spaces").stdout
     for path in space_files():
@@ -105,6 +112,12 @@ def test_every_shipped_space_is_in_order(sclsearch: Call) -> None:
     done = sclsearch("check", "--all")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"{len(space_files())} files are in order.\n"
+
+
+def test_all_shipped_spaces_are_not_of_one_method(sclsearch: Call) -> None:
+    done = sclsearch("check", "--all", "--method", "scl")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("--method scl: it must come with files alone, but --all checks")
 
 
 def test_all_faults_of_all_files_are_named_at_once(sclsearch: Call, place: Path) -> None:

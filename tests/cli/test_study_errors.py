@@ -45,6 +45,15 @@ Call = Callable[..., CompletedProcess[str]]
         ("--text t", "--text: a file of your own must come with --text and --label. Pass both, "),
         ("--metric f1", "--metric: a file of your own must come with --text and --label."),
         ("--task my.csv", "--task: a file's columns must be named, but 'my.csv' comes without "),
+        (
+            "--data-dir glue",
+            "--data-dir glue: it must come with a task that has files there, but d",
+        ),
+        (
+            "--task my.csv --text t --label l --data-dir glue",
+            "--data-dir glue: it must come with a task that has files there, but my.csv is yours.",
+        ),
+        ("--task my.csv --text t --label l --metric=", "Unknown metric ''. Known: accuracy, f1"),
         ("--text t --label l --fractions 1,0", "--fractions 1,0: it must be three numbers, as in"),
         ("--storage encoder/config.json", "--storage encoder/config.json: it must be a folder "),
     ],

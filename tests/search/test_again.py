@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.search.again import check_unchanged, what_again
+from sclsearch.search.again import check_unchanged, data_dir_again, what_again
 from sclsearch.search.options import How, What
 from sclsearch.search.prepare import Prepared, prepare_study
 from sclsearch.store.records import ConfigurationRecord
@@ -166,3 +166,11 @@ def test_everything_that_changed_is_named() -> None:
     check_unchanged("mine", "the study", before, {**before, "numerics": "cpu-fp32"})
     with pytest.raises(SclsearchError, match=r"^mine: data, engine must be what the study was mad"):
         check_unchanged("mine", "the study", before, {"weights": "b", "data": "c"})
+
+
+def test_a_folder_is_the_one_that_is_told_or_stored_and_none_is_told_in_vain() -> None:
+    cola, demo = ({"task": task, "data_dir": "before"} for task in ("cola", "demo"))
+    assert data_dir_again(cola, Path("now")) == Path("now")
+    assert [data_dir_again(one, None) for one in (cola, demo)] == [Path("before")] * 2
+    with pytest.raises(SclsearchError, match=r"^--data-dir now: .* but demo is made by sclsearch"):
+        data_dir_again(demo, Path("now"))
