@@ -21,6 +21,9 @@ from sclsearch.tasks.tables import (
 )
 from sclsearch.tasks.tsv import load_tsv, wrong_width
 
+# A text may be longer than the 131,072 characters that csv takes a cell to have at most.
+LONGEST_CELL = 2**31 - 1
+
 
 def load_table(path: Path, columns: tuple[str, ...]) -> Table:
     """Reads some columns as text; rows that cannot be read become faults.
@@ -75,6 +78,7 @@ def load_csv(path: Path, columns: tuple[str, ...], header: tuple[str, ...] | Non
 
 
 def _csv_rows(table: Table, lines: TextIO) -> Iterator[tuple[int, list[str]]]:
+    csv.field_size_limit(LONGEST_CELL)
     reader = csv.reader(lines, strict=True)
     while True:
         place = reader.line_num + 1

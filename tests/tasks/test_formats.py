@@ -70,6 +70,13 @@ def test_a_csv_without_a_header_starts_at_its_first_row(tmp_path: Path) -> None:
     assert table.faults == []
 
 
+def test_a_text_of_a_csv_may_be_long(tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    text = "long " * 40_000
+    file.write_text(f'text,label\n"{text}",x\n')
+    assert load_csv(file, ("text", "label")).rows == [Row(2, (text, "x"))]
+
+
 def test_a_csv_that_is_not_utf_8_is_named_with_the_line(tmp_path: Path) -> None:
     file = tmp_path / "rows.csv"
     file.write_bytes(b"text,label\n" + b"one,x\n" * 10_000 + b"caf\xe9,x\n")
