@@ -1,6 +1,7 @@
 """Corpora from the Hugging Face hub."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,17 +18,19 @@ def fetch(corpus: Corpus) -> TaskData:
 
     Raises:
         SclsearchError: The hub does not have the corpus, or cannot be reached and its cache does
-            not have it, or its labels are not the task's.
+            not have it, or it cannot be kept there, or its labels are not the task's.
     """
     import datasets
+    from datasets.exceptions import DatasetsError
 
     hub = _hub(corpus)
     try:
         found = datasets.load_dataset(hub.repository, hub.config, revision=hub.revision)
-    except (OSError, ValueError) as error:  # ValueError: the cache has other tasks alone
+    # ValueError: the cache has other tasks alone.
+    except (OSError, ValueError, DatasetsError) as error:
         raise SclsearchError(
             f"{hub.repository}: {corpus.task.name} must be on the hub or in its cache, "
-            f"but: {error}. {corpus.ways}"
+            f"but: {_reason(error)}. {corpus.ways}"
         ) from error
     return convert(corpus, found)
 
@@ -55,7 +58,21 @@ def convert(corpus: Corpus, found: Mapping[str, Any]) -> TaskData:
             _texts(corpus, hub.columns, rows),
             _labels(rows["label"], where, regression=corpus.task.regression),
         )
-    return TaskData(corpus.task, splits, f"{hub.repository} at {hub.revision[:8]}")
+    return TaskData(corpus.task, splits, _source(hub, found))
+
+
+def _reason(error: Exception) -> str:
+    """Returns what went wrong; that a file could not be made has its reason in what caused it."""
+    return str(error) if error.__cause__ is None else f"{error} ({error.__cause__})"
+
+
+def _source(hub: Hub, found: Mapping[str, Any]) -> str:
+    """Returns where rows are from: where the hub cannot be reached, whatever its cache has."""
+    files = [Path(file["filename"]) for rows in found.values() for file in rows.cache_files]
+    others = sorted({file.parent.name[:8] for file in files} - {hub.revision[:8]})
+    if others:
+        return f"{hub.repository} at {' and '.join(others)}, which the hub's cache has"
+    return f"{hub.repository} at {hub.revision[:8]}"
 
 
 def _hub(corpus: Corpus) -> Hub:

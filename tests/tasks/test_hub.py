@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value, config
+from datasets.exceptions import DatasetGenerationError
 
 from sclsearch.errors import SclsearchError
 from sclsearch.tasks import load_task
@@ -80,6 +81,25 @@ def test_a_task_is_fetched_without_its_unlabelled_test_rows(
         "train": [0, 1, 1],
         "validation": [1],
     }
+    # These are not of the revision that is asked for.
+    assert hub.revision[:8] not in loaded.source
+    assert loaded.source.endswith(", which the hub's cache has")
+
+
+def test_rows_of_the_revision_that_is_asked_for_are_told_with_it(glue: Path) -> None:
+    loaded = load_task("rte", glue)
+    assert convert(GLUE["rte"], as_on_the_hub(loaded)).source == "nyu-mll/glue at bcdcba79"
+
+
+def test_rows_that_cannot_be_kept_are_one_error_with_its_cause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise DatasetGenerationError("no rows") from OSError(28, "No space left on device")
+
+    monkeypatch.setattr("datasets.load_dataset", full)
+    with pytest.raises(SclsearchError, match=r"but: no rows \(\[Errno 28\] No space left .* two w"):
+        fetch(GLUE["cola"])
 
 
 @pytest.mark.slow
