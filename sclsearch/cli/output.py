@@ -3,6 +3,7 @@
 import json
 import sys
 from dataclasses import asdict
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -14,6 +15,8 @@ from sclsearch.reports.terminal import duration, settings
 if TYPE_CHECKING:
     from sclsearch.search.plan import Plan
 
+# Beside the names of 9 columns; a class may be a long text.
+WIDTH = 71
 ROWS = ("training", "validation", "test", "stages without labels")
 
 
@@ -29,6 +32,7 @@ def show_plan(console: Console, plan: "Plan") -> None:
     for what, text in {
         "study": plan.study,
         "task": f"{plan.task[0]} from {plan.task[1]}",
+        **({"classes": _classes(plan.classes)} if plan.classes else {}),
         "model": f"{plan.model[0]} from {plan.model[1]}",
         "protocol": f"{plan.protocol}, rule {plan.rule}, metric {plan.metric}",
         "rows": f"{rows} ({kinds})",
@@ -54,6 +58,10 @@ def show_plan(console: Console, plan: "Plan") -> None:
         told = f"{plan.time.at_once} seed runs at a time, by {plan.time.basis}"
         why = plan.time.basis if plan.time.seconds is None else told
         console.print(f"time: {duration(plan.time.seconds)}; {escape(why)}", soft_wrap=True)
+
+
+def _classes(names: tuple[str, ...]) -> str:
+    return shorten(", ".join(names), WIDTH, placeholder=f" … ({len(names)} in all)")
 
 
 def _searched(spec: dict[str, Any]) -> str:

@@ -18,6 +18,7 @@ class Plan:
     Attributes:
         study: The study's name.
         task: The task's name and where its rows come from.
+        classes: Names of the classes of a user's own files, in their order.
         model: The encoder's name and folder.
         protocol: The protocol's name.
         rule: The rule.
@@ -37,6 +38,7 @@ class Plan:
 
     study: str
     task: tuple[str, str]
+    classes: tuple[str, ...]
     model: tuple[str, str]
     protocol: str
     rule: str
@@ -83,6 +85,7 @@ def plan(what: What, how: How, finished: Sequence[SeedRun] | None = None) -> Pla
     return Plan(
         study=prepared.record.name,
         task=(study.data.task.name, study.data.source),
+        classes=study.data.task.labels if study.data.task.own else (),
         model=(study.model_name, str(study.model)),
         protocol=study.protocol.title,
         rule=str(study.rule),

@@ -117,7 +117,7 @@ class Study:
             found.append(f"training: each row is joined by {joined} paraphrases from {source.name}")
         if source and source.note:
             found.append(source.note)
-        return found
+        return [*found, *self.data.notes]
 
     @property
     def reads_paraphrases(self) -> bool:

@@ -85,12 +85,14 @@ class TaskData:
             labels for them; others by their own name, `validation_mismatched`.
         source: Where the rows come from, for people: a folder, a hub revision.
         digest: SHA-256 of texts and labels of all splits.
+        notes: What a reader of the figures must know of the rows.
     """
 
     task: Task
     splits: Mapping[str, Split]
     source: str
     digest: str = field(default="")
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Fills in the digest, which is a function of the rows alone."""
@@ -104,6 +106,7 @@ def first_classes(data: TaskData, count: int) -> TaskData:
         replace(data.task, labels=data.task.labels[:count]),
         {name: split.take(np.flatnonzero(split.y < count)) for name, split in data.splits.items()},
         data.source,
+        notes=data.notes,
     )
 
 

@@ -1,7 +1,7 @@
 """A user's own task: texts and labels in files."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -100,7 +100,8 @@ def load_own(files: OwnFiles) -> TaskData:
     found = {
         name: rows_to_split(rows, classes) for _, splits in parts for name, rows in splits.items()
     }
-    return TaskData(task, _drawn(files, found), _source(files))
+    drawn = _drawn(files, found)
+    return TaskData(task, drawn, _source(files), notes=tuple(_notes(task, drawn)))
 
 
 def _check_options(files: OwnFiles) -> None:
@@ -129,6 +130,21 @@ def _check_options(files: OwnFiles) -> None:
         _check_fractions(files.fractions)
     if files.metric is not None:
         lookup(METRICS, files.metric, "metric")
+    _check_paths(files)
+
+
+def _check_paths(files: OwnFiles) -> None:
+    told = {"--task": files.path, "--validation": files.validation, "--test": files.test}
+    options: dict[Path, str] = {}
+    for option, path in told.items():
+        if path is None:
+            continue
+        other = options.setdefault(path.resolve(), option)
+        if other != option:
+            raise SclsearchError(
+                f"{option} {path}: it must be another file than that of {other}, but it is the "
+                "same. Name a file with rows of its own, or leave it out."
+            )
 
 
 def _check_fractions(fractions: Sequence[float]) -> None:
@@ -178,6 +194,14 @@ def _check_classes(files: OwnFiles, classes: Mapping[str, int] | None) -> None:
             f"{files.path}: {files.label} must hold two classes or more in the rows for training, "
             f"but it holds {list(classes)}."
         )
+    bare: dict[str, str] = {}
+    for name in classes:
+        other = bare.setdefault(name.strip(), name)
+        if other != name:
+            raise SclsearchError(
+                f"{files.path}: {files.label} must hold classes that differ in more than blanks "
+                f"around them, but it holds {other!r} and {name!r}. Make them one."
+            )
     fractional = any("." in name for name in classes)
     if len(classes) > MANY_NUMBERS and fractional and all(finite(name) for name in classes):
         raise SclsearchError(
@@ -190,6 +214,16 @@ def _drawn(files: OwnFiles, found: Mapping[str, Split]) -> Mapping[str, Split]:
     if files.validation or files.test or files.split_column is not None:
         return found
     return draw_splits(found["train"], files.fractions or FRACTIONS, str(files.path))
+
+
+def _notes(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
+    if METRICS[task.metric].binary:
+        yield f"{task.metric} is of the class {task.labels[1]!r}, the last by name"
+    if "test" in splits:
+        known = set(splits["train"].texts)
+        again = sum(texts in known for texts in splits["test"].texts)
+        if again:
+            yield f"{again} of {len(splits['test'])} test texts are also training texts"
 
 
 def _source(files: OwnFiles) -> str:

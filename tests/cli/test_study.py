@@ -118,6 +118,21 @@ def test_a_file_of_ones_own_is_a_task(
     assert done.returncode == 0
     assert "protocol plain, rule mean, metric f1\n" in done.stdout
     assert "rows     30 / 18 / 12 (training / validation / test)\n" in done.stdout
+    assert "\nclasses  bad, good\n" in done.stdout
+    assert "\n         f1 is of the class 'good', the last by name\n" in done.stdout
+
+
+def test_many_classes_are_cut_to_a_line(
+    sclsearch: Call, place: Path, search: tuple[str, ...]
+) -> None:
+    rows = "".join(f"text {number},class {number % 40:02}\n" for number in range(400))
+    (place / "my.csv").write_text(f"text,label\n{rows}")
+    own = ("--task", "./my.csv", "--text", "text", "--label", "label")
+    lines = sclsearch(*search, "--dry-run", *own).stdout.splitlines()
+    (line,) = [line for line in lines if line.startswith("classes")]
+    assert line.startswith("classes  class 00, class 01, ")
+    assert line.endswith(" … (40 in all)")
+    assert 70 < len(line) <= 80
 
 
 def test_a_finished_search_is_read_from_the_store_and_a_failed_seed_is_exit_code_1(

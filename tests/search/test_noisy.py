@@ -113,11 +113,13 @@ def test_a_result_says_what_joined_its_rows_and_where_it_is_from(
     assert study.notes == [
         "training: each row is joined by 3 paraphrases from EDA",
         "paraphrases: EDA (random swap and deletion), not back-translation",
+        *study.data.notes,
     ]
     file = write(drawn_texts(study), 3, note="of a test")
     assert resolved(**NOISY, paraphrases=file).notes == [
         "training: each row is joined by 3 paraphrases from numbers",
         "of a test",
+        *study.data.notes,
     ]
 
 

@@ -76,8 +76,9 @@ def test_a_plan_says_values_origins_rows_and_what_is_stored(
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_a_spaces_note_reaches_the_record(
+def test_the_notes_of_space_and_rows_reach_the_record(
     asked: Asked, preparing: Preparing, write_space: WriteSpace
 ) -> None:
     path = write_space("method: scl\nsource: a test\nnote: made up\npublished: []\nspace: {}\n")
-    assert preparing(asked(space=path)).record.origin["notes"] == ["search space: made up"]
+    notes = preparing(asked(space=path)).record.origin["notes"]
+    assert notes == ["search space: made up", "4 of 20 test texts are also training texts"]

@@ -164,6 +164,45 @@ def test_an_option_that_cannot_be_is_named(
         load_own(replace(own, **changes))  # type: ignore[arg-type]
 
 
+def test_a_file_has_one_use(own: OwnFiles, tmp_path: Path) -> None:
+    link = tmp_path / "link.csv"
+    link.symlink_to(own.path)
+    for option in ("validation", "test"):
+        with pytest.raises(
+            SclsearchError, match=rf"^--{option} .*link\.csv: .* that of --task, but"
+        ):
+            load_own(replace(own, **{option: link}))  # type: ignore[arg-type]
+    dev = tmp_path / "dev.csv"
+    dev.write_text(BALANCED)
+    with pytest.raises(
+        SclsearchError, match=r"^--test .*dev\.csv: .* that of --validation, but it"
+    ):
+        load_own(replace(own, validation=dev, test=dev))
+
+
+def test_classes_that_differ_in_blanks_alone_are_refused(own: OwnFiles) -> None:
+    own.path.write_text(BALANCED + "more,pos \n" * 9)
+    with pytest.raises(
+        SclsearchError, match=r"blanks around them, but it holds 'pos' and 'pos '\."
+    ):
+        load_own(own)
+
+
+def test_test_texts_that_are_trained_on_are_counted(own: OwnFiles, tmp_path: Path) -> None:
+    assert load_own(own).notes == ()
+    test = tmp_path / "test.csv"
+    test.write_text("text,label\nrow 1,pos\nrow 2,pos\nnew,neg\n")
+    loaded = load_own(replace(own, test=test))
+    assert loaded.notes == ("2 of 3 test texts are also training texts",)
+
+
+def test_f1_tells_the_class_that_it_is_of(own: OwnFiles) -> None:
+    assert load_own(replace(own, metric="f1")).notes == (
+        "f1 is of the class 'pos', the last by name",
+    )
+    assert load_own(replace(own, metric="macro_f1")).notes == ()
+
+
 def test_f1_fits_two_classes_and_no_more(own: OwnFiles) -> None:
     assert load_own(replace(own, metric="f1")).task.metric == "f1"
     own.path.write_text("text,label\n" + "".join(f"row,{n % 3}\n" for n in range(30)))
