@@ -38,7 +38,7 @@ def split_dev(data: TaskData, *, cap: int | None, overlap: bool = False) -> Part
     everything = np.arange(len(y), dtype=np.int64)
     notes: list[str] = []
     if "test" in data.splits:
-        test = Rows("test", np.arange(len(data.splits["test"]), dtype=np.int64))
+        test = _whole(data, "test")
         rest = everything
     else:
         half = stratified(y, len(y) // 2, stream(0, "test"))
@@ -56,9 +56,17 @@ def split_dev(data: TaskData, *, cap: int | None, overlap: bool = False) -> Part
 
 
 def dev_is_test(data: TaskData) -> Parts:
-    """Returns the validation split as validation and as test, as SupCL-Seq reports GLUE."""
-    rows = Rows("validation", np.arange(len(_validation_labels(data)), dtype=np.int64))
+    """Returns the validation split as validation and as test, as SupCL-Seq reports GLUE.
+
+    Of a task that another is but for its test rows, as MNLI's mismatched ones, these are both: the
+    validation split would give the other task's figure.
+    """
     notes = ["chosen and reported on the same rows"]
+    if data.task.like is not None and "test" in data.splits:
+        test = _whole(data, "test")
+        return Parts(_train(data), test, test, tuple(notes))
+    _validation_labels(data)
+    rows = _whole(data, "validation")
     if "test" in data.splits:
         notes.append("the test split is not used: figures are of the validation split")
     return Parts(_train(data), rows, rows, tuple(notes))
@@ -169,6 +177,8 @@ def _validation_labels(data: TaskData) -> Labels:
     if "validation" not in data.splits:
         raise SclsearchError(
             f"{data.task.name}: there must be a validation split, but there are "
-            f"{', '.join(data.splits)}."
+            f"{', '.join(data.splits)}. Give one (--validation FILE, of your own files) or, beside "
+            "a test split, take a protocol that holds rows out of training: gunel-full, "
+            "gunel-fewshot, supcl-seq-heldout."
         )
     return data.splits["validation"].y

@@ -169,15 +169,13 @@ def test_rows_that_a_protocol_leaves_none_of_are_refused(
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "imbalance" not in name])
-def test_mismatched_rows_are_the_test_or_it_is_said_that_they_are_not(
+def test_mismatched_rows_are_the_test_and_where_dev_is_both_the_validation_too(
     name: str, glue: Path
 ) -> None:
-    data = load_task("mnli-mm", glue)
-    parts = parts_of(PROTOCOLS[name], data, 0)
-    if name == "supcl-seq":
-        assert "the test split is not used: figures are of the validation split" in parts.notes
-    else:
-        assert (parts.test.split, len(parts.test.index)) == ("test", 1000)
+    parts = parts_of(PROTOCOLS[name], load_task("mnli-mm", glue), 0)
+    assert (parts.test.split, len(parts.test.index)) == ("test", 1000)
+    assert (parts.validation == parts.test) == (name == "supcl-seq")
+    assert "the test split is not used: figures are of the validation split" not in parts.notes
 
 
 @pytest.mark.parametrize("name", NAMES)

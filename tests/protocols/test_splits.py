@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sclsearch.errors import SclsearchError
+from sclsearch.protocols import PROTOCOLS
+from sclsearch.protocols.base import Size
 from sclsearch.protocols.splits import (
     dev_is_test,
     from_train,
@@ -142,8 +144,17 @@ def test_without_a_validation_split_its_rows_are_held_out_of_training(
 def test_a_task_without_validation_rows_is_refused(
     labelled: Labelled, split: Callable[[TaskData], object]
 ) -> None:
+    data = labelled(train=[0, 1] * 20, test=[1])
     with pytest.raises(SclsearchError, match=r"toy: there must be a validation split.*train, test"):
-        split(labelled(train=[0], test=[1]))
+        split(data)
+    with pytest.raises(SclsearchError, match="holds rows out of training") as raised:
+        split(data)
+    advised = str(raised.value).rpartition(": ")[2].rstrip(".").split(", ")
+    for name in advised:
+        protocol = PROTOCOLS[name]
+        size = Size(total=10) if protocol.few_shot else None
+        parts = protocol.parts(data, size, protocol.replicate(0))
+        assert (parts.validation.split, parts.test.split) == ("train", "test")
 
 
 @given(train=LABELS, share=st.floats(0.01, 0.5), seed=st.integers(0, 99))
