@@ -87,7 +87,8 @@ Concurrency = Annotated[
     typer.Option(min=1, help="Seed runs at a time. Default: as many as fit; 64 of a cluster."),
 ]
 TimeBudget = Annotated[
-    str | None, typer.Option(help="No seed run starts after it: 90, 45m, 12h, 2d.")
+    str | None,
+    typer.Option(help="No seed run starts after it, 90, 45m, 12h, 2d; exit code 1 if any is left."),
 ]
 TrialTimeout = Annotated[
     str | None, typer.Option(help="A seed run that takes longer has hung: 90, 45m, 12h.")

@@ -218,7 +218,8 @@ def _run(what: "What", how: "How", *, as_json: bool) -> None:
         progress.print(
             f"{reason}: {done.done} of {done.wanted} seed runs. The same command goes on."
         )
-    sys.exit(o.INTERRUPTED if done.ending == "interrupted" else int(done.failed > 0))
+    incomplete = done.failed > 0 or done.ending != "complete"
+    sys.exit(o.INTERRUPTED if done.ending == "interrupted" else int(incomplete))
 
 
 def _stored(done: "Finished", how: "How") -> str:

@@ -146,6 +146,19 @@ def test_a_finished_search_is_read_from_the_store_and_a_failed_seed_is_exit_code
     assert done.stderr == ""
 
 
+def test_a_search_whose_time_is_used_is_exit_code_1(
+    sclsearch: Call, finished: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = ("--configs", "1")
+    assert sclsearch(*finished, *first).returncode == 0
+    monkeypatch.setattr("sclsearch.search.run._train", lambda *_: "out of time")
+    done = sclsearch(*finished, *first, "--seeds", "3")
+    assert done.returncode == 1
+    assert done.stderr.endswith(
+        "The time budget is used: 2 of 3 seed runs. The same command goes on.\n"
+    )
+
+
 def test_commands_that_are_told_name_the_storage_as_a_shell_takes_it(
     sclsearch: Call, place: Path, finished: tuple[str, ...]
 ) -> None:

@@ -120,7 +120,7 @@ def test_killed_again_and_again_a_search_ends_as_the_undisturbed_one(
 
     budget = start(storage, "--time-budget", "2")
     code, out, err = budget.ended()
-    assert code == 0, err
+    assert code == 1, err
     done = len(runs(storage))
     assert done < CONFIGS * SEEDS  # none where a worker takes longer to start than the budget
     assert f"The time budget is used: {done} of 32 seed runs. The same command goes on." in err
