@@ -1,6 +1,6 @@
 """The texts that are paraphrased: what the replicates of a protocol train on, or all there are."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sclsearch.errors import SclsearchError, lookup
@@ -99,7 +99,10 @@ class Drawn:
             rows = iter(data.splits["train"].texts)
         else:
             data = self.protocol.data(data)
-            numbered = map(self.protocol.replicate, range(self.replicates))
+            numbered = [self.protocol.replicate(number) for number in range(self.replicates)]
+            if self.replicates > self.protocol.replicates:
+                # Fresh replicates train on new subsets, named by their numbers.
+                numbered = [replace(one, subset=one.number) for one in numbered]
             trained = [self.protocol.parts(data, self.size, one).train for one in numbered]
             rows = (data.splits[part.split].texts[row] for part in trained for row in part.index)
         return tuple(row for row in dict.fromkeys(rows) if any(text.strip() for text in row))

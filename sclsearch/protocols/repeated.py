@@ -15,6 +15,9 @@ MEAN = Rule(score=Top(), report=Top())
 def fresh(protocol: Protocol, count: int, first: int | None = None) -> Protocol:
     """Returns the protocol on replicates beyond its own: none that a winner was chosen by.
 
+    Where few-shot subsets come again in turn, as CMLM's five, those that chose are replaced by new
+    ones.
+
     Args:
         protocol: The protocol.
         count: How many.
@@ -26,17 +29,24 @@ def fresh(protocol: Protocol, count: int, first: int | None = None) -> Protocol:
     if count < 1:
         raise SclsearchError(f"fresh replicates: there must be at least 1, but it is {count}.")
     start = max(protocol.replicates, first or 0)
+    own = (
+        {protocol.replicate(number).subset for number in range(start)} if protocol.few_shot else ()
+    )
 
     def replicate(number: int) -> Replicate:
         # Numbered anew: seed runs and records name a replicate by its place in the study.
-        return replace(protocol.replicate(start + number), number=number)
+        found = replace(protocol.replicate(start + number), number=number)
+        return replace(found, subset=start + number) if found.subset in own else found
 
+    in_turn = any(protocol.replicate(number).subset in own for number in range(start, 2 * start))
+    subsets = ", new subsets" if in_turn else ""
+    begin = f" from {start}" if start > protocol.replicates else ""
     return replace(
         protocol,
         replicates=count,
         rule=MEAN,
         replicate=replicate,
-        repetition="fresh replicates" + (f" from {start}" if start > protocol.replicates else ""),
+        repetition=f"fresh replicates{begin}{subsets}",
     )
 
 

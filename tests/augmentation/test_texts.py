@@ -10,6 +10,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.methods.cssl import CSSL
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Size
+from sclsearch.protocols.repeated import fresh
 from sclsearch.tasks import TASKS, load_task
 from sclsearch.tasks.base import Split, TaskData, Texts
 
@@ -39,6 +40,18 @@ def test_with_a_size_they_are_those_of_all_replicates_of_cssl(demo: TaskData) ->
         "replicates": 15,
     }
     assert drawn.options == [*CSSL_ON_DEMO, "--train-size", "20"]
+
+
+def test_with_more_replicates_than_the_protocols_they_are_those_of_fresh_ones_too(
+    demo: TaskData,
+) -> None:
+    own = PROTOCOLS[CSSL.few_shot]
+    texts = set(find_drawn("demo", None, 20, None, own.replicates + 2).texts(demo))
+    again = fresh(own, 3)
+    for number, there in enumerate((True, True, False)):
+        rows = again.parts(demo, Size(20), again.replicate(number)).train
+        assert ({demo.splits["train"].texts[row] for row in rows.index} <= texts) == there
+    assert trained_on(demo, CSSL.few_shot, Size(20), 15) <= texts
 
 
 def test_another_protocol_and_fewer_replicates_are_told_on(demo: TaskData) -> None:

@@ -1,7 +1,6 @@
 """Fresh replicates are none that chose a winner; a crossing has every combination once."""
 
 import pickle
-from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -28,24 +27,42 @@ def test_fresh_replicates_go_on_where_the_protocol_ends(protocol: Protocol) -> N
     repeated = fresh(protocol, 4)
     n = protocol.replicates
     for r in range(4):
-        assert repeated.replicate(r) == replace(protocol.replicate(n + r), number=r)
+        assert repeated.replicate(r).seeds == protocol.replicate(n + r).seeds
+        assert (repeated.replicate(r).number, repeated.replicate(r).subset) == (r, n + r)
     assert (repeated.replicates, str(repeated.rule)) == (4, "mean")
-    assert repeated.title == f"{protocol.name}, fresh replicates"
+    subsets = ", new subsets" if protocol.name == "cmlm-fewshot" else ""
+    assert repeated.title == f"{protocol.name}, fresh replicates{subsets}"
 
 
 def test_fresh_replicates_begin_after_all_that_a_study_used(protocol: Protocol) -> None:
     n = protocol.replicates
     more, fewer = fresh(protocol, 1, n + 7), fresh(protocol, 1, n - 1)
     assert more.replicate(0).seeds == protocol.replicate(n + 7).seeds
-    assert more.title == f"{protocol.name}, fresh replicates from {n + 7}"
+    assert more.title.startswith(f"{protocol.name}, fresh replicates from {n + 7}")
     assert fewer.replicate(0).seeds == protocol.replicate(n).seeds
     assert fewer.title == fresh(protocol, 1).title
 
 
-def test_the_pattern_of_subsets_and_seeds_goes_on() -> None:
+def test_seeds_go_on_and_subsets_that_would_come_again_are_new() -> None:
     repeated = fresh(PROTOCOLS["cmlm-fewshot"], 6)
     found = [(r.subset, r.initialisation) for r in map(repeated.replicate, range(6))]
-    assert found == [(0, 64), (1, 64), (2, 64), (3, 64), (4, 64), (0, 75)]
+    assert found == [(15, 64), (16, 64), (17, 64), (18, 64), (19, 64), (20, 75)]
+
+
+@pytest.mark.parametrize("scaled", [False, True], ids=["whole", "laptop"])
+@pytest.mark.parametrize("first", [None, 22])
+def test_no_fresh_subset_is_one_that_chose(scaled: bool, first: int | None) -> None:
+    own = PROTOCOLS["cmlm-fewshot"]
+    protocol = laptop(own) if scaled else own
+    chose = {protocol.replicate(r).subset for r in range(first or protocol.replicates)}
+    repeated = fresh(protocol, 12, first)
+    assert not chose & {repeated.replicate(r).subset for r in range(12)}
+    assert repeated.title.endswith(", new subsets")
+
+
+def test_where_all_rows_are_trained_on_the_subset_stays() -> None:
+    repeated = fresh(PROTOCOLS["cmlm-full"], 2)
+    assert (repeated.replicate(1).subset, repeated.title) == (0, "cmlm-full, fresh replicates")
 
 
 def test_a_scaled_protocol_is_repeated_beyond_its_own_replicates() -> None:
