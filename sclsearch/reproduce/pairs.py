@@ -1,4 +1,4 @@
-"""Rows of a published table against its first, paired by replicate."""
+"""Rows of a published table against the first that is made, paired by replicate."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ class Pair:
 
     Attributes:
         ours: The row that is compared.
-        base: The row it is compared with, the first of the table.
+        base: The row it is compared with, the first that is made there.
         comparison: Of their test figures, paired by replicate.
         adjusted: The p-value adjusted for all comparisons of the table (Holm).
     """
@@ -26,7 +26,7 @@ class Pair:
 
 
 def pairs(figures: Sequence[Figure]) -> list[Pair]:
-    """Returns each row against the first, on each task under each condition.
+    """Returns each row against the first that is made, on each task under each condition.
 
     A pair of which no replicate finished in both says nothing and is left out.
     """
