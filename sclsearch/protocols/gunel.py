@@ -34,16 +34,11 @@ FULL = Protocol(
     metrics=ACCURACY,
 )
 
-FULL_OVERLAP = Protocol(
+FULL_OVERLAP = replace(
+    FULL,
     name="gunel-full-overlap",
     summary="gunel-full with 500 validation rows even where they overlap the test rows",
     split=gunel_overlap_split,
-    replicates=10,
-    rule=Rule(score=Top(), report=Top(1)),
-    evaluate="epoch",
-    keep="best",
-    model="roberta-large",
-    metrics=ACCURACY,
 )
 
 FEW_SHOT = Protocol(
