@@ -193,12 +193,8 @@ class Study:
             SclsearchError: With one of them the method cannot be trained on this encoder.
         """
         encoder.check_length(self.lengths()[-1], "max_length")
-        listed = {name: parameter.listed() for name, parameter in self.space.parameters.items()}
-        first = {name: values[0] for name, values in listed.items() if values}
-        base = {**first, **(self.space.published[0] if self.space.published else {})}
-        each = [{**base, name: value} for name, values in listed.items() for value in values]
-        for configuration in (base, *self.space.published, *each):
-            self._built(configuration)[0].check(encoder)
+        for values in self.space.covering():
+            self._built(values)[0].check(encoder)
 
     def configuration(
         self, number: int, values: Mapping[str, object], origin: str

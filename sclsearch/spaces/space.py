@@ -101,6 +101,17 @@ class Space:
         size = self._size(tuple(self.parameters), {})
         return None if math.isinf(size) else int(size)
 
+    def covering(self) -> list[Values]:
+        """Returns values that between them have all listed ones, and the published ones.
+
+        Conditions are not looked at: they may have what never occurs together.
+        """
+        listed = {name: parameter.listed() for name, parameter in self.parameters.items()}
+        first = {name: values[0] for name, values in listed.items() if values}
+        base = {**first, **(self.published[0] if self.published else {})}
+        each = [{**base, name: value} for name, values in listed.items() for value in values]
+        return [base, *self.published, *each]
+
     def spec(self) -> dict[str, Any]:
         """Returns what determines a search in the space, as JSON has it.
 
