@@ -116,13 +116,14 @@ def _train(prepared: Prepared, board: Board, how: How, progress: Progress, lost:
     from sclsearch.search.cluster import at_a_time, fitting, started_ray
     from sclsearch.search.machines import gpus_each
     from sclsearch.search.preflight import check_nodes
+    from sclsearch.search.signals import kept_signals
     from sclsearch.search.trial import bench_of
     from sclsearch.search.tuner import fit
 
     bench = bench_of(prepared, how.cpus_per_trial)
     gpus = gpus_each(how.gpus_per_trial, cuda=prepared.study.numerics != "cpu-fp32")
     cpus, joined = how.cpus_per_trial, how.address is not None
-    with started_ray(how.address):
+    with kept_signals(), started_ray(how.address):
         concurrency = at_a_time(how.concurrency, cpus, gpus, joined=joined)
         if joined:
             check_nodes(prepared)

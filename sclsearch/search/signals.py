@@ -13,10 +13,10 @@ END_SIGNAL = signal.SIGUSR1
 
 
 @contextmanager
-def ending_in_order() -> Iterator[None]:
-    """Takes SIGTERM for Ctrl-C in the body; afterwards all signals mean what they meant before.
+def kept_signals() -> Iterator[None]:
+    """Lets signals mean afterwards what they meant before.
 
-    Tune leaves its own handlers of SIGINT and SIGUSR1 behind, which do nothing once it has ended.
+    Ray and Tune leave handlers of their own behind; Tune's take Ctrl-C and do nothing any more.
 
     Raises:
         SclsearchError: This is not the main thread, which alone can take signals.
@@ -26,15 +26,19 @@ def ending_in_order() -> Iterator[None]:
             "tune: it must run in the main thread, which alone takes Ctrl-C and SIGTERM, but it "
             f"was called in {threading.current_thread().name!r}. Call it there, or in a process."
         )
-
-    def interrupt(_signal: int, _frame: FrameType | None) -> None:
-        signal.raise_signal(END_SIGNAL)
-
     numbers = (signal.SIGINT, signal.SIGTERM, END_SIGNAL)
     before = {number: signal.getsignal(number) for number in numbers}
-    signal.signal(signal.SIGTERM, interrupt)
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def take_sigterm_for_ctrl_c() -> None:
+    """Makes SIGTERM end a search in order."""
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        signal.raise_signal(END_SIGNAL)
+
+    signal.signal(signal.SIGTERM, interrupt)

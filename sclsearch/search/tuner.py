@@ -25,7 +25,7 @@ from sclsearch.search.cluster import send_own_code
 from sclsearch.search.losses import cause_of, mend_out_of_memory, node_of, told_of
 from sclsearch.search.options import Ending
 from sclsearch.search.retries import Loss
-from sclsearch.search.signals import END_SIGNAL, ending_in_order
+from sclsearch.search.signals import END_SIGNAL, take_sigterm_for_ctrl_c
 from sclsearch.search.trial import Bench, seed_run_trial
 
 
@@ -191,7 +191,8 @@ def fit(
     mend_out_of_memory()
     searcher = SeedSearcher(board, math.inf if time_budget is None else time.time() + time_budget)
     watchdog = Watchdog(searcher, trial_timeout, tick)
-    with tempfile.TemporaryDirectory(prefix="sclsearch-ray-") as scratch, ending_in_order():
+    with tempfile.TemporaryDirectory(prefix="sclsearch-ray-") as scratch:
+        take_sigterm_for_ctrl_c()
         send_own_code(bench.study.method)
         tune.Tuner(
             tune.with_resources(

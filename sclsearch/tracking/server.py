@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import get_ident
+from threading import Lock, get_ident
 from typing import Any
 from uuid import uuid4
 
@@ -27,6 +27,9 @@ _SETTINGS = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_DISABLE_TELEMETRY": "true",
 }
+_LOCK = Lock()
+_CALLERS: list[object] = []
+_ADDED: dict[str, str] = {}
 _LOGGERS = ("mlflow", "alembic")
 _SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql", "databricks")
 _SQLITE = re.compile(r"sqlite(?:\+\w+)?:///(?!:memory:)(?P<path>[^?]+)")
@@ -122,9 +125,7 @@ def artifact_location(uri: str) -> str | None:
 @contextmanager
 def quietly() -> Iterator[None]:
     """Lets this thread's MLflow give up soon and log nothing; what goes wrong is raised."""
-    added = {name: value for name, value in _SETTINGS.items() if name not in os.environ}
-    os.environ.update(added)
-    try:
+    with _impatiently():
         import mlflow  # noqa: F401  # which makes the handlers
 
         with ExitStack() as stack:
@@ -133,9 +134,26 @@ def quietly() -> Iterator[None]:
                 handler.addFilter(others := lambda record: record.thread != thread)
                 stack.callback(handler.removeFilter, others)
             yield
+
+
+@contextmanager
+def _impatiently() -> Iterator[None]:
+    """Sets what MLflow reads at each call, until no thread is within any more."""
+    caller = object()
+    with _LOCK:
+        if not _CALLERS:
+            _ADDED.clear()
+            _ADDED.update({name: _SETTINGS[name] for name in _SETTINGS.keys() - os.environ.keys()})
+            os.environ.update(_ADDED)
+        _CALLERS.append(caller)
+    try:
+        yield
     finally:
-        for name in added:
-            os.environ.pop(name, None)
+        with _LOCK:
+            _CALLERS.remove(caller)
+            if not _CALLERS:
+                for name in _ADDED:
+                    os.environ.pop(name, None)
 
 
 def ui_command(uri: str, port: int) -> tuple[list[str], dict[str, str]]:

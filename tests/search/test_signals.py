@@ -7,14 +7,15 @@ import threading
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.search.signals import END_SIGNAL, ending_in_order
+from sclsearch.search.signals import END_SIGNAL, kept_signals, take_sigterm_for_ctrl_c
 
 
 def test_sigterm_is_the_signal_that_ends_in_order_and_all_handlers_come_back() -> None:
     heard: list[int] = []
     numbers = (signal.SIGINT, signal.SIGTERM, END_SIGNAL)
     before = [signal.getsignal(number) for number in numbers]
-    with ending_in_order():
+    with kept_signals():
+        take_sigterm_for_ctrl_c()
         for number in (signal.SIGINT, END_SIGNAL):  # as Tune does
             signal.signal(number, lambda number, _frame: heard.append(number))
         os.kill(os.getpid(), signal.SIGTERM)
@@ -26,7 +27,7 @@ def test_another_thread_is_told_that_it_cannot_search() -> None:
     told: list[str] = []
 
     def search() -> None:
-        with pytest.raises(SclsearchError) as caught, ending_in_order():
+        with pytest.raises(SclsearchError) as caught, kept_signals():
             pytest.fail("it went on")
         told.append(str(caught.value))
 

@@ -138,6 +138,17 @@ def test_our_calls_are_impatient_and_leave_the_settings_of_others(
     assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "77"
 
 
+def test_a_call_that_ends_leaves_the_others_impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", raising=False)
+    first, second = quietly(), quietly()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "0"
+    second.__exit__(None, None, None)
+    assert "MLFLOW_HTTP_REQUEST_MAX_RETRIES" not in os.environ
+
+
 def test_mlflow_logs_nothing_during_our_calls_and_again_after_them(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -17,7 +17,7 @@ def test_weights_and_identity_come_back(
     tmp_path: Path, work_for: Callable[..., Work], trained: Callable[..., Outcome], method: str
 ) -> None:
     job, outcome = work_for(method).job, trained(method)
-    path = tmp_path / "new" / "weights.safetensors"
+    path = tmp_path / "weights.safetensors"
     for _ in range(2):
         save_weights(path, outcome, job)
     assert list(path.parent.iterdir()) == [path]
