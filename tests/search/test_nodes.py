@@ -36,10 +36,10 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-CONFIGS, SEEDS = 12, 2
+CONFIGS, SEEDS = 6, 2
 WANTED = {"configs": CONFIGS, "seeds": SEEDS, "study": "s", "tracking": "none"}
 LONG = {"settings": {"epochs": 24}}
-STORED_BEFORE_THE_LOSS = 6
+STORED_BEFORE_THE_LOSS = 3
 
 
 @pytest.fixture(scope="module")
