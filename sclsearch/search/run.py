@@ -11,6 +11,7 @@ from sclsearch.search.options import Ending, How, What
 from sclsearch.search.prepare import Prepared, prepare_study
 from sclsearch.search.progress import Progress
 from sclsearch.search.scribe import Scribe, not_shown, ready_tracking
+from sclsearch.search.signals import held_ctrl_c, kept_signals
 from sclsearch.search.study import Study
 from sclsearch.selection.rules import Rule
 from sclsearch.store.driver import lost_to_another, sole_driver
@@ -113,38 +114,38 @@ def _check_encoder(study: Study) -> None:
 
 
 def _train(prepared: Prepared, board: Board, how: How, progress: Progress, lost: Event) -> Ending:
-    from sclsearch.search.cluster import at_a_time, fitting, started_ray
-    from sclsearch.search.machines import gpus_each
-    from sclsearch.search.preflight import check_nodes
-    from sclsearch.search.signals import kept_signals
-    from sclsearch.search.trial import bench_of
-    from sclsearch.search.tuner import fit
+    with kept_signals():
+        with held_ctrl_c():
+            from sclsearch.search import cluster, tuner
+            from sclsearch.search.machines import gpus_each
+            from sclsearch.search.preflight import check_nodes
+            from sclsearch.search.trial import bench_of
 
-    bench = bench_of(prepared, how.cpus_per_trial)
-    gpus = gpus_each(how.gpus_per_trial, cuda=prepared.study.numerics != "cpu-fp32")
-    cpus, joined = how.cpus_per_trial, how.address is not None
-    with kept_signals(), started_ray(how.address):
-        concurrency = at_a_time(how.concurrency, cpus, gpus, joined=joined)
-        if joined:
-            check_nodes(prepared)
-            progress.waiting = not fitting(cpus, gpus)
+        bench = bench_of(prepared, how.cpus_per_trial)
+        gpus = gpus_each(how.gpus_per_trial, cuda=prepared.study.numerics != "cpu-fp32")
+        cpus, joined = how.cpus_per_trial, how.address is not None
+        with cluster.started_ray(how.address):
+            concurrency = cluster.at_a_time(how.concurrency, cpus, gpus, joined=joined)
+            if joined:
+                check_nodes(prepared)
+                progress.waiting = not cluster.fitting(cpus, gpus)
 
-        def tick() -> None:
-            progress.tick()
-            if lost.is_set():
-                raise lost_to_another(prepared.store.folder)
+            def tick() -> None:
+                progress.tick()
+                if lost.is_set():
+                    raise lost_to_another(prepared.store.folder)
 
-        progress.start()
-        try:
-            return fit(
-                board,
-                bench,
-                cpus=cpus,
-                gpus=gpus,
-                concurrency=concurrency,
-                time_budget=how.time_budget,
-                trial_timeout=how.trial_timeout,
-                tick=tick,
-            )
-        finally:
-            progress.stop()
+            progress.start()
+            try:
+                return tuner.fit(
+                    board,
+                    bench,
+                    cpus=cpus,
+                    gpus=gpus,
+                    concurrency=concurrency,
+                    time_budget=how.time_budget,
+                    trial_timeout=how.trial_timeout,
+                    tick=tick,
+                )
+            finally:
+                progress.stop()

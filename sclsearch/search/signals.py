@@ -35,6 +35,19 @@ def kept_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextmanager
+def held_ctrl_c() -> Iterator[None]:
+    """Lets Ctrl-C wait for the end of the body: Ray's C extensions, when imported, swallow it."""
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _frame: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt
+
+
 def take_sigterm_for_ctrl_c() -> None:
     """Makes SIGTERM end a search in order."""
 

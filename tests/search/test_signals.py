@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.search.signals import END_SIGNAL, kept_signals, take_sigterm_for_ctrl_c
+from sclsearch.search.signals import END_SIGNAL, held_ctrl_c, kept_signals, take_sigterm_for_ctrl_c
 
 
 def test_sigterm_is_the_signal_that_ends_in_order_and_all_handlers_come_back() -> None:
@@ -38,3 +38,18 @@ def test_another_thread_is_told_that_it_cannot_search() -> None:
         "tune: it must run in the main thread, which alone takes Ctrl-C and SIGTERM, but it was "
         "called in 'worker-7'. Call it there, or in a process."
     ]
+
+
+def test_ctrl_c_waits_for_what_must_not_be_broken_off() -> None:
+    done: list[bool] = []
+
+    def press() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        done.append(True)
+
+    with pytest.raises(KeyboardInterrupt), held_ctrl_c():
+        press()
+    assert done
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with held_ctrl_c():
+        pass

@@ -30,12 +30,16 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+
 
 @pytest.fixture(scope="module")
 def first(place: "Place") -> tuple[Finished, float]:
     """Returns how a search of two configurations ended, and its seconds."""
-    begun = time.monotonic()
-    return place.run(configs=2), time.monotonic() - begun
+    begun, handlers = time.monotonic(), [signal.getsignal(each) for each in SIGNALS]
+    done = place.run(configs=2)
+    assert [signal.getsignal(each) for each in SIGNALS] == handlers
+    return done, time.monotonic() - begun
 
 
 @pytest.fixture
@@ -72,8 +76,6 @@ def test_a_search_ends_complete_with_every_seed_run_in_the_store(
         0,
     )
     assert done.tracking is None
-    handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)]
-    assert handlers == [signal.default_int_handler, signal.SIG_DFL, signal.SIG_DFL]
     for number, runs in place.seed_runs(done.name).items():
         assert len(runs) == 2
         for replicate, one in enumerate(runs):
