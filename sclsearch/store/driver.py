@@ -24,15 +24,13 @@ EXPIRES_SECONDS = 60.0
 STALE_SECONDS = 600.0
 """Age at which a beat is of a dead driver whatever the clocks: no two are so far apart."""
 LOOK_SECONDS = 0.2
-
-
 HIDDEN = "hidden"
 """When a process started that this user may not look at, as on machines that many share."""
 
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """A heartbeat of another driver: its time there, and when it was first seen, by our clock."""
+    """A heartbeat of another driver: its time by that one's clock, when it was seen by ours."""
 
     time: float
     heard: float
@@ -96,12 +94,15 @@ def _become_sole(folder: Place, token: str, tell: Callable[[str], object]) -> No
     heard: dict[str, Beat] = {}
     while others := _others(folder, token, heard):
         for other in others:
+            known = heard.get(other["token"])
+            again = known is not None and known.time != other["time"]
+            if known is None or again:
+                heard[other["token"]] = Beat(other["time"], time.monotonic())
             # Of those that ask at the same time the first by token stays; the others give way.
             if not other.get("drives", True) and other["token"] > token:
                 continue
             who = f"process {other['pid']} on {other['host']}"
-            known = heard.get(other["token"])
-            if _is_here(other) or (known is not None and known.time != other["time"]):
+            if _is_here(other) or again:
                 raise SclsearchError(
                     f"{folder.name}: one driver at a time must run a study, but {who} does. Wait "
                     "for it, stop it, or give another --study."
@@ -111,7 +112,6 @@ def _become_sole(folder: Place, token: str, tell: Callable[[str], object]) -> No
                     f"{folder.name}: {who} was driving this study. Waiting up to "
                     f"{EXPIRES_SECONDS:g} s for a sign of it."
                 )
-                heard[other["token"]] = Beat(other["time"], time.monotonic())
         time.sleep(LOOK_SECONDS)
 
 

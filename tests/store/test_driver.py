@@ -111,6 +111,17 @@ def test_a_driver_of_another_machine_is_waited_for_whatever_its_clock(
     )
 
 
+def test_one_elsewhere_that_died_while_it_asked_is_waited_for_no_longer(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "EXPIRES_SECONDS", 1.0)
+    lock(place, token="z" * 32, drives=False)
+    started = time.monotonic()
+    with sole_driver(place):
+        assert [holder["host"] for holder in holders(place)] == [socket.gethostname()]
+    assert 0.5 < time.monotonic() - started < driver.BEAT_SECONDS
+
+
 def test_the_lock_of_a_driver_that_died_long_ago_is_taken_at_once(place: Place) -> None:
     told: list[str] = []
     lock(place, time=time.time() - driver.STALE_SECONDS - 1)
