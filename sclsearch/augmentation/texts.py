@@ -1,11 +1,12 @@
 """The texts that are paraphrased: what the replicates of a protocol train on, or all there are."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.protocols import PROTOCOLS, cmlm
 from sclsearch.protocols.base import Protocol, Size
+from sclsearch.protocols.repeated import fresh
 from sclsearch.tasks import TASKS
 from sclsearch.tasks.base import TaskData, Texts
 from sclsearch.tasks.clue import CLUE
@@ -99,10 +100,11 @@ class Drawn:
             rows = iter(data.splits["train"].texts)
         else:
             data = self.protocol.data(data)
-            numbered = [self.protocol.replicate(number) for number in range(self.replicates)]
-            if self.replicates > self.protocol.replicates:
-                # Fresh replicates train on new subsets, named by their numbers.
-                numbered = [replace(one, subset=one.number) for one in numbered]
+            own = min(self.replicates, self.protocol.replicates)
+            numbered = [self.protocol.replicate(number) for number in range(own)]
+            if further := self.replicates - own:
+                again = fresh(self.protocol, further)
+                numbered += [again.replicate(number) for number in range(further)]
             trained = [self.protocol.parts(data, self.size, one).train for one in numbered]
             rows = (data.splits[part.split].texts[row] for part in trained for row in part.index)
         return tuple(row for row in dict.fromkeys(rows) if any(text.strip() for text in row))

@@ -15,8 +15,8 @@ MEAN = Rule(score=Top(), report=Top())
 def fresh(protocol: Protocol, count: int, first: int | None = None) -> Protocol:
     """Returns the protocol on replicates beyond its own: none that a winner was chosen by.
 
-    Where few-shot subsets come again in turn, as CMLM's five, those that chose are replaced by new
-    ones.
+    Each few-shot one has a subset of its own, also where a protocol's come again in turn, as CMLM's
+    five.
 
     Args:
         protocol: The protocol.
@@ -29,17 +29,14 @@ def fresh(protocol: Protocol, count: int, first: int | None = None) -> Protocol:
     if count < 1:
         raise SclsearchError(f"fresh replicates: there must be at least 1, but it is {count}.")
     start = max(protocol.replicates, first or 0)
-    own = (
-        {protocol.replicate(number).subset for number in range(start)} if protocol.few_shot else ()
-    )
 
     def replicate(number: int) -> Replicate:
         # Numbered anew: seed runs and records name a replicate by its place in the study.
         found = replace(protocol.replicate(start + number), number=number)
-        return replace(found, subset=start + number) if found.subset in own else found
+        return replace(found, subset=start + number) if protocol.few_shot else found
 
-    in_turn = any(protocol.replicate(number).subset in own for number in range(start, 2 * start))
-    subsets = ", new subsets" if in_turn else ""
+    in_turn = any(protocol.replicate(number).subset != number for number in range(2 * start))
+    subsets = ", new subsets" if protocol.few_shot and in_turn else ""
     begin = f" from {start}" if start > protocol.replicates else ""
     return replace(
         protocol,

@@ -214,15 +214,13 @@ class Study:
             SclsearchError: It is searched over a range: each length is tokenised on its own.
         """
         searched = self.space.parameters.get("max_length")
-        if searched is None:
-            return (int(str(self.defaults["max_length"].value)),)
-        if not isinstance(searched, Choice):
+        if searched is not None and not isinstance(searched, Choice):
             raise SclsearchError(
                 f"{self.space.file}: space.max_length: it must be a choice, since each length is "
                 "tokenised on its own, but it is a range."
             )
-        lengths = {int(str(value)) for value in searched.values}
-        return tuple(sorted(lengths | {int(str(self.defaults["max_length"].value))}))
+        values = (self.defaults["max_length"].value, *(searched.values if searched else ()))
+        return tuple(sorted({int(str(value)) for value in values}))
 
     def _drawn(self, number: int) -> Parts:
         replicate = self.protocol.replicate(number)

@@ -74,7 +74,7 @@ class SeedSearcher(Searcher):
             loss = _told_by_worker(result)
         with self.keeping_fault():
             tasks = self.tasks.pop(trial_id)
-            _check_keys(tasks, result)
+            _check_keys(tasks, result or {})
             for task in tasks:
                 run = self.board.runs.get(task.key)
                 if run is not None:
@@ -227,12 +227,12 @@ def _told_by_worker(result: dict[str, Any]) -> Loss:
     return Loss("storage-unseen", f"what {node} stored is not seen by the driver", node)
 
 
-def _check_keys(tasks: Sequence[SeedTask], result: Mapping[str, Any] | None) -> None:
+def _check_keys(tasks: Sequence[SeedTask], result: Mapping[str, Any]) -> None:
     """Refuses a worker that stores under other keys: all that it trains would be in vain."""
-    told = result and result.get("key")
+    told = result.get("key")
     if told and told not in {task.key for task in tasks}:
         raise SclsearchError(
-            f"{result and result.get('node_ip')}: driver and workers must name a seed run alike, "
+            f"{result.get('node_ip')}: driver and workers must name a seed run alike, "
             f"but it is {tasks[0].key[:12]} here and {told[:12]} there. Take the same code and "
             "versions on all machines."
         )

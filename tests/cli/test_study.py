@@ -99,21 +99,18 @@ def test_a_protocol_that_reports_what_it_selects_by_says_so(
     assert "         chosen and reported on the same rows\n" in done.stdout
 
 
+def own_rows(place: Path, count: int, label: Callable[[int], str]) -> tuple[str, ...]:
+    """Writes a file of rows; returns the options that name it."""
+    rows = "".join(f"text {number},{label(number)}\n" for number in range(count))
+    (place / "my.csv").write_text(f"review,stars\n{rows}")
+    return "--task", "./my.csv", "--text", "review", "--label", "stars"
+
+
 def test_a_file_of_ones_own_is_a_task(
     sclsearch: Call, place: Path, search: tuple[str, ...]
 ) -> None:
-    rows = "".join(f"text {number},{'good' if number % 2 else 'bad'}\n" for number in range(60))
-    (place / "my.csv").write_text(f"review,stars\n{rows}")
-    own = (
-        "--task",
-        "./my.csv",
-        "--text",
-        "review",
-        "--label",
-        "stars",
-        "--fractions",
-        "0.5,0.3,0.2",
-    )
+    own = own_rows(place, 60, lambda number: "good" if number % 2 else "bad")
+    own += ("--fractions", "0.5,0.3,0.2")
     done = sclsearch(*search, "--dry-run", *own, "--metric", "f1")
     assert done.returncode == 0
     assert "protocol plain, rule mean, metric f1\n" in done.stdout
@@ -125,9 +122,7 @@ def test_a_file_of_ones_own_is_a_task(
 def test_many_classes_are_cut_to_a_line(
     sclsearch: Call, place: Path, search: tuple[str, ...]
 ) -> None:
-    rows = "".join(f"text {number},class {number % 40:02}\n" for number in range(400))
-    (place / "my.csv").write_text(f"text,label\n{rows}")
-    own = ("--task", "./my.csv", "--text", "text", "--label", "label")
+    own = own_rows(place, 400, lambda number: f"class {number % 40:02}")
     lines = sclsearch(*search, "--dry-run", *own).stdout.splitlines()
     (line,) = [line for line in lines if line.startswith("classes")]
     assert line.startswith("classes  class 00, class 01, ")

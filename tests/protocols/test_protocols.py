@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sclsearch.errors import SclsearchError
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.base import Training
 from sclsearch.methods.fields import field_types
@@ -142,30 +141,6 @@ def test_training_shares_no_row_with_what_selects_or_is_reported(
     assert all(used)
     assert not used[0] & (used[1] | used[2])
     assert bool(used[1] & used[2]) == (name in {"supcl-seq", "gunel-full-overlap"})
-
-
-@pytest.mark.parametrize(
-    ("name", "splits", "message"),
-    [
-        ("plain", {"train": [0, 1], "validation": [1]}, "must have test rows, but the validation"),
-        ("gunel-full", {"train": [0, 1], "validation": [1]}, "split, of 1 rows, leaves none. Add"),
-        (
-            "lacon-classes-2",
-            {"train": [0, 1, 2] * 20, "test": [2]},
-            "the test split, of 0 rows in its first 2 classes, leaves none. Add rows there, or",
-        ),
-        ("supcl-seq", {"train": [0, 1], "validation": []}, "must have validation rows, but the"),
-    ],
-    ids=["one row to halve", "capped", "none of the classes", "an empty split"],
-)
-def test_rows_that_a_protocol_leaves_none_of_are_refused(
-    labelled: Labelled, name: str, splits: dict[str, list[int]], message: str
-) -> None:
-    protocol = PROTOCOLS[name]
-    with pytest.raises(SclsearchError) as raised:
-        parts_of(protocol, protocol.data(labelled(**splits)), 0)
-    assert str(raised.value).startswith(f"toy: --protocol {name} must have ")
-    assert message in str(raised.value)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "imbalance" not in name])

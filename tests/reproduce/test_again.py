@@ -44,13 +44,17 @@ def repeating(how: How, chosen: str, fill: Fill) -> Callable[..., str]:
     """Returns what finishes a repetition of the study's winner without training."""
 
     def repeating(counts: Callable[..., Any], **repetition: Any) -> str:
-        record = StudyStore(how.storage, chosen).record()
-        winner = report(how.storage, chosen).winner
-        assert record is not None
-        assert winner is not None
-        return fill(what_again(record.origin, winner.fields, **repetition), how, counts)
+        return fill(winner_again(how, chosen, **repetition), how, counts)
 
     return repeating
+
+
+def winner_again(how: How, study: str, **repetition: Any) -> What:
+    """Returns the winner of a study as it is asked for again."""
+    record, winner = StudyStore(how.storage, study).record(), report(how.storage, study).winner
+    assert record is not None
+    assert winner is not None
+    return what_again(record.origin, winner.fields, **repetition)
 
 
 def confirmed(study: str, how: How, count: int = 3) -> Confirmation:
@@ -130,10 +134,7 @@ def test_a_file_of_paraphrases_may_have_got_texts_for_fresh_replicates_and_no_ot
     with pytest.raises(SclsearchError, match=r" `sclsearch augment --replicates 13` writes those "):
         confirmed(name, how)
     write(drawn, "a")
-    record, winner = StudyStore(how.storage, name).record(), report(how.storage, name).winner
-    assert record is not None
-    assert winner is not None
-    fill(what_again(record.origin, winner.fields, fresh=3, first_fresh=10), how)
+    fill(winner_again(how, name, fresh=3, first_fresh=10), how)
     assert confirmed(name, how).fresh.seeds == 3
     write(drawn, "changed")
     with pytest.raises(SclsearchError, match=rf"^{name}: paraphrases must be what the study was"):
@@ -162,16 +163,12 @@ def test_variance_tells_the_source_that_scores_follow(
 
 
 def test_a_study_in_lockstep_has_its_spread_told_without(what: What, how: How, fill: Fill) -> None:
-    def counts(_number: int, r: int) -> list[list[int]]:
-        return [[20 + r, 30 - r], [10, 40]]
-
-    name = fill(replace(what, lockstep=2), replace(how, configs=1, seeds=4), counts)
-    record, winner = StudyStore(how.storage, name).record(), report(how.storage, name).winner
+    name = fill(replace(what, lockstep=2), replace(how, configs=1, seeds=4))
+    record = StudyStore(how.storage, name).record()
     assert record is not None
-    assert winner is not None
     assert record.training["lockstep"] == 2
     levels = {"initialisation": 2, "order": 2}
-    fill(what_again(record.origin, winner.fields, crossed=levels), how, counts)
+    fill(winner_again(how, name, crossed=levels), how)
     assert spread(name, how, **levels).runs == 4
 
 
@@ -243,11 +240,7 @@ def test_an_own_method_is_confirmed_by_its_unchanged_file_alone(
     what: What, how: How, own: Mapping[str, Any], fill: Fill, tmp_path: Path
 ) -> None:
     name = fill(replace(what, **own), replace(how, seeds=3))
-    record = StudyStore(how.storage, name).record()
-    winner = report(how.storage, name).winner
-    assert record is not None
-    assert winner is not None
-    fill(what_again(record.origin, winner.fields, fresh=2), how, lambda *_: [[50, 0], [0, 50]])
+    fill(winner_again(how, name, fresh=2), how, lambda *_: [[50, 0], [0, 50]])
     found = confirmed(name, how, 2)
     assert found.fresh.winner is not None
     assert found.fresh.winner.test_mean == 1

@@ -1,0 +1,36 @@
+"""A protocol draws rows for everything, or is refused."""
+
+from collections.abc import Callable
+
+import pytest
+
+from sclsearch.errors import SclsearchError
+from sclsearch.protocols import PROTOCOLS
+from sclsearch.tasks.base import TaskData
+
+Labelled = Callable[..., TaskData]
+
+
+@pytest.mark.parametrize(
+    ("name", "splits", "message"),
+    [
+        ("plain", {"train": [0, 1], "validation": [1]}, "must have test rows, but the validation"),
+        ("gunel-full", {"train": [0, 1], "validation": [1]}, "split, of 1 rows, leaves none. Add"),
+        (
+            "lacon-classes-2",
+            {"train": [0, 1, 2] * 20, "test": [2]},
+            "the test split, of 0 rows in its first 2 classes, leaves none. Add rows there, or",
+        ),
+        ("supcl-seq", {"train": [0, 1], "validation": []}, "must have validation rows, but the"),
+    ],
+    ids=["one row to halve", "capped", "none of the classes", "an empty split"],
+)
+def test_rows_that_a_protocol_leaves_none_of_are_refused(
+    labelled: Labelled, name: str, splits: dict[str, list[int]], message: str
+) -> None:
+    protocol = PROTOCOLS[name]
+    data = protocol.data(labelled(**splits))
+    with pytest.raises(SclsearchError) as raised:
+        protocol.parts(data, None, protocol.replicate(0))
+    assert str(raised.value).startswith(f"toy: --protocol {name} must have ")
+    assert message in str(raised.value)
