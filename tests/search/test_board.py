@@ -128,3 +128,15 @@ def test_the_rule_decides_what_seeds_are_worth(preparing: Preparing, workers: "W
     for number in range(2):
         assert boards["mean"].score(number) == sum(figures[number]) / 2
         assert boards["best"].score(number) == max(figures[number])
+
+
+def test_a_board_holds_no_predictions_and_the_store_all(
+    preparing: Preparing, workers: "Workers"
+) -> None:
+    board = preparing(configs=1, seeds=1).board()
+    (task,) = workers.running(board)
+    run = replace(workers.trained(task), predictions={"test": [1.0]})
+    board.runs.put(run)
+    board.finish(task, run)
+    assert board.done[task.place] == replace(run, predictions={})
+    assert board.runs.get(task.key) == run

@@ -10,8 +10,9 @@ import pytest
 
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import report
-from sclsearch.search.options import What
+from sclsearch.search.options import How, What
 from sclsearch.search.rerun import rerun
+from sclsearch.search.resolve import resolve
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.tasks.own import OwnFiles
 
@@ -140,3 +141,13 @@ def test_a_value_that_the_encoder_cannot_have_is_refused_before_anything_is_stor
     ):
         own.run(configs=1)
     assert not list((tmp_path / "storage" / "studies").glob("*"))
+
+
+def test_a_protocol_that_an_own_method_names_must_be_there(
+    place: "Place", own_method: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(own_method.replace('"gunel-fewshot"', '"gunel-few"'), encoding="utf-8")
+    what = What(method=f"{file}:Smoothed", task="demo", train_size=20, searched=False)
+    with pytest.raises(SclsearchError, match=r"Unknown protocol 'gunel-few'\. Did you mean"):
+        resolve(replace(what, model=place.what.model), How(gpus_per_trial=0))

@@ -1,6 +1,7 @@
 """A storage is a folder or a place in an object store, and anything else is refused."""
 
 import importlib.util
+import os
 from pathlib import Path
 
 import pytest
@@ -77,3 +78,12 @@ def test_a_missing_package_is_named_with_what_installs_it() -> None:
         SclsearchError, match=r"^--storage gs://…: gcsfs must be .* pip install 'sclsearch\[gs\]'"
     ):
         storage_folder("gs://bucket")
+
+
+def test_a_folder_that_may_only_be_read_is_refused_where_one_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda _path, _mode: False)  # root may write anywhere
+    assert storage_folder(tmp_path, make=False) == tmp_path
+    with pytest.raises(SclsearchError, match=r"can be written, but: .*denied"):
+        storage_folder(tmp_path)
