@@ -115,16 +115,16 @@ def pace(model: Path, length: int, size: int, updates: int) -> Pace:
         torch.cuda.reset_peak_memory_stats()
     works = works_of(model, length, size)
     learners = [Learner(work, works[0].occurring) for work in works]
-    (stage,) = works[0].job.method.stages(works[0].job.training)
+    (turn,) = works[0].job.turns
     for learner in learners:
-        learner.enter(stage, first=True, last=True)
+        learner.enter(turn)
     program = program_of(learners, works)
-    orders = zip(*(work.order(stage) for work in works), strict=True)
+    orders = zip(*(work.order(turn) for work in works), strict=True)
     for _ in range(3):
-        program.update(next(orders), stage.rates_at(0), 1.0)
+        program.update(next(orders), turn.stage.rates_at(0), 1.0)
     started = now()
     for _ in range(updates):
-        program.update(next(orders), stage.rates_at(0), 1.0)
+        program.update(next(orders), turn.stage.rates_at(0), 1.0)
     seconds = now() - started
     memory = torch.cuda.max_memory_allocated() if torch.cuda.is_available() else 0
     return Pace(size * updates / seconds, memory)

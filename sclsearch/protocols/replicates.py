@@ -25,8 +25,9 @@ class Seat:
 class Replicate:
     """Repetition r of a protocol: a pure function of r, so that configurations are paired.
 
-    Those of one method share all that is drawn. Methods share the rows alone: what else is drawn
-    has the name of the stage that it is for.
+    Those of one method share all that is drawn. Methods share the rows, and of their last stages,
+    of the stages before these, and so on, the order of the rows, the first values of layers of
+    one shape, and dropout as far as they ask for it alike.
 
     Attributes:
         number: r.

@@ -15,8 +15,7 @@ from sclsearch.search.environment import environment
 from sclsearch.search.study import Study
 from sclsearch.spaces.parameters import Parameter, Range
 from sclsearch.store.studies import StudyStore
-from sclsearch.training.job import Job
-from sclsearch.training.shared import StageEnd, shared_identity
+from sclsearch.training.shared import StageEnd, end_identity
 
 MOST = 50
 """Ends of stages that a study keeps at a time, each as large as its encoder."""
@@ -83,7 +82,8 @@ def shares_stages(study: Study, parts: Parts) -> bool:
     base = {name: _two_of(parameter)[0] for name, parameter in study.space.parameters.items()}
     for name, parameter in study.space.parameters.items():
         values = [{**base, name: value} for value in _two_of(parameter)]
-        identities = [_first_stage(study.job(value, 0, parts)) for value in values]
+        jobs = [study.job(value, 0, parts) for value in values]
+        identities = [end_identity(job, job.turns[0]) for job in jobs]
         if None in identities:
             return False
         if canonical(identities[0]) == canonical(identities[-1]):
@@ -97,11 +97,6 @@ def _two_of(parameter: Parameter) -> tuple[object, ...]:
     if isinstance(parameter, Range) and not parameter.listed():
         return parameter.low, parameter.high
     return parameter.listed()[:2]
-
-
-def _first_stage(job: Job) -> dict[str, object] | None:
-    first = job.method.stages(job.training)[:-1][:1]
-    return shared_identity(job, first) if first else None
 
 
 def _save(file: Path, end: StageEnd) -> None:

@@ -8,10 +8,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from sclsearch.methods.base import Batch, Stage, Training
+from sclsearch.methods.base import Batch, Training
 from sclsearch.randomness import stream
 from sclsearch.tasks.base import Index, Labels
 from sclsearch.training.tokens import Tokens
+from sclsearch.training.turn import Turn
 
 
 def updates_per_epoch(rows: int, training: Training) -> int:
@@ -56,18 +57,18 @@ def updates_of(rows: int, training: Training, most: int | None) -> int:
     return min(planned, most or planned)
 
 
-def batches_in_order(y: Labels, stage: Stage, seed: int, most: int | None) -> Iterator[Index]:
+def batches_in_order(y: Labels, turn: Turn, seed: int, most: int | None) -> Iterator[Index]:
     """Yields the positions into the training rows of each batch of a stage.
 
     Args:
         y: Labels of the training rows.
-        stage: The stage.
+        turn: The stage and its place.
         seed: Of the data order.
         most: As in `updates_of`.
     """
-    training = stage.training
+    training = turn.stage.training
     orders = (
-        epoch_order(y, training, stream(seed, f"order/{stage.name}/{epoch}"))
+        epoch_order(y, training, stream(seed, turn.purpose(f"order/{epoch}")))
         for epoch in range(training.epochs)
     )
     every = chain.from_iterable(batches_of(order, training) for order in orders)

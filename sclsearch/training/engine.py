@@ -10,7 +10,6 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from sclsearch.methods.base import Stage
 from sclsearch.randomness import seed_for
 from sclsearch.training.batches import updates_of, updates_per_epoch
 from sclsearch.training.faults import is_out_of_memory
@@ -20,7 +19,8 @@ from sclsearch.training.lockstep import NotInLockstepError, check_lockstep, prog
 from sclsearch.training.optimiser import rate_factor
 from sclsearch.training.outcome import Outcome
 from sclsearch.training.schedule import evaluation_points, evenly
-from sclsearch.training.shared import Shelf, shared_identity, take_or_train
+from sclsearch.training.shared import Shelf, end_identity, take_or_train
+from sclsearch.training.turn import Turn
 from sclsearch.training.watch import NonFiniteLossError, Reading, TermWatch
 
 Found = Outcome | Exception
@@ -128,13 +128,11 @@ def _train(works: Sequence[Work], taken: Sequence[int], shelf: Shelf | None) -> 
     if job.replicate.seat is not None:
         check_lockstep(works, learners[0].encoder)
         shelf = None
-    one, stages = learners[0], job.method.stages(job.training)
-    saved = 0.0
+    one, saved = learners[0], 0.0
     with suppress(_AllFailedError):
-        for number, stage in enumerate(stages):
-            last = stage is stages[-1]
-            run = _StageRun(works, learners, stage, first=number == 0, last=last).run
-            identity = None if last else shared_identity(job, stages[: number + 1])
+        for turn in job.turns:
+            run = _StageRun(works, learners, turn).run
+            identity = end_identity(job, turn)
             saved += take_or_train(shelf, identity, one.encoder, one.outcome.stages, run)
     seconds = time.perf_counter() - started + saved
     for learner in learners:
@@ -145,20 +143,12 @@ def _train(works: Sequence[Work], taken: Sequence[int], shelf: Shelf | None) -> 
 class _StageRun:
     """One stage of some seed runs; the last stage of a method is evaluated."""
 
-    def __init__(
-        self,
-        works: Sequence[Work],
-        learners: Sequence[Learner],
-        stage: Stage,
-        *,
-        first: bool,
-        last: bool,
-    ) -> None:
+    def __init__(self, works: Sequence[Work], learners: Sequence[Learner], turn: Turn) -> None:
         self.works, self.learners = works, learners
-        self.stage, self.first, self.last = stage, first, last
-        self.job, rows = works[0].job, len(works[0].rows_of(stage).index)
-        self.per_epoch = updates_per_epoch(rows, stage.training)
-        self.total = updates_of(rows, stage.training, self.job.most_updates)
+        self.turn, self.stage = turn, turn.stage
+        self.job, rows = works[0].job, len(works[0].rows_of(self.stage).index)
+        self.per_epoch = updates_per_epoch(rows, self.stage.training)
+        self.total = updates_of(rows, self.stage.training, self.job.most_updates)
 
     def run(self) -> None:
         """Trains the stage; in the last one evaluates, and tests the kept weights once.
@@ -167,18 +157,18 @@ class _StageRun:
             _AllFailedError: No seed run goes on.
         """
         for learner in self.learners:
-            learner.enter(self.stage, first=self.first, last=self.last)
+            learner.enter(self.turn)
         replicate = self.job.replicate
         noise = replicate.noise if replicate.seat is None else replicate.seat.noise
-        torch.manual_seed(seed_for(noise, f"noise/{self.stage.name}"))
+        torch.manual_seed(seed_for(noise, self.turn.purpose("noise")))
         self.program = program_of(self.learners, self.works)
         watch = TermWatch(self.stage.name, self.per_epoch, len(self.learners))
         points = (
             evaluation_points(self.job.evaluate, self.per_epoch, self.total)
-            if self.last
+            if self.turn.last
             else evenly(self.total, READINGS)
         )
-        orders = zip(*(work.order(self.stage) for work in self.works), strict=True)
+        orders = zip(*(work.order(self.turn) for work in self.works), strict=True)
         for update, rows in enumerate(orders):
             factor = self._factor(update)
             watch.see(update, self.program.update(rows, self.stage.rates_at(update), factor))
@@ -203,9 +193,9 @@ class _StageRun:
         for learner, losses in zip(self.learners, readings, strict=True):
             if isinstance(losses, NonFiniteLossError):
                 learner.failure = learner.failure or losses
-            elif not self.last:
+            elif not self.turn.last:
                 learner.note(update / self.per_epoch, update, losses)
-        if self.last and self._going:
+        if self.turn.last and self._going:
             self._evaluate(update, readings)
         if not self._going:
             raise _AllFailedError
@@ -222,10 +212,10 @@ class _StageRun:
                 learner.evaluate(epoch, update, losses, predictions, final=final)
 
     def _end(self) -> None:
-        if self.last:
+        if self.turn.last:
             for learner in self._going:
                 learner.go_back()
-        found = self.program.predict("test") if self.last else []
+        found = self.program.predict("test") if self.turn.last else []
         self.program.release()
         for learner in self.learners:
             learner.leave()

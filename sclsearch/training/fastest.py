@@ -72,14 +72,14 @@ def _pace(work: Work, size: int) -> float:
         for seat in seats
     ]
     learners = [Learner(one, work.occurring) for one in works]
-    stage = work.job.method.stages(work.job.training)[0]
+    turn = work.job.turns[0]
     if size > 1:
         check_lockstep(works, learners[0].encoder)
     for learner in learners:
-        learner.enter(stage, first=True, last=False)
+        learner.enter(turn)
     program = program_of(learners, works)
-    rates = stage.rates_at(0)
-    batches = [_longest(learners[0]), *islice(work.order(stage), UPDATES - 1)]
+    rates = turn.stage.rates_at(0)
+    batches = [_longest(learners[0]), *islice(work.order(turn), UPDATES - 1)]
     device = learners[0].device
     for index in (batches * WARM_UP)[:WARM_UP]:
         program.update([index] * size, rates, 0.0)

@@ -16,8 +16,9 @@ from sclsearch.tasks.base import Index, Task
 from sclsearch.training.batches import batches_in_order
 from sclsearch.training.joined import joined_rows
 from sclsearch.training.tokens import TokenisedTask, Tokens
+from sclsearch.training.turn import Turn, turns_of
 
-ENGINE_VERSION = 5
+ENGINE_VERSION = 6
 """Raised by hand when the figures of a training change; a pinned tiny training says when."""
 
 Numerics = Literal["cpu-fp32", "cuda-bf16"]
@@ -100,6 +101,11 @@ class Job:
         }
 
     @property
+    def turns(self) -> tuple[Turn, ...]:
+        """The method's stages in their order."""
+        return turns_of(self.method, self.training)
+
+    @property
     def key(self) -> str:
         """SHA-256 of the identity: the name of the seed run."""
         return digest(self.identity)
@@ -127,12 +133,12 @@ class Work:
         """Returns what a stage trains on: further texts too where it reads no labels."""
         return self._unlabelled(stage) or self.train
 
-    def order(self, stage: Stage) -> Iterator[Index]:
+    def order(self, turn: Turn) -> Iterator[Index]:
         """Yields the rows of each batch of a stage."""
-        rows = self.rows_of(stage)
+        rows = self.rows_of(turn.stage)
         y = self.tokens.splits[rows.split].y[rows.index]
         seed, most = self.job.replicate.order, self.job.most_updates
-        for positions in batches_in_order(y, stage, seed, most):
+        for positions in batches_in_order(y, turn, seed, most):
             yield rows.index[positions]
 
     def read(self, stage: Stage, index: Index) -> tuple[Tokens, Index]:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from sclsearch.encoders.load import load_encoder
-from sclsearch.methods.base import Model, Stage
+from sclsearch.methods.base import Model
 from sclsearch.protocols.base import Rows
 from sclsearch.randomness import seed_for
 from sclsearch.tasks.base import Index
@@ -19,6 +19,7 @@ from sclsearch.training.job import Work
 from sclsearch.training.outcome import Outcome
 from sclsearch.training.precision import device_for
 from sclsearch.training.tokens import Tokens
+from sclsearch.training.turn import Turn
 
 if TYPE_CHECKING:
     from sclsearch.encoders.vocabulary import CutEmbedding
@@ -37,9 +38,8 @@ class Learner:
         device: Where it is computed.
         outcome: What it has found so far.
         failure: Why it has no figures; None while it may get some.
+        turn: The present stage and its place.
         stage: The present stage.
-        first: Whether it is the first one, whose encoder is as it was loaded.
-        last: Whether it is the last one, which is evaluated.
         model: The encoder and the stage's parts.
         rows: What the stage trains on.
         features: The frozen encoder's embeddings, in a stage that caches them.
@@ -56,10 +56,10 @@ class Learner:
         self.outcome = Outcome(notes=self.job.method.check(self.encoder))
         self.failure: NonFiniteLossError | None = None
 
-    def enter(self, stage: Stage, *, first: bool, last: bool) -> None:
+    def enter(self, turn: Turn) -> None:
         """Makes the model of a stage."""
-        self.stage, self.first, self.last = stage, first, last
-        torch.manual_seed(seed_for(self.job.replicate.initialisation, f"parts/{stage.name}"))
+        self.turn, self.stage = turn, (stage := turn.stage)
+        torch.manual_seed(seed_for(self.job.replicate.initialisation, turn.purpose("parts")))
         parts = stage.parts(self.encoder, self.work.tokens.classes)
         self.model = Model(self.encoder, parts).to(self.device)
         self.rows = self.work.rows_of(stage)
@@ -147,9 +147,9 @@ class Learner:
 
     def _cache(self, pooling: str) -> None:
         parts = self.job.parts
-        rows = (self.rows, parts.validation, parts.test) if self.last else (self.rows,)
+        rows = (self.rows, parts.validation, parts.test) if self.turn.last else (self.rows,)
         self.features = features_of(
-            self.work, self.model, rows, pooling, self.device, pretrained=self.first
+            self.work, self.model, rows, pooling, self.device, pretrained=self.turn.first
         )
 
     def _trained(self) -> dict[str, Tensor]:

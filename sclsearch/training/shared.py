@@ -8,9 +8,9 @@ from typing import Protocol
 from torch import Tensor
 
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.methods.base import Stage
 from sclsearch.methods.fields import resolved
 from sclsearch.training.job import Job
+from sclsearch.training.turn import Turn
 
 Note = dict[str, object]
 """Losses of a stage at one of its updates, as a seed run has them."""
@@ -41,11 +41,14 @@ class Shelf(Protocol):
         """Keeps the end of a stage, or does not; training goes on with the tensors it is given."""
 
 
-def shared_identity(job: Job, stages: Sequence[Stage]) -> dict[str, object] | None:
-    """Returns what determines the encoder after some stages; None if one of them is not shared."""
-    read = []
-    for stage in stages:
-        if stage.shared_across is None:
+def end_identity(job: Job, turn: Turn) -> dict[str, object] | None:
+    """Returns what determines the encoder after a stage.
+
+    None if it is the last one, whose end is the seed run, or if it or one before is not shared.
+    """
+    read: list[object] = [turn.after]
+    for stage in (one.stage for one in job.turns[: turn.before + 1]):
+        if turn.last or stage.shared_across is None:
             return None
         fields = resolved(job.method, stage.training)
         read.append([stage.name, {n: fields[n] for n in fields if n not in stage.shared_across}])

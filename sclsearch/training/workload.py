@@ -12,6 +12,7 @@ from sclsearch.training.batches import (
 from sclsearch.training.job import Work
 from sclsearch.training.schedule import evaluation_points
 from sclsearch.training.tokens import TokenisedTask
+from sclsearch.training.turn import Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,23 +38,23 @@ class Workload:
 
 def workload(work: Work) -> Workload:
     """Returns what `train` puts through the encoder; of the tokens it reads the lengths alone."""
-    stages = work.job.method.stages(work.job.training)
     found = Workload()
-    for stage in stages:
-        last = stage is stages[-1]
+    for turn in work.job.turns:
+        stage = turn.stage
         if stage.cached:
             parts = work.job.parts
             own = work.rows_of(stage)
-            rows = (own, parts.validation, parts.test) if last else (own,)
+            rows = (own, parts.validation, parts.test) if turn.last else (own,)
             found += _reading(work.tokens, *rows)
         else:
-            found += _training(work, stage)
-            found += _evaluating(work, stage) if last else Workload()
+            found += _training(work, turn)
+            found += _evaluating(work, stage) if turn.last else Workload()
     return found
 
 
-def _training(work: Work, stage: Stage) -> Workload:
-    job, rows = work.job, work.rows_of(stage)
+def _training(work: Work, turn: Turn) -> Workload:
+    job, stage = work.job, turn.stage
+    rows = work.rows_of(stage)
     labelled = work.tokens.splits[rows.split]
     copies, lengths = 1, labelled.lengths_of(rows.index)
     if stage.reads == "paraphrases":
@@ -61,7 +62,7 @@ def _training(work: Work, stage: Stage) -> Workload:
         copies, lengths = 2, both.lengths_of(index).reshape(2, -1).sum(0)
     updates, seen, tokens = 0, 0, 0
     for positions in batches_in_order(
-        labelled.y[rows.index], stage, job.replicate.order, job.most_updates
+        labelled.y[rows.index], turn, job.replicate.order, job.most_updates
     ):
         views = len(stage.rates_at(updates))
         updates, seen = updates + 1, seen + copies * views * len(positions)

@@ -43,9 +43,9 @@ OWN: Mapping[str, Mapping[str, object]] = MappingProxyType(
         "lacon": {"pooling": "mean", "tau": 0.3, "heads": 4},
         "lacon-fusion": {"tau": 0.3, "heads": 4, "fusion_kernel": 3, "label_init_std": 0.2},
         "leam": {"kernel": 3, "mlp_width": 32, "mlp_dropout": 0.0, "label_init_std": 0.2},
-        "lsan": {"attention_dim": 8},
+        "lsan": {"attention_dim": 8, "epochs": 10},
         "ce-cl": {"pooling": "mean", "tau": 0.3, "alpha": 0.15},
-        "cmlm": {"pooling": "mean", "contrast_pooling": "mean", **POST},
+        "cmlm": {"pooling": "mean", "contrast_pooling": "mean", **POST, "epochs": 10},
         "tapt": {"pooling": "mean", **POST},
         "cssl": {"pooling": "mean", "contrast_pooling": "mean", **POST, "post_learning_rate": 1e-3},
     }

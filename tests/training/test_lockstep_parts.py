@@ -152,7 +152,7 @@ def test_a_replicate_whose_loss_is_no_number_fails_and_its_siblings_do_not(
     work_for: WorkFor,
 ) -> None:
     work = work_for("ce", **still("ce"))
-    works = seats(replace(work, job=replace(work.job, method=Lit())), 4)
+    works = seats(replace(work, job=replace(work.job, method=Lit())), 6)
     found: Found = [*train_block(works)]
     failed = [isinstance(one, NonFiniteLossError) for one in found]
     assert set(failed) == {True, False}
@@ -167,7 +167,7 @@ def test_a_replicate_whose_loss_is_no_number_fails_and_its_siblings_do_not(
 
 def test_when_all_that_are_trained_have_failed_it_ends(work_for: WorkFor) -> None:
     work = work_for("ce", evaluate=1, **still("ce"))
-    works = seats(replace(work, job=replace(work.job, method=Lit())), 4)
+    works = seats(replace(work, job=replace(work.job, method=Lit())), 6)
     found: Found = [*train_block(works)]
     failing = [seat for seat, one in enumerate(found) if isinstance(one, NonFiniteLossError)]
     again: Found = [*train_block(works, failing)]
@@ -198,7 +198,7 @@ def test_one_by_one_a_seed_run_that_raises_leaves_the_error_and_the_others_their
     work_for: WorkFor,
 ) -> None:
     work = work_for("ce", epochs=1)
-    works = seats(replace(work, job=replace(work.job, method=Fussy())), 4)
+    works = seats(replace(work, job=replace(work.job, method=Fussy())), 6)
     found: Found = [*train_block(works)]
     failed = [isinstance(one, KeyError) for one in found]
     assert {*failed} == {True, False}

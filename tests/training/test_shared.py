@@ -15,7 +15,7 @@ from sclsearch.protocols.replicates import all_seeds, seated
 from sclsearch.training.engine import _StageRun, train, train_block
 from sclsearch.training.job import Work
 from sclsearch.training.outcome import Outcome
-from sclsearch.training.shared import StageEnd, shared_identity
+from sclsearch.training.shared import StageEnd, end_identity
 from sclsearch.training.watch import NonFiniteLossError
 
 WorkFor = Callable[..., Work]
@@ -81,7 +81,7 @@ def stages_trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def first_stage(work: Work) -> str:
     """Returns what names the end of the first stage."""
     job = work.job
-    return canonical(shared_identity(job, job.method.stages(job.training)[:1]))
+    return canonical(end_identity(job, job.turns[0]))
 
 
 def figures(outcome: Outcome) -> list[object]:

@@ -1,0 +1,77 @@
+"""Of one replicate, methods draw alike wherever they draw the same: they are paired by it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from sclsearch.methods.base import Stage, Training
+from sclsearch.methods.ce import CE
+from sclsearch.training.engine import train
+from sclsearch.training.job import Work
+from sclsearch.training.learner import Learner
+
+WorkFor = Callable[..., Work]
+POOLED = ("scl", "supcl-seq", "simcse", "dropout-aug", "ce-cl", "cmlm", "tapt", "cssl")
+
+
+def last_parts(work: Work) -> torch.nn.ModuleDict:
+    """Returns what the last stage of a method begins with beyond the encoder."""
+    learner = Learner(work, work.occurring)
+    learner.enter(work.job.turns[-1])
+    return learner.model.parts
+
+
+@pytest.mark.parametrize(("pooling", "features"), [("mean", "mean"), ("head_hidden", "cls_raw")])
+def test_scl_without_contrast_is_cross_entropy_to_the_bit(
+    work_for: WorkFor, pooling: str, features: str
+) -> None:
+    scl = train(work_for("scl", lam=0.0, pooling=pooling, scl_features=features))
+    ce = train(work_for("ce", pooling=pooling))
+    assert scl.predictions == ce.predictions
+    assert all(torch.equal(tensor, ce.weights[name]) for name, tensor in scl.weights.items())
+
+
+def test_last_stages_see_rows_in_one_order(work_for: WorkFor, method: str) -> None:
+    one, other = work_for("ce"), work_for(method)
+    both = [list(work.order(work.job.turns[-1])) for work in (one, other)]
+    shared = list(zip(*both, strict=False))
+    assert len(shared) > 10
+    assert all(np.array_equal(*batches) for batches in shared)
+
+
+@pytest.mark.parametrize("method", POOLED)
+def test_heads_of_one_shape_begin_alike(work_for: WorkFor, method: str) -> None:
+    one, other = last_parts(work_for("ce"))["head"], last_parts(work_for(method))["head"]
+    assert one.state_dict().keys() == other.state_dict().keys()
+    assert all(map(torch.equal, one.parameters(), other.parameters()))
+
+
+def test_replicates_differ_in_all_of_it(work_for: WorkFor) -> None:
+    works = [work_for("ce", number) for number in range(2)]
+    one, other = (last_parts(work)["head"].state_dict() for work in works)
+    assert not torch.equal(one["out.weight"], other["out.weight"])
+    orders = [np.concatenate(list(work.order(work.job.turns[-1]))) for work in works]
+    assert not np.array_equal(orders[0], orders[1])
+
+
+def test_stages_of_one_method_do_not_draw_alike(work_for: WorkFor) -> None:
+    job = (work := work_for("tapt")).job
+    orders = [np.concatenate(list(work.order(turn)))[:44] for turn in job.turns]
+    assert all(not np.array_equal(*both) for both in pairwise(orders))
+
+
+def test_a_stage_is_not_known_by_its_name(
+    work_for: WorkFor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = train(work_for("ce"))
+    stages = CE.stages
+
+    def renamed(self: CE, training: Training) -> tuple[Stage, ...]:
+        return tuple(replace(stage, name="another") for stage in stages(self, training))
+
+    monkeypatch.setattr(CE, "stages", renamed)
+    assert train(work_for("ce")).predictions == before.predictions
