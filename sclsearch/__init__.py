@@ -1,24 +1,25 @@
 """Hyperparameter search for supervised contrastive fine-tuning of text classifiers.
 
-`from sclsearch import tune, train, select, export, What, How` is the Python interface; importing
-this package alone loads none of torch, Ray, MLflow and transformers.
+`from sclsearch import tune, train, select, compare, export, What, How` is the Python interface;
+importing this package alone loads none of torch, Ray, MLflow and transformers.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sclsearch.api import export, select, train, tune
+    from sclsearch.api import compare, export, select, train, tune
     from sclsearch.reports.report import Report
     from sclsearch.search.options import How, What
     from sclsearch.tasks.own import OwnFiles
 
-__all__ = ["How", "OwnFiles", "Report", "What", "export", "select", "train", "tune"]
+__all__ = ["How", "OwnFiles", "Report", "What", "compare", "export", "select", "train", "tune"]
 
 _HOMES = {
     "How": "sclsearch.search.options",
     "OwnFiles": "sclsearch.tasks.own",
     "Report": "sclsearch.reports.report",
     "What": "sclsearch.search.options",
+    "compare": "sclsearch.api",
     "export": "sclsearch.api",
     "select": "sclsearch.api",
     "train": "sclsearch.api",

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from sclsearch.reports.comparison import StudyComparison, compare_studies
 from sclsearch.reports.export import Card
 from sclsearch.reports.export import export as export_winner
 from sclsearch.reports.report import Report, report
@@ -74,6 +75,29 @@ def select(
     """
     place = storage_folder(storage, make=False)
     return report(place, study, None if rule is None else parse_rule(rule), seeds)
+
+
+def compare(
+    *studies: str,
+    rule: str | None = None,
+    storage: Storage = DEFAULT_STORAGE,
+    seeds: int | None = None,
+) -> StudyComparison:
+    """Returns what tells the winners of studies from that of the first; trains nothing.
+
+    Test figures of all replicates, none picked, paired by replicate: of one protocol methods share
+    its rows, their order and a head's first weights.
+
+    Args:
+        studies: Names of two or more studies of one task and protocol.
+        rule: Who wins; None takes each study's own.
+        storage: Where they are stored.
+        seeds: The first so many replicates; None takes as many as all have.
+
+    Raises:
+        SclsearchError: There is no such study, one has no winner, or they cannot be compared.
+    """
+    return compare_studies([select(study, rule, storage, seeds) for study in studies])
 
 
 def export(study: str, folder: Path, storage: Storage = DEFAULT_STORAGE) -> Card:

@@ -1,7 +1,8 @@
-"""One way to write a value as JSON and to name it by its hash."""
+"""One way to write a value as JSON, to name it by its hash, and to show it."""
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,3 +28,17 @@ def file_digest(path: Path) -> str:
     """Returns the SHA-256 of a file's bytes, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def settings(values: Mapping[str, Any]) -> str:
+    """Returns `tau=0.3 lam=0.9`."""
+    return " ".join(f"{name}={shown(value)}" for name, value in values.items())
+
+
+def shown(value: Any) -> str:
+    """Returns a value as it is read best: floats with four digits, `[0.1,0.2]`."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(shown, value))}]"
+    return str(value)

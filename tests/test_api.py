@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sclsearch import How, Report, What, export, select, train, tune
+from sclsearch import How, Report, What, compare, export, select, train, tune
 from sclsearch.errors import SclsearchError
 from sclsearch.search.prepare import prepare_study
 from sclsearch.store.runs import SeedRun
@@ -113,3 +113,14 @@ def test_what_the_caller_can_mend_is_raised(tmp_path: Path, how: How) -> None:
         tune(What(method="sc1", task="demo"), how)
     with pytest.raises(SclsearchError, match=r"^--data-dir .* but demo is made by sclsearch"):
         tune(What(method="scl", task="demo"), replace(how, data_dir=tmp_path))
+
+
+def test_winners_of_two_methods_are_compared_on_the_rows_of_both(encoder: str, how: How) -> None:
+    for method in ("scl", "ce"):
+        finish(What(method=method, task="demo", model=encoder), replace(how, study=method))
+    found = compare("scl", "ce", storage=how.storage)
+    assert [(one.study, one.number) for one in found.studies] == [("scl", 1), ("ce", 1)]
+    assert (found.task, found.seeds, found.notes) == ("demo", 2, ())
+    comparison = found.studies[1].comparison
+    assert comparison is not None
+    assert (comparison.n, comparison.difference) == (2, 0)

@@ -1,4 +1,4 @@
-"""Commands that train nothing: select, export, ls, check, track, ui and doctor."""
+"""Commands that train nothing: select, compare, export, ls, check, track, ui and doctor."""
 
 import os
 import shlex
@@ -39,6 +39,30 @@ def select(
         print_json(found, winner=found.winner and found.winner.number)
     else:
         show(Console(), found)
+
+
+def compare(
+    studies: Annotated[
+        list[str],
+        typer.Argument(help="Two or more of one task and protocol; the first is the base."),
+    ],
+    rule: o.StudyRule = None,
+    seeds: o.StudySeeds = None,
+    storage: o.Storage = DEFAULT_STORAGE,
+    json_: o.Json = False,
+) -> None:
+    """Tests whether winners of studies differ on the test rows, seed by seed; trains nothing."""
+    from rich.console import Console
+
+    from sclsearch.api import compare as compared
+    from sclsearch.cli.output import print_json
+    from sclsearch.reports.terminal import show_comparison
+
+    found = compared(*studies, rule=rule, storage=storage, seeds=seeds)
+    if json_:
+        print_json(found)
+    else:
+        show_comparison(Console(), found)
 
 
 def export(

@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sclsearch.reports.terminal import duration, settings
+from sclsearch.canonical import shown
+from sclsearch.reports.terminal import duration
 
 if TYPE_CHECKING:
     from sclsearch.search.plan import Plan
@@ -47,7 +48,7 @@ def show_plan(console: Console, plan: "Plan") -> None:
     for name, spec in plan.searched.items():
         table.add_row(name, escape(_searched(spec)), "searched")
     for name, origin in plan.fields.items():
-        table.add_row(name, escape(settings({"": origin.value})[1:]), origin.source)
+        table.add_row(name, escape(shown(origin.value)), origin.source)
     console.print()
     console.print(table)
     console.print(
@@ -66,7 +67,7 @@ def _classes(names: tuple[str, ...]) -> str:
 
 def _searched(spec: dict[str, Any]) -> str:
     if spec["type"] == "choice":
-        text = " | ".join(settings({"": value})[1:] for value in spec["values"])
+        text = " | ".join(shown(value) for value in spec["values"])
     else:
         kind = "" if spec["type"] == "float" else f" {spec['type']}"
         text = f"{spec['low']:g} … {spec['high']:g}{kind}"

@@ -39,7 +39,7 @@ class ConfigurationLine:
 
     Attributes:
         number: Its number.
-        origin: `published`, `sampled` or `given`.
+        origin: `published`, `start`, `sampled` or `given`.
         values: Values of the searched parameters.
         fields: Every field of method and training.
         seeds: Its finished seed runs.
@@ -86,6 +86,8 @@ class Report:
         metric: Name of the metric.
         rule: The rule.
         seeds: Replicates of each configuration.
+        data: SHA-256 of the task's texts and labels.
+        rows: SHA-256 of the rows of each replicate, by what they are for.
         configurations: Best first; unfinished ones at the end, in their order.
         notes: What a reader of the figures must know.
         weights: Files with the winner's weights, by key.
@@ -101,6 +103,8 @@ class Report:
     metric: str
     rule: str
     seeds: int
+    data: str
+    rows: tuple[Mapping[str, str], ...]
     configurations: tuple[ConfigurationLine, ...]
     notes: tuple[str, ...]
     weights: Mapping[str, str]
@@ -183,6 +187,8 @@ def report(
         metric=str(record.training["metric"]),
         rule=str(rule),
         seeds=len(replicates),
+        data=str(record.training["data"]),
+        rows=tuple(replicate.rows for replicate in replicates),
         configurations=tuple(lines),
         notes=tuple(dict.fromkeys(_notes(record, replicates, map(runs.get, kept)))),
         weights={key: str(store.weights(key)) for key in kept if key in weights},

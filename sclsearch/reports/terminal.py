@@ -1,15 +1,19 @@
 """The report as text of 80 columns."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from sclsearch.canonical import settings
+from sclsearch.reports.comparison import StudyComparison
 from sclsearch.reports.report import ConfigurationLine, Report
+from sclsearch.selection.significance import Comparison, detectable, detection, smallest_p
 from sclsearch.store.places import storage_option
 
+FIRST = ("published", "start")
+COMPARED = ("diff", "95 %", "pairs", "p", "adjusted")
 UNDERSTOOD = {"mean": "mean of {n} seeds", "best": "best of {n} seeds"}
 
 
@@ -51,7 +55,7 @@ def _table(report: Report, most: int) -> Table:
             "…" if missing else figure(line),
             f"{len(line.seeds) - line.failed}/{report.seeds}",
             escape(settings(line.values) or "defaults")
-            + (" [dim](published)[/]" if line.origin == "published" else ""),
+            + (f" [dim]({line.origin})[/]" if line.origin in FIRST else ""),
         )
     return table
 
@@ -83,6 +87,80 @@ def _show_winner(console: Console, report: Report, winner: ConfigurationLine) ->
         console.print(f"  {escape(told)}", soft_wrap=True)
 
 
+def show_comparison(console: Console, found: StudyComparison) -> None:
+    """Prints the winners of some studies, and what tells them from the first."""
+    console.print(
+        f"test {found.metric} on [bold]{escape(found.task)}[/], the winners over the first "
+        f"{found.seeds} seeds, none picked",
+        soft_wrap=True,
+    )
+    winners = [
+        (
+            one.study,
+            with_spread(one.test_mean, one.test_std),
+            f"#{one.number} {settings(one.values)}",
+        )
+        for one in found.studies
+    ]
+    console.print(grid(("study", f"test {found.metric}", "winner"), winners))
+    console.print(f"\n[bold]Against {escape(found.studies[0].study)}[/], in points")
+    rows = [
+        (one.study, *compared(one.comparison, one.adjusted))
+        for one in found.studies
+        if one.comparison is not None and one.adjusted is not None
+    ]
+    console.print(grid(("study", *COMPARED), rows))
+    show_limits(console, [one.comparison for one in found.studies if one.comparison is not None])
+    for note in found.notes:
+        console.print(f"- {escape(note)}")
+
+
+def compared(comparison: Comparison, adjusted: float) -> tuple[str, ...]:
+    """Returns the cells of a comparison, as `COMPARED` heads them."""
+    low, high = comparison.interval or (None, None)
+    return (
+        f"{100 * comparison.difference:+.1f}",
+        "" if low is None or high is None else f"{100 * low:+.1f} … {100 * high:+.1f}",
+        f"{comparison.n}{f', {comparison.n_equal} equal' if comparison.n_equal else ''}",
+        f"{comparison.p:.3f}",
+        f"{adjusted:.3f}",
+    )
+
+
+def show_limits(console: Console, found: Sequence[Comparison]) -> None:
+    """Prints what the columns are, and what so many pairs can show at all."""
+    console.print(
+        "pairs: seeds, or means of seeds with one training subset where it is one of several; p: "
+        "Wilcoxon's signed ranks; adjusted: for all rows here, by Holm",
+        style="dim",
+    )
+    n = max(comparison.n for comparison in found)
+    told = f"{n} pairs cannot go below p = {smallest_p(n):.3g}"
+    stds = sorted(one.std for one in found if one.std is not None)
+    if stds:
+        typical = stds[len(stds) // 2]
+        detected = detection(n, detectable(typical, n), "pairs")
+        told += f"; with the usual spread of differences {detected}"
+    console.print(f"{told}.")
+
+
+def grid(
+    headings: Sequence[str], rows: Sequence[Sequence[str]], optional: Sequence[str] = ()
+) -> Table:
+    """Returns a grid of texts; optional columns are left out where all rows have the same."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    kept = [
+        place
+        for place, heading in enumerate(headings)
+        if heading not in optional or len({row[place] for row in rows}) > 1
+    ]
+    for place in kept:
+        table.add_column(headings[place], overflow="fold")
+    for row in rows:
+        table.add_row(*(escape(row[place]) for place in kept))
+    return table
+
+
 def figure(line: ConfigurationLine) -> str:
     """Returns mean ± standard deviation of the test figures that are reported."""
     return "none" if line.test_mean is None else with_spread(line.test_mean, line.test_std)
@@ -91,11 +169,6 @@ def figure(line: ConfigurationLine) -> str:
 def with_spread(mean: float, std: float | None) -> str:
     """Returns `0.6493 ± 0.0142`, without a deviation the mean alone."""
     return f"{mean:.4f}" + ("" if std is None else f" ± {std:.4f}")
-
-
-def settings(values: Mapping[str, Any]) -> str:
-    """Returns `tau=0.3 lam=0.9`."""
-    return " ".join(f"{name}={_short(value)}" for name, value in values.items())
 
 
 def duration(seconds: float | None) -> str:
@@ -120,16 +193,10 @@ def _of_what(report: Report, winner: ConfigurationLine) -> str:
     count = len(winner.reported)
     if not count:
         return "no seed finished"
+    if report.seeds == 1:
+        return "of one seed"
     if len(winner.seeds) - winner.failed == 1:
         return "of the only seed that finished"
     if count == 1:
         return "of the seed with the best validation figure"
     return f"mean ± std of {'these' if count < report.seeds else 'all'} {count} seeds"
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, list | tuple):
-        return f"[{','.join(_short(item) for item in value)}]"
-    return str(value)

@@ -39,6 +39,7 @@ class Figure:
         plain: Mean over all seeds that did not fail.
         rule: Which of the seeds count.
         tests: Figure of each replicate of the winner; None where it failed.
+        subsets: SHA-256 of each replicate's training rows.
         seeds: Replicates.
         study: The study's name.
         notes: What a reader of our figure must know.
@@ -51,6 +52,7 @@ class Figure:
     plain: float | None = None
     rule: str = ""
     tests: tuple[float | None, ...] = ()
+    subsets: tuple[str, ...] = ()
     seeds: int = 0
     study: str = ""
     notes: tuple[str, ...] = ()
@@ -159,6 +161,7 @@ def figure_of(one: PlannedCell, found: Report) -> Figure:
         plain=mean_std(there)[0],
         rule=found.rule,
         tests=tuple(tests),
+        subsets=tuple(rows["train"] for rows in found.rows),
         seeds=len(tests),
         study=found.study,
         notes=(*_differences(one, found), *found.notes),

@@ -41,7 +41,8 @@ def pairs(figures: Sequence[Figure]) -> list[Pair]:
             if any(None not in both for both in zip(other.tests, base.tests, strict=True)):
                 # Where conditions are one figure there is one comparison to adjust for.
                 own = other.cell.row.name, other.cell.column.name, other.study, base.study
-                compared.setdefault(own, (other, base, compare(other.tests, base.tests)))
+                comparison = compare(other.tests, base.tests, base.subsets)
+                compared.setdefault(own, (other, base, comparison))
     found = compared.values()
     adjusted = holm([comparison.p for *_, comparison in found])
     return [

@@ -4,16 +4,23 @@ from collections.abc import Sequence
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table as Grid
 
 from sclsearch.reports.report import ConfigurationLine, Report
-from sclsearch.reports.terminal import duration, figure, with_spread
+from sclsearch.reports.terminal import (
+    COMPARED,
+    compared,
+    duration,
+    figure,
+    grid,
+    show_limits,
+    with_spread,
+)
 from sclsearch.reproduce.again import Confirmation
 from sclsearch.reproduce.base import SCALES, Cell, Table
 from sclsearch.reproduce.figures import Figure, Work
 from sclsearch.reproduce.pairs import pairs
 from sclsearch.reproduce.plan import PlannedCell
-from sclsearch.selection.significance import Comparison, detectable, detection, smallest_p
+from sclsearch.selection.significance import detection
 from sclsearch.selection.variance import Component, Spread
 
 SEEDS_OF_PAPERS = 10
@@ -37,7 +44,7 @@ def show_work(
             for one, work in made
         ]
         headings = ("condition", "row", "task", "seed runs", "missing", "time")
-        console.print(_grid(headings, rows, optional=("condition",)))
+        console.print(grid(headings, rows, optional=("condition",)))
         _show_total(console, [work for _, work in made])
     wrong = [(one.cell, work.reason) for one, work in works]
     _show_reasons(console, [*((one.cell, one.reason) for one in planned), *wrong])
@@ -94,7 +101,7 @@ def _show_made(console: Console, table: Table, made: Sequence[Figure]) -> None:
             )
         )
     headings = ("condition", "row", "column", "ours", "published", "diff", "all", "seeds")
-    console.print(_grid(headings, rows, optional=("condition",)))
+    console.print(grid(headings, rows, optional=("condition",)))
     console.print("all: mean over all seeds that finished", style="dim")
 
 
@@ -129,28 +136,11 @@ def show_spread(console: Console, study: str, spread: Spread) -> None:
         for name, component in spread.components.items()
     ]
     rows.append(("together", "", *_deviation(spread.total)))
-    console.print(_grid(("source", "share", "standard deviation", "95 %"), rows))
+    console.print(grid(("source", "share", "standard deviation", "95 %"), rows))
     for note in spread.notes:
         console.print(f"- {note}")
     sentence = detection(SEEDS_OF_PAPERS, spread.detectable(SEEDS_OF_PAPERS))
     console.print(f"{sentence} between two such configurations.")
-
-
-def _grid(
-    headings: Sequence[str], rows: Sequence[Sequence[str]], optional: Sequence[str] = ()
-) -> Grid:
-    """Returns a grid of texts; optional columns are left out where all rows have the same."""
-    grid = Grid(box=None, pad_edge=False, header_style="bold")
-    kept = [
-        place
-        for place, heading in enumerate(headings)
-        if heading not in optional or len({row[place] for row in rows}) > 1
-    ]
-    for place in kept:
-        grid.add_column(headings[place], overflow="fold")
-    for row in rows:
-        grid.add_row(*(escape(row[place]) for place in kept))
-    return grid
 
 
 def _seeds(found: Report, line: ConfigurationLine) -> str:
@@ -173,38 +163,19 @@ def _show_pairs(console: Console, figures: Sequence[Figure]) -> None:
     if not found:
         return
     bases = dict.fromkeys(pair.base.row.name for pair in found)
-    console.print(f"\n[bold]Rows against {escape(' or '.join(bases))}, paired by replicate[/]")
-    rows = []
-    for pair in found:
-        comparison = pair.comparison
-        low, high = comparison.interval or (None, None)
-        against = f" - {pair.base.row.name}" if len(bases) > 1 else ""
-        rows.append(
-            (
-                pair.ours.block.name,
-                pair.ours.column.name,
-                f"{pair.ours.row.name}{against}",
-                f"{100 * comparison.difference:+.1f}",
-                "" if low is None or high is None else f"{100 * low:+.1f} … {100 * high:+.1f}",
-                f"{comparison.p:.3f}",
-                f"{pair.adjusted:.3f}",
-            )
+    console.print(f"\n[bold]Rows against {escape(' or '.join(bases))}, over all seeds[/]")
+    rows = [
+        (
+            pair.ours.block.name,
+            pair.ours.column.name,
+            f"{pair.ours.row.name}{f' - {pair.base.row.name}' if len(bases) > 1 else ''}",
+            *compared(pair.comparison, pair.adjusted),
         )
-    headings = ("condition", "column", "row", "diff", "95 %", "p", "adjusted")
-    console.print(_grid(headings, rows, optional=("condition",)))
-    console.print("p: Wilcoxon's signed ranks; adjusted: for all rows here, by Holm", style="dim")
-    _show_limits(console, [pair.comparison for pair in found])
-
-
-def _show_limits(console: Console, found: Sequence[Comparison]) -> None:
-    """Prints what so many pairs can show at all."""
-    n = max(comparison.n for comparison in found)
-    told = f"{n} pairs cannot go below p = {smallest_p(n):.3g}"
-    stds = sorted(one.std for one in found if one.std is not None)
-    if stds:
-        typical = stds[len(stds) // 2]
-        told += f"; with the usual spread of differences {detection(n, detectable(typical, n))}"
-    console.print(f"{told}.")
+        for pair in found
+    ]
+    headings = ("condition", "column", "row", *COMPARED)
+    console.print(grid(headings, rows, optional=("condition",)))
+    show_limits(console, [pair.comparison for pair in found])
 
 
 def _show_reasons(console: Console, reasons: Sequence[tuple[Cell, str]]) -> None:

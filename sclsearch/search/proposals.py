@@ -56,11 +56,12 @@ def propose(
         known: All configurations so far, in order.
 
     Returns:
-        Values and `published` or `sampled`; None if the space has no further configuration.
+        Values, and `published`, `start` or `sampled`; None if the space has no further
+        configuration.
     """
     number = len(known)
     if number < len(space.published):
-        return dict(space.published[number]), "published"
+        return dict(space.published[number]), space.start
     seen = {canonical(configuration.values) for configuration in known}
     if not space.parameters:
         return None if seen else ({}, "given")

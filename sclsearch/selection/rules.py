@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from sclsearch.errors import SclsearchError
 
+DECIMALS = 12
+"""Figures are compared rounded to these: sums of equal ones may differ in their last bit."""
+
 
 @dataclass(frozen=True, slots=True)
 class Top:
@@ -30,7 +33,7 @@ class Top:
     def value(self, scores: Sequence[float]) -> float:
         """Returns the mean over the seeds that count; does not depend on their order."""
         counted = self.seeds(scores)
-        return math.fsum(scores[position] for position in counted) / len(counted)
+        return round(math.fsum(scores[position] for position in counted) / len(counted), DECIMALS)
 
 
 @dataclass(frozen=True, slots=True)

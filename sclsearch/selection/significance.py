@@ -1,11 +1,12 @@
 """Whether one configuration is better than another over paired replicates, and how many are enough.
 
 The interval is Hesterberg's expanded percentile bootstrap (2015, https://arxiv.org/abs/1411.5279),
-the adjustment of several p-values is Holm's (1979, Scandinavian Journal of Statistics 6:65-70).
+of fewer than six pairs Student's; the adjustment of several p-values is Holm's (1979, Scandinavian
+Journal of Statistics 6:65-70).
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,12 +15,13 @@ import numpy.typing as npt
 from sclsearch.errors import SclsearchError
 from sclsearch.randomness import stream
 from sclsearch.selection.ranking import mean_std
+from sclsearch.selection.rules import DECIMALS
 
 Numbers = npt.NDArray[np.float64]
 
 RESAMPLES = 10_000
-DECIMALS = 12
-"""Differences are rounded to these: 0.83 - 0.82 and 0.73 - 0.72 are a tie."""
+FEWEST_RESAMPLED = 6
+"""Pairs below which resamples cannot cover their mean 95 times in 100."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class Comparison:
     """What the paired scores of two configurations, a and b, say of `a - b`.
 
     Attributes:
-        n: Replicates in which both have a score.
+        n: Pairs: replicates in which both have a score, or the training subsets of these.
         n_missing: Replicates left out because at least one of the two failed.
         n_equal: Pairs of equal scores, which the test leaves out.
         difference: Mean of `a - b`.
@@ -45,8 +47,13 @@ class Comparison:
     p: float
 
 
-def compare(a: Sequence[float | None], b: Sequence[float | None]) -> Comparison:
+def compare(
+    a: Sequence[float | None], b: Sequence[float | None], subsets: Sequence[Hashable] = ()
+) -> Comparison:
     """Returns what the scores of two configurations on the same replicates say of `a - b`.
+
+    Where several subsets are trained on with several seeds each, as in CMLM's protocol, the seeds
+    of one subset are not independent: their mean difference is one pair.
 
     Does not depend on the order of the replicates; `compare(b, a)` has the opposite signs and the
     same p. A failed seed is left out here, unlike in the ranking, where it counts as the worst:
@@ -55,25 +62,35 @@ def compare(a: Sequence[float | None], b: Sequence[float | None]) -> Comparison:
     Args:
         a: Score of each replicate, None where the seed failed.
         b: Scores of the other configuration on the same replicates, in the same order.
+        subsets: What each replicate is trained on; without them, or where all are trained on the
+            same, each replicate is a pair.
 
     Raises:
         SclsearchError: No replicate has two scores.
     """
-    pairs = [(x, y) for x, y in zip(a, b, strict=True) if x is not None and y is not None]
-    if not pairs:
+    if len(set(subsets)) < 2:
+        subsets = range(len(a))
+    of_subset: dict[Hashable, list[float]] = {}
+    n_missing = 0
+    for x, y, subset in zip(a, b, subsets, strict=True):
+        if x is None or y is None:
+            n_missing += 1
+        else:
+            of_subset.setdefault(subset, []).append(x - y)
+    if not of_subset:
         raise SclsearchError(
             "comparison: at least one replicate must have finished in both configurations, but "
             f"none of {len(a)} has. See why their seeds failed, or train further ones."
         )
-    differences = np.round([x - y for x, y in pairs], DECIMALS)
+    differences = np.round([math.fsum(own) / len(own) for own in of_subset.values()], DECIMALS)
     mean, std = mean_std(differences.tolist())
     return Comparison(
-        n=len(pairs),
-        n_missing=len(a) - len(pairs),
+        n=len(differences),
+        n_missing=n_missing,
         n_equal=int(np.sum(differences == 0)),
         difference=mean,
         std=std,
-        interval=_interval(differences) if len(pairs) > 1 else None,
+        interval=None if std is None else _interval(differences, mean, std),
         p=_wilcoxon(differences),
     )
 
@@ -131,21 +148,21 @@ def detectable(differences_std: float, n: int, alpha: float = 0.05, power: float
     return float(nctdtrinc(n - 1, 1 - power, critical)) * differences_std / math.sqrt(n)
 
 
-def detection(n: int, difference: float) -> str:
+def detection(n: int, difference: float, unit: str = "seeds") -> str:
     """Returns `10 seeds can detect 1.4 points`; the difference is a share of 1."""
     points = 100 * difference
-    return f"{n} seeds can detect {f'{points:.1f}' if points >= 0.05 else 'under 0.1'} points"
+    return f"{n} {unit} can detect {f'{points:.1f}' if points >= 0.05 else 'under 0.1'} points"
 
 
-def _interval(differences: Numbers) -> tuple[float, float]:
-    r"""Expanded percentile interval of the mean.
+def _interval(differences: Numbers, mean: float, std: float) -> tuple[float, float]:
+    r"""Interval of the mean: Student's of few pairs, else expanded percentiles of resamples.
 
     The plain percentile interval is too narrow for few pairs: it divides by n instead of n - 1 and
     takes normal for t quantiles. The level of its ends,
     $\Phi(-\sqrt{n/(n-1)}\, t_{0.975, n-1})$, undoes both where differences are normal. It never
     leaves the range of the differences, and so covers the mean of symmetric ones with chance
-    1 - 2^(1-n) at most: up to five pairs less often than it says (three: 75 %). With ten strongly
-    skewed differences it is about 90 %.
+    1 - 2^(1-n) at most: of three pairs 75 %, which is why so few are not resampled. With ten
+    strongly skewed differences it is about 90 %.
 
     Resamples of the sorted differences come with their mirror images, which makes the interval
     of the opposite differences the opposite interval.
@@ -153,6 +170,9 @@ def _interval(differences: Numbers) -> tuple[float, float]:
     from scipy.special import ndtr, stdtrit
 
     n = len(differences)
+    if n < FEWEST_RESAMPLED:
+        half = float(stdtrit(n - 1, 0.975)) * std / math.sqrt(n)
+        return mean - half, mean + half
     ordered = np.sort(differences)
     drawn = stream(0, "comparison").integers(n, size=(RESAMPLES, n))
     means = np.concatenate([ordered[drawn], ordered[n - 1 - drawn]]).mean(axis=1)

@@ -25,6 +25,7 @@ class Space:
         fixed: Values that are not searched and not left to the defaults either.
         file: Where it was read from, for errors.
         note: What a reader of the figures must know.
+        altered: Whether some values were set by hand.
     """
 
     method: str
@@ -34,6 +35,12 @@ class Space:
     fixed: Values
     file: str
     note: str = ""
+    altered: bool = False
+
+    @property
+    def start(self) -> str:
+        """What configurations that come first are: `published`, if nothing differs, or `start`."""
+        return "start" if self.note or self.altered else "published"
 
     def with_settings(self, settings: Values) -> "Space":
         """Returns the space with some values set by hand.
@@ -49,7 +56,12 @@ class Space:
             if name not in settings and active(met, settings):
                 left = {k: v for k, v in parameter.when.items() if k not in known}
                 parameters[name] = replace(parameter, when=left)
-        space = replace(self, parameters=parameters, fixed={**self.fixed, **settings})
+        space = replace(
+            self,
+            parameters=parameters,
+            fixed={**self.fixed, **settings},
+            altered=self.altered or bool(settings),
+        )
         searched = [
             {name: value for name, value in values.items() if name in parameters}
             for values in self.published

@@ -42,7 +42,8 @@ class ConfigurationRecord:
         number: Its number within the study, from 0.
         values: Values of the space's parameters.
         fields: Every field of the method and of `Training`.
-        origin: `published`, `sampled` or `given`.
+        origin: `published`; `start` where one comes first that is not as published; `sampled`;
+            or `given`.
     """
 
     number: int

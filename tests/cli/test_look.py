@@ -58,6 +58,12 @@ def test_select_as_json_holds_every_figure(sclsearch: Call, finished: tuple[str,
     assert second["seeds"][1]["failure"] == "non-finite: ce at update 7"
 
 
+def test_compare_asks_for_another_study(sclsearch: Call, finished: tuple[str, ...]) -> None:
+    done = sclsearch("compare", "mine")
+    assert done.returncode == 2
+    assert "two or more different studies, but there is mine" in done.stderr
+
+
 def test_an_unknown_study_is_answered_with_the_nearest(
     sclsearch: Call, finished: tuple[str, ...]
 ) -> None:

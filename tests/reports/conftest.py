@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -31,7 +32,7 @@ def once(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
 
 @pytest.fixture
 def write_study(tmp_path: Path) -> Callable[..., Path]:
-    """Returns what writes a study `made-up` and returns the storage folder."""
+    """Returns what writes a study, `made-up` unless named, and returns the storage folder."""
 
     def write(
         *configurations: Figures,
@@ -40,8 +41,12 @@ def write_study(tmp_path: Path) -> Callable[..., Path]:
         notes: tuple[str, ...] = (),
         study_notes: Sequence[str] = (),
         model: str = "minilm",
+        name: str = "made-up",
+        data: str = "d",
+        metric: str = "accuracy",
+        rows: Mapping[str, str] = MappingProxyType({"train": "aaaaaaaaaaaa", "test": "t"}),
     ) -> Path:
-        store, runs = StudyStore(tmp_path, "made-up"), RunStore(tmp_path)
+        store, runs = StudyStore(tmp_path, name), RunStore(tmp_path)
         searched = list(dict.fromkeys(name for one in values or [{"tau": 0}] for name in one))
         identity = {
             "task": "cola",
@@ -50,13 +55,15 @@ def write_study(tmp_path: Path) -> Callable[..., Path]:
             "size": "100",
             "space": {"parameters": [{"name": name} for name in searched]},
         }
-        training = {"method": "scl", "metric": "accuracy"}
+        training = {"method": "scl", "metric": metric, "data": data, "study": name}
         origin = {"rule": rule, "notes": list(study_notes)}
-        record = StudyRecord("made-up", identity, training, origin, 2, 0.0)
+        record = StudyRecord(name, identity, training, origin, 2, 0.0)
         store.create(record)
         replicates = [
-            ReplicateRecord(number, {"train": "a"}, {"order": number}, notes)
-            for number in range(len(configurations[0]))
+            ReplicateRecord(
+                number, {"train": train, "test": rows["test"]}, {"order": number}, notes
+            )
+            for number, train in enumerate(rows["train"][: len(configurations[0])])
         ]
         for replicate in replicates:
             store.add(replicate)

@@ -63,6 +63,11 @@ def test_a_best_seed_is_said_to_be_picked_by_validation_and_has_no_deviation(
 def test_one_seed_is_no_mean_and_has_no_deviation(write_study: Write) -> None:
     text = printed(write_study([(70, 60)]))
     assert "validation accuracy 0.7000, one seed (rule mean)" in text
+    assert "test accuracy 0.6000, of one seed" in text
+
+
+def test_one_seed_of_several_is_said_to_be_the_only_one(write_study: Write) -> None:
+    text = printed(write_study([(70, 60), "raised"]))
     assert "test accuracy 0.6000, of the only seed that finished" in text
     assert "±" not in text
 

@@ -99,7 +99,7 @@ def test_rows_are_compared_and_the_limits_of_few_seeds_told(
     planned = plan_cells(demo, demo.cells, laptop)
     whole = printed(show_figures, demo, figures_of(planned, demo))
     text = lines(whole)
-    assert "Rows against CE, paired by replicate" in text
+    assert "Rows against CE, over all seeds" in text
     assert any(
         line.startswith("Demo CE + SCL +10.0") and line.endswith("0.500 0.500") for line in text
     )

@@ -33,6 +33,8 @@ def confirmation() -> Confirmation:
             metric="accuracy",
             rule=rule,
             seeds=3,
+            data="",
+            rows=(),
             configurations=(line,),
             notes=("scaled: less",),
             weights={},

@@ -80,5 +80,9 @@ def test_the_notes_of_space_and_rows_reach_the_record(
     asked: Asked, preparing: Preparing, write_space: WriteSpace
 ) -> None:
     path = write_space("method: scl\nsource: a test\nnote: made up\npublished: []\nspace: {}\n")
-    notes = preparing(asked(space=path)).record.origin["notes"]
-    assert notes == ["search space: made up", "4 of 20 test texts are also training texts"]
+    what = asked(space=path, settings={"lam": 0.5, "epochs": 3})
+    assert preparing(what).record.origin["notes"] == [
+        "search space: made up",
+        "set by hand: epochs=3 lam=0.5",
+        "4 of 20 test texts are also training texts",
+    ]

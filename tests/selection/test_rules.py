@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sclsearch.errors import SclsearchError
-from sclsearch.selection.rules import Rule, Top, parse_rule
+from sclsearch.selection.rules import DECIMALS, Rule, Top, parse_rule
 
 SCORES = st.lists(st.floats(-1, 1), min_size=1, max_size=12)
 TOPS = st.builds(Top, st.none() | st.integers(1, 12))
@@ -26,12 +26,19 @@ def test_a_value_does_not_depend_on_the_order_of_the_seeds(
 @given(scores=SCORES)
 def test_all_seeds_count_as_their_mean(scores: list[float]) -> None:
     mean = math.fsum(scores) / len(scores)
-    assert Top().value(scores) == Top(len(scores)).value(scores) == mean
+    assert Top().value(scores) == Top(len(scores)).value(scores) == round(mean, DECIMALS)
 
 
 @given(scores=SCORES)
 def test_one_seed_counts_as_the_best(scores: list[float]) -> None:
-    assert Top(1).value(scores) == max(scores)
+    assert Top(1).value(scores) == round(max(scores), DECIMALS)
+
+
+def test_means_of_equal_sums_are_equal() -> None:
+    one, other = [0.1, 0.2, 0.3, 0.4], [0.25, 0.25, 0.25, 0.25]
+    eighth = [count / 138 for count in (90, 95, 97)], [count / 138 for count in (94, 94, 94)]
+    assert Top().value(one) == Top().value(other)
+    assert Top().value(eighth[0]) == Top().value(eighth[1])
 
 
 @given(scores=SCORES, k=st.integers(1, 11))

@@ -53,6 +53,16 @@ def test_without_a_finished_pair_there_is_nothing_to_compare(scores: list[float 
         compare(scores, scores[::-1])
 
 
+def test_seeds_of_one_of_several_subsets_are_one_pair() -> None:
+    a, b = [0.5, 0.6, 0.9, 0.7], [0.4, 0.3, 0.8, 0.9]
+    found = compare(a, b, ["x", "x", "y", "y"])
+    assert (found.n, found.n_missing) == (2, 0)
+    assert found.difference == pytest.approx((0.2 - 0.05) / 2)
+    assert found.p == 1.0
+    assert compare(a, b, "xxxx") == compare(a, b)
+    assert compare([*a[:3], None], b, "xxyz").n_missing == 1
+
+
 def test_scores_of_different_replicates_are_not_paired() -> None:
     with pytest.raises(ValueError, match="shorter"):
         compare([0.5, 0.6], [0.5])
@@ -125,10 +135,8 @@ def test_the_smallest_p_is_reached_when_all_differences_have_one_sign(n: int) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "expected"), [(3, 0.75), (6, 0.93), (10, 0.95)])
-def test_the_interval_holds_the_true_mean_as_often_as_it_says_and_less_often_for_few_pairs(
-    n: int, expected: float
-) -> None:
+@pytest.mark.parametrize(("n", "expected"), [(2, 0.95), (5, 0.95), (6, 0.93), (10, 0.95)])
+def test_the_interval_holds_the_true_mean_as_often_as_it_says(n: int, expected: float) -> None:
     repeats = 300
     draws = stream(n, "coverage").normal(size=(repeats, n))
     intervals = [compare(row.tolist(), [0.0] * n).interval for row in draws]

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -105,6 +106,14 @@ def test_the_grid_under_settings_is_the_part_of_the_grid_that_has_them(
 def test_settings_given_again_change_nothing(found: Space, settings: Mapping[str, object]) -> None:
     once = found.with_settings(settings)
     assert once.with_settings(settings) == once
+
+
+def test_what_comes_first_is_published_only_where_nothing_differs() -> None:
+    found = space(PROBE, {"mode": "train", "tau": 0.1})
+    assert found.with_settings({}).start == "published"
+    assert found.with_settings({"epochs": 3}).start == "start"
+    assert found.with_settings({"epochs": 3}).with_settings({}).start == "start"
+    assert replace(found, note="scaled").start == "start"
 
 
 def test_published_configurations_lose_what_is_set_and_become_one() -> None:

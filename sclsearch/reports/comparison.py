@@ -1,0 +1,128 @@
+"""The winners of several studies against the first one's, paired by replicate."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sclsearch.errors import SclsearchError
+from sclsearch.reports.report import Report, finished_winner
+from sclsearch.selection.ranking import mean_std
+from sclsearch.selection.significance import Comparison, compare, holm
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedStudy:
+    """A study's winner beside those of others.
+
+    Attributes:
+        study: The study's name.
+        method: The method's name.
+        number: The winner's number.
+        values: Its values of the searched parameters.
+        test_mean: Mean test figure over the replicates that did not fail.
+        test_std: Their sample standard deviation; None for one.
+        comparison: Its test figures minus those of the first study; None for the first.
+        adjusted: The p-value adjusted for all studies here (Holm); None for the first.
+    """
+
+    study: str
+    method: str
+    number: int
+    values: Mapping[str, Any]
+    test_mean: float
+    test_std: float | None
+    comparison: Comparison | None
+    adjusted: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class StudyComparison:
+    """Studies of one task against the first of them.
+
+    Attributes:
+        task: The task's name.
+        metric: Name of the metric.
+        seeds: The first so many replicates of each.
+        studies: In the order given.
+        notes: What a reader must know.
+    """
+
+    task: str
+    metric: str
+    seeds: int
+    studies: tuple[ComparedStudy, ...]
+    notes: tuple[str, ...]
+
+
+def compare_studies(reports: Sequence[Report]) -> StudyComparison:
+    """Returns what the test figures of the winners say, over all their replicates, none picked.
+
+    Args:
+        reports: Two or more; the first is what the others are compared with.
+
+    Raises:
+        SclsearchError: They cannot be compared, or one has no winner.
+    """
+    names = [report.study for report in reports]
+    if len(reports) < 2 or len(set(names)) < len(names):
+        raise SclsearchError(
+            "compare: it must be given two or more different studies, but there "
+            f"{'is' if len(names) == 1 else 'are'} {', '.join(names)}. `sclsearch ls studies` "
+            "lists them."
+        )
+    base, seeds = reports[0], min(report.seeds for report in reports)
+    for other in reports[1:]:
+        _check(base, other, seeds)
+    winners = [finished_winner(report) for report in reports]
+    tests = [[seed.test for seed in winner.seeds[:seeds]] for winner in winners]
+    subsets = [rows["train"] for rows in base.rows[:seeds]]
+    comparisons = [compare(own, tests[0], subsets) for own in tests[1:]]
+    adjusted = holm([comparison.p for comparison in comparisons])
+    found = zip(reports, winners, tests, [None, *comparisons], [None, *adjusted], strict=True)
+    return StudyComparison(
+        task=base.task,
+        metric=base.metric,
+        seeds=seeds,
+        studies=tuple(
+            ComparedStudy(
+                report.study,
+                report.method,
+                winner.number,
+                winner.values,
+                *mean_std([test for test in own if test is not None]),
+                comparison,
+                p,
+            )
+            for report, winner, own, comparison, p in found
+        ),
+        notes=tuple(_notes(reports, seeds)),
+    )
+
+
+def _check(base: Report, other: Report, seeds: int) -> None:
+    for what, own, its in (
+        ("data", (base.task, base.data), (other.task, other.data)),
+        ("metric", base.metric, other.metric),
+        ("test rows", _rows(base, "test", seeds), _rows(other, "test", seeds)),
+    ):
+        if own != its:
+            raise SclsearchError(
+                f"compare: studies must have the same {what}, but {base.study} (task {base.task}, "
+                f"protocol {base.protocol}, {base.metric}) and {other.study} (task {other.task}, "
+                f"protocol {other.protocol}, {other.metric}) have not. Train both on one --task "
+                "with one --protocol."
+            )
+
+
+def _notes(reports: Sequence[Report], seeds: int) -> Iterator[str]:
+    base = reports[0]
+    for other in reports[1:]:
+        if _rows(base, "train", seeds) != _rows(other, "train", seeds):
+            yield f"{other.study} is trained on other rows than {base.study}"
+    for report in reports:
+        if report.seeds > seeds:
+            yield f"{report.study} has {report.seeds} seeds, of which the first {seeds} are here"
+
+
+def _rows(report: Report, kind: str, seeds: int) -> list[str]:
+    return [rows[kind] for rows in report.rows[:seeds]]

@@ -1,0 +1,118 @@
+"""Winners of studies are compared over all their replicates, and never what cannot be."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from sclsearch.errors import SclsearchError
+from sclsearch.reports.comparison import StudyComparison, compare_studies
+from sclsearch.reports.report import report
+from sclsearch.reports.terminal import show_comparison
+
+WriteStudy = Callable[..., Path]
+
+BASE = [(50, 60), (52, 61), (54, 62)]
+BETTER = [(60, 64), (62, 66), (64, 65)]
+
+
+def compared(storage: Path, *names: str) -> StudyComparison:
+    return compare_studies([report(storage, name) for name in names])
+
+
+def text_of(found: StudyComparison, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    show_comparison(Console(width=80), found)
+    return [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_winners_are_compared_seed_by_seed(write_study: WriteStudy) -> None:
+    write_study(BASE, name="base")
+    storage = write_study([(1, 99)] * 3, BETTER, name="better")
+    found = compared(storage, "base", "better")
+    assert (found.task, found.metric, found.seeds, found.notes) == ("cola", "accuracy", 3, ())
+    base, better = found.studies
+    assert (base.study, base.number, base.comparison, base.adjusted) == ("base", 0, None, None)
+    assert base.test_mean == pytest.approx(0.61)
+    assert (better.study, better.number) == ("better", 1)
+    assert better.test_mean == pytest.approx(0.65)
+    comparison = better.comparison
+    assert comparison is not None
+    assert comparison.n == 3
+    assert comparison.difference == pytest.approx(0.04)
+    assert comparison.p == better.adjusted == 0.25
+
+
+def test_p_values_are_adjusted_for_all_studies(write_study: WriteStudy) -> None:
+    write_study(BASE, name="base")
+    write_study(BETTER, name="better")
+    storage = write_study([(1, 40)] * 3, name="worse")
+    found = compared(storage, "base", "better", "worse")
+    assert [one.adjusted for one in found.studies] == [None, 0.5, 0.5]
+
+
+def test_seeds_of_one_of_several_subsets_are_one_pair(write_study: WriteStudy) -> None:
+    rows = {"train": "aabb", "test": "t"}
+    write_study([*BASE, BASE[0]], name="base", rows=rows)
+    storage = write_study([*BETTER, BETTER[0]], name="better", rows=rows)
+    comparison = compared(storage, "base", "better").studies[1].comparison
+    assert comparison is not None
+    assert (comparison.n, comparison.p) == (2, 0.5)
+
+
+def test_a_failed_seed_is_left_out_of_the_pairs(write_study: WriteStudy) -> None:
+    write_study([*BASE[:2], "raised"], name="base")
+    storage = write_study(BETTER, name="better")
+    base, better = compared(storage, "base", "better").studies
+    assert better.comparison is not None
+    assert (better.comparison.n, better.comparison.n_missing) == (2, 1)
+    assert base.test_mean == pytest.approx(0.605)
+
+
+def test_what_differs_is_told(write_study: WriteStudy, capsys: pytest.CaptureFixture[str]) -> None:
+    write_study(BASE, name="base")
+    storage = write_study([*BETTER, BETTER[0]], name="better", rows={"train": "bcde", "test": "t"})
+    found = compared(storage, "base", "better")
+    assert found.notes == (
+        "better is trained on other rows than base",
+        "better has 4 seeds, of which the first 3 are here",
+    )
+    text = text_of(found, capsys)
+    assert text[0] == "test accuracy on cola, the winners over the first 3 seeds, none picked"
+    assert "base 0.6100 ± 0.0100 #0 tau=0.1" in text
+    assert "better 0.6500 ± 0.0100 #0 tau=0.1" in text
+    assert "Against base, in points" in text
+    assert "better +4.0 +1.5 … +6.5 3 0.250 0.250" in text
+    assert text[-2:] == [f"- {note}" for note in found.notes]
+    assert any("3 pairs cannot go below p = 0.25" in line for line in text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "other"),
+    [
+        ("data", {"data": "e"}),
+        ("metric", {"metric": "macro_f1"}),
+        ("test rows", {"rows": {"train": "aaa", "test": "u"}}),
+    ],
+)
+def test_studies_of_other_rows_or_metrics_are_not_compared(
+    write_study: WriteStudy, kind: str, other: dict[str, object]
+) -> None:
+    write_study(BASE, name="base")
+    storage = write_study(BETTER, name="better", **other)
+    with pytest.raises(SclsearchError, match=f"must have the same {kind}, but base .* have not"):
+        compared(storage, "base", "better")
+
+
+@pytest.mark.parametrize("names", [["base"], ["base", "base"]])
+def test_one_study_is_not_compared(write_study: WriteStudy, names: list[str]) -> None:
+    storage = write_study(BASE, name="base")
+    with pytest.raises(SclsearchError, match="two or more different studies, but there"):
+        compared(storage, *names)
+
+
+def test_a_study_without_a_winner_is_not_compared(write_study: WriteStudy) -> None:
+    write_study(BASE, name="base")
+    storage = write_study([(1, 1), (2, 2), None], name="begun")
+    with pytest.raises(SclsearchError, match="begun: a configuration must be finished"):
+        compared(storage, "base", "begun")
