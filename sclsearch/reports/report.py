@@ -88,6 +88,7 @@ class Report:
         seeds: Replicates of each configuration.
         data: SHA-256 of the task's texts and labels.
         rows: SHA-256 of the rows of each replicate, by what they are for.
+        settings: What was set by hand, by field.
         configurations: Best first; unfinished ones at the end, in their order.
         notes: What a reader of the figures must know.
         weights: Files with the winner's weights, by key.
@@ -105,6 +106,7 @@ class Report:
     seeds: int
     data: str
     rows: tuple[Mapping[str, str], ...]
+    settings: Mapping[str, Any]
     configurations: tuple[ConfigurationLine, ...]
     notes: tuple[str, ...]
     weights: Mapping[str, str]
@@ -189,6 +191,7 @@ def report(
         seeds=len(replicates),
         data=str(record.training["data"]),
         rows=tuple(replicate.rows for replicate in replicates),
+        settings=record.origin.get("settings", {}),
         configurations=tuple(lines),
         notes=tuple(dict.fromkeys(_notes(record, replicates, map(runs.get, kept)))),
         weights={key: str(store.weights(key)) for key in kept if key in weights},

@@ -74,6 +74,8 @@ def _show_winner(console: Console, report: Report, winner: ConfigurationLine) ->
             f"  {finished} of {report.seeds} seeds; a failed one counts as the metric's minimum "
             "in the score and is not in the test figure"
         )
+    if report.settings:
+        console.print(f"  set by hand: {escape(settings(report.settings))}", soft_wrap=True)
     for note in report.notes:
         console.print(f"  {escape(note)}")
     keys = [winner.seeds[position].key[:12] for position in winner.reported]

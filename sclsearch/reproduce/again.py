@@ -73,7 +73,7 @@ def variance(study: str, levels: Mapping[str, int], how: How, console: Console) 
         KeyboardInterrupt: It was stopped; the same call goes on.
     """
     cells = design(levels)
-    _, winner = _winner(study, how)
+    chosen, winner = _winner(study, how)
     what = what_again(_record(study, how).origin, winner.fields, crossed=levels)
     found = _again(study, what, how, console)
     tests = [seed.test for line in found.configurations for seed in line.seeds]
@@ -84,12 +84,14 @@ def variance(study: str, levels: Mapping[str, int], how: How, console: Console) 
             f"{len(cells)} failed. `sclsearch select {found.study}{storage_option(found.storage)} "
             "--json` says why."
         )
-    return components(
+    spread = components(
         [
             Observation(cell["subset"], cell["initialisation"], cell["order"], test)
             for cell, test in zip(cells, tests, strict=True)
         ]
     )
+    drawn = {rows["train"] for rows in chosen.rows}
+    return replace(spread, one_subset=levels.get("subset", 1) == 1 and len(drawn) > 1)
 
 
 def _winner(study: str, how: How) -> tuple[Report, ConfigurationLine]:

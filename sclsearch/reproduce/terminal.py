@@ -20,7 +20,7 @@ from sclsearch.reproduce.base import SCALES, Cell, Table
 from sclsearch.reproduce.figures import Figure, Work
 from sclsearch.reproduce.pairs import pairs
 from sclsearch.reproduce.plan import PlannedCell
-from sclsearch.selection.significance import detection
+from sclsearch.selection.significance import detection, in_points
 from sclsearch.selection.variance import Component, Spread
 
 SEEDS_OF_PAPERS = 10
@@ -139,8 +139,11 @@ def show_spread(console: Console, study: str, spread: Spread) -> None:
     console.print(grid(("source", "share", "standard deviation", "95 %"), rows))
     for note in spread.notes:
         console.print(f"- {note}")
-    sentence = detection(SEEDS_OF_PAPERS, spread.detectable(SEEDS_OF_PAPERS))
-    console.print(f"{sentence} between two such configurations.")
+    one, low, high = spread.detectable(SEEDS_OF_PAPERS)
+    console.print(
+        f"{detection(SEEDS_OF_PAPERS, one)} between two such configurations, by the interval of "
+        f"the spread {in_points(low)} to {in_points(high)}."
+    )
 
 
 def _seeds(found: Report, line: ConfigurationLine) -> str:

@@ -148,6 +148,8 @@ def _origin(name: str, study: Study, what: What, how: How) -> dict[str, Any]:
         "data_dir": None if how.data_dir is None else str(how.data_dir.resolve()),
         "source": study.data.source,
         "rule": str(study.rule),
+        # What is trained again has every field set, none of them by hand.
+        "settings": {} if what.fresh or what.crossed else dict(what.settings),
         "paraphrases": None if what.paraphrases is None else str(what.paraphrases.resolve()),
         "lockstep": study.lockstep,
         "notes": study.notes,

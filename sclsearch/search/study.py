@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sclsearch.canonical import digest, settings
+from sclsearch.canonical import digest
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import NamedMethod
@@ -112,9 +112,6 @@ class Study:
     def notes(self) -> list[str]:
         """What a reader of the figures must know of the space and the data."""
         found = [f"search space: {self.space.note}"] if self.space.note else []
-        by_hand = {n: o.value for n, o in self.defaults.items() if o.source == "--set"}
-        if by_hand:
-            found.append(f"set by hand: {settings(by_hand)}")
         source, joined = self.paraphrases, self.protocol.joined
         if source and joined:
             found.append(f"training: each row is joined by {joined} paraphrases from {source.name}")

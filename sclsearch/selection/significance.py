@@ -150,8 +150,13 @@ def detectable(differences_std: float, n: int, alpha: float = 0.05, power: float
 
 def detection(n: int, difference: float, unit: str = "seeds") -> str:
     """Returns `10 seeds can detect 1.4 points`; the difference is a share of 1."""
+    return f"{n} {unit} can detect {in_points(difference)} points"
+
+
+def in_points(difference: float) -> str:
+    """Returns a share of 1 in hundredths, `1.4` or `under 0.1`."""
     points = 100 * difference
-    return f"{n} {unit} can detect {f'{points:.1f}' if points >= 0.05 else 'under 0.1'} points"
+    return f"{points:.1f}" if points >= 0.05 else "under 0.1"
 
 
 def _interval(differences: Numbers, mean: float, std: float) -> tuple[float, float]:

@@ -71,12 +71,14 @@ class Spread:
         components: For each source that varied, and `residual`: all interactions of the sources,
             and what no seed governs. A source of one level has no component.
         total: The variance of a run in which everything that varied here is drawn afresh.
+        one_subset: Whether all were trained on one subset of those that a protocol draws.
     """
 
     runs: int
     mean: float
     components: Mapping[str, Component]
     total: Component
+    one_subset: bool = False
 
     def share(self, source: str) -> float:
         """Returns the part of a source in the sum of the components, 0 if nothing varies."""
@@ -85,15 +87,23 @@ class Spread:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader must know of each component that was set to 0."""
-        return tuple(
+        """What a reader must know of components that are set to 0 or missing."""
+        below = [
             f"{source}: the estimate is {component.estimate:.2g}, below 0, and counts as 0"
             for source, component in self.components.items()
             if component.estimate < 0
-        )
+        ]
+        if self.one_subset:
+            below.append(
+                "subset: all seed runs here have one training subset, but the protocol draws one "
+                "for each seed, which spreads them further; --subsets 3 tells how far"
+            )
+        return tuple(below)
 
-    def detectable(self, n: int) -> float:
+    def detectable(self, n: int) -> tuple[float, float, float]:
         """Returns the true mean difference of two such configurations that n seeds detect.
+
+        With it come those at the ends of the total variance's interval.
 
         Their difference is given twice the total variance, as if sharing a replicate brought
         nothing; scores that move together over the replicates detect less than this.
@@ -101,7 +111,11 @@ class Spread:
         Raises:
             SclsearchError: There are fewer than 2 seeds.
         """
-        return detectable(math.sqrt(2 * self.total.variance), n)
+        one, low, high = (
+            detectable(math.sqrt(2 * variance), n)
+            for variance in (self.total.variance, *self.total.interval)
+        )
+        return one, low, high
 
 
 def design(levels: Mapping[str, int]) -> list[dict[str, int]]:

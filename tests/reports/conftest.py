@@ -45,6 +45,7 @@ def write_study(tmp_path: Path) -> Callable[..., Path]:
         data: str = "d",
         metric: str = "accuracy",
         rows: Mapping[str, str] = MappingProxyType({"train": "aaaaaaaaaaaa", "test": "t"}),
+        settings: Mapping[str, Any] = MappingProxyType({}),
     ) -> Path:
         store, runs = StudyStore(tmp_path, name), RunStore(tmp_path)
         searched = list(dict.fromkeys(name for one in values or [{"tau": 0}] for name in one))
@@ -56,7 +57,7 @@ def write_study(tmp_path: Path) -> Callable[..., Path]:
             "space": {"parameters": [{"name": name} for name in searched]},
         }
         training = {"method": "scl", "metric": metric, "data": data, "study": name}
-        origin = {"rule": rule, "notes": list(study_notes)}
+        origin = {"rule": rule, "notes": list(study_notes), "settings": dict(settings)}
         record = StudyRecord(name, identity, training, origin, 2, 0.0)
         store.create(record)
         replicates = [

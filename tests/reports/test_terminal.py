@@ -60,6 +60,11 @@ def test_a_best_seed_is_said_to_be_picked_by_validation_and_has_no_deviation(
     assert "test accuracy 0.7500 ± 0.2121 over all seeds" in text
 
 
+def test_what_is_set_by_hand_is_said(write_study: Write) -> None:
+    text = printed(write_study([(70, 60)], settings={"epochs": 8, "dropouts": [0.0, 0.1]}))
+    assert "  set by hand: dropouts=[0,0.1] epochs=8\n" in text
+
+
 def test_one_seed_is_no_mean_and_has_no_deviation(write_study: Write) -> None:
     text = printed(write_study([(70, 60)]))
     assert "validation accuracy 0.7000, one seed (rule mean)" in text

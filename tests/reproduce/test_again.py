@@ -169,7 +169,8 @@ def test_a_study_in_lockstep_has_its_spread_told_without(what: What, how: How, f
     assert record.training["lockstep"] == 2
     levels = {"initialisation": 2, "order": 2}
     fill(winner_again(how, name, crossed=levels), how)
-    assert spread(name, how, **levels).runs == 4
+    found = spread(name, how, **levels)
+    assert (found.runs, found.one_subset) == (4, True)
 
 
 def test_every_failed_run_of_a_crossing_is_counted(

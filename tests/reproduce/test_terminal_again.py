@@ -35,6 +35,7 @@ def confirmation() -> Confirmation:
             seeds=3,
             data="",
             rows=(),
+            settings={},
             configurations=(line,),
             notes=("scaled: less",),
             weights={},
@@ -88,5 +89,10 @@ def test_a_spread_tells_shares_intervals_and_what_seeds_detect(printed: Printed)
     assert f"order {share} {deviation:.4f} {low:.4f} … {high:.4f}" in text
     assert any(line.startswith("together ") for line in text)
     assert all(f"- {' '.join(note.split())}" in " ".join(text) for note in found.notes)
-    assert "10 seeds can detect" in whole
+    told = " ".join(text)
+    assert "10 seeds can detect" in told
+    assert "by the interval of the spread" in told
+    assert "--subsets" not in told
+    fixed = " ".join(lines(printed(show_spread, "mine", replace(found, one_subset=True))))
+    assert "all seed runs here have one training subset" in fixed
     assert all(len(line) <= 80 for line in whole.splitlines())

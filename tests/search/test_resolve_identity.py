@@ -1,6 +1,7 @@
 """A study is named after its identity, and its record and its plan say what that is."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +81,14 @@ def test_the_notes_of_space_and_rows_reach_the_record(
     asked: Asked, preparing: Preparing, write_space: WriteSpace
 ) -> None:
     path = write_space("method: scl\nsource: a test\nnote: made up\npublished: []\nspace: {}\n")
-    what = asked(space=path, settings={"lam": 0.5, "epochs": 3})
-    assert preparing(what).record.origin["notes"] == [
-        "search space: made up",
-        "set by hand: epochs=3 lam=0.5",
-        "4 of 20 test texts are also training texts",
-    ]
+    notes = preparing(asked(space=path)).record.origin["notes"]
+    assert notes == ["search space: made up", "4 of 20 test texts are also training texts"]
+
+
+def test_what_is_set_by_hand_reaches_the_record_but_not_what_is_trained_again(
+    asked: Asked, preparing: Preparing
+) -> None:
+    what = asked(settings={"lam": 0.5, "dropout": 0.2})
+    assert preparing(what).record.origin["settings"] == {"lam": 0.5, "dropout": 0.2}
+    again = replace(what, searched=False, fresh=2)
+    assert preparing(again).record.origin["settings"] == {}

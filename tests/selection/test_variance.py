@@ -140,12 +140,15 @@ def test_equal_scores_have_no_spread() -> None:
     spread = components(observed(np.full((3, 2, 2), 0.75)))
     assert spread.total.variance == 0
     assert [spread.share(source) for source in spread.components] == [0, 0, 0, 0]
-    assert spread.detectable(5) == 0
+    assert spread.detectable(5) == (0, 0, 0)
 
 
 def test_what_seeds_detect_takes_the_spread_of_two_independent_scores() -> None:
     spread = simulated(0, 4)
-    assert spread.detectable(10) == detectable(math.sqrt(2 * spread.total.variance), 10)
+    one, low, high = spread.detectable(10)
+    assert one == detectable(math.sqrt(2 * spread.total.variance), 10)
+    assert low == detectable(math.sqrt(2 * spread.total.interval[0]), 10)
+    assert low < one < high
 
 
 def test_a_missing_a_failed_and_a_doubled_cell_are_named_in_one_go() -> None:
