@@ -1,18 +1,29 @@
 """Hyperparameter search for supervised contrastive fine-tuning of text classifiers.
 
-`from sclsearch import tune, train, select, compare, export, What, How` is the Python interface;
-importing this package alone loads none of torch, Ray, MLflow and transformers.
+`from sclsearch import tune, train, select, compare, export, predict, What, How` is the Python
+interface; importing this package alone loads none of torch, Ray, MLflow and transformers.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sclsearch.api import compare, export, select, train, tune
+    from sclsearch.api import compare, export, predict, select, train, tune
     from sclsearch.reports.report import Report
     from sclsearch.search.options import How, What
     from sclsearch.tasks.own import OwnFiles
 
-__all__ = ["How", "OwnFiles", "Report", "What", "compare", "export", "select", "train", "tune"]
+__all__ = [
+    "How",
+    "OwnFiles",
+    "Report",
+    "What",
+    "compare",
+    "export",
+    "predict",
+    "select",
+    "train",
+    "tune",
+]
 
 _HOMES = {
     "How": "sclsearch.search.options",
@@ -21,6 +32,7 @@ _HOMES = {
     "What": "sclsearch.search.options",
     "compare": "sclsearch.api",
     "export": "sclsearch.api",
+    "predict": "sclsearch.api",
     "select": "sclsearch.api",
     "train": "sclsearch.api",
     "tune": "sclsearch.api",

@@ -1,5 +1,6 @@
 """The Python interface: each function does what the command of its name does."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,12 +9,15 @@ from rich.console import Console
 from sclsearch.reports.comparison import StudyComparison, compare_studies
 from sclsearch.reports.export import Card
 from sclsearch.reports.export import export as export_winner
+from sclsearch.reports.prediction import Prediction
+from sclsearch.reports.prediction import predict as predict_by
 from sclsearch.reports.report import Report, report
 from sclsearch.search.options import How, What
 from sclsearch.search.run import Finished, run
 from sclsearch.selection.rules import parse_rule
 from sclsearch.store.places import DEFAULT_STORAGE, Storage, storage_folder
 from sclsearch.tasks import check_data_dir
+from sclsearch.tasks.base import Texts
 
 
 def tune(what: What, how: How | None = None, console: Console | None = None) -> Report:
@@ -114,6 +118,19 @@ def export(study: str, folder: Path, storage: Storage = DEFAULT_STORAGE) -> Card
     """
     found = select(study, storage=storage)
     return export_winner(found, storage_folder(storage, make=False), folder)
+
+
+def predict(folder: Path | str, texts: Sequence[str | Texts]) -> list[Prediction]:
+    """Returns what an exported winner says of new texts, in their order.
+
+    Args:
+        folder: What `export` wrote.
+        texts: Texts, or pairs of them where the task has pairs.
+
+    Raises:
+        SclsearchError: The folder is none, its method is not there, or a text is no pair or one.
+    """
+    return predict_by(Path(folder), texts)
 
 
 def report_of(done: Finished) -> Report:

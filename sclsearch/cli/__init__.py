@@ -8,8 +8,9 @@ import typer
 from sclsearch.cli.augment import augment
 from sclsearch.cli.cluster import job, submit
 from sclsearch.cli.experiments import confirm, reproduce, variance
-from sclsearch.cli.look import check, compare, doctor, export, ls, select, track, ui
+from sclsearch.cli.look import check, compare, doctor, ls, select, track, ui
 from sclsearch.cli.study import rerun, train, tune
+from sclsearch.cli.winner import export, predict
 from sclsearch.errors import SclsearchError
 
 app = typer.Typer(
@@ -20,7 +21,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 COMMANDS = (
-    *(tune, train, select, compare, rerun, export, confirm, variance, reproduce, augment),
+    *(tune, train, select, compare, rerun, export, predict, confirm, variance, reproduce, augment),
     *(submit, job),
     *(ls, check, track, ui, doctor),
 )

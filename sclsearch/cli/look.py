@@ -1,7 +1,6 @@
-"""Commands that train nothing: select, compare, export, ls, check, track, ui and doctor."""
+"""Commands that train nothing: select, compare, ls, check, track, ui and doctor."""
 
 import os
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -63,22 +62,6 @@ def compare(
         print_json(found)
     else:
         show_comparison(Console(), found)
-
-
-def export(
-    study: Annotated[str, typer.Argument(help="A study: `sclsearch ls studies`.")],
-    folder: Annotated[Path, typer.Argument(help="Where to: a folder that is not there yet.")],
-    storage: o.Storage = DEFAULT_STORAGE,
-) -> None:
-    """Writes the winner's encoder as a Hugging Face folder, of its best seed by validation."""
-    from sclsearch.api import export as write
-
-    card = write(study, folder, storage)
-    sys.stdout.write(
-        f"{folder}: {card.base} fine-tuned on {card.task} by {card.method}: seed "
-        f"{card.replicate}, the best of {card.seeds} by validation, {card.metric} "
-        f"{card.validation:.4f}, test {card.test:.4f}\nUse it: --model {shlex.quote(str(folder))}\n"
-    )
 
 
 def ls(

@@ -4,7 +4,7 @@ import json
 import shlex
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,11 +14,13 @@ from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import Report, finished_winner
 from sclsearch.store.objects import check_writable
 from sclsearch.store.places import Storage, storage_option
+from sclsearch.store.records import StudyRecord
 from sclsearch.store.remote import Remote
-from sclsearch.store.studies import StudyStore, existing_study
+from sclsearch.store.studies import existing_study
 
 WEIGHTS = "model.safetensors"
-FILES_OF: Mapping[str, str] = {"encoder.model.": WEIGHTS, "parts.": "parts.safetensors"}
+PARTS = "parts.safetensors"
+FILES_OF: Mapping[str, str] = {"encoder.model.": WEIGHTS, "parts.": PARTS}
 """Where weights go, by the beginning of their names."""
 
 
@@ -41,6 +43,11 @@ class Card:
         validation: Its validation figure.
         test: Its test figure.
         fields: Every field of method and training.
+        place: How the method is found again, `FILE.py:CLASS` if it is a user's own.
+        method_digest: SHA-256 of that file; empty for a method of sclsearch.
+        labels: Names of the classes, in the order of their scores; empty in regression.
+        pair: Whether it reads two texts at once.
+        columns: Where a user's own file has the texts; empty for other tasks.
     """
 
     base: str
@@ -57,6 +64,11 @@ class Card:
     validation: float | None
     test: float | None
     fields: Mapping[str, Any]
+    place: str = ""
+    method_digest: str = ""
+    labels: tuple[str, ...] = ()
+    pair: bool = False
+    columns: tuple[str, ...] = ()
 
 
 def card_of(found: Report) -> Card:
@@ -116,7 +128,11 @@ def export(found: Report, storage: Storage, folder: Path) -> Card:
             f"`sclsearch rerun {card.key[:12]}{storage_option(storage)} --weights "
             f"{shlex.quote(str(file))}` writes them."
         )
-    begun = _begun_with(store)
+    record = store.record()
+    if record is None:
+        raise SclsearchError(f"{store.folder}: the study was deleted just now.")
+    begun = _begun_with(record)
+    card = _told(card, record)
     check_writable(folder.parent)
     with TemporaryDirectory(prefix=".export-", dir=folder.parent) as near:
         # A folder within, since that one is for its owner's eyes alone.
@@ -127,15 +143,25 @@ def export(found: Report, storage: Storage, folder: Path) -> Card:
     return card
 
 
-def _begun_with(store: StudyStore) -> Path:
-    record = store.record()
-    if record is None:
-        raise SclsearchError(f"{store.folder}: the study was deleted just now.")
+def _told(card: Card, record: StudyRecord) -> Card:
+    """Returns the card with what a new text needs to be read."""
+    origin, own = record.origin, record.origin["task"]
+    return replace(
+        card,
+        place=origin["method"],
+        method_digest=record.training.get("method_file", ""),
+        labels=tuple(origin.get("labels", ())),
+        pair=origin.get("pair", False),
+        columns=() if isinstance(own, str) else tuple(own["text"]),
+    )
+
+
+def _begun_with(record: StudyRecord) -> Path:
     name = record.origin["model"]
     folder = model_folder(name)
     if model_digest(folder) != record.training["weights"]:
         raise SclsearchError(
-            f"{store.name}: the encoder {name} must be what the study was made from, but it "
+            f"{record.name}: the encoder {name} must be what the study was made from, but it "
             "changed since. Take the same files."
         )
     return folder
@@ -150,7 +176,10 @@ def _write(folder: Path, weights: bytes, begun: Path, card: Card) -> None:
     config = json.loads((begun / "config.json").read_text(encoding="utf-8"))
     # Where it says half precision, transformers would round the weights to it.
     config = {name: value for name, value in config.items() if name != "torch_dtype"}
-    _write_json(folder / "config.json", {**config, "dtype": "float32"})
+    names = dict(enumerate(card.labels))
+    numbers = {name: number for number, name in names.items()}
+    classes = {"id2label": names, "label2id": numbers} if names else {}
+    _write_json(folder / "config.json", {**config, "dtype": "float32", **classes})
     stored = load(weights)
     for start, file in FILES_OF.items():
         named = {n.removeprefix(start): t for n, t in stored.items() if n.startswith(start)}

@@ -136,6 +136,8 @@ def _origin(name: str, study: Study, what: What, how: How) -> dict[str, Any]:
         "study": name,
         "method": study.method.place,
         "task": task,
+        "labels": list(study.data.task.labels),
+        "pair": study.data.task.pair,
         "model": study.model_place,
         "protocol": study.protocol.name,
         "scale": study.protocol.scale,

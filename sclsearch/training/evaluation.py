@@ -71,7 +71,6 @@ def compute_features(
     return Features(position, torch.cat(values))
 
 
-@torch.inference_mode()
 def predict(
     model: Model,
     method: Method,
@@ -85,6 +84,19 @@ def predict(
     Raises:
         NonFiniteLossError: The last update before it broke the weights; no loss has told yet.
     """
+    return answers(*scores_of(model, method, task, rows, features, device), rows, task)
+
+
+@torch.inference_mode()
+def scores_of(
+    model: Model,
+    method: Method,
+    task: TokenisedTask,
+    rows: Rows,
+    features: Features | None,
+    device: torch.device,
+) -> tuple[npt.NDArray[np.float32], list[Index]]:
+    """Returns the method's scores, `[rows, C]` or `[rows]`, and the positions that they are of."""
     model.eval()
     tokens = task.splits[rows.split]
     outputs: list[Tensor] = []
@@ -98,8 +110,7 @@ def predict(
         )
         with autocast(device):
             outputs.append(method.scores(model, batch).float())
-    scores = torch.cat(outputs).cpu().numpy()  # of all batches at once: it waits for the device
-    return answers(scores, order, rows, task)
+    return torch.cat(outputs).cpu().numpy(), order  # of all at once: it waits for the device
 
 
 def answers(

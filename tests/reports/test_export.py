@@ -70,7 +70,9 @@ def test_an_encoder_in_half_precision_is_exported_in_the_one_it_was_trained_in(
 
 def test_the_card_says_what_it_is(once: Trained, tmp_path: Path) -> None:
     card = once.export(tmp_path / "new" / "encoder")
-    assert json.loads((tmp_path / "new" / "encoder" / CARD).read_text()) == asdict(card)
+    written = json.loads((tmp_path / "new" / "encoder" / CARD).read_text())
+    assert written == json.loads(json.dumps(asdict(card)))
+    assert (card.place, card.labels, card.pair) == ("scl", ("unacceptable", "acceptable"), False)
     winner = report(once.storage, "mine").winner
     assert winner is not None
     best = max(winner.seeds, key=lambda seed: (seed.validation or 0, -seed.replicate))

@@ -1,0 +1,60 @@
+"""Commands that take a winner out of its study, and use it."""
+
+import csv
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sclsearch.cli import options as o
+from sclsearch.errors import SclsearchError
+from sclsearch.store.places import DEFAULT_STORAGE
+
+
+def export(
+    study: Annotated[str, typer.Argument(help="A study: `sclsearch ls studies`.")],
+    folder: Annotated[Path, typer.Argument(help="Where to: a folder that is not there yet.")],
+    storage: o.Storage = DEFAULT_STORAGE,
+) -> None:
+    """Writes the winner's encoder as a Hugging Face folder, of its best seed by validation."""
+    from sclsearch.api import export as write
+
+    card = write(study, folder, storage)
+    sys.stdout.write(
+        f"{folder}: {card.base} fine-tuned on {card.task} by {card.method}: seed "
+        f"{card.replicate}, the best of {card.seeds} by validation, {card.metric} "
+        f"{card.validation:.4f}, test {card.test:.4f}\nUse it: --model {shlex.quote(str(folder))}\n"
+    )
+
+
+def predict(
+    folder: Annotated[Path, typer.Argument(help="What `sclsearch export` wrote.")],
+    file: Annotated[Path, typer.Argument(help="Texts: a CSV, TSV, JSON Lines or Parquet file.")],
+    text: Annotated[
+        list[str] | None,
+        typer.Option(help="Column of the texts; twice for pairs. Default: as in training."),
+    ] = None,
+) -> None:
+    """Labels the texts of a file by an exported winner; prints CSV."""
+    from sclsearch.reports.prediction import predict as predict_by
+    from sclsearch.reports.prediction import read_card
+    from sclsearch.tasks.formats import load_table
+    from sclsearch.tasks.tables import check_faults
+
+    card = read_card(folder)
+    columns = tuple(text or card.columns)
+    if len(columns) != 1 + card.pair:
+        raise SclsearchError(
+            f"--text: it must name {'two columns' if card.pair else 'one column'} of {file}, as "
+            f"{card.task} has, but there are {len(columns)}."
+        )
+    table = load_table(file, columns)
+    check_faults(table)
+    found = predict_by(folder, [row.cells for row in table.rows])
+    written = csv.writer(sys.stdout, lineterminator="\n")
+    written.writerow([*columns, "label", *(f"score {name}" for name in card.labels)])
+    for row, one in zip(table.rows, found, strict=True):
+        figures = (f"{score:.6g}" for score in one.scores.values())
+        written.writerow([*row.cells, one.label, *figures])

@@ -1,0 +1,112 @@
+"""What an exported winner says of new texts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sclsearch.encoders.models import CARD
+from sclsearch.errors import SclsearchError
+from sclsearch.methods.fields import as_tuples
+from sclsearch.reports.export import PARTS, Card
+from sclsearch.tasks.base import Split, Task, TaskData, Texts
+
+SPLIT = "texts"
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What is said of one text or pair.
+
+    Attributes:
+        label: The class, or the score in regression.
+        scores: By class: what its head gives, of which the softmax is a probability, and the
+            cosines of text and class in `lacon` and `lacon-fusion`; empty in regression.
+    """
+
+    label: str | float
+    scores: Mapping[str, float]
+
+
+def read_card(folder: Path) -> Card:
+    """Returns what an exported folder says of itself.
+
+    Raises:
+        SclsearchError: It is none, or of a version that did not say its classes.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    file = folder / CARD
+    try:
+        card = TypeAdapter(Card).validate_json(file.read_bytes())
+    except (OSError, ValidationError) as error:
+        fault = str(error).partition("\n")[0]
+        raise SclsearchError(
+            f"{file}: it must be what `sclsearch export STUDY FOLDER` writes, but: {fault}."
+        ) from error
+    if not card.place:
+        raise SclsearchError(
+            f"{file}: it must tell the classes, but an older version wrote it. Export the study "
+            "again."
+        )
+    return card
+
+
+def predict(folder: Path, texts: Sequence[str | Texts]) -> list[Prediction]:
+    """Returns what an exported winner says of some texts, in their order.
+
+    Args:
+        folder: What `export` wrote.
+        texts: Texts, or pairs of them where the task has pairs.
+
+    Raises:
+        SclsearchError: The folder is none, its method is not there, or a text is no pair or one.
+    """
+    import torch
+    from safetensors.torch import load_file
+
+    from sclsearch.encoders.load import load_encoder, load_tokenizer
+    from sclsearch.methods import find_method
+    from sclsearch.methods.base import Model
+    from sclsearch.methods.fields import build
+    from sclsearch.protocols.base import Rows
+    from sclsearch.training.evaluation import scores_of
+    from sclsearch.training.tokens import tokenise
+
+    card = read_card(folder)
+    rows = tuple((text,) if isinstance(text, str) else tuple(text) for text in texts)
+    for number, row in enumerate(rows):
+        if len(row) != 1 + card.pair:
+            raise SclsearchError(
+                f"text {number}: there must be {1 + card.pair} as in {card.task}, but there are "
+                f"{len(row)}."
+            )
+    if not rows:
+        return []
+    found = find_method(card.place)
+    if found.digest != card.method_digest:
+        raise SclsearchError(
+            f"{folder}: {card.place} must be as when it was trained, but it changed since. Take "
+            "the same file, or train and export again."
+        )
+    fields = {name: as_tuples(value) for name, value in card.fields.items()}
+    method, training = build(found.kind, fields, str(folder / CARD))
+    encoder = load_encoder(folder, str(folder))
+    model = Model(encoder, method.stages(training)[-1].parts(encoder, len(card.labels)))
+    model.parts.load_state_dict(load_file(folder / PARTS))
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    task = Task(card.task, "new texts", card.labels, card.metric, pair=card.pair)
+    data = TaskData(task, {SPLIT: Split(rows, np.zeros(len(rows), np.int64))}, "memory")
+    tokens = tokenise(data, load_tokenizer(folder), training.max_length)
+    every = Rows(SPLIT, np.arange(len(rows)))
+    scores, order = scores_of(model.to(device), method, tokens, every, None, device)
+    scores = scores[np.argsort(np.concatenate(order))]
+    if not card.labels:
+        return [Prediction(float(score), {}) for score in scores]
+    return [
+        Prediction(
+            card.labels[int(own.argmax())], dict(zip(card.labels, own.tolist(), strict=True))
+        )
+        for own in scores
+    ]

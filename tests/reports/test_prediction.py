@@ -1,0 +1,90 @@
+"""An exported winner says of texts what it said of them in its study."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import sclsearch
+from sclsearch.cli import app
+from sclsearch.encoders.models import CARD
+from sclsearch.errors import SclsearchError
+from sclsearch.reports.report import report
+from sclsearch.store.runs import RunStore
+from sclsearch.tasks import load_task
+from tests.reports.trained import Trained
+
+
+@pytest.fixture
+def exported(once: Trained, tmp_path: Path) -> Path:
+    once.export(tmp_path / "winner")
+    return tmp_path / "winner"
+
+
+def test_test_rows_get_the_predictions_that_are_stored(once: Trained, exported: Path) -> None:
+    winner = report(once.storage, "mine").winner
+    assert winner is not None
+    run = RunStore(once.storage).get(winner.seeds[winner.reported[0]].key)
+    assert run is not None
+    split = load_task("demo").splits["test"]
+    found = sclsearch.predict(exported, split.texts)
+    labels = load_task("demo").task.labels
+    counts = [[0, 0], [0, 0]]
+    for truth, one in zip(split.y, found, strict=True):
+        counts[int(truth)][labels.index(str(one.label))] += 1
+    assert run.test["confusion"] == counts
+    assert all(one.scores.keys() == set(labels) for one in found)
+    assert all(one.scores[str(one.label)] == max(one.scores.values()) for one in found)
+
+
+def test_a_text_is_said_the_same_of_alone_and_among_others(exported: Path) -> None:
+    texts = ["the film was good", "it was awful, and long", "a"]
+    together = sclsearch.predict(str(exported), texts)
+    (alone,) = sclsearch.predict(exported, [texts[1]])
+    assert alone.label == together[1].label
+    assert list(alone.scores.values()) == pytest.approx(list(together[1].scores.values()), abs=1e-5)
+    assert sclsearch.predict(exported, []) == []
+
+
+def test_the_texts_of_a_file_are_labelled_as_csv(exported: Path, tmp_path: Path) -> None:
+    file = tmp_path / "new.csv"
+    file.write_text('id,body\n1,the film was good\n2,"awful, and ""long"""\n', encoding="utf-8")
+    asked = ["predict", str(exported), str(file)]
+    done = CliRunner().invoke(app, [*asked, "--text", "body"])
+    assert done.exit_code == 0, done.output
+    header, *rows = csv.reader(done.stdout.splitlines())
+    assert header == ["body", "label", "score unacceptable", "score acceptable"]
+    assert [row[0] for row in rows] == ["the film was good", 'awful, and "long"']
+    found = sclsearch.predict(exported, [row[0] for row in rows])
+    assert [row[1] for row in rows] == [one.label for one in found]
+    assert [float(row[2]) for row in rows] == pytest.approx(
+        [one.scores["unacceptable"] for one in found], rel=1e-4
+    )
+    refused = CliRunner().invoke(app, asked)
+    assert "--text: it must name one column of" in str(refused.exception)
+
+
+def test_a_pair_where_texts_stand_alone_is_refused(exported: Path) -> None:
+    with pytest.raises(SclsearchError, match="text 1: there must be 1 as in demo, but there are 2"):
+        sclsearch.predict(exported, ["one", ("one", "two")])
+
+
+def test_what_is_no_export_is_refused(exported: Path, tmp_path: Path) -> None:
+    with pytest.raises(SclsearchError, match=r"sclsearch\.json: it must be what `sclsearch export"):
+        sclsearch.predict(tmp_path, ["one"])
+    card = json.loads((exported / CARD).read_text())
+    (exported / CARD).write_text(json.dumps({**card, "place": ""}))
+    with pytest.raises(SclsearchError, match="an older version wrote it"):
+        sclsearch.predict(exported, ["one"])
+    (exported / CARD).write_text(json.dumps({**card, "method_digest": "0" * 64}))
+    with pytest.raises(SclsearchError, match="must be as when it was trained, but it changed"):
+        sclsearch.predict(exported, ["one"])
+
+
+def test_classes_are_in_the_config_where_other_programs_look(exported: Path) -> None:
+    config = json.loads((exported / "config.json").read_text())
+    labels = load_task("demo").task.labels
+    assert config["id2label"] == {str(number): name for number, name in enumerate(labels)}
+    assert config["label2id"] == {name: number for number, name in enumerate(labels)}
