@@ -1,14 +1,17 @@
 """What a published table is: its rows, columns, blocks and figures."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field, with_config
 
 from sclsearch.selection.rules import Rule
 
 Unit = Literal["percent", "fraction"]
 Settings = Mapping[str, object]
+Count = Annotated[int, Field(ge=1, strict=True)]
 
 SCALES: Mapping[Unit, int] = MappingProxyType({"percent": 100, "fraction": 1})
 
@@ -21,13 +24,15 @@ class Row:
         name: As printed.
         method: Name in `METHODS`; None where the figure is published only: nothing here makes it.
         settings: The method's fields that make the row; of it alone, see `Cell.settings`.
+        settings_of: Name of the table whose settings for a task are taken over.
         note: What is assumed.
     """
 
     name: str
-    method: str | None
-    settings: Settings
-    note: str
+    method: str | None = None
+    settings: Settings = field(default_factory=dict)
+    settings_of: str | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +41,24 @@ class Column:
 
     Attributes:
         name: As printed, with the metric where a printed column has two.
-        task: Name of the task; None in a mean of columns.
         metric: Name in `METRICS`.
+        task: Name of the task; None in a mean of columns.
         of_class: The class whose F1 it is, by its training rows; None for all.
+        model: Name of the encoder; None is the table's.
         settings: What the paper sets for the task; of it alone, see `Cell.settings`.
         average_of: Names of the columns that it is the mean of.
     """
 
     name: str
-    task: str | None
     metric: str
-    of_class: str | None
-    settings: Settings
-    average_of: tuple[str, ...]
+    task: str | None = None
+    of_class: Literal["minority", "majority"] | None = None
+    model: str | None = None
+    settings: Settings = field(default_factory=dict)
+    average_of: tuple[str, ...] = ()
 
 
+@with_config(extra="forbid")
 @dataclass(frozen=True, slots=True)
 class Augmentation:
     """Paraphrases that join the training rows.
@@ -60,8 +68,8 @@ class Augmentation:
         temperature: Of the translation models' sampling.
     """
 
-    views: int
-    temperature: float
+    views: Count
+    temperature: Annotated[float, Field(gt=0, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +87,12 @@ class Block:
     """
 
     name: str
-    train_size: int | None
-    shots: int | None
-    augmentation: Augmentation | None
-    first_task: str | None
-    settings: Settings
-    average_of: tuple[str, ...]
+    train_size: Count | None = None
+    shots: Count | None = None
+    augmentation: Augmentation | None = None
+    first_task: str | None = None
+    settings: Settings = field(default_factory=dict)
+    average_of: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,14 @@
 """The form of a published table's file: its keys, their types, and what must fit together."""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from dataclasses import fields
+from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, Field, FiniteFloat
+from pydantic import BaseModel, BeforeValidator, Field, FiniteFloat, StrictInt
 
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.methods import METHODS
-from sclsearch.reproduce.base import Unit
+from sclsearch.reproduce.base import Block, Column, Count, Row, Unit
 from sclsearch.selection.rules import parse_rule
 from sclsearch.spaces.schema import Fault, read_form, unknown_keys, within
 from sclsearch.tasks.metrics import METRICS
@@ -18,83 +19,55 @@ def _as_list(printed: object) -> object:
 
 
 Figure = Annotated[
-    Annotated[list[FiniteFloat], Field(min_length=1, max_length=2)] | None,
+    Annotated[list[Annotated[FiniteFloat, Field(strict=True)]], Field(min_length=1, max_length=2)]
+    | None,
     BeforeValidator(_as_list),
 ]
 """A value, `[value, standard deviation]`, or null where the paper prints a dash."""
 
 
-class AugmentationEntry(BaseModel, strict=True, extra="forbid"):
-    """Of a block: the paraphrases that its training rows are joined by."""
-
-    views: Annotated[int, Field(ge=1)]
-    temperature: Annotated[float, Field(gt=0)]
-
-
-class RowEntry(BaseModel, strict=True):
-    """What was trained; without a method there is nothing here to train."""
-
-    method: str | None = None
-    settings: dict[str, Any] = {}
-    settings_of: str | None = None
-    note: str = ""
+def _named(entries: object) -> object:
+    """Gives each entry its key as its name."""
+    if not isinstance(entries, dict):
+        return entries
+    return {
+        key: {**entry, "name": str(key)} if isinstance(entry, dict) else entry
+        for key, entry in entries.items()
+    }
 
 
-class ColumnEntry(BaseModel, strict=True):
-    """What it was trained on and measured by, or the columns that it is the mean of."""
+class TableFile(BaseModel):
+    """A whole file. Figures are found by block, row and column.
 
-    metric: str
-    task: str | None = None
-    of_class: Literal["minority", "majority"] | None = None
-    model: str | None = None
-    settings: dict[str, Any] = {}
-    average_of: list[str] = []
-
-
-class BlockEntry(BaseModel, strict=True):
-    """Under which condition, or the blocks that it is the mean of."""
-
-    train_size: Annotated[int, Field(ge=1)] | None = None
-    shots: Annotated[int, Field(ge=1)] | None = None
-    settings: dict[str, Any] = {}
-    augmentation: AugmentationEntry | None = None
-    first_task: str | None = None
-    average_of: list[str] = []
-
-
-class TableFile(BaseModel, strict=True):
-    """A whole file. Figures are found by block, row and column."""
+    Its numbers alone are strict: a strict form would refuse mappings where there are dataclasses.
+    """
 
     paper: str
-    number: int
+    number: StrictInt
     title: str
     source: str
     figure: str
     unit: Unit
     std_unit: Unit | None = None
     rule: str | None = None
-    runs: Annotated[int, Field(ge=1)] | None = None
+    runs: Count | None = None
     protocol: str
     model: str
     settings: dict[str, Any] = {}
     notes: list[str] = []
-    rows: dict[str, RowEntry]
-    columns: dict[str, ColumnEntry]
-    blocks: dict[str, BlockEntry]
+    rows: Annotated[dict[str, Row], BeforeValidator(_named)]
+    columns: Annotated[dict[str, Column], BeforeValidator(_named)]
+    blocks: Annotated[dict[str, Block], BeforeValidator(_named)]
     cells: dict[str, dict[str, dict[str, Figure]]]
 
 
-ENTRIES: Mapping[str, type[BaseModel]] = {
-    "rows": RowEntry,
-    "columns": ColumnEntry,
-    "blocks": BlockEntry,
-}
+ENTRIES: Mapping[str, type] = {"rows": Row, "columns": Column, "blocks": Block}
 
 
 def read_table(raw: object) -> TableFile | list[Fault]:
     """Returns the content of a file, as YAML gives it, or all of its faults."""
     form = read_form(raw, TableFile, "")
-    faults = [*unknown_keys(raw, TableFile, ""), *_unknown_in_entries(raw)]
+    faults = [*unknown_keys(raw, TableFile.model_fields, ""), *_unknown_in_entries(raw)]
     if isinstance(form, list):
         return faults + form
     faults += [*_name_faults(form), *_average_faults(form), *_cell_faults(form)]
@@ -102,10 +75,11 @@ def read_table(raw: object) -> TableFile | list[Fault]:
 
 
 def _unknown_in_entries(raw: object) -> Iterator[Fault]:
-    for part, form in ENTRIES.items():
+    for part, kind in ENTRIES.items():
+        known = {field.name for field in fields(kind)} - {"name"}
         entries = raw.get(part) if isinstance(raw, dict) else None
         for name, entry in (entries if isinstance(entries, dict) else {}).items():
-            yield from unknown_keys(entry, form, within(part, str(name)))
+            yield from unknown_keys(entry, known, within(part, str(name)))
 
 
 def _name_faults(file: TableFile) -> Iterator[Fault]:

@@ -6,8 +6,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from sclsearch.errors import SclsearchError, suggestion
-from sclsearch.reproduce.base import Augmentation, Block, Cell, Column, Row, Settings, Table
-from sclsearch.reproduce.form import BlockEntry, ColumnEntry, RowEntry, TableFile, read_table
+from sclsearch.reproduce.base import Cell, Row, Settings, Table
+from sclsearch.reproduce.form import TableFile, read_table
 from sclsearch.selection.rules import parse_rule
 from sclsearch.spaces.schema import Fault
 
@@ -68,23 +68,20 @@ def _borrowing_faults(file: TableFile, known: Set[str]) -> Iterator[Fault]:
 
 
 def _table(name: str, file: TableFile, files: Mapping[str, TableFile]) -> Table:
-    rows = {key: _row(key, entry) for key, entry in file.rows.items()}
-    columns = {key: _column(key, entry) for key, entry in file.columns.items()}
-    blocks = {key: _block(key, entry) for key, entry in file.blocks.items()}
     cells = tuple(
         Cell(
-            rows[row],
-            columns[column],
-            blocks[block],
+            file.rows[row],
+            file.columns[column],
+            file.blocks[block],
             value=figure[0],
             std=figure[1] if len(figure) > 1 else None,
             model=file.columns[column].model or file.model,
             settings={
                 **file.settings,
-                **_borrowed(file.rows[row], columns[column].task, files),
-                **columns[column].settings,
-                **blocks[block].settings,
-                **rows[row].settings,
+                **_borrowed(file.rows[row], file.columns[column].task, files),
+                **file.columns[column].settings,
+                **file.blocks[block].settings,
+                **file.rows[row].settings,
             },
         )
         for block, figures_by_row in file.cells.items()
@@ -107,44 +104,16 @@ def _table(name: str, file: TableFile, files: Mapping[str, TableFile]) -> Table:
         model=file.model,
         settings=file.settings,
         notes=tuple(file.notes),
-        rows=rows,
-        columns=columns,
-        blocks=blocks,
+        rows=file.rows,
+        columns=file.columns,
+        blocks=file.blocks,
         cells=cells,
     )
 
 
-def _borrowed(row: RowEntry, task: str | None, files: Mapping[str, TableFile]) -> Settings:
+def _borrowed(row: Row, task: str | None, files: Mapping[str, TableFile]) -> Settings:
     """Returns what another table sets for the task, if the row refers to one."""
     if row.settings_of is None:
         return {}
     columns = files[row.settings_of].columns.values()
     return next((column.settings for column in columns if column.task == task), {})
-
-
-def _row(name: str, entry: RowEntry) -> Row:
-    return Row(name, entry.method, entry.settings, entry.note)
-
-
-def _column(name: str, entry: ColumnEntry) -> Column:
-    return Column(
-        name,
-        entry.task,
-        entry.metric,
-        entry.of_class,
-        entry.settings,
-        tuple(entry.average_of),
-    )
-
-
-def _block(name: str, entry: BlockEntry) -> Block:
-    noise = entry.augmentation
-    return Block(
-        name,
-        entry.train_size,
-        entry.shots,
-        Augmentation(noise.views, noise.temperature) if noise else None,
-        entry.first_task,
-        entry.settings,
-        tuple(entry.average_of),
-    )

@@ -43,7 +43,7 @@ def read_spaces(
         method: The class that the space must be of; None takes the one that the file names.
     """
     content = read_form(raw, SpaceFile, "")
-    faults = unknown_keys(raw, SpaceFile, "")
+    faults = unknown_keys(raw, SpaceFile.model_fields, "")
     if isinstance(content, list):
         return {}, faults + content
     if not content.source:
@@ -87,7 +87,7 @@ def _section(
 ) -> tuple[Draft, list[Fault]]:
     """Returns the space of one encoder and its faults, but for those that are the file's own."""
     place = within("models", name)
-    content, faults = read_form(raw, Section, place), unknown_keys(raw, Section, place)
+    content, faults = read_form(raw, Section, place), unknown_keys(raw, Section.model_fields, place)
     if isinstance(content, list):
         return base, faults + content
     draft, more = _draft(base, content, place)

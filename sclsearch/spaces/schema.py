@@ -1,6 +1,6 @@
 """The form of a search space file: which keys there are and of what type; pydantic's edge."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, NoReturn, TypeVar
 
@@ -102,12 +102,12 @@ def read_form(raw: object, form: type[Form], place: str) -> Form | list[Fault]:
         return [_fault(fault, place) for fault in error.errors()]
 
 
-def unknown_keys(raw: object, form: type[BaseModel], place: str) -> list[Fault]:
+def unknown_keys(raw: object, known: Collection[str], place: str) -> list[Fault]:
     """Returns the keys that a form does not have."""
     return [
-        (within(place, str(key)), f"unknown key.{suggestion(str(key), form.model_fields)}")
+        (within(place, str(key)), f"unknown key.{suggestion(str(key), known)}")
         for key in (raw if isinstance(raw, dict) else ())
-        if key not in form.model_fields
+        if key not in known
     ]
 
 
@@ -125,7 +125,7 @@ def read_parameter(raw: object, place: str) -> Parameter | list[Fault]:
         hint = suggestion(str(kind), ENTRIES)
         return [(place, f"must be a mapping with a `type`, but there is {kind!r}.{hint}")]
     form = ENTRIES[kind]
-    entry, unknown = read_form(raw, form, place), unknown_keys(raw, form, place)
+    entry, unknown = read_form(raw, form, place), unknown_keys(raw, form.model_fields, place)
     if isinstance(entry, list) or unknown:
         return unknown + (entry if isinstance(entry, list) else [])
     when = {name: _alternatives(values) for name, values in entry.when.items()}
