@@ -123,34 +123,15 @@ def find_drawn(
         SclsearchError: A name is unknown, or the options do not fit each other.
     """
     lookup(TASKS, task, "task")
-    if train_size is not None and shots is not None:
-        raise SclsearchError(
-            "--train-size: it must come without --shots, but both are given. Give the number of "
-            "training examples in total, or of each class."
-        )
-    sized = train_size is not None or shots is not None
-    chosen = _protocol(protocol, sized=sized)
+    size = Size.of(train_size, shots)
+    chosen = FEW_SHOT if size else None
+    if protocol is not None:
+        chosen = lookup(PROTOCOLS, protocol, "protocol")
+        chosen.check_size(size, FEW_SHOT.name)
     if chosen is None and replicates is not None:
         raise SclsearchError(
             "--replicates: it must come with a training size or a protocol, but there is neither, "
             "and all training texts are taken. Leave it out."
         )
     count = replicates or (chosen.replicates if chosen else 0)
-    return Drawn(task, chosen, Size(train_size, shots) if sized else None, count)
-
-
-def _protocol(name: str | None, *, sized: bool) -> Protocol | None:
-    if name is None:
-        return FEW_SHOT if sized else None
-    protocol = lookup(PROTOCOLS, name, "protocol")
-    if sized and not protocol.few_shot:
-        raise SclsearchError(
-            f"--protocol {name}: it trains on all rows, but a training size is given. Leave out "
-            f"the size, or take --protocol {FEW_SHOT.name}."
-        )
-    if protocol.few_shot and not sized:
-        raise SclsearchError(
-            f"--protocol {name}: a training size must be given. Pass --train-size N, in total, or "
-            "--shots K, of each class."
-        )
-    return protocol
+    return Drawn(task, chosen, size, count)

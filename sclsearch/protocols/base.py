@@ -93,6 +93,20 @@ class Size:
     total: int | None = None
     per_class: int | None = None
 
+    @classmethod
+    def of(cls, total: int | None, per_class: int | None) -> "Size | None":
+        """Returns the size that two options give; None where neither does.
+
+        Raises:
+            SclsearchError: Both are given.
+        """
+        if total is not None and per_class is not None:
+            raise SclsearchError(
+                "--train-size: it must come without --shots, but both are given. Give the number "
+                "of training examples in total, or of each class."
+            )
+        return None if total is None and per_class is None else cls(total, per_class)
+
     def __str__(self) -> str:
         """Returns `100` or `20-per-class`."""
         return f"{self.total}" if self.per_class is None else f"{self.per_class}-per-class"
@@ -156,6 +170,23 @@ class Protocol:
         """The name in reports."""
         scaled = f" at {self.scale} scale" if self.scale else ""
         return f"{self.name}{scaled}{f', {self.repetition}' if self.repetition else ''}"
+
+    def check_size(self, size: Size | None, few_shot: str) -> None:
+        """Refuses a training size, or none, that does not suit the protocol.
+
+        Raises:
+            SclsearchError: It does not; the message names `few_shot`, a protocol that takes one.
+        """
+        if size is not None and not self.few_shot:
+            raise SclsearchError(
+                f"--protocol {self.name}: it trains on all rows, but a training size is given. "
+                f"Leave out the size, or take --protocol {few_shot}."
+            )
+        if size is None and self.few_shot:
+            raise SclsearchError(
+                f"--protocol {self.name}: a training size must be given. Pass --train-size N, in "
+                "total, or --shots K, of each class."
+            )
 
     def metric(self, data: TaskData) -> str:
         """Returns the name of the metric that selects and is reported."""

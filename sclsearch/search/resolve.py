@@ -93,20 +93,13 @@ def resolve(what: What, how: How) -> Study:
 
 
 def _size(what: What) -> Size | None:
-    if what.train_size is not None and what.shots is not None:
+    size = Size.of(what.train_size, what.shots)
+    if size is None and what.unlabelled is not None:
         raise SclsearchError(
-            "--train-size: it must come without --shots, but both are given. Give the number of "
-            "training examples in total, or of each class."
+            f"--unlabelled {what.unlabelled}: it must come with a training size, but without one "
+            "all rows have labels. Pass --train-size N, in total, or --shots K, of each class."
         )
-    if what.train_size is None and what.shots is None:
-        if what.unlabelled is not None:
-            raise SclsearchError(
-                f"--unlabelled {what.unlabelled}: it must come with a training size, but without "
-                "one all rows have labels. Pass --train-size N, in total, or --shots K, of each "
-                "class."
-            )
-        return None
-    return Size(what.train_size, what.shots)
+    return size
 
 
 def _protocol(what: What, method: type[Method], size: Size | None) -> Protocol:
@@ -117,16 +110,7 @@ def _protocol(what: What, method: type[Method], size: Size | None) -> Protocol:
             own = TASKS[what.task].protocol
         return lookup(PROTOCOLS, method.few_shot if size else own or method.protocol, "protocol")
     protocol = lookup(PROTOCOLS, what.protocol, "protocol")
-    if size is not None and not protocol.few_shot:
-        raise SclsearchError(
-            f"--protocol {protocol.name}: it trains on all rows, but a training size is given. "
-            f"Leave out the size, or take --protocol {method.few_shot}."
-        )
-    if size is None and protocol.few_shot:
-        raise SclsearchError(
-            f"--protocol {protocol.name}: a training size must be given. Pass --train-size N, in "
-            "total, or --shots K, of each class."
-        )
+    protocol.check_size(size, method.few_shot)
     return protocol
 
 
