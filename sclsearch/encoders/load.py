@@ -2,6 +2,8 @@
 
 import copy
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -113,20 +115,18 @@ def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
 
 
-class _quiet:  # noqa: N801  # reads as a verb
+@contextmanager
+def _quiet() -> Iterator[None]:
     """Silences transformers' bars and warnings on newly initialised layers while loading."""
+    from transformers.utils import logging as transformers_logging
 
-    def __enter__(self) -> None:
-        from transformers.utils import logging as transformers_logging
-
-        self._level = transformers_logging.get_verbosity()
-        self._bar = transformers_logging.is_progress_bar_enabled()
-        transformers_logging.set_verbosity(logging.ERROR)
-        transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-
-    def __exit__(self, *_: object) -> None:
-        from transformers.utils import logging as transformers_logging
-
-        transformers_logging.set_verbosity(self._level)
-        if self._bar:
+    level = transformers_logging.get_verbosity()
+    bar = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity(logging.ERROR)
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(level)
+        if bar:
             transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
