@@ -97,10 +97,9 @@ def _hub() -> str:
 
 
 def _data(data_dir: Path | None) -> str:
-    from sclsearch.tasks import CORPORA, DATA_VARIABLE
+    from sclsearch.tasks import CORPORA, DATA_VARIABLE, data_folder
 
-    told = os.environ.get(DATA_VARIABLE)
-    folder = data_dir or (Path(told) if told else None)
+    folder = data_folder(data_dir)
     if folder is None:
         raise SclsearchError(
             f"neither --data-dir nor {DATA_VARIABLE} is given: tasks come from the hub"

@@ -41,9 +41,14 @@ def load_task(name: str, data_dir: Path | None = None) -> TaskData:
     check_task_name(name)
     if name == DEMO.name:
         return load_demo()
-    told = os.environ.get(DATA_VARIABLE)
-    folder = data_dir or (Path(told) if told else None)
+    folder = data_folder(data_dir)
     return load_corpus(CORPORA[name], folder) if folder else fetch(CORPORA[name])
+
+
+def data_folder(data_dir: Path | None) -> Path | None:
+    """Returns the folder of the tasks' files: as told, or as the environment names it."""
+    told = os.environ.get(DATA_VARIABLE)
+    return data_dir or (Path(told) if told else None)
 
 
 def check_data_dir(task: str | OwnFiles, data_dir: Path | None) -> None:
