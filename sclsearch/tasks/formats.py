@@ -7,7 +7,7 @@ import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TextIO
+from typing import Any, TextIO
 
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.tasks.tables import (
@@ -96,21 +96,29 @@ def _csv_rows(table: Table, lines: TextIO) -> Iterator[tuple[int, list[str]]]:
 def load_json_lines(path: Path, columns: tuple[str, ...]) -> Table:
     """Reads a file of one JSON object a line; lines end at line feeds alone."""
     table = Table(path, [], [])
+    for place, record, reasons in json_objects(path):
+        if reasons:
+            table.faults += [(place, reason) for reason in reasons]
+        else:
+            _add(table, place, record, columns)
+    return table
+
+
+def json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any], list[str]]]:
+    """Yields the object of each line that is not blank, or why it has none, with its number."""
     for place, line in enumerate(load_text(path).split("\n"), 1):
         if not line.strip():
             continue
         try:
             record = json.loads(line)
         except json.JSONDecodeError as error:
-            reason = f"the line must be JSON, but: {error.msg} (column {error.colno})"
-            table.faults.append((place, reason))
+            yield place, {}, [f"the line must be JSON, but: {error.msg} (column {error.colno})"]
             continue
         if isinstance(record, dict):
-            _add(table, place, record, columns)
+            yield place, record, []
         else:
             kind = type(record).__name__
-            table.faults.append((place, f"the line must be one JSON object, but it is a {kind}"))
-    return table
+            yield place, {}, [f"the line must be one JSON object, but it is a {kind}"]
 
 
 def load_parquet(path: Path, columns: tuple[str, ...]) -> Table:

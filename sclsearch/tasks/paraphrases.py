@@ -10,9 +10,8 @@ ones are taken:
     {"text": ["A fine film."], "paraphrases": [["A good movie."], ["The film is fine."]]}
 """
 
-import json
 import reprlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -21,7 +20,8 @@ from sclsearch.canonical import digest
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.tasks.base import Texts
 from sclsearch.tasks.eda import VERSION, eda
-from sclsearch.tasks.tables import Fault, half_character, load_text
+from sclsearch.tasks.formats import json_objects
+from sclsearch.tasks.tables import Table, check_faults, half_character
 
 FORMAT = 1
 KEYS = ("text", "paraphrases")
@@ -120,30 +120,17 @@ def _eda_views(row: Texts, count: int) -> Views:
 
 
 def _load(path: Path, count: int) -> tuple[Record, dict[Texts, Views]]:
-    lines = [
-        (place, line) for place, line in enumerate(load_text(path).split("\n"), 1) if line.strip()
-    ]
-    if not lines:
+    lines = json_objects(path)
+    place, header, reasons = next(lines, (0, {}, []))
+    if not place:
         raise SclsearchError(f"{path}: a header must be there, but the file is empty.")
-    (place, line), *others = lines
-    header, reasons = _parse(line, _header_faults)
-    faults: list[Fault] = [(place, reason) for reason in reasons]
+    faults = [(place, reason) for reason in reasons or _header_faults(header)]
     rows: dict[Texts, tuple[int, Views]] = {}
-    for place, line in others:
-        record, reasons = _parse(line, _row_faults)
-        faults += [(place, reason) for reason in reasons or _add(rows, place, record, count)]
-    _check(path, faults)
+    for place, record, reasons in lines:
+        told = reasons or _row_faults(record) or _add(rows, place, record, count)
+        faults += [(place, reason) for reason in told]
+    check_faults(Table(path, [], faults), shown=SHOWN_FAULTS)
     return header, {texts: views for texts, (_, views) in rows.items()}
-
-
-def _parse(line: str, check: Callable[[Record], list[str]]) -> tuple[Record, list[str]]:
-    try:
-        record = json.loads(line)
-    except json.JSONDecodeError as error:
-        return {}, [f"the line must be JSON, but: {error.msg} (column {error.colno})"]
-    if not isinstance(record, dict):
-        return {}, [f"the line must be one JSON object, but it is a {type(record).__name__}"]
-    return record, check(record)
 
 
 def _header_faults(header: Record) -> list[str]:
@@ -213,12 +200,3 @@ def _add(rows: dict[Texts, tuple[int, Views]], place: int, record: Record, count
     if views == taken:
         return []
     return [f"a text must have the same paraphrases each time, but line {earlier} has others"]
-
-
-def _check(path: Path, faults: list[Fault]) -> None:
-    if not faults:
-        return
-    shown = [f"{path}: line {place}: {reason}" for place, reason in faults[:SHOWN_FAULTS]]
-    if len(faults) > SHOWN_FAULTS:
-        shown.append(f"{path}: {len(faults)} faults in all, the first {SHOWN_FAULTS} shown.")
-    raise SclsearchError("\n".join(shown))

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -93,23 +94,24 @@ def column_positions(path: Path, header: Sequence[str], columns: Sequence[str]) 
     return [header.index(name) for name in columns]
 
 
-def check_faults(table: Table, faults: Sequence[Fault] = ()) -> None:
+def check_faults(table: Table, faults: Sequence[Fault] = (), shown: int = SHOWN_FAULTS) -> None:
     """Refuses a file of which some rows cannot be used.
 
     Args:
         table: What was read, with the reader's faults.
         faults: Further ones.
+        shown: How many are told.
 
     Raises:
         SclsearchError: There are faults: the first few by place, and how many there are.
     """
-    every = sorted([*table.faults, *faults])
+    every = sorted([*table.faults, *faults], key=itemgetter(0))
     if not every:
         return
-    shown = [f"{table.path}: {table.unit} {n}: {reason}" for n, reason in every[:SHOWN_FAULTS]]
-    if len(every) > SHOWN_FAULTS:
-        shown.append(f"{table.path}: {len(every)} faults in all, the first {SHOWN_FAULTS} shown.")
-    raise SclsearchError("\n".join(shown))
+    lines = [f"{table.path}: {table.unit} {place}: {reason}" for place, reason in every[:shown]]
+    if len(every) > shown:
+        lines.append(f"{table.path}: {len(every)} faults in all, the first {shown} shown.")
+    raise SclsearchError("\n".join(lines))
 
 
 def check_rows(table: Table, rows: Sequence[Row], of: str = "rows") -> None:
