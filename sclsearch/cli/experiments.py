@@ -6,7 +6,6 @@ import sys
 import time
 from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from sclsearch.store.places import Storage
 
 MOST_RUNS = 1000
+MEANS = ("data_dir", "tracking", "address", "cpus_per_trial", "gpus_per_trial", "concurrency")
 
 StudyName = Annotated[str, typer.Argument(help="A study: `sclsearch ls studies`.")]
 
@@ -66,7 +66,7 @@ def reproduce(
     from sclsearch.reproduce.chosen import chosen_cells
     from sclsearch.reproduce.plan import Wishes, plan_cells
 
-    how = _how(storage, data_dir, tracking, address, cpus_per_trial, gpus_per_trial, concurrency)
+    how = _how(locals())
     wishes = Wishes(how=how, scale=scale, model=model, paraphrases=paraphrases)
     planned = plan_cells(found, chosen_cells(found, cells or ()), wishes)
     if dry_run:
@@ -165,7 +165,7 @@ def confirm(
     from sclsearch.reproduce.again import confirm as again
     from sclsearch.reproduce.terminal import show_confirmation
 
-    how = _how(storage, data_dir, tracking, address, cpus_per_trial, gpus_per_trial, concurrency)
+    how = _how(locals())
     progress = Console(stderr=True)
     with _stopping(progress) as stopped:
         found = again(study, seeds, how, progress)
@@ -201,7 +201,7 @@ def variance(
 
     levels = {"subset": subsets, "initialisation": initialisations, "order": orders}
     _check_levels(levels)
-    how = _how(storage, data_dir, tracking, address, cpus_per_trial, gpus_per_trial, concurrency)
+    how = _how(locals())
     progress = Console(stderr=True)
     with _stopping(progress) as stopped:
         show_spread(Console(), study, again(study, levels, how, progress))
@@ -227,24 +227,10 @@ def _print_json(**named: Any) -> None:
     sys.stdout.write(json.dumps(named, indent=2, ensure_ascii=False, default=asdict) + "\n")
 
 
-def _how(
-    storage: str,
-    data_dir: Path | None,
-    tracking: str | None,
-    address: str | None,
-    cpus: int,
-    gpus: float | None,
-    concurrency: int | None,
-) -> "How":
+def _how(options: "Mapping[str, Any]") -> "How":
+    """Returns where and with what it is trained; a study and its seeds are a command's own."""
     from sclsearch.search.options import How
     from sclsearch.store.places import storage_folder
 
-    return How(
-        storage=storage_folder(storage, make=False),
-        data_dir=data_dir,
-        tracking=tracking,
-        address=address,
-        cpus_per_trial=cpus,
-        gpus_per_trial=gpus,
-        concurrency=concurrency,
-    )
+    storage = storage_folder(options["storage"], make=False)
+    return How(storage=storage, **{name: options[name] for name in MEANS})
