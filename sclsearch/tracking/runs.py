@@ -1,6 +1,6 @@
 """The runs of a study in MLflow: each is found by its own tag, and created once."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from sclsearch.tracking.server import artifact_location
@@ -23,9 +23,7 @@ class Run:
         start: When it began, in milliseconds.
         params: Names of the parameters.
         tags: Tags with their values.
-        measured: Names of the metrics that it had when it was found.
-        found: Values of a metric when it was found; read when first asked for.
-        shown: The same in order, with what was added since.
+        metrics: Metrics with their present values; of a seed run, as they were found.
     """
 
     run_id: str
@@ -33,9 +31,7 @@ class Run:
     start: int
     params: set[str]
     tags: dict[str, str]
-    measured: frozenset[str]
-    found: dict[str, frozenset[float]] = field(default_factory=dict)
-    shown: dict[str, list[float]] = field(default_factory=dict)
+    metrics: dict[str, float]
 
 
 class Runs:
@@ -111,5 +107,5 @@ def _known(run: Any) -> Run:
         start=run.info.start_time,
         params=set(run.data.params),
         tags=dict(run.data.tags),
-        measured=frozenset(run.data.metrics),
+        metrics=dict(run.data.metrics),
     )

@@ -6,7 +6,7 @@ from threading import Event, Thread
 
 from sclsearch.errors import SclsearchError
 from sclsearch.tracking.server import masked
-from sclsearch.tracking.views import ScoreView, View
+from sclsearch.tracking.views import View
 from sclsearch.tracking.writer import Writer
 
 _FIRST_WAIT = 0.5
@@ -94,8 +94,7 @@ def complete(uri: str, views: Iterable[View], experiment: str = "sclsearch") -> 
 
     Args:
         uri: Where MLflow keeps its records.
-        views: A study before its configurations and these before their seed runs. Of several
-            scores of one run the last counts.
+        views: A study before its configurations and these before their seed runs.
         experiment: MLflow's name for all studies together.
 
     Returns:
@@ -105,15 +104,9 @@ def complete(uri: str, views: Iterable[View], experiment: str = "sclsearch") -> 
         SclsearchError: MLflow cannot be reached, or refuses views; then the others are shown.
     """
     writer = Writer(uri, experiment)
-    scores: dict[tuple[str, int | None], ScoreView] = {}
     refused: dict[str, None] = {}
     for view in views:
-        if isinstance(view, ScoreView):
-            scores[view.study, view.configuration] = view
-        else:
-            _show(writer, view, masked(uri), refused)
-    for score in scores.values():
-        _show(writer, score, masked(uri), refused)
+        _show(writer, view, masked(uri), refused)
     if refused:
         raise SclsearchError("\n".join(refused))
     return writer.created

@@ -1,9 +1,12 @@
 """Three levels of runs, complete, and the same however often they are written."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from sclsearch.tracking import ConfigurationView, ScoreView, StudyView, Tracker, View, complete
+import pytest
+
+from sclsearch.tracking import ConfigurationView, ScoreView, StudyView, View, complete, writer
 
 if TYPE_CHECKING:
     from tests.tracking.conftest import Shown
@@ -79,25 +82,20 @@ def test_a_score_goes_on_with_growing_steps_and_equal_values_are_not_repeated(
     assert shown.runs()["s/0"].info.status == "RUNNING"
 
 
-def test_a_resumed_study_does_not_repeat_its_earlier_scores(uri: str, shown: "Shown") -> None:
-    for _ in range(2):
-        tracker = Tracker(uri)
-        for value, finished in ((0.5, False), (0.7, False), (0.6, True)):
-            tracker.put(ScoreView("s", 0, {"score": value}, finished))
-        assert tracker.close() is None
-    assert shown.points()["s/0"]["score"] == [(0, 0.5), (1, 0.7), (2, 0.6)]
+def test_a_score_stands_even_if_it_was_shown_before_another(uri: str, shown: "Shown") -> None:
+    for value, finished in ((0.5, False), (0.7, False), (0.5, False), (0.7, True)):
+        complete(uri, [ScoreView("s", 0, {"score": value}, finished)])
+        assert shown.runs()["s/0"].data.metrics == {"score": value}
 
 
-def test_a_final_score_stands_even_if_it_was_shown_before_another(uri: str, shown: "Shown") -> None:
-    for value in (0.5, 0.7):
-        complete(uri, [ScoreView("s", 0, {"score": value})])
-    complete(uri, [ScoreView("s", 0, {"score": 0.5}, finished=True)])
+def test_the_last_score_stands_where_the_clock_goes_back(
+    uri: str, shown: "Shown", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter((200.0, 100.0))
+    monkeypatch.setattr(writer, "time", SimpleNamespace(time=lambda: next(clock)))
+    for value in (0.7, 0.5):
+        complete(uri, [ScoreView("s", 0, {"score": value}, finished=True)])
     assert shown.runs()["s/0"].data.metrics == {"score": 0.5}
-
-
-def test_of_several_scores_in_one_replay_the_last_counts(uri: str, shown: "Shown") -> None:
-    complete(uri, [ScoreView("s", 0, {"score": v}) for v in (0.1, 0.2, 0.3)])
-    assert shown.points()["s/0"] == {"score": [(0, 0.3)]}
 
 
 def test_a_parameter_too_long_for_mlflow_becomes_an_artefact(uri: str, shown: "Shown") -> None:
