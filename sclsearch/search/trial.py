@@ -172,8 +172,7 @@ def attempt(
 
 def _begun(jobs: Sequence[Job], bench: Bench, configuration: int) -> list[SeedRun]:
     """Returns the seed runs of some jobs, as yet without figures."""
-    started, numbers = time.time(), [job.replicate.number for job in jobs]
-    together = {} if jobs[0].replicate.seat is None else {"together": numbers}
+    started = time.time()
     return [
         SeedRun(
             key=job.key,
@@ -182,7 +181,6 @@ def _begun(jobs: Sequence[Job], bench: Bench, configuration: int) -> list[SeedRu
                 **bench.origin,
                 "configuration": configuration,
                 "replicate": job.replicate.number,
-                **together,
             },
             started=started,
             environment=environment(bench.threads),
@@ -195,6 +193,7 @@ def with_outcome(run: SeedRun, outcome: Outcome) -> SeedRun:
     """Returns the seed run with its figures."""
     return replace(
         run,
+        origin=_with_together(run.origin, outcome.together),
         notes=outcome.notes,
         stages=tuple(outcome.stages),
         evaluations=tuple(outcome.evaluations),
@@ -208,9 +207,15 @@ def with_outcome(run: SeedRun, outcome: Outcome) -> SeedRun:
 def _failed(run: SeedRun, error: Exception) -> SeedRun:
     if isinstance(error, NonFiniteLossError):
         failure = Failure("non-finite", str(error))
+        run = replace(run, origin=_with_together(run.origin, error.together))
     else:
         failure = Failure("raised", f"{_last_line(error)} ({_place(error)})")
     return replace(run, seconds=time.time() - run.started, failure=failure)
+
+
+def _with_together(origin: Mapping[str, Any], together: Sequence[int]) -> Mapping[str, Any]:
+    """Returns the origin of a seed run with the replicates that `rerun` must train with it."""
+    return {**origin, "together": [*together]} if together else origin
 
 
 def _last_line(error: BaseException) -> str:

@@ -125,9 +125,11 @@ def _train(works: Sequence[Work], taken: Sequence[int], shelf: Shelf | None) -> 
     job = works[0].job
     occurring = np.unique(np.concatenate([work.occurring for work in works]))
     learners = [Learner(works[seat], occurring) for seat in taken]
+    together: tuple[int, ...] = ()
     if job.replicate.seat is not None:
         check_lockstep(works, learners[0].encoder)
         shelf = None
+        together = tuple(one.job.replicate.number for one in learners)
     one, saved = learners[0], 0.0
     with suppress(_AllFailedError):
         for turn in job.turns:
@@ -135,9 +137,11 @@ def _train(works: Sequence[Work], taken: Sequence[int], shelf: Shelf | None) -> 
             identity = end_identity(job, turn)
             saved += take_or_train(shelf, identity, one.encoder, one.outcome.stages, run)
     seconds = time.perf_counter() - started + saved
-    for learner in learners:
+    found = [learner.failure or learner.outcome for learner in learners]
+    for learner, left in zip(learners, found, strict=True):
         learner.outcome.seconds = seconds / len(learners)
-    return [learner.failure or learner.outcome for learner in learners]
+        left.together = together
+    return [*found]
 
 
 class _StageRun:

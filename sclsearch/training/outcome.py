@@ -18,6 +18,7 @@ class Outcome:
         predictions: Predicted class or score of each validation and test row, at the kept one.
         weights: Encoder and parts at the kept one, on the CPU.
         seconds: Wall-clock time; for a stage that was taken, that of its training.
+        together: Replicates that were one batched program with it, and it; empty if none was.
     """
 
     notes: tuple[str, ...] = ()
@@ -28,3 +29,4 @@ class Outcome:
     predictions: dict[str, list[float]] = field(default_factory=dict)
     weights: dict[str, Tensor] = field(default_factory=dict)
     seconds: float = 0.0
+    together: tuple[int, ...] = ()

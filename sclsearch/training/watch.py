@@ -7,7 +7,13 @@ from torch import Tensor
 
 
 class NonFiniteLossError(ArithmeticError):
-    """A term of the loss, or a score, is infinite or no number; the message says which and when."""
+    """A term of the loss, or a score, is infinite or no number; the message says which and when.
+
+    Attributes:
+        together: As an outcome has it, whose place this takes.
+    """
+
+    together: tuple[int, ...] = ()
 
 
 Reading = dict[str, float] | NonFiniteLossError

@@ -10,6 +10,7 @@ import torch
 from sclsearch.canonical import canonical
 from sclsearch.search.options import What
 from sclsearch.search.prepare import Prepared
+from sclsearch.search.rerun import rerun
 from sclsearch.search.trial import attempt, bench_of, seed_run_trial
 from sclsearch.store.runs import SeedRun
 from sclsearch.store.studies import StudyStore
@@ -71,6 +72,47 @@ def test_what_is_finished_of_a_block_is_stored_though_another_runs_out_of_memory
     assert isinstance(second, SeedRun)
     assert second.failure is None
     assert len(block.store.kept_weights()) == 1
+
+
+def test_a_seed_run_is_trained_again_with_those_that_it_was_trained_with(
+    block: Prepared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[tuple[int, ...]] = []
+    update, most = Lockstep.update, 1
+
+    def limited(self: Lockstep, *given: Any) -> Any:
+        if len(self.learners) > most:
+            raise torch.OutOfMemoryError("a test has no more")
+        made.append(self.seats.taken)
+        return update(self, *given)
+
+    monkeypatch.setattr(Lockstep, "update", limited)
+    _, found = trial(block, monkeypatch)
+    assert [run.origin["together"] for run in found] == [[0], [1]]
+    made.clear()
+    most = 2
+    assert rerun(block.storage, found[1].key).same
+    assert {*made} == {(1,)}
+
+
+def test_a_seed_run_that_failed_is_trained_again_with_those_too(
+    block: Prepared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    burning = torch.tensor(torch.nan)
+    monkeypatch.setattr("sclsearch.methods.scl.sup_con", lambda *_, **__: burning)
+    _, found = trial(block, monkeypatch)
+    assert [run.failure.cause for run in found] == ["non-finite"] * 2
+    assert [run.origin["together"] for run in found] == [[0, 1]] * 2
+
+
+def test_those_that_were_trained_one_by_one_were_not_trained_together(
+    block: Prepared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sclsearch.training.lockstep.LIMIT", 1)
+    _, found = trial(block, monkeypatch)
+    for run in found:
+        assert run.notes[-1].startswith("lockstep: trained one by one")
+        assert "together" not in run.origin
 
 
 def test_a_fault_of_the_machine_is_raised_and_fails_no_seed_run(
