@@ -22,8 +22,8 @@ export RAY_SYMMETRIC_RUN_CLUSTER_WAIT_TIMEOUT=300
 # A cloud that has no machine today, or a host that is away, is asked again without end.
 export AUTOSCALER_MAX_NUM_FAILURES=inf
 
-# GPUs stay hidden from seed runs that ask for none.
-export RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO=0
+# GPUs are hidden from seed runs that ask for none; Ray by itself lets them see all.
+export RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO=1
 
 # Tune's own files and snapshots are never read: the run store is the truth.
 export TUNE_DISABLE_AUTO_CALLBACK_LOGGERS=1

@@ -31,8 +31,8 @@ ENVIRONMENT = {
     "RAY_AIR_NEW_OUTPUT": "0",
     # Each trial would write CSV, JSON and TensorBoard files that nobody reads.
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
-    # Ray hides the GPUs from trials that ask for none; without this it warns that it will.
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    # Ray by itself lets trials that ask for no GPU see all of them.
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",
 }
 MOST_AT_A_TIME = 1000
 """Ray holds a placement group for each trial, and is tested with about so many."""

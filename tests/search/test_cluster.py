@@ -50,7 +50,7 @@ def listening(processes: list[int]) -> Iterator[tuple[int, str]]:
                 yield pid, addresses[socket]
 
 
-def test_no_process_of_ray_listens_beyond_this_machine(
+def test_no_process_of_ray_listens_beyond_this_machine_or_sees_a_gpu_that_it_did_not_ask_for(
     processes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import ray
@@ -59,7 +59,10 @@ def test_no_process_of_ray_listens_beyond_this_machine(
 
     for name, value in processes.environment.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     with started_ray(None):
+        seen = ray.remote(num_gpus=0)(os.getenv).remote("CUDA_VISIBLE_DEVICES")
+        assert ray.get(seen) == ""
         titles = processes.titles()
         assert any("raylet" in title for title in titles.values())
         found = [*listening([os.getpid(), *titles])]
