@@ -24,6 +24,9 @@ def cause_of(told: str) -> str:
         return "node-unfit"
     if "StorageError" in told:
         return "storage-lost"
+    # Advice on device-side assertions comes with each of CUDA's errors.
+    if "device-side assert triggered" in told:
+        return "gpu-assert"
     if any(sign in told for sign in LOST_NODE):
         return "node-lost"
     return "worker-silent" if "is unavailable: " in told else "worker-lost"
@@ -34,6 +37,19 @@ def told_of(trial: Trial) -> str:
     file = Path(trial.error_file or "")
     text = file.read_text(encoding="utf-8") if file.is_file() else ""
     return text.partition("\n")[2].strip() or "no reason given"
+
+
+def line_of(told: str) -> str:
+    """Returns the line of what Ray says that tells what happened.
+
+    Ray's own errors begin with it; in a traceback it follows the last call, and CUDA's advice
+    follows it.
+    """
+    lines = told.splitlines()
+    if not told.startswith("ray::"):
+        return lines[0]
+    last_call = max((number for number, line in enumerate(lines) if line[:1] == " "), default=-1)
+    return lines[min(last_call + 1, len(lines) - 1)].strip()
 
 
 def node_of(told: str) -> str:

@@ -10,6 +10,8 @@ from sclsearch.errors import SclsearchError
 RETRIES: Mapping[str, float] = {
     "hang": 1,
     "out-of-memory": 1,
+    # What a method asks of the GPU against its rules it asks for again, on any machine.
+    "gpu-assert": 1,
     # A seed run that ends its worker every time would go on for ever.
     "worker-lost": 4,
     "storage-lost": 4,

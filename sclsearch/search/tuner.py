@@ -22,7 +22,7 @@ from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError
 from sclsearch.search.board import Board, SeedTask
 from sclsearch.search.cluster import send_own_code
-from sclsearch.search.losses import cause_of, mend_out_of_memory, node_of, told_of
+from sclsearch.search.losses import cause_of, line_of, mend_out_of_memory, node_of, told_of
 from sclsearch.search.options import Ending
 from sclsearch.search.retries import Loss
 from sclsearch.search.signals import END_SIGNAL, take_sigterm_for_ctrl_c
@@ -117,9 +117,7 @@ class SeedScheduler(FIFOScheduler):
         """Names the cause of a trial's end."""
         told = told_of(trial)
         cause = "hang" if trial.trial_id in self.hung else cause_of(told)
-        # A traceback ends with what happened, Ray's other errors begin with it.
-        line = told.splitlines()[-1 if told.startswith("ray::") else 0]
-        self.searcher.causes[trial.trial_id] = Loss(cause, line[:300], node_of(told))
+        self.searcher.causes[trial.trial_id] = Loss(cause, line_of(told)[:300], node_of(told))
 
     def __getstate__(self) -> dict[str, Any]:
         """Returns nothing, as the searcher does."""

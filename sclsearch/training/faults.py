@@ -3,7 +3,14 @@
 import torch
 
 NO_MEMORY = ("out of memory", "can't allocate memory", "_STATUS_ALLOC_FAILED")
-BROKEN = ("CUDA error", "CUBLAS_STATUS_", "cuDNN error", "CUDNN_STATUS_")
+BROKEN = (
+    "CUDA error",
+    "CUBLAS_STATUS_",
+    "cuDNN error",
+    "CUDNN_STATUS_",
+    "CUDACachingAllocator",
+    "cudaGetDeviceCount",
+)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -14,7 +21,11 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def is_of_machine(error: BaseException) -> bool:
-    """Returns whether an error comes from a file system or a GPU and not from what is computed."""
+    """Returns whether an error comes from a file system or a GPU and not from what is computed.
+
+    An assertion on the GPU may come from either. The process can do nothing more there, so it is
+    the machine's as well; who counts what is lost tells it by its words.
+    """
     if isinstance(error, RuntimeError):
         return any(sign in str(error) for sign in BROKEN)
     return isinstance(error.__cause__ or error, OSError)

@@ -27,6 +27,7 @@ NODE_LOST = Loss("node-lost", "seen", "10.0.0.1")
     [
         ("hang", 1),
         ("out-of-memory", 1),
+        ("gpu-assert", 1),
         ("worker-lost", 4),
         ("storage-lost", 4),
         ("storage-unseen", 4),
@@ -110,6 +111,19 @@ def test_workers_that_die_on_no_single_node_are_the_seed_runs_fault(
         board.lose(bad, Loss("worker-lost", "seen", nodes[attempt % len(nodes)]))
         board.next()
     assert board.done[bad.place].failure == Failure("worker-lost", "seen")
+
+
+def test_an_assertion_on_a_gpu_is_the_seed_runs_fault_wherever_it_comes(
+    preparing: Preparing, workers: "Workers"
+) -> None:
+    board = preparing(configs=1).board()
+    good, bad = workers.running(board)
+    board.runs.put(workers.trained(good))
+    board.finish(good, workers.trained(good), node="10.0.0.2")
+    for _ in range(2):
+        board.lose(bad, Loss("gpu-assert", "seen", "10.0.0.1"))
+        board.next()
+    assert board.done[bad.place].failure == Failure("gpu-assert", "seen")
 
 
 def test_causes_are_counted_apart_and_for_each_seed_run_apart(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sclsearch.search.losses import node_of
+from sclsearch.search.losses import cause_of, line_of, node_of
 from sclsearch.search.prepare import Prepared
 from sclsearch.search.retries import RETRIES
 from sclsearch.search.tuner import SeedSearcher
@@ -100,3 +100,35 @@ def test_the_board_hears_where_a_seed_run_was_finished(
 )
 def test_the_machine_is_read_from_what_ray_says(told: str, node: str) -> None:
     assert node_of(told) == node
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [("device-side assert triggered", "gpu-assert"), ("unknown error", "worker-lost")],
+)
+def test_of_an_error_of_cuda_that_counts_which_it_is_and_not_its_advice(
+    error: str, cause: str
+) -> None:
+    told = (
+        "ray::ImplicitFunc.train() (pid=12, ip=10.0.0.7, actor_id=ab)\n"
+        '  File "mine.py", line 12, in terms\n'
+        "    return loss.item()\n"
+        f"torch.AcceleratorError: CUDA error: {error}\n"
+        "For debugging consider passing CUDA_LAUNCH_BLOCKING=1\n"
+        "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions."
+    )
+    assert cause_of(told) == cause
+    assert line_of(told) == f"torch.AcceleratorError: CUDA error: {error}"
+
+
+@pytest.mark.parametrize(
+    ("told", "line"),
+    [
+        ("The actor died unexpectedly.\n\tpid: 12\nThe actor", "The actor died unexpectedly."),
+        ("ray::train()\n  File\nKeyError: 'head'", "KeyError: 'head'"),
+        ("ray::train()\n  File\nValueError: one\n  two", "two"),
+        ("ray::train()", "ray::train()"),
+    ],
+)
+def test_what_happened_is_read_from_what_ray_says(told: str, line: str) -> None:
+    assert line_of(told) == line

@@ -6,6 +6,8 @@ import torch
 from sclsearch.errors import SclsearchError
 from sclsearch.training.faults import is_of_machine, is_out_of_memory
 
+ASSERT_FAILED = 'INTERNAL ASSERT FAILED at "../c10/cuda/CUDACachingAllocator.cpp":838'
+
 
 def raised_from(cause: Exception) -> Exception:
     error = SclsearchError("--model m: it must be an encoder, but it cannot be read")
@@ -29,6 +31,8 @@ def test_the_cpus_allocator_says_that_there_is_no_memory() -> None:
         (RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling"), False, True),
         (torch.AcceleratorError("CUDA error: an illegal memory access", 700), False, True),
         (RuntimeError("cuDNN error: CUDNN_STATUS_NOT_INITIALIZED"), False, True),
+        (RuntimeError(f"!handles_.at(i) {ASSERT_FAILED}"), False, True),
+        (RuntimeError("Unexpected error from cudaGetDeviceCount(). Did you"), False, True),
         (OSError(116, "Stale file handle"), False, True),
         (raised_from(OSError(116, "Stale file handle")), False, True),
         (SclsearchError("pooling: out of memory of poolers"), False, False),
