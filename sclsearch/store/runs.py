@@ -109,7 +109,8 @@ class RunStore:
         stored = create(self._place(run.key), asdict(run))
         if stored or run.failure is not None:
             return stored
-        return self.forget_failure(run.key) and create(self._place(run.key), asdict(run))
+        self.forget_failure(run.key)
+        return create(self._place(run.key), asdict(run))
 
     def forget_failure(self, key: str) -> bool:
         """Puts a failed seed run aside, so that it is trained again; returns whether it was."""
@@ -117,6 +118,9 @@ class RunStore:
         if run is None or run.failure is None:
             return False
         write(self.folder / "retried" / f"{key}-{time.time_ns()}.json", asdict(run))
+        now = self.get(key)
+        if now is not None and now.failure is None:  # another study's figures, put there meanwhile
+            return False
         remove(self._place(key))
         return True
 

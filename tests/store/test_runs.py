@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sclsearch.canonical import digest
 from sclsearch.errors import SclsearchError
-from sclsearch.store.objects import names
+from sclsearch.store.objects import names, write
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 
 FINISHED = SeedRun(
@@ -77,6 +78,22 @@ def test_figures_take_the_place_of_a_failure_and_a_failure_of_nothing(runs: RunS
     assert not runs.put(FAILED)
     assert runs.get(FAILED.key) == again
     assert [name[:64] for name in names(runs.folder / "retried")] == [FAILED.key]
+
+
+def test_figures_that_take_the_place_of_a_failure_meanwhile_stay(
+    runs: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again = replace(FINISHED, key=FAILED.key)
+    runs.put(FAILED)
+
+    def beside(*given: Any) -> None:
+        monkeypatch.undo()
+        assert runs.put(again)
+        write(*given)
+
+    monkeypatch.setattr("sclsearch.store.runs.write", beside)
+    assert not runs.forget_failure(FAILED.key)
+    assert runs.get(FAILED.key) == again
 
 
 def test_only_a_failure_is_forgotten(runs: RunStore) -> None:
