@@ -44,7 +44,8 @@ class What:
             read them; None makes them by EDA.
         searched: False leaves every field at its default or setting: one configuration.
         lockstep: S, replicates of a configuration that are trained as one batched program; `auto`
-            is 1 on a CPU and with `crossed`, and on a GPU measured once for a study.
+            is 1 on a CPU and with `crossed`, and on a GPU measured once for a study, whose seed
+            runs must not share one.
     """
 
     method: "str | type[Method]"

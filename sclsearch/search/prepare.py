@@ -88,7 +88,7 @@ def prepare_study(what: What, how: How, *, dry: bool = False) -> Prepared:
     storage = storage_folder(how.storage, make=not dry)
     store = StudyStore(storage, study.default_name if how.study is None else how.study)
     if what.lockstep == "auto" and what.crossed is None:
-        study = replace(study, lockstep=_lockstep(study, store.record(), measure=not dry))
+        study = replace(study, lockstep=_lockstep(study, store.record(), how, measure=not dry))
     # The last block may have more replicates than are wanted: they have a say in its noise.
     whole = range(study.block(study.seeds - 1).stop)
     parts = {number: study.parts(number) for number in whole}
@@ -166,15 +166,24 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
-def _lockstep(study: Study, stored: StudyRecord | None, *, measure: bool) -> int:
+def _lockstep(study: Study, stored: StudyRecord | None, how: How, *, measure: bool) -> int:
     """Returns the lockstep that `auto` means: the recorded one, or the fastest on this GPU.
 
     Raises:
-        SclsearchError: It must be measured, but there is nothing to measure.
+        SclsearchError: It must be measured, but there is nothing to measure, or others would share
+            the GPU's memory and time with what was measured.
     """
     if stored is not None:
         return int(stored.training.get("lockstep", 1))
-    if study.numerics == "cpu-fp32" or not measure:
+    if study.numerics == "cpu-fp32":
+        return 1
+    share = gpus_each(how.gpus_per_trial, cuda=True)
+    if share < 1:
+        raise SclsearchError(
+            "--lockstep auto: seed runs must have a GPU for themselves, for which it is measured, "
+            f"but --gpus-per-trial is {share:g}. Give a number."
+        )
+    if not measure:
         return 1
     import torch
 

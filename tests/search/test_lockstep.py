@@ -12,7 +12,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.search.again import what_again
 from sclsearch.search.options import How, What
 from sclsearch.search.plan import plan
-from sclsearch.search.prepare import Prepared
+from sclsearch.search.prepare import Prepared, prepare_study
 from sclsearch.search.rerun import rerun
 from sclsearch.search.retries import Loss
 from sclsearch.search.study import Study
@@ -100,6 +100,19 @@ def test_auto_needs_a_gpu_to_measure_or_a_study_that_has_been(
     preparing(asked(lockstep=2), study="mine", gpus_per_trial=1).begin()
     again = preparing(asked(lockstep="auto"), study="mine", gpus_per_trial=1)
     assert again.study.lockstep == 2
+
+
+@pytest.mark.parametrize("dry", [False, True])
+def test_auto_is_not_measured_where_seed_runs_share_a_gpu(
+    asked: Asked, tmp_path: Path, dry: bool
+) -> None:
+    how = How(storage=tmp_path, study="mine", seeds=2, concurrency=1, gpus_per_trial=0.25)
+    with pytest.raises(
+        SclsearchError, match=r"^--lockstep auto: .* but --gpus-per-trial is 0\.25\. Give a number"
+    ):
+        prepare_study(asked(lockstep="auto"), how, dry=dry)
+    prepare_study(asked(lockstep=2), how).begin()
+    assert prepare_study(asked(lockstep="auto"), how, dry=dry).study.lockstep == 2
 
 
 def test_a_dry_run_says_that_auto_is_measured_later(asked: Asked, tmp_path: Path) -> None:
