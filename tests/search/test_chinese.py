@@ -8,6 +8,7 @@ import pytest
 from sclsearch.api import train
 from sclsearch.reports.report import Report
 from sclsearch.search.options import How, What
+from tests.in_process import in_process
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 SHORT = {"epochs": 2, "max_length": 32, "batch_size": 8, "pooling": "mean"}
@@ -38,16 +39,13 @@ def trained(chinese: Path, fewclue: Path, tmp_path: Path) -> Callable[[str], Rep
         settings = {**SHORT, **OWN.get(method, {})}
         what = What(method=method, task="eprstmt", model=str(chinese), shots=8, settings=settings)
         how = How(storage=tmp_path, data_dir=fewclue, seeds=3, tracking="none", gpus_per_trial=0)
-        return train(what, how)
+        with in_process():
+            return train(what, how)
 
     return trained
 
 
-@pytest.mark.ray
 @pytest.mark.slow
-@pytest.mark.timeout(300)
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("method", ["cmlm", "cssl"])
 def test_a_chinese_task_runs_end_to_end(trained: Callable[[str], Report], method: str) -> None:
     report = trained(method)

@@ -16,6 +16,7 @@ from sclsearch.search.prepare import Prepared, prepare_study
 from sclsearch.search.rerun import rerun
 from sclsearch.search.retries import Loss
 from sclsearch.search.study import Study
+from tests.in_process import in_process
 
 if TYPE_CHECKING:
     from sclsearch.search.run import Finished
@@ -181,5 +182,6 @@ def test_a_search_in_lockstep_is_complete_repeats_and_goes_on(
         again = rerun(place.storage, key)
         assert (again.key, again.same, again.now) == (key, True, None)
     automatic = replace(place, what=replace(place.what, lockstep="auto"))
-    more = automatic.run(configs=2, seeds=4, study=done.name)
+    with in_process():
+        more = automatic.run(configs=2, seeds=4, study=done.name)
     assert (more.ending, more.trained, more.done) == ("complete", 2, 8)

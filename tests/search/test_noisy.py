@@ -30,6 +30,7 @@ from sclsearch.store.runs import RunStore
 from sclsearch.tasks.base import Texts
 from sclsearch.tasks.eda import VERSION, eda
 from sclsearch.training.tokens import TokenisedTask, Tokens
+from tests.in_process import in_process
 
 Asked = Callable[..., What]
 Preparing = Callable[..., Prepared]
@@ -210,11 +211,7 @@ def test_a_file_that_nothing_reads_is_refused(resolved: Resolved, tmp_path: Path
         resolved(**FEW_SHOT, paraphrases=tmp_path / "paraphrases.jsonl")
 
 
-@pytest.mark.ray
 @pytest.mark.slow
-@pytest.mark.timeout(300)
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_joined_rows_are_trained_on_end_to_end(tiny_bert: Path, tmp_path: Path) -> None:
     what = What(
         method="scl",
@@ -226,7 +223,8 @@ def test_joined_rows_are_trained_on_end_to_end(tiny_bert: Path, tmp_path: Path) 
     )
     how = How(storage=tmp_path, seeds=3, tracking="none", gpus_per_trial=0, concurrency=2)
     console = Console(quiet=True)
-    done = run(what, how, console)
+    with in_process():
+        done = run(what, how, console)
     assert (done.ending, done.trained, done.failed) == ("complete", 3, 0)
     found = report(tmp_path, done.name)
     assert "training: each row is joined by 3 paraphrases from EDA" in found.notes

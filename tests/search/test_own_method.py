@@ -1,4 +1,4 @@
-"""A user's own method, and paraphrases, through a whole search with real Ray."""
+"""A user's own method, which real Ray sends to its workers, and a user's own paraphrases."""
 
 import json
 from collections.abc import Callable
@@ -15,6 +15,7 @@ from sclsearch.search.rerun import rerun
 from sclsearch.search.resolve import resolve
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.tasks.own import OwnFiles
+from tests.in_process import in_process
 
 if TYPE_CHECKING:
     from tests.search.conftest import Place
@@ -28,20 +29,6 @@ fixed: {epochs: 2, batch_size: 8, max_length: 16, learning_rate: 1e-2}
 space:
   smoothing: {type: choice, values: [0.0, 0.1]}
 """
-
-with_ray = [
-    pytest.mark.ray,
-    pytest.mark.slow,
-    pytest.mark.timeout(400),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
-
-
-def ray(test: Callable[..., None]) -> Callable[..., None]:
-    for mark in with_ray:
-        test = mark(test)
-    return test
 
 
 @pytest.fixture
@@ -64,7 +51,11 @@ def runs_of(place: "Place", name: str) -> list[SeedRun]:
     return found
 
 
-@ray
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_own_method_is_searched_stored_and_repeated(
     place: "Place", mine: Path, write_space: Callable[[str], Path]
 ) -> None:
@@ -80,7 +71,7 @@ def test_an_own_method_is_searched_stored_and_repeated(
         rerun(own.storage, runs[0].key)
 
 
-@ray
+@pytest.mark.slow
 def test_paraphrases_of_a_file_are_read_and_named(
     place: "Place", tmp_path: Path, toy_texts: list[str]
 ) -> None:
@@ -96,7 +87,8 @@ def test_paraphrases_of_a_file_are_read_and_named(
         replace(place, what=what),
         replace(place, what=replace(what, paraphrases=None)),
     )
-    found = {done.name: place_ for place_ in (by_file, by_eda) for done in [place_.run()]}
+    with in_process():
+        found = {place_.run(tracking="none").name: place_ for place_ in (by_file, by_eda)}
     assert len(found) == 2
     notes = [report(place_.storage, name).notes for name, place_ in found.items()]
     assert "made by hand" in notes[0]
