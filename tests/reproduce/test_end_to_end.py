@@ -1,5 +1,6 @@
-"""Experiments are done again with real Ray, and nothing that is in the store is trained again."""
+"""Experiments are done again, and nothing that is in the store is trained again."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,9 @@ from sclsearch.search.options import How, What
 from sclsearch.search.rerun import rerun
 from sclsearch.search.run import Finished, run
 from sclsearch.store.studies import StudyStore
+from tests.in_process import in_process
+
+Fill = Callable[..., str]
 
 pytestmark = [
     pytest.mark.ray,
@@ -37,7 +41,7 @@ def where(tmp_path_factory: pytest.TempPathFactory) -> How:
 
 @pytest.fixture(scope="module")
 def tuned(where: How, tiny_bert: Path) -> Finished:
-    """Returns how a search of two configurations on three replicates ended."""
+    """Returns how real Ray ended a search of two configurations on three replicates."""
     what = What(
         method="ce",
         task="demo",
@@ -58,7 +62,8 @@ def test_a_winner_is_confirmed_by_seed_runs_of_its_own_and_once(
 ) -> None:
     assert (tuned.ending, tuned.trained, tuned.failed) == ("complete", 6, 0)
     before = stored(where)
-    found = confirm(tuned.name, 3, where, QUIET)
+    with in_process():
+        found = confirm(tuned.name, 3, where, QUIET)
     after = stored(where)
     assert found.fresh.winner is not None
     keys = {seed.key for seed in found.fresh.winner.seeds}
@@ -76,7 +81,8 @@ def test_a_winner_is_confirmed_by_seed_runs_of_its_own_and_once(
 def test_a_crossing_trains_what_the_search_did_not(where: How, tuned: Finished) -> None:
     before = stored(where)
     levels = {"subset": 1, "initialisation": 2, "order": 2}
-    spread = variance(tuned.name, levels, where, QUIET)
+    with in_process():
+        spread = variance(tuned.name, levels, where, QUIET)
     after = stored(where)
     assert spread.runs == 4
     assert set(spread.components) == {"initialisation", "order", "residual"}
@@ -87,9 +93,13 @@ def test_a_crossing_trains_what_the_search_did_not(where: How, tuned: Finished) 
     assert stored(where) == after
 
 
-def test_a_table_that_was_begun_goes_on(where: How, demo: Table, tiny_bert: Path) -> None:
+def test_a_table_that_was_begun_goes_on(
+    where: How, demo: Table, tiny_bert: Path, fill: Fill
+) -> None:
     wishes = Wishes(how=where, model=str(tiny_bert))
     both = plan_cells(demo, chosen_cells(demo, ["N=20,CE,CE + SCL,Demo"]), wishes)
+    assert both[0].what is not None
+    fill(both[0].what, both[0].how)
     first = make(both[0], QUIET)
     assert (first.seeds, first.reason) == (10, "")
     before = stored(where)

@@ -22,6 +22,7 @@ from sclsearch.search.options import How
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.run import run
 from sclsearch.store.studies import StudyStore, study_names
+from tests.in_process import in_process
 
 Fill = Callable[..., str]
 
@@ -194,22 +195,19 @@ def stored(how: How) -> dict[str, bytes]:
     return {path.stem: path.read_bytes() for path in Path(how.storage, "runs").glob("*.json")}
 
 
-@pytest.mark.ray
 @pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_transfer_that_was_begun_goes_on_and_ends_once(
     table: Table, how: How, tiny_roberta: Path
 ) -> None:
-    wishes = Wishes(how=replace(how, concurrency=2), scale="laptop", model=str(tiny_roberta))
+    wishes = Wishes(how=how, scale="laptop", model=str(tiny_roberta))
     (one,) = plan_cells(table, table.cells, wishes)
     assert one.first is not None
     assert one.first.what is not None
-    run(one.first.what, replace(one.first.how, configs=1), QUIET)
-    begun = stored(how)
-    assert (len(begun), missing(one)) == (3, [3, 6])
-    figure = make(one, QUIET)
+    with in_process():
+        run(one.first.what, replace(one.first.how, configs=1), QUIET)
+        begun = stored(how)
+        assert (len(begun), missing(one)) == (3, [3, 6])
+        figure = make(one, QUIET)
     whole = stored(how)
     assert (figure.seeds, figure.reason, len(whole)) == (3, "", 12)
     assert {key: whole[key] for key in begun} == begun
