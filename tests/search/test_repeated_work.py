@@ -1,6 +1,6 @@
-"""What a study makes once and its trials share: token ids, in memory that no trial copies."""
+"""What a study makes once and its trials share: token ids, and no texts."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,7 @@ import pytest
 
 from sclsearch.search.options import What
 from sclsearch.search.prepare import Prepared
-from sclsearch.search.trial import Bench, attempt, bench_of
+from sclsearch.search.trial import attempt, bench_of
 
 Asked = Callable[..., What]
 Preparing = Callable[..., Prepared]
@@ -37,33 +37,6 @@ def tokenised_texts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(PreTrainedTokenizerBase, "__call__", noted)
     return seen
-
-
-@pytest.fixture
-def own_ray() -> Iterator[None]:
-    import ray
-
-    from sclsearch.search.cluster import started_ray
-
-    with started_ray(None):
-        yield
-    assert not ray.is_initialized()
-
-
-def mappings_of(config: Any, bench: Bench) -> list[tuple[bool, str]]:
-    """Returns whether each array can be written, and the file its memory is of, in a worker."""
-    spans = []
-    for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
-        span, *_, file = f"{line} ".split(" ", maxsplit=5)
-        start, end = (int(bound, 16) for bound in span.split("-"))
-        spans.append((start, end, file.strip()))
-    found = []
-    for tokens in bench.tokens[16].splits.values():
-        for array in (tokens.ids, tokens.types, tokens.content, tokens.starts, tokens.y):
-            place = array.__array_interface__["data"][0]
-            (file,) = (file for start, end, file in spans if start <= place < end)
-            found.append((bool(array.flags.writeable), file))
-    return found
 
 
 def test_each_split_is_tokenised_once_for_each_length_however_many_seed_runs_there_are(
@@ -101,23 +74,3 @@ def test_no_text_travels_to_a_trial(asked: Asked, preparing: Preparing, tmp_path
     assert not bench.study.paraphrases.rows
     before = prepared.study.job({}, 0, prepared.parts[0])
     assert bench.study.job({}, 0, prepared.parts[0]).key == before.key
-
-
-@pytest.mark.ray
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_trials_read_the_token_ids_from_the_memory_that_all_workers_share(
-    asked: Asked, preparing: Preparing, own_ray: None
-) -> None:
-    import ray
-    from ray import tune
-
-    prepared = preparing(asked(settings={"max_length": 16}))
-    bench = bench_of(prepared, threads=1)
-    trial = ray.remote(tune.with_parameters(mappings_of, bench=bench))
-    for found in ray.get([trial.remote({}), trial.remote({})]):
-        assert len(found) == 15
-        assert not any(writeable for writeable, _ in found)
-        assert all(file.startswith("/dev/shm/plasma") for _, file in found)

@@ -1,0 +1,106 @@
+"""A Ray of our own: nobody beyond this machine hears it, its workers share one memory."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sclsearch.search.options import What
+from sclsearch.search.prepare import Prepared
+from sclsearch.search.trial import Bench, bench_of
+
+LISTENS = "0A"
+LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
+
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+    # Ray leaves files and sockets of its processes to the garbage collector.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def own_ray(processes: Any) -> Iterator[None]:
+    """Starts a Ray whose processes are marked."""
+    import ray
+
+    from sclsearch.search.cluster import started_ray
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in processes.environment.items():
+            patch.setenv(name, value)
+        patch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+        with started_ray(None):
+            yield
+    assert not ray.is_initialized()
+
+
+def listening(processes: list[int]) -> Iterator[tuple[int, str]]:
+    """Yields number of the process and address of every socket that listens."""
+    rows = [
+        line.split()
+        for table in ("tcp", "tcp6")
+        for line in Path("/proc/net", table).read_text().splitlines()[1:]
+    ]
+    addresses = {
+        f"socket:[{row[9]}]": row[1].partition(":")[0] for row in rows if row[3] == LISTENS
+    }
+    for pid in processes:
+        for file in Path(f"/proc/{pid}/fd").iterdir():
+            try:
+                socket = str(file.readlink())
+            except FileNotFoundError:
+                continue
+            if socket in addresses:
+                yield pid, addresses[socket]
+
+
+def test_no_process_of_ray_listens_beyond_this_machine(own_ray: None, processes: Any) -> None:
+    titles = processes.titles()
+    assert any("raylet" in title for title in titles.values())
+    found = [*listening([os.getpid(), *titles])]
+    assert len({pid for pid, _ in found}) >= 3
+    assert {address for _, address in found} <= LOOPBACK
+
+
+def test_a_worker_sees_no_gpu_that_it_did_not_ask_for(own_ray: None) -> None:
+    import ray
+
+    seen = ray.remote(num_gpus=0)(os.getenv).remote("CUDA_VISIBLE_DEVICES")
+    assert ray.get(seen) == ""
+
+
+def mappings_of(config: Any, bench: Bench) -> list[tuple[bool, str]]:
+    """Returns whether each array can be written, and the file its memory is of, in a worker."""
+    spans = []
+    for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
+        span, *_, file = f"{line} ".split(" ", maxsplit=5)
+        start, end = (int(bound, 16) for bound in span.split("-"))
+        spans.append((start, end, file.strip()))
+    found = []
+    for tokens in bench.tokens[16].splits.values():
+        for array in (tokens.ids, tokens.types, tokens.content, tokens.starts, tokens.y):
+            place = array.__array_interface__["data"][0]
+            (file,) = (file for start, end, file in spans if start <= place < end)
+            found.append((bool(array.flags.writeable), file))
+    return found
+
+
+def test_trials_read_the_token_ids_from_the_memory_that_all_workers_share(
+    own_ray: None, asked: Callable[..., What], preparing: Callable[..., Prepared]
+) -> None:
+    import ray
+    from ray import tune
+
+    prepared = preparing(asked(settings={"max_length": 16}))
+    bench = bench_of(prepared, threads=1)
+    trial = ray.remote(tune.with_parameters(mappings_of, bench=bench))
+    for found in ray.get([trial.remote({}), trial.remote({})]):
+        assert len(found) == 15
+        assert not any(writeable for writeable, _ in found)
+        assert all(file.startswith("/dev/shm/plasma") for _, file in found)
