@@ -1,10 +1,11 @@
-"""What becomes of seed runs that go wrong in every way while a search runs with real Ray."""
+"""What becomes of seed runs that go wrong in every way while a search runs."""
 
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +14,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import report
 from sclsearch.search.run import Finished
 from sclsearch.store import driver
+from tests.in_process import in_process
 from tests.search.beside import beside
 
 if TYPE_CHECKING:
@@ -66,7 +68,8 @@ def troubled(
 @pytest.fixture(scope="module")
 def four(troubled: "Place") -> Finished:
     """Returns how a search of the first four configurations ended."""
-    return troubled.run(configs=4, seeds=1, study="trouble", tracking="none")
+    with in_process():
+        return troubled.run(configs=4, seeds=1, study="trouble", tracking="none")
 
 
 def test_what_training_raises_fails_its_seed_run_for_good_and_the_search_goes_on(
@@ -103,7 +106,7 @@ def test_a_seed_run_that_hangs_is_tried_once_more_and_then_fails(
     troubled: "Place", four: Finished, lost: Counter[tuple[int, str]], tmp_path: Path
 ) -> None:
     troubled = troubled.copy(tmp_path)
-    done = troubled.run(configs=5, seeds=1, study="trouble", tracking="none", trial_timeout=8)
+    done = troubled.run(configs=5, seeds=1, study="trouble", tracking="none", trial_timeout=5)
     assert (done.ending, done.done, done.trained, done.failed) == ("complete", 5, 1, 3)
     assert lost == {(4, "hang"): 2}
     (one,) = troubled.seed_runs("trouble")[4]
@@ -155,20 +158,15 @@ def test_a_driver_that_lost_its_study_to_another_ends(
     assert len(place.runs()) < 32
 
 
-@pytest.mark.parametrize(
-    ("milliseconds", "epochs"), [(250, 8), (10_000, 100_000)], ids=["at its start", "in training"]
-)
 def test_a_worker_that_rays_memory_monitor_kills_does_not_end_the_search(
     place: "Place",
     tmp_path: Path,
     lost: Counter[tuple[int, str]],
     monkeypatch: pytest.MonkeyPatch,
-    milliseconds: int,
-    epochs: int,
 ) -> None:
     monkeypatch.setenv("RAY_memory_usage_threshold", "0.001")
-    monkeypatch.setenv("RAY_memory_monitor_refresh_ms", str(milliseconds))
-    place = place.elsewhere(tmp_path, settings={"epochs": epochs})
+    monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "10000")
+    place = place.elsewhere(tmp_path, settings={"epochs": 100_000})
     done = place.run(configs=1, seeds=1, study="memory", tracking="none")
     assert (done.ending, done.done, done.failed) == ("complete", 1, 1)
     assert lost == {(0, "out-of-memory"): 2}
@@ -177,6 +175,24 @@ def test_a_worker_that_rays_memory_monitor_kills_does_not_end_the_search(
     assert one.failure is not None
     assert one.failure.cause == "out-of-memory"
     assert "killed due to the node running low on memory" in one.failure.message
+
+
+def test_a_worker_that_it_kills_at_its_start_is_lost_like_one_that_trains() -> None:
+    from ray.air.execution._internal.actor_manager import RayActorManager
+    from ray.exceptions import OutOfMemoryError, RayActorError
+
+    from sclsearch.search.losses import cause_of, mend_out_of_memory
+
+    told: list[Exception] = []
+    manager = SimpleNamespace(_failed_actor_ids=set(), _cleanup_actor=lambda tracked_actor: None)
+    worker = SimpleNamespace(actor_id=7, _on_error=lambda _, exception: told.append(exception))
+    mend_out_of_memory()
+    killed = OutOfMemoryError("killed due to the node running low on memory")
+    RayActorManager._actor_start_failed(manager, tracked_actor=worker, exception=killed)
+    (exception,) = told
+    assert isinstance(exception, RayActorError)  # Tune keeps what such a one says
+    assert "killed due to the node running low on memory" in str(exception)
+    assert cause_of(str(exception)) == "out-of-memory"
 
 
 @pytest.mark.parametrize(
