@@ -96,7 +96,7 @@ def cost(seed_runs: int, seeds: int, model: str) -> Cost:
         prepared = prepare_study(what, how)
         with started_ray(None), snapshots(Path(name)) as sizes:
             before, begun, used = _memory("VmRSS"), time.monotonic(), time.process_time()
-            done = run_out(prepared)
+            done = run_out(prepared, how)
             seconds, used = time.monotonic() - begun, time.process_time() - used
             memory = _memory("VmHWM") - before
         begun = time.monotonic()
@@ -107,23 +107,14 @@ def cost(seed_runs: int, seeds: int, model: str) -> Cost:
     return Cost(done, done / seconds, done / used, memory / MEGA, max(sizes) / MEGA, resume)
 
 
-def run_out(prepared: Prepared) -> int:
+def run_out(prepared: Prepared, how: How) -> int:
     """Runs a study to its end; returns how many seed runs it has."""
     prepared.begin()
     board = prepared.board()
     board.open_up()
     board.listeners = [Keeper(board)]
-    bench = bench_of(prepared, threads=1)
-    tuner.fit(
-        board,
-        bench,
-        cpus=1,
-        gpus=0,
-        concurrency=2,
-        time_budget=None,
-        trial_timeout=None,
-        tick=lambda: None,
-    )
+    bench = bench_of(prepared, how.cpus_per_trial)
+    tuner.fit(board, bench, how, gpus=0, concurrency=2, tick=lambda: None)
     assert board.complete
     return len(board.done)
 

@@ -16,28 +16,19 @@ from pathlib import Path
 from benchmarks.machine import header, markdown
 from sclsearch.search.cluster import started_ray
 from sclsearch.search.options import How, What
-from sclsearch.search.prepare import Prepared, prepare_study
+from sclsearch.search.prepare import prepare_study
 from sclsearch.search.trial import bench_of
 from sclsearch.search.tuner import fit
 
 
-def gaps(prepared: Prepared, *, reuse_actors: bool) -> list[float]:
+def gaps(what: What, how: How, *, reuse_actors: bool) -> list[float]:
     """Returns the seconds between one seed run's training and the next."""
+    prepared = prepare_study(what, how)
     prepared.begin()
     board = prepared.board()
     board.open_up()
-    bench = bench_of(prepared, threads=1)
-    fit(
-        board,
-        bench,
-        cpus=1,
-        gpus=0,
-        concurrency=1,
-        time_budget=None,
-        trial_timeout=None,
-        tick=lambda: None,
-        reuse_actors=reuse_actors,
-    )
+    bench = bench_of(prepared, how.cpus_per_trial)
+    fit(board, bench, how, gpus=0, concurrency=1, tick=lambda: None, reuse_actors=reuse_actors)
     runs = sorted(board.done.values(), key=lambda run: run.started)
     return [after.started - (before.started + before.seconds) for before, after in pairwise(runs)]
 
@@ -65,7 +56,7 @@ def main() -> None:
                 gpus_per_trial=0,
                 tracking="none",
             )
-            found = gaps(prepare_study(what, how), reuse_actors=reuse)
+            found = gaps(what, how, reuse_actors=reuse)
             rows.append((name, *(f"{f(found):.2f}" for f in (statistics.median, min, max))))
     columns = ("workers", "median s", "min s", "max s")
     print(header("ray"), *markdown(columns, rows), sep="\n")

@@ -137,15 +137,6 @@ def _train(prepared: Prepared, board: Board, how: How, progress: Progress, lost:
 
             progress.start()
             try:
-                return tuner.fit(
-                    board,
-                    bench,
-                    cpus=cpus,
-                    gpus=gpus,
-                    concurrency=concurrency,
-                    time_budget=how.time_budget,
-                    trial_timeout=how.trial_timeout,
-                    tick=tick,
-                )
+                return tuner.fit(board, bench, how, gpus=gpus, concurrency=concurrency, tick=tick)
             finally:
                 progress.stop()

@@ -23,7 +23,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.search.board import Board, SeedTask
 from sclsearch.search.cluster import send_own_code
 from sclsearch.search.losses import cause_of, line_of, mend_out_of_memory, node_of, told_of
-from sclsearch.search.options import Ending
+from sclsearch.search.options import Ending, How
 from sclsearch.search.retries import Loss
 from sclsearch.search.signals import END_SIGNAL, take_sigterm_for_ctrl_c
 from sclsearch.search.trial import Bench, seed_run_trial
@@ -170,31 +170,32 @@ class Watchdog(tune.Callback):
 def fit(
     board: Board,
     bench: Bench,
+    how: How,
     *,
-    cpus: int,
     gpus: float,
     concurrency: int,
-    time_budget: float | None,
-    trial_timeout: float | None,
     tick: Callable[[], None],
     reuse_actors: bool = True,
 ) -> Ending:
     """Trains what the board still wants; returns why it ended.
 
     Ctrl-C and SIGTERM end it in order: running seed runs are given up, nothing finished is lost.
+    `gpus` and `concurrency` are what comes of `how` on this cluster.
 
     Raises:
         SclsearchError: The storage was away, a machine is unfit, or another driver took the study.
     """
     mend_out_of_memory()
-    searcher = SeedSearcher(board, math.inf if time_budget is None else time.time() + time_budget)
-    watchdog = Watchdog(searcher, trial_timeout, tick)
+    deadline = math.inf if how.time_budget is None else time.time() + how.time_budget
+    searcher = SeedSearcher(board, deadline)
+    watchdog = Watchdog(searcher, how.trial_timeout, tick)
     with tempfile.TemporaryDirectory(prefix="sclsearch-ray-") as scratch:
         take_sigterm_for_ctrl_c()
         send_own_code(bench.study.method)
         tune.Tuner(
             tune.with_resources(
-                tune.with_parameters(seed_run_trial, bench=bench), {"cpu": cpus, "gpu": gpus}
+                tune.with_parameters(seed_run_trial, bench=bench),
+                {"cpu": how.cpus_per_trial, "gpu": gpus},
             ),
             tune_config=tune.TuneConfig(
                 search_alg=searcher,

@@ -98,7 +98,7 @@ def load_json_lines(path: Path, columns: tuple[str, ...]) -> Table:
     table = Table(path, [], [])
     for place, record, reasons in json_objects(path):
         if reasons:
-            table.faults += [(place, reason) for reason in reasons]
+            table.faults.extend((place, reason) for reason in reasons)
         else:
             _add(table, place, record, columns)
     return table
