@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 from sclsearch.encoders.first_position import install_first_position
 from sclsearch.encoders.gradient_cache import in_chunks, is_large
 from sclsearch.encoders.packing import install_packing, layers_of
-from sclsearch.encoders.probe import ONE_STILL_VIEW, most_tokens, probe, probing_texts
+from sclsearch.encoders.probe import ONE_STILL_VIEW, by_keys, most_tokens, probe, probing_texts
 from sclsearch.encoders.row_dropout import install
 from sclsearch.encoders.seats import Seats
 from sclsearch.encoders.vocabulary import CutEmbedding
@@ -31,6 +31,7 @@ class Encoder(nn.Module):
         causal: Whether a token does not see those after it, as in a decoder.
         governed: Whether no noise is left at rate 0.
         packs: Whether its layers can do without padding.
+        takes_masks: Whether its attention is transformers' and takes a mask that is ready for it.
         most_tokens: Positions that it has learnt, so tokens of a text at most; None for no limit.
         trims: Whether its last layer can do without positions that are not read.
         mask_token: Id of the token that stands for a hidden one; None if there is none.
@@ -43,6 +44,7 @@ class Encoder(nn.Module):
     causal: bool
     governed: bool
     packs: bool
+    takes_masks: bool
     trims: bool
 
     def __init__(
@@ -129,9 +131,9 @@ class Encoder(nn.Module):
         views = len(rates)
         mask = mask.repeat(views, 1)
         inputs = {"input_ids": ids.repeat(views, 1), "attention_mask": mask}
-        if self.in_lockstep:
-            # Of a mask by tokens transformers would ask whether there is padding at all.
-            inputs["attention_mask"] = mask[:, None, None].expand(-1, 1, mask.shape[1], -1)
+        if self.in_lockstep or (ids.is_cuda and self.takes_masks):
+            # Of a mask by tokens transformers asks whether there is padding; a GPU's host waits.
+            inputs["attention_mask"] = by_keys(mask)
         if getattr(self.model.config, "type_vocab_size", 0) > 1:
             inputs["token_type_ids"] = types.repeat(views, 1)
         # A GPU would wait for the tokens to be counted, and short rows do not fill it anyway.
@@ -160,9 +162,7 @@ class Encoder(nn.Module):
     @torch.no_grad()
     def goes_in_lockstep(self) -> bool:
         """Returns whether its states in a batched program are those that it has by itself."""
-        # A ready mask would take the place of one of each kind.
-        windows = "sliding_attention" in (getattr(self.model.config, "layer_types", None) or ())
-        if windows or not self.rates_by_view:
+        if not self.takes_masks:
             return False
         ids, mask = (tensor.to(self.embeddings.device) for tensor in probing_texts())
 

@@ -26,13 +26,14 @@ def probe(encoder: "Encoder", views: ViewRates, *, layered: bool) -> None:
     """
     model, training = encoder.model, encoder.model.training
     _, mask = probing_texts()
-    encoder.packs = encoder.trims = False
+    encoder.packs = encoder.trims = encoder.takes_masks = False
     try:
         model.train(False)
         padded = _hidden(encoder)  # [4, 4, d]
         encoder.rates_by_view = views.attention_seen
         encoder.causal = torch.allclose(padded[0, 0], padded[1, 0])
         encoder.pretrained_pooler = _pools(encoder, padded)
+        encoder.takes_masks = _takes_masks(encoder, padded)
         model.train()
         encoder.governed = torch.allclose(_hidden(encoder)[mask], padded[mask])
         model.train(False)
@@ -61,6 +62,11 @@ def probing_texts() -> tuple[Tensor, Tensor]:
     return ids, torch.tensor([[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 1], [1, 0, 0, 0]]).bool()
 
 
+def by_keys(mask: Tensor) -> Tensor:
+    """Returns a mask by tokens, `[rows, T]`, as attention reads it, `[rows, 1, T, T]`."""
+    return mask[:, None, None].expand(-1, 1, mask.shape[1], -1)
+
+
 def _hidden(encoder: "Encoder", *, first_only: bool = False) -> Tensor:
     ids, mask = probing_texts()
     types = torch.zeros_like(ids)
@@ -75,6 +81,19 @@ def _pools(encoder: "Encoder", states: Tensor) -> bool:
     own: Tensor = encoder.model(input_ids=ids, attention_mask=mask).pooler_output
     found: Tensor = pooler(states)
     return found.shape == own.shape and torch.allclose(found, own)
+
+
+def _takes_masks(encoder: "Encoder", padded: Tensor) -> bool:
+    # A ready mask would take the place of one of each kind.
+    windows = "sliding_attention" in (getattr(encoder.model.config, "layer_types", None) or ())
+    if windows or not encoder.rates_by_view:
+        return False
+    ids, mask = probing_texts()
+    try:
+        states = encoder.model(input_ids=ids, attention_mask=by_keys(mask)).last_hidden_state
+    except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
+        return False
+    return torch.allclose(states[mask], padded[mask], atol=1e-4)
 
 
 def _alike(encoder: "Encoder", padded: Tensor, mask: Tensor, *, first_only: bool = False) -> bool:

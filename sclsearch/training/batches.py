@@ -118,4 +118,7 @@ def labels_of(tokens: Tokens, index: Index, device: torch.device) -> Tensor:
 
 def on_device(array: npt.NDArray[np.generic], device: torch.device) -> Tensor:
     """Returns an array as a tensor on a device; the host does not wait for the copy."""
-    return torch.from_numpy(array).to(device, non_blocking=True)
+    tensor = torch.from_numpy(array)
+    if device.type == "cuda":  # from other memory a larger copy waits for the device
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)

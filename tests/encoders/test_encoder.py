@@ -1,5 +1,7 @@
 """An encoder gives the states of the plain model, pools them, and knows what it cannot do."""
 
+from collections import Counter
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from transformers import AutoModel
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError
+from tests.training.waits import Values
 
 Inputs = tuple[Tensor, Tensor, Tensor]
 
@@ -48,6 +51,36 @@ def test_padding_changes_no_state(encoder: Encoder, inputs: Inputs) -> None:
     whole = encoder.hidden(ids, mask, types, (0.0,))[1, :4]
     cut = encoder.hidden(ids[1:2, :4], mask[1:2, :4], types[1:2, :4], (0.0,))[0]
     torch.testing.assert_close(whole, cut, atol=1e-4, rtol=1e-4)
+
+
+def test_on_a_gpu_the_host_does_not_wait_for_the_mask_and_the_states_are_the_same(
+    encoder: Encoder, inputs: Inputs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mask, rates = inputs[1].repeat(2, 1), (0.0, 0.0)
+    encoder.packs = False
+    expected = encoder.hidden(*inputs, rates)
+    waits = Counter[str]()
+    monkeypatch.setattr(Tensor, "is_cuda", True)
+    with Values(waits):
+        states = encoder.hidden(*inputs, rates)
+        first = encoder.hidden(*inputs, rates, first_only=True)
+    assert not waits["values"]
+    torch.testing.assert_close(states[mask], expected[mask])
+    torch.testing.assert_close(first, expected[:, :1])
+
+
+@pytest.mark.parametrize("architecture", ["MPNet", "ModernBert"])
+def test_an_encoder_that_needs_masks_of_its_own_makes_them_on_a_gpu_too(
+    save_tiny: Callable[[str], Path],
+    inputs: Inputs,
+    architecture: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    encoder = load_encoder(save_tiny(architecture), "tiny")
+    expected = encoder.hidden(*inputs, (0.0,))
+    monkeypatch.setattr(Tensor, "is_cuda", True)
+    assert not encoder.takes_masks
+    assert torch.equal(encoder.hidden(*inputs, (0.0,)), expected)
 
 
 def test_segments_are_told_apart_where_the_model_has_them(encoder: Encoder, inputs: Inputs) -> None:

@@ -4,11 +4,19 @@ from collections import Counter
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
 from sclsearch.methods.base import Training
-from sclsearch.training.batches import batches_of, by_length, epoch_order, updates_per_epoch
+from sclsearch.training.batches import (
+    batches_of,
+    by_length,
+    epoch_order,
+    on_device,
+    updates_per_epoch,
+)
 
 LABELS = st.lists(st.integers(0, 4), min_size=1, max_size=90).map(lambda y: np.array(y, np.int64))
 SEEDS = st.integers(0, 2**32)
@@ -86,3 +94,28 @@ def test_batches_by_length_hold_every_row_once_shortest_first(
     assert [lengths[row] for row in rows] == sorted(lengths)
     assert all(len(batch) == size for batch in batches[:-1])
     assert all(0 < len(batch) <= size for batch in batches)
+
+
+@pytest.mark.parametrize(("device", "pinned"), [("cpu", 0), ("cuda", 1)])
+def test_what_is_copied_to_a_gpu_is_pinned_so_that_the_host_does_not_wait(
+    monkeypatch: pytest.MonkeyPatch, device: str, pinned: int
+) -> None:
+    pages: list[Tensor] = []
+    copies: list[tuple[Tensor, torch.device]] = []
+
+    def pin(self: Tensor) -> Tensor:
+        pages.append(self.clone())
+        return pages[-1]
+
+    def to(self: Tensor, where: torch.device, *, non_blocking: bool) -> Tensor:
+        assert non_blocking
+        copies.append((self, where))
+        return self
+
+    monkeypatch.setattr(Tensor, "pin_memory", pin)
+    monkeypatch.setattr(Tensor, "to", to)
+    array = np.arange(3)
+    assert on_device(array, torch.device(device)).tolist() == [0, 1, 2]
+    ((source, where),) = copies
+    assert (len(pages), where) == (pinned, torch.device(device))
+    assert not pinned or source is pages[0]
