@@ -11,6 +11,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.protocols.replicates import Replicate, all_seeds
 from sclsearch.selection.rules import Rule
 from sclsearch.tasks.base import Index, Labels, TaskData, first_classes
+from sclsearch.tasks.metrics import METRICS
 
 Evaluate = Literal["epoch", "end", "tenth"] | int
 """At the end of each epoch, at the end alone, ten times evenly, or every so many updates."""
@@ -213,7 +214,8 @@ class Protocol:
         """Returns the rows of one replicate.
 
         Raises:
-            SclsearchError: There are too few rows, or none for training, validation or test.
+            SclsearchError: There are too few rows, or none for training, validation or test, or
+                none of the class that the metric is of to select by.
         """
         parts = self._parts(data, size, replicate)
         for kind, rows in parts.rows.items():
@@ -226,6 +228,13 @@ class Protocol:
                     f"{rows.split} split, {there}, leaves none. Add rows there, or take another "
                     "protocol."
                 )
+        metric = self.metric(data)
+        if METRICS[metric].binary and not parts.validation.labels(data).any():
+            raise SclsearchError(
+                f"{data.task.name}: the metric {metric} must have validation rows of the class "
+                f"{data.task.labels[1]!r}, but --protocol {self.name} has none. Add rows of that "
+                "class there, or take macro_f1 or another metric."
+            )
         return parts
 
     def _parts(self, data: TaskData, size: Size | None, replicate: Replicate) -> Parts:

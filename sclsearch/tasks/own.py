@@ -12,6 +12,7 @@ from sclsearch.tasks.formats import load_table
 from sclsearch.tasks.metrics import METRICS
 from sclsearch.tasks.stratified import draw_splits
 from sclsearch.tasks.tables import (
+    SHOWN_NAMES,
     Row,
     Table,
     check_faults,
@@ -217,6 +218,7 @@ def _drawn(files: OwnFiles, found: Mapping[str, Split]) -> Mapping[str, Split]:
 
 
 def _notes(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
+    yield from _lacking(task, splits)
     if METRICS[task.metric].binary:
         yield f"{task.metric} is of the class {task.labels[1]!r}, the last by name"
     if "test" in splits:
@@ -224,6 +226,22 @@ def _notes(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
         again = sum(texts in known for texts in splits["test"].texts)
         if again:
             yield f"{again} of {len(splits['test'])} test texts are also training texts"
+
+
+def _lacking(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
+    """Returns which classes a split lacks; scores have none."""
+    counts = {
+        name: [int((split.y == n).sum()) for n in range(len(task.labels))]
+        for name, split in splits.items()
+    }
+    every = [sum(rows) for rows in zip(*counts.values(), strict=True)]
+    for name, rows in counts.items():
+        lacks = [
+            f"{label!r} ({every[n]} in all)" for n, label in enumerate(task.labels) if not rows[n]
+        ]
+        if lacks:
+            more = f" and {len(lacks) - SHOWN_NAMES} more" if len(lacks) > SHOWN_NAMES else ""
+            yield f"{name} has no row of class {', '.join(lacks[:SHOWN_NAMES])}{more}"
 
 
 def _source(files: OwnFiles) -> str:

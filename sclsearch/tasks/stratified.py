@@ -9,6 +9,9 @@ from sclsearch.errors import SclsearchError
 from sclsearch.randomness import stream
 from sclsearch.tasks.base import Index, Labels, Split
 
+NAMES = ("train", "validation", "test")
+"""The splits in the order in which they get a row of every class."""
+
 
 def stratified(y: Labels, size: int, rng: np.random.Generator) -> Index:
     """Returns `size` row numbers, ascending, with the classes in the proportions of `y`.
@@ -53,7 +56,8 @@ def draw_splits(
 ) -> Mapping[str, Split]:
     """Returns `train`, `validation` and `test`; without those whose fraction is 0.
 
-    The draw is the same for the same rows, always; `train` has a row of every class.
+    The draw is the same for the same rows, always. `train` has a row of every class; so have
+    `validation` and then `test`, as far as there are rows of the class and in the split.
 
     Args:
         split: All rows.
@@ -74,5 +78,38 @@ def draw_splits(
     train = stratified(split.y, size, rng)
     held = np.setdiff1d(np.arange(len(split)), train)
     tested = held[stratified(split.y[held], held_out[1], rng)] if held_out[1] else held[:0]
-    drawn = {"train": train, "validation": np.setdiff1d(held, tested), "test": tested}
+    place = np.ones(len(split), np.int64)
+    place[train], place[tested] = 0, 2
+    if split.y.dtype != np.float64:
+        _exchange(split.y, place, rng)
+    drawn = {name: np.flatnonzero(place == number) for number, name in enumerate(NAMES)}
     return {name: split.take(index) for name, index in drawn.items() if len(index)}
+
+
+def _exchange(y: Labels, place: Index, rng: np.random.Generator) -> None:
+    """Gives splits a row of each class that they lack, for one of the class they have most of.
+
+    The row comes from the split that can spare most of its class: all but one, or all of them where
+    the split comes later.
+
+    Args:
+        y: Class of each row, `[rows]`.
+        place: Number of the split in `NAMES` that each row is in, `[rows]`; changed in place.
+        rng: Draws the rows that change places.
+    """
+    classes, kind = np.unique(y, return_inverse=True)
+    cells = np.bincount(place * len(classes) + kind, minlength=len(NAMES) * len(classes))
+    counts = cells.reshape(len(NAMES), len(classes))  # [splits, C]
+    for to in (1, 2):
+        for missing in np.flatnonzero(counts[to] == 0):
+            most = counts[to].argmax()
+            spare = counts[:, missing] - (np.arange(len(NAMES)) < to)
+            of = spare.argmax()
+            if spare[of] < 1 or counts[to, most] < 2:
+                continue
+            comes = rng.choice(np.flatnonzero((place == of) & (kind == missing)))
+            goes = rng.choice(np.flatnonzero((place == to) & (kind == most)))
+            place[comes], place[goes] = to, of
+            for split, change in ((to, 1), (of, -1)):
+                counts[split, missing] += change
+                counts[split, most] -= change

@@ -1,6 +1,7 @@
 """A protocol draws rows for everything, or is refused."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -34,3 +35,14 @@ def test_rows_that_a_protocol_leaves_none_of_are_refused(
         protocol.parts(data, None, protocol.replicate(0))
     assert str(raised.value).startswith(f"toy: --protocol {name} must have ")
     assert message in str(raised.value)
+
+
+def test_f1_of_a_class_that_validation_lacks_is_refused(labelled: Labelled) -> None:
+    data = labelled(train=[0, 1], validation=[0, 0, 0, 1], test=[0, 1])
+    task = replace(data.task, labels=("no", "yes"), metric="f1")
+    protocol = PROTOCOLS["plain"]
+    protocol.parts(replace(data, task=task), None, protocol.replicate(0))
+    lacking = labelled(train=[0, 1], validation=[0, 0, 0], test=[0, 1])
+    with pytest.raises(SclsearchError, match=r"^toy: the metric f1 must have .* class 'yes', but"):
+        protocol.parts(replace(lacking, task=task), None, protocol.replicate(0))
+    protocol.parts(lacking, None, protocol.replicate(0))

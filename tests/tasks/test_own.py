@@ -208,3 +208,21 @@ def test_f1_fits_two_classes_and_no_more(own: OwnFiles) -> None:
     own.path.write_text("text,label\n" + "".join(f"row,{n % 3}\n" for n in range(30)))
     with pytest.raises(SclsearchError, match="needs two classes, but there are 3"):
         load_own(replace(own, metric="f1"))
+
+
+def test_a_class_that_a_split_lacks_is_told(own: OwnFiles, tmp_path: Path) -> None:
+    own.path.write_text("text,label\n" + "".join(f"row {n},{int(n < 2)}\n" for n in range(40)))
+    assert load_own(own).notes == ("test has no row of class '1' (2 in all)",)
+    own.path.write_text("text,label,part\na,x,train\nb,y,train\nc,z,train\nd,x,dev\ne,y,test\n")
+    assert load_own(replace(own, split_column="part")).notes == (
+        "validation has no row of class 'y' (2 in all), 'z' (1 in all)",
+        "test has no row of class 'x' (2 in all), 'z' (1 in all)",
+    )
+    own.path.write_text("text,label\n" + "".join(f"row,{n:02}\n" for n in range(30)))
+    test = tmp_path / "test.csv"
+    test.write_text("text,label\nfine,00\n")
+    assert load_own(replace(own, test=test)).notes == (
+        "test has no row of class "
+        + ", ".join(f"'{n:02}' (1 in all)" for n in range(1, 11))
+        + " and 19 more",
+    )

@@ -56,3 +56,30 @@ def test_scores_are_drawn_without_regard_to_classes() -> None:
 def test_too_few_rows_are_refused(y: list[int]) -> None:
     with pytest.raises(SclsearchError, match=r"rows\.csv: the rows must suffice .*Add rows"):
         draw_splits(numbered(y), (0.8, 0.1, 0.1), "rows.csv")
+
+
+@given(
+    st.lists(st.integers(3, 40), min_size=2, max_size=5),
+    st.sampled_from([share for share in FRACTIONS if share[0] < 1]),
+)
+def test_every_split_has_every_class_where_there_are_rows_and_room(
+    counts: list[int], fractions: tuple[float, float, float]
+) -> None:
+    y = [label for label, count in enumerate(counts) for _ in range(count)]
+    assume(min(share for share in fractions if share) * len(y) >= len(counts) + 1)
+    splits = draw_splits(numbered(y), fractions, "rows.csv")
+    assert [set(split.y) for split in splits.values()] == [{*range(len(counts))}] * len(splits)
+    rows = [int(text) for split in splits.values() for (text,) in split.texts]
+    assert sorted(rows) == list(range(len(y)))
+    assert [y[row] for row in rows] == [label for split in splits.values() for label in split.y]
+
+
+@pytest.mark.parametrize(
+    ("rare", "there"), [(1, (1, 0, 0)), (2, (1, 1, 0)), (3, (1, 1, 1)), (7, (5, 1, 1))], ids=str
+)
+def test_a_rare_class_is_in_training_then_in_validation_then_in_the_test(
+    rare: int, there: tuple[int, int, int]
+) -> None:
+    splits = draw_splits(numbered([0] * (200 - rare) + [1] * rare), (0.8, 0.1, 0.1), "rows.csv")
+    assert [len(split) for split in splits.values()] == [160, 20, 20]
+    assert tuple(int(split.y.sum()) for split in splits.values()) == there
