@@ -3,8 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Literal
 
+from annotated_types import Ge, Gt, Interval
+
+from sclsearch.arguments import check_fields
 from sclsearch.store.places import DEFAULT_STORAGE, Storage
 from sclsearch.tasks.own import OwnFiles
 
@@ -15,11 +19,18 @@ Ending = Literal["complete", "interrupted", "out of time"]
 Sampler = Literal["tpe", "random", "grid"]
 DEFAULT_CONFIGS = 20
 NO_TRACKING = "none"
+MOST_SEEDS = 1_000
+MOST_CONFIGS = 100_000
+# Fields that no command has as an option of their name.
+NAMES = MappingProxyType({name: name for name in ("fresh", "first_fresh", "crossed", "searched")})
+
+AtLeastOne = Annotated[int, Ge(1)]
+Seconds = Annotated[float, Gt(0)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class What:
-    """What is searched or trained: together the identity of a study.
+    """What is searched or trained: together the identity of a study. Paths may be given as text.
 
     Attributes:
         method: Name in `METHODS`, a user's own as `FILE.py:CLASS`, or its class.
@@ -50,7 +61,7 @@ class What:
 
     method: "str | type[Method]"
     task: str | OwnFiles
-    model: str | None = None
+    model: str | Path | None = None
     protocol: str | None = None
     scale: str | None = None
     fresh: int | None = None
@@ -67,10 +78,16 @@ class What:
     searched: bool = True
     lockstep: int | Literal["auto"] = 1
 
+    def __post_init__(self) -> None:
+        """Raises SclsearchError if a field is not of its type."""
+        check_fields(self, {**NAMES, "settings": "--set"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class How:
     """How a study is run; no seed run's figures depend on it, but that a GPU is not a CPU.
+
+    Paths may be given as text.
 
     Attributes:
         study: The study's name; None makes one from its identity.
@@ -94,13 +111,17 @@ class How:
     storage: Storage = DEFAULT_STORAGE
     data_dir: Path | None = None
     tracking: str | None = None
-    configs: int | None = None
-    seeds: int | None = None
+    configs: Annotated[int, Interval(ge=1, le=MOST_CONFIGS)] | None = None
+    seeds: Annotated[int, Interval(ge=1, le=MOST_SEEDS)] | None = None
     rule: str | None = None
     address: str | None = None
-    cpus_per_trial: int = 1
-    gpus_per_trial: float | None = None
-    concurrency: int | None = None
-    time_budget: float | None = None
-    trial_timeout: float | None = None
+    cpus_per_trial: AtLeastOne = 1
+    gpus_per_trial: Annotated[float, Ge(0)] | None = None
+    concurrency: AtLeastOne | None = None
+    time_budget: Seconds | None = None
+    trial_timeout: Seconds | None = None
     retry_failed: bool = False
+
+    def __post_init__(self) -> None:
+        """Raises SclsearchError if a field is not of its type or out of its bounds."""
+        check_fields(self, {})

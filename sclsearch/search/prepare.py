@@ -214,6 +214,4 @@ def _at_once(study: Study, how: How) -> int:
 def _configs(study: Study, asked: int | None) -> int:
     size = 1 if not study.space.parameters else study.space.size()
     limit = math.inf if size is None else size
-    if asked is not None and asked < 1:
-        raise SclsearchError(f"--configs: it must be at least 1, but it is {asked}.")
     return int(min(asked or DEFAULT_CONFIGS, limit))

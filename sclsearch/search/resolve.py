@@ -55,7 +55,7 @@ def resolve(what: What, how: How) -> Study:
             "others would tell replicates of one order apart. Leave it out."
         )
     _check_settings(what, method)
-    model_name = protocol.model if what.model is None else what.model
+    model_name = protocol.model if what.model is None else str(what.model)
     space, start = _space(what, named, model_name)
     whole = (
         load_task(what.task, how.data_dir) if isinstance(what.task, str) else load_own(what.task)

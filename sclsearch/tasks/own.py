@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from sclsearch.arguments import check_fields
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.tasks.base import Split, Task, TaskData
 from sclsearch.tasks.formats import load_table
 from sclsearch.tasks.metrics import METRICS
-from sclsearch.tasks.stratified import draw_splits
+from sclsearch.tasks.stratified import draw_splits, lacking
 from sclsearch.tasks.tables import (
-    SHOWN_NAMES,
     Row,
     Table,
     check_faults,
@@ -41,7 +41,7 @@ class OwnFiles:
     """What a user says of a task's files.
 
     At most one way to the splits is given: files, a column, or fractions. Without any, the
-    fractions are `FRACTIONS`.
+    fractions are `FRACTIONS`. Paths may be given as text.
 
     Attributes:
         path: The file with the rows for training, or with all rows; CSV, TSV, JSON Lines, Parquet.
@@ -56,7 +56,7 @@ class OwnFiles:
     """
 
     path: Path
-    text: tuple[str, ...]
+    text: str | Sequence[str]
     label: str
     validation: Path | None = None
     test: Path | None = None
@@ -64,6 +64,12 @@ class OwnFiles:
     fractions: tuple[float, float, float] | None = None
     metric: str | None = None
     regression: bool = False
+
+    def __post_init__(self) -> None:
+        """Makes a tuple of the columns of texts; raises SclsearchError at a field's wrong type."""
+        check_fields(self, {"path": "--task"})
+        columns = (self.text,) if isinstance(self.text, str) else tuple(self.text)
+        object.__setattr__(self, "text", columns)
 
 
 def load_own(files: OwnFiles) -> TaskData:
@@ -218,7 +224,7 @@ def _drawn(files: OwnFiles, found: Mapping[str, Split]) -> Mapping[str, Split]:
 
 
 def _notes(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
-    yield from _lacking(task, splits)
+    yield from lacking(task, splits)
     if METRICS[task.metric].binary:
         yield f"{task.metric} is of the class {task.labels[1]!r}, the last by name"
     if "test" in splits:
@@ -226,22 +232,6 @@ def _notes(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
         again = sum(texts in known for texts in splits["test"].texts)
         if again:
             yield f"{again} of {len(splits['test'])} test texts are also training texts"
-
-
-def _lacking(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
-    """Returns which classes a split lacks; scores have none."""
-    counts = {
-        name: [int((split.y == n).sum()) for n in range(len(task.labels))]
-        for name, split in splits.items()
-    }
-    every = [sum(rows) for rows in zip(*counts.values(), strict=True)]
-    for name, rows in counts.items():
-        lacks = [
-            f"{label!r} ({every[n]} in all)" for n, label in enumerate(task.labels) if not rows[n]
-        ]
-        if lacks:
-            more = f" and {len(lacks) - SHOWN_NAMES} more" if len(lacks) > SHOWN_NAMES else ""
-            yield f"{name} has no row of class {', '.join(lacks[:SHOWN_NAMES])}{more}"
 
 
 def _source(files: OwnFiles) -> str:

@@ -1,13 +1,14 @@
 """Stratified draws as pure functions of labels and a random stream."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from sclsearch.errors import SclsearchError
 from sclsearch.randomness import stream
-from sclsearch.tasks.base import Index, Labels, Split
+from sclsearch.tasks.base import Index, Labels, Split, Task
+from sclsearch.tasks.tables import SHOWN_NAMES
 
 NAMES = ("train", "validation", "test")
 """The splits in the order in which they get a row of every class."""
@@ -84,6 +85,22 @@ def draw_splits(
         _exchange(split.y, place, rng)
     drawn = {name: np.flatnonzero(place == number) for number, name in enumerate(NAMES)}
     return {name: split.take(index) for name, index in drawn.items() if len(index)}
+
+
+def lacking(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
+    """Returns a line for each split that lacks classes; scores have none."""
+    counts = {
+        name: [int((split.y == n).sum()) for n in range(len(task.labels))]
+        for name, split in splits.items()
+    }
+    every = [sum(rows) for rows in zip(*counts.values(), strict=True)]
+    for name, rows in counts.items():
+        lacks = [
+            f"{label!r} ({every[n]} in all)" for n, label in enumerate(task.labels) if not rows[n]
+        ]
+        if lacks:
+            more = f" and {len(lacks) - SHOWN_NAMES} more" if len(lacks) > SHOWN_NAMES else ""
+            yield f"{name} has no row of class {', '.join(lacks[:SHOWN_NAMES])}{more}"
 
 
 def _exchange(y: Labels, place: Index, rng: np.random.Generator) -> None:
