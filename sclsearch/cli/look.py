@@ -132,10 +132,7 @@ def track(
     from sclsearch.tracking import complete, prepare, tracking_uri
 
     folder = storage_folder(storage, make=False)
-    store = existing_study(folder, study)
-    record = store.record()
-    if record is None:
-        raise SclsearchError(f"{store.folder}: the study was deleted just now.")
+    store, record = existing_study(folder, study)
     uri = tracking_uri(tracking, folder)
     prepare(uri)
     views = all_views(store, RunStore(folder), record, parse_rule(record.origin["rule"]))

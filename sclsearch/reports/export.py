@@ -118,7 +118,7 @@ def export(found: Report, storage: Storage, folder: Path) -> Card:
         raise SclsearchError(
             f"{folder}: it must be empty or not be there, but it is neither. Name another one."
         )
-    store = existing_study(storage, found.study)
+    store, record = existing_study(storage, found.study)
     weights = store.read_weights(card.key)
     if weights is None:
         place = store.weights(card.key)
@@ -128,9 +128,6 @@ def export(found: Report, storage: Storage, folder: Path) -> Card:
             f"`sclsearch rerun {card.key[:12]}{storage_option(storage)} --weights "
             f"{shlex.quote(str(file))}` writes them."
         )
-    record = store.record()
-    if record is None:
-        raise SclsearchError(f"{store.folder}: the study was deleted just now.")
     begun = _begun_with(record)
     card = _told(card, record)
     check_writable(folder.parent)

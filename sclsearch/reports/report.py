@@ -154,10 +154,7 @@ def report(
     Raises:
         SclsearchError: There is no such study, or it has too few seeds.
     """
-    store = existing_study(storage, name)
-    record = store.record()
-    if record is None:
-        raise SclsearchError(f"{store.folder}: the study was deleted just now.")
+    store, record = existing_study(storage, name)
     rule = parse_rule(str(record.origin["rule"])) if rule is None else rule
     replicates = _first(store, seeds)
     rule.check(len(replicates))

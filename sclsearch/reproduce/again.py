@@ -46,15 +46,14 @@ def confirm(study: str, count: int, how: How, console: Console) -> Confirmation:
         KeyboardInterrupt: It was stopped; the same call goes on.
     """
     chosen, winner = _winner(study, how)
-    store = existing_study(how.storage, study)
-    origin = _record(study, how).origin
-    if origin.get("fresh") or origin.get("crossed"):
+    store, record = existing_study(how.storage, study)
+    if record.origin.get("fresh") or record.origin.get("crossed"):
         raise SclsearchError(
             f"{study}: it must be a study that chose its winner, but it repeats the winner of "
             "another. Name that one."
         )
     first = len(store.replicates())
-    what = what_again(origin, winner.fields, fresh=count, first_fresh=first)
+    what = what_again(record.origin, winner.fields, fresh=count, first_fresh=first)
     return Confirmation(chosen, _again(study, what, how, console))
 
 
@@ -74,7 +73,8 @@ def variance(study: str, levels: Mapping[str, int], how: How, console: Console) 
     """
     cells = design(levels)
     chosen, winner = _winner(study, how)
-    what = what_again(_record(study, how).origin, winner.fields, crossed=levels)
+    _, record = existing_study(how.storage, study)
+    what = what_again(record.origin, winner.fields, crossed=levels)
     found = _again(study, what, how, console)
     tests = [seed.test for line in found.configurations for seed in line.seeds]
     failed = sum(test is None for test in tests)
@@ -99,19 +99,12 @@ def _winner(study: str, how: How) -> tuple[Report, ConfigurationLine]:
     return chosen, finished_winner(chosen)
 
 
-def _record(study: str, how: How) -> StudyRecord:
-    record = existing_study(how.storage, study).record()
-    if record is None:
-        raise SclsearchError(f"{study}: the study was deleted just now.")
-    return record
-
-
 def _again(study: str, what: What, how: How, console: Console) -> Report:
-    record = _record(study, how)
+    store, record = existing_study(how.storage, study)
     how = replace(how, data_dir=data_dir_again(record.origin, how.data_dir))
     if record.origin.get("paraphrases"):
         before = what_again(record.origin, what.settings)
-        first = existing_study(how.storage, study).replicates()[0]
+        first = store.replicates()[0]
         check_unchanged(study, "the study", first.rows, resolve(before, how).parts(0).digests)
     prepared = prepare_study(what, how)
     _check(study, record, prepared)

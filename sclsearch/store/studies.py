@@ -162,18 +162,19 @@ def study_names(storage: Storage) -> list[str]:
     return [name for name, stored in zip(found, records, strict=True) if stored is not None]
 
 
-def existing_study(storage: Storage, name: str) -> StudyStore:
-    """Returns a study that is there.
+def existing_study(storage: Storage, name: str) -> tuple[StudyStore, StudyRecord]:
+    """Returns a study that is there, and its record.
 
     Raises:
         SclsearchError: It is not; names the nearest.
     """
     store = StudyStore(storage, name)
-    if store.record() is None:
+    record = store.record()
+    if record is None:
         raise SclsearchError(
             f"Unknown study {name!r} in {storage}.{suggestion(name, study_names(storage))}"
         )
-    return store
+    return store, record
 
 
 def _rows(replicates: Sequence[ReplicateRecord]) -> dict[str, str]:

@@ -116,7 +116,7 @@ def test_studies_are_listed_by_name_and_a_missing_one_names_the_nearest(tmp_path
         StudyStore(tmp_path, name).create(replace(RECORD, name=name))
     (tmp_path / "studies" / "no-record").mkdir()
     assert study_names(tmp_path) == ["first", "second"]
-    assert existing_study(tmp_path, "first").record() == RECORD
+    assert existing_study(tmp_path, "first")[1] == RECORD
     with pytest.raises(
         SclsearchError, match=r"Unknown study 'frist' .* Did you mean 'first'\? Known: first, secon"
     ):
