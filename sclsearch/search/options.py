@@ -25,7 +25,6 @@ MOST_CONFIGS = 100_000
 NAMES = MappingProxyType({name: name for name in ("fresh", "first_fresh", "crossed", "searched")})
 
 AtLeastOne = Annotated[int, Ge(1)]
-Seconds = Annotated[float, Gt(0)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +117,8 @@ class How:
     cpus_per_trial: AtLeastOne = 1
     gpus_per_trial: Annotated[float, Ge(0)] | None = None
     concurrency: AtLeastOne | None = None
-    time_budget: Seconds | None = None
-    trial_timeout: Seconds | None = None
+    time_budget: Annotated[float, Ge(0)] | None = None
+    trial_timeout: Annotated[float, Gt(0)] | None = None
     retry_failed: bool = False
 
     def __post_init__(self) -> None:
