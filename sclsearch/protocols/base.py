@@ -210,6 +210,10 @@ class Protocol:
             )
         return first_classes(whole, self.classes)
 
+    def same_rows(self, size: Size | None) -> bool:
+        """Returns whether all replicates have the same rows."""
+        return self.redraw is None and (self.draw is None or size is None)
+
     def parts(self, data: TaskData, size: Size | None, replicate: Replicate) -> Parts:
         """Returns the rows of one replicate.
 

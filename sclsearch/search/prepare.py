@@ -91,7 +91,8 @@ def prepare_study(what: What, how: How, *, dry: bool = False) -> Prepared:
         study = replace(study, lockstep=_lockstep(study, store.record(), how, measure=not dry))
     # The last block may have more replicates than are wanted: they have a say in its noise.
     whole = range(study.block(study.seeds - 1).stop)
-    parts = {number: study.parts(number) for number in whole}
+    same = study.unlabelled is None and study.protocol.same_rows(study.size)
+    parts = dict.fromkeys(whole, study.parts(0)) if same else {n: study.parts(n) for n in whole}
     if what.paraphrases is not None:
         _check_paraphrases(study, parts)
     replicates = tuple(study.replicate(n, parts[n]) for n in range(study.seeds))

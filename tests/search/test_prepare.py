@@ -93,3 +93,12 @@ def test_a_rounded_share_of_a_gpu_is_the_share_that_ray_is_asked_for(
     asked: float | None, cuda: bool, expected: float
 ) -> None:
     assert gpus_each(asked, cuda=cuda) == expected
+
+
+def test_rows_that_no_replicate_draws_are_taken_once(preparing: Preparing, asked: Asked) -> None:
+    whole = preparing(seeds=1000)
+    assert len(whole.replicates) == 1000
+    assert len({id(parts) for parts in whole.parts.values()}) == 1
+    assert whole.parts[7].digests == whole.study.parts(7).digests
+    drawn = preparing(asked(train_size=10), seeds=3)
+    assert len({parts.train.digest for parts in drawn.parts.values()}) == 3
