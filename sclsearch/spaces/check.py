@@ -42,10 +42,9 @@ def read_spaces(
         file: Where it comes from.
         method: The class that the space must be of; None takes the one that the file names.
     """
-    content = read_form(raw, SpaceFile, "")
-    faults = unknown_keys(raw, SpaceFile.model_fields, "")
-    if isinstance(content, list):
-        return {}, faults + content
+    content, faults = _content(raw)
+    if content is None:
+        return {}, faults
     if not content.source:
         faults.append(("source", "is missing"))
     found, method_faults = _method(content.method, method)
@@ -63,6 +62,19 @@ def read_spaces(
     if found is None or faults:
         return {}, faults
     return {name: _typed(draft.space, found) for name, draft in drafts.items()}, []
+
+
+def _content(raw: object) -> tuple[SpaceFile | None, list[Fault]]:
+    """Returns the keys of a file, without `published` if nothing else is of another form."""
+    content, faults = read_form(raw, SpaceFile, ""), unknown_keys(raw, SpaceFile.model_fields, "")
+    if not isinstance(content, list):
+        return content, faults
+    faults += content
+    if not isinstance(raw, dict):
+        return None, faults
+    rest = {key: value for key, value in raw.items() if key != "published"}
+    content = read_form(rest, SpaceFile, "")
+    return None if isinstance(content, list) else content, faults
 
 
 def _method(name: str, method: type[Method] | None) -> tuple[type[Method] | None, list[Fault]]:

@@ -104,6 +104,7 @@ def _source(path: Path) -> str:
 def _read(path: Path) -> object:
     """Returns the content of a YAML file that JSON could hold too."""
     from ruamel.yaml import YAML
+    from ruamel.yaml.constructor import DuplicateKeyError
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
     where = _shown(path)
@@ -117,7 +118,11 @@ def _read(path: Path) -> object:
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         at = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise SclsearchError(f"{where}: {at}{error.problem or error.context}") from error
+        problem = error.problem or error.context
+        if isinstance(error, DuplicateKeyError):
+            key = str(problem).partition('"')[2].partition('" with value ')[0]
+            problem = f"every key must be there once, but {key!r} is there twice"
+        raise SclsearchError(f"{where}: {at}{problem}") from error
     except YAMLError as error:
         raise SclsearchError(f"{where}: the file must be YAML, but: {error}") from error
     except (TypeError, ValueError) as error:

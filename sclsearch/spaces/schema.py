@@ -83,7 +83,7 @@ class SpaceFile(BaseModel, strict=True):
     method: str = ""
     source: str = ""
     note: str = ""
-    published: list[dict[str, Any]]
+    published: list[dict[str, Any]] = []
     fixed: dict[str, Any] = {}
     space: dict[str, Any]
     models: dict[str, Any] = {}
@@ -157,4 +157,7 @@ def _fault(fault: ErrorDetails, place: str) -> Fault:
         return place, "is missing"
     if fault["type"] == "refused":
         return place, message
+    if fault["type"] == "model_type":
+        there = "nothing" if fault["input"] is None else repr(fault["input"])
+        return place, f"there must be a mapping of keys to values, but there is {there}"
     return place, f"{message}, but there is {fault['input']!r}"

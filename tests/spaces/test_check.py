@@ -140,6 +140,15 @@ def test_all_faults_of_a_file_come_at_once(file: Path) -> None:
     assert str(error.value).splitlines() == check_file(file)
 
 
+def test_faults_of_published_points_in_form_hide_no_others(file: Path) -> None:
+    file.write_text(
+        "method: scl\nsource: x\npublished: [3]\nspace: {tau: {type: float, low: 2, high: 1}}\n"
+    )
+    assert [line.split(": ")[1] for line in check_file(file)] == ["published[0]", "space.tau"]
+    file.write_text("method: scl\nsource: x\nspace: {tau: {type: float, low: 2, high: 1}}\n")
+    assert [line.split(": ")[1] for line in check_file(file)] == ["space.tau"]
+
+
 def test_what_depends_on_an_entry_that_cannot_be_read_is_no_fault_as_well(
     file: Path, good: str
 ) -> None:

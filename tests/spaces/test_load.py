@@ -68,14 +68,18 @@ def test_a_published_value_of_a_whole_range_stays_whole_where_the_field_takes_fl
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("method: scl\nmethod: ce\n", 'line 2, column 1: found duplicate key "method"'),
+        (
+            "method: scl\nspace: {tau: {}, tau: {}}\n",
+            "line 2, column 18: every key must be there once, but 'tau' is there twice",
+        ),
         ("method: [scl\nsource: x", "line 2, column 7: "),
         ("method: !!python/name:os.system x", "line 1, column 9: could not determine"),
         ("method: \x07", "the file must be YAML, but: unacceptable character #x0007"),
         ("fixed: {tau: .nan}", "there must be nothing but texts, finite numbers"),
         ("fixed: &a [*a]", "there must be nothing but texts, finite numbers"),
         ("fixed: 2020-01-01", "there must be nothing but texts, finite numbers"),
-        ("", "input should be a valid dictionary or instance of SpaceFile, but there is None"),
+        ("", "there must be a mapping of keys to values, but there is nothing"),
+        ("tau", "there must be a mapping of keys to values, but there is 'tau'"),
     ],
 )
 def test_what_is_no_yaml_is_told_with_line_and_column(file: Path, text: str, fault: str) -> None:
@@ -90,8 +94,9 @@ def test_a_missing_file_is_told(file: Path) -> None:
 
 
 def test_a_space_of_another_method_is_refused(file: Path) -> None:
-    file.write_text("method: scl\nsource: x\npublished: []\nspace: {}\n")
+    file.write_text("method: scl\nsource: x\nspace: {}\n")
     assert load_space(file, SCL).size() == 1
+    assert load_space(file, SCL).published == ()
     with pytest.raises(
         SclsearchError, match=r"mine\.yaml: method: must be 'ce', but there is 'scl'"
     ):
