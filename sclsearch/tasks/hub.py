@@ -1,5 +1,6 @@
 """Corpora from the Hugging Face hub."""
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,10 @@ from sclsearch.tasks.base import Labels, Split, TaskData, Texts
 from sclsearch.tasks.corpus import SCORE_DECIMALS, Corpus, Hub
 
 BATCH = 10_000
+SECONDS = 10
+"""How long the hub may take to answer at all."""
+
+logger = logging.getLogger(__name__)
 
 
 def fetch(corpus: Corpus) -> TaskData:
@@ -24,6 +29,9 @@ def fetch(corpus: Corpus) -> TaskData:
     from datasets.exceptions import DatasetsError
 
     hub = _hub(corpus)
+    offline = datasets.config.HF_HUB_OFFLINE
+    # Where the hub cannot be reached, datasets would ask again for half a minute, at length.
+    datasets.config.HF_HUB_OFFLINE = offline or not _answers(hub)
     try:
         found = datasets.load_dataset(hub.repository, hub.config, revision=hub.revision)
     # ValueError: the cache has other tasks alone.
@@ -32,6 +40,8 @@ def fetch(corpus: Corpus) -> TaskData:
             f"{hub.repository}: {corpus.task.name} must be on the hub or in its cache, "
             f"but: {_reason(error)}. {corpus.ways}"
         ) from error
+    finally:
+        datasets.config.HF_HUB_OFFLINE = offline
     return convert(corpus, found)
 
 
@@ -59,6 +69,21 @@ def convert(corpus: Corpus, found: Mapping[str, Any]) -> TaskData:
             _labels(rows["label"], where, regression=corpus.task.regression),
         )
     return TaskData(corpus.task, splits, _source(hub, found))
+
+
+def _answers(hub: Hub) -> bool:
+    """Returns whether the hub can be reached; what else is wrong, `datasets` finds and tells."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError
+
+    try:
+        HfApi().dataset_info(hub.repository, revision=hub.revision, timeout=SECONDS)
+    except (HfHubHTTPError, ValueError):  # it answers with an error, or the name is a folder's
+        return True
+    except Exception:
+        logger.debug("the hub cannot be reached", exc_info=True)
+        return False
+    return True
 
 
 def _reason(error: Exception) -> str:

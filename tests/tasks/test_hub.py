@@ -102,6 +102,29 @@ def test_rows_that_cannot_be_kept_are_one_error_with_its_cause(
         fetch(GLUE["cola"])
 
 
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_hub_that_cannot_be_reached_is_asked_once(
+    monkeypatch: pytest.MonkeyPatch, answers: bool
+) -> None:
+    offline = []
+
+    def asked(*_: object, **__: object) -> None:
+        if not answers:
+            raise ConnectionError("Name or service not known")
+
+    def found(*_: object, **__: object) -> None:
+        offline.append(config.HF_HUB_OFFLINE)
+        raise DatasetGenerationError("no rows")
+
+    monkeypatch.setattr(config, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", asked)
+    monkeypatch.setattr("datasets.load_dataset", found)
+    with pytest.raises(SclsearchError, match="cola must be on the hub or in its cache"):
+        fetch(GLUE["cola"])
+    assert offline == [not answers]
+    assert not config.HF_HUB_OFFLINE
+
+
 @pytest.mark.slow
 def test_without_hub_and_cache_both_ways_are_told(tmp_path: Path) -> None:
     code = "from sclsearch.tasks import load_task; load_task('cola')"
