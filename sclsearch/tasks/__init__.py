@@ -74,6 +74,11 @@ def check_task_name(name: str) -> None:
     """
     file = Path(name).suffix.lower() in READERS or "/" in name or os.sep in name
     if file and name not in TASKS:
+        if not Path(name).is_file():
+            raise SclsearchError(
+                f"--task {name}: a file must be there, but there is none. Check the path, or take "
+                "a task of `sclsearch ls tasks`."
+            )
         raise SclsearchError(
             f"--task: a file's columns must be named, but {name!r} comes without them. "
             "Pass --text COLUMN (twice for a pair of texts) and --label COLUMN."

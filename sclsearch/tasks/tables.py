@@ -85,10 +85,15 @@ def column_positions(path: Path, header: Sequence[str], columns: Sequence[str]) 
     """
     faults = [
         f"{path}: the column {name!r} must be there once, but it is there {header.count(name)} "
-        f"times.{suggestion(name, set(header))}"
+        f"times.{' Rename one.' if name in header else suggestion(name, set(header))}"
         for name in columns
         if header.count(name) != 1
     ]
+    if faults and len(header) == 1 and ";" in header[0]:
+        raise SclsearchError(
+            f"{path}: cells must be separated by a comma, or by a tab in TSV, but they seem to be "
+            f"by ';': the first line is {header[0]!r}. Save it with commas."
+        )
     if faults:
         raise SclsearchError("\n".join(faults))
     return [header.index(name) for name in columns]

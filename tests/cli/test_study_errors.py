@@ -45,7 +45,11 @@ Call = Callable[..., CompletedProcess[str]]
         ("--study a/b", "--study 'a/b': a name must be letters, digits, '.', '_' and '-', 100 at"),
         ("--text t", "--text: a file of your own must come with --text and --label. Pass both, "),
         ("--metric f1", "--metric: a file of your own must come with --text and --label."),
-        ("--task my.csv", "--task: a file's columns must be named, but 'my.csv' comes without "),
+        ("--task ./my.csv", "--task ./my.csv: a file must be there, but there is none. Check the "),
+        (
+            "--task none.csv",
+            "--task: a file's columns must be named, but 'none.csv' comes without ",
+        ),
         (
             "--data-dir glue",
             "--data-dir glue: it must come with a task that has files there, but d",
@@ -63,6 +67,7 @@ def test_what_cannot_be_searched_is_one_text_with_place_and_remedy(
     sclsearch: Call, place: Path, search: tuple[str, ...], options: str, message: str
 ) -> None:
     (place / "empty").mkdir()
+    (place / "none.csv").touch()
     done = sclsearch(*search, "--dry-run", *options.split())
     assert done.returncode == 2
     assert message in done.stderr

@@ -1,6 +1,7 @@
 """One name leads to rows: made here, from published files, or from the hub; always the same."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -52,7 +53,14 @@ def test_an_unknown_name_brings_the_nearest() -> None:
 
 
 @pytest.mark.parametrize("name", ["reviews.csv", "./reviews", "data/reviews.jsonl"])
-def test_a_file_as_a_name_is_told_to_bring_its_columns(name: str) -> None:
+def test_a_file_as_a_name_must_be_there_and_is_told_to_bring_its_columns(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SclsearchError, match=rf"^--task {re.escape(name)}: a file must be there"):
+        load_task(name)
+    Path(name).parent.mkdir(exist_ok=True)
+    Path(name).touch()
     with pytest.raises(SclsearchError, match=r"Pass --text COLUMN .* and --label COLUMN"):
         load_task(name)
 
