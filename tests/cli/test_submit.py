@@ -165,7 +165,7 @@ def test_a_job_runs_is_followed_to_its_end_and_goes_on_under_the_same_name(head:
     assert not [path for path in logs if token in path.read_text(errors="replace")]
 
 
-def test_a_running_job_is_left_refused_a_second_time_and_stopped(head: Head) -> None:
+def test_a_running_job_is_left_refused_a_second_time_followed_again_and_stopped(head: Head) -> None:
     search = head.search("long", 1_000_000)
     follower = subprocess.Popen(
         head.command("submit", "--", *search),
@@ -186,6 +186,12 @@ def test_a_running_job_is_left_refused_a_second_time_and_stopped(head: Head) -> 
     assert twice.returncode == 2
     assert twice.stderr.startswith("long: one job at a time must run it, but long-1 does. Follow ")
     assert head.sclsearch("job", "status", "long").stdout.startswith("long-1\trunning\t")
+    cut = head.patched(BROKEN_OFF, "job", "logs", "long")
+    assert (cut.returncode, cut.stderr) == (
+        2,
+        "long-1: its log must last until the job ends, but it broke off before. `sclsearch job "
+        f"logs long --cluster {head.url}` follows it again; the job goes on.\n",
+    )
     assert head.sclsearch("job", "stop", "long").stderr.startswith("long-1 is stopped. ")
     assert head.sclsearch("job", "status", "long").stdout.startswith("long-1\tstopped\t")
     assert head.sclsearch("job", "logs", "long").returncode == 130
@@ -204,18 +210,6 @@ def test_a_job_that_does_not_end_in_time_is_not_called_stopped(head: Head) -> No
     while not head.sclsearch("job", "status", "slow").stdout.startswith("slow-1\tstopped\t"):
         assert time.monotonic() < ended
     assert head.sclsearch("job", "stop", "slow").stderr.startswith("slow-1 had ended. ")
-
-
-def test_a_log_that_breaks_off_is_not_taken_for_the_jobs_end(head: Head) -> None:
-    search = head.search("cut", 1_000_000)
-    assert head.sclsearch("submit", "--no-wait", "--", *search).returncode == 0
-    told = head.patched(BROKEN_OFF, "job", "logs", "cut")
-    assert (told.returncode, told.stderr) == (
-        2,
-        "cut-1: its log must last until the job ends, but it broke off before. `sclsearch job logs "
-        f"cut --cluster {head.url}` follows it again; the job goes on.\n",
-    )
-    assert head.sclsearch("job", "stop", "cut").stderr.startswith("cut-1 is stopped. ")
 
 
 def test_a_job_that_cannot_search_ends_with_its_exit_code_and_text(head: Head) -> None:
@@ -238,4 +232,9 @@ def test_without_the_clusters_token_nothing_is_done(head: Head, changes: dict[st
     assert f"--cluster {head.url}: the cluster must know this machine's token, but: " in done.stderr
     assert "name its file by RAY_AUTH_TOKEN_PATH." in done.stderr
     assert len(done.stderr.splitlines()) == 1
-    assert head.sclsearch("job", "status", "refused").returncode == 2
+
+
+def test_without_it_nothing_is_told_of_a_job(head: Head) -> None:
+    told = head.sclsearch("job", "status", "short", RAY_AUTH_TOKEN="no" * 32)
+    assert (told.returncode, told.stdout) == (2, "")
+    assert told.stderr.startswith(f"--cluster {head.url}: the cluster must know this machine's ")
