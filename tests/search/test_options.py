@@ -47,7 +47,7 @@ def test_what_cannot_be_asked_for_is_named(given: dict[str, Any], message: str) 
         ({"cpus_per_trial": 0}, "--cpus-per-trial: it must be at least 1, but it is 0."),
         ({"gpus_per_trial": -1}, "--gpus-per-trial: it must be at least 0, but it is -1."),
         ({"time_budget": "1h"}, "--time-budget: it must be a valid number, but it is '1h'."),
-        ({"time_budget": -1}, "--time-budget: it must be greater than 0, but it is -1."),
+        ({"time_budget": -1}, "--time-budget: it must be at least 0, but it is -1."),
         ({"trial_timeout": float("nan")}, "--trial-timeout: it must be greater than 0, but it is"),
     ],
     ids=str,
