@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import ray
-from ray._private import ray_constants, services
+from ray._private import services
 from ray._private.authentication.authentication_token_generator import (
     generate_new_authentication_token,
 )
@@ -24,6 +24,7 @@ from ray.exceptions import AuthenticationError, RayError
 
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import NamedMethod
+from sclsearch.search.local import sigterm_kept, start_local
 from sclsearch.search.machines import CLUSTER_SLOTS, first_sentence, token_refused
 
 ENVIRONMENT = {
@@ -56,31 +57,16 @@ def started_ray(address: str | None) -> Iterator[None]:
     # Tune prints the traceback of every trial that fails; the seed run's record has the cause.
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
-    if address is None:
-        keep_token_private()
-        with _loopback():
-            ray.init(address="local", num_cpus=_cores(), include_dashboard=False, **quiet)
-    else:
-        _join(address, quiet)
     try:
+        with sigterm_kept():
+            if address is None:
+                keep_token_private()
+                start_local(_cores(), quiet)
+            else:
+                _join(address, quiet)
         yield
     finally:
         ray.shutdown()
-
-
-@contextmanager
-def _loopback() -> Iterator[None]:
-    """Lets Ray start on 127.0.0.1.
-
-    Asked for that address, Ray takes the machine's own and listens on every interface. It keeps
-    to the loopback where it cannot be a cluster, as on a Mac.
-    """
-    before = ray_constants.ENABLE_RAY_CLUSTER
-    ray_constants.ENABLE_RAY_CLUSTER = False
-    try:
-        yield
-    finally:
-        ray_constants.ENABLE_RAY_CLUSTER = before
 
 
 def keep_token_private() -> None:

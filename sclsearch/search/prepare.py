@@ -15,6 +15,7 @@ from sclsearch.search.board import Board
 from sclsearch.search.machines import CLUSTER_SLOTS, gpus_each
 from sclsearch.search.options import DEFAULT_CONFIGS, How, What
 from sclsearch.search.resolve import resolve
+from sclsearch.search.signals import held_ctrl_c
 from sclsearch.search.study import Study
 from sclsearch.search.tokenised import paraphrased, tokenised
 from sclsearch.store.places import Storage, storage_folder
@@ -206,7 +207,8 @@ def _at_once(study: Study, how: How) -> int:
         return how.concurrency
     if how.address is not None:
         return CLUSTER_SLOTS
-    from sclsearch.search.cluster import fitting_here
+    with held_ctrl_c():
+        from sclsearch.search.cluster import fitting_here
 
     gpus = gpus_each(how.gpus_per_trial, cuda=study.numerics != "cpu-fp32")
     return max(fitting_here(how.cpus_per_trial, gpus), 1)

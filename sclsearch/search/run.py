@@ -11,7 +11,7 @@ from sclsearch.search.options import Ending, How, What
 from sclsearch.search.prepare import Prepared, prepare_study
 from sclsearch.search.progress import Progress
 from sclsearch.search.scribe import Scribe, not_shown, ready_tracking
-from sclsearch.search.signals import held_ctrl_c, kept_signals
+from sclsearch.search.signals import held_ctrl_c, kept_signals, sigterm_as_ctrl_c
 from sclsearch.search.study import Study
 from sclsearch.selection.rules import Rule
 from sclsearch.store.driver import lost_to_another, sole_driver
@@ -59,8 +59,10 @@ def run(what: What, how: How, console: Console) -> Finished:
 
     Raises:
         SclsearchError: Something that the user can mend.
+        KeyboardInterrupt: Ctrl-C or SIGTERM came before the first seed run.
     """
-    return run_prepared(prepare_study(what, how), how, console)
+    with sigterm_as_ctrl_c():
+        return _run(prepare_study(what, how), how, console)
 
 
 def run_prepared(prepared: Prepared, how: How, console: Console) -> Finished:
@@ -68,7 +70,13 @@ def run_prepared(prepared: Prepared, how: How, console: Console) -> Finished:
 
     Raises:
         SclsearchError: Something that the user can mend.
+        KeyboardInterrupt: Ctrl-C or SIGTERM came before the first seed run.
     """
+    with sigterm_as_ctrl_c():
+        return _run(prepared, how, console)
+
+
+def _run(prepared: Prepared, how: How, console: Console) -> Finished:
     study, store = prepared.study, prepared.store
     if store.record() is None:
         _check_encoder(study)  # a study that cannot be trained leaves nothing behind

@@ -2,6 +2,7 @@
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -10,6 +11,8 @@ from sclsearch.errors import SclsearchError
 
 END_SIGNAL = signal.SIGUSR1
 """On which Tune ends in order, as it does on Ctrl-C."""
+
+_ONE_SIGNAL_SECONDS = 5.0
 
 
 @contextmanager
@@ -36,22 +39,50 @@ def kept_signals() -> Iterator[None]:
 
 
 @contextmanager
-def held_ctrl_c() -> Iterator[None]:
-    """Lets Ctrl-C wait for the end of the body: Ray's C extensions, when imported, swallow it."""
-    pressed: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _frame: pressed.append(number))
+def sigterm_as_ctrl_c() -> Iterator[None]:
+    """Lets SIGTERM end the body in order, as Ctrl-C does; a thread that takes no signals has none.
+
+    Once Tune listens it is told, before that the body is broken off. `timeout` sends SIGTERM to
+    the process and then to its group: what comes soon after the first is no second one.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    deaf = signal.getsignal(END_SIGNAL)
+    last = -_ONE_SIGNAL_SECONDS
+
+    def end(_signal: int, _frame: FrameType | None) -> None:
+        nonlocal last
+        before, last = last, time.monotonic()
+        if signal.getsignal(END_SIGNAL) != deaf:
+            signal.raise_signal(END_SIGNAL)
+        elif last - before >= _ONE_SIGNAL_SECONDS:
+            raise KeyboardInterrupt
+
+    earlier = signal.signal(signal.SIGTERM, end)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
-    if pressed:
+        signal.signal(signal.SIGTERM, earlier)
+
+
+@contextmanager
+def held_ctrl_c() -> Iterator[None]:
+    """Lets Ctrl-C and SIGTERM wait for the end of the body.
+
+    Ray's C extensions, when imported, swallow what they raise. In a thread that takes no signals
+    it does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    held: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(each, lambda number, _frame: held.append(number)) for each in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+    if held:
         raise KeyboardInterrupt
-
-
-def take_sigterm_for_ctrl_c() -> None:
-    """Makes SIGTERM end a search in order."""
-
-    def interrupt(_signal: int, _frame: FrameType | None) -> None:
-        signal.raise_signal(END_SIGNAL)
-
-    signal.signal(signal.SIGTERM, interrupt)

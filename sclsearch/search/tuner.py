@@ -25,7 +25,7 @@ from sclsearch.search.cluster import send_own_code
 from sclsearch.search.losses import cause_of, line_of, mend_out_of_memory, node_of, told_of
 from sclsearch.search.options import Ending, How
 from sclsearch.search.retries import Loss
-from sclsearch.search.signals import END_SIGNAL, take_sigterm_for_ctrl_c
+from sclsearch.search.signals import END_SIGNAL
 from sclsearch.search.trial import Bench, seed_run_trial
 
 
@@ -179,8 +179,8 @@ def fit(
 ) -> Ending:
     """Trains what the board still wants; returns why it ended.
 
-    Ctrl-C and SIGTERM end it in order: running seed runs are given up, nothing finished is lost.
-    `gpus` and `concurrency` are what comes of `how` on this cluster.
+    Ctrl-C and `END_SIGNAL` end it in order: running seed runs are given up, nothing finished is
+    lost. `gpus` and `concurrency` are what comes of `how` on this cluster.
 
     Raises:
         SclsearchError: The storage was away, a machine is unfit, or another driver took the study.
@@ -190,7 +190,6 @@ def fit(
     searcher = SeedSearcher(board, deadline)
     watchdog = Watchdog(searcher, how.trial_timeout, tick)
     with tempfile.TemporaryDirectory(prefix="sclsearch-ray-") as scratch:
-        take_sigterm_for_ctrl_c()
         send_own_code(bench.study.method)
         tune.Tuner(
             tune.with_resources(

@@ -1,6 +1,7 @@
 """A Ray of our own: nobody beyond this machine hears it, its workers share one memory."""
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 
 from sclsearch.search.options import What
 from sclsearch.search.prepare import Prepared
+from sclsearch.search.signals import sigterm_as_ctrl_c
 from sclsearch.search.trial import Bench, bench_of
 
 LISTENS = "0A"
@@ -35,7 +37,7 @@ def own_ray(processes: Any) -> Iterator[None]:
         for name, value in processes.environment.items():
             patch.setenv(name, value)
         patch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-        with started_ray(None):
+        with sigterm_as_ctrl_c(), started_ray(None):
             yield
     assert not ray.is_initialized()
 
@@ -66,6 +68,12 @@ def test_no_process_of_ray_listens_beyond_this_machine(own_ray: None, processes:
     found = [*listening([os.getpid(), *titles])]
     assert len({pid for pid, _ in found}) >= 3
     assert {address for _, address in found} <= LOOPBACK
+
+
+def test_sigterm_to_its_group_is_for_the_driver_alone(own_ray: None, processes: Any) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert os.getpgid(0) not in map(os.getpgid, processes.titles())
 
 
 def test_a_worker_sees_no_gpu_that_it_did_not_ask_for(own_ray: None) -> None:

@@ -196,7 +196,8 @@ def test_sigterm_ends_a_driver_as_ctrl_c_does(start: Start, processes: Any, tmp_
     storage = tmp_path / "storage"
     driver = start(storage, *ENDLESS)
     wait(driver, lambda: in_training(processes))
-    check_end_in_order(driver, storage, processes, driver.process.terminate)
+    group = driver.process.pid  # which `timeout` and Slurm signal
+    check_end_in_order(driver, storage, processes, lambda: os.killpg(group, signal.SIGTERM))
 
 
 def check_end_in_order(
@@ -218,12 +219,15 @@ def check_end_in_order(
         time.sleep(0.2)
 
 
-def test_ctrl_c_before_anything_trains_leaves_no_lock_behind(start: Start, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_before_anything_trains_leaves_no_lock_behind(
+    start: Start, tmp_path: Path, number: int
+) -> None:
     study = tmp_path / "storage" / "studies" / "s"
     driver = start(tmp_path / "storage")
     wait(driver, (study / "study.json").exists)
     assert list(study.glob("driver*"))
-    driver.process.send_signal(signal.SIGINT)
+    driver.process.send_signal(number)
     code, _, err = driver.ended()
     assert code == 130, err
     assert "Traceback" not in err
