@@ -49,7 +49,8 @@ def started_ray(address: str | None) -> Iterator[None]:
     Without an address a Ray of our own is started even where another runs on the machine.
 
     Raises:
-        SclsearchError: The cluster does not answer, or does not let this machine in.
+        SclsearchError: The cluster does not answer, or does not let this machine in; or Ray did
+            not start.
     """
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)

@@ -10,16 +10,38 @@ from types import ModuleType
 from typing import Any
 
 import ray
+from ray._common.utils import get_default_ray_temp_dir
 from ray._private import ray_constants, services, utils
+
+from sclsearch.errors import SclsearchError
+from sclsearch.search.machines import first_sentence
 
 
 def start_local(cores: int, quiet: Mapping[str, Any]) -> None:
-    """Starts Ray on this machine.
+    """Starts Ray on this machine; a second time where its processes are not there in time.
 
     Args:
         cores: Cores that seed runs may use.
         quiet: Options that keep it from writing to the terminal.
+
+    Raises:
+        SclsearchError: It did not start the second time either.
     """
+    try:
+        _start(cores, quiet)
+    except Exception:
+        try:
+            _start(cores, quiet)
+        except Exception as error:
+            raise SclsearchError(
+                "Ray: its processes must start on this machine, but twice they did not: "
+                f"{first_sentence(str(error))}. The load is {os.getloadavg()[0]:.0f} on {cores} "
+                "cores: if that is much, wait until it is less, else read Ray's logs in "
+                f"{get_default_ray_temp_dir()}/session_latest/logs. The same command goes on."
+            ) from error
+
+
+def _start(cores: int, quiet: Mapping[str, Any]) -> None:
     with _loopback(), _processes_apart():
         ray.init(address="local", num_cpus=cores, include_dashboard=False, **quiet)
 

@@ -1,4 +1,4 @@
-"""Ray on this machine starts whole or leaves nothing behind."""
+"""Ray on this machine starts whole or leaves nothing behind, and says why."""
 
 import os
 import signal
@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
+from sclsearch.errors import SclsearchError
 from sclsearch.search.signals import sigterm_as_ctrl_c
+
+LATE = "The current node timed out during startup. This could happen because of a full moon."
 
 Starting = Callable[..., list[subprocess.Popen[bytes]]]
 
@@ -33,6 +36,38 @@ def starting(monkeypatch: pytest.MonkeyPatch) -> Starting:
         return started
 
     return starting
+
+
+def late() -> None:
+    raise Exception(LATE)  # noqa: TRY002  # as Ray does
+
+
+def test_ray_that_is_late_is_started_once_more(starting: Starting) -> None:
+    from sclsearch.search.local import start_local
+
+    started = starting(late, lambda: None)
+    start_local(2, {})
+    first, second = started
+    assert first.poll() == -signal.SIGKILL
+    assert second.poll() is None
+    assert os.getpgid(second.pid) == second.pid != os.getpgid(0)
+    second.kill()
+    second.wait()
+
+
+def test_ray_that_is_late_again_is_one_error_and_nothing_of_it_stays(starting: Starting) -> None:
+    from sclsearch.search.local import start_local
+
+    started = starting(late, late)
+    with pytest.raises(SclsearchError) as caught:
+        start_local(2, {})
+    assert [process.poll() for process in started] == [-signal.SIGKILL] * 2
+    told = str(caught.value)
+    assert told.startswith(
+        "Ray: its processes must start on this machine, but twice they did not: "
+        "The current node timed out during startup. The load is "
+    )
+    assert told.endswith("/ray/session_latest/logs. The same command goes on.")
 
 
 def test_sigterm_while_ray_starts_is_ctrl_c_and_nothing_of_it_stays(starting: Starting) -> None:
