@@ -1,22 +1,32 @@
 """One line for each study of a storage."""
 
+from sclsearch.store.objects import DamagedError
 from sclsearch.store.places import Storage
 from sclsearch.store.studies import StudyStore, study_names
 
 
 def study_summaries(storage: Storage) -> dict[str, str]:
-    """Returns what each study searches and how far it is."""
+    """Returns what each study searches and how far it is; of one that is damaged, what is wrong.
+
+    It reads no seed run: a storage may have thousands.
+    """
     summaries = {}
     for name in study_names(storage):
-        store = StudyStore(storage, name)
-        record = store.record()
-        if record is None:
-            continue
-        configurations, replicates = store.sizes()
-        size = f" ({record.identity['size']})" if record.identity["size"] else ""
-        summaries[name] = (
-            f"{record.training['method']} on {record.identity['task']}{size}, "
-            f"{record.identity['model']}, {record.identity['protocol']}; "
-            f"{configurations} configurations x {replicates} seeds"
-        )
-    return summaries
+        try:
+            summaries[name] = _summary(StudyStore(storage, name))
+        except DamagedError as error:
+            summaries[name] = f"cannot be read: {error}"
+    return {name: told for name, told in summaries.items() if told}
+
+
+def _summary(store: StudyStore) -> str:
+    record = store.record()
+    if record is None:
+        return ""
+    configurations, replicates = store.sizes()
+    size = f" ({record.identity['size']})" if record.identity["size"] else ""
+    return (
+        f"{record.training['method']} on {record.identity['task']}{size}, "
+        f"{record.identity['model']}, {record.identity['protocol']}; "
+        f"{configurations} configurations x {replicates} seeds"
+    )

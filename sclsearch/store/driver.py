@@ -121,7 +121,7 @@ def _others(folder: Place, token: str, heard: Mapping[str, Beat]) -> list[dict[s
     for name in names(folder):
         if not name.startswith("driver") or name == f"driver-{token}.json":
             continue
-        other = read(folder / name)
+        other = read(folder / name, "Move it away, unless a driver runs this study.")
         if other is None:
             continue
         if _alive(other, heard.get(other["token"])):

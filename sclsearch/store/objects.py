@@ -11,15 +11,21 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError
 from sclsearch.store.places import Place
 
 READERS = 32
+MEND = "Move it away."
+_T = TypeVar("_T")
 # As some shared folders answer that have no hard links.
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+
+
+class DamagedError(SclsearchError):
+    """An object is there and cannot be read."""
 
 
 def write(place: Place, value: Any) -> None:
@@ -50,22 +56,27 @@ def create(place: Place, value: Any) -> bool:
     return True
 
 
-def read(place: Place) -> Any | None:
+def read(place: Place, mend: str = MEND) -> Any | None:
     """Returns an object, or None if there is none.
 
+    Args:
+        place: Where it is.
+        mend: What a person is told to do if it is damaged.
+
     Raises:
-        SclsearchError: The object holds no JSON; nothing of this project writes that.
+        DamagedError: It holds no JSON object; nothing of this project writes that.
     """
     content = read_bytes(place)
     if content is None:
         return None
     try:
-        return json.loads(content.decode())
+        value = json.loads(content.decode())
     except ValueError as error:
-        raise SclsearchError(
-            f"{place}: it must hold a JSON object, but: {error}. Move it away: a seed run is "
-            "trained again then."
-        ) from error
+        raise DamagedError(f"{place}: it must hold a JSON object, but: {error}. {mend}") from error
+    if not isinstance(value, dict):
+        there = type(value).__name__
+        raise DamagedError(f"{place}: it must hold a JSON object, but it holds a {there}. {mend}")
+    return value
 
 
 def read_bytes(place: Place) -> bytes | None:
@@ -73,12 +84,15 @@ def read_bytes(place: Place) -> bytes | None:
     return _file(place) if isinstance(place, Path) else place.read()
 
 
-def read_all(places: Sequence[Place]) -> list[Any | None]:
+def read_all(places: Sequence[Place], mend: str = MEND) -> list[Any | None]:
     """Returns several objects, None where there is none; many at a time from an object store."""
-    if all(isinstance(place, Path) for place in places):
-        return [read(place) for place in places]
-    with ThreadPoolExecutor(READERS) as readers:
-        return list(readers.map(read, places))
+    return _each(lambda place: read(place, mend), places)
+
+
+def which(places: Sequence[Place]) -> list[Place]:
+    """Returns those places where something is stored, whole or damaged."""
+    found = _each(lambda place: read_bytes(place) is not None, places)
+    return [place for place, there in zip(places, found, strict=True) if there]
 
 
 def names(folder: Place) -> list[str]:
@@ -158,6 +172,13 @@ def check_writable(folder: Place) -> None:
 def hasty(place: Place) -> Place:
     """Returns the place, not asked again where an object store does not answer."""
     return place if isinstance(place, Path) else replace(place, patience=0.0)
+
+
+def _each(ask: Callable[[Place], _T], places: Sequence[Place]) -> list[_T]:
+    if all(isinstance(place, Path) for place in places):
+        return [ask(place) for place in places]
+    with ThreadPoolExecutor(READERS) as readers:
+        return list(readers.map(ask, places))
 
 
 def _file(path: Path) -> bytes | None:

@@ -12,6 +12,7 @@ from sclsearch.store.places import Place, Storage, place_of
 
 Evaluation = Mapping[str, Any]
 BATCH = 500
+_MEND = "Move it away: the seed run is trained again then."
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +88,12 @@ class RunStore:
 
     def get(self, key: str) -> SeedRun | None:
         """Returns a finished seed run, or None."""
-        stored = read(self._place(key))
+        stored = read(self._place(key), _MEND)
         return None if stored is None else SeedRun.of(stored)
 
     def get_all(self, keys: Iterable[str]) -> list[SeedRun | None]:
         """Returns several seed runs, None for each that is not finished."""
-        found = read_all([self._place(key) for key in keys])
+        found = read_all([self._place(key) for key in keys], _MEND)
         return [None if stored is None else SeedRun.of(stored) for stored in found]
 
     def all(self) -> Iterator[SeedRun]:

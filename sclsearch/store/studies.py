@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.store.objects import (
+    DamagedError,
     create,
     hasty,
     keep_file,
@@ -19,10 +20,19 @@ from sclsearch.store.objects import (
     remove,
     remove_all,
     remove_parts,
+    which,
 )
 from sclsearch.store.places import Place, Storage, place_of
 from sclsearch.store.records import ConfigurationRecord, ReplicateRecord, StudyRecord
 
+_MEND = {
+    "study": "Move it away: the command that began the study writes it again, and goes on.",
+    "replicates": "Move it away: the command that began the study writes it again, and goes on.",
+    "configurations": (
+        "Put a copy of it back, or give another --study: what both have in common is not trained "
+        "again."
+    ),
+}
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -46,8 +56,20 @@ class StudyStore:
         self.folder: Place = place_of(storage) / "studies" / name
 
     def record(self) -> StudyRecord | None:
-        """Returns the study's record, or None if there is no such study."""
-        stored = read(self.folder / "study.json")
+        """Returns the study's record, or None if there is no such study.
+
+        Raises:
+            DamagedError: It cannot be read.
+        """
+        place = self.folder / "study.json"
+        stored = read(place, _MEND["study"])
+        wanted = {field.name for field in fields(StudyRecord)}
+        if stored is not None and stored.keys() != wanted:
+            odd = ", ".join(sorted(stored.keys() ^ wanted))
+            raise DamagedError(
+                f"{place}: it must hold the record of a study, but these fields are missing or "
+                f"unknown: {odd}. {_MEND['study']}"
+            )
         return None if stored is None else StudyRecord(**stored)
 
     def create(self, record: StudyRecord) -> None:
@@ -146,7 +168,8 @@ class StudyStore:
 
     def _numbered(self, kind: str) -> list[dict[str, Any]]:
         folder = self.folder / kind
-        found = read_all([folder / f"{number}.json" for number in self._numbers(kind)])
+        places = [folder / f"{number}.json" for number in self._numbers(kind)]
+        found = read_all(places, _MEND[kind])
         return [stored for stored in found if stored is not None]
 
     def _numbers(self, kind: str) -> list[int]:
@@ -155,11 +178,13 @@ class StudyStore:
 
 
 def study_names(storage: Storage) -> list[str]:
-    """Returns the names of all studies of a storage."""
+    """Returns the names of all studies of a storage, also of those whose record is damaged.
+
+    A copy of a study's folder whose name is no study's is left out.
+    """
     folder = place_of(storage) / "studies"
-    found = names(folder)
-    records = read_all([folder / name / "study.json" for name in found])
-    return [name for name, stored in zip(found, records, strict=True) if stored is not None]
+    found = {folder / name / "study.json": name for name in names(folder) if NAME.fullmatch(name)}
+    return [found[place] for place in which([*found])]
 
 
 def existing_study(storage: Storage, name: str) -> tuple[StudyStore, StudyRecord]:

@@ -17,3 +17,14 @@ def test_a_study_is_summed_up_by_what_it_searches_and_its_size(
 
 def test_a_folder_without_studies_has_none(tmp_path: Path) -> None:
     assert study_summaries(tmp_path / "not there") == {}
+
+
+def test_a_study_that_is_damaged_hides_no_other(write_study: Callable[..., Path]) -> None:
+    storage = write_study([(1, 2)])
+    whole = study_summaries(storage)
+    path = storage / "studies" / "bad" / "study.json"
+    path.parent.mkdir()
+    path.touch()
+    found = study_summaries(storage)
+    assert found.pop("bad").startswith(f"cannot be read: {path}: it must hold a JSON object, but")
+    assert found == whole

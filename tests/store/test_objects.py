@@ -109,10 +109,13 @@ def test_of_several_processes_one_creates_the_object(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b'{"half": ', b"\xff\xfe\x00", b"no json"], ids=["empty", "cut", "bytes", "no"]
+    "content",
+    [b"", b'{"half": ', b"\xff\xfe\x00", b"no json", b"null"],
+    ids=["empty", "cut", "bytes", "no", "null"],
 )
-def test_a_broken_file_is_named(tmp_path: Path, content: bytes) -> None:
+def test_a_broken_file_is_named_with_what_to_do(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "one.json"
     path.write_bytes(content)
-    with pytest.raises(SclsearchError, match=f"^{re.escape(str(path))}: it must hold a JSON"):
-        read(path)
+    where = re.escape(str(path))
+    with pytest.raises(SclsearchError, match=rf"^{where}: it must hold a JSON.*\. Do this\.$"):
+        read(path, "Do this.")

@@ -1,5 +1,6 @@
 """A study keeps what it is, and its configurations and replicates in their order."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,26 @@ def test_another_identity_is_refused_with_the_name_of_the_field(
     changed = replace(RECORD, **changes)
     with pytest.raises(SclsearchError, match=f"--study first: {message}. Give another --study"):
         store.check(changed)
+
+
+@pytest.mark.parametrize("content", ["", "null", "[]", "{}"])
+def test_a_damaged_record_is_told_with_what_to_do_and_hides_no_other_study(
+    tmp_path: Path, content: str
+) -> None:
+    for name in ("bad", "good"):
+        StudyStore(tmp_path, name).create(replace(RECORD, name=name))
+    path = tmp_path / "studies" / "bad" / "study.json"
+    shutil.copytree(path.parent, tmp_path / "studies" / "bad (copy)")
+    path.write_text(content)
+    assert study_names(tmp_path) == ["bad", "good"]
+    with pytest.raises(SclsearchError, match=r"Did you mean 'good'\?"):
+        existing_study(tmp_path, "goo")
+    with pytest.raises(SclsearchError) as caught:
+        existing_study(tmp_path, "bad")
+    assert str(caught.value).startswith(f"{path}: it must hold ")
+    assert str(caught.value).endswith(
+        ". Move it away: the command that began the study writes it again, and goes on."
+    )
 
 
 def test_a_long_difference_is_shortened(store: StudyStore) -> None:
