@@ -33,6 +33,18 @@ _MEND = {
         "again."
     ),
 }
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+# What a digest is of, and where the record has its place.
+_CONTENTS = {
+    "data": ("rows", "source"),
+    "train": ("training rows", "source"),
+    "validation": ("validation rows", "source"),
+    "test": ("test rows", "source"),
+    "unlabelled": ("unlabelled rows", "source"),
+    "weights": ("weights", "model"),
+    "method_file": ("contents of the method's file", "method"),
+    "paraphrases": ("paraphrases", "paraphrases"),
+}
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -93,10 +105,7 @@ class StudyStore:
         for field in dict.fromkeys(("method", *record.identity, *sorted({*before, *after}))):
             was, now = before.get(field), after.get(field)
             if canonical(was) != canonical(now):
-                raise SclsearchError(
-                    f"--study {self.name}: {field} must stay {_short(was)}, but it is "
-                    f"{_short(now)}. Give another --study, or the same {field} as before."
-                )
+                raise SclsearchError(f"--study {self.name}: {_difference(field, was, now, record)}")
         return stored
 
     def configurations(self) -> list[ConfigurationRecord]:
@@ -204,6 +213,31 @@ def existing_study(storage: Storage, name: str) -> tuple[StudyStore, StudyRecord
 
 def _rows(replicates: Sequence[ReplicateRecord]) -> dict[str, str]:
     return {f"{kind} of replicate {r.number}": r.rows[kind] for r in replicates for kind in r.rows}
+
+
+def _difference(field: str, was: object, now: object, asked: StudyRecord) -> str:
+    """Returns what must stay and what there is; of contents not their digests, but where they are.
+
+    Args:
+        field: What differs.
+        was: Its value in the stored study.
+        now: Its value in the study that is asked for.
+        asked: The record of that one.
+    """
+    if not any(_DIGEST.fullmatch(str(value)) for value in (was, now)):
+        told = f"{field} must stay {_short(was)}, but it is {_short(now)}"
+        return f"{told}. Give another --study, or the same {field} as before."
+    contents = field.partition(" of replicate ")[0]
+    called, origin = _CONTENTS.get(contents, (contents, "source"))
+    called = field.replace(contents, called, 1)
+    place = f" ({asked.origin[origin]})" if asked.origin.get(origin) else ""
+    if was is None:
+        told = f"there must be no {called}{place}, as when the study began, but there are"
+    elif now is None:
+        told = f"there must be {called}, as when the study began, but there are none"
+    else:
+        told = f"{called}{place} must stay what they were when the study began, but they changed"
+    return f"{told}. Give another --study, or what was there before."
 
 
 def _short(value: object) -> str:

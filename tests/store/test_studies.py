@@ -82,6 +82,44 @@ def test_another_identity_is_refused_with_the_name_of_the_field(
         store.check(changed)
 
 
+@pytest.mark.parametrize(
+    ("was", "now", "told"),
+    [
+        (
+            {"data": "a" * 64},
+            {"data": "b" * 64},
+            "rows (toy.csv) must stay what they were when the study began, but they changed.",
+        ),
+        (
+            {"weights": "a" * 64},
+            {"weights": "b" * 64},
+            "weights (bert) must stay what they were when the study began, but they changed.",
+        ),
+        (
+            {},
+            {"paraphrases": "b" * 64},
+            "there must be no paraphrases (p.tsv), as when the study began, but there are.",
+        ),
+        (
+            {"paraphrases": "a" * 64},
+            {},
+            "there must be paraphrases, as when the study began, but there are none.",
+        ),
+    ],
+    ids=["data", "weights", "added", "left out"],
+)
+def test_contents_that_changed_are_told_by_their_place_and_without_digests(
+    store: StudyStore, was: dict[str, str], now: dict[str, str], told: str
+) -> None:
+    origin = {"source": "toy.csv", "model": "bert"}
+    origin |= {"paraphrases": "p.tsv"} if "paraphrases" in now else {}
+    store.create(replace(RECORD, training={**RECORD.training, **was}, origin=origin))
+    with pytest.raises(SclsearchError) as caught:
+        store.check(replace(RECORD, training={**RECORD.training, **now}, origin=origin))
+    after = "Give another --study, or what was there before."
+    assert str(caught.value) == f"--study first: {told} {after}"
+
+
 @pytest.mark.parametrize("content", ["", "null", "[]", "{}"])
 def test_a_damaged_record_is_told_with_what_to_do_and_hides_no_other_study(
     tmp_path: Path, content: str
