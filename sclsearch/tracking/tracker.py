@@ -12,6 +12,8 @@ from sclsearch.tracking.writer import Writer
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
 _ATTEMPTS = 2
+# As SQLite says it of a damaged file.
+_NO_DATABASE = ("file is not a database", "database disk image is malformed")
 
 
 class Tracker:
@@ -120,9 +122,12 @@ def _show(writer: Writer, view: View, where: str, refused: dict[str, None]) -> N
     except Exception as error:
         reason = _reason(error)
         if not writer.answers():
-            raise SclsearchError(
-                f"{where}: MLflow must answer, but {reason}. Start the server and repeat"
-            ) from None
+            mend = "Start the server and repeat"
+            if any(told in reason for told in _NO_DATABASE):
+                mend = "Move the file away: `sclsearch track` makes a new one and fills it"
+            elif where.startswith("sqlite"):
+                mend = "Mend that and repeat"
+            raise SclsearchError(f"{where}: MLflow must answer, but {reason}. {mend}") from None
         refused[f"{where}: MLflow must take every entry, but {reason}"] = None
 
 

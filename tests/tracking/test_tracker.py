@@ -8,6 +8,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from pathlib import Path
 
 import pytest
 
@@ -97,6 +98,16 @@ def test_completing_without_a_server_is_an_error_without_its_password(dead_port:
         f"http://***@127.0.0.1:{dead_port}: MLflow must answer, but [Errno 111] Connection refused."
         " Start the server and repeat"
     )
+
+
+def test_a_file_that_is_no_database_is_told_with_what_to_do(tmp_path: Path) -> None:
+    file = tmp_path / "mlflow.db"
+    file.write_text("junk\n" * 1000)
+    with pytest.raises(SclsearchError) as caught:
+        complete(f"sqlite:///{file}", [StudyView("s")])
+    told = str(caught.value)
+    assert told.startswith(f"sqlite:///{file}: MLflow must answer, but ")
+    assert told.endswith("Move the file away: `sclsearch track` makes a new one and fills it")
 
 
 def test_completing_shows_the_rest_and_names_what_is_refused(uri: str) -> None:
