@@ -32,7 +32,7 @@ from sclsearch.training.faults import is_of_machine, is_out_of_memory
 from sclsearch.training.job import Work
 from sclsearch.training.learner import Learner
 from sclsearch.training.optimiser import adamw, clip_each, set_rate
-from sclsearch.training.precision import autocast
+from sclsearch.training.precision import autocast, autocast_named, linear_biases
 from sclsearch.training.tokens import Tokens
 from sclsearch.training.watch import NonFiniteLossError
 
@@ -64,6 +64,7 @@ class Lockstep:
         self.split = learners[0].rows.split
         models = [one.model for one in learners]
         self.stacks = _stacked(models, parts_alone=self.stage.cached)
+        self.biases = linear_biases(self.model)
         of_parameter = {p: self.stacks.get(name, p) for name, p in self.model.named_parameters()}
         self.optimiser = adamw(self.model, self.stage, of_parameter)
 
@@ -142,7 +143,7 @@ class Lockstep:
             with autocast(self.device), self.model.encoder.seated(self.seats):
                 found: Result = torch.vmap(
                     partial(self._one, function, rates), randomness="different"
-                )(self.stacks, tensors)
+                )(autocast_named(self.stacks, self.biases, self.device), tensors)
         except Exception as error:  # if it is no matter of vmap it comes again without
             if is_out_of_memory(error) or is_of_machine(error):
                 raise

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor, nn
 
 from sclsearch.training.engine import train, train_block
 from sclsearch.training.fastest import fastest_lockstep
@@ -77,6 +78,26 @@ def test_without_noise_the_losses_are_those_of_float32_up_to_bfloat16(
     found: Found = [*train_block(seats(work, block) if block > 1 else [work])]
     assert numbers(found[0]) != expected
     assert numbers(found[0]) == pytest.approx(expected, rel=0.05, abs=0.02)
+
+
+@pytest.mark.parametrize("block", [1, 2])
+@pytest.mark.parametrize("method", ["ce", "supcl-seq"])
+def test_all_that_a_linear_layer_returns_is_bfloat16(
+    in_bfloat16: WorkFor, method: str, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: set[torch.dtype] = set()
+    forward = nn.Linear.forward
+
+    def noted(self: nn.Linear, x: Tensor) -> Tensor:
+        y = forward(self, x)
+        if torch.is_autocast_enabled(x.device.type):  # probes of the encoder are in float32
+            seen.add(y.dtype)
+        return y
+
+    monkeypatch.setattr(nn.Linear, "forward", noted)
+    work = in_bfloat16(method)
+    assert len([*train_block(seats(work, block) if block > 1 else [work])]) == block
+    assert seen == {torch.bfloat16}
 
 
 def test_a_batch_in_chunks_repeats_bit_for_bit(
