@@ -21,6 +21,8 @@ from tests.tiny import SIZES, VOCABULARY, save_tokenizer, tiny_model
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# Ray's workers give way to every other process: what tests wait for would come last.
+os.environ.setdefault("RAY_worker_niceness", "0")
 
 # Examples are timed on machines that do other work at the same time.
 settings.register_profile("sclsearch", deadline=None)
