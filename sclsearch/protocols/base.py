@@ -232,13 +232,8 @@ class Protocol:
                     f"{rows.split} split, {there}, leaves none. Add rows there, or take another "
                     "protocol."
                 )
-        metric = self.metric(data)
-        if METRICS[metric].binary and not parts.validation.labels(data).any():
-            raise SclsearchError(
-                f"{data.task.name}: the metric {metric} must have validation rows of the class "
-                f"{data.task.labels[1]!r}, but --protocol {self.name} has none. Add rows of that "
-                "class there, or take macro_f1 or another metric."
-            )
+        where = f"{data.task.name}, --protocol {self.name}"
+        METRICS[self.metric(data)].check_rows(parts.validation.labels(data), data.task, where)
         return parts
 
     def _parts(self, data: TaskData, size: Size | None, replicate: Replicate) -> Parts:

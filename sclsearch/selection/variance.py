@@ -24,6 +24,10 @@ Numbers = npt.NDArray[np.float64]
 SOURCES = ("subset", "initialisation", "order")
 """What is varied; the seed of the noise goes with that of the order."""
 DRAWS = 10_000
+ONE_SUBSET = (
+    "subset: all seed runs here have one training subset, but the protocol draws one for each "
+    "seed, which spreads them further; --subsets 3 tells how far"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,29 +97,21 @@ class Spread:
             for source, component in self.components.items()
             if component.estimate < 0
         ]
-        if self.one_subset:
-            below.append(
-                "subset: all seed runs here have one training subset, but the protocol draws one "
-                "for each seed, which spreads them further; --subsets 3 tells how far"
-            )
-        return tuple(below)
+        return (*below, ONE_SUBSET) if self.one_subset else tuple(below)
 
     def detectable(self, n: int) -> tuple[float, float, float]:
         """Returns the true mean difference of two such configurations that n seeds detect.
 
-        With it come those at the ends of the total variance's interval.
-
-        Their difference is given twice the total variance, as if sharing a replicate brought
-        nothing; scores that move together over the replicates detect less than this.
+        With it come those at the ends of the total variance's interval. The difference is given
+        twice the variance, as if sharing a replicate brought nothing; scores that move together
+        over the replicates detect less.
 
         Raises:
             SclsearchError: There are fewer than 2 seeds.
         """
-        one, low, high = (
-            detectable(math.sqrt(2 * variance), n)
-            for variance in (self.total.variance, *self.total.interval)
-        )
-        return one, low, high
+        low, high = self.total.interval
+        one, *ends = (detectable(math.sqrt(2 * v), n) for v in (self.total.variance, low, high))
+        return one, ends[0], ends[1]
 
 
 def design(levels: Mapping[str, int]) -> list[dict[str, int]]:

@@ -57,6 +57,14 @@ class Metric:
                 f"{classes or 'no'} classes. Take one of {', '.join(fitting)}."
             )
 
+    def check_rows(self, y: Labels, task: Task, where: str) -> None:
+        """Raises SclsearchError where it is of the second class and validation has no row of it."""
+        if self.binary and not y.any():
+            raise SclsearchError(
+                f"{where}: the metric {self.name} must have validation rows of the class "
+                f"{task.labels[1]!r}, but there are none. Add some, or take macro_f1 or another."
+            )
+
 
 def accuracy(counts: Counts) -> float:
     """Share of the rows whose class is predicted; 0 without rows."""

@@ -43,6 +43,8 @@ def test_f1_of_a_class_that_validation_lacks_is_refused(labelled: Labelled) -> N
     protocol = PROTOCOLS["plain"]
     protocol.parts(replace(data, task=task), None, protocol.replicate(0))
     lacking = labelled(train=[0, 1], validation=[0, 0, 0], test=[0, 1])
-    with pytest.raises(SclsearchError, match=r"^toy: the metric f1 must have .* class 'yes', but"):
+    with pytest.raises(
+        SclsearchError, match=r"^toy, --protocol plain: the metric f1 .* 'yes', but"
+    ):
         protocol.parts(replace(lacking, task=task), None, protocol.replicate(0))
     protocol.parts(lacking, None, protocol.replicate(0))

@@ -150,7 +150,7 @@ def test_variance_tells_the_source_that_scores_follow(
     levels = {"initialisation": 2, "order": 3}
     name = repeating(by_order, crossed=levels)
     found = spread(chosen, how, **levels)
-    assert found.runs == 6
+    assert (found.runs, found.one_subset) == (6, True)
     assert found.share("order") == pytest.approx(1)
     assert found.share("initialisation") == 0
     assert found.mean == pytest.approx(0.66)
@@ -169,8 +169,7 @@ def test_a_study_in_lockstep_has_its_spread_told_without(what: What, how: How, f
     assert record.training["lockstep"] == 2
     levels = {"initialisation": 2, "order": 2}
     fill(winner_again(how, name, crossed=levels), how)
-    found = spread(name, how, **levels)
-    assert (found.runs, found.one_subset) == (4, True)
+    assert spread(name, how, **levels).runs == 4
 
 
 def test_every_failed_run_of_a_crossing_is_counted(

@@ -175,3 +175,21 @@ def test_what_is_not_parquet_is_refused(tmp_path: Path) -> None:
 def test_an_unknown_ending_brings_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(SclsearchError, match=r"one of \.csv, \.tsv.*but it ends in '\.xlsx'"):
         load_table(tmp_path / "rows.xlsx", ("text",))
+
+
+def test_a_column_that_is_there_twice_is_not_suggested_for_itself(tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text("text,text,label\na,b,x\n")
+    with pytest.raises(SclsearchError, match=r"'text' must be .* is there 2 times\. Rename one\.$"):
+        load_table(file, ("text", "label"))
+
+
+def test_semicolons_between_cells_are_told(tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    file.write_text("text;label\na;x\nb;y\n")
+    with pytest.raises(SclsearchError) as raised:
+        load_table(file, ("text", "label"))
+    assert str(raised.value) == (
+        f"{file}: cells must be separated by a comma, or by a tab in TSV, but they seem to be "
+        "by ';': the first line is 'text;label'. Save it with commas."
+    )

@@ -241,19 +241,3 @@ def test_columns_and_files_may_be_given_as_text_and_as_lists(own: OwnFiles) -> N
     assert files == replace(own, fractions=(0.8, 0.1, 0.1))
     assert load_own(files).digest == load_own(own).digest
     assert replace(own, text=["a", "b"]).text == ("a", "b")
-
-
-def test_a_column_that_is_there_twice_is_not_suggested_for_itself(own: OwnFiles) -> None:
-    own.path.write_text("text,text,label\na,b,x\n")
-    with pytest.raises(SclsearchError, match=r"'text' must be .* is there 2 times\. Rename one\.$"):
-        load_own(own)
-
-
-def test_semicolons_between_cells_are_told(own: OwnFiles) -> None:
-    own.path.write_text("text;label\na;x\nb;y\n")
-    with pytest.raises(SclsearchError) as raised:
-        load_own(own)
-    assert str(raised.value) == (
-        f"{own.path}: cells must be separated by a comma, or by a tab in TSV, but they seem to be "
-        "by ';': the first line is 'text;label'. Save it with commas."
-    )
