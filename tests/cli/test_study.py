@@ -8,6 +8,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from sclsearch.protocols.gunel import few_shot_training
+from sclsearch.search.options import How
 
 Call = Callable[..., CompletedProcess[str]]
 
@@ -146,8 +147,15 @@ def test_a_search_whose_time_is_used_is_exit_code_1(
 ) -> None:
     first = ("--configs", "1")
     assert sclsearch(*finished, *first).returncode == 0
-    monkeypatch.setattr("sclsearch.search.run._train", lambda *_: "out of time")
-    done = sclsearch(*finished, *first, "--seeds", "3")
+    budgets: list[float | None] = []
+
+    def train(_prepared: object, _board: object, how: How, *_: object) -> str:
+        budgets.append(how.time_budget)
+        return "out of time"
+
+    monkeypatch.setattr("sclsearch.search.run._train", train)
+    done = sclsearch(*finished, *first, "--seeds", "3", "--time-budget", "2m")
+    assert budgets == [120.0]
     assert done.returncode == 1
     assert done.stderr.endswith(
         "The time budget is used: 2 of 3 seed runs. The same command goes on.\n"

@@ -111,20 +111,19 @@ def complete(undisturbed: Path, start: Start, dead_port: int) -> tuple[int, str,
     return start(undisturbed, tracking=f"http://127.0.0.1:{dead_port}").ended()
 
 
-def test_killed_again_and_again_a_search_ends_as_the_undisturbed_one(
+def test_stopped_killed_and_cut_off_a_search_ends_as_the_undisturbed_one(
     complete: tuple[int, str, str], undisturbed: Path, start: Start, processes: Any, tmp_path: Path
 ) -> None:
     assert complete[0] == 0, complete
     storage = tmp_path / "disturbed"
     kept: list[dict[str, tuple[int, bytes]]] = []
 
-    budget = start(storage, "--time-budget", "2")
-    code, out, err = budget.ended()
-    assert code == 1, err
-    done = len(runs(storage))
-    assert done < CONFIGS * SEEDS  # none where a worker takes longer to start than the budget
-    assert f"The time budget is used: {done} of 32 seed runs. The same command goes on." in err
-    assert "Winner" in out or "No configuration is finished yet." in out
+    stopped = start(storage)
+    wait(stopped, lambda: in_training(processes))
+    group = stopped.process.pid  # which `timeout` and Slurm signal
+    done, _ = ended_in_order(stopped, storage, processes, lambda: os.killpg(group, signal.SIGTERM))
+    # A worker may have stored one that the driver did not hear of.
+    assert done <= len(runs(storage)) <= done + 2 < CONFIGS * SEEDS
     kept.append(runs(storage))
 
     first = start(storage)
@@ -187,36 +186,31 @@ def test_a_second_driver_is_refused_and_ctrl_c_ends_the_first_in_order(
     assert code == 2
     assert f"s: one driver at a time must run a study, but process {first.process.pid} on" in err
     assert "Traceback" not in err
-    check_end_in_order(
+    done, out = ended_in_order(
         first, storage, processes, lambda: os.killpg(first.process.pid, signal.SIGINT)
     )
+    assert (done, runs(storage)) == (0, {})
+    assert "No configuration is finished yet." in out
 
 
-def test_sigterm_ends_a_driver_as_ctrl_c_does(start: Start, processes: Any, tmp_path: Path) -> None:
-    storage = tmp_path / "storage"
-    driver = start(storage, *ENDLESS)
-    wait(driver, lambda: in_training(processes))
-    group = driver.process.pid  # which `timeout` and Slurm signal
-    check_end_in_order(driver, storage, processes, lambda: os.killpg(group, signal.SIGTERM))
-
-
-def check_end_in_order(
+def ended_in_order(
     driver: Driver, storage: Path, processes: Any, stop: Callable[[], object]
-) -> None:
+) -> tuple[int, str]:
+    """Stops a driver, which must end in order; returns the seed runs it told of, and its output."""
     begun = time.monotonic()
     stop()
     code, out, err = driver.ended()
     assert code == 130, err
     assert time.monotonic() - begun < 60
-    assert "Stopped: 0 of 32 seed runs. The same command goes on." in err
-    assert "No configuration is finished yet." in out
+    told = re.findall(r"Stopped: (\d+) of 32 seed runs\. The same command goes on\.", err)
+    assert len(told) == 1, err
     assert "Traceback" not in err
-    assert runs(storage) == {}
     assert not list((storage / "studies" / "s").glob("driver*"))
     end = time.monotonic() + PATIENCE
     while processes.titles():
         assert time.monotonic() < end, processes.titles()
         time.sleep(0.2)
+    return int(told[0]), out
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
