@@ -18,14 +18,15 @@ from rich.console import Console
 
 from sclsearch.errors import SclsearchError
 from sclsearch.search.options import How
-from sclsearch.search.prepare import Prepared
+from sclsearch.search.prepare import Prepared, prepare_study
+from sclsearch.search.rerun import rerun
 from sclsearch.search.retries import RETRIES
 from sclsearch.search.run import run
 from tests.search.beside import beside
-from tests.studies import LOST, amid, figures
+from tests.studies import LOST, amid
 
 if TYPE_CHECKING:
-    from tests.search.conftest import Place
+    from tests.search.conftest import Place, Workers
 
 pytestmark = [
     pytest.mark.ray,
@@ -37,8 +38,8 @@ pytestmark = [
 ]
 
 CONFIGS, SEEDS = 6, 2
-WANTED = {"configs": CONFIGS, "seeds": SEEDS, "study": "s", "tracking": "none"}
-LONG = {"settings": {"epochs": 24}}
+WANTED: dict[str, Any] = {"configs": CONFIGS, "seeds": SEEDS, "study": "s", "tracking": "none"}
+LONG: dict[str, Any] = {"settings": {"epochs": 24}}
 STORED_BEFORE_THE_LOSS = 3
 
 
@@ -97,7 +98,7 @@ def joined(cluster: Any) -> Iterator[None]:
         yield
 
 
-def test_a_cluster_is_asked_for_more_than_fits_into_it_so_that_it_grows(joined: None) -> None:
+def test_a_cluster_is_asked_for_more_than_fits_into_it_and_a_machine_is_not(joined: None) -> None:
     from sclsearch.search.cluster import at_a_time, fitting
 
     assert fitting(1, 0) == 1
@@ -106,18 +107,17 @@ def test_a_cluster_is_asked_for_more_than_fits_into_it_so_that_it_grows(joined: 
     assert at_a_time(None, 1, 1, joined=True) == 64
     assert at_a_time(3, 1, 0, joined=True) == 3
     assert at_a_time(None, 1, 0, joined=False) == 1
-
-
-def test_what_never_fits_into_this_machine_is_an_error_and_not_a_wait(joined: None) -> None:
-    from sclsearch.search.cluster import at_a_time
-
     with pytest.raises(SclsearchError, match=r"must fit into this machine, but it has 1 cores"):
         at_a_time(None, 2, 0, joined=False)
 
 
-def test_nodes_that_see_the_storage_pass_and_nothing_is_left_there(
-    joined: None, preparing: Callable[..., Prepared]
+def test_nodes_pass_or_every_one_is_named_with_what_it_lacks(
+    joined: None,
+    preparing: Callable[..., Prepared],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    from sclsearch.search.environment import versions
     from sclsearch.search.preflight import check_nodes
 
     prepared = preparing()
@@ -125,19 +125,16 @@ def test_nodes_that_see_the_storage_pass_and_nothing_is_left_there(
     assert isinstance(prepared.store.folder, Path)
     assert not [*prepared.store.folder.iterdir()]
 
-
-def test_every_node_that_does_not_see_the_storage_is_named(
-    joined: None,
-    preparing: Callable[..., Prepared],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    from sclsearch.search.preflight import check_nodes
+    with monkeypatch.context() as patch:
+        patch.setattr("sclsearch.search.node.versions", lambda: {**versions(), "torch": "1.0"})
+        with pytest.raises(SclsearchError) as refused:
+            check_nodes(prepared)
+    assert str(refused.value).count("torch 1.0: every node must have the driver's versions, ") == 2
 
     monkeypatch.chdir(tmp_path)
     # Each process sees a folder of its own there, as each machine does below /tmp.
     storage = Path("/proc/self/cwd/here")
-    prepared = replace(preparing(), storage=storage)
+    prepared = replace(prepared, storage=storage)
     prepared.store.folder = storage / "studies" / "mine"
     with pytest.raises(SclsearchError) as refused:
         check_nodes(prepared)
@@ -148,22 +145,6 @@ def test_every_node_that_does_not_see_the_storage_is_named(
         assert f"but node {os.uname().nodename} (" in line
         assert "does not see what the driver wrote there. Give a folder that all nodes" in line
     assert not [*(tmp_path / "here/studies/mine").iterdir()]
-
-
-def test_every_node_with_other_versions_is_named(
-    joined: None,
-    preparing: Callable[..., Prepared],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    from sclsearch.search.environment import versions
-    from sclsearch.search.preflight import check_nodes
-
-    here = {**versions(), "torch": "1.0"}
-    monkeypatch.setattr("sclsearch.search.node.versions", lambda: here)
-    with pytest.raises(SclsearchError) as refused:
-        check_nodes(preparing())
-    assert str(refused.value).count("torch 1.0: every node must have the driver's versions, ") == 2
 
 
 def test_what_was_asked_for_in_time_does_not_start_after_the_time_budget(
@@ -217,8 +198,21 @@ def losing_a_node(cluster: Any, disturbed: "Place") -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def undisturbed(place: "Place", workers: "Workers", tmp_path: Path) -> set[str]:
+    """Returns the keys of the seed runs that the study has where nothing is lost."""
+    how = How(storage=tmp_path / "undisturbed", concurrency=2, gpus_per_trial=0, **WANTED)
+    prepared = prepare_study(replace(place.what, **LONG), how).begin()
+    workers.run_out(prepared.board())
+    return {run.key for run in prepared.runs.all()}
+
+
 def test_a_study_that_loses_a_node_ends_as_the_undisturbed_one(
-    cluster: Any, place: "Place", lost: Counter[tuple[int, str]], tmp_path: Path
+    cluster: Any,
+    place: "Place",
+    lost: Counter[tuple[int, str]],
+    undisturbed: set[str],
+    tmp_path: Path,
 ) -> None:
     disturbed = place.elsewhere(tmp_path / "disturbed", **LONG)
     with losing_a_node(cluster, disturbed):
@@ -226,9 +220,12 @@ def test_a_study_that_loses_a_node_ends_as_the_undisturbed_one(
     assert (done.ending, done.done, done.failed) == ("complete", CONFIGS * SEEDS, 0)
     assert {cause for _, cause in lost} <= LOST
     assert sum(lost.values()) >= 1
-    calm = place.elsewhere(tmp_path / "calm", **LONG)
-    calm.run(**WANTED)
-    assert figures(disturbed.storage) == figures(calm.storage)
+    assert disturbed.runs().keys() == undisturbed
+    configurations = disturbed.seed_runs("s")
+    again = {0, *(number for number, _ in lost)}
+    for one in (one for number in again for one in configurations[number]):
+        assert one is not None
+        assert rerun(disturbed.storage, one.key).same
 
 
 def test_a_seed_run_that_has_no_try_left_fails_with_its_node_and_the_others_end(
