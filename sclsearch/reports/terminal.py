@@ -64,6 +64,9 @@ def _show_winner(console: Console, report: Report, winner: ConfigurationLine) ->
     by = understood(report.rule.partition("/")[0], report.seeds)
     console.print(f"\n[bold]Winner #{winner.number}[/] {escape(settings(winner.values))}")
     console.print(f"  validation {report.metric} {winner.score:.4f}, {by} (rule {report.rule})")
+    tied = [f"#{one.number}" for one in report.configurations[1:] if one.score == winner.score]
+    if tied:
+        console.print(f"  tied by validation with {', '.join(tied)}: the lowest number wins")
     console.print(f"  [bold]test {report.metric} {figure(winner)}[/], {_of_what(report, winner)}")
     if winner.plain and 0 < len(winner.reported) < len(winner.seeds) - winner.failed:
         every = with_spread(*winner.plain)

@@ -63,6 +63,13 @@ def test_a_best_seed_is_said_to_be_picked_by_validation_and_has_no_deviation(
 def test_what_is_set_by_hand_is_said(write_study: Write) -> None:
     text = printed(write_study([(70, 60)], settings={"epochs": 8, "dropouts": [0.0, 0.1]}))
     assert "  set by hand: dropouts=[0,0.1] epochs=8\n" in text
+    assert "tied" not in text
+
+
+def test_a_tie_is_said(write_study: Write) -> None:
+    text = printed(write_study([(70, 60)], [(70, 10)], [(60, 10)], [(70, 90)]))
+    assert "Winner #0" in text
+    assert "  tied by validation with #1, #3: the lowest number wins\n" in text
 
 
 def test_one_seed_is_no_mean_and_has_no_deviation(write_study: Write) -> None:
