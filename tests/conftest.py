@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,17 @@ settings.load_profile("sclsearch")
 
 
 Save = Callable[..., Path]
+RAYS_WARNINGS = ("ResourceWarning", "pytest.PytestUnraisableExceptionWarning")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Takes the files that start Ray first: they wait more than they compute."""
-    with_ray = {item.path for item in items if item.get_closest_marker("ray")}
-    items.sort(key=lambda item: item.path not in with_ray)
+    with_ray = [item for item in items if item.get_closest_marker("ray")]
+    paths = {item.path for item in with_ray}
+    items.sort(key=lambda item: item.path not in paths)
+    # Ray leaves files and sockets of its processes to the garbage collector.
+    for item, warning in product(with_ray, RAYS_WARNINGS):
+        item.add_marker(pytest.mark.filterwarnings(f"ignore::{warning}"))
 
 
 def _real_data() -> Path:

@@ -100,8 +100,7 @@ def predict(folder: Path, texts: Sequence[str | Texts]) -> list[Prediction]:
     data = TaskData(task, {SPLIT: Split(rows, np.zeros(len(rows), np.int64))}, "memory")
     tokens = tokenise(data, load_tokenizer(folder), training.max_length)
     every = Rows(SPLIT, np.arange(len(rows)))
-    scores, order = scores_of(model.to(device), method, tokens, every, None, device)
-    scores = scores[np.argsort(np.concatenate(order))]
+    scores = scores_of(model.to(device), method, tokens, every, None, device)
     if not card.labels:
         return [Prediction(float(score), {}) for score in scores]
     return [

@@ -84,7 +84,7 @@ def predict(
     Raises:
         NonFiniteLossError: The last update before it broke the weights; no loss has told yet.
     """
-    return answers(*scores_of(model, method, task, rows, features, device), rows, task)
+    return answers(scores_of(model, method, task, rows, features, device), rows, task)
 
 
 @torch.inference_mode()
@@ -95,8 +95,8 @@ def scores_of(
     rows: Rows,
     features: Features | None,
     device: torch.device,
-) -> tuple[npt.NDArray[np.float32], list[Index]]:
-    """Returns the method's scores, `[rows, C]` or `[rows]`, and the positions that they are of."""
+) -> npt.NDArray[np.float32]:
+    """Returns the method's scores of each row, `[rows, C]`, or `[rows]` in regression."""
     model.eval()
     tokens = task.splits[rows.split]
     outputs: list[Tensor] = []
@@ -110,17 +110,20 @@ def scores_of(
         )
         with autocast(device):
             outputs.append(method.scores(model, batch).float())
-    return torch.cat(outputs).cpu().numpy(), order  # of all at once: it waits for the device
+    # Of all batches at once: it waits for the device.
+    return in_order(torch.cat(outputs).cpu().numpy(), order)
 
 
-def answers(
-    scores: npt.NDArray[np.float32], order: Sequence[Index], rows: Rows, task: TokenisedTask
-) -> Predictions:
+def in_order(scores: npt.NDArray[np.float32], batches: Sequence[Index]) -> npt.NDArray[np.float32]:
+    """Returns the scores of rows that were read in batches, in the order of the rows."""
+    return scores[np.argsort(np.concatenate(batches))]
+
+
+def answers(scores: npt.NDArray[np.float32], rows: Rows, task: TokenisedTask) -> Predictions:
     """Returns what scores say of each row, `[rows]`.
 
     Args:
-        scores: `[rows, C]`, or `[rows]` in regression, in another order.
-        order: Positions of the rows as the scores have them, in batches.
+        scores: `[rows, C]`, or `[rows]` in regression.
         rows: The rows.
         task: The task.
 
@@ -130,8 +133,7 @@ def answers(
     if not np.isfinite(scores).all():
         raise NonFiniteLossError(f"{rows.split}: scores must be finite, but some are not")
     found = scores if scores.ndim == 1 else scores.argmax(1)
-    in_order = found[np.argsort(np.concatenate(order))]
-    return in_order.astype(np.int64) if task.classes else in_order.astype(np.float64)
+    return found.astype(np.int64) if task.classes else found.astype(np.float64)
 
 
 def judge(job: Job, task: TokenisedTask, rows: Rows, predictions: Predictions) -> dict[str, object]:

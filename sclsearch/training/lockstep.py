@@ -27,6 +27,7 @@ from sclsearch.training.evaluation import (
     ONE_VIEW,
     Predictions,
     answers,
+    in_order,
 )
 from sclsearch.training.faults import is_of_machine, is_out_of_memory
 from sclsearch.training.job import Work
@@ -110,7 +111,7 @@ class Lockstep:
         each = torch.cat(outputs, dim=1).cpu().numpy()
         for own, order, scores in zip(rows, orders, each, strict=True):
             try:
-                found.append(answers(scores, order, own, self.task))
+                found.append(answers(in_order(scores, order), own, self.task))
             except NonFiniteLossError as error:
                 found.append(error.with_traceback(None))  # it would hold the models
         return found

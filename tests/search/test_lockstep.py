@@ -168,8 +168,6 @@ def searched(place: "Place", tmp_path_factory: pytest.TempPathFactory) -> "tuple
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_search_in_lockstep_is_complete_repeats_and_goes_on(
     searched: "tuple[Place, Finished]", tmp_path: Path
 ) -> None:

@@ -28,14 +28,7 @@ from tests.studies import LOST, amid
 if TYPE_CHECKING:
     from tests.search.conftest import Place, Workers
 
-pytestmark = [
-    pytest.mark.ray,
-    pytest.mark.slow,
-    pytest.mark.timeout(600),
-    # Ray leaves files and sockets of its processes to the garbage collector.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(600)]
 
 CONFIGS, SEEDS = 6, 2
 WANTED: dict[str, Any] = {"configs": CONFIGS, "seeds": SEEDS, "study": "s", "tracking": "none"}

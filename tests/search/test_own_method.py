@@ -54,8 +54,6 @@ def runs_of(place: "Place", name: str) -> list[SeedRun]:
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_own_method_is_searched_stored_and_repeated(
     place: "Place", mine: Path, write_space: Callable[[str], Path]
 ) -> None:

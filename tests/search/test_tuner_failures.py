@@ -20,14 +20,7 @@ from tests.search.beside import beside
 if TYPE_CHECKING:
     from tests.search.conftest import Place
 
-pytestmark = [
-    pytest.mark.ray,
-    pytest.mark.slow,
-    pytest.mark.timeout(400),
-    # Ray leaves sockets and files of its processes to the garbage collector.
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
 
 TROUBLE = """
 method: Smoothed
