@@ -124,6 +124,16 @@ class Work:
     tokens: TokenisedTask
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the figures must know of the texts."""
+        rows, longest = self.job.parts.test, self.job.training.max_length
+        full = self.tokens.splits[rows.split].lengths_of(rows.index) >= longest
+        if not full.any():
+            return ()
+        told = f"{full.sum()} of {len(full)} test texts reach it; what is longer is cut"
+        return (f"max_length={longest}: {told}",)
+
+    @property
     def train(self) -> Rows:
         """The rows that are trained on: those drawn, and the paraphrases that join them."""
         drawn = self.job.parts.train

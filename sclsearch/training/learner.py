@@ -53,7 +53,7 @@ class Learner:
         self.work, self.job, self.occurring = work, work.job, occurring
         self.device = device_for(self.job.numerics)
         self.encoder = load_encoder(self.job.model, self.job.model_name).to(self.device)
-        self.outcome = Outcome(notes=self.job.method.check(self.encoder))
+        self.outcome = Outcome(notes=(*self.job.method.check(self.encoder), *work.notes))
         self.failure: NonFiniteLossError | None = None
 
     def enter(self, turn: Turn) -> None:

@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 
 from sclsearch.canonical import digest
+from sclsearch.encoders.load import load_tokenizer
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.fields import field_types
 from sclsearch.protocols.base import Rows
 from sclsearch.protocols.replicates import Seat
+from sclsearch.tasks.base import TaskData
 from sclsearch.training import job as job_module
+from sclsearch.training.engine import train
 from sclsearch.training.job import Job, Work
 
 METHOD_FIELDS = [(name, field) for name in METHODS for field in field_types(method_class(name))]
@@ -146,3 +149,15 @@ def test_a_key_in_lockstep_changes_with_size_seat_and_noise_of_the_block(job: Jo
 def test_a_key_is_the_hash_of_an_identity_that_json_can_hold(job: Job) -> None:
     assert job.key == digest(job.identity)
     assert set(job.shared_identity) < set(job.identity)
+
+
+def test_texts_that_reach_the_greatest_length_are_counted(
+    toy: TaskData, work_for: Callable[..., Work]
+) -> None:
+    tokenizer = load_tokenizer(work_for().job.model)
+    lengths = [len(tokenizer(*texts)["input_ids"]) for texts in toy.splits["test"].texts]
+    full = sum(length >= 6 for length in lengths)
+    assert 0 < full < len(lengths)
+    told = f"max_length=6: {full} of 30 test texts reach it; what is longer is cut"
+    assert train(work_for(max_length=6, epochs=1)).notes == (told,)
+    assert train(work_for(epochs=1)).notes == ()
