@@ -17,10 +17,12 @@ Rate = Annotated[float, Ge(0), Lt(1)]
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """What every method shares. Defaults: fairseq's GLUE recipe for RoBERTa, as Gunel et al. used.
+    """What every method shares. Defaults: fairseq's GLUE recipe for RoBERTa.
 
-    AdamW itself has torch's betas (0.9, 0.999) and eps 1e-8; fairseq's recipe has (0.9, 0.98) and
-    1e-6.
+    Gunel et al. use fairseq and state learning rate, batch size and dropout alone. It departs from
+    the recipe in torch's betas (0.9, 0.999) and eps 1e-8, where that has (0.9, 0.98) and 1e-6, in
+    the decay, which spares biases and norms, and in the head's dropout, which is the encoder's,
+    where fairseq's is 0.
 
     Attributes:
         learning_rate: Peak learning rate of AdamW; Gunel et al.: 1e-5.

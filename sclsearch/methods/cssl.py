@@ -31,7 +31,9 @@ class CSSL:
     """Contrast of two paraphrases of each training text, then cross-entropy fine-tuning.
 
     Eq. (13) and (14) of CMLM: two back-translations take the place of the masked views, and there
-    is no masked language modelling. The first paraphrase chooses among the second ones.
+    is no masked language modelling. The contrast is SimCLR's, as in the authors' README; read to
+    the letter, Eq. (14) could keep CMLM's SimSiam. The first paraphrase chooses among the second
+    ones.
 
     Attributes:
         tau: Temperature τ; not stated in CMLM's comparison; CERT's released code has 0.07.

@@ -26,7 +26,8 @@ class LaConFusion:
     """LaCon whose g reads an average of all tokens, weighted by their match with the labels.
 
     Eq. (9): the label vectors that texts are compared with also judge the tokens' last states.
-    The paper says neither how wide the convolution is nor what it mixes; LEAM's code tells.
+    The paper says neither how wide the convolution is nor what it mixes; LEAM's code tells the
+    second, and its width of 55 is not taken.
 
     Attributes:
         tau: As in `lacon`, like all up to `label_lr_mult`.

@@ -28,8 +28,8 @@ class SCL:
     Attributes:
         tau: Temperature τ of the contrastive term; the paper's best is 0.3.
         lam: λ, the contrastive term's share; 0 is cross-entropy alone; the paper's best is 0.9.
-        scl_reduction: Over anchors: mean of those that have a positive (fairseq's convention),
-            mean of all, or the sum that Eq. (3) prints.
+        scl_reduction: Over anchors: mean of those that have a positive, mean of all (as fairseq
+            divides by sentences), or the sum that Eq. (3) prints.
         scl_features: What is contrasted: the first token's last state, the head's hidden layer,
             the pretrained pooler's output, or the mean over tokens.
         pooling: What the linear layer reads, as in `ce`.

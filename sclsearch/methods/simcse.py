@@ -30,7 +30,7 @@ class SimCSE:
         tau: Temperature τ; not stated for the comparison, 0.05 in both papers.
         dropouts: Dropout rate of each view; not stated for the comparison: SupCL-Seq's own,
             (0, 0.1, 0.2) on CoLA. SimCSE itself has (0.1, 0.1).
-        pooling: The embedding, as in `supcl-seq`; the paper, for BERT, has the pooler's output.
+        pooling: The embedding, as in `supcl-seq`.
         probe_learning_rate: Of the linear probe; SupCL-Seq's released code has 1e-3.
         probe_epochs: Of the linear probe; SupCL-Seq's released code has 5.
     """

@@ -24,13 +24,16 @@ class SupCLSeq:
 
     The contrastive loss is Eq. (2), averaged over anchors where the paper prints a sum. In
     regression, texts are of one class if their scores agree to one decimal (the paper's
-    footnote), and the probe learns by squared error.
+    footnote), and the probe learns by squared error. All views are anchors, as in Eq. (2). The
+    paper names transformers' trainer and no warm-up; fairseq's 0.06 is taken, as everywhere. The
+    probe has the batches of the contrast.
 
     Attributes:
         tau: Temperature τ; the paper's 0.05.
         dropouts: Dropout rate of each view; the paper's lists have 2 to 5, (0, 0.1, 0.2) on CoLA.
-        pooling: The embedding: the pretrained pooler's output (the paper, for BERT), the first
-            token's last state, or the mean over tokens.
+        pooling: The embedding: the pretrained pooler's output, as in the released code for BERT
+            (the paper's footnote 2 can mean either), the first token's last state, or the mean
+            over tokens.
         view_mode: `paper` makes one view for each listed rate; `official_code` does what the
             released code does: a view more, at the rate left over, and 0.1 never sets the rate.
         loss_scale: `one`, or `tau_over_base`: the released code's factor τ / 0.07.

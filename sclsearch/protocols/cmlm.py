@@ -1,6 +1,8 @@
 """The protocols of CMLM (Luo et al., 2021, sections 4.1, 4.3, 4.5 and 4.7).
 
-Its MRPC is the original corpus, with 1725 labelled test rows; GLUE has 408.
+Its MRPC has GLUE's 3.7k training rows, and figures that fit the original corpus's 1725 test rows;
+GLUE has 408. Subsets are drawn anew, so they overlap; none has a row twice. Of MNLI-MM the matched
+rows are validation and all mismatched ones the test.
 """
 
 from collections.abc import Mapping

@@ -47,7 +47,7 @@ FEW_SHOT = Protocol(
     split=gunel_split,
     replicates=10,
     rule=Rule(score=Top(3), report=Top(3)),
-    evaluate=20,
+    evaluate=20,  # "at various epochs" (section 4.1); with 20 rows an epoch is 2 updates
     keep="best",
     model="roberta-large",
     few_shot=True,

@@ -56,7 +56,7 @@ def resolve(what: What, how: How) -> Study:
         )
     _check_settings(what, method)
     model_name = protocol.model if what.model is None else str(what.model)
-    space, start = _space(what, named, model_name)
+    space = _space(what, named, model_name)
     whole = (
         load_task(what.task, how.data_dir) if isinstance(what.task, str) else load_own(what.task)
     )
@@ -64,6 +64,11 @@ def resolve(what: What, how: How) -> Study:
     _check_task(named, data, protocol)
     parts = protocol.parts(data, size, protocol.replicate(0))
     rows = len(parts.train.index) * (1 + protocol.joined)
+    start: Values = {}
+    if not what.searched:
+        start = _start(space, protocol.training(rows, 1))
+        space = space.with_settings({**start, **what.settings})
+        space = replace(space, parameters={}, published=())
     defaults = _defaults(method, protocol, rows, (space.fixed, start, what.settings))
     built, training = build(method, {n: o.value for n, o in defaults.items()}, "defaults")
     folder = model_folder(model_name)
@@ -130,15 +135,14 @@ def _check_settings(what: What, method: type[Method]) -> None:
         raise SclsearchError("\n".join(f"--set {name}: {reason}" for name, reason in faults))
 
 
-def _space(what: What, method: NamedMethod, model_name: str) -> tuple[Space, Values]:
-    """Returns the space, and where nothing is searched the point of it that is trained."""
+def _space(what: What, method: NamedMethod, model_name: str) -> Space:
     if what.space is None and method.digest:
         if what.searched:
             raise SclsearchError(
                 f"--method {method.place}: a method of your own must come with its search space, "
                 "but there is none. Write a file as `sclsearch ls spaces` shows, and pass --space."
             )
-        return Space(method.name, "none", {}, (), what.settings, "--set"), {}
+        return Space(method.name, "none", {}, (), what.settings, "--set")
     # What a user's file is called does not make it the task of that name.
     task = what.task if isinstance(what.task, str) else "default"
     path = what.space or find_space(method.name, task)
@@ -147,10 +151,24 @@ def _space(what: What, method: NamedMethod, model_name: str) -> tuple[Space, Val
         space = space.with_settings(what.settings)
         if what.sampler == "grid":
             space.grid()  # raises where a parameter is a range
-        return space, {}
-    start = space.published[0] if space.published else {}
-    fixed = space.with_settings({**start, **what.settings})
-    return replace(fixed, parameters={}, published=()), start
+    return space
+
+
+def _start(space: Space, told: Values) -> Values:
+    """Returns the published point that is trained where nothing is searched.
+
+    Of several, as for few rows and for all, it is the first that agrees most with the protocol.
+
+    Args:
+        space: The space.
+        told: What the protocol says, at any batch size: epochs alone depend on it.
+    """
+    fields = told.keys() - EPOCHS
+    return max(
+        space.published,
+        key=lambda point: sum(point.get(name) == told[name] for name in fields),
+        default={},
+    )
 
 
 def _check_task(method: NamedMethod, data: TaskData, protocol: Protocol) -> None:

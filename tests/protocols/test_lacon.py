@@ -208,5 +208,6 @@ def test_more_classes_than_a_task_has_are_refused(labelled: Labelled) -> None:
 
 
 @pytest.mark.parametrize(("name", "epochs"), [("lacon", 10), ("lacon-fewshot", 20)])
-def test_training_has_the_papers_epochs_and_warm_up(name: str, epochs: int) -> None:
-    assert PROTOCOLS[name].training(40, 16) == {"epochs": epochs, "warmup_ratio": 0.06}
+def test_training_is_alike_for_all_methods(name: str, epochs: int) -> None:
+    told = {"epochs": epochs, "warmup_ratio": 0.06, "weight_decay": 0.0, "max_grad_norm": 1.0}
+    assert PROTOCOLS[name].training(40, 16) == told

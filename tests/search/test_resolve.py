@@ -161,6 +161,22 @@ def test_without_a_search_the_first_published_point_is_trained(resolved: Resolve
     assert (fields["tau"], fields["lam"], fields["learning_rate"]) == (0.3, 0.5, 1e-2)
 
 
+@pytest.mark.parametrize("method", ["tapt", "cssl"])
+@pytest.mark.parametrize(("size", "rate"), [(None, 3e-5), (20, 1e-5)])
+def test_without_a_search_the_published_point_is_the_protocols(
+    resolved: Resolved, write_space: WriteSpace, method: str, size: int | None, rate: float
+) -> None:
+    points = "[{post_learning_rate: 1.0e-5}, {post_learning_rate: 3.0e-5}]"
+    space = write_space(
+        f"method: {method}\nsource: a test\npublished: {points}\n"
+        "space:\n  post_learning_rate: {type: choice, values: [1.0e-5, 3.0e-5]}\n"
+    )
+    protocol = {None: "cmlm-full", 20: "cmlm-fewshot"}[size]
+    given = {"method": method, "space": space, "train_size": size, "protocol": protocol}
+    study = resolved(**given, searched=False)
+    assert study.fields({})["post_learning_rate"] == rate
+
+
 def test_what_is_set_is_not_searched(resolved: Resolved) -> None:
     study = resolved(settings={"lam": 0.5})
     assert {*study.space.parameters} == {"tau", "learning_rate"}
