@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -13,11 +14,13 @@ from sclsearch.reports.prediction import Prediction
 from sclsearch.reports.prediction import predict as predict_by
 from sclsearch.reports.report import Report, report
 from sclsearch.search.options import How, What
-from sclsearch.search.run import Finished, run
 from sclsearch.selection.rules import parse_rule
 from sclsearch.store.places import DEFAULT_STORAGE, Storage, storage_folder
 from sclsearch.tasks import check_data_dir
 from sclsearch.tasks.base import Texts
+
+if TYPE_CHECKING:
+    from sclsearch.search.run import Finished
 
 
 def tune(what: What, how: How | None = None, console: Console | None = None) -> Report:
@@ -37,6 +40,8 @@ def tune(what: What, how: How | None = None, console: Console | None = None) -> 
     """
     how = how or How()
     check_data_dir(what.task, how.data_dir)
+    from sclsearch.search.run import run
+
     done = run(what, how, console or Console(quiet=True))
     if done.ending == "interrupted":
         raise KeyboardInterrupt
@@ -104,20 +109,26 @@ def compare(
     return compare_studies([select(study, rule, storage, seeds) for study in studies])
 
 
-def export(study: str, folder: Path, storage: Storage = DEFAULT_STORAGE) -> Card:
+def export(
+    study: str,
+    folder: Path | str,
+    storage: Storage = DEFAULT_STORAGE,
+    rule: str | None = None,
+) -> Card:
     """Writes the encoder of a study's winner as a Hugging Face folder; returns what it is.
 
     Args:
         study: The study's name.
         folder: A folder that is empty or not there.
         storage: Where it is stored.
+        rule: Who wins; None takes that of the study's first start.
 
     Raises:
         SclsearchError: There is no such study or it has no winner, its weights are not kept, or
             the folder is not free.
     """
-    found = select(study, storage=storage)
-    return export_winner(found, storage_folder(storage, make=False), folder)
+    found = select(study, rule, storage)
+    return export_winner(found, storage_folder(storage, make=False), Path(folder))
 
 
 def predict(folder: Path | str, texts: Sequence[str | Texts]) -> list[Prediction]:
@@ -133,6 +144,6 @@ def predict(folder: Path | str, texts: Sequence[str | Texts]) -> list[Prediction
     return predict_by(Path(folder), texts)
 
 
-def report_of(done: Finished) -> Report:
+def report_of(done: "Finished") -> Report:
     """Returns the report of a study that was run just now."""
     return report(done.storage, done.name, done.rule, done.seeds, done.configs)

@@ -29,7 +29,10 @@ for command in COMMANDS:
     app.command()(command)
 
 
-DISK_FAULTS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE}
+DISK_FAULTS = {
+    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE),
+    *(errno.EACCES, errno.EPERM),
+}
 
 
 def main() -> None:

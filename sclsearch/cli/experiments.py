@@ -151,6 +151,7 @@ def _stopping(console: "Console") -> "Iterator[list[bool]]":
 def confirm(
     study: StudyName,
     seeds: Annotated[int, typer.Option(min=1, help="Fresh replicates.")] = 10,
+    rule: o.StudyRule = None,
     storage: o.Storage = DEFAULT_STORAGE,
     data_dir: o.DataDir = None,
     tracking: o.Tracking = None,
@@ -185,6 +186,7 @@ def variance(
     orders: Annotated[
         int, typer.Option(min=1, help="Data orders, each with noise of its own.")
     ] = 3,
+    rule: o.StudyRule = None,
     storage: o.Storage = DEFAULT_STORAGE,
     data_dir: o.DataDir = None,
     tracking: o.Tracking = None,
@@ -233,4 +235,5 @@ def _how(options: "Mapping[str, Any]") -> "How":
     from sclsearch.store.places import storage_folder
 
     storage = storage_folder(options["storage"], make=False)
-    return How(storage=storage, **{name: options[name] for name in MEANS})
+    given = {name: options[name] for name in MEANS}
+    return How(storage=storage, rule=options.get("rule"), **given)

@@ -26,14 +26,11 @@ def select(
     """Ranks a study's configurations under any rule and shows the winner; trains nothing."""
     from rich.console import Console
 
+    from sclsearch.api import select as chosen
     from sclsearch.cli.output import print_json
-    from sclsearch.reports.report import report
     from sclsearch.reports.terminal import show
-    from sclsearch.selection.rules import parse_rule
-    from sclsearch.store.places import storage_folder
 
-    place = storage_folder(storage, make=False)
-    found = report(place, study, None if rule is None else parse_rule(rule), seeds)
+    found = chosen(study, rule, storage, seeds)
     if json_:
         print_json(found, winner=found.winner and found.winner.number)
     else:

@@ -198,7 +198,7 @@ def settings(pairs: Sequence[str] | None) -> dict[str, object]:
             raise SclsearchError(f"--set {key.strip()}: it must be set once, but it is set twice.")
         try:
             values[key.strip()] = YAML(typ="safe", pure=True).load(text)
-        except YAMLError as error:
+        except (YAMLError, ValueError) as error:  # the second of a date that is none
             raise SclsearchError(f"--set {pair}: the value must be YAML, but: {error}") from error
     return values
 

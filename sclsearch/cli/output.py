@@ -51,9 +51,11 @@ def show_plan(console: Console, plan: "Plan") -> None:
         table.add_row(name, escape(shown(origin.value)), origin.source)
     console.print()
     console.print(table)
+    first = min(len(plan.published), plan.configurations)
+    told = f"; {first} ({plan.start}) come first" if first else ""
     console.print(
         f"\n{plan.configurations} configurations x {plan.seeds} seeds = {plan.seed_runs} seed "
-        f"runs; {len(plan.published)} published come first; {plan.stored} are in the store"
+        f"runs{told}; {plan.stored} are in the store"
     )
     if plan.time is not None and plan.missing:
         told = f"{plan.time.at_once} seed runs at a time, by {plan.time.basis}"

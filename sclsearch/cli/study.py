@@ -206,7 +206,8 @@ def _run(what: "What", how: "How", *, as_json: bool) -> None:
         print_json(found, winner=found.winner and found.winner.number)
     else:
         show(Console(), found)
-        hint = f"\nsclsearch select {done.name}{storage_option(done.storage)}"
+        rule = f" --rule {how.rule}" if how.rule else ""
+        hint = f"\nsclsearch select {done.name}{rule}{storage_option(done.storage)}"
         if how.tracking is None and not done.tracking:
             hint += f"\nsclsearch ui{storage_option(done.storage)}"
         Console().print(hint, style="dim", markup=False, soft_wrap=True)
@@ -214,10 +215,8 @@ def _run(what: "What", how: "How", *, as_json: bool) -> None:
         command = f"sclsearch track {done.name}{_stored(done, how)}"
         progress.print(f"MLflow: {done.tracking}. `{command}` completes it.", soft_wrap=True)
     if done.ending != "complete":
-        reason = "Stopped" if done.ending == "interrupted" else "The time budget is used"
-        progress.print(
-            f"{reason}: {done.done} of {done.wanted} seed runs. The same command goes on."
-        )
+        why = "Stopped" if done.ending == "interrupted" else "The time budget is used"
+        progress.print(f"{why}: {done.done} of {done.wanted} seed runs. The same command goes on.")
     incomplete = done.failed > 0 or done.ending != "complete"
     sys.exit(o.INTERRUPTED if done.ending == "interrupted" else int(incomplete))
 

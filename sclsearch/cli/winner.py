@@ -16,12 +16,13 @@ from sclsearch.store.places import DEFAULT_STORAGE
 def export(
     study: Annotated[str, typer.Argument(help="A study: `sclsearch ls studies`.")],
     folder: Annotated[Path, typer.Argument(help="Where to: a folder that is not there yet.")],
+    rule: o.StudyRule = None,
     storage: o.Storage = DEFAULT_STORAGE,
 ) -> None:
     """Writes the winner's encoder as a Hugging Face folder, of its best seed by validation."""
     from sclsearch.api import export as write
 
-    card = write(study, folder, storage)
+    card = write(study, folder, storage, rule)
     sys.stdout.write(
         f"{folder}: {card.base} fine-tuned on {card.task} by {card.method}: seed "
         f"{card.replicate}, the best of {card.seeds} by validation, {card.metric} "

@@ -77,9 +77,13 @@ def _import(file: Path, place: str) -> ModuleType:
     except Exception as error:
         del sys.modules[name]
         told = traceback.format_exception_only(error)[-1].strip()
-        line = traceback.extract_tb(error.__traceback__)[-1].lineno
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == str(file)]
+        if isinstance(error, SyntaxError) and error.filename == str(file):
+            lines = [error.lineno]
+        where = f" (line {lines[-1]})" if lines else ""
         raise SclsearchError(
-            f"--method {place}: {file.name} must import without errors, but: {told} (line {line})"
+            f"--method {place}: {file.name} must import without errors, but: {told}{where}"
         ) from error
     return module
 

@@ -12,6 +12,7 @@ from sclsearch.search.options import How, What
 from sclsearch.search.prepare import Prepared, prepare_study
 from sclsearch.search.resolve import resolve
 from sclsearch.search.run import run_prepared
+from sclsearch.selection.rules import parse_rule
 from sclsearch.selection.variance import Observation, Spread, components, design
 from sclsearch.store.places import storage_option
 from sclsearch.store.records import StudyRecord
@@ -95,7 +96,7 @@ def variance(study: str, levels: Mapping[str, int], how: How, console: Console) 
 
 
 def _winner(study: str, how: How) -> tuple[Report, ConfigurationLine]:
-    chosen = report(how.storage, study)
+    chosen = report(how.storage, study, None if how.rule is None else parse_rule(how.rule))
     return chosen, finished_winner(chosen)
 
 

@@ -44,7 +44,7 @@ def known_what(one: PlannedCell) -> What | None:
     if first is None or first.what is None:
         return one.what
     found = plan(first.what, first.how)
-    storage = storage_folder(first.how.storage)
+    storage = storage_folder(first.how.storage, make=False)
     if found.stored < found.seed_runs or found.study not in study_names(storage):
         return None
     rule = parse_rule(found.rule)
@@ -55,7 +55,11 @@ def known_what(one: PlannedCell) -> What | None:
 
 def _folder(one: PlannedCell, card: Card) -> Path:
     # In the storage, a folder by plan: the workers of a cluster have it too.
-    return Path(storage_folder(one.how.storage)) / "encoders" / f"{card.task}-{card.key[:12]}"
+    return (
+        Path(storage_folder(one.how.storage, make=False))
+        / "encoders"
+        / f"{card.task}-{card.key[:12]}"
+    )
 
 
 def _on(one: PlannedCell, folder: Path) -> What | None:

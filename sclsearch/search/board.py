@@ -222,7 +222,7 @@ class Board:
                 self.runs.forget_failure(task.key)
         stored = self.runs.get_all(task.key for task in tasks)
         for task, run in zip(tasks, stored, strict=True):
-            if run is None:
+            if run is None or (self.retry_failed and run.failure is not None):
                 self.waiting[task.place] = task
             else:
                 self.finish(task, run, stored=True)

@@ -26,6 +26,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.methods import NamedMethod
 from sclsearch.search.local import sigterm_kept, start_local
 from sclsearch.search.machines import CLUSTER_SLOTS, first_sentence, token_refused
+from sclsearch.store.objects import publish
 
 ENVIRONMENT = {
     # Tune prints a table of its own even at verbosity 0 unless its old output is chosen.
@@ -83,12 +84,11 @@ def keep_token_private() -> None:
     try:
         with os.fdopen(handle, "w", encoding="ascii") as file:
             file.write(generate_new_authentication_token())
-        os.link(part, path)
-    except FileExistsError:
-        with suppress(PermissionError):
-            path.chmod(0o600)
+        if not publish(Path(part), path):
+            with suppress(PermissionError):
+                path.chmod(0o600)
     finally:
-        Path(part).unlink()
+        Path(part).unlink(missing_ok=True)
 
 
 def _join(address: str, quiet: Mapping[str, Any]) -> None:

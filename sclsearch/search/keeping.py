@@ -1,10 +1,13 @@
-"""Keeps the weights of the seed runs that the present winner's report needs, and no others."""
+"""Keeps the weights of the seed runs that the winner's report needs, and no others."""
+
+from collections.abc import Iterator
 
 from sclsearch.search.board import Board, SeedTask
-from sclsearch.selection.ranking import reported
-from sclsearch.selection.rules import Rule, Top
+from sclsearch.selection.ranking import reported, score
+from sclsearch.selection.rules import Rule, Top, parse_rule
 from sclsearch.store.records import ConfigurationRecord
 from sclsearch.store.runs import SeedRun
+from sclsearch.tasks.metrics import METRICS
 
 
 class Keeper:
@@ -36,20 +39,24 @@ def delete_superfluous_weights(board: Board) -> None:
     configurations, replicates = store.sizes()
     if len(board.configurations) < configurations or len(board.replicates) < replicates:
         return
-    rule = board.study.rule
-    report = rule.report if rule.report.k is not None else Top(1)
-    scores = {c.number: board.score(c.number) for c in board.configurations}
-    leading = max(
-        (number for number, score in scores.items() if score is not None),
-        key=lambda number: (scores[number], -number),
-        default=None,
-    )
-    needed: set[str] = set()
-    for number, score in scores.items():
-        if score is None or number == leading:
-            runs = [run for (owner, _), run in sorted(board.done.items()) if owner == number]
-            figures = [board.validation(run) for run in runs]
-            needed |= {runs[i].key for i in reported(Rule(rule.score, report), figures)}
+    # Commands that are given no rule take that of the study's first start.
+    rules = {board.study.rule, parse_rule(str(board.record.origin["rule"]))}
+    needed = {key for rule in rules for key in _needed(board, rule)}
     running = {task.key for task in board.running.values()}
     for key in store.kept_weights() - needed - running:
         store.drop_weights(key)
+
+
+def _needed(board: Board, rule: Rule) -> Iterator[str]:
+    """Yields the keys of the seed runs of which a report under a rule can be made."""
+    report = rule.report if rule.report.k is not None else Top(1)
+    minimum = METRICS[board.study.metric].minimum
+    runs: dict[int, list[SeedRun]] = {c.number: [] for c in board.configurations}
+    for (number, _), run in sorted(board.done.items()):
+        runs[number].append(run)
+    figures = {number: [board.validation(run) for run in own] for number, own in runs.items()}
+    finished = {n: score(rule, figures[n], minimum) for n in runs if board.score(n) is not None}
+    leading = max(finished, key=lambda number: (finished[number], -number), default=None)
+    for number, own in runs.items():
+        if number == leading or number not in finished:
+            yield from (own[i].key for i in reported(Rule(rule.score, report), figures[number]))

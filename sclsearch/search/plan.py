@@ -29,6 +29,7 @@ class Plan:
         fields: Every field that is not searched, with its value and who set it.
         searched: Every searched parameter, as the space has it.
         published: Configurations that come first.
+        start: What these are: `published`, or `start` where the space is scaled or altered.
         space: The space's file.
         configurations: Configurations in total.
         seeds: Replicates of each.
@@ -48,6 +49,7 @@ class Plan:
     fields: dict[str, Origin]
     searched: dict[str, Any]
     published: tuple[Any, ...]
+    start: str
     space: str
     configurations: int
     seeds: int
@@ -78,7 +80,7 @@ def plan(what: What, how: How, finished: Sequence[SeedRun] | None = None) -> Pla
     """
     prepared = prepare_study(what, how, dry=True)
     study = prepared.study
-    board = prepared.board(dry=True)
+    board = prepared.board(dry=True, retry_failed=how.retry_failed)
     board.open_up()
     parts = prepared.parts[0]
     searched = study.space.parameters
@@ -95,6 +97,7 @@ def plan(what: What, how: How, finished: Sequence[SeedRun] | None = None) -> Pla
         fields={n: origin for n, origin in study.defaults.items() if n not in searched},
         searched={name: parameter.spec() for name, parameter in searched.items()},
         published=study.space.published,
+        start=study.space.start,
         space=study.space.file,
         configurations=prepared.configs,
         seeds=study.seeds,

@@ -7,13 +7,16 @@ from pathlib import Path
 from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError
 from sclsearch.search.again import check_unchanged, data_dir_again, what_again
+from sclsearch.search.machines import first_sentence
 from sclsearch.search.options import How
 from sclsearch.search.resolve import resolve
 from sclsearch.search.study import Study
 from sclsearch.store.objects import check_writable, keep_file
 from sclsearch.store.places import Storage
 from sclsearch.store.runs import Failure, RunStore, SeedRun
+from sclsearch.training.faults import is_out_of_memory
 from sclsearch.training.job import Job
+from sclsearch.training.precision import device_for
 
 COMPARED = ("stages", "evaluations", "kept", "test", "predictions")
 
@@ -55,7 +58,7 @@ def rerun(
 
     Raises:
         SclsearchError: There is no such seed run, what it was made from has changed, or the file
-            cannot be written.
+            cannot be written; it was trained on a GPU, and there is none, or memory is too small.
     """
     import torch
 
@@ -70,6 +73,7 @@ def rerun(
     if weights is not None:
         _check_file(weights)
     study, block = _block(run, data_dir)
+    device_for(study.numerics)  # raises where there is no GPU
     job = next(job for job in block if job.key == run.key)
     threads = int(run.environment.get("threads", 1))
     torch.set_num_threads(threads)
@@ -85,7 +89,15 @@ def rerun(
     together = run.origin.get("together", [job.replicate.number])
     taken = [seat for seat, one in enumerate(block) if one.replicate.number in together]
     found = attempt(block, bench, int(run.origin["configuration"]), taken)
-    again, outcome = next(pair for pair in found if pair[0].key == run.key)
+    try:
+        again, outcome = next(pair for pair in found if pair[0].key == run.key)
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        raise SclsearchError(
+            f"{run.key[:12]}: memory must suffice to train it again, but: "
+            f"{first_sentence(str(error))}. Take a machine with more, or one without other work."
+        ) from error
     if weights is not None and outcome is not None:
         keep_file(weights.absolute(), partial(save_weights, outcome=outcome, job=job))
     differing = [

@@ -129,8 +129,9 @@ class Study:
         """A name made from the identity."""
         whole = digest({**self.identity, **self.job({}, 0).shared_identity})
         model = self.model_name.rstrip("/").rpartition("/")[2]
-        parts = [self.method.name, self.data.task.name, model, str(self.size or "full"), whole[:8]]
-        return "-".join("".join(c if c.isalnum() else "-" for c in part) for part in parts)
+        told = f"{self.method.name}-{self.data.task.name}-{model}-{self.size or 'full'}"
+        plain = "".join(c if c.isascii() and c.isalnum() else "-" for c in told).lstrip("-")
+        return f"{plain[:91]}-{whole[:8]}"  # 100 are what a study's name may have
 
     def fields(self, values: Mapping[str, object]) -> dict[str, object]:
         """Returns every field of method and training of a configuration.

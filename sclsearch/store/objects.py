@@ -42,7 +42,15 @@ def create(place: Place, value: Any) -> bool:
         return place.create(_encoded(value))
     if place.exists():
         return False
-    part = _part(place, value)
+    return publish(_part(place, value), place)
+
+
+def publish(part: Path, place: Path) -> bool:
+    """Gives a file that is whole its name, unless there is one of it, and takes its old one.
+
+    Returns:
+        Whether it did.
+    """
     try:
         os.link(part, place)
     except FileExistsError:
@@ -50,7 +58,7 @@ def create(place: Place, value: Any) -> bool:
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        part.replace(place)  # objects of one name are equal: it does no harm if two write
+        part.replace(place)  # files of one name are equal: it does no harm if two write
     finally:
         part.unlink(missing_ok=True)
     return True
@@ -199,10 +207,14 @@ def _encoded(value: Any) -> bytes:
 def _part(path: Path, value: Any) -> Path:
     content = _encoded(value)
     part = _part_of(path)
-    with part.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with part.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:  # a full disk would keep it
+        part.unlink(missing_ok=True)
+        raise
     return part
 
 

@@ -27,7 +27,10 @@ def place_of(storage: Storage) -> Place:
     """
     found = _URI.fullmatch(str(storage))
     if found is None:
-        return Path(storage).expanduser().resolve()
+        try:
+            return Path(storage).expanduser().resolve()
+        except RuntimeError as error:
+            raise SclsearchError(f"--storage {storage}: {error} Give its whole path.") from error
     bucket = found["rest"].rstrip("/")
     if found["scheme"] not in PACKAGES or not found["slash"] or not bucket:
         raise SclsearchError(

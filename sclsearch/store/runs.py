@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sclsearch.errors import SclsearchError
-from sclsearch.store.objects import create, names, read, read_all, remove, write
+from sclsearch.store.objects import DamagedError, create, names, read, read_all, remove, write
 from sclsearch.store.places import Place, Storage, place_of
 
 Evaluation = Mapping[str, Any]
@@ -69,11 +69,15 @@ class SeedRun:
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> "SeedRun":
-        """Returns the seed run that a stored object describes."""
-        failure = stored["failure"]
+        """Returns the seed run that a stored object describes.
+
+        Raises:
+            TypeError: It describes none.
+        """
+        failure = stored.get("failure")
         lists = ("notes", "stages", "evaluations")
-        fields = {**stored, **{name: tuple(stored.get(name, ())) for name in lists}}
-        return cls(**{**fields, "failure": Failure(**failure) if failure else None})
+        found = {**stored, **{name: tuple(stored.get(name, ())) for name in lists}}
+        return cls(**{**found, "failure": Failure(**failure) if failure else None})
 
 
 class RunStore:
@@ -88,13 +92,13 @@ class RunStore:
 
     def get(self, key: str) -> SeedRun | None:
         """Returns a finished seed run, or None."""
-        stored = read(self._place(key), _MEND)
-        return None if stored is None else SeedRun.of(stored)
+        return _described(self._place(key), read(self._place(key), _MEND))
 
     def get_all(self, keys: Iterable[str]) -> list[SeedRun | None]:
         """Returns several seed runs, None for each that is not finished."""
-        found = read_all([self._place(key) for key in keys], _MEND)
-        return [None if stored is None else SeedRun.of(stored) for stored in found]
+        places = [self._place(key) for key in keys]
+        found = read_all(places, _MEND)
+        return [_described(place, stored) for place, stored in zip(places, found, strict=True)]
 
     def all(self) -> Iterator[SeedRun]:
         """Yields every finished seed run."""
@@ -150,3 +154,12 @@ class RunStore:
 
     def _place(self, key: str) -> Place:
         return self.folder / f"{key}.json"
+
+
+def _described(place: Place, stored: Mapping[str, Any] | None) -> SeedRun | None:
+    try:
+        return None if stored is None else SeedRun.of(stored)
+    except TypeError as error:
+        fault = str(error).partition("() ")[2]
+        message = f"{place}: it must hold a seed run of this version, but: {fault}. {_MEND}"
+        raise DamagedError(message) from error

@@ -109,8 +109,13 @@ class StudyStore:
         return stored
 
     def configurations(self) -> list[ConfigurationRecord]:
-        """Returns the configurations in order."""
-        return [ConfigurationRecord(**stored) for stored in self._numbered("configurations")]
+        """Returns the configurations in order; raises DamagedError if one between is not there."""
+        found = [ConfigurationRecord(**stored) for stored in self._numbered("configurations")]
+        for number, configuration in enumerate(found):
+            if configuration.number != number:
+                place, mend = self.folder / f"configurations/{number}.json", _MEND["configurations"]
+                raise DamagedError(f"{place}: it must be there, as further ones are. {mend}")
+        return found
 
     def replicates(self) -> list[ReplicateRecord]:
         """Returns the replicates in order."""

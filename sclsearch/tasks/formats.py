@@ -111,8 +111,10 @@ def json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any], list[str]]]:
             continue
         try:
             record = json.loads(line)
-        except json.JSONDecodeError as error:
-            yield place, {}, [f"the line must be JSON, but: {error.msg} (column {error.colno})"]
+        except ValueError as error:  # an integer of thousands of digits is one, too
+            told = getattr(error, "msg", error)
+            column = getattr(error, "colno", 1)
+            yield place, {}, [f"the line must be JSON, but: {told} (column {column})"]
             continue
         if isinstance(record, dict):
             yield place, record, []

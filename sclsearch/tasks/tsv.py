@@ -26,10 +26,12 @@ def load_tsv(path: Path, columns: tuple[str, ...], header: tuple[str, ...] | Non
     table = Table(path, [], [])
     first = 0 if header else 1
     for place, line in enumerate(lines[first:], first + 1):
+        if not line:
+            continue
         cells = line.split("\t")
         if len(cells) == len(names):
             table.rows.append(Row(place, tuple(cells[position] for position in positions)))
-        elif line:
+        else:
             table.faults.append((place, wrong_width(len(names), len(cells))))
     return table
 

@@ -14,6 +14,7 @@ from typing import Any
 from uuid import uuid4
 
 from sclsearch.errors import SclsearchError
+from sclsearch.store.objects import publish
 from sclsearch.store.places import Storage, place_of
 
 NO_DATABASE = (
@@ -197,10 +198,6 @@ def _publish(made: Path, database: Path) -> None:
     ready = database.with_name(f".{database.name}-{uuid4().hex}")
     try:
         shutil.copyfile(made, ready)
-        os.link(ready, database)
-    except FileExistsError:
-        pass  # another process was faster
-    except OSError:
-        ready.replace(database)  # a file system without hard links
+        publish(ready, database)
     finally:
         ready.unlink(missing_ok=True)

@@ -6,10 +6,15 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
+import torch
 
+from sclsearch.canonical import digest
 from sclsearch.encoders.load import load_tokenizer
+from sclsearch.errors import SclsearchError
+from sclsearch.search import trial
 from sclsearch.search.options import How, What
 from sclsearch.search.prepare import prepare_study
+from sclsearch.search.rerun import rerun
 from sclsearch.search.trial import Bench, attempt
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.training.tokens import tokenise
@@ -75,6 +80,30 @@ def test_a_failure_that_does_not_come_again_is_told(
     done = sclsearch("rerun", trained.key)
     told = f"{trained.key[:12]} had failed (hang: 1 h); this time it finished.\n"
     assert (done.returncode, done.stdout) == (1, told)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is there")
+def test_a_seed_run_of_a_gpu_is_not_said_to_fail_where_there_is_none(
+    sclsearch: Call, place: Path, trained: SeedRun
+) -> None:
+    identity = {**trained.identity, "numerics": "cuda-bf16"}
+    run = replace(trained, key=digest(identity), identity=identity)
+    RunStore(place / "sclsearch-storage").put(run)
+    done = sclsearch("rerun", run.key)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "a GPU must be there" in done.stderr
+
+
+def test_a_memory_that_is_too_small_is_told(
+    tmp_path: Path, trained: SeedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+
+    monkeypatch.setattr(trial, "attempt", lambda *_: map(fail, [0]))
+    RunStore(tmp_path).put(trained)
+    with pytest.raises(SclsearchError, match=r"memory must suffice .* CUDA out of memory"):
+        rerun(tmp_path, trained.key)
 
 
 @pytest.fixture

@@ -96,6 +96,17 @@ def test_a_file_that_fails_is_told_with_its_line(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [("size = 1 +", "SyntaxError: invalid syntax"), ("json.loads('')", "JSONDecodeError: ")],
+)
+def test_the_line_is_that_of_the_file(tmp_path: Path, line: str, fault: str) -> None:
+    file = tmp_path / "broken.py"
+    file.write_text(f"import json\n\n{line}\n\nrest = 1\n", encoding="utf-8")
+    with pytest.raises(SclsearchError, match=rf"{fault}.* \(line 3\)$"):
+        find_method(f"{file}:Mine")
+
+
 def test_all_that_a_class_lacks_is_told_at_once(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     body = "protocol = few_shot = 'plain'\n    check = stages = scores = None"

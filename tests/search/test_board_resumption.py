@@ -104,6 +104,9 @@ def test_a_dry_board_writes_nothing_and_counts_what_is_stored(
     before = files(tmp_path / "storage")
     dry = preparing(configs=5).board(dry=True, retry_failed=True)
     dry.open_up()
+    assert len(dry.done) == 3
+    dry = preparing(configs=5).board(dry=True)
+    dry.open_up()
     assert len(dry.done) == 4
     assert [c.number for c in dry.configurations] == [0, 1, 2, 3]
     assert files(tmp_path / "storage") == before

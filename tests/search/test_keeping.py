@@ -67,6 +67,15 @@ def test_of_a_complete_study_the_reported_seeds_of_the_winner_are_kept(
     assert kept(board, tasks) == expected
 
 
+def test_what_the_first_starts_rule_reports_is_kept_under_another(preparing: Preparing) -> None:
+    first = preparing(rule="mean", seeds=4, configs=3)
+    first.store.create(first.record)
+    board = preparing(rule="best", seeds=4, configs=3).board()
+    tasks = train(board, until=12)
+    delete_superfluous_weights(board)
+    assert kept(board, tasks) == {(0, 1), (1, 0)}
+
+
 def test_while_a_study_runs_what_may_still_be_reported_is_kept_too(preparing: Preparing) -> None:
     board = preparing(seeds=4, configs=3).board()
     leading, unfinished = {(0, 1)}, {(1, 0)}

@@ -13,6 +13,7 @@ from sclsearch.search.plan import plan
 from sclsearch.search.prepare import Prepared
 from sclsearch.search.resolve import resolve
 from sclsearch.search.study import Study
+from sclsearch.tasks.own import OwnFiles
 
 Asked = Callable[..., What]
 Preparing = Callable[..., Prepared]
@@ -27,6 +28,16 @@ def test_the_name_is_made_from_the_identity_and_of_nothing_else(
     assert name.startswith("scl-toy-")
     how = How(gpus_per_trial=0, seeds=2, rule="best", concurrency=7, time_budget=1.0, configs=3)
     assert resolve(asked(), how).default_name == name
+
+
+@pytest.mark.parametrize("stem", ["отзывы", "é", "_", "long" * 40])
+def test_whatever_a_file_is_called_its_study_has_a_name(
+    preparing: Preparing, asked: Asked, toy: OwnFiles, tmp_path: Path, stem: str
+) -> None:
+    file = tmp_path / f"{stem}.csv"
+    file.write_bytes(toy.path.read_bytes())
+    prepared = preparing(asked(task=replace(toy, path=file)))
+    assert prepared.store.name == prepared.study.default_name
 
 
 @pytest.mark.parametrize(

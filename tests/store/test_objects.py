@@ -67,6 +67,18 @@ def test_a_later_write_replaces_an_object(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_full_disk_keeps_nothing_half_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_file: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        create(tmp_path / "one.json", {"time": 1})
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
 def test_a_number_without_json_leaves_nothing_behind(tmp_path: Path, number: float) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):

@@ -40,6 +40,11 @@ def test_another_uri_and_one_that_lost_a_slash_are_refused(storage: str | Path) 
         place_of(storage)
 
 
+def test_a_home_of_nobody_is_refused() -> None:
+    with pytest.raises(SclsearchError, match=r"^--storage ~nosuchuser/x: .* Give its whole path"):
+        place_of("~nosuchuser/x")
+
+
 def test_a_folder_is_made_where_it_is_asked_for(tmp_path: Path) -> None:
     assert storage_folder(tmp_path / "a" / "b", make=False) == tmp_path / "a" / "b"
     assert not (tmp_path / "a").exists()

@@ -46,6 +46,18 @@ def test_a_seed_run_comes_back_exactly(runs: RunStore, run: SeedRun) -> None:
     assert runs.get(run.key) == run
 
 
+@pytest.mark.parametrize("stored", [{}, {"key": "a", "identity": {}, "origin": {}, "later": 1}])
+def test_what_is_no_seed_run_is_told_with_what_to_do(
+    runs: RunStore, stored: dict[str, Any]
+) -> None:
+    write(runs.folder / f"{FAILED.key}.json", stored)
+    for read in (runs.get, lambda key: runs.get_all([key])):
+        with pytest.raises(
+            SclsearchError, match=r"\.json: it must hold a seed run .* Move it away"
+        ):
+            read(FAILED.key)
+
+
 def test_a_seed_run_that_is_there_is_not_replaced(runs: RunStore) -> None:
     runs.put(FINISHED)
     assert not runs.put(replace(FINISHED, kept=0))

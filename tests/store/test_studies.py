@@ -154,6 +154,13 @@ def test_configurations_come_in_the_order_of_their_numbers(store: StudyStore) ->
     assert store.configurations() == records
 
 
+def test_a_configuration_between_others_is_not_passed_over(store: StudyStore) -> None:
+    for number in (0, 2):
+        store.add(ConfigurationRecord(number, {}, {}, "sampled"))
+    with pytest.raises(SclsearchError, match=r"configurations/1\.json: it must be there, as furth"):
+        store.configurations()
+
+
 def test_replicates_come_back_exactly_in_the_order_of_their_numbers(store: StudyStore) -> None:
     records = [ReplicateRecord(n, {"train": f"{n}"}, {"order": n}, ("a note",)) for n in range(12)]
     for record in reversed(records):

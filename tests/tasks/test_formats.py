@@ -118,6 +118,11 @@ FAULTS: dict[str, tuple[str, str, str]] = {
         '{"text": "one", "label": 1}\n{"text": \n',
         "line 2: the line must be J",
     ),
+    "a number without end": (
+        ".jsonl",
+        f'{{"text": "one", "label": {"1" * 5000}}}',
+        "line 1: the line must be JSON",
+    ),
     "a JSON list": (".json", '[{"text": "one", "label": 1}]', "line 1: .* but it is a list"),
     "a missing key": (".jsonl", '{"text": "one", "lable": 1}', "line 1: 'label' must be .*'lable'"),
     "a list as a text": (".jsonl", '{"text": ["one"], "label": 1}', "'text' must be text or a num"),

@@ -50,6 +50,11 @@ def test_the_last_line_needs_no_line_end_and_blank_lines_hold_no_row(file: Path)
     assert table.faults == []
 
 
+def test_a_blank_line_holds_no_row_of_a_single_column_either(file: Path) -> None:
+    file.write_text("text\none\n\ntwo\n")
+    assert [row.cells for row in load_tsv(file, ("text",)).rows] == [("one",), ("two",)]
+
+
 def test_five_faults_are_shown_by_line_and_all_are_counted(file: Path) -> None:
     file.write_text("text\tlabel\n" + "one\n" * 3 + "one\tx\n" + "one\tx\ty\n" * 4)
     with pytest.raises(SclsearchError) as raised:
