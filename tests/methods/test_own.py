@@ -60,6 +60,11 @@ def test_a_class_named_like_a_shipped_method_is_refused(
     )
 
 
+def test_what_is_neither_a_name_nor_a_class_is_refused() -> None:
+    with pytest.raises(SclsearchError, match=r"^--method: it must be a name, .* but it is 5\.$"):
+        find_method(5)  # type: ignore[arg-type]
+
+
 def test_a_name_is_checked_without_importing_the_file() -> None:
     check_method_name("./not-there.py:Mine")
     with pytest.raises(SclsearchError, match=r"^Unknown method 'mine:Mine'"):

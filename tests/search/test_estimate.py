@@ -146,7 +146,7 @@ def test_seed_runs_that_did_not_fail_are_finished_and_hold_no_predictions(
     failed = {**asdict(good), "key": "0" * 64, "failure": Failure("raised", "a test")}
     RunStore(storage).put(SeedRun(**failed))
     assert finished(storage) == [replace(good, predictions={})]
-    (storage / "runs" / f"{'d' * 64}.json").write_text("{", encoding="utf-8")
+    (Path(storage) / "runs" / f"{'d' * 64}.json").write_text("{", encoding="utf-8")
     assert finished(storage) == []
 
 
