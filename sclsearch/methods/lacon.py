@@ -42,8 +42,8 @@ class LaCon:
 
     Attributes:
         tau: Temperature τ; the paper sweeps 0.05 to 0.5 and recommends 0.1 to 0.2.
-        lam: λ, weight of LER, 0 for none; not stated; in the paper's sweep of 0.1 to 1
-            a wide range does well, none and large values do not.
+        lam: λ, weight of LER, 0 for none; not stated; in the paper's sweep of 0.1 to 1 a
+            wide range does well, none and large values do not.
         heads: m, slices of the embedding that ICL' compares one by one, a divisor of its width;
             1 is ICL; the paper's best on RTE is 6.
         tau_lcl: Temperature of LCL, where 0 takes τ; the paper has one.

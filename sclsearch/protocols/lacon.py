@@ -88,9 +88,8 @@ def imbalanced_rows(
     """Returns 32 training rows of the rarer class and ρ times as many of the other.
 
     The paper does not say what it selects by; here as many validation rows out of the rest, as in
-    its few-shot setting. It names no epochs for this setting; here they are those of full data.
-    Nor does it say what the classes between are to have where there are more
-    than two.
+    its few-shot setting. It names no epochs for this setting; here they are those of full data. Nor
+    does it say what the classes between are to have where there are more than two.
 
     Raises:
         SclsearchError: There are not two classes, or one has too few rows.

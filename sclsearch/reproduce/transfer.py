@@ -55,11 +55,8 @@ def known_what(one: PlannedCell) -> What | None:
 
 def _folder(one: PlannedCell, card: Card) -> Path:
     # In the storage, a folder by plan: the workers of a cluster have it too.
-    return (
-        Path(storage_folder(one.how.storage, make=False))
-        / "encoders"
-        / f"{card.task}-{card.key[:12]}"
-    )
+    storage = storage_folder(one.how.storage, make=False)
+    return Path(storage) / "encoders" / f"{card.task}-{card.key[:12]}"
 
 
 def _on(one: PlannedCell, folder: Path) -> What | None:
