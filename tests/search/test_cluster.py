@@ -1,10 +1,12 @@
 """Ray on this machine or a cluster: whose it is, who answers, who can read its token."""
 
+import gc
 import os
 import subprocess
 import sys
 import tempfile
 import time
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +73,26 @@ def test_an_address_where_nobody_answers_is_an_error_within_seconds(
     ):
         pass
     assert time.monotonic() - begun < 20
+
+
+def test_nothing_of_ray_is_freed_while_it_is_shut_down(
+    dead_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sclsearch.search.cluster import started_ray
+
+    class Held:
+        pass
+
+    held = Held()
+    held.itself = held  # type: ignore[attr-defined]
+    left, seen = weakref.ref(held), list[object]()
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setattr("ray.shutdown", lambda: seen.append((left(), gc.isenabled())))
+    del held
+    with pytest.raises(SclsearchError), started_ray(f"127.0.0.1:{dead_port}"):
+        pass
+    assert seen == [(None, False)]
+    assert gc.isenabled()
 
 
 def test_the_token_is_nowhere_but_in_its_file(home: Path, place: "Place", processes: Any) -> None:
