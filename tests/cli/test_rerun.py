@@ -82,10 +82,10 @@ def test_a_failure_that_does_not_come_again_is_told(
     assert (done.returncode, done.stdout) == (1, told)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is there")
 def test_a_seed_run_of_a_gpu_is_not_said_to_fail_where_there_is_none(
-    sclsearch: Call, place: Path, trained: SeedRun
+    sclsearch: Call, place: Path, trained: SeedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     identity = {**trained.identity, "numerics": "cuda-bf16"}
     run = replace(trained, key=digest(identity), identity=identity)
     RunStore(place / "sclsearch-storage").put(run)
