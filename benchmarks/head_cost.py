@@ -114,7 +114,7 @@ def run_out(prepared: Prepared, how: How) -> int:
     board.open_up()
     board.listeners = [Keeper(board)]
     bench = bench_of(prepared, how.cpus_per_trial)
-    tuner.fit(board, bench, how, gpus=0, concurrency=2, tick=lambda: None)
+    tuner.fit(board, bench, how, gpus=0, concurrency=2, tick=lambda _: None)
     assert board.complete
     return len(board.done)
 

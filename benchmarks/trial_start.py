@@ -28,7 +28,7 @@ def gaps(what: What, how: How, *, reuse_actors: bool) -> list[float]:
     board = prepared.board()
     board.open_up()
     bench = bench_of(prepared, how.cpus_per_trial)
-    fit(board, bench, how, gpus=0, concurrency=1, tick=lambda: None, reuse_actors=reuse_actors)
+    fit(board, bench, how, gpus=0, concurrency=1, tick=lambda _: None, reuse_actors=reuse_actors)
     runs = sorted(board.done.values(), key=lambda run: run.started)
     return [after.started - (before.started + before.seconds) for before, after in pairwise(runs)]
 

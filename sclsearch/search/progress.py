@@ -1,6 +1,8 @@
 """One live line while seed runs train; plain lines where the output is no terminal."""
 
+import statistics
 import time
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.live import Live
@@ -12,6 +14,9 @@ from sclsearch.store.runs import SeedRun
 
 REFRESH_SECONDS = 0.5
 PLAIN_SECONDS = 30.0
+
+Running = Sequence[tuple[float, int]]
+"""Seconds since each trial that is running began, and its seed runs."""
 
 
 class Progress:
@@ -26,6 +31,8 @@ class Progress:
         self.console, self.wanted = console, wanted
         self.done = self.stored = self.failed = 0
         self.best: tuple[float, int] | None = None
+        self.seconds: list[float] = []  # of the seed runs that were trained
+        self.running: Running = ()
         self.begun = time.monotonic()
         self.shown = 0.0
         self.live: Live | None = None
@@ -45,9 +52,9 @@ class Progress:
             self.live = None
         self.console.print(self.line())
 
-    def tick(self) -> None:
+    def tick(self, running: Running) -> None:
         """Shows the present state, not more often than is pleasant."""
-        now = time.monotonic()
+        now, self.running = time.monotonic(), running
         if now - self.shown < (REFRESH_SECONDS if self.live else PLAIN_SECONDS):
             return
         self.shown = now
@@ -64,6 +71,8 @@ class Progress:
         self.done += 1
         self.stored += stored
         self.failed += run.failure is not None
+        if run.seconds and not stored:
+            self.seconds.append(run.seconds)
 
     def scored(self, configuration: ConfigurationRecord, score: float) -> None:
         """Remembers the best score; among equals the first."""
@@ -71,10 +80,10 @@ class Progress:
             self.best = score, configuration.number
 
     def line(self) -> Text:
-        """Returns the state in one line of at most 80 columns."""
+        """Returns the state in one line."""
         parts = [f"{self.done}/{self.wanted} seed runs"]
         if self.stored:
-            parts.append(f"{self.stored} from the store")
+            parts.append(f"{self.stored} stored")
         if self.failed:
             parts.append(f"{self.failed} failed")
         if self.best is not None:
@@ -84,9 +93,20 @@ class Progress:
         if self.waiting and not trained:
             parts.append("no node has room yet")
         parts.append(_clock(elapsed))
-        if trained and self.done < self.wanted:
-            parts.append(f"{_clock(elapsed / trained * (self.wanted - self.done))} left")
+        left = round(self.left())
+        if left:
+            parts.append(f"{_clock(left)} left")
         return Text(" · ".join(parts), overflow="ellipsis", no_wrap=True)
+
+    def left(self) -> float:
+        """Returns the seconds that the others may take at the present pace; 0 if none is known."""
+        if not self.seconds or not self.running:
+            return 0.0
+        # Those that run count by their age: alone the finished ones would tell twice too much
+        # before a wave of them ends, and more with every second.
+        each = statistics.mean(self.seconds)
+        going = sum(min(age / each, seeds) for age, seeds in self.running)
+        return (self.wanted - self.done - going) * each / len(self.running)
 
 
 def _clock(seconds: float) -> str:

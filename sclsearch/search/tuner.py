@@ -24,6 +24,7 @@ from sclsearch.search.board import Board, SeedTask
 from sclsearch.search.cluster import send_own_code
 from sclsearch.search.losses import cause_of, line_of, mend_out_of_memory, node_of, told_of
 from sclsearch.search.options import Ending, How
+from sclsearch.search.progress import Running
 from sclsearch.search.retries import Loss
 from sclsearch.search.signals import END_SIGNAL
 from sclsearch.search.trial import Bench, seed_run_trial
@@ -130,35 +131,45 @@ class Watchdog(tune.Callback):
     Args:
         searcher: The searcher.
         timeout: Seconds, for each of its seed runs, after which a trial has hung; None never.
-        tick: Called in every step of the loop; what it raises ends the search.
+        tick: Called in every step of the loop with what is running; what it raises ends the search.
     """
 
     def __init__(
-        self, searcher: SeedSearcher, timeout: float | None, tick: Callable[[], None]
+        self, searcher: SeedSearcher, timeout: float | None, tick: Callable[[Running], None]
     ) -> None:
         self.searcher, self.timeout, self.tick = searcher, timeout, tick
-        self.started: dict[str, float] = {}
+        self.running: dict[str, tuple[Trial, float]] = {}
         self.hung: set[str] = set()
 
     def on_trial_start(self, *, trial: Trial, **_: Any) -> None:
         """Starts the trial's clock."""
-        self.started[trial.trial_id] = time.monotonic()
+        self.running[trial.trial_id] = trial, time.monotonic()
 
-    def on_step_end(self, *, trials: list[Trial], **_: Any) -> None:
+    def on_trial_complete(self, *, trial: Trial, **_: Any) -> None:
+        """Stops the trial's clock."""
+        self.running.pop(trial.trial_id, None)
+
+    def on_trial_error(self, *, trial: Trial, **_: Any) -> None:
+        """Stops the trial's clock."""
+        self.running.pop(trial.trial_id, None)
+
+    def on_step_end(self, **_: Any) -> None:
         """Ends what hangs: only the end of its process stops a call that holds the interpreter."""
+        now = time.monotonic()
+        running = [
+            (trial, now - begun, len(trial.config["replicates"]))
+            for trial, begun in self.running.values()
+        ]
         with self.searcher.keeping_fault():
-            self.tick()
+            self.tick([(age, seeds) for _, age, seeds in running])
         # What waits for a node that never comes would keep the search from its end.
-        over = self.searcher.late and not any(trial.status == Trial.RUNNING for trial in trials)
+        over = self.searcher.late and not running
         if over or self.searcher.fault is not None:
             signal.raise_signal(END_SIGNAL)
         if self.timeout is None:
             return
-        now = time.monotonic()
-        for trial in trials:
-            patience = self.timeout * len(trial.config["replicates"])
-            late = now - self.started.get(trial.trial_id, now) > patience
-            if late and trial.status == Trial.RUNNING and trial.trial_id not in self.hung:
+        for trial, age, seeds in running:
+            if age > self.timeout * seeds and trial.trial_id not in self.hung:
                 self.hung.add(trial.trial_id)
                 ray.kill(trial.temporary_state.ray_actor)
 
@@ -174,7 +185,7 @@ def fit(
     *,
     gpus: float,
     concurrency: int,
-    tick: Callable[[], None],
+    tick: Callable[[Running], None],
     reuse_actors: bool = True,
 ) -> Ending:
     """Trains what the board still wants; returns why it ended.

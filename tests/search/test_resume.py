@@ -144,7 +144,7 @@ def test_stopped_killed_and_cut_off_a_search_ends_as_the_undisturbed_one(
     code, out, err = last.ended()
     assert code == 0, err
     assert "Winner" in out
-    stored = [int(number) for number in re.findall(r"(\d+) from the store", err)]
+    stored = [int(number) for number in re.findall(r"(\d+) stored", err)]
     assert last.stored_before <= max(stored) <= last.stored_before + 2
 
     assert configurations(storage) == configurations(undisturbed)

@@ -1,0 +1,128 @@
+"""The line of a search: what is done, and how long the others may take."""
+
+from collections.abc import Callable, Iterator, Sequence
+from io import StringIO
+from statistics import mean
+
+import pytest
+from rich.console import Console
+
+from sclsearch.search.board import SeedTask
+from sclsearch.search.prepare import Prepared
+from sclsearch.search.progress import Progress
+from sclsearch.store.runs import Failure, SeedRun
+
+SECONDS = 90.0
+Clock = Callable[[float], None]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Sets the seconds since the search began."""
+    now = [0.0]
+    monkeypatch.setattr("sclsearch.search.progress.time.monotonic", lambda: now[0])
+    return lambda seconds: now.__setitem__(0, seconds)
+
+
+@pytest.fixture
+def task(preparing: Callable[..., Prepared]) -> SeedTask:
+    """Returns any seed run."""
+    board = preparing().board()
+    found = board.next()
+    assert found is not None
+    return found
+
+
+def trained(seconds: float = SECONDS, failure: Failure | None = None) -> SeedRun:
+    """Returns a seed run that took so long."""
+    return SeedRun(key="k", identity={}, origin={}, seconds=seconds, failure=failure)
+
+
+def progress_of(wanted: int) -> Progress:
+    """Returns the progress of so many seed runs, begun at 0."""
+    progress = Progress(Console(file=StringIO()), wanted)
+    progress.start()
+    return progress
+
+
+def moments(begins: Sequence[float], each: int) -> Iterator[tuple[float, int, list[float]]]:
+    """Yields time, finished seed runs and ages of those that run, every few seconds.
+
+    Places begin with their first seed run at these times, and train so many without a pause.
+    """
+    for second in range(0, int(each * SECONDS), 7):
+        gone = [divmod(second - begin, SECONDS) for begin in begins if begin <= second]
+        yield float(second), sum(int(waves) for waves, _ in gone), [age for _, age in gone]
+
+
+@pytest.mark.parametrize("spread", [0.0, 200.0])
+@pytest.mark.parametrize("at_once", [1, 2, 64])
+def test_the_time_left_is_right_at_every_moment(
+    clock: Clock, task: SeedTask, at_once: int, spread: float
+) -> None:
+    progress = progress_of(5 * at_once)
+    begins = [spread * place / at_once for place in range(at_once)]
+    end, told = mean(begins) + 5 * SECONDS, 0
+    for now, done, ages in moments(begins, 5):
+        clock(now)
+        while progress.done < done:
+            progress.finished(task, trained(), stored=False)
+        progress.tick([(age, 1) for age in ages])
+        if not done:
+            assert "left" not in progress.line().plain
+            continue
+        if len(ages) == at_once:
+            assert progress.left() == pytest.approx(end - now)
+            told += 1
+    assert told > 30
+
+
+def test_a_block_counts_for_as_many_seed_runs_as_its_age_tells(
+    clock: Clock, task: SeedTask
+) -> None:
+    progress = progress_of(16)
+    clock(4 * SECONDS)
+    for _ in range(4):
+        progress.finished(task, trained(), stored=False)
+    clock(6 * SECONDS)
+    progress.tick([(2 * SECONDS, 4)])
+    assert progress.left() == pytest.approx(10 * SECONDS)
+    clock(20 * SECONDS)
+    progress.tick([(16 * SECONDS, 4)])
+    assert progress.left() == pytest.approx(8 * SECONDS)
+
+
+def test_what_is_late_is_not_said_to_be_done(clock: Clock, task: SeedTask) -> None:
+    progress = progress_of(2)
+    clock(SECONDS)
+    progress.finished(task, trained(), stored=False)
+    clock(5 * SECONDS)
+    progress.tick([(4 * SECONDS, 1)])
+    assert progress.line().plain == "1/2 seed runs · 7:30"
+
+
+def test_neither_stored_seed_runs_nor_lost_ones_tell_a_time(clock: Clock, task: SeedTask) -> None:
+    progress = progress_of(9)
+    for _ in range(3):
+        progress.finished(task, trained(1.0), stored=True)
+    clock(SECONDS)
+    lost = trained(0.0, Failure("worker-lost", "gone"))
+    progress.finished(task, lost, stored=False)
+    progress.tick([(0.0, 1)])
+    line = "4/9 seed runs · 3 stored · 1 failed · 1:30"
+    assert progress.line().plain == line
+    clock(2 * SECONDS)
+    progress.finished(task, trained(), stored=False)
+    progress.tick([(0.0, 1)])
+    assert progress.line().plain == "5/9 seed runs · 3 stored · 1 failed · 3:00 · 6:00 left"
+
+
+def test_the_line_of_a_long_search_fits_into_80_columns(clock: Clock, task: SeedTask) -> None:
+    progress = progress_of(1000)
+    for _ in range(99):
+        progress.finished(task, trained(), stored=True)
+    clock(9 * 3600.0)
+    progress.best = -0.1234, 99
+    progress.finished(task, trained(4 * 3600.0), stored=False)
+    progress.tick([(4 * 3600.0, 1)] * 64)
+    assert len(progress.line().plain) <= 80
