@@ -88,6 +88,7 @@ def _go(
 
     from sclsearch.augmentation import BACKENDS
     from sclsearch.augmentation.write import header, write
+    from sclsearch.cli.output import stopping
     from sclsearch.tasks import load_task
 
     backend = BACKENDS[name](options)
@@ -100,12 +101,8 @@ def _go(
     console.print(
         f"{len(rows)} texts of {drawn.task} ({data.source}): {first['source']}", soft_wrap=True
     )
-    try:
-        with _progress(console, len(rows)) as tell:
-            written = write(path, first, rows, backend, tell)
-    except KeyboardInterrupt:
-        console.print("Stopped. The same command goes on.")
-        sys.exit(o.INTERRUPTED)
+    with stopping(console), _progress(console, len(rows)) as tell:
+        written = write(path, first, rows, backend, tell)
     told = [*drawn.options, "--paraphrases", str(path)]
     told += ["--data-dir", str(data_dir)] if data_dir else []
     _say(written, path, first, shlex.join(["sclsearch", "tune", *told]))

@@ -1,10 +1,8 @@
 """Commands that do experiments again: reproduce, confirm and variance."""
 
-import json
 import math
 import sys
 import time
-from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,9 +13,7 @@ from sclsearch.errors import SclsearchError, lookup
 from sclsearch.store.places import DEFAULT_STORAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from rich.console import Console
+    from collections.abc import Mapping, Sequence
 
     from sclsearch.reproduce.base import Table
     from sclsearch.reproduce.plan import PlannedCell
@@ -25,7 +21,15 @@ if TYPE_CHECKING:
     from sclsearch.store.places import Storage
 
 MOST_RUNS = 1000
-MEANS = ("data_dir", "tracking", "address", "cpus_per_trial", "gpus_per_trial", "concurrency")
+MEANS = (
+    "data_dir",
+    "tracking",
+    "address",
+    "cpus_per_trial",
+    "gpus_per_trial",
+    "concurrency",
+    "retry_failed",
+)
 
 StudyName = Annotated[str, typer.Argument(help="A study: `sclsearch ls studies`.")]
 
@@ -50,6 +54,8 @@ def reproduce(
     gpus_per_trial: o.Gpus = None,
     concurrency: o.Concurrency = None,
     time_budget: o.TimeBudget = None,
+    trial_timeout: o.TrialTimeout = None,
+    retry_failed: o.RetryFailed = False,
     dry_run: o.DryRun = False,
     json_: o.Json = False,
 ) -> None:
@@ -78,7 +84,7 @@ def reproduce(
 def _check_alone(context: typer.Context) -> None:
     """Refuses options where the tables are listed: none of them would count."""
     for name in context.params:
-        if name != "table" and "COMMANDLINE" in str(context.get_parameter_source(name)):
+        if name != "table" and o.given(context, name):
             raise SclsearchError(
                 f"--{name.rstrip('_').replace('_', '-')}: it must come with a table, but `ls` "
                 "lists them all. Leave it out."
@@ -88,6 +94,7 @@ def _check_alone(context: typer.Context) -> None:
 def _tell_work(planned: "Sequence[PlannedCell]", storage: "Storage", *, as_json: bool) -> None:
     from rich.console import Console
 
+    from sclsearch.cli.output import print_json
     from sclsearch.reproduce.figures import work_of
     from sclsearch.reproduce.plan import studies_of
     from sclsearch.reproduce.terminal import show_work
@@ -101,7 +108,7 @@ def _tell_work(planned: "Sequence[PlannedCell]", storage: "Storage", *, as_json:
             {"cell": one.cell, "task": one.what and one.what.task, **asdict(work)}
             for one, work in works
         ]
-        _print_json(works=told, not_made=without)
+        print_json({"works": told, "not_made": without})
     else:
         show_work(Console(), works, planned)
 
@@ -111,6 +118,7 @@ def _make(
 ) -> None:
     from rich.console import Console
 
+    from sclsearch.cli.output import STOPPED, print_json
     from sclsearch.reproduce.figures import Figure, make
     from sclsearch.reproduce.pairs import pairs
     from sclsearch.reproduce.terminal import show_figures
@@ -118,34 +126,27 @@ def _make(
     progress = Console(stderr=True)
     deadline = float("inf") if seconds is None else time.monotonic() + seconds
     figures: list[Figure] = []
-    with _stopping(progress) as stopped:
+    stopped = False
+    try:
         for one in planned:
             if one.what is not None:
                 cell = one.cell
                 named = f"{cell.block.name}, {cell.row.name}, {cell.column.name}"
                 progress.print(named, style="dim", markup=False, soft_wrap=True)
             figures.append(make(one, progress, deadline))
+    except KeyboardInterrupt:
+        progress.print(STOPPED)
+        stopped = True
     if as_json:
         # The published value in our unit: a table may print percent.
         told = [{**asdict(one), "published": table.as_metric(one.cell)} for one in figures]
-        _print_json(table=table.name, figures=told, pairs=pairs(figures))
+        print_json({"table": table.name, "figures": told, "pairs": pairs(figures)})
     else:
         show_figures(Console(), table, figures)
     if stopped:
         sys.exit(o.INTERRUPTED)
     wanted = [figure for figure, one in zip(figures, planned, strict=True) if one.what is not None]
     sys.exit(int(not wanted or any(None in (figure.mean, *figure.tests) for figure in wanted)))
-
-
-@contextmanager
-def _stopping(console: "Console") -> "Iterator[list[bool]]":
-    """Yields what is empty until the user stops what is done within."""
-    stopped: list[bool] = []
-    try:
-        yield stopped
-    except KeyboardInterrupt:
-        console.print("Stopped. The same command goes on.")
-        stopped.append(True)
 
 
 def confirm(
@@ -159,20 +160,22 @@ def confirm(
     cpus_per_trial: o.Cpus = 1,
     gpus_per_trial: o.Gpus = None,
     concurrency: o.Concurrency = None,
+    trial_timeout: o.TrialTimeout = None,
+    retry_failed: o.RetryFailed = False,
 ) -> None:
     """Trains a study's winner on fresh seeds: choosing by the best of some flatters it."""
     from rich.console import Console
 
+    from sclsearch.cli.output import stopping
     from sclsearch.reproduce.again import confirm as again
     from sclsearch.reproduce.terminal import show_confirmation
 
     how = _how(locals())
     progress = Console(stderr=True)
-    with _stopping(progress) as stopped:
+    with stopping(progress):
         found = again(study, seeds, how, progress)
-        show_confirmation(Console(), found)
-        sys.exit(int(found.fresh.winner is None or found.fresh.winner.failed > 0))
-    sys.exit(o.INTERRUPTED * len(stopped))
+    show_confirmation(Console(), found)
+    sys.exit(int(found.fresh.winner is None or found.fresh.winner.failed > 0))
 
 
 def variance(
@@ -194,10 +197,13 @@ def variance(
     cpus_per_trial: o.Cpus = 1,
     gpus_per_trial: o.Gpus = None,
     concurrency: o.Concurrency = None,
+    trial_timeout: o.TrialTimeout = None,
+    retry_failed: o.RetryFailed = False,
 ) -> None:
     """Says how much of a winner's spread comes from subset, initialisation and data order."""
     from rich.console import Console
 
+    from sclsearch.cli.output import stopping
     from sclsearch.reproduce.again import variance as again
     from sclsearch.reproduce.terminal import show_spread
 
@@ -205,9 +211,9 @@ def variance(
     _check_levels(levels)
     how = _how(locals())
     progress = Console(stderr=True)
-    with _stopping(progress) as stopped:
-        show_spread(Console(), study, again(study, levels, how, progress))
-    sys.exit(o.INTERRUPTED * len(stopped))
+    with stopping(progress):
+        found = again(study, levels, how, progress)
+    show_spread(Console(), study, found)
 
 
 def _check_levels(levels: "Mapping[str, int]") -> None:
@@ -225,10 +231,6 @@ def _check_levels(levels: "Mapping[str, int]") -> None:
         )
 
 
-def _print_json(**named: Any) -> None:
-    sys.stdout.write(json.dumps(named, indent=2, ensure_ascii=False, default=asdict) + "\n")
-
-
 def _how(options: "Mapping[str, Any]") -> "How":
     """Returns where and with what it is trained; a study and its seeds are a command's own."""
     from sclsearch.search.options import How
@@ -236,4 +238,5 @@ def _how(options: "Mapping[str, Any]") -> "How":
 
     storage = storage_folder(options["storage"], make=False)
     given = {name: options[name] for name in MEANS}
-    return How(storage=storage, rule=options.get("rule"), **given)
+    timeout = o.seconds(options["trial_timeout"], "--trial-timeout")
+    return How(storage=storage, rule=options.get("rule"), trial_timeout=timeout, **given)

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -32,7 +33,7 @@ def select(
 
     found = chosen(study, rule, storage, seeds)
     if json_:
-        print_json(found, winner=found.winner and found.winner.number)
+        print_json({**asdict(found), "winner": found.winner and found.winner.number})
     else:
         show(Console(), found)
 
@@ -56,7 +57,7 @@ def compare(
 
     found = compared(*studies, rule=rule, storage=storage, seeds=seeds)
     if json_:
-        print_json(found)
+        print_json(asdict(found))
     else:
         show_comparison(Console(), found)
 
@@ -71,7 +72,7 @@ def ls(
     from rich.markup import escape
     from rich.table import Table
 
-    if kind != "studies" and "COMMANDLINE" in str(context.get_parameter_source("storage")):
+    if kind != "studies" and o.given(context, "storage"):
         raise SclsearchError(
             f"--storage {storage}: it must come with studies, but {kind} are the same in every "
             "storage. Leave it out."
@@ -93,7 +94,7 @@ def check(
     all_: Annotated[bool, typer.Option("--all", help="Check every shipped space.")] = False,
     method: Annotated[
         str | None,
-        typer.Option(help="What the files are of; FILE.py:CLASS. Default: what each names."),
+        typer.Option(help="Method of the files, or FILE.py:CLASS. Default: that which each names."),
     ] = None,
 ) -> None:
     """Says every fault of search space files at once, each with its place."""

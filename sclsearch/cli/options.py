@@ -147,6 +147,11 @@ SamplerName = Literal["tpe", "random", "grid"]
 SECONDS: Mapping[str, float] = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
+def given(context: typer.Context, name: str) -> bool:
+    """Returns whether a parameter was given, though it may have the value of its default."""
+    return "COMMANDLINE" in str(context.get_parameter_source(name))
+
+
 def seconds(text: str | None, option: str) -> float | None:
     """Returns a duration in seconds.
 

@@ -1,7 +1,9 @@
-"""How commands print: plans as text, anything as JSON."""
+"""How commands print: plans as text, anything as JSON; and how they end on Ctrl-C."""
 
 import json
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
@@ -11,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sclsearch.canonical import shown
+from sclsearch.cli import options as o
 from sclsearch.reports.terminal import duration
 
 if TYPE_CHECKING:
@@ -19,11 +22,22 @@ if TYPE_CHECKING:
 # Beside the names of 9 columns; a class may be a long text.
 WIDTH = 71
 ROWS = ("training", "validation", "test", "stages without labels")
+STOPPED = "Stopped. The same command goes on."
 
 
-def print_json(thing: Any, **more: Any) -> None:
-    """Prints a dataclass, and what else is told of it, as JSON on standard output."""
-    sys.stdout.write(json.dumps({**asdict(thing), **more}, indent=2, ensure_ascii=False) + "\n")
+@contextmanager
+def stopping(console: Console) -> Iterator[None]:
+    """Ends the command in order where the user stops the body."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        console.print(STOPPED)
+        sys.exit(o.INTERRUPTED)
+
+
+def print_json(named: Mapping[str, Any]) -> None:
+    """Prints what may hold dataclasses as JSON on standard output."""
+    sys.stdout.write(json.dumps(named, indent=2, ensure_ascii=False, default=asdict) + "\n")
 
 
 def show_plan(console: Console, plan: "Plan") -> None:

@@ -3,7 +3,7 @@
 import shlex
 import sys
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -168,7 +168,7 @@ def _go(options: dict[str, Any], *, searched: bool = True) -> None:
 
     planned = plan(what, how, finished(how.storage))
     if options["json_"]:
-        print_json(planned, seed_runs=planned.seed_runs)
+        print_json({**asdict(planned), "seed_runs": planned.seed_runs})
     else:
         show_plan(Console(), planned)
 
@@ -191,19 +191,16 @@ def _run(what: "What", how: "How", *, as_json: bool) -> None:
     from rich.console import Console
 
     from sclsearch.api import report_of
-    from sclsearch.cli.output import print_json
+    from sclsearch.cli.output import print_json, stopping
     from sclsearch.reports.terminal import show
     from sclsearch.search.run import run
 
     progress = Console(stderr=True)
-    try:
+    with stopping(progress):
         done = run(what, how, progress)
-    except KeyboardInterrupt:
-        progress.print("Stopped. The same command goes on.")
-        sys.exit(o.INTERRUPTED)
     found = report_of(done)
     if as_json:
-        print_json(found, winner=found.winner and found.winner.number)
+        print_json({**asdict(found), "winner": found.winner and found.winner.number})
     else:
         show(Console(), found)
         rule = f" --rule {how.rule}" if how.rule else ""

@@ -83,7 +83,7 @@ def variance(study: str, levels: Mapping[str, int], how: How, console: Console) 
         raise SclsearchError(
             f"{found.study}: every seed run of a crossing must finish, but {failed} of "
             f"{len(cells)} failed. `sclsearch select {found.study}{storage_option(found.storage)} "
-            "--json` says why."
+            "--json` says why; --retry-failed trains them again."
         )
     spread = components(
         [
@@ -102,7 +102,8 @@ def _winner(study: str, how: How) -> tuple[Report, ConfigurationLine]:
 
 def _again(study: str, what: What, how: How, console: Console) -> Report:
     store, record = existing_study(how.storage, study)
-    how = replace(how, data_dir=data_dir_again(record.origin, how.data_dir))
+    # The rule told who won; what repeats the winner is counted by that of its own protocol.
+    how = replace(how, rule=None, data_dir=data_dir_again(record.origin, how.data_dir))
     if record.origin.get("paraphrases"):
         before = what_again(record.origin, what.settings)
         first = store.replicates()[0]

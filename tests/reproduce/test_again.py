@@ -100,6 +100,8 @@ def test_fewer_fresh_replicates_than_are_stored_are_the_first_of_them(
     repeating(lambda _, r: [[30 + r, 20 - r], [10, 40]], fresh=5, first_fresh=12)
     found = confirmed(chosen, how, 2)
     assert found.fresh.seeds == 2
+    for rule in ("best", "top-3"):
+        assert confirmed(chosen, replace(how, rule=rule), 2).fresh == found.fresh
     assert found.fresh.winner is not None
     assert found.fresh.winner.test_mean == pytest.approx(0.705)
 

@@ -1,6 +1,7 @@
 """Experiments are done again, and nothing that is in the store is trained again."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from sclsearch.reproduce.plan import Wishes, plan_cells
 from sclsearch.search.options import How, What
 from sclsearch.search.rerun import rerun
 from sclsearch.search.run import Finished, run
+from sclsearch.store.runs import Failure, RunStore
 from sclsearch.store.studies import StudyStore
 from tests.in_process import in_process
 
@@ -69,6 +71,24 @@ def test_a_winner_is_confirmed_by_seed_runs_of_its_own_and_once(
     replicates = StudyStore(where.storage, found.fresh.study).replicates()
     assert [replicate.seeds["order"] for replicate in replicates] == [10, 11, 12]
     assert rerun(where.storage, min(keys)).differing == ()
+
+
+def test_a_fresh_seed_that_failed_is_trained_again_where_that_is_asked_for(
+    where: How, tuned: Finished
+) -> None:
+    with in_process():
+        found = confirm(tuned.name, 3, where, QUIET)
+        assert found.fresh.winner is not None
+        store, key = RunStore(where.storage), found.fresh.winner.seeds[1].key
+        run = store.get(key)
+        assert run is not None
+        place = Path(where.storage, "runs", f"{key}.json")
+        place.unlink()
+        store.put(replace(run, failure=Failure("worker-lost", "gone")))
+        failed = confirm(tuned.name, 3, where, QUIET).fresh.winner
+        assert failed is not None
+        assert failed.failed == 1
+        assert confirm(tuned.name, 3, replace(where, retry_failed=True), QUIET) == found
 
 
 def test_a_crossing_trains_what_the_search_did_not(where: How, tuned: Finished) -> None:
