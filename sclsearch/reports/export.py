@@ -165,7 +165,9 @@ def _begun_with(record: StudyRecord) -> Path:
 
 
 def _write(folder: Path, weights: bytes, begun: Path, card: Card) -> None:
-    from safetensors.torch import load, save_file
+    from safetensors.torch import load
+
+    from sclsearch.training.weights import save_tensors
 
     for name in HUB_FILES:
         if name != WEIGHTS and (begun / name).is_file():
@@ -180,7 +182,7 @@ def _write(folder: Path, weights: bytes, begun: Path, card: Card) -> None:
     stored = load(weights)
     for start, file in FILES_OF.items():
         named = {n.removeprefix(start): t for n, t in stored.items() if n.startswith(start)}
-        save_file(named, folder / file, {"format": "pt"})
+        save_tensors(folder / file, named, {"format": "pt"})
     _write_json(folder / CARD, asdict(card))
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from sclsearch.errors import SclsearchError
 from sclsearch.methods.fields import as_tuples
 from sclsearch.reports.export import PARTS, Card
 from sclsearch.tasks.base import Split, Task, TaskData, Texts
+
+if TYPE_CHECKING:
+    from torch import nn
 
 SPLIT = "texts"
 
@@ -64,7 +68,6 @@ def predict(folder: Path, texts: Sequence[str | Texts]) -> list[Prediction]:
         SclsearchError: The folder is none, its method is not there, or a text is no pair or one.
     """
     import torch
-    from safetensors.torch import load_file
 
     from sclsearch.encoders.load import load_encoder, load_tokenizer
     from sclsearch.methods import find_method
@@ -94,7 +97,7 @@ def predict(folder: Path, texts: Sequence[str | Texts]) -> list[Prediction]:
     method, training = build(found.kind, fields, str(folder / CARD))
     encoder = load_encoder(folder, str(folder))
     model = Model(encoder, method.stages(training)[-1].parts(encoder, len(card.labels)))
-    model.parts.load_state_dict(load_file(folder / PARTS))
+    _load_parts(model.parts, folder / PARTS)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     task = Task(card.task, "new texts", card.labels, card.metric, pair=card.pair)
     data = TaskData(task, {SPLIT: Split(rows, np.zeros(len(rows), np.int64))}, "memory")
@@ -109,3 +112,16 @@ def predict(folder: Path, texts: Sequence[str | Texts]) -> list[Prediction]:
         )
         for own in scores
     ]
+
+
+def _load_parts(parts: "nn.ModuleDict", file: Path) -> None:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        parts.load_state_dict(load_file(file))
+    except (OSError, SafetensorError, RuntimeError) as error:
+        raise SclsearchError(
+            f"{file}: it must be as `sclsearch export` wrote it, but: {error}. Export the study "
+            "again."
+        ) from error

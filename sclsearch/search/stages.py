@@ -16,6 +16,7 @@ from sclsearch.search.study import Study
 from sclsearch.spaces.parameters import Parameter, Range
 from sclsearch.store.studies import StudyStore
 from sclsearch.training.shared import StageEnd, end_identity
+from sclsearch.training.weights import save_tensors
 
 MOST = 50
 """Ends of stages that a study keeps at a time, each as large as its encoder."""
@@ -100,10 +101,8 @@ def _two_of(parameter: Parameter) -> tuple[object, ...]:
 
 
 def _save(file: Path, end: StageEnd) -> None:
-    from safetensors.torch import save_file
-
     told = {"notes": json.dumps(end.notes), "seconds": json.dumps(end.seconds)}
-    save_file({name: t.contiguous() for name, t in end.weights.items()}, file, told)
+    save_tensors(file, end.weights, told)
 
 
 def _told(content: bytes) -> tuple[list[dict[str, object]], float]:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors import SafetensorError
 
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import Parts
@@ -132,7 +131,7 @@ def _keep_weights(store: StudyStore, job: Job, outcome: Outcome) -> None:
     """Keeps weights if that is possible: `rerun` makes them again, the figures come first."""
     try:
         store.keep_weights(job.key, partial(save_weights, outcome=outcome, job=job))
-    except (OSError, SclsearchError, SafetensorError) as error:
+    except (OSError, SclsearchError) as error:
         _LOG.warning("seed run %s: its weights cannot be kept: %s", job.key[:12], error)
 
 

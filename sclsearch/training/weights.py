@@ -1,6 +1,10 @@
 """Weights of a seed run as safetensors."""
 
+import errno
+from collections.abc import Mapping
 from pathlib import Path
+
+from torch import Tensor
 
 from sclsearch.canonical import canonical
 from sclsearch.training.job import Job
@@ -15,7 +19,20 @@ def save_weights(path: Path, outcome: Outcome, job: Job) -> None:
         outcome: Holds the weights.
         job: Says what they are.
     """
+    metadata = {"key": job.key, "identity": canonical(job.identity), "model": job.model_name}
+    save_tensors(path, outcome.weights, metadata)
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
+    """Writes tensors.
+
+    Raises:
+        OSError: The file system does not take them; safetensors has an error of its own for that.
+    """
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    metadata = {"key": job.key, "identity": canonical(job.identity), "model": job.model_name}
-    save_file({name: t.contiguous() for name, t in outcome.weights.items()}, path, metadata)
+    try:
+        save_file({name: t.contiguous() for name, t in tensors.items()}, path, dict(metadata))
+    except SafetensorError as error:
+        raise OSError(errno.EIO, str(error), str(path)) from error

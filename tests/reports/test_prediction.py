@@ -11,6 +11,7 @@ import sclsearch
 from sclsearch.cli import app
 from sclsearch.encoders.models import CARD
 from sclsearch.errors import SclsearchError
+from sclsearch.reports.export import PARTS
 from sclsearch.reports.report import report
 from sclsearch.store.runs import RunStore
 from sclsearch.tasks import load_task
@@ -80,6 +81,16 @@ def test_what_is_no_export_is_refused(exported: Path, tmp_path: Path) -> None:
         sclsearch.predict(exported, ["one"])
     (exported / CARD).write_text(json.dumps({**card, "method_digest": "0" * 64}))
     with pytest.raises(SclsearchError, match="must be as when it was trained, but it changed"):
+        sclsearch.predict(exported, ["one"])
+
+
+def test_parts_that_are_cut_off_or_gone_are_named(exported: Path) -> None:
+    parts = exported / PARTS
+    parts.write_bytes(parts.read_bytes()[:-1])
+    with pytest.raises(SclsearchError, match=rf"^{parts}: it must be as `sclsearch export` wrote"):
+        sclsearch.predict(exported, ["one"])
+    parts.unlink()
+    with pytest.raises(SclsearchError, match=r"No such file or directory.* Export the study again"):
         sclsearch.predict(exported, ["one"])
 
 

@@ -1,16 +1,19 @@
 """Weights come back from their file exactly, with what they are."""
 
+import errno
 import json
+import resource
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 import torch
 from safetensors import safe_open
 
 from sclsearch.canonical import digest
 from sclsearch.training.job import Work
 from sclsearch.training.outcome import Outcome
-from sclsearch.training.weights import save_weights
+from sclsearch.training.weights import save_tensors, save_weights
 
 
 def test_weights_and_identity_come_back(
@@ -29,3 +32,15 @@ def test_weights_and_identity_come_back(
     assert {name.partition(".")[0] for name in stored} == {"encoder", "parts"}
     assert metadata["key"] == job.key == digest(json.loads(metadata["identity"]))
     assert metadata["model"] == "tiny"
+
+
+def test_a_disk_that_takes_no_more_is_told_as_any_file_tells_it(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        with pytest.raises(OSError, match="File too large") as caught:
+            save_tensors(tmp_path / "weights.safetensors", {"a": torch.zeros(1000)}, {})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert caught.value.errno == errno.EIO
+    assert caught.value.filename == str(tmp_path / "weights.safetensors")
