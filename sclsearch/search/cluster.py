@@ -52,8 +52,13 @@ def started_ray(address: str | None) -> Iterator[None]:
 
     Raises:
         SclsearchError: The cluster does not answer, or does not let this machine in; or Ray did
-            not start.
+            not start; or this process has a Ray already.
     """
+    if ray.is_initialized():
+        raise SclsearchError(
+            "Ray: it must not run in this process yet, since a search starts and ends its own, but "
+            "it does. Call ray.shutdown() before, or search in a process of its own."
+        )
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     logging.getLogger("ray").setLevel(logging.ERROR)

@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError, suggestion
+from sclsearch.store.difference import difference
 from sclsearch.store.objects import (
     DamagedError,
     create,
@@ -25,26 +26,16 @@ from sclsearch.store.objects import (
 from sclsearch.store.places import Place, Storage, place_of
 from sclsearch.store.records import ConfigurationRecord, ReplicateRecord, StudyRecord
 
+_WRITTEN_AGAIN = "Move it away: the command that began the study writes it again, and goes on."
 _MEND = {
-    "study": "Move it away: the command that began the study writes it again, and goes on.",
-    "replicates": "Move it away: the command that began the study writes it again, and goes on.",
-    "configurations": (
+    StudyRecord: _WRITTEN_AGAIN,
+    ReplicateRecord: _WRITTEN_AGAIN,
+    ConfigurationRecord: (
         "Put a copy of it back, or give another --study: what both have in common is not trained "
         "again."
     ),
 }
-_DIGEST = re.compile(r"[0-9a-f]{64}")
-# What a digest is of, and where the record has its place.
-_CONTENTS = {
-    "data": ("rows", "source"),
-    "train": ("training rows", "source"),
-    "validation": ("validation rows", "source"),
-    "test": ("test rows", "source"),
-    "unlabelled": ("unlabelled rows", "source"),
-    "weights": ("weights", "model"),
-    "method_file": ("contents of the method's file", "method"),
-    "paraphrases": ("paraphrases", "paraphrases"),
-}
+_R = TypeVar("_R", StudyRecord, ReplicateRecord, ConfigurationRecord)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -74,15 +65,8 @@ class StudyStore:
             DamagedError: It cannot be read.
         """
         place = self.folder / "study.json"
-        stored = read(place, _MEND["study"])
-        wanted = {field.name for field in fields(StudyRecord)}
-        if stored is not None and stored.keys() != wanted:
-            odd = ", ".join(sorted(stored.keys() ^ wanted))
-            raise DamagedError(
-                f"{place}: it must hold the record of a study, but these fields are missing or "
-                f"unknown: {odd}. {_MEND['study']}"
-            )
-        return None if stored is None else StudyRecord(**stored)
+        stored = read(place, _MEND[StudyRecord])
+        return None if stored is None else _record(StudyRecord, place, stored)
 
     def create(self, record: StudyRecord) -> None:
         """Stores the record if the study is new."""
@@ -105,24 +89,31 @@ class StudyStore:
         for field in dict.fromkeys(("method", *record.identity, *sorted({*before, *after}))):
             was, now = before.get(field), after.get(field)
             if canonical(was) != canonical(now):
-                raise SclsearchError(f"--study {self.name}: {_difference(field, was, now, record)}")
+                raise SclsearchError(f"--study {self.name}: {difference(field, was, now, record)}")
         return stored
 
     def configurations(self) -> list[ConfigurationRecord]:
-        """Returns the configurations in order; raises DamagedError if one between is not there."""
-        found = [ConfigurationRecord(**stored) for stored in self._numbered("configurations")]
+        """Returns the configurations in order.
+
+        Raises:
+            DamagedError: One of them cannot be read, or one between others is not there.
+        """
+        found = self._numbered("configurations", ConfigurationRecord)
         for number, configuration in enumerate(found):
             if configuration.number != number:
-                place, mend = self.folder / f"configurations/{number}.json", _MEND["configurations"]
+                place = self.folder / f"configurations/{number}.json"
+                mend = _MEND[ConfigurationRecord]
                 raise DamagedError(f"{place}: it must be there, as further ones are. {mend}")
         return found
 
     def replicates(self) -> list[ReplicateRecord]:
-        """Returns the replicates in order."""
-        return [
-            ReplicateRecord(**{**stored, "notes": tuple(stored["notes"])})
-            for stored in self._numbered("replicates")
-        ]
+        """Returns the replicates in order; one that is not there is written again at a start.
+
+        Raises:
+            DamagedError: One of them cannot be read.
+        """
+        found = self._numbered("replicates", ReplicateRecord)
+        return [replace(record, notes=tuple(record.notes)) for record in found]
 
     def add(self, record: ConfigurationRecord | ReplicateRecord) -> bool:
         """Stores a configuration or a replicate, before its first seed run starts.
@@ -180,11 +171,10 @@ class StudyStore:
     def _stage(self, key: str) -> Place:
         return hasty(self.folder / "stages" / f"{key}.safetensors")
 
-    def _numbered(self, kind: str) -> list[dict[str, Any]]:
-        folder = self.folder / kind
-        places = [folder / f"{number}.json" for number in self._numbers(kind)]
-        found = read_all(places, _MEND[kind])
-        return [stored for stored in found if stored is not None]
+    def _numbered(self, folder: str, kind: type[_R]) -> list[_R]:
+        places = [self.folder / folder / f"{number}.json" for number in self._numbers(folder)]
+        found = zip(places, read_all(places, _MEND[kind]), strict=True)
+        return [_record(kind, place, stored) for place, stored in found if stored is not None]
 
     def _numbers(self, kind: str) -> list[int]:
         stems = (Path(name).stem for name in names(self.folder / kind))
@@ -216,35 +206,17 @@ def existing_study(storage: Storage, name: str) -> tuple[StudyStore, StudyRecord
     return store, record
 
 
+def _record(kind: type[_R], place: Place, stored: dict[str, Any]) -> _R:
+    """Returns the record that a stored object describes; DamagedError if it describes none."""
+    wanted = {field.name for field in fields(kind)}
+    if stored.keys() != wanted:
+        odd = ", ".join(sorted(stored.keys() ^ wanted))
+        raise DamagedError(
+            f"{place}: it must hold a record of the study, but these fields are missing or "
+            f"unknown: {odd}. {_MEND[kind]}"
+        )
+    return kind(**stored)
+
+
 def _rows(replicates: Sequence[ReplicateRecord]) -> dict[str, str]:
     return {f"{kind} of replicate {r.number}": r.rows[kind] for r in replicates for kind in r.rows}
-
-
-def _difference(field: str, was: object, now: object, asked: StudyRecord) -> str:
-    """Returns what must stay and what there is; of contents not their digests, but where they are.
-
-    Args:
-        field: What differs.
-        was: Its value in the stored study.
-        now: Its value in the study that is asked for.
-        asked: The record of that one.
-    """
-    if not any(_DIGEST.fullmatch(str(value)) for value in (was, now)):
-        told = f"{field} must stay {_short(was)}, but it is {_short(now)}"
-        return f"{told}. Give another --study, or the same {field} as before."
-    contents = field.partition(" of replicate ")[0]
-    called, origin = _CONTENTS.get(contents, (contents, "source"))
-    called = field.replace(contents, called, 1)
-    place = f" ({asked.origin[origin]})" if asked.origin.get(origin) else ""
-    if was is None:
-        told = f"there must be no {called}{place}, as when the study began, but there are"
-    elif now is None:
-        told = f"there must be {called}, as when the study began, but there are none"
-    else:
-        told = f"{called}{place} must stay what they were when the study began, but they changed"
-    return f"{told}. Give another --study, or what was there before."
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."

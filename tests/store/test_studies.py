@@ -1,13 +1,15 @@
 """A study keeps what it is, and its configurations and replicates in their order."""
 
+import json
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sclsearch.errors import SclsearchError
+from sclsearch.store.objects import DamagedError
 from sclsearch.store.records import ConfigurationRecord, ReplicateRecord, StudyRecord
 from sclsearch.store.studies import StudyStore, existing_study, study_names
 
@@ -167,6 +169,25 @@ def test_replicates_come_back_exactly_in_the_order_of_their_numbers(store: Study
         store.add(record)
     assert store.replicates() == records
     assert store.configurations() == []
+
+
+@pytest.mark.parametrize(
+    ("record", "mend"),
+    [
+        (ConfigurationRecord(0, {}, {}, "sampled"), "Put a copy of it back, or give another --st"),
+        (ReplicateRecord(0, {}, {}, ()), "Move it away: the command that began the study writes"),
+    ],
+)
+def test_a_record_of_another_kind_is_told_with_what_to_do(
+    store: StudyStore, record: ConfigurationRecord | ReplicateRecord, mend: str
+) -> None:
+    store.add(record)
+    (place,) = Path(str(store.folder)).glob("*/0.json")
+    place.write_text(json.dumps({**asdict(record), "tau": 1}))
+    with pytest.raises(DamagedError) as caught:
+        (store.configurations if "configurations" in str(place) else store.replicates)()
+    told = "it must hold a record of the study, but these fields are missing or unknown: tau"
+    assert str(caught.value).startswith(f"{place}: {told}. {mend}")
 
 
 def test_a_configuration_that_is_there_is_not_replaced(store: StudyStore) -> None:

@@ -1,0 +1,48 @@
+"""How a stored study differs from the one that is asked for, in words."""
+
+import re
+
+from sclsearch.store.records import StudyRecord
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+# What a digest is of, and where the record has its place.
+_CONTENTS = {
+    "data": ("rows", "source"),
+    "train": ("training rows", "source"),
+    "validation": ("validation rows", "source"),
+    "test": ("test rows", "source"),
+    "unlabelled": ("unlabelled rows", "source"),
+    "weights": ("weights", "model"),
+    "method_file": ("contents of the method's file", "method"),
+    "paraphrases": ("paraphrases", "paraphrases"),
+}
+
+
+def difference(field: str, was: object, now: object, asked: StudyRecord) -> str:
+    """Returns what must stay and what there is; of contents not their digests, but where they are.
+
+    Args:
+        field: What differs.
+        was: Its value in the stored study.
+        now: Its value in the study that is asked for.
+        asked: The record of that one.
+    """
+    if not any(_DIGEST.fullmatch(str(value)) for value in (was, now)):
+        told = f"{field} must stay {_short(was)}, but it is {_short(now)}"
+        return f"{told}. Give another --study, or the same {field} as before."
+    contents = field.partition(" of replicate ")[0]
+    called, origin = _CONTENTS.get(contents, (contents, "source"))
+    called = field.replace(contents, called, 1)
+    place = f" ({asked.origin[origin]})" if asked.origin.get(origin) else ""
+    if was is None:
+        told = f"there must be no {called}{place}, as when the study began, but there are"
+    elif now is None:
+        told = f"there must be {called}, as when the study began, but there are none"
+    else:
+        told = f"{called}{place} must stay what they were when the study began, but they changed"
+    return f"{told}. Give another --study, or what was there before."
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
