@@ -4,6 +4,7 @@ import math
 import sys
 import time
 from dataclasses import asdict
+from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -100,7 +101,7 @@ def _tell_work(planned: "Sequence[PlannedCell]", storage: "Storage", *, as_json:
     from sclsearch.reproduce.terminal import show_work
     from sclsearch.search.estimate import finished
 
-    stored = finished(storage)
+    stored = cache(partial(finished, storage))
     works = [(one, work_of(one, stored)) for one in studies_of(planned)]
     if as_json:
         without = [{"cell": one.cell, "reason": one.reason} for one in planned if one.reason]

@@ -1,6 +1,5 @@
 """What works on this machine."""
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -52,13 +51,14 @@ def _package(name: str) -> Finding:
 def _tried(what: str, look: Callable[[], str]) -> Finding:
     try:
         return Finding(what, True, look())
-    except (SclsearchError, OSError) as error:
+    except (SclsearchError, OSError, ImportError) as error:
         return Finding(what, False, str(error))
 
 
 def _cpu() -> str:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{cores} cores: as many seed runs at a time, one thread each"
+    from sclsearch.search.cluster import cores
+
+    return f"{cores()} cores: as many seed runs at a time, one thread each"
 
 
 def _gpu() -> str:

@@ -4,6 +4,7 @@ import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -166,7 +167,7 @@ def _go(options: dict[str, Any], *, searched: bool = True) -> None:
     from sclsearch.search.estimate import finished
     from sclsearch.search.plan import plan
 
-    planned = plan(what, how, finished(how.storage))
+    planned = plan(what, how, partial(finished, how.storage))
     if options["json_"]:
         print_json({**asdict(planned), "seed_runs": planned.seed_runs})
     else:
@@ -194,6 +195,7 @@ def _run(what: "What", how: "How", *, as_json: bool) -> None:
     from sclsearch.cli.output import print_json, stopping
     from sclsearch.reports.terminal import show
     from sclsearch.search.run import run
+    from sclsearch.search.scribe import shown_at
 
     progress = Console(stderr=True)
     with stopping(progress):
@@ -205,7 +207,7 @@ def _run(what: "What", how: "How", *, as_json: bool) -> None:
         show(Console(), found)
         rule = f" --rule {how.rule}" if how.rule else ""
         hint = f"\nsclsearch select {done.name}{rule}{storage_option(done.storage)}"
-        if how.tracking is None and not done.tracking:
+        if how.tracking is None and str(shown_at(done.storage, how)).startswith("sqlite"):
             hint += f"\nsclsearch ui{storage_option(done.storage)}"
         Console().print(hint, style="dim", markup=False, soft_wrap=True)
     if done.tracking:

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -78,12 +78,12 @@ class Work:
     reason: str = ""
 
 
-def work_of(one: PlannedCell, finished: Sequence[SeedRun]) -> Work:
+def work_of(one: PlannedCell, finished: Callable[[], Sequence[SeedRun]]) -> Work:
     """Returns what a cell's study would cost.
 
     Args:
         one: The cell.
-        finished: Seed runs that tell how long it may take.
+        finished: Returns seed runs that tell how long it may take.
     """
     if one.what is None:
         return Work(reason=one.reason)

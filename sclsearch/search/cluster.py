@@ -69,7 +69,7 @@ def started_ray(address: str | None) -> Iterator[None]:
         with sigterm_kept():
             if address is None:
                 keep_token_private()
-                start_local(_cores(), quiet)
+                start_local(cores(), quiet)
             else:
                 _join(address, quiet)
         yield
@@ -165,7 +165,7 @@ def fitting_here(cpus: int, gpus: float) -> int:
     """Returns how many seed runs a Ray of our own will run at a time, known before it starts."""
     import torch
 
-    there = {"CPU": _cores(), "GPU": torch.cuda.device_count() if gpus else 0}
+    there = {"CPU": cores(), "GPU": torch.cuda.device_count() if gpus else 0}
     return _fitting_on(there, cpus, gpus)
 
 
@@ -193,7 +193,7 @@ def at_a_time(asked: int | None, cpus: int, gpus: float, *, joined: bool) -> int
     return asked or min(max(here, CLUSTER_SLOTS if joined else 1), MOST_AT_A_TIME)
 
 
-def _cores() -> int:
+def cores() -> int:
     """Returns the cores that this process may use: Ray knows a container's limit, no affinity."""
     known = int(get_num_cpus(override_docker_cpu_warning=True))
     able = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else known

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,7 +47,7 @@ class Estimate:
 def finished(storage: Storage) -> list[SeedRun]:
     """Returns all stored seed runs that did not fail, without predictions, which fill a memory.
 
-    None where one is damaged: they only tell a time, and it may be of another study.
+    An empty list where one is damaged: they only tell a time, and it may be of another study.
     """
     found = RunStore(storage_folder(storage, make=False)).all()
     try:
@@ -56,7 +56,9 @@ def finished(storage: Storage) -> list[SeedRun]:
         return []
 
 
-def estimate(prepared: Prepared, board: Board, threads: int, stored: Sequence[SeedRun]) -> Estimate:
+def estimate(
+    prepared: Prepared, board: Board, threads: int, stored: Callable[[], Sequence[SeedRun]]
+) -> Estimate:
     """Returns how long the seed runs may take that a study lacks.
 
     Stored seed runs on as many rows of the same task, by the same method and encoder, tell it
@@ -66,14 +68,14 @@ def estimate(prepared: Prepared, board: Board, threads: int, stored: Sequence[Se
         prepared: The study.
         board: Its board, opened up.
         threads: Torch threads of a seed run.
-        stored: Seed runs that did not fail, of whatever study.
+        stored: Returns seed runs that did not fail, of whatever study; called if any is missing.
     """
     missing = prepared.configs * prepared.study.seeds - len(board.done)
     waiting = [task.configuration for task in board.waiting.values()]
     if not waiting:
         return Estimate(0.0, prepared.at_once, "")
     fields = {configuration.number: configuration.fields for configuration in waiting}.values()
-    alike = _alike(prepared, threads, stored)
+    alike = _alike(prepared, threads, stored())
     try:
         each = (
             _by_stored(prepared, fields, alike)

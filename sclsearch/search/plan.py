@@ -1,12 +1,13 @@
 """What a search would do: every value with its origin, and the seed runs still to train."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sclsearch.search.estimate import Estimate, estimate
 from sclsearch.search.options import How, What
 from sclsearch.search.prepare import Prepared, prepare_study
+from sclsearch.search.scribe import shown_at
 from sclsearch.search.study import Origin
 from sclsearch.store.runs import SeedRun
 
@@ -67,18 +68,19 @@ class Plan:
         return self.seed_runs - self.stored
 
 
-def plan(what: What, how: How, finished: Sequence[SeedRun] | None = None) -> Plan:
+def plan(what: What, how: How, finished: Callable[[], Sequence[SeedRun]] | None = None) -> Plan:
     """Returns what a search would do.
 
     Args:
         what: What is searched.
         how: How it is run.
-        finished: Seed runs that tell how long it may take; None does not ask.
+        finished: Returns seed runs that tell how long it may take; None does not ask.
 
     Raises:
         SclsearchError: As the search itself would.
     """
     prepared = prepare_study(what, how, dry=True)
+    shown_at(prepared.storage, how)  # raises where it is no URI
     study = prepared.study
     board = prepared.board(dry=True, retry_failed=how.retry_failed)
     board.open_up()

@@ -87,8 +87,9 @@ def prepare_study(what: What, how: How, *, dry: bool = False) -> Prepared:
     """
     study = resolve(what, how)
     storage = storage_folder(how.storage, make=not dry)
-    store = StudyStore(storage, study.default_name if how.study is None else how.study)
-    if what.lockstep == "auto" and what.crossed is None:
+    auto = what.lockstep == "auto" and what.crossed is None
+    store = StudyStore(storage, study.default_name(auto=auto) if how.study is None else how.study)
+    if auto:
         study = replace(study, lockstep=_lockstep(study, store.record(), how, measure=not dry))
     # The last block may have more replicates than are wanted: they have a say in its noise.
     whole = range(study.block(study.seeds - 1).stop)
@@ -97,13 +98,14 @@ def prepare_study(what: What, how: How, *, dry: bool = False) -> Prepared:
     if what.paraphrases is not None:
         _check_paraphrases(study, parts)
     replicates = tuple(study.replicate(n, parts[n]) for n in range(study.seeds))
-    at_once = _at_once(study, how)
+    room = CLUSTER_SLOTS if how.address is not None else _room_here(study, how)
+    asked = how.concurrency or room
     record = StudyRecord(
         name=store.name,
         identity=study.identity,
         training=study.job({}, 0, parts[0]).shared_identity,
         origin=_origin(store.name, study, what, how),
-        open_configurations=max(2, math.ceil(at_once * study.lockstep / study.seeds) + 1),
+        open_configurations=max(2, math.ceil(asked * study.lockstep / study.seeds) + 1),
         created=time.time(),
     )
     return Prepared(
@@ -115,7 +117,7 @@ def prepare_study(what: What, how: How, *, dry: bool = False) -> Prepared:
         replicates=replicates,
         parts=parts,
         configs=_configs(study, how.configs),
-        at_once=at_once,
+        at_once=min(asked, room) if how.address is None else asked,
     )
 
 
@@ -201,12 +203,8 @@ def _lockstep(study: Study, stored: StudyRecord | None, how: How, *, measure: bo
     return fastest_lockstep(Work(job, tokens), study.seeds)
 
 
-def _at_once(study: Study, how: How) -> int:
-    """Returns how many seed runs are likely to run at a time, known before Ray is started."""
-    if how.concurrency is not None:
-        return how.concurrency
-    if how.address is not None:
-        return CLUSTER_SLOTS
+def _room_here(study: Study, how: How) -> int:
+    """Returns how many seed runs this machine has room for, known before Ray is started."""
     with held_ctrl_c():
         from sclsearch.search.cluster import fitting_here
 
@@ -215,6 +213,6 @@ def _at_once(study: Study, how: How) -> int:
 
 
 def _configs(study: Study, asked: int | None) -> int:
-    size = 1 if not study.space.parameters else study.space.size()
+    size = study.space.size()
     limit = math.inf if size is None else size
     return int(min(asked or DEFAULT_CONFIGS, limit))

@@ -30,7 +30,7 @@ EPOCHS = frozenset({"epochs", "post_epochs"})
 def resolve(what: What, how: How) -> Study:
     """Returns the study that the options describe.
 
-    Names and options are checked before any file is read, files before anything is fetched.
+    Names and options are checked before any file is read, files before an encoder is fetched.
 
     Raises:
         SclsearchError: An option is wrong, or a file, a model or data cannot be had.
@@ -55,6 +55,7 @@ def resolve(what: What, how: How) -> Study:
             "others would tell replicates of one order apart. Leave it out."
         )
     _check_settings(what, method)
+    numerics = _numerics(how)
     model_name = protocol.model if what.model is None else str(what.model)
     space = _space(what, named, model_name)
     whole = (
@@ -71,6 +72,8 @@ def resolve(what: What, how: How) -> Study:
         space = replace(space, parameters={}, published=())
     defaults = _defaults(method, protocol, rows, (space.fixed, start, what.settings))
     built, training = build(method, {n: o.value for n, o in defaults.items()}, "defaults")
+    unlabelled = unlabelled_of(what, named, protocol, read=reads_unlabelled(built, training))
+    source = paraphrases_of(what, named, protocol, read=reads_paraphrases(built, training))
     folder = model_folder(model_name)
     study = Study(
         method=named,
@@ -78,7 +81,7 @@ def resolve(what: What, how: How) -> Study:
         protocol=protocol,
         size=size,
         rows=rows,
-        unlabelled=unlabelled_of(what, named, protocol, read=reads_unlabelled(built, training)),
+        unlabelled=unlabelled,
         rule=rule,
         seeds=seeds,
         space=space,
@@ -86,10 +89,10 @@ def resolve(what: What, how: How) -> Study:
         model_name=model_name,
         model=folder,
         model_digest=model_digest(folder),
-        numerics=_numerics(how),
+        numerics=numerics,
         sampler=what.sampler,
         search_seed=what.search_seed,
-        paraphrases=paraphrases_of(what, named, protocol, read=reads_paraphrases(built, training)),
+        paraphrases=source,
         lockstep=1 if what.lockstep == "auto" else what.lockstep,
     )
     study.lengths()  # raises where a length is searched over a range

@@ -51,15 +51,22 @@ class Scribe:
         return self.tracker.close()
 
 
-def ready_tracking(storage: Storage, how: How) -> str | None:
+def shown_at(storage: Storage, how: How) -> str | None:
     """Returns where MLflow is told of studies, None where it is left out or has no database.
+
+    Raises:
+        SclsearchError: The tracking URI is none.
+    """
+    return None if how.tracking == NO_TRACKING else find_tracking_uri(how.tracking, storage)
+
+
+def ready_tracking(storage: Storage, how: How) -> str | None:
+    """Returns what `shown_at` does, where a database is there now.
 
     Raises:
         SclsearchError: The tracking URI is none, or its database cannot be written.
     """
-    if how.tracking == NO_TRACKING:
-        return None
-    uri = find_tracking_uri(how.tracking, storage)
+    uri = shown_at(storage, how)
     if uri is not None:
         prepare(uri)
     return uri

@@ -124,10 +124,10 @@ class Study:
         """Whether a stage of the method reads paraphrases."""
         return reads_paraphrases(*self._built({}))
 
-    @property
-    def default_name(self) -> str:
-        """A name made from the identity."""
-        whole = digest({**self.identity, **self.job({}, 0).shared_identity})
+    def default_name(self, *, auto: bool) -> str:
+        """Returns a name made from the identity; where `auto`, a GPU will tell the lockstep."""
+        later = {"lockstep": "auto"} if auto and self.numerics != "cpu-fp32" else {}
+        whole = digest({**self.identity, **self.job({}, 0).shared_identity, **later})
         model = self.model_name.rstrip("/").rpartition("/")[2]
         told = f"{self.method.name}-{self.data.task.name}-{model}-{self.size or 'full'}"
         plain = "".join(c if c.isascii() and c.isalnum() else "-" for c in told).lstrip("-")

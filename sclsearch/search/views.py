@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sclsearch.search.environment import commit, versions
 from sclsearch.selection.ranking import score
 from sclsearch.selection.rules import Rule
 from sclsearch.store.records import ConfigurationRecord, ReplicateRecord, StudyRecord, seed_run_key
@@ -14,7 +13,7 @@ from sclsearch.tracking import ConfigurationView, ScoreView, SeedRunView, StudyV
 
 
 def study_view(record: StudyRecord) -> StudyView:
-    """Returns the study's run: its identity, data digest, versions and the code's commit."""
+    """Returns the study's run: its identity, and the digests of data and weights."""
     shared = {name: record.training[name] for name in ("method", "metric", "numerics")}
     named = {name: v for name, v in record.identity.items() if name != "space" and v is not None}
     return StudyView(
@@ -23,7 +22,6 @@ def study_view(record: StudyRecord) -> StudyView:
         tags={
             "data.digest": str(record.training["data"]),
             "weights.digest": str(record.training["weights"]),
-            **_made_by({"packages": versions(), "commit": commit()}),
         },
         artifacts={
             "study.json": {

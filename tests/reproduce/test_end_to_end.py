@@ -116,7 +116,7 @@ def test_a_table_that_was_begun_goes_on(
     first = make(both[0], QUIET)
     assert (first.seeds, first.reason) == (10, "")
     before = stored(where)
-    assert [work_of(one, []).missing for one in both] == [0, 10]
+    assert [work_of(one, list).missing for one in both] == [0, 10]
     figures = [make(one, QUIET) for one in both]
     after = stored(where)
     assert figures[0] == first

@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -113,7 +114,7 @@ def test_what_a_user_can_mend_is_the_reason_and_not_the_end(cells: Cells, tmp_pa
     figure = make(wrong, QUIET)
     assert figure.mean is None
     assert figure.reason.startswith("--train-size 5000: it must lie between")
-    assert work_of(wrong, []).reason == figure.reason
+    assert work_of(wrong, list).reason == figure.reason
     assert not study_names(tmp_path / "storage")
 
 
@@ -152,20 +153,20 @@ def test_work_is_what_the_store_lacks_at_the_pace_of_what_it_has(
 ) -> None:
     one, other = cells("N=20,CE,CE + SCL,Demo")
     assert one.what is not None
-    before = work_of(one, [])
+    before = work_of(one, list)
     assert (before.seed_runs, before.missing) == (10, 10)
     assert before.time is not None
     assert before.time.seconds is None
     assert before.time.basis.startswith(str(hollow))
     fill(one.what, replace(one.how, seeds=3))
     stored = finished(one.how.storage)
-    begun = work_of(one, stored)
+    begun = work_of(one, lambda: stored)
     assert (begun.missing, begun.time) == (7, Estimate(7 * 60.0, 1, STORED))
     two = replace(one, how=replace(one.how, concurrency=2))
-    assert work_of(two, stored).time == Estimate(4 * 60.0, 2, STORED)
+    assert work_of(two, lambda: stored).time == Estimate(4 * 60.0, 2, STORED)
     fill(one.what, one.how)
-    assert work_of(one, finished(one.how.storage)).time == Estimate(0.0, 1, "")
-    of_another = work_of(other, stored).time
+    assert work_of(one, partial(finished, one.how.storage)).time == Estimate(0.0, 1, "")
+    of_another = work_of(other, lambda: stored).time
     assert of_another is not None
     assert of_another.seconds is None
 

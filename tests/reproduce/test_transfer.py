@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -85,19 +86,19 @@ def folder_of(how: How) -> Path:
 
 
 def missing(one: PlannedCell) -> list[int]:
-    return [work_of(study, []).missing for study in studies_of([one])]
+    return [work_of(study, list).missing for study in studies_of([one])]
 
 
 def test_as_long_as_the_encoder_is_not_there_all_of_the_cell_is_missing(
     one: PlannedCell, fill: Fill
 ) -> None:
     assert missing(one) == [6, 6]
-    assert work_of(one, []).study == ""
+    assert work_of(one, list).study == ""
     # What is stored of the encoder as it was pretrained is of no use.
     assert one.what is not None
     fill(one.what, one.how)
     assert missing(one) == [6, 6]
-    time = work_of(one, finished(one.how.storage)).time
+    time = work_of(one, partial(finished, one.how.storage)).time
     assert time is not None
     assert time.seconds == pytest.approx(6 * 60.0, rel=0.01)
     assert time.basis == STORED
@@ -124,7 +125,7 @@ def test_the_best_seed_is_exported_once_and_the_figure_says_so(
     assert missing(one) == [0, 6]
     assert one.what is not None
     name = fill(replace(one.what, model=str(folder)), one.how)
-    assert (missing(one), work_of(one, []).study) == ([0, 0], name)
+    assert (missing(one), work_of(one, list).study) == ([0, 0], name)
     written = (folder / CARD).stat().st_mtime_ns
     figure = make(one, QUIET, over)
     assert (folder / CARD).stat().st_mtime_ns == written
@@ -164,7 +165,7 @@ def test_what_cannot_be_trained_first_is_the_reason(one: PlannedCell) -> None:
     assert one.first.what is not None
     wrong = replace(one, first=replace(one.first, what=replace(one.first.what, task="dmeo")))
     assert make(wrong, QUIET).reason.startswith("Unknown task 'dmeo'. Did you mean 'demo'?")
-    assert work_of(wrong, []).reason == make(wrong, QUIET).reason
+    assert work_of(wrong, list).reason == make(wrong, QUIET).reason
 
 
 @pytest.mark.parametrize("scale", [None, "laptop"])
@@ -180,7 +181,7 @@ def test_the_published_table_is_planned_on_real_rows(
     wishes = Wishes(how=how, scale=scale, model=str(hollow))
     cells = plan_cells(table, [c for c in table.cells if c.row.name == "CE"], wishes)
     yelp = next(one for one in cells if one.cell.column.name == "Yelp-2")
-    works = [work_of(one, []) for one in studies_of([yelp])]
+    works = [work_of(one, list) for one in studies_of([yelp])]
     assert [(work.missing, work.reason) for work in works] == [(10 if scale is None else 6, "")] * 2
     assert yelp.what is not None
     prepared = prepare_study(yelp.what, yelp.how)

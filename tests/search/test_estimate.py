@@ -35,7 +35,7 @@ def hollow(tmp_path: Path) -> str:
 def told(prepared: Prepared, *stored: SeedRun, threads: int = 1) -> Estimate:
     board = prepared.board(dry=True)
     board.open_up()
-    return estimate(prepared, board, threads, stored)
+    return estimate(prepared, board, threads, lambda: stored)
 
 
 def seed_run(
@@ -108,12 +108,32 @@ def test_seed_runs_on_more_rows_or_threads_do_not_count(preparing: Preparing) ->
     assert told(prepared, seed_run(prepared, 1e6), threads=2).basis == MEASURED
 
 
-@pytest.mark.parametrize(("at_once", "waves"), [(1, 8), (3, 3), (50, 1)])
+@pytest.mark.parametrize(
+    ("asked_for", "address", "at_once", "waves"),
+    [(1, None, 1, 8), (3, None, 3, 3), (50, None, 4, 2), (50, "auto", 50, 1)],
+)
 def test_seed_runs_at_a_time_share_the_wall_clock(
-    preparing: Preparing, at_once: int, waves: int
+    preparing: Preparing,
+    monkeypatch: pytest.MonkeyPatch,
+    asked_for: int,
+    address: str | None,
+    at_once: int,
+    waves: int,
 ) -> None:
-    prepared = preparing(concurrency=at_once)
+    monkeypatch.setattr("sclsearch.search.cluster.cores", lambda: 4)
+    prepared = preparing(concurrency=asked_for, address=address)
     assert told(prepared, seed_run(prepared, 7.0)) == Estimate(7.0 * waves, at_once, STORED)
+
+
+def test_nothing_is_read_where_nothing_is_missing(preparing: Preparing, workers: Any) -> None:
+    prepared = preparing()
+    board = prepared.board()
+    workers.run_out(board)
+
+    def read() -> list[SeedRun]:
+        raise AssertionError("a storage may have thousands")
+
+    assert estimate(prepared, board, 1, read) == Estimate(0.0, 2, "")
 
 
 def test_without_stored_ones_the_encoder_is_timed_and_once_for_two_studies(

@@ -14,6 +14,7 @@ from sclsearch.search.options import How, What
 from sclsearch.search.plan import plan
 from sclsearch.search.prepare import Prepared, prepare_study
 from sclsearch.search.rerun import rerun
+from sclsearch.search.resolve import resolve
 from sclsearch.search.retries import Loss
 from sclsearch.search.study import Study
 from tests.in_process import in_process
@@ -71,6 +72,15 @@ def test_one_in_lockstep_is_the_key_without(asked: Asked, resolved: Resolved) ->
     keys = [resolved(lockstep=size).job({}, 1).key for size in ("auto", 1, 2, 4)]
     assert keys[0] == keys[1]
     assert len(set(keys)) == 3
+
+
+def test_a_study_that_a_gpu_tells_its_lockstep_is_not_the_one_of_single_seeds(asked: Asked) -> None:
+    names = {}
+    for gpus in (0, 1):
+        study = resolve(asked(), How(gpus_per_trial=gpus))
+        names[gpus] = [study.default_name(auto=auto) for auto in (False, True)]
+    assert len(set(names[1])) == 2
+    assert len(set(names[0])) == 1  # on a CPU it is 1
 
 
 def test_what_is_open_at_a_time_keeps_the_workers_busy_with_blocks(

@@ -59,7 +59,7 @@ def test_a_study_is_another_with_them_and_as_it_was_without(resolved: Resolved) 
     without, with_ = (resolved(**FEW, method="tapt", unlabelled=n) for n in (None, 40))
     assert "unlabelled" not in without.identity
     assert {**without.identity, "unlabelled": 40} == with_.identity
-    assert without.default_name != with_.default_name
+    assert without.default_name(auto=False) != with_.default_name(auto=False)
     before, after = without.job({}, 0).identity, with_.job({}, 0).identity
     assert after["rows"].pop("unlabelled")  # type: ignore[attr-defined]
     assert before == after
