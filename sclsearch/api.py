@@ -67,6 +67,7 @@ def train(what: What, how: How | None = None, console: Console | None = None) ->
 
 def select(
     study: str,
+    *,
     rule: str | None = None,
     storage: Storage = DEFAULT_STORAGE,
     seeds: int | None = None,
@@ -106,28 +107,31 @@ def compare(
     Raises:
         SclsearchError: There is no such study, one has no winner, or they cannot be compared.
     """
-    return compare_studies([select(study, rule, storage, seeds) for study in studies])
+    return compare_studies(
+        [select(study, rule=rule, storage=storage, seeds=seeds) for study in studies]
+    )
 
 
 def export(
     study: str,
     folder: Path | str,
-    storage: Storage = DEFAULT_STORAGE,
+    *,
     rule: str | None = None,
+    storage: Storage = DEFAULT_STORAGE,
 ) -> Card:
     """Writes the encoder of a study's winner as a Hugging Face folder; returns what it is.
 
     Args:
         study: The study's name.
         folder: A folder that is empty or not there.
-        storage: Where it is stored.
         rule: Who wins; None takes that of the study's first start.
+        storage: Where it is stored.
 
     Raises:
         SclsearchError: There is no such study or it has no winner, its weights are not kept, or
             the folder is not free.
     """
-    found = select(study, rule, storage)
+    found = select(study, rule=rule, storage=storage)
     return export_winner(found, storage_folder(storage, make=False), Path(folder))
 
 

@@ -42,3 +42,8 @@ def shown(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{','.join(map(shown, value))}]"
     return str(value)
+
+
+def counted(number: int, name: str) -> str:
+    """Returns `1 seed` or `3 seeds`."""
+    return f"{number} {name}{'' if number == 1 else 's'}"

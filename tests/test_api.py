@@ -97,7 +97,7 @@ def test_a_study_is_selected_from_under_any_rule_and_for_fewer_seeds(
 ) -> None:
     finish(What(method="scl", task="demo", model=encoder), how)
     assert select("mine", storage=how.storage).rule == "mean"
-    assert select("mine", "mean/best", how.storage).rule == "mean/best"
+    assert select("mine", rule="mean/best", storage=how.storage).rule == "mean/best"
     assert select("mine", storage=how.storage, seeds=1).seeds == 1
 
 
@@ -105,10 +105,10 @@ def test_what_the_caller_can_mend_is_raised(tmp_path: Path, how: How) -> None:
     with pytest.raises(SclsearchError, match=r"Unknown study 'mien' .* Known: none"):
         select("mien", storage=tmp_path)
     with pytest.raises(SclsearchError, match="Unknown study 'mine'"):
-        export("mine", tmp_path / "out", tmp_path / "mien")
+        export("mine", tmp_path / "out", storage=tmp_path / "mien")
     assert not (tmp_path / "mien").exists()
     with pytest.raises(SclsearchError, match="Unknown rule 'median'"):
-        select("mine", "median", tmp_path)
+        select("mine", rule="median", storage=tmp_path)
     with pytest.raises(SclsearchError, match="Did you mean 'scl'"):
         tune(What(method="sc1", task="demo"), how)
     with pytest.raises(SclsearchError, match=r"^--data-dir .* but demo is made by sclsearch"):

@@ -10,7 +10,7 @@ import sclsearch
 HEAVY = ("torch", "ray", "mlflow", "transformers", "optuna", "datasets", "pandas", "sklearn")
 
 
-@pytest.mark.parametrize("module", ["sclsearch", "sclsearch.cli"])
+@pytest.mark.parametrize("module", ["sclsearch", "sclsearch.cli", "sclsearch.api"])
 def test_importing_loads_nothing_heavy(module: str) -> None:
     code = f"import sys, {module}; print([name for name in {HEAVY} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -2,6 +2,8 @@
 
 import errno
 import sys
+from importlib.metadata import version
+from typing import Annotated
 
 import typer
 
@@ -14,11 +16,11 @@ from sclsearch.cli.winner import export, predict
 from sclsearch.errors import SclsearchError
 
 app = typer.Typer(
-    help="Hyperparameter search for supervised contrastive fine-tuning of text classifiers.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 COMMANDS = (
     *(tune, train, select, compare, rerun, export, predict, confirm, variance, reproduce, augment),
@@ -26,7 +28,24 @@ COMMANDS = (
     *(ls, check, track, ui, doctor),
 )
 for command in COMMANDS:
-    app.command()(command)
+    # What follows the name of a command that is submitted belongs to that one.
+    app.command(context_settings={"allow_interspersed_args": command is not submit})(command)
+
+
+def _tell_version(asked: bool) -> None:
+    if asked:
+        sys.stdout.write(f"sclsearch {version('sclsearch')}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _sclsearch(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Hyperparameter search for supervised contrastive fine-tuning of text classifiers."""
 
 
 DISK_FAULTS = {

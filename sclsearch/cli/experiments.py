@@ -68,8 +68,7 @@ def reproduce(
         _check_alone(context)
         sys.stdout.writelines(f"{name}\t{found.title}\n" for name, found in tables.items())
         return
-    found = lookup(tables, table, "table")
-    seconds = o.seconds(time_budget, "--time-budget")
+    found, seconds = lookup(tables, table, "table"), o.seconds(time_budget, "--time-budget")
     from sclsearch.reproduce.chosen import chosen_cells
     from sclsearch.reproduce.plan import Wishes, plan_cells
 
@@ -163,11 +162,12 @@ def confirm(
     concurrency: o.Concurrency = None,
     trial_timeout: o.TrialTimeout = None,
     retry_failed: o.RetryFailed = False,
+    json_: o.Json = False,
 ) -> None:
     """Trains a study's winner on fresh seeds: choosing by the best of some flatters it."""
     from rich.console import Console
 
-    from sclsearch.cli.output import stopping
+    from sclsearch.cli.output import print_json, stopping
     from sclsearch.reproduce.again import confirm as again
     from sclsearch.reproduce.terminal import show_confirmation
 
@@ -175,7 +175,10 @@ def confirm(
     progress = Console(stderr=True)
     with stopping(progress):
         found = again(study, seeds, how, progress)
-    show_confirmation(Console(), found)
+    if json_:
+        print_json(asdict(found))
+    else:
+        show_confirmation(Console(), found)
     sys.exit(int(found.fresh.winner is None or found.fresh.winner.failed > 0))
 
 
@@ -200,11 +203,12 @@ def variance(
     concurrency: o.Concurrency = None,
     trial_timeout: o.TrialTimeout = None,
     retry_failed: o.RetryFailed = False,
+    json_: o.Json = False,
 ) -> None:
     """Says how much of a winner's spread comes from subset, initialisation and data order."""
     from rich.console import Console
 
-    from sclsearch.cli.output import stopping
+    from sclsearch.cli.output import print_json, stopping
     from sclsearch.reproduce.again import variance as again
     from sclsearch.reproduce.terminal import show_spread
 
@@ -214,7 +218,10 @@ def variance(
     progress = Console(stderr=True)
     with stopping(progress):
         found = again(study, levels, how, progress)
-    show_spread(Console(), study, found)
+    if json_:
+        print_json(asdict(found))
+    else:
+        show_spread(Console(), study, found)
 
 
 def _check_levels(levels: "Mapping[str, int]") -> None:

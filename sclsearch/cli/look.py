@@ -1,6 +1,7 @@
 """Commands that train nothing: select, compare, ls, check, track, ui and doctor."""
 
 import os
+import socket
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -31,7 +32,7 @@ def select(
     from sclsearch.cli.output import print_json
     from sclsearch.reports.terminal import show
 
-    found = chosen(study, rule, storage, seeds)
+    found = chosen(study, rule=rule, storage=storage, seeds=seeds)
     if json_:
         print_json({**asdict(found), "winner": found.winner and found.winner.number})
     else:
@@ -78,6 +79,8 @@ def ls(
             "storage. Leave it out."
         )
     summaries = _summaries(kind, storage)
+    if not summaries:
+        sys.stderr.write(f"{storage} holds no {kind}.\n")
     if not sys.stdout.isatty():
         sys.stdout.writelines(f"{name}\t{summary}\n" for name, summary in summaries.items())
         return
@@ -139,7 +142,8 @@ def track(
 
 
 def ui(
-    port: Annotated[int, typer.Option(help="Port on 127.0.0.1.")] = 5000,
+    context: typer.Context,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")] = 5000,
     storage: o.Storage = DEFAULT_STORAGE,
     tracking: o.TrackingUri = None,
 ) -> None:
@@ -147,8 +151,11 @@ def ui(
     from sclsearch.tracking import prepare, tracking_uri, ui_command
 
     uri = tracking_uri(tracking, storage)
-    prepare(uri)
+    if o.given(context, "storage"):
+        _check_shown(storage, tracking)
     command, environment = ui_command(uri, port)
+    _check_free(port)
+    prepare(uri)
     sys.stdout.write(f"http://127.0.0.1:{port}/{PAGE} shows the studies. Ctrl-C ends it.\n")
     sys.stdout.flush()
     # The server takes this process over: whatever ends the command ends the server.
@@ -172,6 +179,31 @@ def doctor(
         mark = "[green]yes[/]" if finding.works else "[yellow]no[/]"
         table.add_row(f"[bold]{finding.what}[/]", mark, escape(finding.detail))
     Console().print(table)
+
+
+def _check_shown(storage: str, tracking: str | None) -> None:
+    """Refuses a storage that is not there, or that is not what would be shown."""
+    if tracking is not None or os.environ.get("MLFLOW_TRACKING_URI"):
+        raise SclsearchError(
+            f"--storage {storage}: it must come without --tracking and MLFLOW_TRACKING_URI, but "
+            "one of them names what is shown. Leave out one of the two."
+        )
+    if not Path(storage).expanduser().is_dir():
+        raise SclsearchError(
+            f"--storage {storage}: it must be a folder with studies, but there is none of that "
+            "name. Name the one that the search had."
+        )
+
+
+def _check_free(port: int) -> None:
+    with socket.socket() as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            server.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise SclsearchError(
+                f"--port {port}: it must be free, but: {error.strerror}. Name another."
+            ) from error
 
 
 def _summaries(kind: Kind, storage: str) -> dict[str, str]:

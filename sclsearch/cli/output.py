@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sclsearch.canonical import shown
+from sclsearch.canonical import counted, shown
 from sclsearch.cli import options as o
 from sclsearch.reports.terminal import duration
 
@@ -66,13 +66,13 @@ def show_plan(console: Console, plan: "Plan") -> None:
     console.print()
     console.print(table)
     first = min(len(plan.published), plan.configurations)
-    told = f"; {first} ({plan.start}) come first" if first else ""
+    told = f"; {first} ({plan.start}) first" if first else ""
     console.print(
-        f"\n{plan.configurations} configurations x {plan.seeds} seeds = {plan.seed_runs} seed "
-        f"runs{told}; {plan.stored} are in the store"
+        f"\n{counted(plan.configurations, 'configuration')} x {counted(plan.seeds, 'seed')} = "
+        f"{counted(plan.seed_runs, 'seed run')}{told}; in the store: {plan.stored}"
     )
     if plan.time is not None and plan.missing:
-        told = f"{plan.time.at_once} seed runs at a time, by {plan.time.basis}"
+        told = f"{counted(plan.time.at_once, 'seed run')} at a time, by {plan.time.basis}"
         why = plan.time.basis if plan.time.seconds is None else told
         console.print(f"time: {duration(plan.time.seconds)}; {escape(why)}", soft_wrap=True)
 

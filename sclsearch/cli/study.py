@@ -2,8 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sclsearch.cli import options as o
-from sclsearch.errors import SclsearchError, lookup
+from sclsearch.cli.asked import asked
 from sclsearch.store.places import DEFAULT_STORAGE, storage_option
 
 if TYPE_CHECKING:
     from sclsearch.search.options import How, What
     from sclsearch.search.rerun import Comparison
     from sclsearch.search.run import Finished
-    from sclsearch.tasks.own import OwnFiles
 
 
 def tune(
@@ -147,20 +145,8 @@ def _go(options: dict[str, Any], *, searched: bool = True) -> None:
     from rich.console import Console
 
     from sclsearch.cli.output import print_json, show_plan
-    from sclsearch.search.options import How, What
 
-    own = _own_files(options)
-    _check_names(options, own)
-    options |= {
-        "task": own or options["task"],
-        "settings": o.settings(options["set_"]),
-        "searched": searched,
-        "lockstep": o.lockstep(options["lockstep"]),
-        "time_budget": o.seconds(options.get("time_budget"), "--time-budget"),
-        "trial_timeout": o.seconds(options["trial_timeout"], "--trial-timeout"),
-    }
-    what = What(**_only(What, options))
-    how = How(**_only(How, options))
+    what, how = asked({**options, "searched": searched})
     if not options["dry_run"]:
         _run(what, how, as_json=options["json_"])
         return
@@ -172,20 +158,6 @@ def _go(options: dict[str, Any], *, searched: bool = True) -> None:
         print_json({**asdict(planned), "seed_runs": planned.seed_runs})
     else:
         show_plan(Console(), planned)
-
-
-def _check_names(options: Mapping[str, Any], own: "OwnFiles | None") -> None:
-    """Refuses unknown names, and a folder in vain, before anything heavy is imported."""
-    from sclsearch.methods import check_method_name
-    from sclsearch.protocols import PROTOCOLS
-    from sclsearch.tasks import check_data_dir, check_task_name
-
-    check_method_name(options["method"])
-    if own is None:
-        check_task_name(options["task"])
-    check_data_dir(own or options["task"], options["data_dir"])
-    if options["protocol"] is not None:
-        lookup(PROTOCOLS, options["protocol"], "protocol")
 
 
 def _run(what: "What", how: "How", *, as_json: bool) -> None:
@@ -226,23 +198,3 @@ def _stored(done: "Finished", how: "How") -> str:
 
     uri = f" --tracking {shlex.quote(masked(how.tracking))}" if how.tracking else ""
     return f"{storage_option(done.storage)}{uri}"
-
-
-def _own_files(options: Mapping[str, Any]) -> "OwnFiles | None":
-    given = {name: options[name] for name in o.OWN_FILES if options[name] not in (None, False)}
-    if not given:
-        return None
-    if not options["text"] or options["label"] is None:
-        named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise SclsearchError(
-            f"{named}: a file of your own must come with --text and --label. Pass both, or neither "
-            "with a named task."
-        )
-    from sclsearch.tasks.own import OwnFiles
-
-    parsed = {"text": tuple(options["text"]), "fractions": o.fractions(options["fractions"])}
-    return OwnFiles(path=Path(options["task"]), **{**given, **parsed})
-
-
-def _only(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
-    return {field.name: options[field.name] for field in fields(kind) if field.name in options}

@@ -22,11 +22,13 @@ def export(
     """Writes the winner's encoder as a Hugging Face folder, of its best seed by validation."""
     from sclsearch.api import export as write
 
-    card = write(study, folder, storage, rule)
+    card = write(study, folder, rule=rule, storage=storage)
+    name = shlex.quote(str(folder))
     sys.stdout.write(
         f"{folder}: {card.base} fine-tuned on {card.task} by {card.method}: seed "
         f"{card.replicate}, the best of {card.seeds} by validation, {card.metric} "
-        f"{card.validation:.4f}, test {card.test:.4f}\nUse it: --model {shlex.quote(str(folder))}\n"
+        f"{card.validation:.4f}, test {card.test:.4f}\n"
+        f"Use it: sclsearch predict {name} FILE, or --model {name}\n"
     )
 
 
@@ -35,27 +37,46 @@ def predict(
     file: Annotated[Path, typer.Argument(help="Texts: a CSV, TSV, JSON Lines or Parquet file.")],
     text: Annotated[
         list[str] | None,
-        typer.Option(help="Column of the texts; twice for pairs. Default: as in training."),
+        typer.Option(
+            help="Column of the texts; twice for pairs. Default: as in a file that was trained on."
+        ),
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(help="Another column that is printed, as an id; repeatable."),
     ] = None,
 ) -> None:
-    """Labels the texts of a file by an exported winner; prints CSV."""
+    """Labels the texts of a file by an exported winner; prints CSV.
+
+    Each class has a score, as the method gives it: the highest is the label. Their softmax is a
+    probability, but for lacon and lacon-fusion, whose scores are cosines.
+    """
     from sclsearch.reports.prediction import predict as predict_by
     from sclsearch.reports.prediction import read_card
     from sclsearch.tasks.formats import load_table
-    from sclsearch.tasks.tables import check_faults
+    from sclsearch.tasks.tables import BLANK, check_faults, check_rows
 
     card = read_card(folder)
     columns = tuple(text or card.columns)
     if len(columns) != 1 + card.pair:
         raise SclsearchError(
             f"--text: it must name {'two columns' if card.pair else 'one column'} of {file}, as "
-            f"{card.task} has, but there are {len(columns)}."
+            f"{card.task} has, but there are {len(columns)}. Pass --text COLUMN"
+            f"{' twice' if card.pair else ''}."
         )
-    table = load_table(file, columns)
-    check_faults(table)
-    found = predict_by(folder, [row.cells for row in table.rows])
+    every = (*columns, *(keep or ()))
+    table = load_table(file, every)
+    check_rows(table, table.rows)
+    texts = [row.cells[: len(columns)] for row in table.rows]
+    empty = [
+        (row.place, BLANK)
+        for row, own in zip(table.rows, texts, strict=True)
+        if not all(text.strip() for text in own)
+    ]
+    check_faults(table, empty)
+    found = predict_by(folder, texts)
     written = csv.writer(sys.stdout, lineterminator="\n")
-    written.writerow([*columns, "label", *(f"score {name}" for name in card.labels)])
+    written.writerow([*every, "label", *(f"score {name}" for name in card.labels)])
     for row, one in zip(table.rows, found, strict=True):
         figures = (f"{score:.6g}" for score in one.scores.values())
         written.writerow([*row.cells, one.label, *figures])

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sclsearch.canonical import shown
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import Report, finished_winner
 from sclsearch.selection.ranking import mean_std
@@ -119,9 +120,27 @@ def _notes(reports: Sequence[Report], seeds: int) -> Iterator[str]:
     for other in reports[1:]:
         if _rows(base, "train", seeds) != _rows(other, "train", seeds):
             yield f"{other.study} is trained on other rows than {base.study}"
+        its, own = _terms(other, base), _terms(base, other)
+        for what in its:
+            if its[what] != own[what]:
+                yield f"{what}: {its[what]} in {other.study}, {own[what]} in {base.study}"
     for report in reports:
         if report.seeds > seeds:
             yield f"{report.study} has {report.seeds} seeds, of which the first {seeds} are here"
+
+
+def _terms(report: Report, other: Report) -> dict[str, str]:
+    """Returns in what studies should be equal, of the fields those that both methods have."""
+    shared = finished_winner(report).fields.keys() & finished_winner(other).fields.keys()
+    by_hand = {name: value for name, value in report.settings.items() if name in shared}
+    finished = sum(line.score is not None for line in report.configurations)
+    return {
+        "encoder": report.model,
+        "protocol": report.protocol,
+        "training examples": report.size or "all",
+        "finished configurations": str(finished),
+        "set by hand": ", ".join(f"{n}={shown(v)}" for n, v in by_hand.items()) or "nothing",
+    }
 
 
 def _rows(report: Report, kind: str, seeds: int) -> list[str]:

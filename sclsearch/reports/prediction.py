@@ -9,7 +9,6 @@ import numpy as np
 
 from sclsearch.encoders.models import CARD
 from sclsearch.errors import SclsearchError
-from sclsearch.methods.fields import as_tuples
 from sclsearch.reports.export import PARTS, Card
 from sclsearch.tasks.base import Split, Task, TaskData, Texts
 
@@ -72,7 +71,7 @@ def predict(folder: Path, texts: Sequence[str | Texts]) -> list[Prediction]:
     from sclsearch.encoders.load import load_encoder, load_tokenizer
     from sclsearch.methods import find_method
     from sclsearch.methods.base import Model
-    from sclsearch.methods.fields import build
+    from sclsearch.methods.fields import as_tuples, build
     from sclsearch.protocols.base import Rows
     from sclsearch.training.evaluation import scores_of
     from sclsearch.training.tokens import tokenise

@@ -1,5 +1,6 @@
 """One line for each study of a storage."""
 
+from sclsearch.canonical import counted
 from sclsearch.store.objects import DamagedError
 from sclsearch.store.places import Storage
 from sclsearch.store.studies import StudyStore, study_names
@@ -28,5 +29,5 @@ def _summary(store: StudyStore) -> str:
     return (
         f"{record.training['method']} on {record.identity['task']}{size}, "
         f"{record.identity['model']}, {record.identity['protocol']}; "
-        f"{configurations} configurations x {replicates} seeds"
+        f"{counted(configurations, 'configuration')} x {counted(replicates, 'seed')}"
     )

@@ -13,6 +13,7 @@ from sclsearch.selection.significance import Comparison, detectable, detection, 
 from sclsearch.store.places import storage_option
 
 FIRST = ("published", "start")
+DEFAULTS = "defaults"
 COMPARED = ("diff", "95 %", "pairs", "p", "adjusted")
 UNDERSTOOD = {"mean": "mean of {n} seeds", "best": "best of {n} seeds"}
 
@@ -54,7 +55,7 @@ def _table(report: Report, most: int) -> Table:
             "…" if line.score is None else f"{line.score:.4f}",
             "…" if missing else figure(line),
             f"{len(line.seeds) - line.failed}/{report.seeds}",
-            escape(settings(line.values) or "defaults")
+            escape(settings(line.values) or DEFAULTS)
             + (f" [dim]({line.origin})[/]" if line.origin in FIRST else ""),
         )
     return table
@@ -62,7 +63,9 @@ def _table(report: Report, most: int) -> Table:
 
 def _show_winner(console: Console, report: Report, winner: ConfigurationLine) -> None:
     by = understood(report.rule.partition("/")[0], report.seeds)
-    console.print(f"\n[bold]Winner #{winner.number}[/] {escape(settings(winner.values))}")
+    console.print(
+        f"\n[bold]Winner #{winner.number}[/] {escape(settings(winner.values) or DEFAULTS)}"
+    )
     console.print(f"  validation {report.metric} {winner.score:.4f}, {by} (rule {report.rule})")
     tied = [f"#{one.number}" for one in report.configurations[1:] if one.score == winner.score]
     if tied:
@@ -135,8 +138,9 @@ def compared(comparison: Comparison, adjusted: float) -> tuple[str, ...]:
 def show_limits(console: Console, found: Sequence[Comparison]) -> None:
     """Prints what the columns are, and what so many pairs can show at all."""
     console.print(
-        "pairs: seeds, or means of seeds with one training subset where it is one of several; p: "
-        "Wilcoxon's signed ranks; adjusted: for all rows here, by Holm",
+        "95 %: interval of the mean difference; pairs: seeds, or means of seeds with one training "
+        "subset where it is one of several; p: Wilcoxon's signed ranks; adjusted: for all rows "
+        "here, by Holm",
         style="dim",
     )
     n = max(comparison.n for comparison in found)

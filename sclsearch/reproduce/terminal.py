@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.markup import escape
 
+from sclsearch.canonical import counted
 from sclsearch.reports.report import ConfigurationLine, Report
 from sclsearch.reports.terminal import (
     COMPARED,
@@ -58,7 +59,8 @@ def _show_total(console: Console, works: Sequence[Work]) -> None:
     total = duration(sum(time.seconds or 0.0 for time in times) if known or not times else None)
     if known:
         least = "at least " if unknown else ""
-        total = f"{least}{total}, {times[0].at_once} seed runs at a time, by {' or '.join(known)}"
+        at_once = counted(times[0].at_once, "seed run")
+        total = f"{least}{total}, {at_once} at a time, by {' or '.join(known)}"
     console.print(
         f"\n{len(works)} studies, {runs} seed runs, {missing} of them to train; time: {total}."
     )

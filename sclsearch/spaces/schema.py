@@ -1,6 +1,7 @@
 """The form of a search space file: which keys there are and of what type; pydantic's edge."""
 
 from collections.abc import Collection, Mapping
+from textwrap import shorten
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, NoReturn, TypeVar
 
@@ -158,6 +159,10 @@ def _fault(fault: ErrorDetails, place: str) -> Fault:
     if fault["type"] == "refused":
         return place, message
     if fault["type"] == "model_type":
-        there = "nothing" if fault["input"] is None else repr(fault["input"])
+        there = "nothing" if fault["input"] is None else _short(fault["input"])
         return place, f"there must be a mapping of keys to values, but there is {there}"
-    return place, f"{message}, but there is {fault['input']!r}"
+    return place, f"{message}, but there is {_short(fault['input'])}"
+
+
+def _short(value: object) -> str:
+    return shorten(repr(value), 200, placeholder=" …")

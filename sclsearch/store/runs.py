@@ -138,7 +138,7 @@ class RunStore:
         if not re.fullmatch(r"[0-9a-f]{4,64}", start):
             raise SclsearchError(
                 f"{start!r}: a key must be at least 4 of the digits 0-9 and a-f. `sclsearch "
-                "select STUDY` shows the keys."
+                "select STUDY --json` has the keys."
             )
         found = [key for key in self._keys() if key.startswith(start)]
         if len(found) != 1:

@@ -43,7 +43,7 @@ def load_table(path: Path, columns: tuple[str, ...]) -> Table:
     if ending not in READERS:
         raise SclsearchError(
             f"{path}: the file's name must end in one of {', '.join(READERS)}, "
-            f"but it ends in {ending or 'none'!r}. Convert it."
+            f"but it ends in {ending or 'nothing'}. Convert it."
         )
     return READERS[ending](path, columns)
 

@@ -13,6 +13,7 @@ from sclsearch.tasks.base import Labels, Split
 
 SHOWN_FAULTS = 5
 SHOWN_NAMES = 10
+BLANK = "every text must hold something, but one is empty"
 Fault = tuple[int, str]
 
 
@@ -149,7 +150,7 @@ def row_faults(
     for row in rows:
         *texts, label = row.cells
         if not blank_texts and not all(text.strip() for text in texts):
-            faults.append((row.place, "every text must hold something, but one is empty"))
+            faults.append((row.place, BLANK))
         reason = _label_fault(label, classes)
         if reason:
             faults.append((row.place, reason))

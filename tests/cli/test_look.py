@@ -1,17 +1,9 @@
 """Commands that train nothing read the store, the tables and the space files."""
 
 import json
-import os
-import signal
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from subprocess import CompletedProcess
-from urllib.request import urlopen
 
 import pytest
 
@@ -22,7 +14,6 @@ from sclsearch.tasks import TASKS
 
 Call = Callable[..., CompletedProcess[str]]
 
-MAIN = "import sclsearch.cli; sclsearch.cli.main()"
 FAULTY = """
 method: scl
 sorce: mine
@@ -190,42 +181,3 @@ def test_tracking_where_mlflow_cannot_be_is_refused(
     done = sclsearch(*command, "--tracking", "mlruns")
     assert done.returncode == 2
     assert "--tracking: a server or a database must be named, but there is 'mlruns'." in done.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(120)
-def test_the_ui_answers_on_this_machine_alone_until_it_is_stopped(place: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with (place / "stderr").open("w") as stderr:
-        process = subprocess.Popen(
-            [sys.executable, "-c", MAIN, "ui", "--port", str(port)],
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            text=True,
-            start_new_session=True,
-        )
-    try:
-        assert process.stdout is not None
-        told = process.stdout.readline()
-        assert told.startswith(f"http://127.0.0.1:{port}/#/experiments")
-        assert told.endswith(" shows the studies. Ctrl-C ends it.\n")
-        while not listens("127.0.0.1", port) and process.poll() is None:
-            time.sleep(0.1)
-        with urlopen(f"http://127.0.0.1:{port}/health", timeout=30) as answer:
-            assert answer.read() == b"OK"
-        assert not listens("127.0.0.2", port)
-        process.terminate()
-        process.wait(timeout=60)
-        while listens("127.0.0.1", port):
-            time.sleep(0.1)
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-
-
-def listens(host: str, port: int) -> bool:
-    with socket.socket() as door:
-        return door.connect_ex((host, port)) == 0

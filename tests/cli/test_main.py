@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -44,6 +45,13 @@ def test_help_names_every_command(sclsearch: Call) -> None:
     trains = ["tune", "train", "rerun", "submit", "job"]
     for command in [*trains, "select", "ls", "check", "track", "ui", "doctor"]:
         assert f" {command} " in text
+
+
+def test_the_version_is_told_by_the_command_and_by_the_module(sclsearch: Call) -> None:
+    told = f"sclsearch {version('sclsearch')}\n"
+    assert sclsearch("--version").stdout == told
+    module = [sys.executable, "-m", "sclsearch", "--version"]
+    assert subprocess.run(module, capture_output=True, text=True, check=True).stdout == told
 
 
 @pytest.mark.parametrize("name", [command.__name__ for command in COMMANDS])

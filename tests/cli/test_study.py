@@ -34,7 +34,7 @@ def test_a_dry_run_prints_each_value_with_its_origin_and_writes_nothing(
     ):
         assert row in rows
     text = " ".join(rows)
-    assert "4 configurations x 10 seeds = 40 seed runs; 1 (start) come first; 0 are in" in text
+    assert "4 configurations x 10 seeds = 40 seed runs; 1 (start) first; in the store: 0" in text
     assert f"time: unknown; {place / 'encoder'}: tokenizer.json must" in text
     assert not (place / "sclsearch-storage").exists()
 
@@ -78,13 +78,13 @@ def test_a_dry_run_of_one_configuration_takes_the_published_values(
     done = sclsearch(*("train", *search[1:], "--dry-run"))
     rows = [" ".join(line.split()) for line in done.stdout.splitlines()]
     assert "tau 0.3 space" in rows
-    assert "1 configurations x 5 seeds = 5 seed runs; 0 are in the store" in rows
+    assert "1 configuration x 5 seeds = 5 seed runs; in the store: 0" in rows
 
 
 def test_a_dry_run_counts_what_the_store_has(sclsearch: Call, finished: tuple[str, ...]) -> None:
     done = sclsearch(*finished, "--dry-run")
     text = " ".join(done.stdout.split())
-    assert "2 configurations x 2 seeds = 4 seed runs; 1 (published) come first; 4 are in" in text
+    assert "2 configurations x 2 seeds = 4 seed runs; 1 (published) first; in the store: 4" in text
     assert "time:" not in text
     more = sclsearch(*finished, "--dry-run", "--seeds", "4", "--concurrency", "2")
     assert more.stdout.endswith("time: under 1 min; 2 seed runs at a time, by stored seed runs\n")

@@ -43,8 +43,11 @@ Call = Callable[..., CompletedProcess[str]]
         ("--trial-timeout 0", "--trial-timeout 0: it must be a positive number of seconds, or "),
         ("--configs 0", "--configs: it must be at least 1, but it is 0."),
         ("--study a/b", "--study 'a/b': a name must be letters, digits, '.', '_' and '-', 100 at"),
-        ("--text t", "--text: a file of your own must come with --text and --label. Pass both, "),
-        ("--metric f1", "--metric: a file of your own must come with --text and --label."),
+        ("--text t", "--text: it must come with a file of your own, but demo is a task of `sclse"),
+        ("--task my.csv --text t", "--text: a file of your own must come with --text and --label."),
+        ("--metric f1", "--metric: it must come with a file of your own, but demo is a task of"),
+        ("--rule top-0", "Unknown rule 'top-0'"),
+        ("--shots 2 --train-size 9", "--train-size: it must come without --shots, but both are"),
         ("--task ./my.csv", "--task ./my.csv: a file must be there, but there is none. Check the "),
         (
             "--task none.csv",
@@ -59,7 +62,10 @@ Call = Callable[..., CompletedProcess[str]]
             "--data-dir glue: it must come with a task that has files there, but my.csv is yours.",
         ),
         ("--task my.csv --text t --label l --metric=", "Unknown metric ''. Known: accuracy, f1"),
-        ("--text t --label l --fractions 1,0", "--fractions 1,0: it must be three numbers, as in"),
+        (
+            "--task a.csv --text t --label l --fractions 1,0",
+            "--fractions 1,0: it must be three numbers, as in",
+        ),
         ("--storage encoder/config.json", "--storage encoder/config.json: it must be a folder "),
     ],
 )

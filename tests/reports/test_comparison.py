@@ -30,7 +30,7 @@ def test_winners_are_compared_seed_by_seed(write_study: WriteStudy) -> None:
     write_study(BASE, name="base")
     storage = write_study([(1, 99)] * 3, BETTER, name="better")
     found = compared(storage, "base", "better")
-    assert (found.task, found.metric, found.seeds, found.notes) == ("cola", "accuracy", 3, ())
+    assert (found.task, found.metric, found.seeds) == ("cola", "accuracy", 3)
     base, better = found.studies
     assert (base.study, base.number, base.comparison, base.adjusted) == ("base", 0, None, None)
     assert base.test_mean == pytest.approx(0.61)
@@ -85,6 +85,19 @@ def test_what_differs_is_told(write_study: WriteStudy, capsys: pytest.CaptureFix
     assert "better +4.0 +1.5 … +6.5 3 0.250 0.250" in text
     assert text[-2:] == [f"- {note}" for note in found.notes]
     assert any("3 pairs cannot go below p = 0.25" in line for line in text)
+
+
+def test_unequal_terms_are_told(write_study: WriteStudy) -> None:
+    write_study(BASE, name="base", settings={"tau": 0.1})
+    hand = {"epochs": 3, "tau": 0.1, "of_its_own": 1}
+    storage = write_study(BETTER, BASE, name="better", model="roberta-large", settings=hand)
+    assert compared(storage, "base", "better").notes == (
+        "encoder: roberta-large in better, minilm in base",
+        "finished configurations: 2 in better, 1 in base",
+        "set by hand: epochs=3, tau=0.1 in better, tau=0.1 in base",
+    )
+    write_study(BASE, name="alike", settings={"tau": 0.1})
+    assert not compared(storage, "base", "alike").notes
 
 
 @pytest.mark.parametrize(

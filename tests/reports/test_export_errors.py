@@ -79,9 +79,9 @@ def test_a_study_without_a_winner_is_refused(
 ) -> None:
     storage = write_study(["it failed", "it too"])
     with pytest.raises(SclsearchError, match=r"^made-up: a seed run of its winner must have fin"):
-        sclsearch.export("made-up", tmp_path / "encoder", storage)
+        sclsearch.export("made-up", tmp_path / "encoder", storage=storage)
     with pytest.raises(SclsearchError, match=r"^Unknown study 'mad-up' .* Did you mean 'made-up'"):
-        sclsearch.export("mad-up", tmp_path / "encoder", storage)
+        sclsearch.export("mad-up", tmp_path / "encoder", storage=storage)
 
 
 def test_a_failed_seed_is_never_exported(study: Trained, tmp_path: Path) -> None:

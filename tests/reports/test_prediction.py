@@ -63,8 +63,30 @@ def test_the_texts_of_a_file_are_labelled_as_csv(exported: Path, tmp_path: Path)
     assert [float(row[2]) for row in rows] == pytest.approx(
         [one.scores["unacceptable"] for one in found], rel=1e-4
     )
-    refused = CliRunner().invoke(app, asked)
-    assert "--text: it must name one column of" in str(refused.exception)
+    kept = CliRunner().invoke(app, [*asked, "--text", "body", "--keep", "id"])
+    header, *rows = csv.reader(kept.stdout.splitlines())
+    assert header[:3] == ["body", "id", "label"]
+    assert [row[1] for row in rows] == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("content", "text", "message"),
+    [
+        ("body\na\n", (), "--text: it must name one column of"),
+        ("body\na\n", ("--text", "bdy"), "'bdy' must be"),
+        ("body\n", ("--text", "body"), "rows must be there, but there are none"),
+        ('body\na\n" "\n', ("--text", "body"), "line 3: every text must hold something"),
+    ],
+)
+def test_a_file_without_texts_is_refused(
+    exported: Path, tmp_path: Path, content: str, text: tuple[str, ...], message: str
+) -> None:
+    file = tmp_path / "new.csv"
+    file.write_text(content)
+    refused = CliRunner().invoke(app, ["predict", str(exported), str(file), *text])
+    assert isinstance(refused.exception, SclsearchError)
+    assert message in str(refused.exception)
+    assert not refused.stdout
 
 
 def test_a_pair_where_texts_stand_alone_is_refused(exported: Path) -> None:

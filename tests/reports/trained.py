@@ -34,7 +34,7 @@ class Trained:
         return self.storage / "studies" / "mine" / "weights" / f"{key}.safetensors"
 
     def export(self, folder: Path) -> Card:
-        return sclsearch.export("mine", folder, self.storage)
+        return sclsearch.export("mine", folder, storage=self.storage)
 
 
 def study_on(encoder: Path, storage: Path) -> Trained:

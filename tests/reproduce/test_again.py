@@ -87,8 +87,7 @@ def test_the_winner_is_told_as_chosen_over_all_seeds_and_on_fresh_ones(
     assert again is not None
     assert winner.number == 1
     assert winner.test_mean == pytest.approx(0.75)  # the three best of 0.65 … 0.76
-    assert found.chosen.winner is not None
-    assert found.chosen.winner.plain == pytest.approx((0.705, 0.036056), abs=1e-6)
+    assert winner.plain == pytest.approx((0.705, 0.036056), abs=1e-6)
     assert found.fresh.rule == "mean"
     assert again.test_mean == pytest.approx(0.71)
     assert again.fields == winner.fields
@@ -102,7 +101,7 @@ def test_fewer_fresh_replicates_than_are_stored_are_the_first_of_them(
     assert found.fresh.seeds == 2
     for rule in ("best", "top-3"):
         assert confirmed(chosen, replace(how, rule=rule), 2).fresh == found.fresh
-    assert found.fresh.winner is not None
+    assert found.fresh.winner
     assert found.fresh.winner.test_mean == pytest.approx(0.705)
 
 
@@ -123,8 +122,8 @@ def test_a_file_of_paraphrases_may_have_got_texts_for_fresh_replicates_and_no_ot
 ) -> None:
     file = tmp_path / "paraphrases.jsonl"
     asked = replace(what, protocol="gunel-noisy", paraphrases=file)
-    drawn = find_drawn("demo", "gunel-noisy", 20, None, 13).texts(load_task("demo"))
-    chosen = find_drawn("demo", "gunel-noisy", 20, None, 10).texts(load_task("demo"))
+    every = [find_drawn("demo", "gunel-noisy", 20, None, count) for count in (13, 10)]
+    drawn, chosen = (one.texts(load_task("demo")) for one in every)
 
     def write(texts: Iterable[Texts], word: str) -> None:
         lines = [{"text": text, "paraphrases": [[word], ["b"], ["c"]]} for text in texts]
@@ -133,7 +132,7 @@ def test_a_file_of_paraphrases_may_have_got_texts_for_fresh_replicates_and_no_ot
 
     write(chosen, "a")
     name = fill(asked, replace(how, configs=1, seeds=10))
-    with pytest.raises(SclsearchError, match=r" `sclsearch augment --replicates 13` writes those "):
+    with pytest.raises(SclsearchError, match=r" --backend eda --replicates 13` writes those of 13"):
         confirmed(name, how)
     write(drawn, "a")
     fill(winner_again(how, name, fresh=3, first_fresh=10), how)

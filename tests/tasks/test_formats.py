@@ -178,8 +178,11 @@ def test_what_is_not_parquet_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_unknown_ending_brings_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(SclsearchError, match=r"one of \.csv, \.tsv.*but it ends in '\.xlsx'"):
-        load_table(tmp_path / "rows.xlsx", ("text",))
+    for name, ending in (("rows.xlsx", r"\.xlsx"), ("rows", "nothing")):
+        with pytest.raises(
+            SclsearchError, match=rf"one of \.csv, \.tsv.*but it ends in {ending}\."
+        ):
+            load_table(tmp_path / name, ("text",))
 
 
 def test_a_column_that_is_there_twice_is_not_suggested_for_itself(tmp_path: Path) -> None:

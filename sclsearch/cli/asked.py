@@ -1,0 +1,86 @@
+"""What is asked for by options, checked as far as that goes before anything heavy is imported."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sclsearch.cli import options as o
+from sclsearch.errors import SclsearchError, lookup
+
+if TYPE_CHECKING:
+    from sclsearch.search.options import How, What
+    from sclsearch.tasks.own import OwnFiles
+
+
+def asked(options: Mapping[str, Any]) -> "tuple[What, How]":
+    """Returns what is searched and how, from the options of a command that trains a study.
+
+    Raises:
+        SclsearchError: A name is unknown, a value is none, or options do not fit together.
+    """
+    own = _own_files(options)
+    _check_names(options, own)
+    from sclsearch.search.options import How, What
+
+    given = {
+        **options,
+        "task": own or options["task"],
+        "settings": o.settings(options["set_"]),
+        "lockstep": o.lockstep(options["lockstep"]),
+        "time_budget": o.seconds(options.get("time_budget"), "--time-budget"),
+        "trial_timeout": o.seconds(options["trial_timeout"], "--trial-timeout"),
+    }
+    return What(**_only(What, given)), How(**_only(How, given))
+
+
+def _check_names(options: Mapping[str, Any], own: "OwnFiles | None") -> None:
+    """Refuses unknown names, and a folder in vain, before anything heavy is imported."""
+    from sclsearch.methods import check_method_name
+    from sclsearch.protocols import PROTOCOLS
+    from sclsearch.protocols.base import Size
+    from sclsearch.protocols.scale import SCALES
+    from sclsearch.selection.rules import parse_rule
+    from sclsearch.store.studies import StudyStore
+    from sclsearch.tasks import check_data_dir, check_task_name
+
+    check_method_name(options["method"])
+    if own is None:
+        check_task_name(options["task"])
+    check_data_dir(own or options["task"], options["data_dir"])
+    if options["protocol"] is not None:
+        lookup(PROTOCOLS, options["protocol"], "protocol")
+    if options["scale"] is not None:
+        lookup(SCALES, options["scale"], "scale")
+    if options["rule"] is not None:
+        parse_rule(options["rule"])
+    if options["study"] is not None:
+        StudyStore(options["storage"], options["study"])
+    Size.of(options["train_size"], options["shots"])
+
+
+def _own_files(options: Mapping[str, Any]) -> "OwnFiles | None":
+    given = {name: options[name] for name in o.OWN_FILES if options[name] not in (None, False)}
+    if not given:
+        return None
+    from sclsearch.tasks import TASKS
+
+    named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+    if options["task"] in TASKS and not Path(options["task"]).exists():
+        raise SclsearchError(
+            f"{named}: it must come with a file of your own, but {options['task']} is a task of "
+            "`sclsearch ls tasks`. Leave it out."
+        )
+    if not options["text"] or options["label"] is None:
+        raise SclsearchError(
+            f"{named}: a file of your own must come with --text and --label. Pass both, or neither "
+            "with a named task."
+        )
+    from sclsearch.tasks.own import OwnFiles
+
+    parsed = {"text": tuple(options["text"]), "fractions": o.fractions(options["fractions"])}
+    return OwnFiles(path=Path(options["task"]), **{**given, **parsed})
+
+
+def _only(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
+    return {field.name: options[field.name] for field in fields(kind) if field.name in options}

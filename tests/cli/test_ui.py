@@ -1,0 +1,90 @@
+"""The UI shows what is there, on this machine alone, or says why it cannot."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from subprocess import CompletedProcess
+from urllib.request import urlopen
+
+import pytest
+
+Call = Callable[..., CompletedProcess[str]]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ("--storage", "nowhere"),
+            "--storage nowhere: it must be a folder with studies, but there",
+        ),
+        (
+            ("--storage", "a", "--tracking", "sqlite:///b.db"),
+            "--storage a: it must come without --t",
+        ),
+        (("--port", "0"), "--port"),
+    ],
+)
+def test_a_ui_that_would_show_nothing_is_refused_and_leaves_nothing(
+    sclsearch: Call, place: Path, options: tuple[str, ...], message: str
+) -> None:
+    before = list(place.iterdir())
+    done = sclsearch("ui", *options)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert list(place.iterdir()) == before
+
+
+def test_a_port_that_is_taken_is_told_before_the_server_starts(sclsearch: Call) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        done = sclsearch("ui", "--port", str(port))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"--port {port}: it must be free, but: Address already in use." in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_the_ui_answers_on_this_machine_alone_until_it_is_stopped(place: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with (place / "stderr").open("w") as stderr:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "sclsearch", "ui", "--port", str(port)],
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            start_new_session=True,
+        )
+    try:
+        assert process.stdout is not None
+        told = process.stdout.readline()
+        assert told.startswith(f"http://127.0.0.1:{port}/#/experiments")
+        assert told.endswith(" shows the studies. Ctrl-C ends it.\n")
+        while not listens("127.0.0.1", port) and process.poll() is None:
+            time.sleep(0.1)
+        with urlopen(f"http://127.0.0.1:{port}/health", timeout=30) as answer:
+            assert answer.read() == b"OK"
+        assert not listens("127.0.0.2", port)
+        process.terminate()
+        process.wait(timeout=60)
+        while listens("127.0.0.1", port):
+            time.sleep(0.1)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def listens(host: str, port: int) -> bool:
+    with socket.socket() as door:
+        return door.connect_ex((host, port)) == 0
