@@ -3,9 +3,11 @@
 import errno
 import sys
 from importlib.metadata import version
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from sclsearch.cli.augment import augment
 from sclsearch.cli.cluster import job, submit
@@ -27,9 +29,27 @@ COMMANDS = (
     *(submit, job),
     *(ls, check, track, ui, doctor),
 )
+
+
+class HomeCommand(TyperCommand):
+    """A command whose paths may begin with `~`: shells leave it in `--option=~/folder`."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs it."""
+        ctx.params = {name: _expanded(value) for name, value in ctx.params.items()}
+        return super().invoke(ctx)
+
+
+def _expanded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_expanded(item) for item in value]
+    return value.expanduser() if isinstance(value, Path) else value
+
+
 for command in COMMANDS:
     # What follows the name of a command that is submitted belongs to that one.
-    app.command(context_settings={"allow_interspersed_args": command is not submit})(command)
+    settings = {"allow_interspersed_args": command is not submit}
+    app.command(cls=HomeCommand, context_settings=settings)(command)
 
 
 def _tell_version(asked: bool) -> None:

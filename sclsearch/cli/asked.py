@@ -79,7 +79,7 @@ def _own_files(options: Mapping[str, Any]) -> "OwnFiles | None":
     from sclsearch.tasks.own import OwnFiles
 
     parsed = {"text": tuple(options["text"]), "fractions": o.fractions(options["fractions"])}
-    return OwnFiles(path=Path(options["task"]), **{**given, **parsed})
+    return OwnFiles(path=Path(options["task"]).expanduser(), **{**given, **parsed})
 
 
 def _only(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:

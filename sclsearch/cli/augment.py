@@ -78,7 +78,7 @@ def augment(
         models=models,
     )
     path = out or Path(f"paraphrases-{task}-{drawn.header['size']}-{backend}.jsonl")
-    _go(drawn, backend, options, data_dir, path.expanduser())
+    _go(drawn, backend, options, data_dir, path)
 
 
 def _go(

@@ -102,7 +102,7 @@ class RunStore:
 
     def all(self) -> Iterator[SeedRun]:
         """Yields every finished seed run."""
-        keys = self._keys()
+        keys = self.keys()
         for start in range(0, len(keys), BATCH):
             yield from filter(None, self.get_all(keys[start : start + BATCH]))
 
@@ -140,7 +140,7 @@ class RunStore:
                 f"{start!r}: a key must be at least 4 of the digits 0-9 and a-f. `sclsearch "
                 "select STUDY --json` has the keys."
             )
-        found = [key for key in self._keys() if key.startswith(start)]
+        found = [key for key in self.keys() if key.startswith(start)]
         if len(found) != 1:
             raise SclsearchError(
                 f"{start!r}: one seed run in {self.folder} must have this key, but "
@@ -148,7 +148,8 @@ class RunStore:
             )
         return found[0]
 
-    def _keys(self) -> list[str]:
+    def keys(self) -> list[str]:
+        """Returns the keys of all seed runs that are stored, failed ones too."""
         files = names(self.folder)
         return [name.removesuffix(".json") for name in files if name.endswith(".json")]
 

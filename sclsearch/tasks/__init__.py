@@ -48,7 +48,7 @@ def load_task(name: str, data_dir: Path | None = None) -> TaskData:
 def data_folder(data_dir: Path | None) -> Path | None:
     """Returns the folder of the tasks' files: as told, or as the environment names it."""
     told = os.environ.get(DATA_VARIABLE)
-    return data_dir or (Path(told) if told else None)
+    return data_dir or (Path(told).expanduser() if told else None)
 
 
 def check_data_dir(task: str | OwnFiles, data_dir: Path | None) -> None:

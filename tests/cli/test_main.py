@@ -13,6 +13,8 @@ import pytest
 
 from sclsearch import cli
 from sclsearch.cli import COMMANDS
+from sclsearch.tasks import data_folder
+from tests.cli.conftest import SPACE
 
 Call = Callable[..., CompletedProcess[str]]
 
@@ -52,6 +54,21 @@ def test_the_version_is_told_by_the_command_and_by_the_module(sclsearch: Call) -
     assert sclsearch("--version").stdout == told
     module = [sys.executable, "-m", "sclsearch", "--version"]
     assert subprocess.run(module, capture_output=True, text=True, check=True).stdout == told
+
+
+def test_a_path_may_begin_at_home(
+    sclsearch: Call, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(place / "encoder"))
+    (place / "encoder" / "mine.yaml").write_text(SPACE)
+    (place / "encoder" / "rows.csv").write_text("t,l\n" + "a,x\nb,y\n" * 30)
+    assert sclsearch("check", "~/mine.yaml").returncode == 0
+    own = ("--task", "~/rows.csv", "--text", "t", "--label", "l", "--space", "~/mine.yaml")
+    done = sclsearch("tune", "--method", "scl", *own, "--model", "~", "--dry-run")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not (place / "~").exists()
+    monkeypatch.setenv("SCLSEARCH_DATA", "~")
+    assert data_folder(None) == place / "encoder"
 
 
 @pytest.mark.parametrize("name", [command.__name__ for command in COMMANDS])

@@ -11,7 +11,8 @@ def test_a_study_is_summed_up_by_what_it_searches_and_its_size(
 ) -> None:
     storage = write_study([(1, 2), None, None], [(3, 4), None, None])
     assert study_summaries(storage) == {
-        "made-up": "scl on cola (100), minilm, gunel-fewshot; 2 configurations x 3 seeds"
+        "made-up": "scl on cola (100), minilm, gunel-fewshot; 2 configurations x 3 seeds, "
+        "2 of 6 seed runs finished"
     }
 
 
