@@ -33,7 +33,10 @@ def cause_of(told: str) -> str:
 
 
 def told_of(trial: Trial) -> str:
-    """Returns what Ray says of a trial's end; its own reader looks where that arrives later."""
+    """Returns Ray's account of a failed trial, from the trial's error file.
+
+    Ray's own accessor reads a copy of it that arrives later.
+    """
     file = Path(trial.error_file or "")
     text = file.read_text(encoding="utf-8") if file.is_file() else ""
     return text.partition("\n")[2].strip() or "no reason given"

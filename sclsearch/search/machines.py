@@ -2,8 +2,12 @@
 
 import math
 import re
+from typing import TYPE_CHECKING
 
 from sclsearch.errors import SclsearchError
+
+if TYPE_CHECKING:
+    from sclsearch.training.job import Numerics
 
 CLUSTER = "http://127.0.0.1:8265"
 """Where a tunnel to a cluster's dashboard ends, if nothing else is said."""
@@ -59,9 +63,9 @@ def gpu_share(asked: float) -> float:
     )
 
 
-def gpus_each(asked: float | None, *, cuda: bool) -> float:
-    """Returns the GPUs of a seed run as `gpu_share` has them; one where nothing is asked for."""
-    return gpu_share(float(cuda) if asked is None else asked)
+def gpus_each(asked: float | None, numerics: "Numerics") -> float:
+    """Returns the GPUs of a seed run as `gpu_share` has them; without a wish one or, on CPUs, 0."""
+    return gpu_share(float(numerics != "cpu-fp32") if asked is None else asked)
 
 
 def first_sentence(text: str | None) -> str:

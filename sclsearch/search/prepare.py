@@ -38,7 +38,7 @@ class Prepared:
         replicates: Records of the replicates.
         parts: Rows of the replicates, of whole blocks in lockstep.
         configs: Configurations in total.
-        at_once: Seed runs, or blocks of them, that are likely to run at a time.
+        at_once: Seed runs, or blocks in lockstep, that are likely to run at a time.
     """
 
     study: Study
@@ -187,7 +187,7 @@ def _lockstep(study: Study, stored: StudyRecord | None, how: How, *, measure: bo
         return int(stored.training.get("lockstep", 1))
     if study.numerics == "cpu-fp32":
         return 1
-    share = gpus_each(how.gpus_per_trial, cuda=True)
+    share = gpus_each(how.gpus_per_trial, study.numerics)
     if share < 1:
         raise SclsearchError(
             "--lockstep auto: seed runs must have a GPU for themselves, for which it is measured, "
@@ -214,7 +214,7 @@ def _room_here(study: Study, how: How) -> int:
     with held_ctrl_c():
         from sclsearch.search.cluster import fitting_here
 
-    gpus = gpus_each(how.gpus_per_trial, cuda=study.numerics != "cpu-fp32")
+    gpus = gpus_each(how.gpus_per_trial, study.numerics)
     return max(fitting_here(how.cpus_per_trial, gpus), 1)
 
 

@@ -54,6 +54,11 @@ def resolve(what: What, how: How) -> Study:
             f"--lockstep {what.lockstep}: it must be 1 where seeds are crossed, as the noise of "
             "others would tell replicates of one order apart. Leave it out."
         )
+    if what.crossed is not None and seeds > protocol.replicates:
+        raise SclsearchError(
+            f"--seeds {seeds}: it must be at most {protocol.replicates}, the seed runs of the "
+            "crossing. Leave it out."
+        )
     _check_settings(what, method)
     numerics = _numerics(how)
     model_name = protocol.model if what.model is None else str(what.model)

@@ -10,7 +10,7 @@ from sclsearch.errors import SclsearchError
 RETRIES: Mapping[str, float] = {
     "hang": 1,
     "out-of-memory": 1,
-    # What a method asks of the GPU against its rules it asks for again, on any machine.
+    # A method that asks a GPU for what it must not does so on every machine.
     "gpu-assert": 1,
     # A seed run that ends its worker every time would go on for ever.
     "worker-lost": 4,

@@ -130,7 +130,7 @@ def _train(prepared: Prepared, board: Board, how: How, progress: Progress, lost:
             from sclsearch.search.trial import bench_of
 
         bench = bench_of(prepared, how.cpus_per_trial)
-        gpus = gpus_each(how.gpus_per_trial, cuda=prepared.study.numerics != "cpu-fp32")
+        gpus = gpus_each(how.gpus_per_trial, prepared.study.numerics)
         cpus, joined = how.cpus_per_trial, how.address is not None
         with cluster.started_ray(how.address):
             concurrency = cluster.at_a_time(how.concurrency, cpus, gpus, joined=joined)

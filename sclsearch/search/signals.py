@@ -40,10 +40,10 @@ def kept_signals() -> Iterator[None]:
 
 @contextmanager
 def sigterm_as_ctrl_c() -> Iterator[None]:
-    """Lets SIGTERM end the body in order, as Ctrl-C does; a thread that takes no signals has none.
+    """Lets SIGTERM end the body in order, as Ctrl-C does; not in another thread than the main one.
 
-    Once Tune listens it is told, before that the body is broken off. `timeout` sends SIGTERM to
-    the process and then to its group: what comes soon after the first is no second one.
+    While Tune runs it is asked to stop; before, KeyboardInterrupt is raised. `timeout` sends
+    SIGTERM to the process and then to its group: what comes soon after the first is no second one.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

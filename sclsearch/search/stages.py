@@ -72,8 +72,8 @@ class KeptStages:
 def shares_stages(study: Study, parts: Parts) -> bool:
     """Returns whether configurations of a search will share stages.
 
-    A parameter must change nothing in the first stage, and those that do change it must have a
-    few values each: of a range hardly any is drawn twice.
+    Some searched parameter must change nothing in the first stage, and every one that does must
+    have few values: two draws from a range are hardly ever the same.
 
     Args:
         study: The study.

@@ -1,1 +1,1 @@
-"""Seed runs and studies on disk: objects written once, atomically, and never changed."""
+"""Seed runs and studies on disk: whole objects; what is finished is never changed."""

@@ -46,10 +46,10 @@ def create(place: Place, value: Any) -> bool:
 
 
 def publish(part: Path, place: Path) -> bool:
-    """Gives a file that is whole its name, unless there is one of it, and takes its old one.
+    """Renames a file that is completely written, unless there is one of the new name.
 
     Returns:
-        Whether it did.
+        Whether it got that name; the old one is gone either way.
     """
     try:
         os.link(part, place)

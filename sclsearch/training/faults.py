@@ -23,8 +23,8 @@ def is_out_of_memory(error: BaseException) -> bool:
 def is_of_machine(error: BaseException) -> bool:
     """Returns whether an error comes from a file system or a GPU and not from what is computed.
 
-    An assertion on the GPU may come from either. The process can do nothing more there, so it is
-    the machine's as well; who counts what is lost tells it by its words.
+    A failed assertion on the GPU may be either's. The process can do nothing more, so it counts as
+    the machine's; by its message it is tried again once only.
     """
     if isinstance(error, RuntimeError):
         return any(sign in str(error) for sign in BROKEN)

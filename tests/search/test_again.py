@@ -163,6 +163,11 @@ def test_fresh_and_crossed_together_are_refused(resolved: Callable[..., Any]) ->
         resolved(fresh=2, crossed={"order": 2, "initialisation": 2})
 
 
+def test_a_crossing_has_no_more_seed_runs_than_cells(asked: Asked, preparing: Preparing) -> None:
+    with pytest.raises(SclsearchError, match=r"^--seeds 5: it must be at most 4, the seed runs of"):
+        preparing(asked(crossed={"order": 2, "initialisation": 2}), seeds=5)
+
+
 def test_everything_that_changed_is_named() -> None:
     before = {"data": "a", "weights": "b", "engine": 1}
     check_unchanged("mine", "the study", before, {**before, "numerics": "cpu-fp32"})

@@ -13,6 +13,7 @@ from sclsearch.search.machines import gpus_each
 from sclsearch.search.options import What
 from sclsearch.search.prepare import Prepared
 from sclsearch.search.study import Study
+from sclsearch.training.job import Numerics
 
 if TYPE_CHECKING:
     from tests.search.conftest import Workers
@@ -86,13 +87,18 @@ def test_cores_that_the_process_may_not_use_run_no_seed_run(preparing: Preparing
 
 
 @pytest.mark.parametrize(
-    ("asked", "cuda", "expected"),
-    [(None, False, 0.0), (None, True, 1.0), (0.143, True, 0.1428), (0, False, 0.0)],
+    ("asked", "numerics", "expected"),
+    [
+        (None, "cpu-fp32", 0.0),
+        (None, "cuda-bf16", 1.0),
+        (0.143, "cuda-bf16", 0.1428),
+        (0, "cpu-fp32", 0.0),
+    ],
 )
 def test_a_rounded_share_of_a_gpu_is_the_share_that_ray_is_asked_for(
-    asked: float | None, cuda: bool, expected: float
+    asked: float | None, numerics: Numerics, expected: float
 ) -> None:
-    assert gpus_each(asked, cuda=cuda) == expected
+    assert gpus_each(asked, numerics) == expected
 
 
 def test_rows_that_no_replicate_draws_are_taken_once(preparing: Preparing, asked: Asked) -> None:
