@@ -9,6 +9,7 @@ from pathlib import Path
 from sclsearch.errors import SclsearchError
 from sclsearch.store.places import Storage
 
+LATER = "not there yet; the first search makes it"
 PACKAGES = ("sclsearch", "torch", "transformers", "ray", "optuna", "mlflow", "datasets")
 
 
@@ -20,16 +21,19 @@ class Finding:
         what: What was looked at.
         works: Whether it works.
         detail: What was seen.
+        needed: Whether no search works without it.
     """
 
     what: str
     works: bool
     detail: str
+    needed: bool = False
 
 
 def findings(storage: Storage, data_dir: Path | None, tracking: str | None) -> Iterator[Finding]:
     """Yields what works here, in the order in which a search needs it."""
-    yield Finding("python", sys.version_info >= (3, 11), sys.version.partition(" ")[0])
+    version_told = sys.version.partition(" ")[0]
+    yield Finding("python", sys.version_info >= (3, 11), version_told, needed=True)
     for package in PACKAGES:
         yield _package(package)
     yield _tried("cpu", _cpu)
@@ -37,22 +41,22 @@ def findings(storage: Storage, data_dir: Path | None, tracking: str | None) -> I
     yield _tried("model minilm", lambda: _model("minilm"))
     yield _tried("hub", _hub)
     yield _tried("data", lambda: _data(data_dir))
-    yield _tried("storage", lambda: _storage(storage))
-    yield _tried("tracking", lambda: _tracking(tracking, storage))
+    yield _tried("storage", lambda: _storage(storage), needed=True)
+    yield _tried("tracking", lambda: _tracking(tracking, storage), needed=True)
 
 
 def _package(name: str) -> Finding:
     try:
-        return Finding(name, True, version(name))
+        return Finding(name, True, version(name), needed=True)
     except PackageNotFoundError:
-        return Finding(name, False, "not installed")
+        return Finding(name, False, "not installed", needed=True)
 
 
-def _tried(what: str, look: Callable[[], str]) -> Finding:
+def _tried(what: str, look: Callable[[], str], *, needed: bool = False) -> Finding:
     try:
-        return Finding(what, True, look())
+        return Finding(what, True, look(), needed)
     except (SclsearchError, OSError, ImportError) as error:
-        return Finding(what, False, str(error))
+        return Finding(what, False, str(error), needed)
 
 
 def _cpu() -> str:
@@ -115,21 +119,28 @@ def _storage(storage: Storage) -> str:
     from sclsearch.store.places import place_of, storage_folder
     from sclsearch.store.studies import study_names
 
-    folder = storage_folder(storage)
-    check_writable(place_of(folder))
-    return f"{folder}: {len(study_names(folder))} studies"
+    folder = storage_folder(storage, make=False)
+    place = place_of(folder)
+    if isinstance(place, Path) and not place.exists():
+        check_writable(next(parent for parent in place.parents if parent.exists()))
+        return f"{folder}: {LATER}"
+    check_writable(place)
+    count = len(study_names(folder))
+    return f"{folder}: {count} {'study' if count == 1 else 'studies'}"
 
 
 def _tracking(tracking: str | None, storage: Storage) -> str:
     from sclsearch.search.options import NO_TRACKING
-    from sclsearch.tracking import prepare, tracking_uri
+    from sclsearch.tracking import tracking_uri
     from sclsearch.tracking.server import masked
     from sclsearch.tracking.writer import Writer
 
     if tracking == NO_TRACKING:
         return "left out"
     uri = tracking_uri(tracking, storage)
-    prepare(uri)
+    database = uri.removeprefix("sqlite:///")
+    if database != uri and not Path(database).exists():
+        return f"{uri}: {LATER}"
     if not Writer(uri, "sclsearch").answers():
         raise SclsearchError(f"{masked(uri)} does not answer")
     return masked(uri)

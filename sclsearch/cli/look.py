@@ -165,7 +165,10 @@ def ui(
 def doctor(
     storage: o.Storage = DEFAULT_STORAGE, data_dir: o.DataDir = None, tracking: o.Tracking = None
 ) -> None:
-    """Says what works here: GPUs, hub, data, model, tracking, storage, versions."""
+    """Says what works here: GPUs, hub, data, model, tracking, storage, versions.
+
+    Exit code 1 if something is amiss without which no search works: a package, storage, tracking.
+    """
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -175,10 +178,12 @@ def doctor(
     table = Table(box=None, pad_edge=False, show_header=False)
     for _ in range(3):
         table.add_column(overflow="fold")
-    for finding in findings(storage, data_dir, tracking):
+    found = list(findings(storage, data_dir, tracking))
+    for finding in found:
         mark = "[green]yes[/]" if finding.works else "[yellow]no[/]"
         table.add_row(f"[bold]{finding.what}[/]", mark, escape(finding.detail))
     Console().print(table)
+    sys.exit(int(any(finding.needed and not finding.works for finding in found)))
 
 
 def _check_shown(storage: str, tracking: str | None) -> None:

@@ -19,13 +19,17 @@ LOOKED_AT = [
 
 
 @pytest.mark.slow
-def test_the_doctor_names_everything_and_never_fails(sclsearch: Call) -> None:
+def test_the_doctor_names_everything_and_leaves_nothing(sclsearch: Call, place: Path) -> None:
+    before = list(place.iterdir())
     done = sclsearch("doctor")
+    assert list(place.iterdir()) == before
     assert (done.returncode, done.stderr) == (0, "")
     told = [line for line in done.stdout.splitlines() if not line.startswith(" ")]
     assert [line.split("  ")[0].strip() for line in told] == LOOKED_AT
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert "…" not in done.stdout
+    (place / "storage").touch()
+    assert sclsearch("doctor", "--storage", "storage").returncode == 1
 
 
 @pytest.mark.slow
@@ -85,4 +89,4 @@ def test_data_and_storage_are_told_with_what_is_in_them(
     looked = islice(findings(place / "sclsearch-storage", None, None), len(LOOKED_AT) - 1)
     found = {finding.what: finding.detail for finding in looked if finding.works}
     assert found["data"] == f"{place / 'data'}: cola"
-    assert found["storage"] == f"{place / 'sclsearch-storage'}: 1 studies"
+    assert found["storage"] == f"{place / 'sclsearch-storage'}: 1 study"
