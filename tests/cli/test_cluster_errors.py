@@ -49,11 +49,12 @@ TUNE = "tune --method scl --task cola --study mine --storage /shared/storage"
 def test_a_command_that_the_cluster_could_not_run_is_refused(
     sclsearch: Call, command: str, message: str
 ) -> None:
-    done = sclsearch("submit", "--cluster", "http://127.0.0.1:1", "--", *command.split())
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert "secret" not in done.stderr
-    assert "must answer" not in done.stderr
+    for dashes in ((), ("--",)):
+        done = sclsearch("submit", "--cluster", "http://127.0.0.1:1", *dashes, *command.split())
+        assert done.returncode == 2
+        assert message in done.stderr
+        assert "secret" not in done.stderr
+        assert "must answer" not in done.stderr
 
 
 def test_every_fault_is_named_at_once(sclsearch: Call) -> None:
