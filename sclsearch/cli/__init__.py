@@ -2,6 +2,7 @@
 
 import errno
 import sys
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -43,13 +44,15 @@ class HomeCommand(TyperCommand):
 def _expanded(value: Any) -> Any:
     if isinstance(value, list):
         return [_expanded(item) for item in value]
-    return value.expanduser() if isinstance(value, Path) else value
+    with suppress(RuntimeError):  # there is no user of that name
+        return value.expanduser() if isinstance(value, Path) else value
+    return value
 
 
 for command in COMMANDS:
     # What follows the name of a command that is submitted belongs to that one.
-    settings = {"allow_interspersed_args": command is not submit}
-    app.command(cls=HomeCommand, context_settings=settings)(command)
+    interspersed = {"allow_interspersed_args": command is not submit}
+    app.command(cls=HomeCommand, context_settings=interspersed)(command)
 
 
 def _tell_version(asked: bool) -> None:

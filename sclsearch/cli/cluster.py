@@ -21,7 +21,7 @@ Action = Literal["status", "logs", "stop"]
 
 def submit(
     context: typer.Context,
-    command: Annotated[list[str], typer.Argument(help="After --: tune --method … --study …")],
+    command: Annotated[list[str], typer.Argument(help="The command: tune --method … --study …")],
     cluster: Cluster = CLUSTER,
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not follow the log.")] = False,
 ) -> None:

