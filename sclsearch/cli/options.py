@@ -32,7 +32,7 @@ Unlabelled = Annotated[
     int | None,
     typer.Option(
         help="Texts of the stages that read no labels, as post-training: the training examples "
-        "and others, each in every epoch. Default: the training examples."
+        "and others, in your own file also rows without a label. Default: the training examples."
     ),
 ]
 RuleName = Annotated[

@@ -54,7 +54,7 @@ def predict(
     from sclsearch.reports.prediction import predict as predict_by
     from sclsearch.reports.prediction import read_card
     from sclsearch.tasks.formats import load_table
-    from sclsearch.tasks.tables import BLANK, check_faults, check_rows
+    from sclsearch.tasks.tables import check_faults, check_rows, text_faults
 
     card = read_card(folder)
     columns = tuple(text or card.columns)
@@ -68,12 +68,7 @@ def predict(
     table = load_table(file, every)
     check_rows(table, table.rows)
     texts = [row.cells[: len(columns)] for row in table.rows]
-    empty = [
-        (row.place, BLANK)
-        for row, own in zip(table.rows, texts, strict=True)
-        if not all(text.strip() for text in own)
-    ]
-    check_faults(table, empty)
+    check_faults(table, text_faults((row.place, row.cells[: len(columns)]) for row in table.rows))
     found = predict_by(folder, texts)
     written = csv.writer(sys.stdout, lineterminator="\n")
     written.writerow([*every, "label", *(f"score {name}" for name in card.labels)])

@@ -57,9 +57,9 @@ class Parts:
         validation: What selection reads; nothing else does.
         test: What is reported.
         notes: What a reader of the figure must know about the split.
-        unlabelled: What stages train on that read no labels, the training rows among it; None
-            where that is the training rows alone.
-        paraphrases: SHA-256 of the paraphrases that are read of them; empty where none are.
+        unlabelled: What stages that read no labels train on; None is the training rows alone.
+        without_label: SHA-256 of those that have no label at all; empty where none are read.
+        paraphrases: SHA-256 of the paraphrases that are read; empty where none are.
     """
 
     train: Rows
@@ -67,6 +67,7 @@ class Parts:
     test: Rows
     notes: tuple[str, ...] = ()
     unlabelled: Rows | None = None
+    without_label: str = ""
     paraphrases: str = ""
 
     @property
@@ -77,9 +78,10 @@ class Parts:
 
     @property
     def digests(self) -> dict[str, str]:
-        """SHA-256 of each kind of rows, and of paraphrases where some are read."""
+        """SHA-256 of each kind of rows, and of texts that the task's digest leaves out."""
         found = {kind: rows.digest for kind, rows in self.rows.items()}
-        return {**found, "paraphrases": self.paraphrases} if self.paraphrases else found
+        read = {"without_label": self.without_label, "paraphrases": self.paraphrases}
+        return found | {kind: told for kind, told in read.items() if told}
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,8 +220,7 @@ class Protocol:
         """Returns the rows of one replicate.
 
         Raises:
-            SclsearchError: There are too few rows, or none for training, validation or test, or
-                none of the class that the metric is of to select by.
+            SclsearchError: There are too few rows, or none to select by of the metric's class.
         """
         parts = self._parts(data, size, replicate)
         for kind, rows in parts.rows.items():

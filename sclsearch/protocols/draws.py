@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from sclsearch.canonical import digest
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import Parts, Rows, Size
 from sclsearch.protocols.replicates import Replicate
@@ -81,9 +82,9 @@ def with_unlabelled(data: TaskData, parts: Parts, total: int, replicate: Replica
     Raises:
         SclsearchError: There are fewer texts than training rows, or more than are left.
     """
-    own = parts.train
+    own, split = parts.train, data.splits[parts.train.split]
     taken = [rows.index for rows in parts.rows.values() if rows.split == own.split]
-    every = np.arange(len(data.splits[own.split]))
+    every = np.arange(len(split))
     rest = Rows(own.split, np.setdiff1d(every, np.concatenate(taken)))
     further = total - len(own.index)
     if not 0 <= further <= len(rest.index):
@@ -96,8 +97,10 @@ def with_unlabelled(data: TaskData, parts: Parts, total: int, replicate: Replica
         return parts
     drawn = draw_some(rest, further, stream(replicate.subset, "unlabelled"))
     note = f"stages without labels: {further} texts beside the {len(own.index)} training rows"
+    texts = [split.texts[row] for row in drawn.index if row >= split.labelled]
     return replace(
         parts,
+        without_label=digest(texts) if texts else "",
         unlabelled=Rows(own.split, np.sort(np.concatenate([own.index, drawn.index]))),
         notes=(*parts.notes, note),
     )

@@ -32,7 +32,7 @@ def split_dev(data: TaskData, *, cap: int | None, overlap: bool = False) -> Part
         SclsearchError: The task has no validation split, and no cap or no test split either.
     """
     if cap is not None and "test" in data.splits and "validation" not in data.splits:
-        share = min(cap / len(data.splits["train"]), 0.5)
+        share = min(cap / data.splits["train"].labelled, 0.5)
         return hold_out(data, from_train(data), share=share, seed=0)
     y = _validation_labels(data)
     everything = np.arange(len(y), dtype=np.int64)
@@ -159,7 +159,7 @@ plain_split = partial(split_dev, cap=None)
 
 
 def _whole(data: TaskData, split: str) -> Rows:
-    return Rows(split, np.arange(len(data.splits[split]), dtype=np.int64))
+    return Rows(split, np.arange(data.splits[split].labelled, dtype=np.int64))
 
 
 def _train(data: TaskData) -> Rows:

@@ -12,6 +12,7 @@ _CONTENTS = {
     "validation": ("validation rows", "source"),
     "test": ("test rows", "source"),
     "unlabelled": ("unlabelled rows", "source"),
+    "without_label": ("texts without label", "source"),
     "weights": ("weights", "model"),
     "method_file": ("contents of the method's file", "method"),
     "paraphrases": ("paraphrases", "paraphrases"),

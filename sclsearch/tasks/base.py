@@ -1,7 +1,7 @@
 """What a task is, and its rows once they are read."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -60,19 +60,34 @@ class Split:
 
     Attributes:
         texts: One tuple a row, of one text or of two.
-        y: Class of each row, `[rows]` int64; the score, float64, in regression.
+        y: Class of each row, `[rows]` int64; the score, float64, in regression. Of a row without
+            label -1, or NaN.
+        unlabelled: Rows without label, the last ones; only training rows lack some.
     """
 
     texts: tuple[Texts, ...]
     y: Labels
+    unlabelled: int = 0
 
     def __len__(self) -> int:
         """Returns the number of rows."""
         return len(self.texts)
 
+    @property
+    def labelled(self) -> int:
+        """Number of rows with a label, the first ones."""
+        return len(self) - self.unlabelled
+
     def take(self, index: Index) -> "Split":
-        """Returns some of the rows."""
-        return Split(tuple(self.texts[row] for row in index), self.y[index])
+        """Returns some of the rows, numbered in ascending order."""
+        unlabelled = int((index >= self.labelled).sum())
+        return Split(tuple(self.texts[row] for row in index), self.y[index], unlabelled)
+
+    def with_unlabelled(self, texts: Sequence[Texts]) -> "Split":
+        """Returns the rows and, after them, others without label."""
+        absent = np.full(len(texts), np.nan if self.y.dtype == np.float64 else -1, self.y.dtype)
+        y: Labels = np.concatenate([self.y, absent])
+        return Split((*self.texts, *texts), y, len(texts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +99,7 @@ class TaskData:
         splits: Labelled splits by name: `train` always; `validation` and `test` where there are
             labels for them; others by their own name, `validation_mismatched`.
         source: Where the rows come from, for people: a folder, a hub revision.
-        digest: SHA-256 of texts and labels of all splits.
+        digest: SHA-256 of texts and labels of all splits, without rows that have no label.
         notes: What a reader of the figures must know of the rows.
     """
 
@@ -113,8 +128,8 @@ def first_classes(data: TaskData, count: int) -> TaskData:
 def _digest(splits: Mapping[str, Split]) -> str:
     rows = {
         name: [
-            _texts_digest(split.texts),
-            hashlib.sha256(np.ascontiguousarray(split.y).tobytes()).hexdigest(),
+            _texts_digest(split.texts[: split.labelled]),
+            hashlib.sha256(np.ascontiguousarray(split.y[: split.labelled]).tobytes()).hexdigest(),
             str(split.y.dtype),
         ]
         for name, split in splits.items()

@@ -1,16 +1,16 @@
 """A user's own task: texts and labels in files."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
 from sclsearch.arguments import check_fields
-from sclsearch.errors import SclsearchError, lookup
+from sclsearch.errors import SclsearchError
 from sclsearch.tasks.base import Split, Task, TaskData
 from sclsearch.tasks.formats import load_table
 from sclsearch.tasks.metrics import METRICS
+from sclsearch.tasks.own_options import check_options
 from sclsearch.tasks.stratified import draw_splits, lacking
 from sclsearch.tasks.tables import (
     Row,
@@ -20,6 +20,7 @@ from sclsearch.tasks.tables import (
     finite,
     row_faults,
     rows_to_split,
+    text_faults,
 )
 
 FRACTIONS = (0.8, 0.1, 0.1)
@@ -75,15 +76,20 @@ class OwnFiles:
 def load_own(files: OwnFiles) -> TaskData:
     """Reads a task from a user's files.
 
-    Classes are the distinct labels of the training rows, sorted as text.
+    Classes are the distinct labels of the training rows, sorted as text. Training rows without a
+    label come last; only stages that read no labels can train on them.
 
     Raises:
         SclsearchError: An option, a file or a row cannot be used.
     """
-    _check_options(files)
+    check_options(files)
     parts = _parts(files)
-    train = parts[0][1].get("train", [])
-    check_rows(parts[0][0], train, "rows for training")
+    first, splits_of_first = parts[0]
+    rows = splits_of_first.get("train", [])
+    train = splits_of_first["train"] = [row for row in rows if row.cells[-1]]
+    bare = [row for row in rows if not row.cells[-1]]
+    check_rows(first, train, "rows for training")
+    first.faults.extend(text_faults((row.place, row.cells[:-1]) for row in bare))
     classes = None if files.regression else _classes(train)
     for table, splits in parts:
         rows = [row for split in splits.values() for row in split]
@@ -108,59 +114,10 @@ def load_own(files: OwnFiles) -> TaskData:
         name: rows_to_split(rows, classes) for _, splits in parts for name, rows in splits.items()
     }
     drawn = _drawn(files, found)
+    if bare:
+        train_split = drawn["train"].with_unlabelled([row.cells[:-1] for row in bare])
+        drawn = {**drawn, "train": train_split}
     return TaskData(task, drawn, _source(files), notes=tuple(_notes(task, drawn)))
-
-
-def _check_options(files: OwnFiles) -> None:
-    if len(files.text) not in {1, 2}:
-        raise SclsearchError(
-            f"--text: one column or two must be named, but there are {len(files.text)}."
-        )
-    split = () if files.split_column is None else (files.split_column,)
-    columns = [*files.text, files.label, *split]
-    if len(set(columns)) < len(columns):
-        raise SclsearchError(
-            f"--text, --label, --split-column: the columns must differ, but they are {columns}."
-        )
-    ways = {
-        "--validation, --test": files.validation or files.test,
-        "--split-column": files.split_column,
-        "--fractions": files.fractions,
-    }
-    given = [way for way, told in ways.items() if told is not None]
-    if len(given) > 1:
-        raise SclsearchError(
-            f"{' and '.join(given)}: one way to the splits must be chosen, "
-            f"but there are {len(given)}. Leave out all but one."
-        )
-    if files.fractions is not None:
-        _check_fractions(files.fractions)
-    if files.metric is not None:
-        lookup(METRICS, files.metric, "metric")
-    _check_paths(files)
-
-
-def _check_paths(files: OwnFiles) -> None:
-    told = {"--task": files.path, "--validation": files.validation, "--test": files.test}
-    options: dict[Path, str] = {}
-    for option, path in told.items():
-        if path is None:
-            continue
-        other = options.setdefault(path.resolve(), option)
-        if other != option:
-            raise SclsearchError(
-                f"{option} {path}: it must be another file than that of {other}, but it is the "
-                "same. Name a file with rows of its own, or leave it out."
-            )
-
-
-def _check_fractions(fractions: Sequence[float]) -> None:
-    fits = len(fractions) == 3 and all(0 <= share <= 1 for share in fractions)
-    if not fits or not fractions[0] or not math.isclose(sum(fractions), 1):
-        raise SclsearchError(
-            "--fractions: train > 0, validation and test must sum to 1, "
-            f"but they are {list(fractions)}."
-        )
 
 
 def _parts(files: OwnFiles) -> Parts:
@@ -225,6 +182,9 @@ def _drawn(files: OwnFiles, found: Mapping[str, Split]) -> Mapping[str, Split]:
 
 def _notes(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
     yield from lacking(task, splits)
+    bare = splits["train"].unlabelled
+    if bare:
+        yield f"{bare} training rows have no label: only stages without labels can read them"
     if METRICS[task.metric].binary:
         yield f"{task.metric} is of the class {task.labels[1]!r}, the last by name"
     if "test" in splits:

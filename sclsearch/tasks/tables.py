@@ -1,7 +1,7 @@
 """Columns of a file as text, each row with its place, and all faults of a file in one error."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -13,7 +13,6 @@ from sclsearch.tasks.base import Labels, Split
 
 SHOWN_FAULTS = 5
 SHOWN_NAMES = 10
-BLANK = "every text must hold something, but one is empty"
 Fault = tuple[int, str]
 
 
@@ -146,15 +145,18 @@ def row_faults(
         classes: Class of each label; None in regression.
         blank_texts: Whether a text may be empty.
     """
-    faults = []
+    faults = [] if blank_texts else text_faults((row.place, row.cells[:-1]) for row in rows)
     for row in rows:
-        *texts, label = row.cells
-        if not blank_texts and not all(text.strip() for text in texts):
-            faults.append((row.place, BLANK))
-        reason = _label_fault(label, classes)
+        reason = _label_fault(row.cells[-1], classes)
         if reason:
             faults.append((row.place, reason))
     return faults
+
+
+def text_faults(rows: Iterable[tuple[int, Sequence[str]]]) -> list[Fault]:
+    """Returns where a text is empty, given the place and the texts of each row."""
+    reason = "every text must hold something, but one is empty"
+    return [(place, reason) for place, texts in rows if not all(text.strip() for text in texts)]
 
 
 def rows_to_split(rows: Sequence[Row], classes: Mapping[str, int] | None) -> Split:

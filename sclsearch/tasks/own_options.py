@@ -1,0 +1,66 @@
+"""Whether what a user says of files of their own fits together, before one is read."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sclsearch.errors import SclsearchError, lookup
+from sclsearch.tasks.metrics import METRICS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sclsearch.tasks.own import OwnFiles
+
+
+def check_options(files: "OwnFiles") -> None:
+    """Raises SclsearchError where columns, paths, splits or the metric do not."""
+    if len(files.text) not in {1, 2}:
+        raise SclsearchError(
+            f"--text: one column or two must be named, but there are {len(files.text)}."
+        )
+    split = () if files.split_column is None else (files.split_column,)
+    columns = [*files.text, files.label, *split]
+    if len(set(columns)) < len(columns):
+        raise SclsearchError(
+            f"--text, --label, --split-column: the columns must differ, but they are {columns}."
+        )
+    ways = {
+        "--validation, --test": files.validation or files.test,
+        "--split-column": files.split_column,
+        "--fractions": files.fractions,
+    }
+    given = [way for way, told in ways.items() if told is not None]
+    if len(given) > 1:
+        raise SclsearchError(
+            f"{' and '.join(given)}: one way to the splits must be chosen, "
+            f"but there are {len(given)}. Leave out all but one."
+        )
+    if files.fractions is not None:
+        _check_fractions(files.fractions)
+    if files.metric is not None:
+        lookup(METRICS, files.metric, "metric")
+    _check_paths(files)
+
+
+def _check_paths(files: "OwnFiles") -> None:
+    told = {"--task": files.path, "--validation": files.validation, "--test": files.test}
+    options: dict[Path, str] = {}
+    for option, path in told.items():
+        if path is None:
+            continue
+        other = options.setdefault(path.resolve(), option)
+        if other != option:
+            raise SclsearchError(
+                f"{option} {path}: it must be another file than that of {other}, but it is the "
+                "same. Name a file with rows of its own, or leave it out."
+            )
+
+
+def _check_fractions(fractions: Sequence[float]) -> None:
+    fits = len(fractions) == 3 and all(0 <= share <= 1 for share in fractions)
+    if not fits or not fractions[0] or not math.isclose(sum(fractions), 1):
+        raise SclsearchError(
+            "--fractions: train > 0, validation and test must sum to 1, "
+            f"but they are {list(fractions)}."
+        )

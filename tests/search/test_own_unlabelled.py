@@ -1,0 +1,133 @@
+"""Rows of one's own file that have no label are read by stages without labels, and by nothing."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sclsearch.errors import SclsearchError
+from sclsearch.search.options import How, What
+from sclsearch.search.plan import plan
+from sclsearch.search.prepare import Prepared
+from sclsearch.search.rerun import rerun
+from sclsearch.search.resolve import resolve
+from sclsearch.search.study import Study
+from sclsearch.search.tokenised import tokenised
+from sclsearch.search.trial import Bench, attempt
+from sclsearch.tasks.own import OwnFiles
+
+FEW: Mapping[str, Any] = {
+    "space": None,
+    "protocol": "cmlm-fewshot",
+    "train_size": 60,
+    "searched": False,
+    "settings": {"epochs": 1, "post_epochs": 1, "max_length": 16, "pooling": "mean"},
+}
+METHODS = ("tapt", "cmlm", "cssl", "simcse")
+
+Asked = Callable[..., What]
+Preparing = Callable[..., Prepared]
+
+
+@pytest.fixture
+def mixed(toy: OwnFiles, tmp_path: Path) -> OwnFiles:
+    """Returns the toy's rows with 30 among them that have no label."""
+    header, *rows = toy.path.read_text().splitlines()
+    bare = [f"a text {number} was seen,,train" for number in range(30)]
+    path = tmp_path / "mixed.csv"
+    path.write_text("\n".join([header, *bare[:20], *rows, *bare[20:]]) + "\n")
+    return replace(toy, path=path)
+
+
+@pytest.fixture
+def study_of(asked: Asked) -> Callable[..., Study]:
+    """Returns what makes the study of some files."""
+
+    def study_of(files: OwnFiles, method: str, unlabelled: int | None) -> Study:
+        settings = {name: FEW["settings"][name] for name in ("epochs", "max_length", "pooling")}
+        own = {} if method == "tapt" else {"settings": settings}
+        what = asked(**{**FEW, "task": files, "method": method, "unlabelled": unlabelled, **own})
+        return resolve(what, How(gpus_per_trial=0))
+
+    return study_of
+
+
+def test_figures_without_them_are_those_of_the_labelled_rows_alone(
+    toy: OwnFiles, mixed: OwnFiles, study_of: Callable[..., Study]
+) -> None:
+    with_, without = (study_of(files, "ce", None) for files in (mixed, toy))
+    assert with_.data.digest == without.data.digest
+    assert [with_.job({}, n).identity["rows"] for n in range(3)] == [
+        without.job({}, n).identity["rows"] for n in range(3)
+    ]
+    note = "30 training rows have no label: only stages without labels can read them"
+    assert note in with_.notes
+    assert note not in without.notes
+
+
+def test_all_of_them_are_read_where_all_are_asked_for(
+    mixed: OwnFiles, study_of: Callable[..., Study]
+) -> None:
+    parts = study_of(mixed, "tapt", 90).parts(0)
+    assert parts.unlabelled is not None
+    assert parts.unlabelled.index.tolist() == list(range(90))
+    assert parts.train.index.max() < 60
+    some = study_of(mixed, "tapt", 75).parts(0).unlabelled
+    assert some is not None
+    assert (len(some.index), int((some.index < 60).sum())) == (75, 60)
+
+
+def test_their_texts_are_part_of_the_key_of_what_reads_them(
+    mixed: OwnFiles, study_of: Callable[..., Study]
+) -> None:
+    before = {n: study_of(mixed, "tapt", n).job({}, 0).key for n in (None, 90)}
+    mixed.path.write_text(mixed.path.read_text().replace("a text 7 was", "a text 7 is"))
+    after = {n: study_of(mixed, "tapt", n).job({}, 0).key for n in (None, 90)}
+    assert before[None] == after[None]
+    assert before[90] != after[90]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_seed_run_that_reads_them_is_trained_and_trained_again(
+    asked: Asked, preparing: Preparing, mixed: OwnFiles, tmp_path: Path, method: str
+) -> None:
+    posts = method in {"tapt", "cmlm", "cssl"}
+    fields = {name: value for name, value in FEW["settings"].items() if posts or "post" not in name}
+    what = asked(**{**FEW, "settings": fields}, task=mixed, method=method, unlabelled=90)
+    prepared = preparing(what, seeds=1)
+    prepared.begin()
+    prepared.board().open_up()
+    bench = Bench(
+        study=prepared.study,
+        name=prepared.record.name,
+        storage=tmp_path / "storage",
+        tokens=tokenised(prepared.study, prepared.parts.values()),
+        parts=prepared.parts,
+        threads=1,
+        origin=prepared.record.origin,
+    )
+    ((run, _),) = attempt([prepared.study.job({}, 0, prepared.parts[0])], bench, 0)
+    assert run.failure is None
+    prepared.runs.put(run)
+    assert rerun(tmp_path / "storage", run.key).differing == ()
+
+
+def test_a_dry_run_counts_them(asked: Asked, mixed: OwnFiles, tmp_path: Path) -> None:
+    what = asked(**FEW, task=mixed, method="tapt", unlabelled=90)
+    planned = plan(what, How(storage=tmp_path, gpus_per_trial=0))
+    assert planned.rows == (60, 20, 20, 90)
+    assert "stages without labels: 30 texts beside the 60 training rows" in planned.notes
+
+
+def test_a_text_without_label_must_hold_something_and_be_for_training(
+    mixed: OwnFiles, study_of: Callable[..., Study]
+) -> None:
+    text = mixed.path.read_text()
+    mixed.path.write_text(text.replace("a text 0 was seen", " "))
+    with pytest.raises(SclsearchError, match="line 2: every text must hold something, but one is"):
+        study_of(mixed, "tapt", 90)
+    mixed.path.write_text(text.replace("a text 0 was seen,,train", "a text,,test"))
+    with pytest.raises(SclsearchError, match="line 2: the label must be there, but it is empty"):
+        study_of(mixed, "tapt", 90)
