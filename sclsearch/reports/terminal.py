@@ -102,22 +102,27 @@ def show_comparison(console: Console, found: StudyComparison) -> None:
         f"{found.seeds} seeds, none picked",
         soft_wrap=True,
     )
+    # A study's name may take half of the width, and is there to be copied.
+    for number, one in enumerate(found.studies, 1):
+        console.print(f"[bold]{number}[/]  {escape(one.study)}", soft_wrap=True)
     winners = [
         (
-            one.study,
+            str(number),
+            one.method,
             with_spread(one.test_mean, one.test_std),
-            f"#{one.number} {settings(one.values)}",
+            f"#{one.number} {settings(one.values) or DEFAULTS}",
         )
-        for one in found.studies
+        for number, one in enumerate(found.studies, 1)
     ]
-    console.print(grid(("study", f"test {found.metric}", "winner"), winners))
-    console.print(f"\n[bold]Against {escape(found.studies[0].study)}[/], in points")
+    console.print()
+    console.print(grid(("", "method", f"test {found.metric}", "winner"), winners))
+    console.print("\n[bold]Against 1[/], in points")
     rows = [
-        (one.study, *compared(one.comparison, one.adjusted))
-        for one in found.studies
+        (str(number), one.method, *compared(one.comparison, one.adjusted))
+        for number, one in enumerate(found.studies, 1)
         if one.comparison is not None and one.adjusted is not None
     ]
-    console.print(grid(("study", *COMPARED), rows))
+    console.print(grid(("", "method", *COMPARED), rows))
     show_limits(console, [one.comparison for one in found.studies if one.comparison is not None])
     for note in found.notes:
         console.print(f"- {escape(note)}")

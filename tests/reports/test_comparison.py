@@ -79,10 +79,11 @@ def test_what_differs_is_told(write_study: WriteStudy, capsys: pytest.CaptureFix
     )
     text = text_of(found, capsys)
     assert text[0] == "test accuracy on cola, the winners over the first 3 seeds, none picked"
-    assert "base 0.6100 ± 0.0100 #0 tau=0.1" in text
-    assert "better 0.6500 ± 0.0100 #0 tau=0.1" in text
-    assert "Against base, in points" in text
-    assert "better +4.0 +1.5 … +6.5 3 0.250 0.250" in text
+    assert text[1:3] == ["1 base", "2 better"]
+    assert "1 scl 0.6100 ± 0.0100 #0 tau=0.1" in text
+    assert "2 scl 0.6500 ± 0.0100 #0 tau=0.1" in text
+    assert "Against 1, in points" in text
+    assert "2 scl +4.0 +1.5 … +6.5 3 0.250 0.250" in text
     assert text[-2:] == [f"- {note}" for note in found.notes]
     assert any("3 pairs cannot go below p = 0.25" in line for line in text)
 
