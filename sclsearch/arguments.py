@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields
 from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +22,13 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "less_than_equal": "it must be at most {le:g}",
     }
 )
+
+
+def expanded(path: Path) -> Path:
+    """Returns a path with a user's folder for a leading `~`; as it is if there is no such user."""
+    with suppress(RuntimeError):
+        return path.expanduser()
+    return path
 
 
 def check_fields(thing: Any, names: Mapping[str, str]) -> None:

@@ -2,7 +2,6 @@
 
 import errno
 import sys
-from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from sclsearch.arguments import expanded
 from sclsearch.cli.augment import augment
 from sclsearch.cli.cluster import job, submit
 from sclsearch.cli.experiments import confirm, reproduce, variance
@@ -37,16 +37,14 @@ class HomeCommand(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Runs it."""
-        ctx.params = {name: _expanded(value) for name, value in ctx.params.items()}
+        ctx.params = {name: _at_home(value) for name, value in ctx.params.items()}
         return super().invoke(ctx)
 
 
-def _expanded(value: Any) -> Any:
+def _at_home(value: Any) -> Any:
     if isinstance(value, list):
-        return [_expanded(item) for item in value]
-    with suppress(RuntimeError):  # there is no user of that name
-        return value.expanduser() if isinstance(value, Path) else value
-    return value
+        return [_at_home(item) for item in value]
+    return expanded(value) if isinstance(value, Path) else value
 
 
 for command in COMMANDS:

@@ -9,7 +9,6 @@ from pathlib import Path
 from sclsearch.errors import SclsearchError
 from sclsearch.store.places import Storage
 
-LATER = "not there yet; the first search makes it"
 PACKAGES = ("sclsearch", "torch", "transformers", "ray", "optuna", "mlflow", "datasets")
 
 
@@ -42,7 +41,7 @@ def findings(storage: Storage, data_dir: Path | None, tracking: str | None) -> I
     yield _tried("hub", _hub)
     yield _tried("data", lambda: _data(data_dir))
     yield _tried("storage", lambda: _storage(storage), needed=True)
-    yield _tried("tracking", lambda: _tracking(tracking, storage), needed=True)
+    yield _tried("tracking", lambda: _tracking(tracking, storage))
 
 
 def _package(name: str) -> Finding:
@@ -122,25 +121,31 @@ def _storage(storage: Storage) -> str:
     folder = storage_folder(storage, make=False)
     place = place_of(folder)
     if isinstance(place, Path) and not place.exists():
-        check_writable(next(parent for parent in place.parents if parent.exists()))
-        return f"{folder}: {LATER}"
+        return _not_yet(place)
     check_writable(place)
     count = len(study_names(folder))
     return f"{folder}: {count} {'study' if count == 1 else 'studies'}"
 
 
+def _not_yet(path: Path) -> str:
+    from sclsearch.store.objects import check_writable
+
+    check_writable(next(parent for parent in path.parents if parent.exists()))
+    return f"{path}: not there yet; the first search makes it"
+
+
 def _tracking(tracking: str | None, storage: Storage) -> str:
     from sclsearch.search.options import NO_TRACKING
     from sclsearch.tracking import tracking_uri
-    from sclsearch.tracking.server import masked
+    from sclsearch.tracking.server import masked, sqlite_file
     from sclsearch.tracking.writer import Writer
 
     if tracking == NO_TRACKING:
         return "left out"
     uri = tracking_uri(tracking, storage)
-    database = uri.removeprefix("sqlite:///")
-    if database != uri and not Path(database).exists():
-        return f"{uri}: {LATER}"
+    database = sqlite_file(uri)
+    if database is not None and not database.exists():
+        return _not_yet(database)
     if not Writer(uri, "sclsearch").answers():
         raise SclsearchError(f"{masked(uri)} does not answer")
     return masked(uri)

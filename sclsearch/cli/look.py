@@ -167,7 +167,7 @@ def doctor(
 ) -> None:
     """Says what works here: GPUs, hub, data, model, tracking, storage, versions.
 
-    Exit code 1 if something is amiss without which no search works: a package, storage, tracking.
+    Exit code 1 if a package or the storage, without which no search works, is amiss.
     """
     from rich.console import Console
     from rich.markup import escape

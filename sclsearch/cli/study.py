@@ -1,5 +1,6 @@
 """Commands that train: tune, train and rerun."""
 
+import os
 import shlex
 import sys
 from dataclasses import asdict
@@ -180,7 +181,8 @@ def _run(what: "What", how: "How", *, as_json: bool) -> None:
         rule = f" --rule {how.rule}" if how.rule else ""
         hint = f"\nsclsearch select {done.name}{rule}{storage_option(done.storage)}"
         if how.tracking is None and str(shown_at(done.storage, how)).startswith("sqlite"):
-            hint += f"\nsclsearch ui{storage_option(done.storage)}"
+            named = "" if os.environ.get("MLFLOW_TRACKING_URI") else storage_option(done.storage)
+            hint += f"\nsclsearch ui{named}"
         Console().print(hint, style="dim", markup=False, soft_wrap=True)
     if done.tracking:
         command = f"sclsearch track {done.name}{_stored(done, how)}"

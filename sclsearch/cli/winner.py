@@ -65,13 +65,20 @@ def predict(
             f"{' twice' if card.pair else ''}."
         )
     every = (*columns, *(keep or ()))
+    header = [*every, "label", *(f"score {name}" for name in card.labels)]
+    twice = sorted({name for name in header if header.count(name) > 1})
+    if twice:
+        raise SclsearchError(
+            f"--text, --keep: the columns that are printed must differ, but {', '.join(twice)} "
+            "would be there twice. Rename it in the file, or leave it out."
+        )
     table = load_table(file, every)
     check_rows(table, table.rows)
     texts = [row.cells[: len(columns)] for row in table.rows]
     check_faults(table, text_faults((row.place, row.cells[: len(columns)]) for row in table.rows))
     found = predict_by(folder, texts)
     written = csv.writer(sys.stdout, lineterminator="\n")
-    written.writerow([*every, "label", *(f"score {name}" for name in card.labels)])
+    written.writerow(header)
     for row, one in zip(table.rows, found, strict=True):
         figures = (f"{score:.6g}" for score in one.scores.values())
         written.writerow([*row.cells, one.label, *figures])

@@ -225,7 +225,7 @@ class Protocol:
         parts = self._parts(data, size, replicate)
         for kind, rows in parts.rows.items():
             if not len(rows.index):
-                there = f"of {len(data.splits[rows.split])} rows"
+                there = f"of {data.splits[rows.split].labelled} rows"
                 if self.classes is not None:
                     there += f" in its first {self.classes} classes"
                 raise SclsearchError(

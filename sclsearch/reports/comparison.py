@@ -10,6 +10,12 @@ from sclsearch.reports.report import Report, finished_winner
 from sclsearch.selection.ranking import mean_std
 from sclsearch.selection.significance import Comparison, compare, holm
 
+READ = {
+    "train": "is trained on other rows than",
+    "unlabelled": "reads other texts without their labels than",
+    "paraphrases": "reads other paraphrases than",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class ComparedStudy:
@@ -118,8 +124,9 @@ def _check(base: Report, other: Report, seeds: int) -> None:
 def _notes(reports: Sequence[Report], seeds: int) -> Iterator[str]:
     base = reports[0]
     for other in reports[1:]:
-        if _rows(base, "train", seeds) != _rows(other, "train", seeds):
-            yield f"{other.study} is trained on other rows than {base.study}"
+        for kind, told in READ.items():
+            if _rows(base, kind, seeds) != _rows(other, kind, seeds):
+                yield f"{other.study} {told} {base.study}"
         its, own = _terms(other, base), _terms(base, other)
         for what in its:
             if its[what] != own[what]:
@@ -144,4 +151,4 @@ def _terms(report: Report, other: Report) -> dict[str, str]:
 
 
 def _rows(report: Report, kind: str, seeds: int) -> list[str]:
-    return [rows[kind] for rows in report.rows[:seeds]]
+    return [rows.get(kind, "") for rows in report.rows[:seeds]]

@@ -13,19 +13,19 @@ from sclsearch.store.studies import StudyStore, study_names
 def study_summaries(storage: Storage) -> dict[str, str]:
     """Returns what each study searches and how far it is; of one that is damaged, what is wrong.
 
-    It reads no seed run: a storage may have thousands.
+    It reads the records and no seed run: a storage may have thousands.
     """
     summaries = {}
-    finished = frozenset(RunStore(storage).keys())
+    stored = frozenset(RunStore(storage).keys())
     for name in study_names(storage):
         try:
-            summaries[name] = _summary(StudyStore(storage, name), finished)
+            summaries[name] = _summary(StudyStore(storage, name), stored)
         except DamagedError as error:
             summaries[name] = f"cannot be read: {error}"
     return {name: told for name, told in summaries.items() if told}
 
 
-def _summary(store: StudyStore, finished: Collection[str]) -> str:
+def _summary(store: StudyStore, stored: Collection[str]) -> str:
     record = store.record()
     if record is None:
         return ""
@@ -40,5 +40,5 @@ def _summary(store: StudyStore, finished: Collection[str]) -> str:
         f"{record.training['method']} on {record.identity['task']}{size}, "
         f"{record.identity['model']}, {record.identity['protocol']}; "
         f"{counted(len(configurations), 'configuration')} x {counted(len(replicates), 'seed')}, "
-        f"{sum(key in finished for key in keys)} of {counted(len(keys), 'seed run')} finished"
+        f"{sum(key in stored for key in keys)} of {counted(len(keys), 'seed run')} stored"
     )

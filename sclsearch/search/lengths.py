@@ -37,7 +37,8 @@ def sampled(study: Study, parts: Parts) -> dict[int, TokenisedTask]:
 
 def row_by_row(study: Study) -> TokenisedTask:
     """Returns the task as if every text were one token, for counting rows."""
-    train = study.data.splits["train"].y
+    split = study.data.splits["train"]
+    train = split.y[: split.labelled] if study.protocol.joined else split.y
     y = {name: split.y for name, split in study.data.splits.items()}
     y["train"] = train[np.tile(np.arange(len(train)), 1 + study.protocol.joined)]
     both = y["train"][np.tile(np.arange(len(y["train"])), 2)]

@@ -96,7 +96,7 @@ def prepare_study(what: What, how: How, *, dry: bool = False) -> Prepared:
     same = study.unlabelled is None and study.protocol.same_rows(study.size)
     parts = dict.fromkeys(whole, study.parts(0)) if same else {n: study.parts(n) for n in whole}
     if what.paraphrases is not None:
-        _check_paraphrases(what, study, parts)
+        _check_paraphrases(what, how, study, parts)
     replicates = tuple(study.replicate(n, parts[n]) for n in range(study.seeds))
     room = CLUSTER_SLOTS if how.address is not None else _room_here(study, how)
     asked = how.concurrency or room
@@ -121,7 +121,7 @@ def prepare_study(what: What, how: How, *, dry: bool = False) -> Prepared:
     )
 
 
-def _check_paraphrases(what: What, study: Study, parts: Mapping[int, Parts]) -> None:
+def _check_paraphrases(what: What, how: How, study: Study, parts: Mapping[int, Parts]) -> None:
     """Refuses a file that lacks a text, before anything is written."""
     read = [(rows.unlabelled or rows.train).index for rows in parts.values()]
     try:
@@ -129,15 +129,17 @@ def _check_paraphrases(what: What, study: Study, parts: Mapping[int, Parts]) -> 
     except SclsearchError as error:
         # Replicate r draws subset r. In lockstep whole blocks are read, with fresh seeds others.
         count = 1 + max(study.protocol.replicate(number).subset for number in parts)
-        task, sizes = study.data.task, {"--train-size": what.train_size, "--shots": what.shots}
-        mend = f"The file must have those of {count} replicates."
-        if not task.own:
-            size = "".join(f" {option} {n}" for option, n in sizes.items() if n is not None)
-            mend = (
-                f"`sclsearch augment --task {task.name}{size} --protocol {study.protocol.name} "
-                f"--backend eda --replicates {count}` writes those of {count} replicates."
-            )
-        raise SclsearchError(f"{error} {mend}") from error
+        if study.data.task.own or (study.protocol.joined and study.reads_paraphrases):
+            needed = f"{error} The file must have those of {count} replicates."
+            raise SclsearchError(needed) from error
+        given: dict[str, object] = {"--task": what.task, "--data-dir": how.data_dir}
+        if what.unlabelled is None:  # else those of all training texts
+            given |= {"--train-size": what.train_size, "--shots": what.shots}
+            given |= {"--protocol": study.protocol.name, "--replicates": count}
+        options = " ".join(f"{name} {value}" for name, value in given.items() if value is not None)
+        raise SclsearchError(
+            f"{error} `sclsearch augment {options} --backend …` writes those that are missing."
+        ) from error
 
 
 def _origin(name: str, study: Study, what: What, how: How) -> dict[str, Any]:

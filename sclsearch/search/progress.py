@@ -3,6 +3,7 @@
 import statistics
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.live import Live
@@ -15,8 +16,18 @@ from sclsearch.store.runs import SeedRun
 REFRESH_SECONDS = 0.5
 PLAIN_SECONDS = 30.0
 
-Running = Sequence[tuple[float, int]]
-"""Seconds since each trial that is running began, and its seed runs."""
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What trials take, as the driver sees it: a seed run's own time has that of shared stages.
+
+    Attributes:
+        took: Seconds of a seed run in each trial that has ended.
+        running: Of each trial that runs, the seconds since it began, and its seed runs.
+    """
+
+    took: Sequence[float] = ()
+    running: Sequence[tuple[float, int]] = ()
 
 
 class Progress:
@@ -31,8 +42,7 @@ class Progress:
         self.console, self.wanted = console, wanted
         self.done = self.stored = self.failed = 0
         self.best: tuple[float, int] | None = None
-        self.seconds: list[float] = []  # of the seed runs that were trained
-        self.running: Running = ()
+        self.pace = Pace()
         self.begun = time.monotonic()
         self.shown = 0.0
         self.live: Live | None = None
@@ -52,9 +62,9 @@ class Progress:
             self.live = None
         self.console.print(self.line())
 
-    def tick(self, running: Running) -> None:
+    def tick(self, pace: Pace) -> None:
         """Shows the present state, not more often than is pleasant."""
-        now, self.running = time.monotonic(), running
+        now, self.pace = time.monotonic(), pace
         if now - self.shown < (REFRESH_SECONDS if self.live else PLAIN_SECONDS):
             return
         self.shown = now
@@ -71,8 +81,6 @@ class Progress:
         self.done += 1
         self.stored += stored
         self.failed += run.failure is not None
-        if run.seconds and not stored:
-            self.seconds.append(run.seconds)
 
     def scored(self, configuration: ConfigurationRecord, score: float) -> None:
         """Remembers the best score; among equals the first."""
@@ -100,13 +108,14 @@ class Progress:
 
     def left(self) -> float:
         """Returns the seconds that the others may take at the present pace; 0 if none is known."""
-        if not self.seconds or not self.running:
+        running = self.pace.running
+        if not self.pace.took or not running:
             return 0.0
         # Those that run count by their age: alone the finished ones would tell twice too much
         # before a wave of them ends, and more with every second.
-        each = statistics.mean(self.seconds)
-        going = sum(min(age / each, seeds) for age, seeds in self.running)
-        return (self.wanted - self.done - going) * each / len(self.running)
+        each = statistics.fmean(self.pace.took)
+        going = sum(min(age / each, seeds) for age, seeds in running)
+        return (self.wanted - self.done - going) * each / len(running)
 
 
 def _clock(seconds: float) -> str:

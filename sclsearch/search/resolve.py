@@ -66,6 +66,8 @@ def resolve(what: What, how: How) -> Study:
     whole = (
         load_task(what.task, how.data_dir) if isinstance(what.task, str) else load_own(what.task)
     )
+    if what.unlabelled is not None and size is None and not whole.splits["train"].unlabelled:
+        raise _all_labelled(what.unlabelled)
     data = protocol.data(whole)
     _check_task(named, data, protocol)
     parts = protocol.parts(data, size, protocol.replicate(0))
@@ -107,12 +109,16 @@ def resolve(what: What, how: How) -> Study:
 
 def _size(what: What) -> Size | None:
     size = Size.of(what.train_size, what.shots)
-    if size is None and what.unlabelled is not None:
-        raise SclsearchError(
-            f"--unlabelled {what.unlabelled}: it must come with a training size, but without one "
-            "all rows have labels. Pass --train-size N, in total, or --shots K, of each class."
-        )
+    if size is None and what.unlabelled is not None and isinstance(what.task, str):
+        raise _all_labelled(what.unlabelled)
     return size
+
+
+def _all_labelled(unlabelled: int) -> SclsearchError:
+    return SclsearchError(
+        f"--unlabelled {unlabelled}: it must come with a training size, but without one all rows "
+        "have labels. Pass --train-size N, in total, or --shots K, of each class."
+    )
 
 
 def _protocol(what: What, method: type[Method], size: Size | None) -> Protocol:

@@ -9,7 +9,7 @@ from sclsearch.search.board import Board
 from sclsearch.search.keeping import Keeper, delete_superfluous_weights
 from sclsearch.search.options import Ending, How, What
 from sclsearch.search.prepare import Prepared, prepare_study
-from sclsearch.search.progress import Progress, Running
+from sclsearch.search.progress import Pace, Progress
 from sclsearch.search.scribe import Scribe, not_shown, ready_tracking
 from sclsearch.search.signals import held_ctrl_c, kept_signals, sigterm_as_ctrl_c
 from sclsearch.search.study import Study
@@ -138,8 +138,8 @@ def _train(prepared: Prepared, board: Board, how: How, progress: Progress, lost:
                 check_nodes(prepared)
                 progress.waiting = not cluster.fitting(cpus, gpus)
 
-            def tick(running: Running) -> None:
-                progress.tick(running)
+            def tick(pace: Pace) -> None:
+                progress.tick(pace)
                 if lost.is_set():
                     raise lost_to_another(prepared.store.folder)
 

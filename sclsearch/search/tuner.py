@@ -24,7 +24,7 @@ from sclsearch.search.board import Board, SeedTask
 from sclsearch.search.cluster import send_own_code
 from sclsearch.search.losses import cause_of, line_of, mend_out_of_memory, node_of, told_of
 from sclsearch.search.options import Ending, How
-from sclsearch.search.progress import Running
+from sclsearch.search.progress import Pace
 from sclsearch.search.retries import Loss
 from sclsearch.search.signals import END_SIGNAL
 from sclsearch.search.trial import Bench, seed_run_trial
@@ -131,14 +131,15 @@ class Watchdog(tune.Callback):
     Args:
         searcher: The searcher.
         timeout: Seconds, for each of its seed runs, after which a trial has hung; None never.
-        tick: Called in every step of the loop with what is running; what it raises ends the search.
+        tick: Called in every step of the loop; what it raises ends the search.
     """
 
     def __init__(
-        self, searcher: SeedSearcher, timeout: float | None, tick: Callable[[Running], None]
+        self, searcher: SeedSearcher, timeout: float | None, tick: Callable[[Pace], None]
     ) -> None:
         self.searcher, self.timeout, self.tick = searcher, timeout, tick
         self.running: dict[str, tuple[Trial, float]] = {}
+        self.took: list[float] = []
         self.hung: set[str] = set()
 
     def on_trial_start(self, *, trial: Trial, **_: Any) -> None:
@@ -146,8 +147,10 @@ class Watchdog(tune.Callback):
         self.running[trial.trial_id] = trial, time.monotonic()
 
     def on_trial_complete(self, *, trial: Trial, **_: Any) -> None:
-        """Stops the trial's clock."""
-        self.running.pop(trial.trial_id, None)
+        """Stops the trial's clock, and keeps what it tells."""
+        if trial.trial_id in self.running:
+            _, begun = self.running.pop(trial.trial_id)
+            self.took.append((time.monotonic() - begun) / len(trial.config["replicates"]))
 
     def on_trial_error(self, *, trial: Trial, **_: Any) -> None:
         """Stops the trial's clock."""
@@ -161,7 +164,7 @@ class Watchdog(tune.Callback):
             for trial, begun in self.running.values()
         ]
         with self.searcher.keeping_fault():
-            self.tick([(age, seeds) for _, age, seeds in running])
+            self.tick(Pace(self.took, [(age, seeds) for _, age, seeds in running]))
         # What waits for a node that never comes would keep the search from its end.
         over = self.searcher.late and not running
         if over or self.searcher.fault is not None:
@@ -185,7 +188,7 @@ def fit(
     *,
     gpus: float,
     concurrency: int,
-    tick: Callable[[Running], None],
+    tick: Callable[[Pace], None],
     reuse_actors: bool = True,
 ) -> Ending:
     """Trains what the board still wants; returns why it ended.

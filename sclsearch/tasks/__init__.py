@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from sclsearch.arguments import expanded
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.tasks.base import Task, TaskData
 from sclsearch.tasks.clue import CLUE
@@ -48,7 +49,7 @@ def load_task(name: str, data_dir: Path | None = None) -> TaskData:
 def data_folder(data_dir: Path | None) -> Path | None:
     """Returns the folder of the tasks' files: as told, or as the environment names it."""
     told = os.environ.get(DATA_VARIABLE)
-    return data_dir or (Path(told).expanduser() if told else None)
+    return data_dir or (expanded(Path(told)) if told else None)
 
 
 def check_data_dir(task: str | OwnFiles, data_dir: Path | None) -> None:
@@ -74,7 +75,7 @@ def check_task_name(name: str) -> None:
     """
     file = Path(name).suffix.lower() in READERS or "/" in name or os.sep in name
     if file and name not in TASKS:
-        if not Path(name).is_file():
+        if not expanded(Path(name)).is_file():
             raise SclsearchError(
                 f"--task {name}: a file must be there, but there is none. Check the path, or take "
                 "a task of `sclsearch ls tasks`."

@@ -96,7 +96,7 @@ class TaskData:
 
     Attributes:
         task: What the rows belong to.
-        splits: Labelled splits by name: `train` always; `validation` and `test` where there are
+        splits: Splits by name: `train` always; `validation` and `test` where there are
             labels for them; others by their own name, `validation_mismatched`.
         source: Where the rows come from, for people: a folder, a hub revision.
         digest: SHA-256 of texts and labels of all splits, without rows that have no label.
@@ -116,7 +116,7 @@ class TaskData:
 
 
 def first_classes(data: TaskData, count: int) -> TaskData:
-    """Returns the task of the first so many classes: their rows of every split, and no others."""
+    """Returns the task of the first so many classes: their rows, and those without a label."""
     return TaskData(
         replace(data.task, labels=data.task.labels[:count]),
         {name: split.take(np.flatnonzero(split.y < count)) for name, split in data.splits.items()},

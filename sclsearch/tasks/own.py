@@ -88,7 +88,7 @@ def load_own(files: OwnFiles) -> TaskData:
     rows = splits_of_first.get("train", [])
     train = splits_of_first["train"] = [row for row in rows if row.cells[-1]]
     bare = [row for row in rows if not row.cells[-1]]
-    check_rows(first, train, "rows for training")
+    check_rows(first, train, "training rows with a label" if bare else "rows for training")
     first.faults.extend(text_faults((row.place, row.cells[:-1]) for row in bare))
     classes = None if files.regression else _classes(train)
     for table, splits in parts:
@@ -188,10 +188,15 @@ def _notes(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
     if METRICS[task.metric].binary:
         yield f"{task.metric} is of the class {task.labels[1]!r}, the last by name"
     if "test" in splits:
-        known = set(splits["train"].texts)
-        again = sum(texts in known for texts in splits["test"].texts)
-        if again:
-            yield f"{again} of {len(splits['test'])} test texts are also training texts"
+        train = splits["train"]
+        for called, texts in (
+            ("training texts", train.texts[: train.labelled]),
+            ("texts without a label", train.texts[train.labelled :]),
+        ):
+            known = set(texts)
+            again = sum(text in known for text in splits["test"].texts)
+            if again:
+                yield f"{again} of {len(splits['test'])} test texts are also {called}"
 
 
 def _source(files: OwnFiles) -> str:

@@ -91,7 +91,7 @@ def prepare(uri: str) -> None:
     Raises:
         SclsearchError: The folder cannot be written.
     """
-    database = _sqlite_file(uri)
+    database = sqlite_file(uri)
     if database is None or database.exists():
         return
     try:
@@ -119,7 +119,7 @@ def connect(uri: str) -> Any:
 
 def artifact_location(uri: str) -> str | None:
     """Returns the folder of artefacts as a URI; None leaves it to the server."""
-    database = _sqlite_file(uri)
+    database = sqlite_file(uri)
     return None if database is None else (database.parent / "mlartifacts").as_uri()
 
 
@@ -189,7 +189,8 @@ def ui_command(uri: str, port: int) -> tuple[list[str], dict[str, str]]:
     return command, environment
 
 
-def _sqlite_file(uri: str) -> Path | None:
+def sqlite_file(uri: str) -> Path | None:
+    """Returns the file of a SQLite database; None if the URI names another."""
     match = _SQLITE.match(uri)
     return Path(match["path"]).resolve() if match else None
 

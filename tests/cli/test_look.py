@@ -94,7 +94,7 @@ def test_studies_are_listed_and_their_square_brackets_are_text(
 ) -> None:
     words = sclsearch("ls", "studies").stdout.split()
     assert " ".join(words) == (
-        "mine scl on demo, ./encoder, plain; 2 configurations x 2 seeds, 4 of 4 seed runs finished"
+        "mine scl on demo, ./encoder, plain; 2 configurations x 2 seeds, 4 of 4 seed runs stored"
     )
     record = place / "sclsearch-storage" / "studies" / "mine" / "study.json"
     record.write_text(record.read_text().replace('"./encoder"', '"/[old]/encoder"'))

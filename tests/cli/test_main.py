@@ -67,6 +67,10 @@ def test_a_path_may_begin_at_home(
     done = sclsearch("tune", "--method", "scl", *own, "--model", "~", "--dry-run")
     assert (done.returncode, done.stderr) == (0, "")
     assert not (place / "~").exists()
+    nobody = ("--task", "~nobody-here/rows.csv", "--text", "t", "--label", "l")
+    done = sclsearch("tune", "--method", "scl", *nobody, "--space", "~/mine.yaml")
+    assert "~nobody-here/rows.csv" in done.stderr
+    assert done.returncode == 2
     monkeypatch.setenv("SCLSEARCH_DATA", "~")
     assert data_folder(None) == place / "encoder"
 

@@ -61,9 +61,7 @@ def write_study(tmp_path: Path) -> Callable[..., Path]:
         record = StudyRecord(name, identity, training, origin, 2, 0.0)
         store.create(record)
         replicates = [
-            ReplicateRecord(
-                number, {"train": train, "test": rows["test"]}, {"order": number}, notes
-            )
+            ReplicateRecord(number, {**rows, "train": train}, {"order": number}, notes)
             for number, train in enumerate(rows["train"][: len(configurations[0])])
         ]
         for replicate in replicates:

@@ -97,6 +97,10 @@ def test_unequal_terms_are_told(write_study: WriteStudy) -> None:
         "finished configurations: 2 in better, 1 in base",
         "set by hand: epochs=3, tau=0.1 in better, tau=0.1 in base",
     )
+    rows = {"train": "aaa", "test": "t", "unlabelled": "u"}
+    write_study(BASE, name="more", settings={"tau": 0.1}, rows=rows)
+    told = "more reads other texts without their labels than base"
+    assert compared(storage, "base", "more").notes == (told,)
     write_study(BASE, name="alike", settings={"tau": 0.1})
     assert not compared(storage, "base", "alike").notes
 

@@ -12,7 +12,7 @@ def test_a_study_is_summed_up_by_what_it_searches_and_its_size(
     storage = write_study([(1, 2), None, None], [(3, 4), None, None])
     assert study_summaries(storage) == {
         "made-up": "scl on cola (100), minilm, gunel-fewshot; 2 configurations x 3 seeds, "
-        "2 of 6 seed runs finished"
+        "2 of 6 seed runs stored"
     }
 
 

@@ -132,7 +132,7 @@ def test_a_file_of_paraphrases_may_have_got_texts_for_fresh_replicates_and_no_ot
 
     write(chosen, "a")
     name = fill(asked, replace(how, configs=1, seeds=10))
-    with pytest.raises(SclsearchError, match=r" --backend eda --replicates 13` writes those of 13"):
+    with pytest.raises(SclsearchError, match=r" --replicates 13 --backend …` writes those that"):
         confirmed(name, how)
     write(drawn, "a")
     fill(winner_again(how, name, fresh=3, first_fresh=10), how)

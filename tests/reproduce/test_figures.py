@@ -149,8 +149,9 @@ def test_a_used_time_budget_spends_nothing_but_shows_what_is_stored(
 
 
 def test_work_is_what_the_store_lacks_at_the_pace_of_what_it_has(
-    cells: Cells, fill: Fill, hollow: Path
+    cells: Cells, fill: Fill, hollow: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("sclsearch.search.cluster.cores", lambda: 4)
     one, other = cells("N=20,CE,CE + SCL,Demo")
     assert one.what is not None
     before = work_of(one, list)

@@ -22,6 +22,12 @@ Asked = Callable[..., What]
 Seen = Callable[..., SeedRun]
 
 
+@pytest.fixture(autouse=True)
+def cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gives the machine 4 cores."""
+    monkeypatch.setattr("sclsearch.search.cluster.cores", lambda: 4)
+
+
 @pytest.fixture
 def hollow(tmp_path: Path) -> str:
     """Returns an encoder that cannot be timed: it has files and nothing in them."""
@@ -113,14 +119,8 @@ def test_seed_runs_on_more_rows_or_threads_do_not_count(preparing: Preparing) ->
     [(1, None, 1, 8), (3, None, 3, 3), (50, None, 4, 2), (50, "auto", 50, 1)],
 )
 def test_seed_runs_at_a_time_share_the_wall_clock(
-    preparing: Preparing,
-    monkeypatch: pytest.MonkeyPatch,
-    asked_for: int,
-    address: str | None,
-    at_once: int,
-    waves: int,
+    preparing: Preparing, asked_for: int, address: str | None, at_once: int, waves: int
 ) -> None:
-    monkeypatch.setattr("sclsearch.search.cluster.cores", lambda: 4)
     prepared = preparing(concurrency=asked_for, address=address)
     assert told(prepared, seed_run(prepared, 7.0)) == Estimate(7.0 * waves, at_once, STORED)
 

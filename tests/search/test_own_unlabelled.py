@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from sclsearch.errors import SclsearchError
@@ -89,13 +90,35 @@ def test_their_texts_are_part_of_the_key_of_what_reads_them(
     assert before[90] != after[90]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("method", "changes", "of_file"),
+    [
+        *((method, {}, {}) for method in METHODS),
+        ("tapt", {"lockstep": 2}, {}),
+        ("tapt", {"train_size": None, "protocol": None}, {}),
+        ("cmlm", {"settings": {**FEW["settings"], "batch_sampling": "balanced"}}, {}),
+        ("tapt", {}, {"regression": True}),
+    ],
+    ids=str,
+)
 def test_a_seed_run_that_reads_them_is_trained_and_trained_again(
-    asked: Asked, preparing: Preparing, mixed: OwnFiles, tmp_path: Path, method: str
+    asked: Asked,
+    preparing: Preparing,
+    mixed: OwnFiles,
+    tmp_path: Path,
+    method: str,
+    changes: dict[str, Any],
+    of_file: dict[str, Any],
 ) -> None:
-    posts = method in {"tapt", "cmlm", "cssl"}
-    fields = {name: value for name, value in FEW["settings"].items() if posts or "post" not in name}
-    what = asked(**{**FEW, "settings": fields}, task=mixed, method=method, unlabelled=90)
+    if of_file:
+        mixed.path.write_text(mixed.path.read_text().replace(",n,", ",0.5,").replace(",y,", ",2,"))
+    fields = dict(FEW["settings"])
+    if method == "simcse":
+        del fields["post_epochs"]
+    task = replace(mixed, **of_file)
+    what = asked(
+        **{**FEW, "settings": fields, "task": task, "method": method, "unlabelled": 90, **changes}
+    )
     prepared = preparing(what, seeds=1)
     prepared.begin()
     prepared.board().open_up()
@@ -108,10 +131,47 @@ def test_a_seed_run_that_reads_them_is_trained_and_trained_again(
         threads=1,
         origin=prepared.record.origin,
     )
-    ((run, _),) = attempt([prepared.study.job({}, 0, prepared.parts[0])], bench, 0)
+    block = prepared.study.block(0)
+    jobs = [prepared.study.job({}, number, prepared.parts[number]) for number in block]
+    run = next(iter(attempt(jobs, bench, 0)))[0]
     assert run.failure is None
     prepared.runs.put(run)
     assert rerun(tmp_path / "storage", run.key).differing == ()
+
+
+def test_paraphrases_join_the_labelled_rows_alone(
+    asked: Asked, preparing: Preparing, toy: OwnFiles, mixed: OwnFiles
+) -> None:
+    few = {"space": None, "protocol": "gunel-noisy", "train_size": 20, "searched": False}
+    with_, without = (
+        preparing(asked(**few, task=files, method="ce"), study=files.path.stem, seeds=3)
+        for files in (mixed, toy)
+    )
+    assert with_.study.job({}, 0).key == without.study.job({}, 0).key
+    own, its = (
+        next(iter(tokenised(one.study, one.parts.values()).values())).splits["train"]
+        for one in (with_, without)
+    )
+    assert np.array_equal(own.ids, its.ids)
+    assert np.array_equal(own.starts, its.starts)
+
+
+def test_a_test_text_among_them_is_told_as_what_it_is(
+    mixed: OwnFiles, study_of: Callable[..., Study]
+) -> None:
+    text = mixed.path.read_text().replace("a text 7 was seen,,train", "seen,,train\nseen,y,test")
+    mixed.path.write_text(text)
+    notes = study_of(mixed, "tapt", 90).notes
+    assert "1 of 21 test texts are also texts without a label" in notes
+    assert not any(note.startswith("1 of 21") and "training texts" in note for note in notes)
+
+
+def test_a_file_without_any_label_is_told_so(
+    mixed: OwnFiles, study_of: Callable[..., Study]
+) -> None:
+    mixed.path.write_text("text,label,split\na,,train\nb,,train\nc,y,test\n")
+    with pytest.raises(SclsearchError, match="training rows with a label must be there"):
+        study_of(mixed, "tapt", None)
 
 
 def test_a_dry_run_counts_them(asked: Asked, mixed: OwnFiles, tmp_path: Path) -> None:

@@ -114,8 +114,8 @@ def test_a_block_that_needs_further_texts_says_what_writes_them(
         preparing(asked(**CSSL, paraphrases=file, lockstep=4), seeds=2)
     assert f"but {missing} of {wanted} have fewer, the first" in str(told.value)
     assert str(told.value).endswith(
-        " `sclsearch augment --task demo --train-size 20 --protocol cmlm-fewshot --backend eda "
-        "--replicates 4` writes those of 4 replicates."
+        " `sclsearch augment --task demo --train-size 20 --protocol cmlm-fewshot --replicates 4 "
+        "--backend …` writes those that are missing."
     )
     write(file, drawn(4))
     assert len(preparing(asked(**CSSL, paraphrases=file, lockstep=4), seeds=2).parts) == 4

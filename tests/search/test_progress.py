@@ -9,7 +9,7 @@ from rich.console import Console
 
 from sclsearch.search.board import SeedTask
 from sclsearch.search.prepare import Prepared
-from sclsearch.search.progress import Progress
+from sclsearch.search.progress import Pace, Progress
 from sclsearch.store.runs import Failure, SeedRun
 
 SECONDS = 90.0
@@ -33,9 +33,9 @@ def task(preparing: Callable[..., Prepared]) -> SeedTask:
     return found
 
 
-def trained(seconds: float = SECONDS, failure: Failure | None = None) -> SeedRun:
-    """Returns a seed run that took so long."""
-    return SeedRun(key="k", identity={}, origin={}, seconds=seconds, failure=failure)
+def trained(failure: Failure | None = None) -> SeedRun:
+    """Returns a seed run that says of itself what shared stages took another."""
+    return SeedRun(key="k", identity={}, origin={}, seconds=9 * SECONDS, failure=failure)
 
 
 def progress_of(wanted: int) -> Progress:
@@ -67,7 +67,7 @@ def test_the_time_left_is_right_at_every_moment(
         clock(now)
         while progress.done < done:
             progress.finished(task, trained(), stored=False)
-        progress.tick([(age, 1) for age in ages])
+        progress.tick(Pace([SECONDS] * done, [(age, 1) for age in ages]))
         if not done:
             assert "left" not in progress.line().plain
             continue
@@ -85,10 +85,10 @@ def test_a_block_counts_for_as_many_seed_runs_as_its_age_tells(
     for _ in range(4):
         progress.finished(task, trained(), stored=False)
     clock(6 * SECONDS)
-    progress.tick([(2 * SECONDS, 4)])
+    progress.tick(Pace([SECONDS] * 4, [(2 * SECONDS, 4)]))
     assert progress.left() == pytest.approx(10 * SECONDS)
     clock(20 * SECONDS)
-    progress.tick([(16 * SECONDS, 4)])
+    progress.tick(Pace([SECONDS] * 4, [(16 * SECONDS, 4)]))
     assert progress.left() == pytest.approx(8 * SECONDS)
 
 
@@ -97,23 +97,23 @@ def test_what_is_late_is_not_said_to_be_done(clock: Clock, task: SeedTask) -> No
     clock(SECONDS)
     progress.finished(task, trained(), stored=False)
     clock(5 * SECONDS)
-    progress.tick([(4 * SECONDS, 1)])
+    progress.tick(Pace([SECONDS], [(4 * SECONDS, 1)]))
     assert progress.line().plain == "1/2 seed runs · 7:30"
 
 
 def test_neither_stored_seed_runs_nor_lost_ones_tell_a_time(clock: Clock, task: SeedTask) -> None:
     progress = progress_of(9)
     for _ in range(3):
-        progress.finished(task, trained(1.0), stored=True)
+        progress.finished(task, trained(), stored=True)
     clock(SECONDS)
-    lost = trained(0.0, Failure("worker-lost", "gone"))
+    lost = trained(Failure("worker-lost", "gone"))
     progress.finished(task, lost, stored=False)
-    progress.tick([(0.0, 1)])
+    progress.tick(Pace([], [(0.0, 1)]))
     line = "4/9 seed runs · 3 stored · 1 failed · 1:30"
     assert progress.line().plain == line
     clock(2 * SECONDS)
     progress.finished(task, trained(), stored=False)
-    progress.tick([(0.0, 1)])
+    progress.tick(Pace([SECONDS], [(0.0, 1)]))
     assert progress.line().plain == "5/9 seed runs · 3 stored · 1 failed · 3:00 · 6:00 left"
 
 
@@ -123,6 +123,10 @@ def test_the_line_of_a_long_search_fits_into_80_columns(clock: Clock, task: Seed
         progress.finished(task, trained(), stored=True)
     clock(9 * 3600.0)
     progress.best = -0.1234, 99
-    progress.finished(task, trained(4 * 3600.0), stored=False)
-    progress.tick([(4 * 3600.0, 1)] * 64)
-    assert len(progress.line().plain) <= 80
+    progress.finished(task, trained(), stored=False)
+    progress.tick(Pace([4 * 3600.0], [(4 * 3600.0, 1)] * 8))
+    line = progress.line().plain
+    assert line == (
+        "100/1000 seed runs · 99 stored · best -0.1234 (#99) · 9:00:00 · 446:00:00 left"
+    )
+    assert len(line) <= 80
