@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from ray.tune.experiment import Trial
 
 from sclsearch.search.losses import cause_of, line_of, node_of
 from sclsearch.search.prepare import Prepared
+from sclsearch.search.progress import Pace
 from sclsearch.search.retries import RETRIES
-from sclsearch.search.tuner import SeedSearcher
+from sclsearch.search.tuner import SeedSearcher, Watchdog
 
 if TYPE_CHECKING:
     from tests.search.conftest import Workers
@@ -132,3 +134,25 @@ def test_of_an_error_of_cuda_that_counts_which_it_is_and_not_its_advice(
 )
 def test_what_happened_is_read_from_what_ray_says(told: str, line: str) -> None:
     assert line_of(told) == line
+
+
+def test_the_watchdog_times_trials_that_run_and_that_came_to_their_end(
+    preparing: Preparing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, told = [0.0], list[Pace]()
+    monkeypatch.setattr("sclsearch.search.tuner.time.monotonic", lambda: now[0])
+    watchdog = Watchdog(SeedSearcher(preparing().board(), math.inf), None, told.append)
+    alone, block, lost = (
+        Trial("a_trainable", stub=True, trial_id=name, config={"replicates": seeds})
+        for name, seeds in (("alone", [0]), ("block", [0, 1]), ("lost", [1]))
+    )
+    for trial in (alone, block, lost):
+        watchdog.on_trial_start(trial=trial)
+        now[0] += 1.0
+    now[0] = 10.0
+    watchdog.on_step_end()
+    watchdog.on_trial_complete(trial=block)
+    watchdog.on_trial_error(trial=lost)
+    watchdog.on_step_end()
+    assert told[0].running == [(10.0, 1), (9.0, 2), (8.0, 1)]
+    assert told[1] == Pace([4.5], [(10.0, 1)])
