@@ -47,7 +47,7 @@ class OwnFiles:
     Attributes:
         path: The file with the rows for training, or with all rows; CSV, TSV, JSON Lines, Parquet.
         text: Column of the text, or columns of the two texts.
-        label: Column of the label.
+        label: Column of the label, which rows for training may lack.
         validation: File with the rows for validation.
         test: File with the rows for the test.
         split_column: Column that says `train`, `validation` (or `valid`, `dev`) or `test`.

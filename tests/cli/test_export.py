@@ -33,7 +33,8 @@ def test_an_export_says_what_it_is_and_how_it_is_used(
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (
         "my encoder: ./encoder fine-tuned on demo by scl: seed 1, the best of 2 by validation, "
-        "accuracy 0.6200, test 0.6200\nUse it: --model 'my encoder'\n"
+        "accuracy 0.6200, test 0.6200\n"
+        "Use it: sclsearch predict 'my encoder' FILE, or --model 'my encoder'\n"
     )
     assert load_file(place / "my encoder" / "model.safetensors").keys() == {"x"}
     assert load_file(place / "my encoder" / "parts.safetensors").keys() == {"y"}
