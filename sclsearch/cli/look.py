@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from sclsearch.arguments import expanded
 from sclsearch.cli import options as o
 from sclsearch.errors import SclsearchError
 from sclsearch.store.places import DEFAULT_STORAGE
@@ -193,7 +194,7 @@ def _check_shown(storage: str, tracking: str | None) -> None:
             f"--storage {storage}: it must come without --tracking and MLFLOW_TRACKING_URI, but "
             "one of them names what is shown. Leave out one of the two."
         )
-    if not Path(storage).expanduser().is_dir():
+    if not expanded(Path(storage)).is_dir():
         raise SclsearchError(
             f"--storage {storage}: it must be a folder with studies, but there is none of that "
             "name. Name the one that the search had."

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -243,9 +243,4 @@ class Protocol:
             return self.redraw(data, parts, size, replicate)
         if self.draw is None or size is None:
             return parts
-        return Parts(
-            self.draw(data, parts.train, size, replicate),
-            parts.validation,
-            parts.test,
-            parts.notes,
-        )
+        return replace(parts, train=self.draw(data, parts.train, size, replicate))

@@ -5,7 +5,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +12,8 @@ from subprocess import CompletedProcess
 from urllib.request import urlopen
 
 import pytest
+
+from tests.machines.room import wait_for
 
 Call = Callable[..., CompletedProcess[str]]
 
@@ -70,15 +71,13 @@ def test_the_ui_answers_on_this_machine_alone_until_it_is_stopped(place: Path) -
         told = process.stdout.readline()
         assert told.startswith(f"http://127.0.0.1:{port}/#/experiments")
         assert told.endswith(" shows the studies. Ctrl-C ends it.\n")
-        while not listens("127.0.0.1", port) and process.poll() is None:
-            time.sleep(0.1)
+        wait_for("the server", lambda: listens("127.0.0.1", port) or process.poll() is not None)
         with urlopen(f"http://127.0.0.1:{port}/health", timeout=30) as answer:
             assert answer.read() == b"OK"
         assert not listens("127.0.0.2", port)
         process.terminate()
         process.wait(timeout=60)
-        while listens("127.0.0.1", port):
-            time.sleep(0.1)
+        wait_for("the end of the server", lambda: not listens("127.0.0.1", port))
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -72,8 +72,7 @@ def test_fresh_replicates_begin_after_every_one_that_chose(
     found = confirmed(chosen, how)
     assert found.fresh.study == name
     own, fresh = (StudyStore(how.storage, study).replicates() for study in (chosen, name))
-    orders = [replicate.seeds["order"] for replicate in fresh]
-    assert orders == [12, 13, 14]
+    assert [replicate.seeds["order"] for replicate in fresh] == [12, 13, 14]
     assert not {r.rows["train"] for r in own} & {r.rows["train"] for r in fresh}
 
 
