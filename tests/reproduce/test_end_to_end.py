@@ -1,5 +1,6 @@
 """Experiments are done again, and nothing that is in the store is trained again."""
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -29,13 +30,7 @@ QUIET = Console(quiet=True)
 
 
 @pytest.fixture(scope="module")
-def where(tmp_path_factory: pytest.TempPathFactory) -> How:
-    storage = tmp_path_factory.mktemp("again") / "storage"
-    return How(storage=storage, tracking="none", gpus_per_trial=0, concurrency=2)
-
-
-@pytest.fixture(scope="module")
-def tuned(where: How, tiny_bert: Path) -> Finished:
+def tuned(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Finished:
     """Returns how real Ray ended a search of two configurations on three replicates."""
     what = What(
         method="ce",
@@ -44,8 +39,16 @@ def tuned(where: How, tiny_bert: Path) -> Finished:
         train_size=20,
         settings={"epochs": 2, "max_length": 16},
     )
-    how = How(storage=where.storage, tracking="none", gpus_per_trial=0, configs=2, seeds=3)
+    storage = tmp_path_factory.mktemp("tuned") / "storage"
+    how = How(storage=storage, tracking="none", gpus_per_trial=0, configs=2, seeds=3)
     return run(what, how, QUIET)
+
+
+@pytest.fixture
+def where(tuned: Finished, tmp_path: Path) -> How:
+    """Returns how a test trains beside what the search stored, of which it has its own copy."""
+    storage = shutil.copytree(tuned.storage, tmp_path / "storage")
+    return How(storage=storage, tracking="none", gpus_per_trial=0, concurrency=2)
 
 
 def stored(where: How) -> dict[str, bytes]:
