@@ -1,16 +1,20 @@
 """The texts that are paraphrased: what the replicates of a protocol train on, or all there are."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.protocols import PROTOCOLS, cmlm
-from sclsearch.protocols.base import Protocol, Size
+from sclsearch.protocols.base import Protocol, Rows, Size
+from sclsearch.protocols.draws import check_unlabelled, with_unlabelled
 from sclsearch.protocols.repeated import fresh
-from sclsearch.tasks import TASKS
+from sclsearch.tasks import check_task_name
 from sclsearch.tasks.base import TaskData, Texts
 from sclsearch.tasks.clue import CLUE
 from sclsearch.tasks.fewclue import FEWCLUE
+from sclsearch.tasks.own import OwnFiles
+from sclsearch.tasks.own_options import as_options
 from sclsearch.tasks.paraphrases import READ
 
 # CSSL, which reads paraphrases, follows it unless it is told another.
@@ -25,36 +29,47 @@ class Drawn:
     """Which training texts of a task.
 
     Attributes:
-        task: Name of the task.
+        task: Name of the task, or a user's own files.
         protocol: Whose replicates draw them; None for all.
         size: Training examples of a replicate.
         replicates: How many replicates draw; 0 without a protocol.
+        unlabelled: Texts of a replicate's stages without labels; None for its training examples.
     """
 
-    task: str
+    task: str | OwnFiles
     protocol: Protocol | None
     size: Size | None
     replicates: int
+    unlabelled: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The task's name."""
+        return self.task if isinstance(self.task, str) else self.task.path.stem
 
     @property
     def header(self) -> dict[str, Any]:
         """What the file says of it."""
-        return {
-            "task": self.task,
+        said = {
+            "task": self.name,
             "size": str(self.size or "full"),
             "protocol": self.protocol and self.protocol.name,
             "replicates": self.replicates,
         }
+        return said if self.unlabelled is None else {**said, "unlabelled": self.unlabelled}
 
     @property
     def options(self) -> list[str]:
         """What `tune` must be told to train on these texts."""
-        told = ["--method", JOINED if self.joined else READER, "--task", self.task]
+        told = ["--method", JOINED if self.joined else READER]
+        told += ["--task", self.task] if isinstance(self.task, str) else as_options(self.task)
         if self.protocol not in (None, FEW_SHOT):
             told += ["--protocol", str(self.header["protocol"])]
         if self.size is not None:
             few = ("--train-size", self.size.total), ("--shots", self.size.per_class)
             told += [str(word) for option in few if option[1] is not None for word in option]
+        if self.unlabelled is not None:
+            told += ["--unlabelled", str(self.unlabelled)]
         if self.protocol and self.replicates < self.protocol.replicates:
             told += ["--seeds", str(self.replicates)]
             told += ["--rule", "mean"] if self.replicates < self.protocol.rule.least else []
@@ -84,7 +99,7 @@ class Drawn:
         Raises:
             SclsearchError: Its texts are Chinese.
         """
-        if self.task in CHINESE:
+        if isinstance(self.task, str) and self.task in CHINESE:
             raise SclsearchError(
                 f"--backend {backend}: the texts must be English, but those of {self.task} are "
                 "Chinese. Take --backend eda."
@@ -100,30 +115,44 @@ class Drawn:
             rows = iter(data.splits["train"].texts)
         else:
             data = self.protocol.data(data)
-            own = min(self.replicates, self.protocol.replicates)
-            numbered = [self.protocol.replicate(number) for number in range(own)]
-            if further := self.replicates - own:
-                again = fresh(self.protocol, further)
-                numbered += [again.replicate(number) for number in range(further)]
-            trained = [self.protocol.parts(data, self.size, one).train for one in numbered]
-            rows = (data.splits[part.split].texts[row] for part in trained for row in part.index)
+            read = self._read(self.protocol, data)
+            rows = (data.splits[part.split].texts[row] for part in read for row in part.index)
         return tuple(row for row in dict.fromkeys(rows) if any(text.strip() for text in row))
+
+    def _read(self, protocol: Protocol, data: TaskData) -> Iterator[Rows]:
+        own = min(self.replicates, protocol.replicates)
+        replicates = [protocol.replicate(number) for number in range(own)]
+        if further := self.replicates - own:
+            again = fresh(protocol, further)
+            replicates += [again.replicate(number) for number in range(further)]
+        for replicate in replicates:
+            parts = protocol.parts(data, self.size, replicate)
+            if self.unlabelled is not None:
+                parts = with_unlabelled(data, parts, self.unlabelled, replicate)
+            yield parts.unlabelled or parts.train
 
 
 def find_drawn(
-    task: str,
+    task: str | OwnFiles,
     protocol: str | None,
     train_size: int | None,
     shots: int | None,
     replicates: int | None,
+    unlabelled: int | None = None,
 ) -> Drawn:
     """Returns which texts the options mean.
 
     Raises:
         SclsearchError: A name is unknown, or the options do not fit each other.
     """
-    lookup(TASKS, task, "task")
+    if isinstance(task, str):
+        check_task_name(task)
     size = Size.of(train_size, shots)
+    if unlabelled is not None and size is None:
+        raise SclsearchError(
+            f"--unlabelled {unlabelled}: it must come with a training size, but there is none. "
+            "Pass --train-size N or --shots K, or leave it out for all training texts."
+        )
     chosen = FEW_SHOT if size else None
     if protocol is not None:
         chosen = lookup(PROTOCOLS, protocol, "protocol")
@@ -133,5 +162,7 @@ def find_drawn(
             "--replicates: it must come with a training size or a protocol, but there is neither, "
             "and all training texts are taken. Leave it out."
         )
+    if chosen is not None:
+        check_unlabelled(chosen, unlabelled)
     count = replicates or (chosen.replicates if chosen else 0)
-    return Drawn(task, chosen, size, count)
+    return Drawn(task, chosen, size, count, unlabelled)

@@ -20,7 +20,7 @@ def asked(options: Mapping[str, Any]) -> "tuple[What, How]":
     Raises:
         SclsearchError: A name is unknown, a value is none, or options do not fit together.
     """
-    own = _own_files(options)
+    own = own_files(options)
     _check_names(options, own)
     from sclsearch.search.options import How, What
 
@@ -60,7 +60,12 @@ def _check_names(options: Mapping[str, Any], own: "OwnFiles | None") -> None:
     Size.of(options["train_size"], options["shots"])
 
 
-def _own_files(options: Mapping[str, Any]) -> "OwnFiles | None":
+def own_files(options: Mapping[str, Any]) -> "OwnFiles | None":
+    """Returns what the options say of a file of one's own; None for a named task.
+
+    Raises:
+        SclsearchError: They come with a named task, or without the file's columns.
+    """
     given = {name: options[name] for name in o.OWN_FILES if options[name] not in (None, False)}
     if not given:
         return None

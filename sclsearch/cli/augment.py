@@ -24,7 +24,7 @@ BackendName = Literal["marian", "apertium", "eda"]
 
 
 def augment(
-    task: Annotated[str, typer.Option(help="A task: `sclsearch ls tasks`.")],
+    task: o.TaskName,
     backend: Annotated[BackendName, typer.Option(help="What paraphrases the texts.")],
     train_size: o.TrainSize = None,
     shots: o.Shots = None,
@@ -35,6 +35,7 @@ def augment(
     replicates: Annotated[
         int | None, typer.Option(min=1, help="How many draw texts. Default: the protocol's.")
     ] = None,
+    unlabelled: o.Unlabelled = None,
     pivot: Annotated[
         str | None, typer.Option(help="Language between. Default: de; es with apertium.")
     ] = None,
@@ -61,14 +62,25 @@ def augment(
     out: Annotated[
         Path | None, typer.Option(help="The file. Default: here, named by task, size and back-end.")
     ] = None,
+    text: o.Text = None,
+    label: o.Label = None,
+    validation: o.Validation = None,
+    test: o.Test = None,
+    split_column: o.SplitColumn = None,
+    fractions: o.Fractions = None,
+    metric: o.Metric = None,
+    regression: o.Regression = False,
 ) -> None:
     """Writes paraphrases of the training texts for --paraphrases; the same command goes on."""
+    asked = locals()
     from sclsearch.augmentation.base import Options
     from sclsearch.augmentation.texts import find_drawn
+    from sclsearch.cli.asked import own_files
     from sclsearch.tasks import check_data_dir
 
-    drawn = find_drawn(task, protocol, train_size, shots, replicates)
-    check_data_dir(task, data_dir)
+    named = own_files(asked) or task
+    drawn = find_drawn(named, protocol, train_size, shots, replicates, unlabelled)
+    check_data_dir(named, data_dir)
     options = Options(
         views=drawn.views(views),
         pivot=pivot,
@@ -77,7 +89,7 @@ def augment(
         seed=seed,
         models=models,
     )
-    path = out or Path(f"paraphrases-{task}-{drawn.header['size']}-{backend}.jsonl")
+    path = out or Path(f"paraphrases-{drawn.name}-{drawn.header['size']}-{backend}.jsonl")
     _go(drawn, backend, options, data_dir, path)
 
 
@@ -99,7 +111,7 @@ def _go(
     first = header(name, options.views, backend, drawn, data, rows)
     console = Console(stderr=True)
     console.print(
-        f"{len(rows)} texts of {drawn.task} ({data.source}): {first['source']}", soft_wrap=True
+        f"{len(rows)} texts of {drawn.name} ({data.source}): {first['source']}", soft_wrap=True
     )
     with stopping(console), _progress(console, len(rows)) as tell:
         written = write(path, first, rows, backend, tell)

@@ -7,7 +7,7 @@ import numpy as np
 
 from sclsearch.canonical import digest
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols.base import Parts, Rows, Size
+from sclsearch.protocols.base import Parts, Protocol, Rows, Size
 from sclsearch.protocols.replicates import Replicate
 from sclsearch.randomness import stream
 from sclsearch.tasks.base import TaskData
@@ -71,6 +71,19 @@ def draw_alike(data: TaskData, train: Rows, pool: Rows, seed: int) -> Rows:
             "for training, but there are none. Train on fewer rows."
         )
     return drawn
+
+
+def check_unlabelled(protocol: Protocol, total: int | None) -> None:
+    """Refuses texts without labels where paraphrases join the training rows.
+
+    Raises:
+        SclsearchError: They are asked for there.
+    """
+    if total is not None and protocol.joined:
+        raise SclsearchError(
+            f"--unlabelled {total}: it must come with a protocol that joins no paraphrases to the "
+            f"training rows, but {protocol.name} does. Take another --protocol."
+        )
 
 
 def with_unlabelled(data: TaskData, parts: Parts, total: int, replicate: Replicate) -> Parts:

@@ -3,6 +3,7 @@
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import NamedMethod
 from sclsearch.protocols.base import Protocol
+from sclsearch.protocols.draws import check_unlabelled
 from sclsearch.search.options import What
 from sclsearch.tasks.paraphrases import READ, ParaphraseSource, paraphrase_source
 
@@ -45,15 +46,10 @@ def unlabelled_of(what: What, method: NamedMethod, protocol: Protocol, *, read: 
         SclsearchError: They are asked for and there is no such stage, or paraphrases join the
             training rows.
     """
-    where = f"--unlabelled {what.unlabelled}"
     if what.unlabelled is not None and not read:
         raise SclsearchError(
-            f"{where}: it must come with a method that has a stage without labels, but "
-            f"{method.name} reads them in all. cmlm, tapt, cssl and simcse have one."
+            f"--unlabelled {what.unlabelled}: it must come with a method that has a stage without "
+            f"labels, but {method.name} reads them in all. cmlm, tapt, cssl and simcse have one."
         )
-    if what.unlabelled is not None and protocol.joined:
-        raise SclsearchError(
-            f"{where}: it must come with a protocol that joins no paraphrases to the training "
-            f"rows, but {protocol.name} does. Take another --protocol."
-        )
+    check_unlabelled(protocol, what.unlabelled)
     return what.unlabelled

@@ -21,7 +21,6 @@ from sclsearch.spaces.space import Space, Values
 from sclsearch.tasks import TASKS, check_task_name, load_task
 from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.metrics import METRICS
-from sclsearch.tasks.own import load_own
 from sclsearch.training.job import Numerics
 
 EPOCHS = frozenset({"epochs", "post_epochs"})
@@ -63,9 +62,7 @@ def resolve(what: What, how: How) -> Study:
     numerics = _numerics(how)
     model_name = protocol.model if what.model is None else str(what.model)
     space = _space(what, named, model_name)
-    whole = (
-        load_task(what.task, how.data_dir) if isinstance(what.task, str) else load_own(what.task)
-    )
+    whole = load_task(what.task, how.data_dir)
     if what.unlabelled is not None and size is None and not whole.splits["train"].unlabelled:
         raise _all_labelled(what.unlabelled)
     data = protocol.data(whole)

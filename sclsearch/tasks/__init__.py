@@ -16,7 +16,7 @@ from sclsearch.tasks.fewglue import FEWGLUE
 from sclsearch.tasks.formats import READERS
 from sclsearch.tasks.glue import GLUE
 from sclsearch.tasks.hub import fetch
-from sclsearch.tasks.own import OwnFiles
+from sclsearch.tasks.own import OwnFiles, load_own
 from sclsearch.tasks.zhang import ZHANG
 
 DATA_VARIABLE = "SCLSEARCH_DATA"
@@ -28,22 +28,24 @@ TASKS: Mapping[str, Task] = MappingProxyType(
 )
 
 
-def load_task(name: str, data_dir: Path | None = None) -> TaskData:
-    """Loads a named task.
+def load_task(task: str | OwnFiles, data_dir: Path | None = None) -> TaskData:
+    """Loads a named task, or one from a user's own files.
 
     Args:
-        name: Name in `TASKS`.
+        task: Name in `TASKS`, or what is said of the files.
         data_dir: Folder with the files as published, `CoLA/train.tsv`; None takes the folder that
             the environment variable `SCLSEARCH_DATA` names and, without it, the Hugging Face hub.
 
     Raises:
         SclsearchError: The name is unknown, or the rows cannot be found or used.
     """
-    check_task_name(name)
-    if name == DEMO.name:
+    if not isinstance(task, str):
+        return load_own(task)
+    check_task_name(task)
+    if task == DEMO.name:
         return load_demo()
     folder = data_folder(data_dir)
-    return load_corpus(CORPORA[name], folder) if folder else fetch(CORPORA[name])
+    return load_corpus(CORPORA[task], folder) if folder else fetch(CORPORA[task])
 
 
 def data_folder(data_dir: Path | None) -> Path | None:

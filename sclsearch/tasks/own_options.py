@@ -1,7 +1,7 @@
-"""Whether what a user says of files of their own fits together, before one is read."""
+"""What a user says of files of their own: whether it fits together, and how it is said."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from sclsearch.errors import SclsearchError, lookup
@@ -41,6 +41,26 @@ def check_options(files: "OwnFiles") -> None:
     if files.metric is not None:
         lookup(METRICS, files.metric, "metric")
     _check_paths(files)
+
+
+def as_options(files: "OwnFiles") -> Iterator[str]:
+    """Yields the options of a command that say it."""
+    yield from ("--task", str(files.path))
+    for column in files.text:
+        yield from ("--text", column)
+    yield from ("--label", files.label)
+    others = {
+        "--validation": files.validation,
+        "--test": files.test,
+        "--split-column": files.split_column,
+        "--fractions": files.fractions and ",".join(map(str, files.fractions)),
+        "--metric": files.metric,
+    }
+    for option, told in others.items():
+        if told is not None:
+            yield from (option, str(told))
+    if files.regression:
+        yield "--regression"
 
 
 def _check_paths(files: "OwnFiles") -> None:

@@ -13,6 +13,7 @@ from sclsearch.protocols.base import Size
 from sclsearch.protocols.repeated import fresh
 from sclsearch.tasks import TASKS, load_task
 from sclsearch.tasks.base import Split, TaskData, Texts
+from sclsearch.tasks.own import OwnFiles
 
 CSSL_ON_DEMO = ["--method", "cssl", "--task", "demo"]
 
@@ -104,15 +105,42 @@ def test_a_blank_text_is_left_out_and_half_a_pair_is_not() -> None:
         (("demo", "cmlm-full", 20, None, None), "--protocol cmlm-full: it trains on all rows, but"),
         (("demo", "cmlm-fewshot", None, None, None), "--protocol cmlm-fewshot: a training size"),
         (("demo", None, None, None, 3), "--replicates: it must come with a training size or a"),
+        (("demo", None, None, None, None, 40), "--unlabelled 40: it must come with a training s"),
+        (("demo", "gunel-noisy", 20, None, None, 40), "--unlabelled 40: it must come with a prot"),
     ],
-    ids=("task", "two sizes", "protocol", "size", "no size", "replicates"),
+    ids=("task", "two sizes", "protocol", "size", "no size", "replicates", "all", "joined"),
 )
 def test_options_that_do_not_fit_are_refused(
-    options: tuple[str, str | None, int | None, int | None, int | None], message: str
+    options: tuple[str, str | None, int | None, int | None, int | None, int | None], message: str
 ) -> None:
     with pytest.raises(SclsearchError) as raised:
         find_drawn(*options)
     assert str(raised.value).startswith(message)
+
+
+def test_texts_of_stages_without_labels_are_drawn_too(demo: TaskData) -> None:
+    few = find_drawn("demo", None, 20, None, 2)
+    more = find_drawn("demo", None, 20, None, 2, 60)
+    assert 60 <= len(more.texts(demo)) <= 120
+    assert set(few.texts(demo)) < set(more.texts(demo))
+    assert more.header == {**few.header, "unlabelled": 60}
+    size, seeds = few.options[-4:-2], few.options[-2:]
+    assert more.options == [*CSSL_ON_DEMO, *size, "--unlabelled", "60", *seeds]
+
+
+def test_files_of_ones_own_are_told_on_as_they_were(tmp_path: Path) -> None:
+    path = tmp_path / "afqmc.csv"  # no Chinese task, whatever it is called
+    path.write_text("text,label\n" + "".join(f"row {n},{n % 2}\n" for n in range(100)))
+    files = OwnFiles(path, ("text",), "label", fractions=(0.5, 0.25, 0.25))
+    drawn = find_drawn(files, None, 20, None, None)
+    drawn.check_english("marian")
+    data = load_task(files)
+    assert set(drawn.texts(data)) == trained_on(data, CSSL.few_shot, Size(20), 15)
+    assert drawn.header["task"] == "afqmc"
+    assert drawn.options == [
+        *("--method", "cssl", "--task", str(path), "--text", "text", "--label", "label"),
+        *("--fractions", "0.5,0.25,0.25", "--train-size", "20"),
+    ]
 
 
 def test_texts_that_paraphrases_join_get_as_many_as_the_protocol_joins(demo: TaskData) -> None:

@@ -18,6 +18,8 @@ Call = Callable[..., CompletedProcess[str]]
 DEMO = ("augment", "--task", "demo", "--train-size", "20", "--backend", "eda")
 NOISY = (*DEMO, "--protocol", "gunel-noisy")
 FILE = "paraphrases-demo-20-eda.jsonl"
+OWN = ("--task", "my reviews.csv", "--text", "text", "--label", "label")
+FEW = ("--train-size", "20", "--unlabelled", "60", "--replicates", "3")
 
 
 def test_the_command_knows_every_back_end() -> None:
@@ -57,6 +59,33 @@ def test_paraphrases_that_join_training_rows_end_by_the_command_that_joins_them(
     assert planned.returncode == 0
     assert "protocol gunel-noisy, rule top-3, metric accuracy\n" in planned.stdout
     assert "training: each row is joined by 3 paraphrases from EDA\n" in planned.stdout
+
+
+@pytest.fixture
+def reviews(place: Path) -> None:
+    """Writes 100 rows with a label and 50 without."""
+    rows = [f"it was seen by {n} people,{n % 2}" for n in range(100)]
+    rows += [f"and {n} of them wrote," for n in range(50)]
+    (place / OWN[1]).write_text("\n".join(["text,label", *rows]), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("told", "texts"), [((), 130), (("--fractions", "0.5,0.25,0.25"), 100), (FEW, None)]
+)
+@pytest.mark.usefixtures("reviews")
+def test_texts_of_ones_own_file_end_by_the_command_that_reads_them(
+    sclsearch: Call, place: Path, told: tuple[str, ...], texts: int | None
+) -> None:
+    done = sclsearch("augment", *OWN, *told, "--backend", "eda")
+    assert done.returncode == 0
+    command = shlex.split(done.stdout.splitlines()[-1].removeprefix("Use it: "))
+    rows = paraphrase_source(place / command[-1]).rows
+    assert texts in {None, len(rows)}
+    planned = sclsearch(*command[1:], "--model", "./encoder", "--dry-run")
+    assert planned.returncode == 0
+    if told == FEW:
+        more = sclsearch(*command[1:], "--unlabelled", "61", "--model", "./encoder", "--dry-run")
+        assert "every text must have 2 paraphrases, but" in more.stderr
 
 
 def test_a_stopped_command_says_so_and_goes_on(
@@ -100,13 +129,15 @@ def test_other_options_want_another_file(sclsearch: Call) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--task", "mine.csv", "--backend", "eda"), "Unknown task 'mine.csv'."),
+        (("--task", "mine", "--backend", "eda"), "Unknown task 'mine'."),
+        ((*OWN[:2], "--backend", "eda"), "--task my reviews.csv: a file must be there, but"),
+        ((*OWN, *FEW[2:], "--backend", "eda"), "--unlabelled 60: it must come with a training"),
         ((*NOISY[1:], "--views", "2"), "--views 2: it must be at least 3, which is how many"),
         (("--task", "demo", "--backend", "eda", "--temperature", "1"), "--temperature: it must be"),
         (("--task", "demo", "--backend", "google"), "Invalid value for '--backend'"),
         ((*DEMO[1:], "--data-dir", "glue"), "--data-dir glue: it must come with a task that has"),
     ],
-    ids=("task", "views", "temperature", "back-end", "folder"),
+    ids=("task", "file", "unlabelled", "views", "temperature", "back-end", "folder"),
 )
 def test_what_cannot_be_is_refused_and_nothing_is_written(
     sclsearch: Call, place: Path, options: tuple[str, ...], message: str

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sclsearch.api import select
+from sclsearch.augmentation.texts import find_drawn
 from sclsearch.errors import SclsearchError
 from sclsearch.search.again import what_again
 from sclsearch.search.options import How, What
@@ -118,6 +119,23 @@ def test_the_further_texts_need_paraphrases_too(
     assert preparing(asked(**FEW, **by_file), seeds=1).parts
     with pytest.raises(SclsearchError, match=r"text must have 2 paraphrases, but \d+ of \d+ have"):
         preparing(asked(**FEW, **by_file, unlabelled=40), seeds=1)
+
+
+@pytest.mark.parametrize("unlabelled", [None, 20, 40])
+@pytest.mark.parametrize("repeated", [{}, {"fresh": 3}])
+def test_what_augment_paraphrases_is_what_a_study_and_its_repetition_read(
+    asked: Asked, preparing: Preparing, unlabelled: int | None, repeated: dict[str, int]
+) -> None:
+    what = asked(**FEW, method="cssl", unlabelled=unlabelled, **repeated)
+    found = preparing(what, seeds=repeated.get("fresh", 15))
+    rows = [parts.unlabelled or parts.train for parts in found.parts.values()]
+    texts = found.study.data.splits["train"].texts
+    read = {texts[row] for one in rows for row in one.index}
+    options = what.task, FEW["protocol"], FEW["train_size"], None
+    drawn = set(find_drawn(*options, 15, unlabelled).texts(found.study.data))
+    assert (drawn == read) == (not repeated)
+    again = find_drawn(*options, 15 + len(found.parts) * bool(repeated), unlabelled)
+    assert read <= set(again.texts(found.study.data))
 
 
 def test_a_seed_run_with_them_is_reported_and_trained_again(
