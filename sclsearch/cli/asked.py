@@ -9,6 +9,16 @@ from sclsearch.arguments import expanded
 from sclsearch.cli import options as o
 from sclsearch.errors import SclsearchError, lookup
 
+MEANS = (
+    "data_dir",
+    "tracking",
+    "address",
+    "cpus_per_trial",
+    "gpus_per_trial",
+    "concurrency",
+    "retry_failed",
+)
+
 if TYPE_CHECKING:
     from sclsearch.search.options import How, What
     from sclsearch.tasks.own import OwnFiles
@@ -33,6 +43,20 @@ def asked(options: Mapping[str, Any]) -> "tuple[What, How]":
         "trial_timeout": o.seconds(options["trial_timeout"], "--trial-timeout"),
     }
     return What(**_only(What, given)), How(**_only(How, given))
+
+
+def how_again(options: Mapping[str, Any]) -> "How":
+    """Returns where and with what an experiment is done again.
+
+    Its studies and their seeds are the command's own.
+    """
+    from sclsearch.search.options import How
+    from sclsearch.store.places import storage_folder
+
+    storage = storage_folder(options["storage"], make=False)
+    given = {name: options[name] for name in MEANS}
+    timeout = o.seconds(options["trial_timeout"], "--trial-timeout")
+    return How(storage=storage, rule=options.get("rule"), trial_timeout=timeout, **given)
 
 
 def _check_names(options: Mapping[str, Any], own: "OwnFiles | None") -> None:

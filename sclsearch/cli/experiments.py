@@ -1,38 +1,24 @@
-"""Commands that do experiments again: reproduce, confirm and variance."""
+"""The command that does a paper's experiments again."""
 
-import math
 import sys
 import time
 from dataclasses import asdict
 from functools import cache, partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sclsearch.cli import options as o
+from sclsearch.cli.asked import how_again
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.store.places import DEFAULT_STORAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from sclsearch.reproduce.base import Table
     from sclsearch.reproduce.plan import PlannedCell
-    from sclsearch.search.options import How
     from sclsearch.store.places import Storage
-
-MOST_RUNS = 1000
-MEANS = (
-    "data_dir",
-    "tracking",
-    "address",
-    "cpus_per_trial",
-    "gpus_per_trial",
-    "concurrency",
-    "retry_failed",
-)
-
-StudyName = Annotated[str, typer.Argument(help="A study: `sclsearch ls studies`.")]
 
 
 def reproduce(
@@ -72,7 +58,7 @@ def reproduce(
     from sclsearch.reproduce.chosen import chosen_cells
     from sclsearch.reproduce.plan import Wishes, plan_cells
 
-    how = _how(locals())
+    how = how_again(locals())
     wishes = Wishes(how=how, scale=scale, model=model, paraphrases=paraphrases)
     planned = plan_cells(found, chosen_cells(found, cells or ()), wishes)
     if dry_run:
@@ -147,104 +133,3 @@ def _make(
         sys.exit(o.INTERRUPTED)
     wanted = [figure for figure, one in zip(figures, planned, strict=True) if one.what is not None]
     sys.exit(int(not wanted or any(None in (figure.mean, *figure.tests) for figure in wanted)))
-
-
-def confirm(
-    study: StudyName,
-    seeds: Annotated[int, typer.Option(min=1, help="Fresh replicates.")] = 10,
-    rule: o.StudyRule = None,
-    storage: o.Storage = DEFAULT_STORAGE,
-    data_dir: o.DataDir = None,
-    tracking: o.Tracking = None,
-    address: o.Address = None,
-    cpus_per_trial: o.Cpus = 1,
-    gpus_per_trial: o.Gpus = None,
-    concurrency: o.Concurrency = None,
-    trial_timeout: o.TrialTimeout = None,
-    retry_failed: o.RetryFailed = False,
-    json_: o.Json = False,
-) -> None:
-    """Trains a study's winner on fresh seeds: choosing by the best of some flatters it."""
-    from rich.console import Console
-
-    from sclsearch.cli.output import print_json, stopping
-    from sclsearch.reproduce.again import confirm as again
-    from sclsearch.reproduce.terminal import show_confirmation
-
-    how = _how(locals())
-    progress = Console(stderr=True)
-    with stopping(progress):
-        found = again(study, seeds, how, progress)
-    if json_:
-        print_json(asdict(found))
-    else:
-        show_confirmation(Console(), found)
-    sys.exit(int(found.fresh.winner is None or found.fresh.winner.failed > 0))
-
-
-def variance(
-    study: StudyName,
-    subsets: Annotated[
-        int, typer.Option(min=1, help="Training subsets, where a protocol draws them.")
-    ] = 1,
-    initialisations: Annotated[
-        int, typer.Option(min=1, help="Initialisations of the new layers.")
-    ] = 3,
-    orders: Annotated[
-        int, typer.Option(min=1, help="Data orders, each with noise of its own.")
-    ] = 3,
-    rule: o.StudyRule = None,
-    storage: o.Storage = DEFAULT_STORAGE,
-    data_dir: o.DataDir = None,
-    tracking: o.Tracking = None,
-    address: o.Address = None,
-    cpus_per_trial: o.Cpus = 1,
-    gpus_per_trial: o.Gpus = None,
-    concurrency: o.Concurrency = None,
-    trial_timeout: o.TrialTimeout = None,
-    retry_failed: o.RetryFailed = False,
-    json_: o.Json = False,
-) -> None:
-    """Says how much of a winner's spread comes from subset, initialisation and data order."""
-    from rich.console import Console
-
-    from sclsearch.cli.output import print_json, stopping
-    from sclsearch.reproduce.again import variance as again
-    from sclsearch.reproduce.terminal import show_spread
-
-    levels = {"subset": subsets, "initialisation": initialisations, "order": orders}
-    _check_levels(levels)
-    how = _how(locals())
-    progress = Console(stderr=True)
-    with stopping(progress):
-        found = again(study, levels, how, progress)
-    if json_:
-        print_json(asdict(found))
-    else:
-        show_spread(Console(), study, found)
-
-
-def _check_levels(levels: "Mapping[str, int]") -> None:
-    where = ", ".join(f"--{source}s" for source in levels)
-    runs = math.prod(levels.values())
-    if runs > MOST_RUNS:
-        raise SclsearchError(
-            f"{where}: all their combinations are trained; there must be at most {MOST_RUNS}, but "
-            f"there are {runs}. Give fewer."
-        )
-    if sum(count > 1 for count in levels.values()) < 2:
-        raise SclsearchError(
-            f"{where}: at least two must be 2 or more, but they are "
-            f"{', '.join(map(str, levels.values()))}. One source alone cannot be told from chance."
-        )
-
-
-def _how(options: "Mapping[str, Any]") -> "How":
-    """Returns where and with what it is trained; a study and its seeds are a command's own."""
-    from sclsearch.search.options import How
-    from sclsearch.store.places import storage_folder
-
-    storage = storage_folder(options["storage"], make=False)
-    given = {name: options[name] for name in MEANS}
-    timeout = o.seconds(options["trial_timeout"], "--trial-timeout")
-    return How(storage=storage, rule=options.get("rule"), trial_timeout=timeout, **given)

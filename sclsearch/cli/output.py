@@ -40,8 +40,15 @@ def print_json(named: Mapping[str, Any]) -> None:
     sys.stdout.write(json.dumps(named, indent=2, ensure_ascii=False, default=asdict) + "\n")
 
 
-def show_plan(console: Console, plan: "Plan") -> None:
+def tell_plan(plan: "Plan", *, as_json: bool) -> None:
     """Prints every value with its origin, and how many seed runs there would be."""
+    if as_json:
+        print_json({**asdict(plan), "seed_runs": plan.seed_runs})
+    else:
+        _show_plan(Console(), plan)
+
+
+def _show_plan(console: Console, plan: "Plan") -> None:
     rows = " / ".join(str(count) for count in plan.rows)
     kinds = " / ".join(ROWS[: len(plan.rows)])
     for what, text in {

@@ -143,9 +143,8 @@ def _ended(found: "Comparison") -> str:
 
 
 def _go(options: dict[str, Any], *, searched: bool = True) -> None:
-    from rich.console import Console
 
-    from sclsearch.cli.output import print_json, show_plan
+    from sclsearch.cli.output import tell_plan
 
     what, how = asked({**options, "searched": searched})
     if not options["dry_run"]:
@@ -155,10 +154,7 @@ def _go(options: dict[str, Any], *, searched: bool = True) -> None:
     from sclsearch.search.plan import plan
 
     planned = plan(what, how, partial(finished, how.storage))
-    if options["json_"]:
-        print_json({**asdict(planned), "seed_runs": planned.seed_runs})
-    else:
-        show_plan(Console(), planned)
+    tell_plan(planned, as_json=options["json_"])
 
 
 def _run(what: "What", how: "How", *, as_json: bool) -> None:

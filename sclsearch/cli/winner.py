@@ -1,20 +1,29 @@
-"""Commands that take a winner out of its study, and use it."""
+"""Commands that take a winner out of its study: to use it, or to train it on other seeds."""
 
 import csv
+import math
 import shlex
 import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from sclsearch.cli import options as o
+from sclsearch.cli.asked import how_again
 from sclsearch.errors import SclsearchError
 from sclsearch.store.places import DEFAULT_STORAGE
 
+MOST_RUNS = 1000
+
+StudyName = Annotated[str, typer.Argument(help="A study: `sclsearch ls studies`.")]
+
 
 def export(
-    study: Annotated[str, typer.Argument(help="A study: `sclsearch ls studies`.")],
+    study: StudyName,
     folder: Annotated[Path, typer.Argument(help="Where to: a folder that is not there yet.")],
     rule: o.StudyRule = None,
     storage: o.Storage = DEFAULT_STORAGE,
@@ -82,3 +91,107 @@ def predict(
     for row, one in zip(table.rows, found, strict=True):
         figures = (f"{score:.6g}" for score in one.scores.values())
         written.writerow([*row.cells, one.label, *figures])
+
+
+def confirm(
+    study: StudyName,
+    seeds: Annotated[int, typer.Option(min=1, help="Fresh replicates.")] = 10,
+    rule: o.StudyRule = None,
+    storage: o.Storage = DEFAULT_STORAGE,
+    data_dir: o.DataDir = None,
+    tracking: o.Tracking = None,
+    address: o.Address = None,
+    cpus_per_trial: o.Cpus = 1,
+    gpus_per_trial: o.Gpus = None,
+    concurrency: o.Concurrency = None,
+    trial_timeout: o.TrialTimeout = None,
+    retry_failed: o.RetryFailed = False,
+    dry_run: o.DryRun = False,
+    json_: o.Json = False,
+) -> None:
+    """Trains a study's winner on fresh seeds: choosing by the best of some flatters it."""
+    from rich.console import Console
+
+    from sclsearch.cli.output import print_json, stopping, tell_plan
+    from sclsearch.reproduce.again import confirm as again
+    from sclsearch.reproduce.again import plan_confirmation
+    from sclsearch.reproduce.terminal import show_confirmation
+    from sclsearch.search.estimate import finished
+
+    how = how_again(locals())
+    if dry_run:
+        planned = plan_confirmation(study, seeds, how, partial(finished, how.storage))
+        tell_plan(planned, as_json=json_)
+        return
+    progress = Console(stderr=True)
+    with stopping(progress):
+        found = again(study, seeds, how, progress)
+    if json_:
+        print_json(asdict(found))
+    else:
+        show_confirmation(Console(), found)
+    sys.exit(int(found.fresh.winner is None or found.fresh.winner.failed > 0))
+
+
+def variance(
+    study: StudyName,
+    subsets: Annotated[
+        int, typer.Option(min=1, help="Training subsets, where a protocol draws them.")
+    ] = 1,
+    initialisations: Annotated[
+        int, typer.Option(min=1, help="Initialisations of the new layers.")
+    ] = 3,
+    orders: Annotated[
+        int, typer.Option(min=1, help="Data orders, each with noise of its own.")
+    ] = 3,
+    rule: o.StudyRule = None,
+    storage: o.Storage = DEFAULT_STORAGE,
+    data_dir: o.DataDir = None,
+    tracking: o.Tracking = None,
+    address: o.Address = None,
+    cpus_per_trial: o.Cpus = 1,
+    gpus_per_trial: o.Gpus = None,
+    concurrency: o.Concurrency = None,
+    trial_timeout: o.TrialTimeout = None,
+    retry_failed: o.RetryFailed = False,
+    dry_run: o.DryRun = False,
+    json_: o.Json = False,
+) -> None:
+    """Says how much of a winner's spread comes from subset, initialisation and data order."""
+    from rich.console import Console
+
+    from sclsearch.cli.output import print_json, stopping, tell_plan
+    from sclsearch.reproduce.again import plan_variance
+    from sclsearch.reproduce.again import variance as again
+    from sclsearch.reproduce.terminal import show_spread
+    from sclsearch.search.estimate import finished
+
+    levels = {"subset": subsets, "initialisation": initialisations, "order": orders}
+    _check_levels(levels)
+    how = how_again(locals())
+    if dry_run:
+        planned = plan_variance(study, levels, how, partial(finished, how.storage))
+        tell_plan(planned, as_json=json_)
+        return
+    progress = Console(stderr=True)
+    with stopping(progress):
+        found = again(study, levels, how, progress)
+    if json_:
+        print_json(asdict(found))
+    else:
+        show_spread(Console(), study, found)
+
+
+def _check_levels(levels: Mapping[str, int]) -> None:
+    where = ", ".join(f"--{source}s" for source in levels)
+    runs = math.prod(levels.values())
+    if runs > MOST_RUNS:
+        raise SclsearchError(
+            f"{where}: all their combinations are trained; there must be at most {MOST_RUNS}, but "
+            f"there are {runs}. Give fewer."
+        )
+    if sum(count > 1 for count in levels.values()) < 2:
+        raise SclsearchError(
+            f"{where}: at least two must be 2 or more, but they are "
+            f"{', '.join(map(str, levels.values()))}. One source alone cannot be told from chance."
+        )

@@ -1,6 +1,6 @@
 """A study's winner trained on other replicates: fresh ones, or a crossing of seeds."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rich.console import Console
@@ -9,6 +9,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import ConfigurationLine, Report, finished_winner, report
 from sclsearch.search.again import check_unchanged, data_dir_again, what_again
 from sclsearch.search.options import How, What
+from sclsearch.search.plan import Plan, plan_prepared
 from sclsearch.search.prepare import Prepared, prepare_study
 from sclsearch.search.resolve import resolve
 from sclsearch.search.run import run_prepared
@@ -16,7 +17,10 @@ from sclsearch.selection.rules import parse_rule
 from sclsearch.selection.variance import Observation, Spread, components, design
 from sclsearch.store.places import storage_option
 from sclsearch.store.records import StudyRecord
+from sclsearch.store.runs import SeedRun
 from sclsearch.store.studies import existing_study
+
+Stored = Callable[[], Sequence[SeedRun]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,21 @@ def confirm(study: str, count: int, how: How, console: Console) -> Confirmation:
             what it was made from has changed.
         KeyboardInterrupt: It was stopped; the same call goes on.
     """
+    chosen, what = _fresh(study, count, how)
+    return Confirmation(chosen, _again(study, what, how, console))
+
+
+def plan_confirmation(study: str, count: int, how: How, finished: Stored) -> Plan:
+    """Returns what `confirm` would do.
+
+    Raises:
+        SclsearchError: As it would.
+    """
+    _, what = _fresh(study, count, how)
+    return _planned(study, what, how, finished)
+
+
+def _fresh(study: str, count: int, how: How) -> tuple[Report, What]:
     chosen, winner = _winner(study, how)
     store, record = existing_study(how.storage, study)
     if record.origin.get("fresh") or record.origin.get("crossed"):
@@ -54,8 +73,7 @@ def confirm(study: str, count: int, how: How, console: Console) -> Confirmation:
             "another. Name that one."
         )
     first = len(store.replicates())
-    what = what_again(record.origin, winner.fields, fresh=count, first_fresh=first)
-    return Confirmation(chosen, _again(study, what, how, console))
+    return chosen, what_again(record.origin, winner.fields, fresh=count, first_fresh=first)
 
 
 def variance(study: str, levels: Mapping[str, int], how: How, console: Console) -> Spread:
@@ -73,9 +91,7 @@ def variance(study: str, levels: Mapping[str, int], how: How, console: Console) 
         KeyboardInterrupt: It was stopped; the same call goes on.
     """
     cells = design(levels)
-    chosen, winner = _winner(study, how)
-    _, record = existing_study(how.storage, study)
-    what = what_again(record.origin, winner.fields, crossed=levels)
+    chosen, what = _crossing(study, levels, how)
     found = _again(study, what, how, console)
     tests = [seed.test for line in found.configurations for seed in line.seeds]
     failed = sum(test is None for test in tests)
@@ -95,12 +111,41 @@ def variance(study: str, levels: Mapping[str, int], how: How, console: Console) 
     return replace(spread, one_subset=levels.get("subset", 1) == 1 and len(drawn) > 1)
 
 
+def plan_variance(study: str, levels: Mapping[str, int], how: How, finished: Stored) -> Plan:
+    """Returns what `variance` would do.
+
+    Raises:
+        SclsearchError: As it would.
+    """
+    _, what = _crossing(study, levels, how)
+    return _planned(study, what, how, finished)
+
+
+def _crossing(study: str, levels: Mapping[str, int], how: How) -> tuple[Report, What]:
+    chosen, winner = _winner(study, how)
+    _, record = existing_study(how.storage, study)
+    return chosen, what_again(record.origin, winner.fields, crossed=levels)
+
+
 def _winner(study: str, how: How) -> tuple[Report, ConfigurationLine]:
     chosen = report(how.storage, study, None if how.rule is None else parse_rule(how.rule))
     return chosen, finished_winner(chosen)
 
 
 def _again(study: str, what: What, how: How, console: Console) -> Report:
+    how, prepared = _prepared(study, what, how)
+    done = run_prepared(prepared, how, console)
+    if done.ending != "complete":
+        raise KeyboardInterrupt
+    return report(done.storage, done.name, done.rule, done.seeds, done.configs)
+
+
+def _planned(study: str, what: What, how: How, finished: Stored) -> Plan:
+    how, prepared = _prepared(study, what, how, dry=True)
+    return plan_prepared(prepared, what, how, finished)
+
+
+def _prepared(study: str, what: What, how: How, *, dry: bool = False) -> tuple[How, Prepared]:
     store, record = existing_study(how.storage, study)
     # The rule told who won; what repeats the winner is counted by that of its own protocol.
     how = replace(how, rule=None, data_dir=data_dir_again(record.origin, how.data_dir))
@@ -108,12 +153,9 @@ def _again(study: str, what: What, how: How, console: Console) -> Report:
         before = what_again(record.origin, what.settings)
         first = store.replicates()[0]
         check_unchanged(study, "the study", first.rows, resolve(before, how).parts(0).digests)
-    prepared = prepare_study(what, how)
+    prepared = prepare_study(what, how, dry=dry)
     _check(study, record, prepared)
-    done = run_prepared(prepared, how, console)
-    if done.ending != "complete":
-        raise KeyboardInterrupt
-    return report(done.storage, done.name, done.rule, done.seeds, done.configs)
+    return how, prepared
 
 
 def _check(study: str, record: StudyRecord, prepared: Prepared) -> None:

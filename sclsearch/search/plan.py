@@ -79,7 +79,16 @@ def plan(what: What, how: How, finished: Callable[[], Sequence[SeedRun]] | None 
     Raises:
         SclsearchError: As the search itself would.
     """
-    prepared = prepare_study(what, how, dry=True)
+    return plan_prepared(prepare_study(what, how, dry=True), what, how, finished)
+
+
+def plan_prepared(
+    prepared: Prepared,
+    what: What,
+    how: How,
+    finished: Callable[[], Sequence[SeedRun]] | None = None,
+) -> Plan:
+    """Returns what the search of a study that was prepared dry would do; see `plan`."""
     shown_at(prepared.storage, how)  # raises where it is no URI
     study = prepared.study
     board = prepared.board(dry=True, retry_failed=how.retry_failed)

@@ -25,6 +25,7 @@ Finish = Callable[..., str]
 TABLE = ("reproduce", "lacon/table-6", "--model", "./encoder", "--data-dir", "glue")
 ONE = ("--cells", "LCL,CoLA", "--scale", "laptop", "--tracking", "none", "--gpus-per-trial", "0")
 ON_CPU = ("--tracking", "none", "--gpus-per-trial", "0")
+CROSSING = "--initialisations 2 --orders 2"
 
 
 @pytest.fixture
@@ -203,13 +204,42 @@ def test_failed_fresh_seeds_are_exit_code_1(sclsearch: Call, made: Finish, again
     assert (done.returncode, "mean of 3 of 4 seeds" in done.stdout) == (1, True)
 
 
+@pytest.mark.parametrize(
+    ("command", "options", "stored", "repetition"),
+    [
+        ("confirm", "--seeds 4", 0, {"fresh": 4, "first_fresh": 3}),
+        # Where initialisation and order have one number, it is a seed run of the study.
+        ("variance", CROSSING, 2, {"crossed": {"initialisation": 2, "order": 2}}),
+    ],
+)
+def test_a_dry_run_of_a_repetition_tells_what_it_would_train_and_writes_nothing(
+    sclsearch: Call,
+    storage: Path,
+    made: Finish,
+    again: Finish,
+    command: str,
+    options: str,
+    stored: int,
+    repetition: dict[str, Any],
+) -> None:
+    name = made()
+    asked = (command, name, *options.split(), *ON_CPU, "--dry-run")
+    done = sclsearch(*asked)
+    assert done.returncode == 0
+    assert f"\n1 configuration x 4 seeds = 4 seed runs; in the store: {stored}\n" in done.stdout
+    assert "\ntime: " in done.stdout
+    assert study_names(storage) == [name]
+    repeated = again(name, **repetition)
+    told = json.loads(sclsearch(*asked, "--json").stdout)
+    assert (told["study"], told["seed_runs"], told["stored"]) == (repeated, 4, 4)
+
+
 def test_the_spread_of_a_winner_is_told_by_source(
     sclsearch: Call, made: Finish, again: Finish
 ) -> None:
     name = made()
     again(name, crossed={"initialisation": 2, "order": 2})
-    crossing = ("--initialisations", "2", "--orders", "2")
-    done = sclsearch("variance", name, *crossing, *ON_CPU)
+    done = sclsearch("variance", name, *CROSSING.split(), *ON_CPU)
     assert done.returncode == 0
     assert f"{name}, its winner: 4 seed runs" in flat(done.stdout)
     for source in ("initialisation", "order", "residual", "together"):
