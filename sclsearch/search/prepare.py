@@ -1,9 +1,11 @@
 """A study on the point of being run: its records, its store, its replicates."""
 
 import math
+import shlex
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from sclsearch.store.places import Storage, storage_folder
 from sclsearch.store.records import ReplicateRecord, StudyRecord
 from sclsearch.store.runs import RunStore
 from sclsearch.store.studies import StudyStore
+from sclsearch.tasks.own_options import as_options
 from sclsearch.training.job import Work
 
 
@@ -129,17 +132,25 @@ def _check_paraphrases(what: What, how: How, study: Study, parts: Mapping[int, P
     except SclsearchError as error:
         # Replicate r draws subset r. In lockstep whole blocks are read, with fresh seeds others.
         count = 1 + max(study.protocol.replicate(number).subset for number in parts)
-        if study.data.task.own or (study.protocol.joined and study.reads_paraphrases):
+        if study.protocol.joined and study.reads_paraphrases:
             needed = f"{error} The file must have those of {count} replicates."
             raise SclsearchError(needed) from error
-        given: dict[str, object] = {"--task": what.task, "--data-dir": how.data_dir}
-        if what.unlabelled is None:  # else those of all training texts
-            given |= {"--train-size": what.train_size, "--shots": what.shots}
-            given |= {"--protocol": study.protocol.name, "--replicates": count}
-        options = " ".join(f"{name} {value}" for name, value in given.items() if value is not None)
         raise SclsearchError(
-            f"{error} `sclsearch augment {options} --backend …` writes those that are missing."
+            f"{error} `sclsearch augment {_augmented(what, how, study, count)} --backend …` writes "
+            "those that are missing."
         ) from error
+
+
+def _augmented(what: What, how: How, study: Study, replicates: int) -> str:
+    """Returns the options of `augment` that name the texts which the study reads."""
+    task = ("--task", what.task) if isinstance(what.task, str) else tuple(as_options(what.task))
+    given: dict[str, object] = {"--data-dir": how.data_dir}
+    if study.size is not None or what.unlabelled is None:  # else all training texts
+        given |= {"--train-size": what.train_size, "--shots": what.shots}
+        given |= {"--protocol": study.protocol.name, "--replicates": replicates}
+        given |= {"--unlabelled": what.unlabelled}
+    told = [(name, str(value)) for name, value in given.items() if value is not None]
+    return shlex.join([*task, *chain.from_iterable(told)])
 
 
 def _origin(name: str, study: Study, what: What, how: How) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Texts without labels go from the option to records, paraphrases and repetitions."""
 
 import json
+import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from sclsearch.search.study import Study
 from sclsearch.search.tokenised import tokenised
 from sclsearch.search.trial import Bench, attempt
 from sclsearch.search.views import study_view
+from sclsearch.tasks.own_options import as_options
 
 FEW: Mapping[str, Any] = {
     "space": None,
@@ -119,6 +121,29 @@ def test_the_further_texts_need_paraphrases_too(
     assert preparing(asked(**FEW, **by_file), seeds=1).parts
     with pytest.raises(SclsearchError, match=r"text must have 2 paraphrases, but \d+ of \d+ have"):
         preparing(asked(**FEW, **by_file, unlabelled=40), seeds=1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (
+            {"unlabelled": 40},
+            "--train-size 20 --protocol cmlm-fewshot --replicates 1 --unlabelled 40",
+        ),
+        ({"protocol": None, "train_size": None}, "--protocol plain --replicates 1"),
+    ],
+    ids=["unlabelled", "all"],
+)
+def test_a_file_that_lacks_texts_of_ones_own_says_what_writes_them(
+    asked: Asked, preparing: Preparing, tmp_path: Path, changes: dict[str, Any], told: str
+) -> None:
+    path = tmp_path / "paraphrases.jsonl"
+    path.write_text('{"paraphrases": 1, "source": "by hand"}\n', encoding="utf-8")
+    what = asked(**{**FEW, "method": "cssl", "paraphrases": path, **changes})
+    with pytest.raises(SclsearchError) as raised:
+        preparing(what, seeds=1)
+    files = shlex.join(as_options(what.task))  # type: ignore[arg-type]
+    assert f"`sclsearch augment {files} {told} --backend …` writes" in str(raised.value)
 
 
 @pytest.mark.parametrize("unlabelled", [None, 20, 40])
