@@ -7,9 +7,9 @@ from typing import Any
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.protocols import PROTOCOLS, cmlm
 from sclsearch.protocols.base import Protocol, Rows, Size
-from sclsearch.protocols.draws import check_unlabelled, with_unlabelled
+from sclsearch.protocols.draws import Unlabelled, check_unlabelled, draw_parts
 from sclsearch.protocols.repeated import fresh
-from sclsearch.tasks import check_task_name
+from sclsearch.tasks import TASKS, check_task_name
 from sclsearch.tasks.base import TaskData, Texts
 from sclsearch.tasks.clue import CLUE
 from sclsearch.tasks.fewclue import FEWCLUE
@@ -19,8 +19,7 @@ from sclsearch.tasks.paraphrases import READ
 
 # CSSL, which reads paraphrases, follows it unless it is told another.
 FEW_SHOT = cmlm.FEW_SHOT
-# Of the papers' methods the first to read paraphrases, and the one whose training rows they join.
-READER, JOINED = "cssl", "scl"
+READER = "cssl"
 CHINESE = frozenset((*CLUE, *FEWCLUE))
 
 
@@ -40,12 +39,37 @@ class Drawn:
     protocol: Protocol | None
     size: Size | None
     replicates: int
-    unlabelled: int | None = None
+    unlabelled: Unlabelled | None = None
 
     @property
     def name(self) -> str:
         """The task's name."""
         return self.task if isinstance(self.task, str) else self.task.path.stem
+
+    @property
+    def usual(self) -> Protocol | None:
+        """The protocol of `tune` if it is told none; None where that is the method's."""
+        if self.size is not None:
+            return FEW_SHOT
+        return None if isinstance(self.task, str) else PROTOCOLS["plain"]
+
+    @property
+    def file_name(self) -> str:
+        """What a file of these texts is called, but for the back-end."""
+        told = [self.name, str(self.header["size"])]
+        if self.protocol is not self.usual:
+            told.append(str(self.header["protocol"]))
+        if self.unlabelled is not None:
+            told.append(f"unlabelled-{self.unlabelled}")
+        return "-".join(told)
+
+    @property
+    def method(self) -> str:
+        """A method that reads the paraphrases, or whose training rows they join."""
+        if not self.joined:
+            return READER
+        task = TASKS[self.task] if isinstance(self.task, str) else self.task
+        return "ce" if task.regression else "scl"
 
     @property
     def header(self) -> dict[str, Any]:
@@ -61,9 +85,9 @@ class Drawn:
     @property
     def options(self) -> list[str]:
         """What `tune` must be told to train on these texts."""
-        told = ["--method", JOINED if self.joined else READER]
+        told = ["--method", self.method]
         told += ["--task", self.task] if isinstance(self.task, str) else as_options(self.task)
-        if self.protocol not in (None, FEW_SHOT):
+        if self.protocol is not self.usual:
             told += ["--protocol", str(self.header["protocol"])]
         if self.size is not None:
             few = ("--train-size", self.size.total), ("--shots", self.size.per_class)
@@ -125,11 +149,8 @@ class Drawn:
         if further := self.replicates - own:
             again = fresh(protocol, further)
             replicates += [again.replicate(number) for number in range(further)]
-        for replicate in replicates:
-            parts = protocol.parts(data, self.size, replicate)
-            if self.unlabelled is not None:
-                parts = with_unlabelled(data, parts, self.unlabelled, replicate)
-            yield parts.unlabelled or parts.train
+        for one in replicates:
+            yield draw_parts(protocol, data, self.size, self.unlabelled, one).without_labels
 
 
 def find_drawn(
@@ -138,7 +159,7 @@ def find_drawn(
     train_size: int | None,
     shots: int | None,
     replicates: int | None,
-    unlabelled: int | None = None,
+    unlabelled: Unlabelled | None = None,
 ) -> Drawn:
     """Returns which texts the options mean.
 
@@ -148,12 +169,12 @@ def find_drawn(
     if isinstance(task, str):
         check_task_name(task)
     size = Size.of(train_size, shots)
-    if unlabelled is not None and size is None:
+    if unlabelled is not None and size is None and isinstance(task, str):
         raise SclsearchError(
             f"--unlabelled {unlabelled}: it must come with a training size, but there is none. "
             "Pass --train-size N or --shots K, or leave it out for all training texts."
         )
-    chosen = FEW_SHOT if size else None
+    chosen = Drawn(task, None, size, 0).usual
     if protocol is not None:
         chosen = lookup(PROTOCOLS, protocol, "protocol")
         chosen.check_size(size, FEW_SHOT.name)

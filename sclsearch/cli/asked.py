@@ -39,6 +39,7 @@ def asked(options: Mapping[str, Any]) -> "tuple[What, How]":
         "task": own or options["task"],
         "settings": o.settings(options["set_"]),
         "lockstep": o.lockstep(options["lockstep"]),
+        "unlabelled": o.unlabelled(options["unlabelled"]),
         "time_budget": o.seconds(options.get("time_budget"), "--time-budget"),
         "trial_timeout": o.seconds(options["trial_timeout"], "--trial-timeout"),
     }

@@ -79,7 +79,8 @@ def augment(
     from sclsearch.tasks import check_data_dir
 
     named = own_files(asked) or task
-    drawn = find_drawn(named, protocol, train_size, shots, replicates, unlabelled)
+    texts = o.unlabelled(unlabelled)
+    drawn = find_drawn(named, protocol, train_size, shots, replicates, texts)
     check_data_dir(named, data_dir)
     options = Options(
         views=drawn.views(views),
@@ -89,7 +90,7 @@ def augment(
         seed=seed,
         models=models,
     )
-    path = out or Path(f"paraphrases-{drawn.name}-{drawn.header['size']}-{backend}.jsonl")
+    path = out or Path(f"paraphrases-{drawn.file_name}-{backend}.jsonl")
     _go(drawn, backend, options, data_dir, path)
 
 

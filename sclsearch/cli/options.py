@@ -29,10 +29,11 @@ Scale = Annotated[
 TrainSize = Annotated[int | None, typer.Option(help="Training examples in total; few-shot.")]
 Shots = Annotated[int | None, typer.Option(help="Training examples of each class; few-shot.")]
 Unlabelled = Annotated[
-    int | None,
+    str | None,
     typer.Option(
+        metavar="N|all",
         help="Texts of the stages that read no labels, as post-training: the training examples "
-        "and others, in your own file also rows without a label. Default: the training examples."
+        "and others, in your own file also rows without a label. Default: the training examples.",
     ),
 ]
 RuleName = Annotated[
@@ -182,6 +183,21 @@ def lockstep(text: str) -> int | Literal["auto"]:
         return "auto"
     if not text.isdecimal() or int(text) < 1:
         raise SclsearchError(f"--lockstep {text}: it must be auto, 1 or a greater number.")
+    return int(text)
+
+
+def unlabelled(text: str | None) -> int | Literal["all"] | None:
+    """Returns how many texts the stages have that read no labels.
+
+    Raises:
+        SclsearchError: It is neither `all` nor a number.
+    """
+    if text is None:
+        return None
+    if text == "all":
+        return "all"
+    if not text.isdecimal():
+        raise SclsearchError(f"--unlabelled {text}: it must be a number of texts, or all.")
     return int(text)
 
 

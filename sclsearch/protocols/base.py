@@ -58,7 +58,7 @@ class Parts:
         test: What is reported.
         notes: What a reader of the figure must know about the split.
         unlabelled: What stages that read no labels train on; None is the training rows alone.
-        without_label: SHA-256 of those that have no label at all; empty where none are read.
+        held: Rows that are left out of validation and test, and that nothing may train on.
         paraphrases: SHA-256 of the paraphrases that are read; empty where none are.
     """
 
@@ -67,7 +67,7 @@ class Parts:
     test: Rows
     notes: tuple[str, ...] = ()
     unlabelled: Rows | None = None
-    without_label: str = ""
+    held: tuple[Rows, ...] = ()
     paraphrases: str = ""
 
     @property
@@ -78,10 +78,14 @@ class Parts:
 
     @property
     def digests(self) -> dict[str, str]:
-        """SHA-256 of each kind of rows, and of texts that the task's digest leaves out."""
+        """SHA-256 of each kind of rows, and of the paraphrases."""
         found = {kind: rows.digest for kind, rows in self.rows.items()}
-        read = {"without_label": self.without_label, "paraphrases": self.paraphrases}
-        return found | {kind: told for kind, told in read.items() if told}
+        return found | ({"paraphrases": self.paraphrases} if self.paraphrases else {})
+
+    @property
+    def without_labels(self) -> Rows:
+        """What stages that read no labels train on."""
+        return self.unlabelled or self.train
 
 
 @dataclass(frozen=True, slots=True)

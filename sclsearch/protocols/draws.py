@@ -2,16 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
-from sclsearch.canonical import digest
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import Parts, Protocol, Rows, Size
 from sclsearch.protocols.replicates import Replicate
 from sclsearch.randomness import stream
 from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.stratified import per_class, stratified
+
+Unlabelled = int | Literal["all"]
+"""How many texts the stages have that read no labels."""
 
 
 def draw_subset(data: TaskData, pool: Rows, size: Size, replicate: Replicate) -> Rows:
@@ -73,7 +76,7 @@ def draw_alike(data: TaskData, train: Rows, pool: Rows, seed: int) -> Rows:
     return drawn
 
 
-def check_unlabelled(protocol: Protocol, total: int | None) -> None:
+def check_unlabelled(protocol: Protocol, total: Unlabelled | None) -> None:
     """Refuses texts without labels where paraphrases join the training rows.
 
     Raises:
@@ -86,34 +89,54 @@ def check_unlabelled(protocol: Protocol, total: int | None) -> None:
         )
 
 
-def with_unlabelled(data: TaskData, parts: Parts, total: int, replicate: Replicate) -> Parts:
-    """Returns the parts with so many texts for stages that read no labels.
+def draw_parts(
+    protocol: Protocol,
+    data: TaskData,
+    size: Size | None,
+    unlabelled: Unlabelled | None,
+    replicate: Replicate,
+) -> Parts:
+    """Returns the rows of a replicate, with so many texts for stages that read no labels.
 
     The training rows are among them; the others are drawn at random from what is left of their
     split. Fewer texts of a replicate are among more of it.
 
+    Args:
+        protocol: Draws the labelled rows.
+        data: The task.
+        size: Training examples; None takes all.
+        unlabelled: Texts in all, or all that are left; None for the training rows alone.
+        replicate: Which one.
+
     Raises:
-        SclsearchError: There are fewer texts than training rows, or more than are left.
+        SclsearchError: There are too few rows, fewer texts than training rows, or more than are
+            left.
     """
-    own, split = parts.train, data.splits[parts.train.split]
-    taken = [rows.index for rows in parts.rows.values() if rows.split == own.split]
-    every = np.arange(len(split))
+    parts = protocol.parts(data, size, replicate)
+    return parts if unlabelled is None else _with_unlabelled(data, parts, unlabelled, replicate)
+
+
+def _with_unlabelled(
+    data: TaskData, parts: Parts, total: Unlabelled, replicate: Replicate
+) -> Parts:
+    own = parts.train
+    held = (*parts.rows.values(), *parts.held)
+    taken = [rows.index for rows in held if rows.split == own.split]
+    every = np.arange(len(data.splits[own.split]))
     rest = Rows(own.split, np.setdiff1d(every, np.concatenate(taken)))
-    further = total - len(own.index)
+    further = len(rest.index) if total == "all" else total - len(own.index)
     if not 0 <= further <= len(rest.index):
         raise SclsearchError(
             f"--unlabelled {total}: it must lie between the {len(own.index)} training rows, which "
             f"are among the texts, and the {len(own.index) + len(rest.index)} rows of "
-            f"{data.task.name}'s training split that are not for validation."
+            f"{data.task.name}'s training split that are not for validation; `all` takes these."
         )
     if not further:
         return parts
     drawn = draw_some(rest, further, stream(replicate.subset, "unlabelled"))
     note = f"stages without labels: {further} texts beside the {len(own.index)} training rows"
-    texts = [split.texts[row] for row in drawn.index if row >= split.labelled]
     return replace(
         parts,
-        without_label=digest(texts) if texts else "",
         unlabelled=Rows(own.split, np.sort(np.concatenate([own.index, drawn.index]))),
         notes=(*parts.notes, note),
     )

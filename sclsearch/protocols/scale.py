@@ -51,6 +51,7 @@ def _less(data: TaskData, parts: Parts) -> Parts:
         parts,
         validation=at_most(VALIDATION, parts.validation, data, "scale"),
         test=at_most(TEST, parts.test, data, "scale"),
+        held=(parts.validation, parts.test),
         notes=(*parts.notes, note),
     )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from annotated_types import Ge, Gt, Interval
 
 from sclsearch.arguments import check_fields
+from sclsearch.protocols.draws import Unlabelled
 from sclsearch.store.places import DEFAULT_STORAGE, Storage
 from sclsearch.tasks.own import OwnFiles
 
@@ -44,8 +45,8 @@ class What:
             protocol's replicates.
         train_size: N training examples in total.
         shots: K training examples of each class.
-        unlabelled: N texts in all, the training examples among them, for the stages that read no
-            labels; None for the training examples alone.
+        unlabelled: N texts in all, or `all` there are, the training examples among them, for the
+            stages that read no labels; None for the training examples alone.
         space: A space file; None takes the shipped one.
         settings: Fields set by hand; a set field is not searched.
         sampler: Who proposes configurations after the published ones.
@@ -68,7 +69,7 @@ class What:
     crossed: Mapping[str, int] | None = None
     train_size: int | None = None
     shots: int | None = None
-    unlabelled: int | None = None
+    unlabelled: Unlabelled | None = None
     space: Path | None = None
     settings: Mapping[str, object] = field(default_factory=dict)
     sampler: Sampler = "tpe"

@@ -126,7 +126,7 @@ def prepare_study(what: What, how: How, *, dry: bool = False) -> Prepared:
 
 def _check_paraphrases(what: What, how: How, study: Study, parts: Mapping[int, Parts]) -> None:
     """Refuses a file that lacks a text, before anything is written."""
-    read = [(rows.unlabelled or rows.train).index for rows in parts.values()]
+    read = [rows.without_labels.index for rows in parts.values()]
     try:
         paraphrased(study, np.concatenate(read))
     except SclsearchError as error:

@@ -3,7 +3,7 @@
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import NamedMethod
 from sclsearch.protocols.base import Protocol
-from sclsearch.protocols.draws import check_unlabelled
+from sclsearch.protocols.draws import Unlabelled, check_unlabelled
 from sclsearch.search.options import What
 from sclsearch.tasks.paraphrases import READ, ParaphraseSource, paraphrase_source
 
@@ -33,7 +33,9 @@ def paraphrases_of(
     return None
 
 
-def unlabelled_of(what: What, method: NamedMethod, protocol: Protocol, *, read: bool) -> int | None:
+def unlabelled_of(
+    what: What, method: NamedMethod, protocol: Protocol, *, read: bool
+) -> Unlabelled | None:
     """Returns how many texts the stages without labels have; None for the training rows alone.
 
     Args:
@@ -53,3 +55,14 @@ def unlabelled_of(what: What, method: NamedMethod, protocol: Protocol, *, read: 
         )
     check_unlabelled(protocol, what.unlabelled)
     return what.unlabelled
+
+
+def unread(rows: int, *, reader: bool) -> str:
+    """Returns the note on training rows without a label that a study leaves out.
+
+    Args:
+        rows: How many.
+        reader: Whether a stage of its method could read them.
+    """
+    how = "; --unlabelled all gives them to the stages that read no labels" if reader else ""
+    return f"training rows without a label that are not read: {rows}{how}"

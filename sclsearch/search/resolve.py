@@ -9,6 +9,7 @@ from sclsearch.methods.base import Method, Training, reads_paraphrases, reads_un
 from sclsearch.methods.fields import build, faults_of, field_types
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Protocol, Size
+from sclsearch.protocols.draws import Unlabelled
 from sclsearch.protocols.repeated import crossed, fresh
 from sclsearch.protocols.scale import SCALES
 from sclsearch.search.machines import check_address, gpu_share
@@ -111,7 +112,7 @@ def _size(what: What) -> Size | None:
     return size
 
 
-def _all_labelled(unlabelled: int) -> SclsearchError:
+def _all_labelled(unlabelled: Unlabelled) -> SclsearchError:
     return SclsearchError(
         f"--unlabelled {unlabelled}: it must come with a training size, but without one all rows "
         "have labels. Pass --train-size N, in total, or --shots K, of each class."

@@ -9,12 +9,13 @@ from sclsearch.canonical import digest
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import NamedMethod
-from sclsearch.methods.base import Method, reads_paraphrases
+from sclsearch.methods.base import Method, reads_paraphrases, reads_unlabelled
 from sclsearch.methods.fields import build, resolved
 from sclsearch.protocols.base import Parts, Protocol, Size
-from sclsearch.protocols.draws import with_unlabelled
+from sclsearch.protocols.draws import Unlabelled, draw_parts
 from sclsearch.protocols.replicates import Replicate, seated
 from sclsearch.search.options import Sampler
+from sclsearch.search.reading import unread
 from sclsearch.selection.rules import Rule
 from sclsearch.spaces.parameters import Choice
 from sclsearch.spaces.space import Space
@@ -67,7 +68,7 @@ class Study:
     protocol: Protocol
     size: Size | None
     rows: int
-    unlabelled: int | None
+    unlabelled: Unlabelled | None
     rule: Rule
     seeds: int
     space: Space
@@ -117,6 +118,8 @@ class Study:
             found.append(f"training: each row is joined by {joined} paraphrases from {source.name}")
         if source and source.note:
             found.append(source.note)
+        if self.unlabelled is None and (bare := self.data.splits["train"].unlabelled):
+            found.append(unread(bare, reader=reads_unlabelled(*self._built({}))))
         return [*found, *self.data.notes]
 
     @property
@@ -154,7 +157,7 @@ class Study:
         # In lockstep the others' say how wide a batch is, and so which noise is drawn.
         block = map(self._drawn, self.block(number))
         texts = self.data.splits["train"].texts
-        read = {texts[row] for one in block for row in (one.unlabelled or one.train).index}
+        read = {texts[row] for one in block for row in one.without_labels.index}
         joined = self.protocol.joined if self.reads_paraphrases else 0
         return replace(parts, paraphrases=self.paraphrases.digest_of(read, joined))
 
@@ -185,6 +188,7 @@ class Study:
             most_updates=self.protocol.most_updates,
             method_digest=self.method.digest,
             joined=self.protocol.joined,
+            bare_digest="" if self.unlabelled is None else self.data.bare_digest,
         )
 
     def check(self, encoder: Encoder) -> None:
@@ -205,8 +209,7 @@ class Study:
 
     def replicate(self, number: int, parts: Parts) -> ReplicateRecord:
         """Returns the record of a replicate."""
-        replicate = self._replicate(number)
-        return ReplicateRecord(number, parts.digests, replicate.seeds, parts.notes)
+        return ReplicateRecord(number, parts.digests, self._replicate(number).seeds, parts.notes)
 
     def lengths(self) -> tuple[int, ...]:
         """Returns every `max_length` that a configuration can have.
@@ -225,10 +228,7 @@ class Study:
 
     def _drawn(self, number: int) -> Parts:
         replicate = self.protocol.replicate(number)
-        parts = self.protocol.parts(self.data, self.size, replicate)
-        if self.unlabelled is None:
-            return parts
-        return with_unlabelled(self.data, parts, self.unlabelled, replicate)
+        return draw_parts(self.protocol, self.data, self.size, self.unlabelled, replicate)
 
     def _replicate(self, number: int) -> Replicate:
         return seated(self.protocol.replicate, number, self.lockstep)

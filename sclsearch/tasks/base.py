@@ -100,6 +100,7 @@ class TaskData:
             labels for them; others by their own name, `validation_mismatched`.
         source: Where the rows come from, for people: a folder, a hub revision.
         digest: SHA-256 of texts and labels of all splits, without rows that have no label.
+        bare_digest: SHA-256 of the texts that have no label; empty if all have one.
         notes: What a reader of the figures must know of the rows.
     """
 
@@ -107,12 +108,15 @@ class TaskData:
     splits: Mapping[str, Split]
     source: str
     digest: str = field(default="")
+    bare_digest: str = field(default="")
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Fills in the digest, which is a function of the rows alone."""
+        """Fills in the digests, which are functions of the rows alone."""
         if not self.digest:
             object.__setattr__(self, "digest", _digest(self.splits))
+        if not self.bare_digest:
+            object.__setattr__(self, "bare_digest", _bare_digest(self.splits))
 
 
 def first_classes(data: TaskData, count: int) -> TaskData:
@@ -135,6 +139,12 @@ def _digest(splits: Mapping[str, Split]) -> str:
         for name, split in splits.items()
     }
     return digest(rows)
+
+
+def _bare_digest(splits: Mapping[str, Split]) -> str:
+    bare = {name: split.texts[split.labelled :] for name, split in splits.items()}
+    found = {name: _texts_digest(texts) for name, texts in bare.items() if texts}
+    return digest(found) if found else ""
 
 
 def _texts_digest(texts: tuple[Texts, ...]) -> str:

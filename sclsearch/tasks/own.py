@@ -86,8 +86,8 @@ def load_own(files: OwnFiles) -> TaskData:
     parts = _parts(files)
     first, splits_of_first = parts[0]
     rows = splits_of_first.get("train", [])
-    train = splits_of_first["train"] = [row for row in rows if row.cells[-1]]
-    bare = [row for row in rows if not row.cells[-1]]
+    train = splits_of_first["train"] = [row for row in rows if row.cells[-1].strip()]
+    bare = [row for row in rows if not row.cells[-1].strip()]
     check_rows(first, train, "training rows with a label" if bare else "rows for training")
     first.faults.extend(text_faults((row.place, row.cells[:-1]) for row in bare))
     classes = None if files.regression else _classes(train)
@@ -146,7 +146,7 @@ def _by_column(table: Table) -> dict[str, list[Row]]:
 
 
 def _classes(train: list[Row]) -> dict[str, int]:
-    names = sorted({row.cells[-1] for row in train} - {""})
+    names = sorted({row.cells[-1] for row in train})
     return {name: n for n, name in enumerate(names)}
 
 
@@ -182,9 +182,6 @@ def _drawn(files: OwnFiles, found: Mapping[str, Split]) -> Mapping[str, Split]:
 
 def _notes(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
     yield from lacking(task, splits)
-    bare = splits["train"].unlabelled
-    if bare:
-        yield f"{bare} training rows have no label: only stages without labels can read them"
     if METRICS[task.metric].binary:
         yield f"{task.metric} is of the class {task.labels[1]!r}, the last by name"
     if "test" in splits:

@@ -191,7 +191,7 @@ def finite(text: str) -> bool:
 
 
 def _label_fault(label: str, classes: Mapping[str, int] | None) -> str | None:
-    if not label:
+    if not label.strip():
         return "the label must be there, but it is empty"
     if classes is None:
         return None if finite(label) else f"the label must be a number, but it is {label!r}"

@@ -65,6 +65,7 @@ class Job:
     most_updates: int | None = None
     method_digest: str = ""
     joined: int = 0
+    bare_digest: str = ""
 
     @property
     def shared_identity(self) -> dict[str, object]:
@@ -74,6 +75,7 @@ class Job:
             "method_file": self.method_digest,
             "joined": self.joined,
             "lockstep": self.replicate.seat and self.replicate.seat.block,
+            "without_label": self.bare_digest,
         }
         return {
             **{name: found for name, found in given.items() if found},

@@ -143,6 +143,12 @@ def test_files_of_ones_own_are_told_on_as_they_were(tmp_path: Path) -> None:
     ]
 
 
+def test_scores_are_joined_by_a_method_that_has_them(tmp_path: Path) -> None:
+    files = OwnFiles(tmp_path / "pairs.csv", ("a", "b"), "score", regression=True)
+    for task, method in ((files, "ce"), ("stsb", "ce"), ("sst2", "scl")):
+        assert find_drawn(task, "gunel-noisy", 20, None, None).options[:2] == ["--method", method]
+
+
 def test_texts_that_paraphrases_join_get_as_many_as_the_protocol_joins(demo: TaskData) -> None:
     drawn = find_drawn("demo", "gunel-noisy", 20, None, None)
     assert set(drawn.texts(demo)) == trained_on(demo, "gunel-fewshot", Size(20), 10)

@@ -51,7 +51,7 @@ def test_paraphrases_that_join_training_rows_end_by_the_command_that_joins_them(
     sclsearch: Call, place: Path
 ) -> None:
     done = sclsearch(*NOISY)
-    assert done.stdout.startswith(f"{FILE}: ")
+    assert done.stdout.startswith("paraphrases-demo-20-gunel-noisy-eda.jsonl: ")
     assert " texts with 3 paraphrases each.\n" in done.stdout
     command = shlex.split(done.stdout.splitlines()[-1].removeprefix("Use it: "))
     assert command[:4] == ["sclsearch", "tune", "--method", "scl"]
@@ -70,7 +70,15 @@ def reviews(place: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "texts"), [((), 130), (("--fractions", "0.5,0.25,0.25"), 100), (FEW, None)]
+    ("told", "texts"),
+    [
+        ((), 80),
+        (("--fractions", "0.5,0.25,0.25"), 50),
+        (("--unlabelled", "100", "--replicates", "1"), 100),
+        (("--unlabelled", "all"), 130),
+        (FEW, None),
+    ],
+    ids=["plain", "fractions", "some", "all", "few"],
 )
 @pytest.mark.usefixtures("reviews")
 def test_texts_of_ones_own_file_end_by_the_command_that_reads_them(
@@ -131,13 +139,14 @@ def test_other_options_want_another_file(sclsearch: Call) -> None:
     [
         (("--task", "mine", "--backend", "eda"), "Unknown task 'mine'."),
         ((*OWN[:2], "--backend", "eda"), "--task my reviews.csv: a file must be there, but"),
-        ((*OWN, *FEW[2:], "--backend", "eda"), "--unlabelled 60: it must come with a training"),
+        ((*DEMO[1:3], *FEW[2:], "--backend", "eda"), "--unlabelled 60: it must come with a train"),
+        ((*DEMO[1:], "--unlabelled", "most"), "--unlabelled most: it must be a number of texts"),
         ((*NOISY[1:], "--views", "2"), "--views 2: it must be at least 3, which is how many"),
         (("--task", "demo", "--backend", "eda", "--temperature", "1"), "--temperature: it must be"),
         (("--task", "demo", "--backend", "google"), "Invalid value for '--backend'"),
         ((*DEMO[1:], "--data-dir", "glue"), "--data-dir glue: it must come with a task that has"),
     ],
-    ids=("task", "file", "unlabelled", "views", "temperature", "back-end", "folder"),
+    ids=("task", "file", "unlabelled", "no number", "views", "temperature", "back-end", "folder"),
 )
 def test_what_cannot_be_is_refused_and_nothing_is_written(
     sclsearch: Call, place: Path, options: tuple[str, ...], message: str
@@ -145,6 +154,16 @@ def test_what_cannot_be_is_refused_and_nothing_is_written(
     done = sclsearch("augment", *options)
     assert done.returncode == 2
     assert message in done.stderr
+    assert not list(place.glob("*.jsonl"))
+
+
+@pytest.mark.usefixtures("reviews")
+def test_a_file_that_no_study_can_read_is_refused_before_it_is_paraphrased(
+    sclsearch: Call, place: Path
+) -> None:
+    done = sclsearch("augment", *OWN, "--fractions", "1,0,0", "--backend", "eda")
+    assert done.returncode == 2
+    assert "there must be a validation split" in done.stderr
     assert not list(place.glob("*.jsonl"))
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Parts, Protocol, Rows, Size
-from sclsearch.protocols.draws import with_unlabelled
+from sclsearch.protocols.draws import draw_parts
 from sclsearch.protocols.scale import laptop
 from sclsearch.tasks.base import TaskData
 
@@ -28,8 +28,7 @@ def data(labelled: Labelled) -> TaskData:
 
 
 def parts_of(protocol: Protocol, data: TaskData, number: int, size: int, total: int) -> Parts:
-    replicate = protocol.replicate(number)
-    return with_unlabelled(data, protocol.parts(data, Size(size), replicate), total, replicate)
+    return draw_parts(protocol, data, Size(size), total, protocol.replicate(number))
 
 
 def places(rows: Rows) -> set[tuple[str, int]]:
@@ -42,15 +41,15 @@ def test_they_are_the_training_rows_and_others_but_none_of_validation_or_test(
     data: TaskData, protocol: Protocol, number: int, size: int, share: float
 ) -> None:
     given_ = protocol.parts(data, Size(size), protocol.replicate(number))
-    held = len(given_.validation.index) if given_.validation.split == "train" else 0
-    total = size + 1 + int(share * (ROWS - held - size - 1))
+    held = set[tuple[str, int]]().union(*map(places, (given_.validation, *given_.held)))
+    total = size + 1 + int(share * (ROWS - sum(at == "train" for at, _ in held) - size - 1))
     parts = parts_of(protocol, data, number, size, total)
     assert parts.unlabelled is not None
     found = places(parts.unlabelled)
     assert len(found) == len(parts.unlabelled.index) == total
     assert (np.diff(parts.unlabelled.index) > 0).all()
     assert places(parts.train) <= found
-    assert not found & (places(parts.validation) | places(parts.test))
+    assert not found & (held | places(parts.test))
     less = replace(parts, unlabelled=None, notes=given_.notes)
     assert (less.digests, less.notes) == (given_.digests, given_.notes)
     assert parts.notes[-1] == (
@@ -67,6 +66,24 @@ def test_fewer_are_among_more_of_a_replicate(
     assert few.unlabelled is not None
     assert many.unlabelled is not None
     assert places(few.unlabelled) <= places(many.unlabelled)
+
+
+@pytest.mark.parametrize("name", ["cmlm-fewshot", "lacon-fewshot"])
+@given(number=st.integers(0, 40), total=st.integers(21, 300))
+def test_at_the_scale_of_a_laptop_they_are_those_of_the_protocol(
+    data: TaskData, name: str, number: int, total: int
+) -> None:
+    protocol = PROTOCOLS[name]
+    parts, scaled = (parts_of(one, data, number, 20, total) for one in (protocol, laptop(protocol)))
+    assert parts.digests["unlabelled"] == scaled.digests["unlabelled"]
+
+
+@pytest.mark.parametrize("protocol", EVERY, ids=lambda protocol: protocol.title)
+def test_all_are_those_that_are_not_held_out(data: TaskData, protocol: Protocol) -> None:
+    parts = draw_parts(protocol, data, Size(20), "all", protocol.replicate(3))
+    assert parts.unlabelled is not None
+    held = set[tuple[str, int]]().union(*map(places, (parts.validation, parts.test, *parts.held)))
+    assert places(parts.unlabelled) == {("train", row) for row in range(ROWS)} - held
 
 
 def test_replicates_with_a_subset_of_their_own_have_other_texts(data: TaskData) -> None:
@@ -93,5 +110,6 @@ def test_fewer_than_are_trained_on_or_more_than_there_are_is_refused(
             parts_of(PROTOCOLS[name], data, 0, 20, total)
         assert str(raised.value) == (
             f"--unlabelled {total}: it must lie between the 20 training rows, which are among the "
-            f"texts, and the {most} rows of toy's training split that are not for validation."
+            f"texts, and the {most} rows of toy's training split that are not for validation; "
+            "`all` takes these."
         )

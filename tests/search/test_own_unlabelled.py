@@ -46,7 +46,7 @@ def mixed(toy: OwnFiles, tmp_path: Path) -> OwnFiles:
 def study_of(asked: Asked) -> Callable[..., Study]:
     """Returns what makes the study of some files."""
 
-    def study_of(files: OwnFiles, method: str, unlabelled: int | None) -> Study:
+    def study_of(files: OwnFiles, method: str, unlabelled: Any) -> Study:
         settings = {name: FEW["settings"][name] for name in ("epochs", "max_length", "pooling")}
         own = {} if method == "tapt" else {"settings": settings}
         what = asked(**{**FEW, "task": files, "method": method, "unlabelled": unlabelled, **own})
@@ -63,15 +63,18 @@ def test_figures_without_them_are_those_of_the_labelled_rows_alone(
     assert [with_.job({}, n).identity["rows"] for n in range(3)] == [
         without.job({}, n).identity["rows"] for n in range(3)
     ]
-    note = "30 training rows have no label: only stages without labels can read them"
-    assert note in with_.notes
-    assert note not in without.notes
+    note = "training rows without a label that are not read: 30"
+    assert with_.notes == [note, *without.notes]
+    reader = study_of(mixed, "tapt", None).notes
+    assert f"{note}; --unlabelled all gives them to the stages that read no labels" in reader
+    assert study_of(mixed, "tapt", "all").notes == study_of(toy, "tapt", 60).notes
 
 
 def test_all_of_them_are_read_where_all_are_asked_for(
     mixed: OwnFiles, study_of: Callable[..., Study]
 ) -> None:
     parts = study_of(mixed, "tapt", 90).parts(0)
+    assert parts.digests == study_of(mixed, "tapt", "all").parts(0).digests
     assert parts.unlabelled is not None
     assert parts.unlabelled.index.tolist() == list(range(90))
     assert parts.train.index.max() < 60
@@ -83,11 +86,13 @@ def test_all_of_them_are_read_where_all_are_asked_for(
 def test_their_texts_are_part_of_the_key_of_what_reads_them(
     mixed: OwnFiles, study_of: Callable[..., Study]
 ) -> None:
-    before = {n: study_of(mixed, "tapt", n).job({}, 0).key for n in (None, 90)}
+    before = {n: study_of(mixed, "tapt", n) for n in (None, 90)}
     mixed.path.write_text(mixed.path.read_text().replace("a text 7 was", "a text 7 is"))
-    after = {n: study_of(mixed, "tapt", n).job({}, 0).key for n in (None, 90)}
-    assert before[None] == after[None]
-    assert before[90] != after[90]
+    after = {n: study_of(mixed, "tapt", n) for n in (None, 90)}
+    same = {n: before[n].job({}, 0).key == after[n].job({}, 0).key for n in before}
+    assert same == {None: True, 90: False}
+    names = {n: before[n].default_name(auto=True) == after[n].default_name(auto=True) for n in same}
+    assert names == same
 
 
 @pytest.mark.parametrize(
