@@ -1,7 +1,6 @@
 """The form of a search space file: which keys there are and of what type; pydantic's edge."""
 
 from collections.abc import Collection, Mapping
-from textwrap import shorten
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, NoReturn, TypeVar
 
@@ -165,4 +164,5 @@ def _fault(fault: ErrorDetails, place: str) -> Fault:
 
 
 def _short(value: object) -> str:
-    return shorten(repr(value), 200, placeholder=" …")
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 200 else f"{text[:198]} …"
