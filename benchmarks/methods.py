@@ -174,7 +174,7 @@ all with 70 updates of 16 texts in a stage and 78 of 8 in post-training (RTE, wh
 on up to {TEST} rows.
 So small a budget says that the methods work, not which is best: all are far above the majority
 class on SST-2, and 100 examples and a small encoder are not enough on CoLA and RTE. The seconds
-were taken two seed runs at a time.
+were taken two seed runs at a time, on as many cores.
 """
 
 if __name__ == "__main__":

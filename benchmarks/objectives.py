@@ -129,11 +129,11 @@ def main() -> None:
         for other in costs.values():
             assert abs(other.value - costs["ours"].value) < 1e-3 * max(1, abs(other.value)), place
     slower = [
-        place
-        for place, costs in found.items()
+        f"`{name}` at {n}"
+        for (name, n), costs in found.items()
         if costs["ours"].seconds > given.slack * min(cost.seconds for cost in costs.values())
     ]
-    print(f"\nSlower than another by more than {given.slack}: {slower or 'none'}.")
+    print(f"\nSlower than another by more than {given.slack}: {', '.join(slower) or 'none'}.")
     sys.exit(bool(slower))
 
 
