@@ -37,6 +37,8 @@ def export(
         f"{folder}: {card.base} fine-tuned on {card.task} by {card.method}: seed "
         f"{card.replicate}, the best of {card.seeds} by validation, {card.metric} "
         f"{card.validation:.4f}, test {card.test:.4f}\n"
+        f"Quote the study's test {card.metric}, {card.study_test:.4f} by rule {card.rule}, not one "
+        "seed's.\n"
         f"Use it: sclsearch predict {name} FILE, or --model {name}\n"
     )
 
@@ -74,7 +76,7 @@ def predict(
             f"{' twice' if card.pair else ''}."
         )
     every = (*columns, *(keep or ()))
-    header = [*every, "label", *(f"score {name}" for name in card.labels)]
+    header = [*every, "predicted", *(f"score {name}" for name in card.labels)]
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
         raise SclsearchError(

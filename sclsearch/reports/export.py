@@ -42,6 +42,7 @@ class Card:
         metric: Name of the metric.
         validation: Its validation figure.
         test: Its test figure.
+        study_test: Mean test figure of the winner by the rule: what there is to be quoted.
         fields: Every field of method and training.
         place: How the method is found again, `FILE.py:CLASS` if it is a user's own.
         method_digest: SHA-256 of that file; empty for a method of sclsearch.
@@ -63,6 +64,7 @@ class Card:
     metric: str
     validation: float | None
     test: float | None
+    study_test: float | None
     fields: Mapping[str, Any]
     place: str = ""
     method_digest: str = ""
@@ -93,6 +95,7 @@ def card_of(found: Report) -> Card:
         metric=found.metric,
         validation=best.validation,
         test=best.test,
+        study_test=winner.test_mean,
         fields=winner.fields,
     )
 

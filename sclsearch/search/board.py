@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from sclsearch.canonical import digest
+from sclsearch.search.figures import Figures, figures_of
 from sclsearch.search.proposals import Known, propose
 from sclsearch.search.retries import Loss, Losses
 from sclsearch.search.study import Study
-from sclsearch.selection.ranking import score
 from sclsearch.store.records import (
     ConfigurationRecord,
     ReplicateRecord,
@@ -17,7 +17,7 @@ from sclsearch.store.records import (
 )
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.store.studies import StudyStore
-from sclsearch.tasks.metrics import METRICS, value
+from sclsearch.tasks.metrics import value
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Listener(Protocol):
     def finished(self, task: SeedTask, run: SeedRun, *, stored: bool) -> None:
         """A seed run is finished; `stored` if it was so before this driver started."""
 
-    def scored(self, configuration: ConfigurationRecord, score: float) -> None:
+    def scored(self, figures: Figures) -> None:
         """All seed runs of a configuration are finished."""
 
 
@@ -86,7 +86,6 @@ class Board:
         self.study, self.record, self.store, self.runs = study, record, store, runs
         self.replicates, self.configs = replicates, configs
         self.dry, self.retry_failed, self.listeners = dry, retry_failed, listeners
-        self.minimum = METRICS[study.metric].minimum
         self.configurations: list[ConfigurationRecord] = []
         self.done: dict[tuple[int, int], SeedRun] = {}
         self.running: dict[tuple[int, int], SeedTask] = {}
@@ -143,12 +142,13 @@ class Board:
         for listener in self.listeners:
             listener.finished(task, run, stored=stored)
         number = task.configuration.number
-        runs = [self.done.get((number, replicate.number)) for replicate in self.replicates]
-        figures = [self.validation(run) for run in runs if run is not None]
-        if len(figures) == len(runs):
-            self.scores[number] = score(self.study.rule, figures, self.minimum)
+        places = [(number, replicate.number) for replicate in self.replicates]
+        runs = [self.done[place] for place in places if place in self.done]
+        if len(runs) == len(places):
+            figures = figures_of(number, runs, self.study.rule, self.study.metric)
+            self.scores[number] = figures.score
             for listener in self.listeners:
-                listener.scored(task.configuration, self.scores[number])
+                listener.scored(figures)
 
     def put_back(self, task: SeedTask) -> None:
         """Takes in a seed run that was not begun."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from sclsearch.search.board import Board, SeedTask
+from sclsearch.search.figures import Figures
 from sclsearch.selection.ranking import reported, score
 from sclsearch.selection.rules import Rule, Top, parse_rule
 from sclsearch.store.records import ConfigurationRecord
@@ -22,7 +23,7 @@ class Keeper:
     def finished(self, task: SeedTask, run: SeedRun, *, stored: bool) -> None:
         """Does nothing: the configuration's score decides."""
 
-    def scored(self, configuration: ConfigurationRecord, score: float) -> None:  # noqa: ARG002
+    def scored(self, figures: Figures) -> None:  # noqa: ARG002
         """Deletes what no report needs now that another configuration has its score."""
         delete_superfluous_weights(self.board)
 

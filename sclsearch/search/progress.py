@@ -10,6 +10,7 @@ from rich.live import Live
 from rich.text import Text
 
 from sclsearch.search.board import SeedTask
+from sclsearch.search.figures import Figures
 from sclsearch.store.records import ConfigurationRecord
 from sclsearch.store.runs import SeedRun
 
@@ -82,10 +83,10 @@ class Progress:
         self.stored += stored
         self.failed += run.failure is not None
 
-    def scored(self, configuration: ConfigurationRecord, score: float) -> None:
+    def scored(self, figures: Figures) -> None:
         """Remembers the best score; among equals the first."""
-        if self.best is None or score > self.best[0]:
-            self.best = score, configuration.number
+        if self.best is None or figures.score > self.best[0]:
+            self.best = figures.score, figures.number
 
     def line(self) -> Text:
         """Returns the state in one line."""

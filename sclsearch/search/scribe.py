@@ -1,8 +1,7 @@
 """Tells MLflow what the board tells it."""
 
-import math
-
 from sclsearch.search.board import SeedTask
+from sclsearch.search.figures import Figures
 from sclsearch.search.options import NO_TRACKING, How
 from sclsearch.search.prepare import Prepared
 from sclsearch.search.views import (
@@ -25,7 +24,7 @@ class Scribe:
         self.record, self.study = prepared.record, prepared.study
         self.tracker = Tracker(uri)
         self.tracker.put(study_view(self.record))
-        self.best = -math.inf
+        self.winner: Figures | None = None
 
     def opened(self, configuration: ConfigurationRecord) -> None:
         """Shows the configuration."""
@@ -37,17 +36,19 @@ class Scribe:
         shown_as, metric = self.record.shown_as, self.study.metric
         self.tracker.put(seed_run_view(shown_as, configuration, task.replicate, run, metric))
 
-    def scored(self, configuration: ConfigurationRecord, score: float) -> None:
-        """Shows the score, and remembers the best one for the end."""
+    def scored(self, figures: Figures) -> None:
+        """Shows the figures, and remembers the winner's for the end."""
         rule = self.study.rule
-        self.tracker.put(score_view(self.record.shown_as, configuration.number, score, rule))
-        self.best = max(self.best, score)
+        self.tracker.put(score_view(self.record.shown_as, figures, rule))
+        self.winner = max(self.winner or figures, figures, key=lambda one: one.rank)
 
     def close(self, *, complete: bool) -> str | None:
-        """Shows the best score; returns why MLflow does not show everything, None if it does."""
-        if self.best > -math.inf:
-            view = winner_view(self.record.shown_as, self.best, self.study.rule, finished=complete)
-            self.tracker.put(view)
+        """Shows the winner; returns why MLflow does not show everything, None if it does."""
+        if self.winner is not None:
+            rule = self.study.rule
+            self.tracker.put(
+                winner_view(self.record.shown_as, self.winner, rule, finished=complete)
+            )
         return self.tracker.close()
 
 

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sclsearch.selection.ranking import score
+from sclsearch.search.figures import Figures, figures_of
 from sclsearch.selection.rules import Rule
 from sclsearch.store.records import ConfigurationRecord, ReplicateRecord, StudyRecord, seed_run_key
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.studies import StudyStore
-from sclsearch.tasks.metrics import METRICS, value
+from sclsearch.tasks.metrics import value
 from sclsearch.tracking import ConfigurationView, ScoreView, SeedRunView, StudyView, View
 
 
@@ -86,14 +86,16 @@ def seed_run_view(
     )
 
 
-def score_view(study: str, configuration: int, figure: float, rule: Rule) -> ScoreView:
-    """Returns the configuration's score under the rule."""
-    return ScoreView(study, configuration, {f"score.{rule.score}": figure}, finished=True)
+def score_view(study: str, figures: Figures, rule: Rule) -> ScoreView:
+    """Returns the configuration's score and test figure under the rule."""
+    shown = {f"score.{rule.score}": figures.score, **figures.test}
+    return ScoreView(study, figures.number, shown, finished=True)
 
 
-def winner_view(study: str, figure: float, rule: Rule, *, finished: bool) -> ScoreView:
-    """Returns the best score as a metric of the study."""
-    return ScoreView(study, None, {f"best.{rule.score}": figure}, finished=finished)
+def winner_view(study: str, winner: Figures, rule: Rule, *, finished: bool) -> ScoreView:
+    """Returns the best score, and the test figure of that configuration, as the study's."""
+    shown = {f"best.{rule.score}": winner.score, **winner.test}
+    return ScoreView(study, None, shown, finished=finished)
 
 
 def all_views(store: StudyStore, runs: RunStore, record: StudyRecord, rule: Rule) -> Iterator[View]:
@@ -101,7 +103,7 @@ def all_views(store: StudyStore, runs: RunStore, record: StudyRecord, rule: Rule
     metric = str(record.training["metric"])
     configurations, replicates = store.configurations(), store.replicates()
     yield study_view(record)
-    scores = []
+    scored: list[Figures] = []
     for configuration in configurations:
         yield configuration_view(record.shown_as, configuration)
         found = runs.get_all(seed_run_key(record, configuration, r) for r in replicates)
@@ -110,15 +112,12 @@ def all_views(store: StudyStore, runs: RunStore, record: StudyRecord, rule: Rule
                 yield seed_run_view(record.shown_as, configuration.number, replicate, run, metric)
         finished = [run for run in found if run is not None]
         if found and len(finished) == len(found):
-            figures = [
-                None if run.validation is None else value(metric, run.validation)
-                for run in finished
-            ]
-            scores.append(score(rule, figures, METRICS[metric].minimum))
-            yield score_view(record.shown_as, configuration.number, scores[-1], rule)
-    if scores:
-        complete = len(scores) == len(configurations)
-        yield winner_view(record.shown_as, max(scores), rule, finished=complete)
+            scored.append(figures_of(configuration.number, finished, rule, metric))
+            yield score_view(record.shown_as, scored[-1], rule)
+    if scored:
+        winner = max(scored, key=lambda figures: figures.rank)
+        complete = len(scored) == len(configurations)
+        yield winner_view(record.shown_as, winner, rule, finished=complete)
 
 
 def _made_by(environment: Mapping[str, Any]) -> dict[str, str]:

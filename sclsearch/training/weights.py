@@ -32,7 +32,10 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
+    path.touch()
+    usual = path.stat().st_mode
     try:
         save_file({name: t.contiguous() for name, t in tensors.items()}, path, dict(metadata))
+        path.chmod(usual)  # safetensors makes a file for its owner's eyes alone
     except SafetensorError as error:
         raise OSError(errno.EIO, str(error), str(path)) from error

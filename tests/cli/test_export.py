@@ -34,10 +34,13 @@ def test_an_export_says_what_it_is_and_how_it_is_used(
     assert done.stdout == (
         "my encoder: ./encoder fine-tuned on demo by scl: seed 1, the best of 2 by validation, "
         "accuracy 0.6200, test 0.6200\n"
+        "Quote the study's test accuracy, 0.6100 by rule mean, not one seed's.\n"
         "Use it: sclsearch predict 'my encoder' FILE, or --model 'my encoder'\n"
     )
     assert load_file(place / "my encoder" / "model.safetensors").keys() == {"x"}
     assert load_file(place / "my encoder" / "parts.safetensors").keys() == {"y"}
+    modes = {file.stat().st_mode for file in (place / "my encoder").iterdir()}
+    assert modes == {(place / "my encoder" / "sclsearch.json").stat().st_mode}
 
 
 def test_what_cannot_be_exported_is_exit_code_2(

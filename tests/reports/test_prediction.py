@@ -56,7 +56,7 @@ def test_the_texts_of_a_file_are_labelled_as_csv(exported: Path, tmp_path: Path)
     done = CliRunner().invoke(app, [*asked, "--text", "body"])
     assert done.exit_code == 0, done.output
     header, *rows = csv.reader(done.stdout.splitlines())
-    assert header == ["body", "label", "score unacceptable", "score acceptable"]
+    assert header == ["body", "predicted", "score unacceptable", "score acceptable"]
     assert [row[0] for row in rows] == ["the film was good", 'awful, and "long"']
     found = sclsearch.predict(exported, [row[0] for row in rows])
     assert [row[1] for row in rows] == [one.label for one in found]
@@ -65,7 +65,7 @@ def test_the_texts_of_a_file_are_labelled_as_csv(exported: Path, tmp_path: Path)
     )
     kept = CliRunner().invoke(app, [*asked, "--text", "body", "--keep", "id"])
     header, *rows = csv.reader(kept.stdout.splitlines())
-    assert header[:3] == ["body", "id", "label"]
+    assert header[:3] == ["body", "id", "predicted"]
     assert [row[1] for row in rows] == ["1", "2"]
 
 
@@ -73,7 +73,7 @@ def test_the_texts_of_a_file_are_labelled_as_csv(exported: Path, tmp_path: Path)
     ("content", "text", "message"),
     [
         ("body\na\n", (), "--text: it must name one column of"),
-        ("body\na\n", ("--text", "body", "--keep", "label"), "but label would be there twice"),
+        ("body\na\n", ("--text", "body", "--keep", "body"), "but body would be there twice"),
         ("body\na\n", ("--text", "bdy"), "'bdy' must be"),
         ("body\n", ("--text", "body"), "rows must be there, but there are none"),
         ('body\na\n" "\n', ("--text", "body"), "line 3: every text must hold something"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sclsearch.search.board import SeedTask
+from sclsearch.search.figures import Figures
 from sclsearch.search.prepare import Prepared
 from sclsearch.store.records import ConfigurationRecord
 from sclsearch.store.runs import SeedRun
@@ -33,8 +34,8 @@ class Diary:
     def finished(self, task: SeedTask, run: SeedRun, *, stored: bool) -> None:
         self.finished_ones.append((task.place, stored))
 
-    def scored(self, configuration: ConfigurationRecord, score: float) -> None:
-        self.scores.append((configuration.number, score))
+    def scored(self, figures: Figures) -> None:
+        self.scores.append((figures.number, figures.score))
 
 
 def values(prepared: Prepared) -> list[object]:
