@@ -177,8 +177,9 @@ def _validation_labels(data: TaskData) -> Labels:
     if "validation" not in data.splits:
         raise SclsearchError(
             f"{data.task.name}: there must be a validation split, but there are "
-            f"{', '.join(data.splits)}. Give one (--validation FILE, of your own files) or, beside "
-            "a test split, take a protocol that holds rows out of training: gunel-full, "
-            "gunel-fewshot, supcl-seq-heldout."
+            f"{', '.join(data.splits)}. Give one (of your own files --validation FILE, or, beside "
+            "--test FILE, a share of the training rows: --fractions 0.8,0.2,0) or, beside a test "
+            "split, take a protocol that holds rows out of training: gunel-full, gunel-fewshot, "
+            "supcl-seq-heldout."
         )
     return data.splits["validation"].y

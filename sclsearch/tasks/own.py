@@ -41,8 +41,8 @@ Parts = list[tuple[Table, dict[str, list[Row]]]]
 class OwnFiles:
     """What a user says of a task's files.
 
-    At most one way to the splits is given: files, a column, or fractions. Without any, the
-    fractions are `FRACTIONS`. Paths may be given as text.
+    The splits are files, a column, or drawn by fractions; of a split that has a file the fraction
+    is 0. Without any of these the fractions are `FRACTIONS`. Paths may be given as text.
 
     Attributes:
         path: The file with the rows for training, or with all rows; CSV, TSV, JSON Lines, Parquet.
@@ -175,9 +175,16 @@ def _check_classes(files: OwnFiles, classes: Mapping[str, int] | None) -> None:
 
 
 def _drawn(files: OwnFiles, found: Mapping[str, Split]) -> Mapping[str, Split]:
-    if files.validation or files.test or files.split_column is not None:
+    shares = _shares(files)
+    if shares is None:
         return found
-    return draw_splits(found["train"], files.fractions or FRACTIONS, str(files.path))
+    return {**found, **draw_splits(found["train"], shares, str(files.path))}
+
+
+def _shares(files: OwnFiles) -> tuple[float, float, float] | None:
+    """Returns the fractions by which the first file is drawn into splits, None if it is not."""
+    apart = files.validation or files.test or files.split_column is not None
+    return files.fractions or (None if apart else FRACTIONS)
 
 
 def _notes(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
@@ -199,8 +206,13 @@ def _notes(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
 def _source(files: OwnFiles) -> str:
     if files.split_column is not None:
         return f"{files.path}, split by its column {files.split_column}"
-    if files.validation or files.test:
-        told = {"train": files.path, "validation": files.validation, "test": files.test}
+    told = {"train": files.path, "validation": files.validation, "test": files.test}
+    shares = _shares(files)
+    if shares is None:
         return ", ".join(f"{path} ({name})" for name, path in told.items() if path)
-    shares = "/".join(str(share) for share in files.fractions or FRACTIONS)
-    return f"{files.path}, drawn {shares} into train/validation/test, every class in its share"
+    drawn = {name: share for name, share in zip(told, shares, strict=True) if share}
+    others = [f", {told[name]} ({name})" for name in ("validation", "test") if told[name]]
+    return (
+        f"{files.path}, drawn {'/'.join(map(str, drawn.values()))} into {'/'.join(drawn)}, every "
+        f"class in its share{''.join(others)}"
+    )

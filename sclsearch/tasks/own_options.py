@@ -25,19 +25,18 @@ def check_options(files: "OwnFiles") -> None:
         raise SclsearchError(
             f"--text, --label, --split-column: the columns must differ, but they are {columns}."
         )
-    ways = {
+    others = {
         "--validation, --test": files.validation or files.test,
-        "--split-column": files.split_column,
         "--fractions": files.fractions,
     }
-    given = [way for way, told in ways.items() if told is not None]
-    if len(given) > 1:
+    given = [way for way, told in others.items() if told is not None]
+    if files.split_column is not None and given:
         raise SclsearchError(
-            f"{' and '.join(given)}: one way to the splits must be chosen, "
-            f"but there are {len(given)}. Leave out all but one."
+            f"--split-column, {', '.join(given)}: the column tells all splits, but there are other "
+            "ways to them. Leave these out, or the column."
         )
     if files.fractions is not None:
-        _check_fractions(files.fractions)
+        _check_fractions(files.fractions, files)
     if files.metric is not None:
         lookup(METRICS, files.metric, "metric")
     _check_paths(files)
@@ -77,10 +76,18 @@ def _check_paths(files: "OwnFiles") -> None:
             )
 
 
-def _check_fractions(fractions: Sequence[float]) -> None:
+def _check_fractions(fractions: Sequence[float], files: "OwnFiles") -> None:
     fits = len(fractions) == 3 and all(0 <= share <= 1 for share in fractions)
     if not fits or not fractions[0] or not math.isclose(sum(fractions), 1):
         raise SclsearchError(
             "--fractions: train > 0, validation and test must sum to 1, "
             f"but they are {list(fractions)}."
         )
+    for split, path, share in zip(
+        ("validation", "test"), (files.validation, files.test), fractions[1:], strict=True
+    ):
+        if path is not None and share:
+            raise SclsearchError(
+                f"--fractions: the share of {split} must be 0 beside --{split} {path}, but it is "
+                f"{share:g}. Give 0, or leave out one of both."
+            )

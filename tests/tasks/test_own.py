@@ -143,8 +143,12 @@ def test_an_empty_second_file_is_named(own: OwnFiles, tmp_path: Path) -> None:
         ({"text": ()}, "--text: one column or two"),
         ({"text": ("a", "b", "c")}, "--text: one column or two"),
         ({"text": ("label",)}, "the columns must differ"),
-        ({"split_column": "part", "fractions": (0.8, 0.1, 0.1)}, "one way to the splits"),
-        ({"split_column": "part", "test": Path("t.csv")}, "--validation, --test and --split-col"),
+        ({"split_column": "part", "fractions": (0.8, 0.1, 0.1)}, "--split-column, --fractions: "),
+        ({"split_column": "part", "test": Path("t.csv")}, "--split-column, --validation, --test"),
+        (
+            {"fractions": (0.8, 0.1, 0.1), "test": Path("t.csv")},
+            r"^--fractions: the share of test must be 0 beside --test t\.csv, but it is 0\.1",
+        ),
         ({"fractions": (0.8, 0.1, 0.2)}, "--fractions: .*must sum to 1"),
         ({"fractions": (0.0, 0.5, 0.5)}, "--fractions: train > 0"),
         (
@@ -154,7 +158,7 @@ def test_an_empty_second_file_is_named(own: OwnFiles, tmp_path: Path) -> None:
         ({"metric": "acuracy"}, "Unknown metric 'acuracy'. Did you mean 'accuracy'"),
         ({"metric": ""}, "Unknown metric ''. Known: accuracy"),
         ({"split_column": ""}, "the column '' must be there once"),
-        ({"split_column": "", "fractions": (0.8, 0.1, 0.1)}, "one way to the splits"),
+        ({"split_column": "", "fractions": (0.8, 0.1, 0.1)}, "the column tells all splits"),
         ({"fractions": ()}, "--fractions: it must have more values, but"),
         ({"path": 3}, "^--task: it must be a path, but it is 3"),
         ({"split_column": 3}, "^--split-column: it must be a valid string, but it is 3"),
