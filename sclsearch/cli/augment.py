@@ -125,10 +125,11 @@ def _say(written: "Written", path: Path, first: Mapping[str, Any], command: str)
     earlier = f", {written.earlier} of them from before" if written.earlier else ""
     lines = [f"{path}: {written.texts} texts with {first['views']} paraphrases each{earlier}."]
     if written.paraphrases:
+        nothing = f", {written.empty} of them because the back-end found nothing"
+        equal = f"; of {written.equal} texts the first two are the same"
         lines.append(
-            f"Of the {written.paraphrases} made now {written.same} are the text itself, "
-            f"{written.empty} of them because the back-end found nothing; of {written.equal} texts "
-            "the first two are the same."
+            f"Of the {written.paraphrases} made now {written.same} are the text itself"
+            f"{nothing if written.empty else ''}{equal if written.equal else ''}."
         )
     if first.get("note"):
         lines.append(f"Reports will say: {first['note']}")

@@ -84,8 +84,9 @@ def _show_plan(console: Console, plan: "Plan") -> None:
         console.print(f"time: {duration(plan.time.seconds)}; {escape(why)}", soft_wrap=True)
 
 
-def _classes(names: tuple[str, ...]) -> str:
-    return shorten(", ".join(names), WIDTH, placeholder=f" … ({len(names)} in all)")
+def _classes(rows: Mapping[str, int]) -> str:
+    told = ", ".join(f"{name} ({count})" for name, count in rows.items())
+    return shorten(told, WIDTH, placeholder=f" … ({len(rows)} in all)")
 
 
 def _searched(spec: dict[str, Any]) -> str:

@@ -10,11 +10,7 @@ from sclsearch.reports.report import Report, finished_winner
 from sclsearch.selection.ranking import mean_std
 from sclsearch.selection.significance import Comparison, compare, holm
 
-READ = {
-    "train": "is trained on other rows than",
-    "unlabelled": "reads other texts without their labels than",
-    "paraphrases": "reads other paraphrases than",
-}
+READ = {"unlabelled": "texts without labels", "paraphrases": "paraphrases"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +21,7 @@ class ComparedStudy:
         study: The study's name.
         method: The method's name.
         number: The winner's number.
+        repeats: Whether the study repeats the winner of another.
         values: Its values of the searched parameters.
         test_mean: Mean test figure over the replicates that did not fail.
         test_std: Their sample standard deviation; None for one.
@@ -35,6 +32,7 @@ class ComparedStudy:
     study: str
     method: str
     number: int
+    repeats: bool
     values: Mapping[str, Any]
     test_mean: float
     test_std: float | None
@@ -95,6 +93,7 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
                 report.study,
                 report.method,
                 winner.number,
+                report.repeats,
                 winner.values,
                 *mean_std([test for test in own if test is not None]),
                 comparison,
@@ -108,7 +107,8 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
 
 def _check(base: Report, other: Report, seeds: int) -> None:
     for what, own, its in (
-        ("data", (base.task, base.data), (other.task, other.data)),
+        ("task", base.task, other.task),
+        ("rows", base.data, other.data),
         ("metric", base.metric, other.metric),
         ("test rows", _rows(base, "test", seeds), _rows(other, "test", seeds)),
     ):
@@ -124,9 +124,11 @@ def _check(base: Report, other: Report, seeds: int) -> None:
 def _notes(reports: Sequence[Report], seeds: int) -> Iterator[str]:
     base = reports[0]
     for other in reports[1:]:
-        for kind, told in READ.items():
-            if _rows(base, kind, seeds) != _rows(other, kind, seeds):
-                yield f"{other.study} {told} {base.study}"
+        if _rows(base, "train", seeds) != _rows(other, "train", seeds):
+            yield f"{other.study} is trained on other rows than {base.study}"
+        if base.drawn[:seeds] != other.drawn[:seeds]:
+            yield f"{other.study} has other seeds than {base.study}: pairs share nothing but rows"
+        yield from _read_beside(base, other, seeds)
         its, own = _terms(other, base), _terms(base, other)
         for what in its:
             if its[what] != own[what]:
@@ -136,18 +138,34 @@ def _notes(reports: Sequence[Report], seeds: int) -> Iterator[str]:
             yield f"{report.study} has {report.seeds} seeds, of which the first {seeds} are here"
 
 
+def _read_beside(base: Report, other: Report, seeds: int) -> Iterator[str]:
+    """Yields what one reads beside the training rows, where the other reads none or others."""
+    for kind, called in READ.items():
+        reads = [(report, _rows(report, kind, seeds)) for report in (base, other)]
+        readers = [report.study for report, rows in reads if any(rows)]
+        same = reads[0][1] == reads[1][1]
+        if kind == "unlabelled":
+            same = same and base.without_label == other.without_label
+        if len(readers) == 1:
+            yield f"{readers[0]} reads {called} too"
+        elif not same:
+            yield f"{other.study} reads other {called} than {base.study}"
+
+
 def _terms(report: Report, other: Report) -> dict[str, str]:
     """Returns in what studies should be equal, of the fields those that both methods have."""
     shared = finished_winner(report).fields.keys() & finished_winner(other).fields.keys()
     by_hand = {name: value for name, value in report.settings.items() if name in shared}
     finished = sum(line.score is not None for line in report.configurations)
-    return {
+    terms = {
         "encoder": report.model,
         "protocol": report.protocol,
         "training examples": report.size or "all",
         "finished configurations": str(finished),
         "set by hand": ", ".join(f"{n}={shown(v)}" for n, v in by_hand.items()) or "nothing",
     }
+    # What repeats a winner has all its fields from that.
+    return {**terms, "set by hand": ""} if report.repeats or other.repeats else terms
 
 
 def _rows(report: Report, kind: str, seeds: int) -> list[str]:

@@ -5,70 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from sclsearch.errors import SclsearchError
-from sclsearch.selection.ranking import mean_std, reported, score
+from sclsearch.reports.lines import ConfigurationLine, line_of
 from sclsearch.selection.rules import Rule, parse_rule
 from sclsearch.store.places import Storage, place_of, storage_option
-from sclsearch.store.records import ConfigurationRecord, ReplicateRecord, StudyRecord, seed_run_key
+from sclsearch.store.records import ReplicateRecord, StudyRecord, seed_run_key
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.studies import StudyStore, existing_study
-from sclsearch.tasks.metrics import METRICS, value
-
-
-@dataclass(frozen=True, slots=True)
-class SeedLine:
-    """One seed run of a configuration.
-
-    Attributes:
-        replicate: Its replicate.
-        key: Its name in the run store.
-        validation: Validation figure; None if it failed.
-        test: Test figure; None if it failed.
-        failure: Why it failed; None if it did not.
-    """
-
-    replicate: int
-    key: str
-    validation: float | None
-    test: float | None
-    failure: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigurationLine:
-    """One configuration under the rule.
-
-    Attributes:
-        number: Its number.
-        origin: `published`, `start`, `sampled` or `given`.
-        values: Values of the searched parameters.
-        fields: Every field of method and training.
-        seeds: Its finished seed runs.
-        score: The rule's score; None while seed runs are missing.
-        reported: Positions among `seeds` that the report is made of, best validation first.
-        test_mean: Mean test figure of those; None without any.
-        test_std: Their sample standard deviation; None for fewer than two.
-    """
-
-    number: int
-    origin: str
-    values: Mapping[str, Any]
-    fields: Mapping[str, Any]
-    seeds: tuple[SeedLine, ...]
-    score: float | None
-    reported: tuple[int, ...]
-    test_mean: float | None
-    test_std: float | None
-
-    @property
-    def plain(self) -> tuple[float, float | None] | None:
-        """Mean and deviation of the test figure over all seeds that did not fail, if any."""
-        tests = [seed.test for seed in self.seeds if seed.test is not None]
-        return mean_std(tests) if tests else None
-
-    @property
-    def failed(self) -> int:
-        """How many seed runs failed for good."""
-        return sum(seed.failure is not None for seed in self.seeds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +29,10 @@ class Report:
         rule: The rule.
         seeds: Replicates of each configuration.
         data: SHA-256 of the task's texts and labels.
+        without_label: SHA-256 of the texts that have no label, where stages read some.
         rows: SHA-256 of the rows of each replicate, by what they are for.
+        drawn: Seeds of each replicate.
+        repeats: Whether it repeats the winner of another study.
         settings: What was set by hand, by field.
         configurations: Best first; unfinished ones at the end, in their order.
         notes: What a reader of the figures must know.
@@ -105,7 +50,10 @@ class Report:
     rule: str
     seeds: int
     data: str
+    without_label: str
     rows: tuple[Mapping[str, str], ...]
+    drawn: tuple[Mapping[str, int], ...]
+    repeats: bool
     settings: Mapping[str, Any]
     configurations: tuple[ConfigurationLine, ...]
     notes: tuple[str, ...]
@@ -162,7 +110,7 @@ def report(
     # Stored JSON is sorted; a reader expects the order of the space.
     order = [parameter["name"] for parameter in record.identity["space"]["parameters"]]
     lines = [
-        _line(
+        line_of(
             configuration,
             runs.get_all(seed_run_key(record, configuration, r) for r in replicates),
             order,
@@ -187,7 +135,10 @@ def report(
         rule=str(rule),
         seeds=len(replicates),
         data=str(record.training["data"]),
+        without_label=str(record.training.get("without_label", "")),
         rows=tuple(replicate.rows for replicate in replicates),
+        drawn=tuple(replicate.seeds for replicate in replicates),
+        repeats=any(record.origin.get(way) for way in ("fresh", "crossed")),
         settings=record.origin.get("settings", {}),
         configurations=tuple(lines),
         notes=tuple(dict.fromkeys(_notes(record, replicates, map(runs.get, kept)))),
@@ -203,41 +154,6 @@ def _first(store: StudyStore, seeds: int | None) -> list[ReplicateRecord]:
             f"it is {seeds}. `sclsearch tune` trains further seeds."
         )
     return replicates[:seeds]
-
-
-def _line(
-    configuration: ConfigurationRecord,
-    runs: Sequence[SeedRun | None],
-    order: Sequence[str],
-    rule: Rule,
-    metric: str,
-) -> ConfigurationLine:
-    finished = [(number, run) for number, run in enumerate(runs) if run is not None]
-    seeds = tuple(
-        SeedLine(
-            replicate=number,
-            key=run.key,
-            validation=None if run.validation is None else value(metric, run.validation),
-            test=None if run.failure else value(metric, run.test),
-            failure=f"{run.failure.cause}: {run.failure.message}" if run.failure else None,
-        )
-        for number, run in finished
-    )
-    figures = [seed.validation for seed in seeds]
-    counted = reported(rule, figures)
-    tests = [test for position in counted if (test := seeds[position].test) is not None]
-    mean, std = mean_std(tests) if tests else (None, None)
-    return ConfigurationLine(
-        number=configuration.number,
-        origin=configuration.origin,
-        values={name: configuration.values[name] for name in order if name in configuration.values},
-        fields=configuration.fields,
-        seeds=seeds,
-        score=score(rule, figures, METRICS[metric].minimum) if len(seeds) == len(runs) else None,
-        reported=counted,
-        test_mean=mean,
-        test_std=std,
-    )
 
 
 def _notes(

@@ -8,12 +8,14 @@ from rich.table import Table
 
 from sclsearch.canonical import settings
 from sclsearch.reports.comparison import StudyComparison
-from sclsearch.reports.report import ConfigurationLine, Report
+from sclsearch.reports.lines import ConfigurationLine
+from sclsearch.reports.report import Report
 from sclsearch.selection.significance import Comparison, detectable, detection, smallest_p
 from sclsearch.store.places import storage_option
 
 FIRST = ("published", "start")
-DEFAULTS = "defaults"
+CONFIGURATION = {False: "defaults", True: "the winner that it repeats"}
+"""A configuration without searched values, by whether its study repeats the winner of another."""
 COMPARED = ("diff", "95 %", "pairs", "p", "adjusted")
 UNDERSTOOD = {"mean": "mean of {n} seeds", "best": "best of {n} seeds"}
 
@@ -55,7 +57,7 @@ def _table(report: Report, most: int) -> Table:
             "…" if line.score is None else f"{line.score:.4f}",
             "…" if missing else figure(line),
             f"{len(line.seeds) - line.failed}/{report.seeds}",
-            escape(settings(line.values) or DEFAULTS)
+            escape(settings(line.values) or CONFIGURATION[report.repeats])
             + (f" [dim]({line.origin})[/]" if line.origin in FIRST else ""),
         )
     return table
@@ -63,9 +65,8 @@ def _table(report: Report, most: int) -> Table:
 
 def _show_winner(console: Console, report: Report, winner: ConfigurationLine) -> None:
     by = understood(report.rule.partition("/")[0], report.seeds)
-    console.print(
-        f"\n[bold]Winner #{winner.number}[/] {escape(settings(winner.values) or DEFAULTS)}"
-    )
+    called = settings(winner.values) or CONFIGURATION[report.repeats]
+    console.print(f"\n[bold]Winner #{winner.number}[/] {escape(called)}")
     console.print(f"  validation {report.metric} {winner.score:.4f}, {by} (rule {report.rule})")
     tied = [f"#{one.number}" for one in report.configurations[1:] if one.score == winner.score]
     if tied:
@@ -110,7 +111,7 @@ def show_comparison(console: Console, found: StudyComparison) -> None:
             str(number),
             one.method,
             with_spread(one.test_mean, one.test_std),
-            f"#{one.number} {settings(one.values) or DEFAULTS}",
+            f"#{one.number} {settings(one.values) or CONFIGURATION[one.repeats]}",
         )
         for number, one in enumerate(found.studies, 1)
     ]

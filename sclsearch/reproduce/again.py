@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from rich.console import Console
 
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.report import ConfigurationLine, Report, finished_winner, report
+from sclsearch.reports.lines import ConfigurationLine
+from sclsearch.reports.report import Report, finished_winner, report
 from sclsearch.search.again import check_unchanged, data_dir_again, what_again
 from sclsearch.search.options import How, What
 from sclsearch.search.plan import Plan, plan_prepared

@@ -6,7 +6,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from sclsearch.canonical import counted
-from sclsearch.reports.report import ConfigurationLine, Report
+from sclsearch.reports.lines import ConfigurationLine
+from sclsearch.reports.report import Report
 from sclsearch.reports.terminal import (
     COMPARED,
     compared,
@@ -150,7 +151,7 @@ def show_spread(console: Console, study: str, spread: Spread) -> None:
 
 def _seeds(found: Report, line: ConfigurationLine) -> str:
     finished = f"{found.seeds - line.failed} of " if line.failed else ""
-    return f"mean of {finished}{found.seeds} seeds"
+    return f"mean of {finished}{counted(found.seeds, 'seed')}"
 
 
 def _deviation(component: Component) -> tuple[str, str]:

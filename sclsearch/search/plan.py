@@ -10,6 +10,7 @@ from sclsearch.search.prepare import Prepared, prepare_study
 from sclsearch.search.scribe import shown_at
 from sclsearch.search.study import Origin
 from sclsearch.store.runs import SeedRun
+from sclsearch.tasks.base import TaskData
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class Plan:
     Attributes:
         study: The study's name.
         task: The task's name and where its rows come from.
-        classes: Names of the classes of a user's own files, in their order.
+        classes: Training rows of each class of a user's own files, in the classes' order.
         model: The encoder's name and folder.
         protocol: The protocol's name.
         rule: The rule.
@@ -40,7 +41,7 @@ class Plan:
 
     study: str
     task: tuple[str, str]
-    classes: tuple[str, ...]
+    classes: dict[str, int]
     model: tuple[str, str]
     protocol: str
     rule: str
@@ -98,7 +99,7 @@ def plan_prepared(
     return Plan(
         study=prepared.record.name,
         task=(study.data.task.name, study.data.source),
-        classes=study.data.task.labels if study.data.task.own else (),
+        classes=_classes(study.data) if study.data.task.own else {},
         model=(study.model_name, str(study.model)),
         protocol=study.protocol.title,
         rule=str(study.rule),
@@ -117,6 +118,12 @@ def plan_prepared(
             None if finished is None else estimate(prepared, board, how.cpus_per_trial, finished)
         ),
     )
+
+
+def _classes(data: TaskData) -> dict[str, int]:
+    train = data.splits["train"]
+    y, labels = train.y[: train.labelled], data.task.labels
+    return {name: int((y == number).sum()) for number, name in enumerate(labels)}
 
 
 def _measured_later(prepared: Prepared, what: What) -> tuple[str, ...]:

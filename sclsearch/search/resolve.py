@@ -75,7 +75,8 @@ def resolve(what: What, how: How) -> Study:
         start = _start(space, protocol.training(rows, 1))
         space = space.with_settings({**start, **what.settings})
         space = replace(space, parameters={}, published=())
-    defaults = _defaults(method, protocol, rows, (space.fixed, start, what.settings))
+    own = "winner" if what.fresh or what.crossed else "--set"
+    defaults = _defaults(method, protocol, rows, (space.fixed, start, what.settings), own)
     built, training = build(method, {n: o.value for n, o in defaults.items()}, "defaults")
     unlabelled = unlabelled_of(what, named, protocol, read=reads_unlabelled(built, training))
     source = paraphrases_of(what, named, protocol, read=reads_paraphrases(built, training))
@@ -194,7 +195,11 @@ def _check_task(method: NamedMethod, data: TaskData, protocol: Protocol) -> None
 
 
 def _defaults(
-    method: type[Method], protocol: Protocol, rows: int, given: tuple[Values, Values, Values]
+    method: type[Method],
+    protocol: Protocol,
+    rows: int,
+    given: tuple[Values, Values, Values],
+    setter: str,
 ) -> dict[str, Origin]:
     """Returns every field's value and who set it.
 
@@ -203,6 +208,7 @@ def _defaults(
         protocol: The protocol.
         rows: Rows that a replicate is trained on.
         given: What the space fixes, its point that is trained, and what is set by hand.
+        setter: Who sets that.
     """
     shared, own = _declared(Training), {**_declared(method), **method.training}
     by_space, start, settings = given
@@ -219,7 +225,7 @@ def _defaults(
         ("space", by_space),
         ("protocol", few),
         ("space", start),
-        ("--set", settings),
+        (setter, settings),
     )
     return {
         name: Origin(value, source) for source, layer in layers for name, value in layer.items()

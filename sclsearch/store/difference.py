@@ -1,6 +1,7 @@
 """How a stored study differs from the one that is asked for, in words."""
 
 import re
+from collections.abc import Mapping
 
 from sclsearch.store.records import StudyRecord
 
@@ -28,6 +29,7 @@ def difference(field: str, was: object, now: object, asked: StudyRecord) -> str:
         now: Its value in the study that is asked for.
         asked: The record of that one.
     """
+    was, now = _apart(was, now)
     if not any(_DIGEST.fullmatch(str(value)) for value in (was, now)):
         told = f"{field} must stay {_short(was)}, but it is {_short(now)}"
         return f"{told}. Give another --study, or the same {field} as before."
@@ -42,6 +44,16 @@ def difference(field: str, was: object, now: object, asked: StudyRecord) -> str:
     else:
         told = f"{called}{place} must stay what they were when the study began, but they changed"
     return f"{told}. Give another --study, or what was there before."
+
+
+def _apart(was: object, now: object) -> tuple[object, object]:
+    """Returns both without what they have in common by key."""
+    if not (isinstance(was, Mapping) and isinstance(now, Mapping)):
+        return was, now
+    names = [name for name in {**was, **now} if was.get(name) != now.get(name)]
+    parts = {name: _apart(was.get(name), now.get(name)) for name in names}
+    before, after = ({name: part[side] for name, part in parts.items()} for side in (0, 1))
+    return before, after
 
 
 def _short(value: object) -> str:

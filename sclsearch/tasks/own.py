@@ -1,5 +1,6 @@
 """A user's own task: texts and labels in files."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -189,6 +190,10 @@ def _shares(files: OwnFiles) -> tuple[float, float, float] | None:
 
 def _notes(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
     yield from lacking(task, splits)
+    folded = Counter(name.casefold() for name in task.labels)
+    alike = [name for name in task.labels if folded[name.casefold()] > 1]
+    if alike:
+        yield f"classes that differ in case alone: {', '.join(map(repr, alike))}"
     if METRICS[task.metric].binary:
         yield f"{task.metric} is of the class {task.labels[1]!r}, the last by name"
     if "test" in splits:

@@ -228,6 +228,7 @@ def test_a_dry_run_of_a_repetition_tells_what_it_would_train_and_writes_nothing(
     assert done.returncode == 0
     assert f"\n1 configuration x 4 seeds = 4 seed runs; in the store: {stored}\n" in done.stdout
     assert "\ntime: " in done.stdout
+    assert "tau 0.1 winner" in flat(done.stdout)
     assert study_names(storage) == [name]
     repeated = again(name, **repetition)
     told = json.loads(sclsearch(*asked, "--json").stdout)

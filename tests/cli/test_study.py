@@ -116,7 +116,7 @@ def test_a_file_of_ones_own_is_a_task(
     assert done.returncode == 0
     assert "protocol plain, rule mean, metric f1\n" in done.stdout
     assert "rows     30 / 18 / 12 (training / validation / test)\n" in done.stdout
-    assert "\nclasses  bad, good\n" in done.stdout
+    assert "\nclasses  bad (15), good (15)\n" in done.stdout
     assert "\n         f1 is of the class 'good', the last by name\n" in done.stdout
 
 
@@ -126,7 +126,7 @@ def test_many_classes_are_cut_to_a_line(
     own = own_rows(place, 400, lambda number: f"class {number % 40:02}")
     lines = sclsearch(*search, "--dry-run", *own).stdout.splitlines()
     (line,) = [line for line in lines if line.startswith("classes")]
-    assert line.startswith("classes  class 00, class 01, ")
+    assert line.startswith("classes  class 00 (8), class 01 (8), ")
     assert line.endswith(" … (40 in all)")
     assert 70 < len(line) <= 80
 

@@ -166,7 +166,10 @@ def test_without_hub_and_data_both_ways_are_told(
             "--protocol gunel-full",
             "--study mine: protocol must stay 'plain', but it is 'gunel-full'",
         ),
-        ("--set epochs=3", "--study mine: space must stay "),
+        (
+            "--set epochs=3",
+            "space must stay {'fixed': {'epochs': None}}, but it is {'fixed': {'epochs': 3}}. Give",
+        ),
     ],
 )
 def test_a_study_that_is_searched_otherwise_is_refused_with_the_name_of_the_field(

@@ -46,6 +46,7 @@ def write_study(tmp_path: Path) -> Callable[..., Path]:
         metric: str = "accuracy",
         rows: Mapping[str, str] = MappingProxyType({"train": "aaaaaaaaaaaa", "test": "t"}),
         settings: Mapping[str, Any] = MappingProxyType({}),
+        fresh: int = 0,
     ) -> Path:
         store, runs = StudyStore(tmp_path, name), RunStore(tmp_path)
         searched = list(dict.fromkeys(name for one in values or [{"tau": 0}] for name in one))
@@ -57,11 +58,12 @@ def write_study(tmp_path: Path) -> Callable[..., Path]:
             "space": {"parameters": [{"name": name} for name in searched]},
         }
         training = {"method": "scl", "metric": metric, "data": data, "study": name}
-        origin = {"rule": rule, "notes": list(study_notes), "settings": dict(settings)}
+        told = {"notes": list(study_notes), "settings": dict(settings), "fresh": fresh}
+        origin = {"rule": rule, **told}
         record = StudyRecord(name, identity, training, origin, 2, 0.0)
         store.create(record)
         replicates = [
-            ReplicateRecord(number, {**rows, "train": train}, {"order": number}, notes)
+            ReplicateRecord(number, {**rows, "train": train}, {"order": fresh + number}, notes)
             for number, train in enumerate(rows["train"][: len(configurations[0])])
         ]
         for replicate in replicates:

@@ -99,16 +99,30 @@ def test_unequal_terms_are_told(write_study: WriteStudy) -> None:
     )
     rows = {"train": "aaa", "test": "t", "unlabelled": "u"}
     write_study(BASE, name="more", settings={"tau": 0.1}, rows=rows)
-    told = "more reads other texts without their labels than base"
+    told = "more reads texts without labels too"
     assert compared(storage, "base", "more").notes == (told,)
+    assert compared(storage, "more", "base").notes == (told,)
+    write_study(BASE, name="other", settings={"tau": 0.1}, rows={**rows, "unlabelled": "v"})
+    told = "other reads other texts without labels than more"
+    assert compared(storage, "more", "other").notes == (told,)
     write_study(BASE, name="alike", settings={"tau": 0.1})
     assert not compared(storage, "base", "alike").notes
+
+
+def test_what_repeats_a_winner_is_told_as_that(
+    write_study: WriteStudy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_study(BASE, name="base", settings={"tau": 0.1})
+    storage = write_study(BASE, name="again", values=[{}], fresh=7)
+    found = compared(storage, "base", "again")
+    assert found.notes == ("again has other seeds than base: pairs share nothing but rows",)
+    assert any(line.endswith("#0 the winner that it repeats") for line in text_of(found, capsys))
 
 
 @pytest.mark.parametrize(
     ("kind", "other"),
     [
-        ("data", {"data": "e"}),
+        ("rows", {"data": "e"}),
         ("metric", {"metric": "macro_f1"}),
         ("test rows", {"rows": {"train": "aaa", "test": "u"}}),
     ],

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from sclsearch.reports.report import ConfigurationLine, Report, SeedLine
+from sclsearch.reports.lines import ConfigurationLine, SeedLine
+from sclsearch.reports.report import Report
 from sclsearch.reproduce.again import Confirmation
 from sclsearch.reproduce.terminal import show_confirmation, show_spread
 from sclsearch.selection.variance import Observation, components
@@ -34,7 +35,10 @@ def confirmation() -> Confirmation:
             rule=rule,
             seeds=3,
             data="",
+            without_label="",
             rows=(),
+            drawn=(),
+            repeats=False,
             settings={},
             configurations=(line,),
             notes=("scaled: less",),

@@ -207,11 +207,13 @@ def test_test_texts_that_are_trained_on_are_counted(own: OwnFiles, tmp_path: Pat
     assert loaded.notes == ("2 of 3 test texts are also training texts",)
 
 
-def test_f1_tells_the_class_that_it_is_of(own: OwnFiles) -> None:
+def test_what_classes_are_called_is_told_where_it_matters(own: OwnFiles) -> None:
     assert load_own(replace(own, metric="f1")).notes == (
         "f1 is of the class 'pos', the last by name",
     )
     assert load_own(replace(own, metric="macro_f1")).notes == ()
+    own.path.write_text(BALANCED.replace("pos", "Neg"))
+    assert load_own(own).notes == ("classes that differ in case alone: 'Neg', 'neg'",)
 
 
 def test_f1_fits_two_classes_and_no_more(own: OwnFiles) -> None:

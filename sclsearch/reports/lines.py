@@ -1,0 +1,112 @@
+"""The lines of a report: a configuration under a rule, and its seed runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sclsearch.selection.ranking import mean_std, reported, score
+from sclsearch.selection.rules import Rule
+from sclsearch.store.records import ConfigurationRecord
+from sclsearch.store.runs import SeedRun
+from sclsearch.tasks.metrics import METRICS, value
+
+
+@dataclass(frozen=True, slots=True)
+class SeedLine:
+    """One seed run of a configuration.
+
+    Attributes:
+        replicate: Its replicate.
+        key: Its name in the run store.
+        validation: Validation figure; None if it failed.
+        test: Test figure; None if it failed.
+        failure: Why it failed; None if it did not.
+    """
+
+    replicate: int
+    key: str
+    validation: float | None
+    test: float | None
+    failure: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationLine:
+    """One configuration under the rule.
+
+    Attributes:
+        number: Its number.
+        origin: `published`, `start`, `sampled` or `given`.
+        values: Values of the searched parameters.
+        fields: Every field of method and training.
+        seeds: Its finished seed runs.
+        score: The rule's score; None while seed runs are missing.
+        reported: Positions among `seeds` that the report is made of, best validation first.
+        test_mean: Mean test figure of those; None without any.
+        test_std: Their sample standard deviation; None for fewer than two.
+    """
+
+    number: int
+    origin: str
+    values: Mapping[str, Any]
+    fields: Mapping[str, Any]
+    seeds: tuple[SeedLine, ...]
+    score: float | None
+    reported: tuple[int, ...]
+    test_mean: float | None
+    test_std: float | None
+
+    @property
+    def plain(self) -> tuple[float, float | None] | None:
+        """Mean and deviation of the test figure over all seeds that did not fail, if any."""
+        tests = [seed.test for seed in self.seeds if seed.test is not None]
+        return mean_std(tests) if tests else None
+
+    @property
+    def failed(self) -> int:
+        """How many seed runs failed for good."""
+        return sum(seed.failure is not None for seed in self.seeds)
+
+
+def line_of(
+    configuration: ConfigurationRecord,
+    runs: Sequence[SeedRun | None],
+    order: Sequence[str],
+    rule: Rule,
+    metric: str,
+) -> ConfigurationLine:
+    """Returns a configuration under a rule.
+
+    Args:
+        configuration: The configuration.
+        runs: Its seed runs, None where one is missing.
+        order: Names of the searched parameters as the space has them.
+        rule: How seeds are counted.
+        metric: Name of the metric.
+    """
+    finished = [(number, run) for number, run in enumerate(runs) if run is not None]
+    seeds = tuple(
+        SeedLine(
+            replicate=number,
+            key=run.key,
+            validation=None if run.validation is None else value(metric, run.validation),
+            test=None if run.failure else value(metric, run.test),
+            failure=f"{run.failure.cause}: {run.failure.message}" if run.failure else None,
+        )
+        for number, run in finished
+    )
+    figures = [seed.validation for seed in seeds]
+    counted = reported(rule, figures)
+    tests = [test for position in counted if (test := seeds[position].test) is not None]
+    mean, std = mean_std(tests) if tests else (None, None)
+    return ConfigurationLine(
+        number=configuration.number,
+        origin=configuration.origin,
+        values={name: configuration.values[name] for name in order if name in configuration.values},
+        fields=configuration.fields,
+        seeds=seeds,
+        score=score(rule, figures, METRICS[metric].minimum) if len(seeds) == len(runs) else None,
+        reported=counted,
+        test_mean=mean,
+        test_std=std,
+    )
