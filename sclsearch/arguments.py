@@ -34,7 +34,8 @@ def expanded(path: Path) -> Path:
 def check_fields(thing: Any, names: Mapping[str, str]) -> None:
     """Checks a dataclass's fields, for its `__post_init__`; what fits is made of the field's type.
 
-    A text becomes a path, a list a tuple. Fields whose type is quoted are left as they are.
+    A text becomes a path, a leading `~` of a path a user's folder, a list a tuple. Fields whose
+    type is quoted are left as they are.
 
     Args:
         thing: The dataclass, frozen or not.
@@ -49,11 +50,14 @@ def check_fields(thing: Any, names: Mapping[str, str]) -> None:
     for name, check in _types(thing.__class__).items():
         value = getattr(thing, name)
         try:
-            object.__setattr__(thing, name, check.validate_python(value))
+            fitting = check.validate_python(value)
         except ValidationError as error:
             reasons = " or ".join(dict.fromkeys(map(_reason, error.errors())))
             where = names.get(name, f"--{name.replace('_', '-')}")
             faults.append(f"{where}: {reasons}, but it is {value!r}.")
+        else:
+            known = expanded(fitting) if isinstance(fitting, Path) else fitting
+            object.__setattr__(thing, name, known)
     if faults:
         raise SclsearchError("\n".join(faults))
 

@@ -5,7 +5,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sclsearch.arguments import expanded
 from sclsearch.cli import options as o
 from sclsearch.errors import SclsearchError, lookup
 
@@ -110,7 +109,7 @@ def own_files(options: Mapping[str, Any]) -> "OwnFiles | None":
     from sclsearch.tasks.own import OwnFiles
 
     parsed = {"text": tuple(options["text"]), "fractions": o.fractions(options["fractions"])}
-    return OwnFiles(path=expanded(Path(options["task"])), **{**given, **parsed})
+    return OwnFiles(path=Path(options["task"]), **{**given, **parsed})
 
 
 def _only(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -84,6 +84,7 @@ def check_task_name(name: str) -> None:
             )
         raise SclsearchError(
             f"--task: a file's columns must be named, but {name!r} comes without them. "
-            "Pass --text COLUMN (twice for a pair of texts) and --label COLUMN."
+            "Pass --text COLUMN (twice for a pair of texts) and --label COLUMN; in Python, "
+            "OwnFiles(path, text, label)."
         )
     lookup(TASKS, name, "task")

@@ -15,6 +15,11 @@ def test_what_is_left_out_stays_left_out() -> None:
     assert list(as_options(OWN)) == ["--task", "my train.csv", "--text", "text", "--label", "label"]
 
 
+def test_a_path_may_begin_with_a_users_folder() -> None:
+    files = OwnFiles("~/rows.csv", "text", "label", test="~/test.csv")  # type: ignore[arg-type]
+    assert (files.path, files.test) == (Path.home() / "rows.csv", Path.home() / "test.csv")
+
+
 def test_everything_that_is_said_is_told_on() -> None:
     pairs = replace(OWN, text=("a", "b"), metric="spearman", regression=True)
     files = replace(pairs, validation=Path("dev.csv"), test=Path("test.csv"))
