@@ -7,7 +7,13 @@ from typing import Any
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.protocols import PROTOCOLS, cmlm
 from sclsearch.protocols.base import Protocol, Rows, Size
-from sclsearch.protocols.draws import Unlabelled, check_unlabelled, draw_parts
+from sclsearch.protocols.draws import (
+    Unlabelled,
+    all_labelled,
+    check_some_unlabelled,
+    check_unlabelled,
+    draw_parts,
+)
 from sclsearch.protocols.repeated import fresh
 from sclsearch.tasks import TASKS, check_task_name
 from sclsearch.tasks.base import TaskData, Texts
@@ -133,8 +139,10 @@ class Drawn:
         """Returns each text once, without the blank ones.
 
         Raises:
-            SclsearchError: The task has too few rows for the size, or classes for the protocol.
+            SclsearchError: The task has too few rows for the size, classes for the protocol, or
+                texts without labels.
         """
+        check_some_unlabelled(data, self.size, self.unlabelled)
         if self.protocol is None:
             rows = iter(data.splits["train"].texts)
         else:
@@ -170,10 +178,7 @@ def find_drawn(
         check_task_name(task)
     size = Size.of(train_size, shots)
     if unlabelled is not None and size is None and isinstance(task, str):
-        raise SclsearchError(
-            f"--unlabelled {unlabelled}: it must come with a training size, but there is none. "
-            "Pass --train-size N or --shots K, or leave it out for all training texts."
-        )
+        raise all_labelled(unlabelled)
     chosen = Drawn(task, None, size, 0).usual
     if protocol is not None:
         chosen = lookup(PROTOCOLS, protocol, "protocol")

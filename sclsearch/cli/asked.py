@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, Any
 from sclsearch.cli import options as o
 from sclsearch.errors import SclsearchError, lookup
 
+if TYPE_CHECKING:
+    from sclsearch.search.options import How, What
+    from sclsearch.tasks.own import OwnFiles
+
 MEANS = (
     "data_dir",
     "tracking",
@@ -17,10 +21,6 @@ MEANS = (
     "concurrency",
     "retry_failed",
 )
-
-if TYPE_CHECKING:
-    from sclsearch.search.options import How, What
-    from sclsearch.tasks.own import OwnFiles
 
 
 def asked(options: Mapping[str, Any]) -> "tuple[What, How]":

@@ -30,7 +30,10 @@ def augment(
     shots: o.Shots = None,
     protocol: Annotated[
         str | None,
-        typer.Option(help="Whose training texts. Default: with a size CSSL's, else all."),
+        typer.Option(
+            help="Whose training texts. Default: with a size CSSL's, of your own file plain's, "
+            "else all."
+        ),
     ] = None,
     replicates: Annotated[
         int | None, typer.Option(min=1, help="How many draw texts. Default: the protocol's.")
@@ -60,7 +63,8 @@ def augment(
     ] = None,
     data_dir: o.DataDir = None,
     out: Annotated[
-        Path | None, typer.Option(help="The file. Default: here, named by task, size and back-end.")
+        Path | None,
+        typer.Option(help="The file. Default: here, named by texts and back-end."),
     ] = None,
     text: o.Text = None,
     label: o.Label = None,

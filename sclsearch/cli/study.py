@@ -143,7 +143,6 @@ def _ended(found: "Comparison") -> str:
 
 
 def _go(options: dict[str, Any], *, searched: bool = True) -> None:
-
     from sclsearch.cli.output import tell_plan
 
     what, how = asked({**options, "searched": searched})

@@ -37,8 +37,7 @@ def export(
         f"{folder}: {card.base} fine-tuned on {card.task} by {card.method}: seed "
         f"{card.replicate}, the best of {card.seeds} by validation, {card.metric} "
         f"{card.validation:.4f}, test {card.test:.4f}\n"
-        f"Quote the study's test {card.metric}, {card.study_test:.4f} by rule {card.rule}, not one "
-        "seed's.\n"
+        f"Over all seeds, none picked, test {card.metric} is {card.mean_test:.4f}: quote that.\n"
         f"Use it: sclsearch predict {name} FILE, or --model {name}\n"
     )
 

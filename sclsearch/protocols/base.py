@@ -58,7 +58,7 @@ class Parts:
         test: What is reported.
         notes: What a reader of the figure must know about the split.
         unlabelled: What stages that read no labels train on; None is the training rows alone.
-        held: Rows that are left out of validation and test, and that nothing may train on.
+        held: Rows of validation and test before these were cut: nothing may train on them either.
         paraphrases: SHA-256 of the paraphrases that are read; empty where none are.
     """
 

@@ -76,6 +76,24 @@ def draw_alike(data: TaskData, train: Rows, pool: Rows, seed: int) -> Rows:
     return drawn
 
 
+def check_some_unlabelled(data: TaskData, size: Size | None, total: Unlabelled | None) -> None:
+    """Refuses texts without labels of a task where every row is a training example.
+
+    Raises:
+        SclsearchError: They are asked for there.
+    """
+    if total is not None and size is None and not data.splits["train"].unlabelled:
+        raise all_labelled(total)
+
+
+def all_labelled(total: Unlabelled) -> SclsearchError:
+    """Returns the error that all training rows have labels, and are training examples."""
+    return SclsearchError(
+        f"--unlabelled {total}: it must come with a training size, but without one all rows have "
+        "labels. Pass --train-size N, in total, or --shots K, of each class."
+    )
+
+
 def check_unlabelled(protocol: Protocol, total: Unlabelled | None) -> None:
     """Refuses texts without labels where paraphrases join the training rows.
 

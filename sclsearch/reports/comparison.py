@@ -126,7 +126,7 @@ def _notes(reports: Sequence[Report], seeds: int) -> Iterator[str]:
     for other in reports[1:]:
         if _rows(base, "train", seeds) != _rows(other, "train", seeds):
             yield f"{other.study} is trained on other rows than {base.study}"
-        if base.drawn[:seeds] != other.drawn[:seeds]:
+        elif base.drawn[:seeds] != other.drawn[:seeds]:
             yield f"{other.study} has other seeds than {base.study}: pairs share nothing but rows"
         yield from _read_beside(base, other, seeds)
         its, own = _terms(other, base), _terms(base, other)

@@ -42,13 +42,13 @@ class Card:
         metric: Name of the metric.
         validation: Its validation figure.
         test: Its test figure.
-        study_test: Mean test figure of the winner by the rule: what there is to be quoted.
         fields: Every field of method and training.
         place: How the method is found again, `FILE.py:CLASS` if it is a user's own.
         method_digest: SHA-256 of that file; empty for a method of sclsearch.
         labels: Names of the classes, in the order of their scores; empty in regression.
         pair: Whether it reads two texts at once.
         columns: Where a user's own file has the texts; empty for other tasks.
+        mean_test: Mean test figure of all seeds of the winner that did not fail, none picked.
     """
 
     base: str
@@ -64,13 +64,13 @@ class Card:
     metric: str
     validation: float | None
     test: float | None
-    study_test: float | None
     fields: Mapping[str, Any]
     place: str = ""
     method_digest: str = ""
     labels: tuple[str, ...] = ()
     pair: bool = False
     columns: tuple[str, ...] = ()
+    mean_test: float | None = None
 
 
 def card_of(found: Report) -> Card:
@@ -95,8 +95,8 @@ def card_of(found: Report) -> Card:
         metric=found.metric,
         validation=best.validation,
         test=best.test,
-        study_test=winner.test_mean,
         fields=winner.fields,
+        mean_test=winner.plain and winner.plain[0],
     )
 
 

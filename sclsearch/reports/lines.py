@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sclsearch.selection.ranking import mean_std, reported, score
+from sclsearch.selection.ranking import mean_std, reported_test, score
 from sclsearch.selection.rules import Rule
 from sclsearch.store.records import ConfigurationRecord
 from sclsearch.store.runs import SeedRun
@@ -96,9 +96,7 @@ def line_of(
         for number, run in finished
     )
     figures = [seed.validation for seed in seeds]
-    counted = reported(rule, figures)
-    tests = [test for position in counted if (test := seeds[position].test) is not None]
-    mean, std = mean_std(tests) if tests else (None, None)
+    counted, mean, std = reported_test(rule, figures, [seed.test for seed in seeds])
     return ConfigurationLine(
         number=configuration.number,
         origin=configuration.origin,

@@ -44,7 +44,10 @@ def read_card(folder: Path) -> Card:
     try:
         card = TypeAdapter(Card).validate_json(file.read_bytes())
     except (OSError, ValidationError) as error:
-        fault = str(error).partition("\n")[0]
+        fault = str(error)
+        if isinstance(error, ValidationError):
+            faults = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+            fault = "; ".join(faults)
         raise SclsearchError(
             f"{file}: it must be what `sclsearch export STUDY FOLDER` writes, but: {fault}."
         ) from error

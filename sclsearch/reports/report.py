@@ -12,6 +12,8 @@ from sclsearch.store.records import ReplicateRecord, StudyRecord, seed_run_key
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.studies import StudyStore, existing_study
 
+DRAWN = ("initialisation", "order")
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -31,7 +33,7 @@ class Report:
         data: SHA-256 of the task's texts and labels.
         without_label: SHA-256 of the texts that have no label, where stages read some.
         rows: SHA-256 of the rows of each replicate, by what they are for.
-        drawn: Seeds of each replicate.
+        drawn: Seeds of initialisation and order of each replicate.
         repeats: Whether it repeats the winner of another study.
         settings: What was set by hand, by field.
         configurations: Best first; unfinished ones at the end, in their order.
@@ -137,7 +139,10 @@ def report(
         data=str(record.training["data"]),
         without_label=str(record.training.get("without_label", "")),
         rows=tuple(replicate.rows for replicate in replicates),
-        drawn=tuple(replicate.seeds for replicate in replicates),
+        drawn=tuple(
+            {name: seed for name, seed in replicate.seeds.items() if name in DRAWN}
+            for replicate in replicates
+        ),
         repeats=any(record.origin.get(way) for way in ("fresh", "crossed")),
         settings=record.origin.get("settings", {}),
         configurations=tuple(lines),

@@ -91,9 +91,9 @@ def variance(study: str, levels: Mapping[str, int], how: How, console: Console) 
             what it was made from has changed, or seed runs failed: the crossing must be full.
         KeyboardInterrupt: It was stopped; the same call goes on.
     """
-    cells = design(levels)
     chosen, what = _crossing(study, levels, how)
     found = _again(study, what, how, console)
+    cells = design(levels)
     tests = [seed.test for line in found.configurations for seed in line.seeds]
     failed = sum(test is None for test in tests)
     if failed:
@@ -123,6 +123,7 @@ def plan_variance(study: str, levels: Mapping[str, int], how: How, finished: Sto
 
 
 def _crossing(study: str, levels: Mapping[str, int], how: How) -> tuple[Report, What]:
+    design(levels)  # raises where there is nothing to cross
     chosen, winner = _winner(study, how)
     _, record = existing_study(how.storage, study)
     return chosen, what_again(record.origin, winner.fields, crossed=levels)

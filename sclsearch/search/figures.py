@@ -1,9 +1,9 @@
 """What a configuration has come to, once all its seed runs have ended."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sclsearch.selection.ranking import mean_std, reported, score
+from sclsearch.selection.ranking import reported_test, score
 from sclsearch.selection.rules import Rule
 from sclsearch.store.runs import SeedRun
 from sclsearch.tasks.metrics import METRICS, value
@@ -16,13 +16,14 @@ class Figures:
     Attributes:
         number: The configuration's number.
         score: By the rule.
-        test: Mean test figure of the replicates that the rule reports and their deviation, as
-            MLflow names them; empty if all failed.
+        test_mean: Mean test figure of the replicates that the rule reports; None if all failed.
+        test_std: Their sample standard deviation; None for fewer than two.
     """
 
     number: int
     score: float
-    test: Mapping[str, float]
+    test_mean: float | None
+    test_std: float | None
 
     @property
     def rank(self) -> tuple[float, int]:
@@ -33,11 +34,6 @@ class Figures:
 def figures_of(number: int, runs: Sequence[SeedRun], rule: Rule, metric: str) -> Figures:
     """Returns the figures of a configuration out of all its seed runs."""
     validation = [None if r.validation is None else value(metric, r.validation) for r in runs]
-    tests = [value(metric, runs[position].test) for position in reported(rule, validation)]
-    mean, std = mean_std(tests) if tests else (None, None)
-    named = {f"test.{metric}": mean, f"test.{metric}.std": std}
-    return Figures(
-        number,
-        score(rule, validation, METRICS[metric].minimum),
-        {name: figure for name, figure in named.items() if figure is not None},
-    )
+    tests = [None if r.failure else value(metric, r.test) for r in runs]
+    _, mean, std = reported_test(rule, validation, tests)
+    return Figures(number, score(rule, validation, METRICS[metric].minimum), mean, std)

@@ -20,7 +20,7 @@ class Plan:
     Attributes:
         study: The study's name.
         task: The task's name and where its rows come from.
-        classes: Training rows of each class of a user's own files, in the classes' order.
+        classes: Rows of each class in the training split of a user's own files.
         model: The encoder's name and folder.
         protocol: The protocol's name.
         rule: The rule.

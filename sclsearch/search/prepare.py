@@ -144,11 +144,14 @@ def _check_paraphrases(what: What, how: How, study: Study, parts: Mapping[int, P
 def _augmented(what: What, how: How, study: Study, replicates: int) -> str:
     """Returns the options of `augment` that name the texts which the study reads."""
     task = ("--task", what.task) if isinstance(what.task, str) else tuple(as_options(what.task))
-    given: dict[str, object] = {"--data-dir": how.data_dir}
-    if study.size is not None or what.unlabelled is None:  # else all training texts
-        given |= {"--train-size": what.train_size, "--shots": what.shots}
-        given |= {"--protocol": study.protocol.name, "--replicates": replicates}
-        given |= {"--unlabelled": what.unlabelled}
+    given: dict[str, object] = {
+        "--data-dir": how.data_dir,
+        "--train-size": what.train_size,
+        "--shots": what.shots,
+        "--protocol": study.protocol.name,
+        "--replicates": replicates,
+        "--unlabelled": what.unlabelled,
+    }
     told = [(name, str(value)) for name, value in given.items() if value is not None]
     return shlex.join([*task, *chain.from_iterable(told)])
 

@@ -9,7 +9,7 @@ from sclsearch.methods.base import Method, Training, reads_paraphrases, reads_un
 from sclsearch.methods.fields import build, faults_of, field_types
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Protocol, Size
-from sclsearch.protocols.draws import Unlabelled
+from sclsearch.protocols.draws import all_labelled, check_some_unlabelled
 from sclsearch.protocols.repeated import crossed, fresh
 from sclsearch.protocols.scale import SCALES
 from sclsearch.search.machines import check_address, gpu_share
@@ -64,8 +64,7 @@ def resolve(what: What, how: How) -> Study:
     model_name = protocol.model if what.model is None else str(what.model)
     space = _space(what, named, model_name)
     whole = load_task(what.task, how.data_dir)
-    if what.unlabelled is not None and size is None and not whole.splits["train"].unlabelled:
-        raise _all_labelled(what.unlabelled)
+    check_some_unlabelled(whole, size, what.unlabelled)
     data = protocol.data(whole)
     _check_task(named, data, protocol)
     parts = protocol.parts(data, size, protocol.replicate(0))
@@ -109,15 +108,8 @@ def resolve(what: What, how: How) -> Study:
 def _size(what: What) -> Size | None:
     size = Size.of(what.train_size, what.shots)
     if size is None and what.unlabelled is not None and isinstance(what.task, str):
-        raise _all_labelled(what.unlabelled)
+        raise all_labelled(what.unlabelled)
     return size
-
-
-def _all_labelled(unlabelled: Unlabelled) -> SclsearchError:
-    return SclsearchError(
-        f"--unlabelled {unlabelled}: it must come with a training size, but without one all rows "
-        "have labels. Pass --train-size N, in total, or --shots K, of each class."
-    )
 
 
 def _protocol(what: What, method: type[Method], size: Size | None) -> Protocol:

@@ -39,16 +39,14 @@ class Scribe:
     def scored(self, figures: Figures) -> None:
         """Shows the figures, and remembers the winner's for the end."""
         rule = self.study.rule
-        self.tracker.put(score_view(self.record.shown_as, figures, rule))
+        self.tracker.put(score_view(self.record.shown_as, figures, rule, self.study.metric))
         self.winner = max(self.winner or figures, figures, key=lambda one: one.rank)
 
     def close(self, *, complete: bool) -> str | None:
         """Shows the winner; returns why MLflow does not show everything, None if it does."""
         if self.winner is not None:
-            rule = self.study.rule
-            self.tracker.put(
-                winner_view(self.record.shown_as, self.winner, rule, finished=complete)
-            )
+            shown_as, rule, metric = self.record.shown_as, self.study.rule, self.study.metric
+            self.tracker.put(winner_view(shown_as, self.winner, rule, metric, finished=complete))
         return self.tracker.close()
 
 

@@ -31,7 +31,7 @@ class Origin:
 
     Attributes:
         value: The value.
-        source: `method`, `training`, `protocol`, `space` or `--set`.
+        source: `method`, `training`, `protocol`, `space`, `--set`; `winner` where it is repeated.
     """
 
     value: object
@@ -96,8 +96,8 @@ class Study:
     @property
     def identity(self) -> dict[str, Any]:
         """What must not change when the study is run again, beside its seed runs' own identity."""
-        first = None if self.paraphrases is None else self.parts(0).paraphrases
-        given = {"unlabelled": self.unlabelled, "paraphrases": first}
+        read = self.paraphrases and self.parts(0).paraphrases
+        given = {"unlabelled": self.unlabelled, "paraphrases": read}
         return {
             "task": self.data.task.name,
             "model": self.model_name,
@@ -173,7 +173,7 @@ class Study:
         return Job(
             task=self.data.task,
             data_digest=self.data.digest,
-            parts=self.parts(number) if parts is None else parts,
+            parts=parts or self.parts(number),
             metric=self.metric,
             evaluate=self.protocol.evaluate,
             keep=self.protocol.keep,
@@ -188,7 +188,7 @@ class Study:
             most_updates=self.protocol.most_updates,
             method_digest=self.method.digest,
             joined=self.protocol.joined,
-            bare_digest="" if self.unlabelled is None else self.data.bare_digest,
+            bare_digest=self.data.bare_digest,
         )
 
     def check(self, encoder: Encoder) -> None:

@@ -86,16 +86,26 @@ def seed_run_view(
     )
 
 
-def score_view(study: str, figures: Figures, rule: Rule) -> ScoreView:
+def score_view(study: str, figures: Figures, rule: Rule, metric: str) -> ScoreView:
     """Returns the configuration's score and test figure under the rule."""
-    shown = {f"score.{rule.score}": figures.score, **figures.test}
+    shown = {f"score.{rule.score}": figures.score, **_test(figures, rule, metric)}
     return ScoreView(study, figures.number, shown, finished=True)
 
 
-def winner_view(study: str, winner: Figures, rule: Rule, *, finished: bool) -> ScoreView:
+def winner_view(
+    study: str, winner: Figures, rule: Rule, metric: str, *, finished: bool
+) -> ScoreView:
     """Returns the best score, and the test figure of that configuration, as the study's."""
-    shown = {f"best.{rule.score}": winner.score, **winner.test}
+    shown = {f"best.{rule.score}": winner.score, **_test(winner, rule, metric)}
     return ScoreView(study, None, shown, finished=finished)
+
+
+def _test(figures: Figures, rule: Rule, metric: str) -> dict[str, float]:
+    named = {
+        f"test.{rule.report}.{metric}": figures.test_mean,
+        f"test.{rule.report}.{metric}.std": figures.test_std,
+    }
+    return {name: figure for name, figure in named.items() if figure is not None}
 
 
 def all_views(store: StudyStore, runs: RunStore, record: StudyRecord, rule: Rule) -> Iterator[View]:
@@ -113,11 +123,11 @@ def all_views(store: StudyStore, runs: RunStore, record: StudyRecord, rule: Rule
         finished = [run for run in found if run is not None]
         if found and len(finished) == len(found):
             scored.append(figures_of(configuration.number, finished, rule, metric))
-            yield score_view(record.shown_as, scored[-1], rule)
+            yield score_view(record.shown_as, scored[-1], rule, metric)
     if scored:
         winner = max(scored, key=lambda figures: figures.rank)
         complete = len(scored) == len(configurations)
-        yield winner_view(record.shown_as, winner, rule, finished=complete)
+        yield winner_view(record.shown_as, winner, rule, metric, finished=complete)
 
 
 def _made_by(environment: Mapping[str, Any]) -> dict[str, str]:

@@ -24,6 +24,21 @@ def reported(rule: Rule, validation: Sequence[float | None]) -> tuple[int, ...]:
     return tuple(finished[position] for position in rule.report.seeds(figures))
 
 
+def reported_test(
+    rule: Rule, validation: Sequence[float | None], test: Sequence[float | None]
+) -> tuple[tuple[int, ...], float | None, float | None]:
+    """Returns which seeds the report is made of, the mean of their test figures and its deviation.
+
+    Args:
+        rule: How seeds are counted.
+        validation: Figure of each seed, None where it failed.
+        test: The same of the test.
+    """
+    positions = reported(rule, validation)
+    figures = [figure for position in positions if (figure := test[position]) is not None]
+    return (positions, *(mean_std(figures) if figures else (None, None)))
+
+
 def mean_std(figures: Sequence[float]) -> tuple[float, float | None]:
     """Returns mean and sample standard deviation; of one figure there is no deviation."""
     mean = math.fsum(figures) / len(figures)

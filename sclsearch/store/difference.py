@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 
+from sclsearch.canonical import canonical
 from sclsearch.store.records import StudyRecord
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -50,7 +51,8 @@ def _apart(was: object, now: object) -> tuple[object, object]:
     """Returns both without what they have in common by key."""
     if not (isinstance(was, Mapping) and isinstance(now, Mapping)):
         return was, now
-    names = [name for name in {**was, **now} if was.get(name) != now.get(name)]
+    both = {**was, **now}
+    names = [name for name in both if canonical(was.get(name)) != canonical(now.get(name))]
     parts = {name: _apart(was.get(name), now.get(name)) for name in names}
     before, after = ({name: part[side] for name, part in parts.items()} for side in (0, 1))
     return before, after

@@ -213,7 +213,7 @@ def _source(files: OwnFiles) -> str:
         return f"{files.path}, split by its column {files.split_column}"
     told = {"train": files.path, "validation": files.validation, "test": files.test}
     shares = _shares(files)
-    if shares is None:
+    if shares is None or not any(shares[1:]):
         return ", ".join(f"{path} ({name})" for name, path in told.items() if path)
     drawn = {name: share for name, share in zip(told, shares, strict=True) if share}
     others = [f", {told[name]} ({name})" for name in ("validation", "test") if told[name]]

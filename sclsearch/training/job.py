@@ -46,6 +46,7 @@ class Job:
         numerics: Device and precision.
         method_digest: SHA-256 of the file of a user's own method, otherwise empty.
         joined: Paraphrases of each training row that join the training rows.
+        bare_digest: SHA-256 of the task's texts that have no label; empty if all have one.
     """
 
     task: Task
@@ -75,7 +76,7 @@ class Job:
             "method_file": self.method_digest,
             "joined": self.joined,
             "lockstep": self.replicate.seat and self.replicate.seat.block,
-            "without_label": self.bare_digest,
+            "without_label": self.bare_digest if self.parts.unlabelled else "",
         }
         return {
             **{name: found for name, found in given.items() if found},

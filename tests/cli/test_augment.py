@@ -157,6 +157,17 @@ def test_what_cannot_be_is_refused_and_nothing_is_written(
     assert not list(place.glob("*.jsonl"))
 
 
+def test_a_file_whose_rows_all_have_labels_has_no_others_to_paraphrase(
+    sclsearch: Call, place: Path
+) -> None:
+    rows = "".join(f"row {number},{number % 2}\n" for number in range(100))
+    (place / OWN[1]).write_text(f"text,label\n{rows}")
+    done = sclsearch("augment", *OWN, "--unlabelled", "all", "--backend", "eda")
+    assert done.returncode == 2
+    assert done.stderr.startswith("--unlabelled all: it must come with a training size, but")
+    assert not list(place.glob("*.jsonl"))
+
+
 @pytest.mark.usefixtures("reviews")
 def test_a_file_that_no_study_can_read_is_refused_before_it_is_paraphrased(
     sclsearch: Call, place: Path

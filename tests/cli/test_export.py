@@ -34,7 +34,7 @@ def test_an_export_says_what_it_is_and_how_it_is_used(
     assert done.stdout == (
         "my encoder: ./encoder fine-tuned on demo by scl: seed 1, the best of 2 by validation, "
         "accuracy 0.6200, test 0.6200\n"
-        "Quote the study's test accuracy, 0.6100 by rule mean, not one seed's.\n"
+        "Over all seeds, none picked, test accuracy is 0.6100: quote that.\n"
         "Use it: sclsearch predict 'my encoder' FILE, or --model 'my encoder'\n"
     )
     assert load_file(place / "my encoder" / "model.safetensors").keys() == {"x"}

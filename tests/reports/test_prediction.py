@@ -99,6 +99,12 @@ def test_what_is_no_export_is_refused(exported: Path, tmp_path: Path) -> None:
     with pytest.raises(SclsearchError, match=r"sclsearch\.json: it must be what `sclsearch export"):
         sclsearch.predict(tmp_path, ["one"])
     card = json.loads((exported / CARD).read_text())
+    older = {name: value for name, value in card.items() if name != "mean_test"}
+    (exported / CARD).write_text(json.dumps(older))
+    assert sclsearch.predict(exported, ["one"])
+    (exported / CARD).write_text(json.dumps({**card, "seeds": "many"}))
+    with pytest.raises(SclsearchError, match="writes, but: seeds: Input should be a valid integer"):
+        sclsearch.predict(exported, ["one"])
     (exported / CARD).write_text(json.dumps({**card, "place": ""}))
     with pytest.raises(SclsearchError, match="an older version wrote it"):
         sclsearch.predict(exported, ["one"])

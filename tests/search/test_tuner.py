@@ -101,10 +101,10 @@ def test_mlflow_shows_the_study_its_configurations_and_their_seed_runs_once(
     study = next(run for run in shown if levels[run.info.run_id] == "study")
     assert study.data.metrics["best.mean"] == max(line.score or 0 for line in scores)
     tests = [line.test_mean for line in scores]
-    assert study.data.metrics["test.accuracy"] == pytest.approx(tests[0])
-    assert study.data.metrics["test.accuracy.std"] == pytest.approx(scores[0].test_std)
+    assert study.data.metrics["test.mean.accuracy"] == pytest.approx(tests[0])
+    assert study.data.metrics["test.mean.accuracy.std"] == pytest.approx(scores[0].test_std)
     of_each = [run for run in shown if levels[run.info.run_id] == "configuration"]
-    assert sorted(run.data.metrics["test.accuracy"] for run in of_each) == pytest.approx(
+    assert sorted(run.data.metrics["test.mean.accuracy"] for run in of_each) == pytest.approx(
         sorted(test for test in tests if test is not None)
     )
 

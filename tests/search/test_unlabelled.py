@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from sclsearch.search.study import Study
 from sclsearch.search.tokenised import tokenised
 from sclsearch.search.trial import Bench, attempt
 from sclsearch.search.views import study_view
+from sclsearch.tasks.own import OwnFiles
 from sclsearch.tasks.own_options import as_options
 
 FEW: Mapping[str, Any] = {
@@ -131,18 +133,30 @@ def test_the_further_texts_need_paraphrases_too(
             "--train-size 20 --protocol cmlm-fewshot --replicates 1 --unlabelled 40",
         ),
         ({"protocol": None, "train_size": None}, "--protocol plain --replicates 1"),
+        (
+            {"protocol": None, "train_size": None, "unlabelled": "all"},
+            "--protocol plain --replicates 1 --unlabelled all",
+        ),
     ],
-    ids=["unlabelled", "all"],
+    ids=["unlabelled", "labelled", "all"],
 )
 def test_a_file_that_lacks_texts_of_ones_own_says_what_writes_them(
-    asked: Asked, preparing: Preparing, tmp_path: Path, changes: dict[str, Any], told: str
+    asked: Asked,
+    preparing: Preparing,
+    toy: OwnFiles,
+    tmp_path: Path,
+    changes: dict[str, Any],
+    told: str,
 ) -> None:
     path = tmp_path / "paraphrases.jsonl"
     path.write_text('{"paraphrases": 1, "source": "by hand"}\n', encoding="utf-8")
-    what = asked(**{**FEW, "method": "cssl", "paraphrases": path, **changes})
+    mixed = replace(toy, path=tmp_path / "mixed.csv")
+    mixed.path.write_text(f"{toy.path.read_text()}a text without a label,,train\n")
+    asked_for = {"method": "cssl", "task": mixed, "paraphrases": path, **changes}
+    what = asked(**{**FEW, **asked_for})
     with pytest.raises(SclsearchError) as raised:
         preparing(what, seeds=1)
-    files = shlex.join(as_options(what.task))  # type: ignore[arg-type]
+    files = shlex.join(as_options(mixed))
     assert f"`sclsearch augment {files} {told} --backend …` writes" in str(raised.value)
 
 

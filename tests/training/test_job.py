@@ -33,7 +33,11 @@ MATTER: dict[str, object] = {
     "method_digest": "1" * 64,
     "joined": 3,
 }
-MATTER_NOT: dict[str, object] = {"model_name": "another", "model": Path("elsewhere")}
+MATTER_NOT: dict[str, object] = {
+    "model_name": "another",
+    "model": Path("elsewhere"),
+    "bare_digest": "2" * 64,
+}
 
 
 @pytest.fixture
@@ -99,7 +103,7 @@ def test_a_key_changes_with_the_version_of_the_engine(
 
 
 @pytest.mark.parametrize("ingredient", MATTER_NOT)
-def test_a_key_does_not_change_with_where_the_encoder_is(job: Job, ingredient: str) -> None:
+def test_a_key_does_not_change_with_what_does_not_matter(job: Job, ingredient: str) -> None:
     changed: dict[str, Any] = {ingredient: MATTER_NOT[ingredient]}
     assert replace(job, **changed).key == job.key
 
@@ -125,10 +129,12 @@ def test_every_ingredient_is_in_these_tests() -> None:
 
 
 def test_what_is_not_used_is_not_in_the_identity(job: Job) -> None:
-    optional = {"most_updates", "method_file", "joined", "lockstep"}
+    optional = {"most_updates", "method_file", "joined", "lockstep", "without_label"}
     assert optional.isdisjoint(job.identity)
     seated = replace(job.replicate, seat=Seat(4, 1, 0))
-    used = replace(job, most_updates=7, method_digest="1", joined=3, replicate=seated)
+    parts = replace(job.parts, unlabelled=job.parts.train)
+    given = replace(job, most_updates=7, method_digest="1", joined=3, bare_digest="2")
+    used = replace(given, parts=parts, replicate=seated)
     assert used.identity.keys() - job.identity.keys() == optional
 
 
