@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -22,6 +23,9 @@ from tests.tiny import SIZES, VOCABULARY, save_tokenizer, tiny_model
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# A shell's background job has Ctrl-C ignored, and so would have every process that a test starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # Ray's workers give way to every other process: what tests wait for would come last.
 os.environ.setdefault("RAY_worker_niceness", "0")
 

@@ -189,6 +189,7 @@ def losing_a_node(cluster: Any, disturbed: "Place") -> Iterator[None]:
 
     with beside(unplug):
         yield
+    cluster.wait_for_nodes()  # the next test finds none that is only thought to be alive
 
 
 @pytest.fixture
