@@ -91,8 +91,7 @@ class Drawn:
     @property
     def options(self) -> list[str]:
         """What `tune` must be told to train on these texts."""
-        told = ["--method", self.method]
-        told += ["--task", self.task] if isinstance(self.task, str) else as_options(self.task)
+        told = ["--method", self.method, *as_options(self.task)]
         if self.protocol is not self.usual:
             told += ["--protocol", str(self.header["protocol"])]
         if self.size is not None:

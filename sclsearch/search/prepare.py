@@ -143,7 +143,6 @@ def _check_paraphrases(what: What, how: How, study: Study, parts: Mapping[int, P
 
 def _augmented(what: What, how: How, study: Study, replicates: int) -> str:
     """Returns the options of `augment` that name the texts which the study reads."""
-    task = ("--task", what.task) if isinstance(what.task, str) else tuple(as_options(what.task))
     given: dict[str, object] = {
         "--data-dir": how.data_dir,
         "--train-size": what.train_size,
@@ -153,7 +152,7 @@ def _augmented(what: What, how: How, study: Study, replicates: int) -> str:
         "--unlabelled": what.unlabelled,
     }
     told = [(name, str(value)) for name, value in given.items() if value is not None]
-    return shlex.join([*task, *chain.from_iterable(told)])
+    return shlex.join([*as_options(what.task), *chain.from_iterable(told)])
 
 
 def _origin(name: str, study: Study, what: What, how: How) -> dict[str, Any]:

@@ -74,8 +74,8 @@ def resolve(what: What, how: How) -> Study:
         start = _start(space, protocol.training(rows, 1))
         space = space.with_settings({**start, **what.settings})
         space = replace(space, parameters={}, published=())
-    own = "winner" if what.fresh or what.crossed else "--set"
-    defaults = _defaults(method, protocol, rows, (space.fixed, start, what.settings), own)
+    setter = "winner" if what.fresh or what.crossed else "--set"
+    defaults = _defaults(method, protocol, rows, (space.fixed, start, what.settings), setter)
     built, training = build(method, {n: o.value for n, o in defaults.items()}, "defaults")
     unlabelled = unlabelled_of(what, named, protocol, read=reads_unlabelled(built, training))
     source = paraphrases_of(what, named, protocol, read=reads_paraphrases(built, training))

@@ -42,8 +42,11 @@ def check_options(files: "OwnFiles") -> None:
     _check_paths(files)
 
 
-def as_options(files: "OwnFiles") -> Iterator[str]:
-    """Yields the options of a command that say it."""
+def as_options(files: "str | OwnFiles") -> Iterator[str]:
+    """Yields the options of a command that say it; of a named task its name."""
+    if isinstance(files, str):
+        yield from ("--task", files)
+        return
     yield from ("--task", str(files.path))
     for column in files.text:
         yield from ("--text", column)
