@@ -20,6 +20,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "missing": "it must have more values",
         "greater_than_equal": "it must be at least {ge:g}",
         "less_than_equal": "it must be at most {le:g}",
+        "less_than": "it must be less than {lt:g}",
     }
 )
 

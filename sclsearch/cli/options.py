@@ -40,6 +40,14 @@ RuleName = Annotated[
     str | None,
     typer.Option("--rule", help="mean, best, top-K, or score/report. Default: the protocol's."),
 ]
+Race = Annotated[
+    float | None,
+    typer.Option(
+        metavar="RISK",
+        help="Leave out seeds of configurations that can hardly win: the probability that another "
+        "would win with them, at most, as 0.05; 0 leaves out what cannot win.",
+    ),
+]
 StudyRule = Annotated[
     str | None,
     typer.Option("--rule", help="mean, best, top-K, or score/report. Default: the study's."),

@@ -78,6 +78,9 @@ def _show_plan(console: Console, plan: "Plan") -> None:
         f"\n{counted(plan.configurations, 'configuration')} x {counted(plan.seeds, 'seed')} = "
         f"{counted(plan.seed_runs, 'seed run')}{told}; in the store: {plan.stored}"
     )
+    if plan.race is not None:
+        told = f"; not needed by now: {plan.spared}" if plan.spared else ""
+        console.print(f"race: what can hardly win gets fewer, at a risk of {plan.race:g}{told}")
     if plan.time is not None and plan.missing:
         told = f"{counted(plan.time.at_once, 'seed run')} at a time, by {plan.time.basis}"
         why = plan.time.basis if plan.time.seconds is None else told

@@ -37,6 +37,7 @@ def tune(
         int | None, typer.Option(help="Configurations in total. Default: 20, or all there are.")
     ] = None,
     seeds: o.Seeds = None,
+    race: o.Race = None,
     study: o.Study = None,
     storage: o.Storage = DEFAULT_STORAGE,
     data_dir: o.DataDir = None,

@@ -1,14 +1,16 @@
 """The lines of a report: a configuration under a rule, and its seed runs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from sclsearch.selection.outlook import Chance
+from sclsearch.selection.race import Race
 from sclsearch.selection.ranking import mean_std, reported_test, score
 from sclsearch.selection.rules import Rule
 from sclsearch.store.records import ConfigurationRecord
 from sclsearch.store.runs import SeedRun
-from sclsearch.tasks.metrics import METRICS, value
+from sclsearch.tasks.metrics import MAXIMUM, METRICS
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class ConfigurationLine:
         reported: Positions among `seeds` that the report is made of, best validation first.
         test_mean: Mean test figure of those; None without any.
         test_std: Their sample standard deviation; None for fewer than two.
+        chance: What it may come to where some seed runs are missing and some are not; else None.
     """
 
     number: int
@@ -55,6 +58,7 @@ class ConfigurationLine:
     reported: tuple[int, ...]
     test_mean: float | None
     test_std: float | None
+    chance: Chance | None = None
 
     @property
     def plain(self) -> tuple[float, float | None] | None:
@@ -89,8 +93,8 @@ def line_of(
         SeedLine(
             replicate=number,
             key=run.key,
-            validation=None if run.validation is None else value(metric, run.validation),
-            test=None if run.failure else value(metric, run.test),
+            validation=run.validated(metric),
+            test=run.tested(metric),
             failure=f"{run.failure.cause}: {run.failure.message}" if run.failure else None,
         )
         for number, run in finished
@@ -108,3 +112,23 @@ def line_of(
         test_mean=mean,
         test_std=std,
     )
+
+
+def with_chances(
+    lines: Sequence[ConfigurationLine], rule: Rule, metric: str, seeds: int
+) -> list[ConfigurationLine]:
+    """Returns the lines with what unfinished ones may still come to.
+
+    Args:
+        lines: All of a study.
+        rule: How seeds are counted.
+        metric: Name of the metric.
+        seeds: Replicates of each configuration.
+    """
+    race = Race(rule.score, METRICS[metric].minimum, MAXIMUM, seeds)
+    for number, line in enumerate(lines):
+        race.open()
+        for seed in line.seeds:
+            race.note(number, seed.replicate, seed.validation)
+    chances = race.chances()
+    return [replace(line, chance=chances.get(number)) for number, line in enumerate(lines)]

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.lines import ConfigurationLine, line_of
+from sclsearch.reports.lines import ConfigurationLine, line_of, with_chances
+from sclsearch.selection.outlook import risk_of
 from sclsearch.selection.rules import Rule, parse_rule
 from sclsearch.store.places import Storage, place_of, storage_option
 from sclsearch.store.records import ReplicateRecord, StudyRecord, seed_run_key
@@ -36,7 +37,8 @@ class Report:
         drawn: Seeds of initialisation and order of each replicate.
         repeats: Whether it repeats the winner of another study.
         settings: What was set by hand, by field.
-        configurations: Best first; unfinished ones at the end, in their order.
+        configurations: Best first; unfinished ones at the end, by what they may come to.
+        risk: Probability, at the most, that another would win if all had all seeds; 0 if they have.
         notes: What a reader of the figures must know.
         weights: Files with the winner's weights, by key.
     """
@@ -58,6 +60,7 @@ class Report:
     repeats: bool
     settings: Mapping[str, Any]
     configurations: tuple[ConfigurationLine, ...]
+    risk: float
     notes: tuple[str, ...]
     weights: Mapping[str, str]
 
@@ -111,19 +114,23 @@ def report(
     runs = RunStore(storage)
     # Stored JSON is sorted; a reader expects the order of the space.
     order = [parameter["name"] for parameter in record.identity["space"]["parameters"]]
+    metric = str(record.training["metric"])
     lines = [
         line_of(
             configuration,
             runs.get_all(seed_run_key(record, configuration, r) for r in replicates),
             order,
             rule,
-            str(record.training["metric"]),
+            metric,
         )
         for configuration in store.configurations()[:configs]
     ]
-    lines.sort(key=lambda line: (line.score is None, -(line.score or 0.0), line.number))
+    lines = with_chances(lines, rule, metric, len(replicates))
+    lines.sort(key=_place)
+    risk = risk_of(line.chance for line in lines if line.score is None)
     winner = lines[0] if lines and lines[0].score is not None else None
     kept = [winner.seeds[position].key for position in winner.reported] if winner else []
+    notes = _notes(record, replicates, map(runs.get, kept))
     weights = store.kept_weights()
     return Report(
         study=name,
@@ -133,7 +140,7 @@ def report(
         model=record.identity["model"],
         protocol=record.identity["protocol"],
         size=record.identity["size"],
-        metric=str(record.training["metric"]),
+        metric=metric,
         rule=str(rule),
         seeds=len(replicates),
         data=str(record.training["data"]),
@@ -146,9 +153,30 @@ def report(
         repeats=any(record.origin.get(way) for way in ("fresh", "crossed")),
         settings=record.origin.get("settings", {}),
         configurations=tuple(lines),
-        notes=tuple(dict.fromkeys(_notes(record, replicates, map(runs.get, kept)))),
+        risk=risk,
+        notes=tuple(dict.fromkeys([*_missing(lines, risk), *notes])),
         weights={key: str(store.weights(key)) for key in kept if key in weights},
     )
+
+
+def _place(line: ConfigurationLine) -> tuple[int, float, int]:
+    if line.score is not None:
+        return 0, -line.score, line.number
+    return (2, 0.0, line.number) if line.chance is None else (1, -line.chance.expected, line.number)
+
+
+def _missing(lines: Sequence[ConfigurationLine], risk: float) -> Iterator[str]:
+    """Yields the note on configurations that lack seeds, where others do not."""
+    missing = sum(line.score is None for line in lines)
+    if not 0 < missing < len(lines):
+        return
+    told = f"{missing} of {len(lines)} configurations lack seeds: "
+    if risk == 1:
+        yield told + "another may still win"
+    elif risk == 0:
+        yield told + "none of them could win with all"
+    else:
+        yield told + f"the probability that one of them would win with all is at most {risk:.2g}"
 
 
 def _first(store: StudyStore, seeds: int | None) -> list[ReplicateRecord]:

@@ -54,13 +54,19 @@ def _table(report: Report, most: int) -> Table:
         missing = len(line.seeds) < report.seeds
         table.add_row(
             str(line.number),
-            "…" if line.score is None else f"{line.score:.4f}",
+            _validation(line),
             "…" if missing else figure(line),
             f"{len(line.seeds) - line.failed}/{report.seeds}",
             escape(settings(line.values) or CONFIGURATION[report.repeats])
             + (f" [dim]({line.origin})[/]" if line.origin in FIRST else ""),
         )
     return table
+
+
+def _validation(line: ConfigurationLine) -> str:
+    if line.score is not None:
+        return f"{line.score:.4f}"
+    return "…" if line.chance is None else f"~{line.chance.expected:.4f}"
 
 
 def _show_winner(console: Console, report: Report, winner: ConfigurationLine) -> None:

@@ -1,14 +1,16 @@
 """The state of a running search: what is finished, what runs, what comes next. No Ray here."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
 from sclsearch.canonical import digest
-from sclsearch.search.figures import Figures, figures_of
+from sclsearch.search.figures import figures_of
+from sclsearch.search.listener import Listener, SeedTask
 from sclsearch.search.proposals import Known, propose
 from sclsearch.search.retries import Loss, Losses
 from sclsearch.search.study import Study
+from sclsearch.selection.race import Race
 from sclsearch.store.records import (
     ConfigurationRecord,
     ReplicateRecord,
@@ -17,42 +19,7 @@ from sclsearch.store.records import (
 )
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.store.studies import StudyStore
-from sclsearch.tasks.metrics import value
-
-
-@dataclass(frozen=True, slots=True)
-class SeedTask:
-    """A seed run to be trained.
-
-    Attributes:
-        configuration: Its configuration.
-        replicate: Its replicate.
-        identity: Everything that determines its figures.
-        key: Its name in the run store.
-    """
-
-    configuration: ConfigurationRecord
-    replicate: ReplicateRecord
-    identity: Mapping[str, Any]
-    key: str
-
-    @property
-    def place(self) -> tuple[int, int]:
-        """Numbers of configuration and replicate."""
-        return self.configuration.number, self.replicate.number
-
-
-class Listener(Protocol):
-    """Who is told of what happens."""
-
-    def opened(self, configuration: ConfigurationRecord) -> None:
-        """A configuration has been opened."""
-
-    def finished(self, task: SeedTask, run: SeedRun, *, stored: bool) -> None:
-        """A seed run is finished; `stored` if it was so before this driver started."""
-
-    def scored(self, figures: Figures) -> None:
-        """All seed runs of a configuration are finished."""
+from sclsearch.tasks.metrics import MAXIMUM, METRICS
 
 
 class Board:
@@ -67,6 +34,8 @@ class Board:
         configs: Configurations to run in total.
         dry: Whether nothing is written: configurations stay unsaved.
         retry_failed: Whether failed seed runs are trained again.
+        race: Probability, at the most, that another configuration would win with all seeds of all;
+            None trains them all.
         listeners: Who is told.
     """
 
@@ -81,6 +50,7 @@ class Board:
         *,
         dry: bool = False,
         retry_failed: bool = False,
+        race: float | None = None,
         listeners: Sequence[Listener] = (),
     ) -> None:
         self.study, self.record, self.store, self.runs = study, record, store, runs
@@ -92,27 +62,39 @@ class Board:
         self.waiting: dict[tuple[int, int], SeedTask] = {}
         self.scores: dict[int, float] = {}
         self.losses = Losses()
+        low = METRICS[study.metric].minimum
+        self.race = Race(study.rule.score, low, MAXIMUM, len(replicates), configs, race)
+        self._seeds = {replicate.number: seed for seed, replicate in enumerate(replicates)}
         self.exhausted = False
         self._stored = store.configurations()
 
     @property
     def complete(self) -> bool:
-        """Whether every seed run that was asked for is finished."""
+        """Whether every seed run that was asked for is finished or, in a race, not needed."""
         wanted = len(self.configurations) if self.exhausted else self.configs
-        return len(self.done) == wanted * len(self.replicates)
+        return all(map(self._settled, range(wanted))) and self.race.certain
+
+    @property
+    def spared(self) -> int:
+        """How many seed runs the race does not need by what is known now."""
+        return sum(number in self.race.waiting for number, _ in self.waiting)
 
     def open_up(self) -> None:
         """Opens every configuration whose proposal may be known by now, and reads the store."""
         while self._may_open() and self._open():
             pass
+        self.race.judge()
+        opened = self.exhausted or len(self.configurations) == self.configs
+        if opened and not self.running and not self._ready():
+            self.race.certify()
 
     def next(self) -> SeedTask | None:
         """Returns a seed run to be trained, or None if there is none at present."""
         self.open_up()
-        if not self.waiting:
+        ready = self._ready()
+        if not ready:
             return None
-        # One that was lost goes behind the others: what is free may be the node that lost it.
-        task = self.waiting.pop(min(self.waiting, key=lambda at: (self.losses.count(at), at)))
+        task = self.waiting.pop(min(ready, key=self._order))
         self.running[task.place] = task
         return task
 
@@ -142,6 +124,8 @@ class Board:
         for listener in self.listeners:
             listener.finished(task, run, stored=stored)
         number = task.configuration.number
+        figure = run.validated(self.study.metric)
+        self.race.note(number, self._seeds[task.replicate.number], figure)
         places = [(number, replicate.number) for replicate in self.replicates]
         runs = [self.done[place] for place in places if place in self.done]
         if len(runs) == len(places):
@@ -183,15 +167,25 @@ class Board:
         """Returns a configuration's score, None while seed runs are missing."""
         return self.scores.get(number)
 
-    def validation(self, run: SeedRun) -> float | None:
-        """Returns the validation figure of a seed run, None if it failed."""
-        return None if run.validation is None else value(self.study.metric, run.validation)
-
     def _may_open(self) -> bool:
         number = len(self.configurations)
         if self.exhausted or number >= self.configs:
             return False
-        return all(earlier in self.scores for earlier in self._settled(number))
+        if number < len(self._stored):
+            return True
+        self.race.judge()
+        return all(map(self._settled, self._told(number)))
+
+    def _settled(self, number: int) -> bool:
+        return number in self.scores or number in self.race.waiting
+
+    def _ready(self) -> list[tuple[int, int]]:
+        return [place for place in self.waiting if place[0] not in self.race.waiting]
+
+    def _order(self, place: tuple[int, int]) -> tuple[Any, ...]:
+        # One that was lost goes behind the others: what is free may be the node that lost it.
+        number, replicate = place
+        return self.losses.count(place), self.race.order(number, self._seeds[replicate]), place
 
     def _open(self) -> bool:
         number = len(self.configurations)
@@ -210,6 +204,7 @@ class Board:
                 self._stored = self.store.configurations()
                 configuration = self._stored[number]
         self.configurations.append(configuration)
+        self.race.open()
         for listener in self.listeners:
             listener.opened(configuration)
         self._read(configuration)
@@ -228,13 +223,17 @@ class Board:
                 self.finish(task, run, stored=True)
 
     def _known(self) -> list[Known]:
-        settled = self._settled(len(self.configurations))
+        told = self._told(len(self.configurations))
         return [
-            Known(earlier.values, self.score(earlier.number) if earlier.number in settled else None)
+            Known(earlier.values, self._worth(earlier.number) if earlier.number in told else None)
             for earlier in self.configurations
         ]
 
-    def _settled(self, number: int) -> range:
+    def _worth(self, number: int) -> float | None:
+        waits = self.race.waiting.get(number)
+        return self.score(number) if waits is None else waits.expected
+
+    def _told(self, number: int) -> range:
         """Returns the configurations whose scores the proposal of another depends on."""
         return range(number - self.record.open_configurations + 1)
 

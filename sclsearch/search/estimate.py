@@ -70,7 +70,7 @@ def estimate(
         threads: Torch threads of a seed run.
         stored: Returns seed runs that did not fail, of whatever study; called if any is missing.
     """
-    missing = prepared.configs * prepared.study.seeds - len(board.done)
+    missing = prepared.configs * prepared.study.seeds - len(board.done) - board.spared
     waiting = [task.configuration for task in board.waiting.values()]
     if not waiting:
         return Estimate(0.0, prepared.at_once, "")

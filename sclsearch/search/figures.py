@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sclsearch.selection.ranking import reported_test, score
 from sclsearch.selection.rules import Rule
 from sclsearch.store.runs import SeedRun
-from sclsearch.tasks.metrics import METRICS, value
+from sclsearch.tasks.metrics import METRICS
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Figures:
 
 def figures_of(number: int, runs: Sequence[SeedRun], rule: Rule, metric: str) -> Figures:
     """Returns the figures of a configuration out of all its seed runs."""
-    validation = [None if r.validation is None else value(metric, r.validation) for r in runs]
-    tests = [None if r.failure else value(metric, r.test) for r in runs]
+    validation = [run.validated(metric) for run in runs]
+    tests = [run.tested(metric) for run in runs]
     _, mean, std = reported_test(rule, validation, tests)
     return Figures(number, score(rule, validation, METRICS[metric].minimum), mean, std)

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
-from sclsearch.search.board import Board, SeedTask
+from sclsearch.search.board import Board
 from sclsearch.search.figures import Figures
+from sclsearch.search.listener import SeedTask
 from sclsearch.selection.ranking import reported, score
 from sclsearch.selection.rules import Rule, Top, parse_rule
 from sclsearch.store.records import ConfigurationRecord
@@ -32,9 +33,10 @@ def delete_superfluous_weights(board: Board) -> None:
     """Deletes the weights that no report can need any more.
 
     Kept are the seeds that the report of the leading configuration is made of, and those of every
-    unfinished configuration as far as it has come: a seed that is not among its top k now never
-    will be. A mean needs no weights, but someone will want a model: its best seed stays. Nothing is
-    deleted while the board shows a part of the study: the rest may hold the winner.
+    unfinished configuration as far as it has come, unless it waits in a race: a seed that is not
+    among its top k now never will be. A mean needs no weights, but someone will want a model: its
+    best seed stays. Nothing is deleted while the board shows a part of the study: the rest may hold
+    the winner.
     """
     store = board.store
     configurations, replicates = store.sizes()
@@ -51,13 +53,15 @@ def delete_superfluous_weights(board: Board) -> None:
 def _needed(board: Board, rule: Rule) -> Iterator[str]:
     """Yields the keys of the seed runs of which a report under a rule can be made."""
     report = rule.report if rule.report.k is not None else Top(1)
-    minimum = METRICS[board.study.metric].minimum
+    metric = board.study.metric
+    minimum = METRICS[metric].minimum
     runs: dict[int, list[SeedRun]] = {c.number: [] for c in board.configurations}
     for (number, _), run in sorted(board.done.items()):
         runs[number].append(run)
-    figures = {number: [board.validation(run) for run in own] for number, own in runs.items()}
+    figures = {number: [run.validated(metric) for run in own] for number, own in runs.items()}
     finished = {n: score(rule, figures[n], minimum) for n in runs if board.score(n) is not None}
     leading = max(finished, key=lambda number: (finished[number], -number), default=None)
     for number, own in runs.items():
-        if number == leading or number not in finished:
+        open_yet = number not in finished and number not in board.race.waiting
+        if number == leading or open_yet:
             yield from (own[i].key for i in reported(Rule(rule.score, report), figures[number]))

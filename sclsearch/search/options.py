@@ -98,6 +98,8 @@ class How:
         configs: Configurations in total; None is 20, or all of a smaller space.
         seeds: Replicates of each configuration; None is the protocol's.
         rule: How seeds are counted; None is the protocol's, whatever an earlier start took.
+        race: Leaves out seeds of configurations that can hardly win: the probability, at the most,
+            that another would win with all of them. 0 leaves out what cannot win, None nothing.
         address: Of a Ray cluster; None starts Ray on this machine.
         cpus_per_trial: CPU cores, and torch threads, of a seed run.
         gpus_per_trial: GPUs of a seed run, or one k-th; None is 1 where there is one.
@@ -114,6 +116,7 @@ class How:
     configs: Annotated[int, Interval(ge=1, le=MOST_CONFIGS)] | None = None
     seeds: Annotated[int, Interval(ge=1, le=MOST_SEEDS)] | None = None
     rule: str | None = None
+    race: Annotated[float, Interval(ge=0, lt=1)] | None = None
     address: str | None = None
     cpus_per_trial: AtLeastOne = 1
     gpus_per_trial: Annotated[float, Ge(0)] | None = None

@@ -35,6 +35,8 @@ class Plan:
         space: The space's file.
         configurations: Configurations in total.
         seeds: Replicates of each.
+        race: As `How` has it; unless None, less may be trained than is missing.
+        spared: Seed runs that it does not need, by what is stored.
         stored: Seed runs that the store has already, of the configurations known by now.
         time: How long the others may take; None if it was not asked for.
     """
@@ -55,6 +57,8 @@ class Plan:
     space: str
     configurations: int
     seeds: int
+    race: float | None
+    spared: int
     stored: int
     time: Estimate | None
 
@@ -66,7 +70,7 @@ class Plan:
     @property
     def missing(self) -> int:
         """Seed runs that are still to be trained."""
-        return self.seed_runs - self.stored
+        return self.seed_runs - self.stored - self.spared
 
 
 def plan(what: What, how: How, finished: Callable[[], Sequence[SeedRun]] | None = None) -> Plan:
@@ -92,7 +96,7 @@ def plan_prepared(
     """Returns what the search of a study that was prepared dry would do; see `plan`."""
     shown_at(prepared.storage, how)  # raises where it is no URI
     study = prepared.study
-    board = prepared.board(dry=True, retry_failed=how.retry_failed)
+    board = prepared.board(dry=True, retry_failed=how.retry_failed, race=how.race)
     board.open_up()
     parts = prepared.parts[0]
     searched = study.space.parameters
@@ -113,6 +117,8 @@ def plan_prepared(
         space=study.space.file,
         configurations=prepared.configs,
         seeds=study.seeds,
+        race=how.race,
+        spared=board.spared,
         stored=len(board.done),
         time=(
             None if finished is None else estimate(prepared, board, how.cpus_per_trial, finished)

@@ -20,6 +20,7 @@ from sclsearch.search.resolve import resolve
 from sclsearch.search.signals import held_ctrl_c
 from sclsearch.search.study import Study
 from sclsearch.search.tokenised import paraphrased, tokenised
+from sclsearch.selection.race import LEAST
 from sclsearch.store.places import Storage, storage_folder
 from sclsearch.store.records import ReplicateRecord, StudyRecord
 from sclsearch.store.runs import RunStore
@@ -89,6 +90,11 @@ def prepare_study(what: What, how: How, *, dry: bool = False) -> Prepared:
         SclsearchError: Options, data, model or the stored study of that name do not fit.
     """
     study = resolve(what, how)
+    if how.race is not None and study.seeds <= LEAST:
+        raise SclsearchError(
+            f"--race: there must be more than {LEAST} seeds, which every configuration gets, but "
+            f"there {'is' if study.seeds == 1 else 'are'} {study.seeds}. Leave it out."
+        )
     storage = storage_folder(how.storage, make=not dry)
     auto = what.lockstep == "auto" and what.crossed is None
     store = StudyStore(storage, study.default_name(auto=auto) if how.study is None else how.study)
@@ -103,12 +109,14 @@ def prepare_study(what: What, how: How, *, dry: bool = False) -> Prepared:
     replicates = tuple(study.replicate(n, parts[n]) for n in range(study.seeds))
     room = CLUSTER_SLOTS if how.address is not None else _room_here(study, how)
     asked = how.concurrency or room
+    # A race has most to gain where many have a few seeds.
+    needed = study.seeds if how.race is None else min(study.seeds, max(LEAST, study.lockstep))
     record = StudyRecord(
         name=store.name,
         identity=study.identity,
         training=study.job({}, 0, parts[0]).shared_identity,
         origin=_origin(store.name, study, what, how),
-        open_configurations=max(2, math.ceil(asked * study.lockstep / study.seeds) + 1),
+        open_configurations=max(2, math.ceil(asked * study.lockstep / needed) + 1),
         created=time.time(),
     )
     return Prepared(

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from sclsearch.search.board import SeedTask
 from sclsearch.search.figures import Figures
+from sclsearch.search.listener import SeedTask
 from sclsearch.store.records import ConfigurationRecord
 from sclsearch.store.runs import SeedRun
 
@@ -42,6 +42,7 @@ class Progress:
     def __init__(self, console: Console, wanted: int) -> None:
         self.console, self.wanted = console, wanted
         self.done = self.stored = self.failed = 0
+        self.spared = 0  # seed runs that a race does not need
         self.best: tuple[float, int] | None = None
         self.pace = Pace()
         self.begun = time.monotonic()
@@ -95,6 +96,8 @@ class Progress:
             parts.append(f"{self.stored} stored")
         if self.failed:
             parts.append(f"{self.failed} failed")
+        if self.spared:
+            parts.append(f"{self.spared} spared")
         if self.best is not None:
             parts.append(f"best {self.best[0]:.4f} (#{self.best[1]})")
         elapsed = time.monotonic() - self.begun
@@ -116,7 +119,7 @@ class Progress:
         # before a wave of them ends, and more with every second.
         each = statistics.fmean(self.pace.took)
         going = sum(min(age / each, seeds) for age, seeds in running)
-        return (self.wanted - self.done - going) * each / len(running)
+        return (self.wanted - self.spared - self.done - going) * each / len(running)
 
 
 def _clock(seconds: float) -> str:

@@ -87,6 +87,7 @@ def _run(prepared: Prepared, how: How, console: Console) -> Finished:
         scribe = Scribe(prepared, uri) if uri else None
         board = prepared.board(
             retry_failed=how.retry_failed,
+            race=how.race,
             listeners=[progress, *([scribe] if scribe else [])],
         )
         store.drop_half_weights()
@@ -96,7 +97,7 @@ def _run(prepared: Prepared, how: How, console: Console) -> Finished:
         try:
             ending = "complete" if board.complete else _train(prepared, board, how, progress, lost)
         finally:
-            tracking = scribe.close(complete=board.complete) if scribe else not_shown(how)
+            tracking = scribe.close(board) if scribe else not_shown(how)
         delete_superfluous_weights(board)
         if board.complete:
             store.drop_stages()
@@ -139,6 +140,7 @@ def _train(prepared: Prepared, board: Board, how: How, progress: Progress, lost:
                 progress.waiting = not cluster.fitting(cpus, gpus)
 
             def tick(pace: Pace) -> None:
+                progress.spared = board.spared
                 progress.tick(pace)
                 if lost.is_set():
                     raise lost_to_another(prepared.store.folder)

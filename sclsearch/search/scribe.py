@@ -1,16 +1,19 @@
 """Tells MLflow what the board tells it."""
 
-from sclsearch.search.board import SeedTask
+from sclsearch.search.board import Board
 from sclsearch.search.figures import Figures
+from sclsearch.search.listener import SeedTask
 from sclsearch.search.options import NO_TRACKING, How
 from sclsearch.search.prepare import Prepared
 from sclsearch.search.views import (
+    chance_view,
     configuration_view,
     score_view,
     seed_run_view,
     study_view,
     winner_view,
 )
+from sclsearch.selection.outlook import risk_of
 from sclsearch.store.places import Storage
 from sclsearch.store.records import ConfigurationRecord
 from sclsearch.store.runs import SeedRun
@@ -42,11 +45,16 @@ class Scribe:
         self.tracker.put(score_view(self.record.shown_as, figures, rule, self.study.metric))
         self.winner = max(self.winner or figures, figures, key=lambda one: one.rank)
 
-    def close(self, *, complete: bool) -> str | None:
+    def close(self, board: Board) -> str | None:
         """Shows the winner; returns why MLflow does not show everything, None if it does."""
+        shown_as, rule, metric = self.record.shown_as, self.study.rule, self.study.metric
+        waiting, finished = board.race.waiting, board.complete
+        for number, chance in waiting.items():
+            self.tracker.put(chance_view(shown_as, number, chance, rule, finished=finished))
         if self.winner is not None:
-            shown_as, rule, metric = self.record.shown_as, self.study.rule, self.study.metric
-            self.tracker.put(winner_view(shown_as, self.winner, rule, metric, finished=complete))
+            risk = risk_of(waiting.values())
+            view = winner_view(shown_as, self.winner, rule, metric, risk=risk, finished=finished)
+            self.tracker.put(view)
         return self.tracker.close()
 
 

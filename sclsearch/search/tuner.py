@@ -20,8 +20,9 @@ from ray.tune.search import Searcher
 
 from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError
-from sclsearch.search.board import Board, SeedTask
+from sclsearch.search.board import Board
 from sclsearch.search.cluster import send_own_code
+from sclsearch.search.listener import SeedTask
 from sclsearch.search.losses import cause_of, line_of, mend_out_of_memory, node_of, told_of
 from sclsearch.search.options import Ending, How
 from sclsearch.search.progress import Pace
@@ -226,9 +227,8 @@ def fit(
         ).fit()
     if searcher.fault is not None:
         raise searcher.fault
-    if board.complete:
-        return "complete"
-    return "out of time" if searcher.late else "interrupted"
+    late: Ending = "out of time" if searcher.late else "interrupted"
+    return "complete" if board.complete else late
 
 
 def _told_by_worker(result: dict[str, Any]) -> Loss:

@@ -4,11 +4,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sclsearch.search.figures import Figures, figures_of
+from sclsearch.selection.outlook import Chance, risk_of
+from sclsearch.selection.race import Race
 from sclsearch.selection.rules import Rule
 from sclsearch.store.records import ConfigurationRecord, ReplicateRecord, StudyRecord, seed_run_key
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.studies import StudyStore
-from sclsearch.tasks.metrics import value
+from sclsearch.tasks.metrics import MAXIMUM, METRICS, value
 from sclsearch.tracking import ConfigurationView, ScoreView, SeedRunView, StudyView, View
 
 
@@ -92,11 +94,20 @@ def score_view(study: str, figures: Figures, rule: Rule, metric: str) -> ScoreVi
     return ScoreView(study, figures.number, shown, finished=True)
 
 
-def winner_view(
-    study: str, winner: Figures, rule: Rule, metric: str, *, finished: bool
+def chance_view(
+    study: str, number: int, chance: Chance, rule: Rule, *, finished: bool
 ) -> ScoreView:
-    """Returns the best score, and the test figure of that configuration, as the study's."""
+    """Returns what a configuration that waits in a race may come to under the rule."""
+    shown = {f"expected.{rule.score}": chance.expected, f"chance.{rule.score}": chance.better}
+    return ScoreView(study, number, shown, finished=finished)
+
+
+def winner_view(
+    study: str, winner: Figures, rule: Rule, metric: str, *, risk: float = 0.0, finished: bool
+) -> ScoreView:
+    """Returns the best score, the risk that it is not, and that test figure, as the study's."""
     shown = {f"best.{rule.score}": winner.score, **_test(winner, rule, metric)}
+    shown |= {f"risk.{rule.score}": risk} if risk else {}
     return ScoreView(study, None, shown, finished=finished)
 
 
@@ -114,20 +125,33 @@ def all_views(store: StudyStore, runs: RunStore, record: StudyRecord, rule: Rule
     configurations, replicates = store.configurations(), store.replicates()
     yield study_view(record)
     scored: list[Figures] = []
+    race = Race(rule.score, METRICS[metric].minimum, MAXIMUM, len(replicates))
     for configuration in configurations:
         yield configuration_view(record.shown_as, configuration)
         found = runs.get_all(seed_run_key(record, configuration, r) for r in replicates)
-        for replicate, run in zip(replicates, found, strict=True):
+        race.open()
+        for seed, (replicate, run) in enumerate(zip(replicates, found, strict=True)):
             if run is not None:
+                race.note(configuration.number, seed, run.validated(metric))
                 yield seed_run_view(record.shown_as, configuration.number, replicate, run, metric)
         finished = [run for run in found if run is not None]
         if found and len(finished) == len(found):
             scored.append(figures_of(configuration.number, finished, rule, metric))
             yield score_view(record.shown_as, scored[-1], rule, metric)
+    chances = race.chances() if scored else {}
+    for number, chance in chances.items():
+        yield chance_view(record.shown_as, number, chance, rule, finished=False)
     if scored:
         winner = max(scored, key=lambda figures: figures.rank)
-        complete = len(scored) == len(configurations)
-        yield winner_view(record.shown_as, winner, rule, metric, finished=complete)
+        unknown = len(configurations) - len(scored) - len(chances)
+        yield winner_view(
+            record.shown_as,
+            winner,
+            rule,
+            metric,
+            risk=risk_of([*chances.values(), *[None] * unknown]),
+            finished=len(scored) == len(configurations),
+        )
 
 
 def _made_by(environment: Mapping[str, Any]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from typing import Any
 from sclsearch.errors import SclsearchError
 from sclsearch.store.objects import DamagedError, create, names, read, read_all, remove, write
 from sclsearch.store.places import Place, Storage, place_of
+from sclsearch.tasks.metrics import value
 
 Evaluation = Mapping[str, Any]
 BATCH = 500
@@ -66,6 +67,14 @@ class SeedRun:
     def validation(self) -> Evaluation | None:
         """The evaluation that counts; None for a failed seed run."""
         return None if self.failure else self.evaluations[self.kept]["validation"]
+
+    def validated(self, metric: str) -> float | None:
+        """Returns the validation figure; None for a failed seed run."""
+        return None if self.validation is None else value(metric, self.validation)
+
+    def tested(self, metric: str) -> float | None:
+        """Returns the test figure; None for a failed seed run."""
+        return None if self.failure else value(metric, self.test)
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> "SeedRun":

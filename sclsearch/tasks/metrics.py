@@ -107,6 +107,8 @@ def spearman(predicted: Scores, true: Scores) -> float:
     return pearson(rankdata(predicted), rankdata(true))
 
 
+MAXIMUM = 1.0
+"""The score of predictions without a fault, whatever the metric."""
 METRICS: Mapping[str, Metric] = MappingProxyType(
     {
         metric.name: metric

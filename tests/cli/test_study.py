@@ -46,6 +46,21 @@ def test_a_dry_run_tells_the_texts_without_labels(sclsearch: Call, search: tuple
     assert f"rows     100 / 500 / 500 / 500 ({kinds})\n" in done.stdout
 
 
+def test_a_dry_run_tells_of_a_race_and_one_of_too_few_seeds_is_refused(
+    sclsearch: Call, search: tuple[str, ...]
+) -> None:
+    done = sclsearch(*search, "--dry-run", "--race", "0.05", "--seeds", "4")
+    assert "race: what can hardly win gets fewer, at a risk of 0.05\n" in done.stdout
+    for options, told in (
+        (("--race", "0.05", "--seeds", "2"), "--race: there must be more than 2 seeds"),
+        (("--race", "1.0"), "--race: it must be less than 1, but it is 1.0."),
+        (("--race", "-0.1"), "--race: it must be at least 0, but it is -0.1."),
+    ):
+        refused = sclsearch(*search, "--dry-run", *options)
+        assert refused.returncode == 2
+        assert told in refused.stderr
+
+
 def test_a_dry_run_tells_ranges_and_conditions(
     sclsearch: Call, space: Path, search: tuple[str, ...]
 ) -> None:

@@ -41,6 +41,7 @@ def confirmation() -> Confirmation:
             repeats=False,
             settings={},
             configurations=(line,),
+            risk=0.0,
             notes=("scaled: less",),
             weights={},
         )

@@ -16,7 +16,8 @@ import pytest
 from rich.console import Console
 
 from sclsearch.reports.report import report
-from sclsearch.search.board import Board, SeedTask
+from sclsearch.search.board import Board
+from sclsearch.search.listener import SeedTask
 from sclsearch.search.options import How, What
 from sclsearch.search.prepare import Prepared, prepare_study
 from sclsearch.search.resolve import resolve

@@ -124,7 +124,7 @@ def test_the_rule_decides_what_seeds_are_worth(preparing: Preparing, workers: "W
     assert workers.running(boards["best"]) == []
     figures = defaultdict(list)
     for (number, _), run in boards["mean"].done.items():
-        figures[number].append(boards["mean"].validation(run) or 0.0)
+        figures[number].append(run.validated(boards["mean"].study.metric) or 0.0)
     for number in range(2):
         assert boards["mean"].score(number) == sum(figures[number]) / 2
         assert boards["best"].score(number) == max(figures[number])

@@ -171,7 +171,7 @@ def test_a_failed_seed_counts_as_the_metrics_minimum(
     workers.finish(board, good)
     assert board.score(0) is None
     board.finish(bad, workers.failed(bad))
-    figure = board.validation(board.done[good.place])
+    figure = board.done[good.place].validated(board.study.metric)
     assert figure is not None
     assert board.score(0) == (figure + minimum) / 2
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sclsearch.search.board import SeedTask
 from sclsearch.search.figures import Figures
+from sclsearch.search.listener import SeedTask
 from sclsearch.search.prepare import Prepared
 from sclsearch.store.records import ConfigurationRecord
 from sclsearch.store.runs import SeedRun

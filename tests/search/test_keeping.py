@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sclsearch.search.board import Board, SeedTask
+from sclsearch.search.board import Board
 from sclsearch.search.keeping import Keeper, delete_superfluous_weights
+from sclsearch.search.listener import SeedTask
 from sclsearch.search.prepare import Prepared
 from sclsearch.store.runs import Failure, SeedRun
 

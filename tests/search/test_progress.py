@@ -7,7 +7,7 @@ from statistics import mean
 import pytest
 from rich.console import Console
 
-from sclsearch.search.board import SeedTask
+from sclsearch.search.listener import SeedTask
 from sclsearch.search.prepare import Prepared
 from sclsearch.search.progress import Pace, Progress
 from sclsearch.store.runs import Failure, SeedRun

@@ -1,0 +1,157 @@
+"""A board that races trains fewer seeds, ends with the same winner and goes on where it stopped."""
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sclsearch.reports.report import report
+from sclsearch.search.board import Board
+from sclsearch.search.listener import SeedTask
+from sclsearch.search.prepare import Prepared
+from sclsearch.store.runs import Failure, SeedRun
+
+if TYPE_CHECKING:
+    from tests.search.conftest import Workers
+
+Preparing = Callable[..., Prepared]
+
+ROWS = 1000
+CONFIGS, SEEDS, RISK = 8, 10, 0.05
+# The published one is good, the fourth is better.
+MEANS = (0.80, 0.60, 0.55, 0.84, 0.70, 0.62, 0.50, 0.66)
+
+
+def ended(workers: "Workers", task: SeedTask) -> SeedRun:
+    """Returns a seed run that is about as good as its configuration."""
+    number, seed = task.place
+    right = round(ROWS * (MEANS[number] + random.Random(100 * number + seed).gauss(0, 0.01)))
+    counts = {"confusion": [[right, ROWS - right], [0, 0]]}
+    evaluation = {"epoch": 1.0, "update": 4, "loss": {}, "validation": counts}
+    return replace(workers.trained(task), evaluations=(evaluation,), test=counts)
+
+
+def run_out(
+    workers: "Workers", board: Board, at_a_time: int = 2, most: int = 1_000
+) -> list[tuple[int, int]]:
+    """Finishes what the board hands out, at the most so many; returns their places."""
+    places: list[tuple[int, int]] = []
+    while len(places) < most and (tasks := workers.running(board, at_a_time)):
+        board.runs.put(run := ended(workers, tasks[0]))
+        board.finish(tasks[0], run)
+        places.append(tasks[0].place)
+    return places
+
+
+def prepared(preparing: Preparing, race: float | None = RISK, **changes: object) -> Prepared:
+    return preparing(configs=CONFIGS, seeds=SEEDS, race=race, **changes)
+
+
+def test_a_race_spares_seeds_and_finds_the_winner_of_all(
+    preparing: Preparing, workers: "Workers"
+) -> None:
+    study = prepared(preparing)
+    study.begin()
+    board = study.board(race=RISK)
+    places = run_out(workers, board)
+    assert board.complete
+    assert len(places) == len({*places}) == len(board.done)
+    assert board.spared == CONFIGS * SEEDS - len(places) > CONFIGS * SEEDS / 4
+    found = report(study.storage, study.store.name)
+    assert found.winner is not None
+    assert found.winner.number == 3
+    assert 0 < found.risk <= RISK
+    assert found.notes[0] == (
+        f"{len(board.race.waiting)} of 8 configurations lack seeds: the probability that one of "
+        f"them would win with all is at most {found.risk:.2g}"
+    )
+    chances = {line.number: line.chance for line in found.configurations if line.score is None}
+    assert chances == board.race.chances()
+
+
+def test_a_finished_race_is_complete_at_once_when_it_is_started_again(
+    preparing: Preparing, workers: "Workers"
+) -> None:
+    first = prepared(preparing).board(race=RISK)
+    run_out(workers, first)
+    again = prepared(preparing).board(race=RISK)
+    again.open_up()
+    assert again.complete
+    assert again.next() is None
+    assert again.race.waiting.keys() == first.race.waiting.keys()
+
+
+@pytest.mark.parametrize("most", [1, 9, 23])
+def test_a_stopped_race_goes_on_and_trains_nothing_twice(
+    preparing: Preparing, workers: "Workers", most: int
+) -> None:
+    places = run_out(workers, prepared(preparing).board(race=RISK), most=most)
+    board = prepared(preparing).board(race=RISK)
+    places += run_out(workers, board)
+    assert board.complete
+    assert len(places) == len({*places}) < CONFIGS * SEEDS
+
+
+def test_a_smaller_risk_trains_more_and_none_trains_all(
+    preparing: Preparing, workers: "Workers"
+) -> None:
+    counts = [
+        len(run_out(workers, prepared(preparing, race).board(race=race)))
+        for race in (0.3, 0.0, None)
+    ]
+    assert all(counts)
+    assert sum(counts) == CONFIGS * SEEDS
+
+
+def test_further_configurations_race_against_those_there_are(
+    preparing: Preparing, workers: "Workers"
+) -> None:
+    few = preparing(configs=4, seeds=SEEDS, race=RISK)
+    run_out(workers, few.board(race=RISK))
+    board = prepared(preparing).board(race=RISK)
+    run_out(workers, board)
+    assert board.complete
+    assert board.spared
+    assert max(board.scores, key=board.scores.__getitem__) == 3
+
+
+def test_a_proposal_is_told_what_is_expected_of_those_that_wait(
+    preparing: Preparing, workers: "Workers"
+) -> None:
+    board = prepared(preparing).board(race=RISK)
+    run_out(workers, board)
+    told = [known.score for known in board._known()[: CONFIGS - 1]]
+    assert told == pytest.approx(MEANS[: CONFIGS - 1], abs=0.02)
+
+
+def test_all_seeds_of_a_diverged_configuration_need_not_fail(
+    preparing: Preparing, workers: "Workers"
+) -> None:
+    board = prepared(preparing).board(race=0.0)
+    failure = Failure("non-finite", "loss ce is nan at update 7")
+    while tasks := workers.running(board, 2):
+        run = ended(workers, tasks[0])
+        if tasks[0].place[0] == 1:
+            run = replace(run, evaluations=(), test={}, failure=failure)
+        board.runs.put(run)
+        board.finish(tasks[0], run)
+    assert 2 <= sum(number == 1 for number, _ in board.done) < 5
+    assert board.complete
+
+
+def test_more_configurations_are_open_in_a_race_on_many_workers(preparing: Preparing) -> None:
+    assert prepared(preparing, concurrency=64).record.open_configurations == 33
+    assert prepared(preparing, None, concurrency=64).record.open_configurations == 8
+
+
+def test_the_storage_has_nothing_that_a_study_without_a_race_has_not(
+    preparing: Preparing, workers: "Workers", tmp_path: Path
+) -> None:
+    study = prepared(preparing)
+    study.begin()
+    run_out(workers, study.board(race=RISK))
+    kinds = {path.parent.name for path in (tmp_path / "storage").rglob("*.json")}
+    assert kinds == {"runs", study.store.name, "configurations", "replicates"}

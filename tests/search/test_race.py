@@ -1,0 +1,89 @@
+"""A race with real Ray: fewer seed runs, the same winner, and MLflow shows what it left out."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sclsearch.reports.report import report
+from sclsearch.search.run import Finished
+
+if TYPE_CHECKING:
+    from tests.search.conftest import Place
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
+
+# At the small learning rates nothing is learnt.
+SPACE = """
+method: scl
+source: a test
+published: [{learning_rate: 1e-2}]
+fixed: {epochs: 8, batch_size: 8, max_length: 16, pooling: mean}
+space:
+  learning_rate: {type: choice, values: [1e-2, 1e-7, 2e-7, 3e-7]}
+"""
+RISK, SEEDS = 0.3, 6
+
+
+@pytest.fixture(scope="module")
+def racing(
+    place: "Place", write_space: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> "Place":
+    """Returns where four configurations are to race, of which one learns."""
+    return place.elsewhere(tmp_path_factory.mktemp("race"), space=write_space(SPACE))
+
+
+@pytest.fixture(scope="module")
+def raced(racing: "Place") -> Finished:
+    """Returns how the race ended."""
+    return racing.run(race=RISK, seeds=SEEDS)
+
+
+def test_a_race_trains_less_and_says_at_what_risk(racing: "Place", raced: Finished) -> None:
+    assert (raced.ending, raced.failed) == ("complete", 0)
+    assert raced.trained == raced.done == len(racing.runs()) < 4 * SEEDS
+    found = report(racing.storage, raced.name)
+    assert found.winner is not None
+    assert found.winner.number == 0
+    assert 0 < found.risk <= RISK
+    assert {len(line.seeds) for line in found.configurations[1:]} <= {*range(2, SEEDS)}
+
+
+def test_mlflow_shows_what_those_without_all_seeds_may_come_to(
+    racing: "Place", raced: Finished
+) -> None:
+    from mlflow import MlflowClient
+
+    client = MlflowClient(f"sqlite:///{racing.storage / 'mlflow.db'}")
+    shown = client.search_runs([e.experiment_id for e in client.search_experiments()])
+    assert {run.info.status for run in shown} == {"FINISHED"}
+    by_level = {
+        level: [run for run in shown if run.data.tags["sclsearch.level"] == level]
+        for level in ("study", "configuration")
+    }
+    found = report(racing.storage, raced.name)
+    (study,) = by_level["study"]
+    assert study.data.metrics["risk.mean"] == pytest.approx(found.risk)
+    waiting = [line.chance for line in found.configurations if line.chance is not None]
+    told = [run for run in by_level["configuration"] if "score.mean" not in run.data.metrics]
+    assert sorted(run.data.metrics["expected.mean"] for run in told) == pytest.approx(
+        sorted(chance.expected for chance in waiting)
+    )
+    assert sorted(run.data.metrics["chance.mean"] for run in told) == pytest.approx(
+        sorted(chance.better for chance in waiting)
+    )
+
+
+def test_the_same_race_again_trains_nothing_and_without_it_all_others(
+    racing: "Place", raced: Finished
+) -> None:
+    again = racing.run(race=RISK, seeds=SEEDS)
+    assert (again.ending, again.name, again.trained) == ("complete", raced.name, 0)
+    whole = racing.run(seeds=SEEDS)
+    assert (whole.ending, whole.name, whole.done) == ("complete", raced.name, 4 * SEEDS)
+    assert whole.trained == 4 * SEEDS - raced.trained
+    found = report(racing.storage, raced.name)
+    assert found.risk == 0.0
+    assert found.winner is not None
+    assert found.winner.number == 0
