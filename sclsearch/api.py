@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from sclsearch.arguments import expanded
 from sclsearch.reports.comparison import StudyComparison, compare_studies
 from sclsearch.reports.export import Card
 from sclsearch.reports.export import export as export_winner
@@ -31,7 +32,7 @@ def tune(what: What, how: How | None = None, console: Console | None = None) -> 
 
     Args:
         what: What is searched: `What(method="scl", task="cola", train_size=100)`.
-        how: How it is run; figures do not depend on it.
+        how: How it is run: no seed run's figures depend on it, but that a GPU is not a CPU.
         console: Where progress is shown; None shows none.
 
     Raises:
@@ -143,9 +144,10 @@ def predict(folder: Path | str, texts: Sequence[str | Texts]) -> list[Prediction
         texts: Texts, or pairs of them where the task has pairs.
 
     Raises:
-        SclsearchError: The folder is none, its method is not there, or a text is no pair or one.
+        SclsearchError: The folder is none, its method is not there, or a text is empty, a pair
+            where the task has none, or none where it has pairs.
     """
-    return predict_by(Path(folder), texts)
+    return predict_by(expanded(Path(folder)), texts)
 
 
 def report_of(done: "Finished") -> Report:

@@ -18,8 +18,10 @@ class SclsearchError(Exception):
 def suggestion(name: str, known: Iterable[str]) -> str:
     """Returns ` Did you mean 'x'? Known: x, y.`, without the question if nothing is near."""
     names = sorted(known)
-    begun = [one for one in names if name and one.startswith(name)]
-    near = begun or get_close_matches(name, names, n=1, cutoff=0.5)
+    meant = {one.casefold(): one for one in names}
+    asked = name.casefold()
+    begun = [one for one in meant if asked and one.startswith(asked)]
+    near = [meant[one] for one in begun or get_close_matches(asked, meant, n=1, cutoff=0.5)]
     question = f" Did you mean {near[0]!r}?" if near else ""
     return f"{question} Known: {', '.join(names) or 'none'}."
 

@@ -88,7 +88,13 @@ def test_training_is_one_configuration_of_the_starting_point_and_the_settings(
     what = What(method="scl", task="demo", model=encoder, settings={"epochs": 3})
     finish(replace(what, searched=False), how)
     [line] = train(what, how).configurations
-    assert line.values == {}
+    assert line.values == {
+        "tau": 0.3,
+        "lam": 0.9,
+        "learning_rate": 1e-05,
+        "batch_size": 16,
+        "epochs": 3,
+    }
     assert (line.fields["tau"], line.fields["epochs"]) == (0.3, 3)
 
 

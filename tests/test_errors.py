@@ -24,6 +24,11 @@ def test_an_unknown_name_is_answered_with_the_nearest_and_all_in_order(
     )
 
 
+def test_capitals_do_not_hide_which_name_is_meant() -> None:
+    with pytest.raises(SclsearchError, match="Did you mean 'cola'"):
+        lookup({"cola": 1, "rte": 2}, "CoLA", "task")
+
+
 def test_a_name_that_is_near_to_none_gets_no_question() -> None:
     with pytest.raises(SclsearchError) as error:
         lookup(TABLE, "xyzzy", "method")

@@ -10,6 +10,7 @@ import typer.main
 from sclsearch.cli import app
 from sclsearch.methods import METHODS
 from sclsearch.protocols import PROTOCOLS
+from sclsearch.spaces.load import check_file
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -30,6 +31,12 @@ def test_a_command_names_options_that_exist(line: str) -> None:
     for name, *words in filter(None, map(shlex.split, (before, submitted))):
         known = {option for parameter in commands[name].params for option in parameter.opts}
         assert {word for word in words if word.startswith("--")} <= known
+
+
+def test_the_space_is_in_order(tmp_path: Path) -> None:
+    (space,) = (block for language, block in BLOCKS if language == "yaml")
+    (tmp_path / "mine.yaml").write_text(space, encoding="utf-8")
+    assert check_file(tmp_path / "mine.yaml", None) == []
 
 
 def test_there_are_commands() -> None:

@@ -12,6 +12,7 @@ import typer
 
 from sclsearch.cli import options as o
 from sclsearch.cli.asked import asked
+from sclsearch.errors import SclsearchError
 from sclsearch.store.places import DEFAULT_STORAGE, storage_option
 
 if TYPE_CHECKING:
@@ -119,6 +120,11 @@ def rerun(
     ] = None,
 ) -> None:
     """Trains one seed run again and compares it bit for bit; exit code 1 if it ends otherwise."""
+    if weights is not None and weights.suffix != ".safetensors":
+        raise SclsearchError(
+            f"--weights {weights}: it must end in .safetensors, the format that is written. "
+            "Rename it."
+        )
     from sclsearch.search.rerun import rerun as again
     from sclsearch.store.places import storage_folder
 
@@ -192,7 +198,9 @@ def _run(what: "What", how: "How", *, as_json: bool) -> None:
 
 def _stored(done: "Finished", how: "How") -> str:
     """Returns the options that name where a study is stored and shown."""
+    from sclsearch.tracking import NO_DATABASE
     from sclsearch.tracking.server import masked
 
-    uri = f" --tracking {shlex.quote(masked(how.tracking))}" if how.tracking else ""
+    named = "URI" if done.tracking == NO_DATABASE else how.tracking
+    uri = f" --tracking {shlex.quote(masked(named))}" if named else ""
     return f"{storage_option(done.storage)}{uri}"

@@ -74,6 +74,13 @@ def model_folder(name: str) -> Path:
     return _fetch(name, alias.hub if alias else name)
 
 
+def name_fault(name: str) -> str:
+    """Returns why a name can be no encoder's, whatever is installed or reached; else nothing."""
+    if name in ALIASES or "/" in name or Path(name).is_dir():
+        return ""
+    return f"must be an alias, a folder, or owner/name on the hub.{suggestion(name, ALIASES)}"
+
+
 def local_folder(name: str) -> Path | None:
     """Returns the folder of an alias whose package is installed, or None.
 

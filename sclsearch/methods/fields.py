@@ -38,6 +38,12 @@ def faults_of(method: type[Method], values: Mapping[str, object]) -> list[tuple[
     return faults
 
 
+def typed(method: type[Method], values: Mapping[str, object]) -> dict[str, object]:
+    """Returns values without faults as their fields have them: 1 of a float field is 1.0."""
+    types = field_types(method)
+    return {name: types[name].validate_python(as_tuples(v)) for name, v in values.items()}
+
+
 def build(
     method: type[Method], values: Mapping[str, object], where: str
 ) -> tuple[Method, Training]:
@@ -54,8 +60,7 @@ def build(
     faults = faults_of(method, values)
     if faults:
         raise SclsearchError("\n".join(f"{where}: {name}: {reason}" for name, reason in faults))
-    types = field_types(method)
-    checked = {name: types[name].validate_python(as_tuples(v)) for name, v in values.items()}
+    checked = typed(method, values)
     return (
         method(**_only(_field_names(method), checked)),
         Training(**_only(_field_names(Training), checked)),
@@ -87,5 +92,7 @@ def _only(names: Iterable[str], values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _reason(fault: Mapping[str, Any]) -> str:
+    if fault["type"] == "tuple_type":
+        return "must be a list, as [0.1,0.2]"
     message: str = fault["msg"]
     return message[0].lower() + message[1:]

@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 from sclsearch.protocols.base import Parts, Protocol, Rows, Size
 from sclsearch.protocols.replicates import Replicate
+from sclsearch.protocols.splits import SAME_ROWS
 from sclsearch.randomness import stream
 from sclsearch.selection.rules import Rule, Top
 from sclsearch.tasks.base import TaskData
@@ -47,12 +48,16 @@ def _less(data: TaskData, parts: Parts) -> Parts:
     note = (
         f"scaled: at most {UPDATES} updates a stage, {VALIDATION} validation and {TEST} test rows"
     )
+    validation = at_most(VALIDATION, parts.validation, data, "scale")
+    test = at_most(TEST, parts.test, data, "scale")
+    among = f"the {len(validation.index)} rows that choose are among the {len(test.index)} reported"
+    cut = len(validation.index) < len(test.index)
     return replace(
         parts,
-        validation=at_most(VALIDATION, parts.validation, data, "scale"),
-        test=at_most(TEST, parts.test, data, "scale"),
+        validation=validation,
+        test=test,
         held=(parts.validation, parts.test),
-        notes=(*parts.notes, note),
+        notes=(*(among if told == SAME_ROWS and cut else told for told in parts.notes), note),
     )
 
 

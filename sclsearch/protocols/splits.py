@@ -55,13 +55,16 @@ def split_dev(data: TaskData, *, cap: int | None, overlap: bool = False) -> Part
     return Parts(_train(data), Rows("validation", rest), test, tuple(notes))
 
 
+SAME_ROWS = "chosen and reported on the same rows"
+
+
 def dev_is_test(data: TaskData) -> Parts:
     """Returns the validation split as validation and as test, as SupCL-Seq reports GLUE.
 
     Of a task that another is but for its test rows, as MNLI's mismatched ones, these are both: the
     validation split would give the other task's figure.
     """
-    notes = ["chosen and reported on the same rows"]
+    notes = [SAME_ROWS]
     if data.task.like is not None and "test" in data.splits:
         test = _whole(data, "test")
         return Parts(_train(data), test, test, tuple(notes))

@@ -80,8 +80,10 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
         _check(base, other, seeds)
     winners = [finished_winner(report) for report in reports]
     tests = [[seed.test for seed in winner.seeds[:seeds]] for winner in winners]
-    subsets = [rows["train"] for rows in base.rows[:seeds]]
-    comparisons = [compare(own, tests[0], subsets) for own in tests[1:]]
+    comparisons = [
+        compare(own, tests[0], _subsets(base, other, seeds))
+        for other, own in zip(reports[1:], tests[1:], strict=True)
+    ]
     adjusted = holm([comparison.p for comparison in comparisons])
     found = zip(reports, winners, tests, [None, *comparisons], [None, *adjusted], strict=True)
     return StudyComparison(
@@ -121,6 +123,12 @@ def _check(base: Report, other: Report, seeds: int) -> None:
             )
 
 
+def _subsets(base: Report, other: Report, seeds: int) -> list[tuple[str, str]]:
+    """Returns what each replicate is trained on in the one study and in the other."""
+    rows = zip(base.rows[:seeds], other.rows[:seeds], strict=True)
+    return [(own["train"], its["train"]) for own, its in rows]
+
+
 def _notes(reports: Sequence[Report], seeds: int) -> Iterator[str]:
     base = reports[0]
     for other in reports[1:]:
@@ -134,8 +142,17 @@ def _notes(reports: Sequence[Report], seeds: int) -> Iterator[str]:
             if its[what] != own[what]:
                 yield f"{what}: {its[what]} in {other.study}, {own[what]} in {base.study}"
     for report in reports:
-        if report.seeds > seeds:
-            yield f"{report.study} has {report.seeds} seeds, of which the first {seeds} are here"
+        yield from _of_one(report, seeds)
+
+
+def _of_one(report: Report, seeds: int) -> Iterator[str]:
+    if report.risk:
+        yield (
+            f"another configuration of {report.study} would win, had all their seeds, with a "
+            f"probability of {report.risk:.2g} at most"
+        )
+    if report.seeds > seeds:
+        yield f"{report.study} has {report.seeds} seeds, of which the first {seeds} are here"
 
 
 def _read_beside(base: Report, other: Report, seeds: int) -> Iterator[str]:
@@ -158,7 +175,7 @@ def _terms(report: Report, other: Report) -> dict[str, str]:
     by_hand = {name: value for name, value in report.settings.items() if name in shared}
     finished = sum(line.score is not None for line in report.configurations)
     terms = {
-        "encoder": report.model,
+        "encoder": report.model_place,
         "protocol": report.protocol,
         "training examples": report.size or "all",
         "finished configurations": str(finished),

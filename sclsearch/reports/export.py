@@ -82,7 +82,7 @@ def card_of(found: Report) -> Card:
     winner = finished_winner(found)
     best = winner.seeds[winner.reported[0]]
     return Card(
-        base=base_model(found.model),
+        base=base_model(found.model_place),
         method=found.method,
         task=found.task,
         size=found.size,

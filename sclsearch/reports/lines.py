@@ -1,6 +1,6 @@
 """The lines of a report: a configuration under a rule, and its seed runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,7 +39,7 @@ class ConfigurationLine:
     Attributes:
         number: Its number.
         origin: `published`, `start`, `sampled` or `given`.
-        values: Values of the searched parameters.
+        values: Values of the searched parameters; of what is fixed where nothing is searched.
         fields: Every field of method and training.
         seeds: Its finished seed runs.
         score: The rule's score; None while seed runs are missing.
@@ -74,7 +74,7 @@ class ConfigurationLine:
 
 def line_of(
     configuration: ConfigurationRecord,
-    runs: Sequence[SeedRun | None],
+    runs: Iterable[tuple[int, SeedRun | None]],
     order: Sequence[str],
     rule: Rule,
     metric: str,
@@ -83,12 +83,14 @@ def line_of(
 
     Args:
         configuration: The configuration.
-        runs: Its seed runs, None where one is missing.
-        order: Names of the searched parameters as the space has them.
+        runs: Numbers of the replicates and their seed runs, None where one is missing.
+        order: Names of the searched parameters as the space has them; of what is fixed where
+            nothing is searched.
         rule: How seeds are counted.
         metric: Name of the metric.
     """
-    finished = [(number, run) for number, run in enumerate(runs) if run is not None]
+    asked, known = list(runs), configuration.values or configuration.fields
+    finished = [(number, run) for number, run in asked if run is not None]
     seeds = tuple(
         SeedLine(
             replicate=number,
@@ -104,10 +106,10 @@ def line_of(
     return ConfigurationLine(
         number=configuration.number,
         origin=configuration.origin,
-        values={name: configuration.values[name] for name in order if name in configuration.values},
+        values={name: known[name] for name in order if name in known},
         fields=configuration.fields,
         seeds=seeds,
-        score=score(rule, figures, METRICS[metric].minimum) if len(seeds) == len(runs) else None,
+        score=score(rule, figures, METRICS[metric].minimum) if len(seeds) == len(asked) else None,
         reported=counted,
         test_mean=mean,
         test_std=std,
@@ -115,7 +117,7 @@ def line_of(
 
 
 def with_chances(
-    lines: Sequence[ConfigurationLine], rule: Rule, metric: str, seeds: int
+    lines: Sequence[ConfigurationLine], rule: Rule, metric: str, replicates: Sequence[int]
 ) -> list[ConfigurationLine]:
     """Returns the lines with what unfinished ones may still come to.
 
@@ -123,12 +125,12 @@ def with_chances(
         lines: All of a study.
         rule: How seeds are counted.
         metric: Name of the metric.
-        seeds: Replicates of each configuration.
+        replicates: Numbers of the replicates of each configuration.
     """
-    race = Race(rule.score, METRICS[metric].minimum, MAXIMUM, seeds)
+    race = Race(rule.score, METRICS[metric].minimum, MAXIMUM, len(replicates))
     for number, line in enumerate(lines):
         race.open()
         for seed in line.seeds:
-            race.note(number, seed.replicate, seed.validation)
+            race.note(number, replicates.index(seed.replicate), seed.validation)
     chances = race.chances()
     return [replace(line, chance=chances.get(number)) for number, line in enumerate(lines)]

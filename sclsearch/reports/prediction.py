@@ -11,6 +11,7 @@ from sclsearch.encoders.models import CARD
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.export import PARTS, Card
 from sclsearch.tasks.base import Split, Task, TaskData, Texts
+from sclsearch.tasks.tables import text_faults
 
 if TYPE_CHECKING:
     from torch import nn
@@ -80,7 +81,11 @@ def predict(folder: Path, texts: Sequence[str | Texts]) -> list[Prediction]:
     from sclsearch.training.tokens import tokenise
 
     card = read_card(folder)
+    if isinstance(texts, str):
+        raise SclsearchError("texts: they must be a list, but there is one text. Pass [text].")
     rows = tuple((text,) if isinstance(text, str) else tuple(text) for text in texts)
+    for number, reason in text_faults(enumerate(rows)):
+        raise SclsearchError(f"text {number}: {reason}.")
     for number, row in enumerate(rows):
         if len(row) != 1 + card.pair:
             raise SclsearchError(

@@ -26,6 +26,7 @@ class Report:
         method: The method's name.
         task: The task's name.
         model: The encoder's name.
+        model_place: Where it is found again: its name, or its folder.
         protocol: The protocol's name.
         size: Training examples, None for all.
         metric: Name of the metric.
@@ -48,6 +49,7 @@ class Report:
     method: str
     task: str
     model: str
+    model_place: str
     protocol: str
     size: str | None
     metric: str
@@ -113,19 +115,28 @@ def report(
     rule.check(len(replicates))
     runs = RunStore(storage)
     # Stored JSON is sorted; a reader expects the order of the space.
-    order = [parameter["name"] for parameter in record.identity["space"]["parameters"]]
+    space = record.identity["space"]
+    repeats = any(record.origin.get(way) for way in ("fresh", "crossed"))
+    # Where nothing is searched, what is trained is what the space and the user set.
+    unsearched = [] if repeats else list(space.get("fixed", ()))
+    order = [parameter["name"] for parameter in space["parameters"]] or unsearched
     metric = str(record.training["metric"])
+    numbers = [replicate.number for replicate in replicates]
     lines = [
         line_of(
             configuration,
-            runs.get_all(seed_run_key(record, configuration, r) for r in replicates),
+            zip(
+                numbers,
+                runs.get_all(seed_run_key(record, configuration, r) for r in replicates),
+                strict=True,
+            ),
             order,
             rule,
             metric,
         )
         for configuration in store.configurations()[:configs]
     ]
-    lines = with_chances(lines, rule, metric, len(replicates))
+    lines = with_chances(lines, rule, metric, numbers)
     lines.sort(key=_place)
     risk = risk_of(line.chance for line in lines if line.score is None)
     winner = lines[0] if lines and lines[0].score is not None else None
@@ -138,6 +149,7 @@ def report(
         method=str(record.training["method"]),
         task=record.identity["task"],
         model=record.identity["model"],
+        model_place=str(record.origin.get("model", record.identity["model"])),
         protocol=record.identity["protocol"],
         size=record.identity["size"],
         metric=metric,
@@ -150,7 +162,7 @@ def report(
             {name: seed for name, seed in replicate.seeds.items() if name in DRAWN}
             for replicate in replicates
         ),
-        repeats=any(record.origin.get(way) for way in ("fresh", "crossed")),
+        repeats=repeats,
         settings=record.origin.get("settings", {}),
         configurations=tuple(lines),
         risk=risk,

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from sclsearch.canonical import settings
+from sclsearch.canonical import counted, settings
 from sclsearch.reports.comparison import StudyComparison
 from sclsearch.reports.lines import ConfigurationLine
 from sclsearch.reports.report import Report
@@ -16,6 +16,9 @@ from sclsearch.store.places import storage_option
 FIRST = ("published", "start")
 CONFIGURATION = {False: "defaults", True: "the winner that it repeats"}
 """A configuration without searched values, by whether its study repeats the winner of another."""
+ALPHA = 0.05
+FEWEST = 6
+"""Pairs of unequal figures whose p can be below it."""
 COMPARED = ("diff", "95 %", "pairs", "p", "adjusted")
 UNDERSTOOD = {"mean": "mean of {n} seeds", "best": "best of {n} seeds"}
 
@@ -155,10 +158,12 @@ def show_limits(console: Console, found: Sequence[Comparison]) -> None:
         "here, by Holm",
         style="dim",
     )
-    n = max(comparison.n for comparison in found)
-    told = f"{n} pairs cannot go below p = {smallest_p(n):.3g}"
+    n = max(comparison.n - comparison.n_equal for comparison in found)
+    told = f"{counted(n, 'pair')} cannot go below p = {smallest_p(n):.3g}"
     stds = sorted(one.std for one in found if one.std is not None)
-    if stds:
+    if smallest_p(n) > ALPHA:
+        told += f": too few to show a difference at {ALPHA:g}, which takes {FEWEST}"
+    elif stds:
         typical = stds[len(stds) // 2]
         detected = detection(n, detectable(typical, n), "pairs")
         told += f"; with the usual spread of differences {detected}"

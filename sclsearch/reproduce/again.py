@@ -152,7 +152,8 @@ def _prepared(study: str, what: What, how: How, *, dry: bool = False) -> tuple[H
     # The rule told who won; what repeats the winner is counted by that of its own protocol.
     how = replace(how, rule=None, data_dir=data_dir_again(record.origin, how.data_dir))
     if record.origin.get("paraphrases"):
-        before = what_again(record.origin, what.settings)
+        repeated = {way: record.origin.get(way) for way in ("fresh", "first_fresh", "crossed")}
+        before = what_again(record.origin, what.settings, **repeated)
         first = store.replicates()[0]
         check_unchanged(study, "the study", first.rows, resolve(before, how).parts(0).digests)
     prepared = prepare_study(what, how, dry=dry)

@@ -169,7 +169,7 @@ def figure_of(one: PlannedCell, found: Report) -> Figure:
 
 
 def _differences(one: PlannedCell, found: Report) -> Iterator[str]:
-    cell, base = one.cell, base_model(found.model)
+    cell, base = one.cell, base_model(found.model_place)
     if base != cell.model:
         yield f"model {base}, not {cell.model}"
     if len(found.configurations) > 1:

@@ -163,10 +163,26 @@ def fitting(cpus: int, gpus: float) -> int:
 
 def fitting_here(cpus: int, gpus: float) -> int:
     """Returns how many seed runs a Ray of our own will run at a time, known before it starts."""
+    return _fitting_on(_here(gpus), cpus, gpus)
+
+
+def check_room_here(cpus: int, gpus: float) -> None:
+    """Raises SclsearchError if a Ray of our own would have no room for a single seed run."""
+    if not fitting_here(cpus, gpus):
+        raise _no_room(_here(gpus), cpus, gpus)
+
+
+def _here(gpus: float) -> dict[str, float]:
     import torch
 
-    there = {"CPU": cores(), "GPU": torch.cuda.device_count() if gpus else 0}
-    return _fitting_on(there, cpus, gpus)
+    return {"CPU": cores(), "GPU": torch.cuda.device_count() if gpus else 0}
+
+
+def _no_room(there: Mapping[str, float], cpus: int, gpus: float) -> SclsearchError:
+    return SclsearchError(
+        f"--cpus-per-trial {cpus}, --gpus-per-trial {gpus:g}: a seed run must fit into this "
+        f"machine, but it has {there.get('CPU', 0):g} cores and {there.get('GPU', 0):g} GPUs."
+    )
 
 
 def at_a_time(asked: int | None, cpus: int, gpus: float, *, joined: bool) -> int:
@@ -185,11 +201,7 @@ def at_a_time(asked: int | None, cpus: int, gpus: float, *, joined: bool) -> int
     """
     here = fitting(cpus, gpus)
     if not here and not joined:
-        there = ray.cluster_resources()
-        raise SclsearchError(
-            f"--cpus-per-trial {cpus}, --gpus-per-trial {gpus:g}: a seed run must fit into this "
-            f"machine, but it has {there.get('CPU', 0):g} cores and {there.get('GPU', 0):g} GPUs."
-        )
+        raise _no_room(ray.cluster_resources(), cpus, gpus)
     return asked or min(max(here, CLUSTER_SLOTS if joined else 1), MOST_AT_A_TIME)
 
 

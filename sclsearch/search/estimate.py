@@ -19,6 +19,8 @@ from sclsearch.training.tokens import TokenisedTask
 from sclsearch.training.workload import Workload, workload
 
 NEWEST = 9
+FACTOR = 3
+"""How much more or less may go through the encoder in a stored seed run that tells the time."""
 STORED = "stored seed runs"
 MEASURED = "the encoder's pace, timed on this machine"
 BACKWARD = 2
@@ -77,19 +79,16 @@ def estimate(
     fields = {configuration.number: configuration.fields for configuration in waiting}.values()
     alike = _alike(prepared, threads, stored())
     try:
-        each = (
-            _by_stored(prepared, fields, alike)
-            if alike
-            else _by_measuring(prepared, fields, threads)
-        )
+        told = _by_stored(prepared, fields, alike)
+        each = told or _by_measuring(prepared, fields, threads)
         seconds = statistics.mean(each) * math.ceil(missing / prepared.at_once)
     except SclsearchError as error:
         return Estimate(None, prepared.at_once, str(error).partition("\n")[0])
-    return Estimate(seconds, prepared.at_once, STORED if alike else MEASURED)
+    return Estimate(seconds, prepared.at_once, STORED if told else MEASURED)
 
 
 def _alike(prepared: Prepared, threads: int, stored: Sequence[SeedRun]) -> list[SeedRun]:
-    """Returns the newest of the seed runs that take as long but for their fields."""
+    """Returns the seed runs that take as long but for their fields, the newest at the end."""
     origin, shared = prepared.record.origin, prepared.record.training
     found = [
         run
@@ -98,13 +97,16 @@ def _alike(prepared: Prepared, threads: int, stored: Sequence[SeedRun]) -> list[
         and all(run.origin.get(name) == origin.get(name) for name in SAME_SIZE)
         and run.environment.get("threads") == threads
     ]
-    return sorted(found, key=lambda run: run.started)[-NEWEST:]
+    return sorted(found, key=lambda run: run.started)
 
 
 def _by_stored(
     prepared: Prepared, configurations: Iterable[Fields], alike: Sequence[SeedRun]
 ) -> list[float]:
-    """Returns the seconds of a seed run of each configuration, as stored ones tell them."""
+    """Returns the seconds of a seed run of each configuration, as stored ones tell them.
+
+    Empty where one has none like it: of one that is much shorter start-up is the most of its time.
+    """
     # All are of one task: rows compare them as well as tokens, and need no tokenizer.
     task = row_by_row(prepared.study)
 
@@ -113,10 +115,13 @@ def _by_stored(
         return load.read + (1 + BACKWARD) * load.trained
 
     known = [(run.seconds, cost(run.identity["fields"])) for run in alike]
-    return [
-        statistics.median(seconds * (cost(fields) / stored) for seconds, stored in known)
-        for fields in configurations
-    ]
+    each = []
+    for wanted in map(cost, configurations):
+        near = [(s, c) for s, c in known if wanted / FACTOR <= c <= wanted * FACTOR]
+        if not near:
+            return []
+        each.append(statistics.median(s * (wanted / c) for s, c in near[-NEWEST:]))
+    return each
 
 
 def _by_measuring(

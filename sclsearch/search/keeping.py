@@ -1,7 +1,9 @@
 """Keeps the weights of the seed runs that the winner's report needs, and no others."""
 
+import logging
 from collections.abc import Iterator
 
+from sclsearch.errors import SclsearchError
 from sclsearch.search.board import Board
 from sclsearch.search.figures import Figures
 from sclsearch.search.listener import SeedTask
@@ -10,6 +12,8 @@ from sclsearch.selection.rules import Rule, Top, parse_rule
 from sclsearch.store.records import ConfigurationRecord
 from sclsearch.store.runs import SeedRun
 from sclsearch.tasks.metrics import METRICS
+
+_LOG = logging.getLogger(__name__)
 
 
 class Keeper:
@@ -46,8 +50,12 @@ def delete_superfluous_weights(board: Board) -> None:
     rules = {board.study.rule, parse_rule(str(board.record.origin["rule"]))}
     needed = {key for rule in rules for key in _needed(board, rule)}
     running = {task.key for task in board.running.values()}
-    for key in store.kept_weights() - needed - running:
-        store.drop_weights(key)
+    try:
+        for key in store.kept_weights() - needed - running:
+            store.drop_weights(key)
+    except (OSError, SclsearchError) as error:
+        # Whoever may not delete what another user's worker wrote has a full disk, and all figures.
+        _LOG.warning("weights that no report needs cannot be deleted: %s", error)
 
 
 def _needed(board: Board, rule: Rule) -> Iterator[str]:

@@ -151,7 +151,7 @@ def _check_paraphrases(what: What, how: How, study: Study, parts: Mapping[int, P
 
 def _augmented(what: What, how: How, study: Study, replicates: int) -> str:
     """Returns the options of `augment` that name the texts which the study reads."""
-    given: dict[str, object] = {
+    given = {
         "--data-dir": how.data_dir,
         "--train-size": what.train_size,
         "--shots": what.shots,
@@ -237,8 +237,8 @@ def _room_here(study: Study, how: How) -> int:
     with held_ctrl_c():
         from sclsearch.search.cluster import fitting_here
 
-    gpus = gpus_each(how.gpus_per_trial, study.numerics)
-    return max(fitting_here(how.cpus_per_trial, gpus), 1)
+    room = fitting_here(how.cpus_per_trial, gpus_each(how.gpus_per_trial, study.numerics))
+    return max(room, 1)
 
 
 def _configs(study: Study, asked: int | None) -> int:

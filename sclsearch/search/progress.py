@@ -43,7 +43,7 @@ class Progress:
         self.console, self.wanted = console, wanted
         self.done = self.stored = self.failed = 0
         self.spared = 0  # seed runs that a race does not need
-        self.best: tuple[float, int] | None = None
+        self.best: Figures | None = None
         self.pace = Pace()
         self.begun = time.monotonic()
         self.shown = 0.0
@@ -85,9 +85,8 @@ class Progress:
         self.failed += run.failure is not None
 
     def scored(self, figures: Figures) -> None:
-        """Remembers the best score; among equals the first."""
-        if self.best is None or figures.score > self.best[0]:
-            self.best = figures.score, figures.number
+        """Remembers the best configuration."""
+        self.best = max(self.best or figures, figures, key=lambda one: one.rank)
 
     def line(self) -> Text:
         """Returns the state in one line."""
@@ -99,7 +98,7 @@ class Progress:
         if self.spared:
             parts.append(f"{self.spared} spared")
         if self.best is not None:
-            parts.append(f"best {self.best[0]:.4f} (#{self.best[1]})")
+            parts.append(f"best {self.best.score:.4f} (#{self.best.number})")
         elapsed = time.monotonic() - self.begun
         trained = self.done - self.stored
         if self.waiting and not trained:

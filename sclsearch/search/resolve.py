@@ -6,7 +6,7 @@ from sclsearch.encoders.models import base_model, model_digest, model_folder
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.methods import METHODS, NamedMethod, find_method, method_class
 from sclsearch.methods.base import Method, Training, reads_paraphrases, reads_unlabelled
-from sclsearch.methods.fields import build, faults_of, field_types
+from sclsearch.methods.fields import build, faults_of, field_types, typed
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Protocol, Size
 from sclsearch.protocols.draws import all_labelled, check_some_unlabelled
@@ -59,7 +59,7 @@ def resolve(what: What, how: How) -> Study:
             f"--seeds {seeds}: it must be at most {protocol.replicates}, the seed runs of the "
             "crossing. Leave it out."
         )
-    _check_settings(what, method)
+    what = replace(what, settings=_settings(what, method))
     numerics = _numerics(how)
     model_name = protocol.model if what.model is None else str(what.model)
     space = _space(what, named, model_name)
@@ -134,10 +134,11 @@ def _repeated(protocol: Protocol, what: What) -> Protocol:
     return protocol if what.crossed is None else crossed(protocol, what.crossed)
 
 
-def _check_settings(what: What, method: type[Method]) -> None:
+def _settings(what: What, method: type[Method]) -> Values:
     faults = faults_of(method, what.settings)
     if faults:
         raise SclsearchError("\n".join(f"--set {name}: {reason}" for name, reason in faults))
+    return typed(method, what.settings)
 
 
 def _space(what: What, method: NamedMethod, model_name: str) -> Space:

@@ -79,7 +79,7 @@ def run_prepared(prepared: Prepared, how: How, console: Console) -> Finished:
 def _run(prepared: Prepared, how: How, console: Console) -> Finished:
     study, store = prepared.study, prepared.store
     if store.record() is None:
-        _check_encoder(study)  # a study that cannot be trained leaves nothing behind
+        _check(study, how)  # a study that cannot be trained leaves nothing behind
     uri = ready_tracking(prepared.storage, how)
     with sole_driver(store.folder, tell=console.print) as lost:
         prepared = prepared.begin()
@@ -116,10 +116,15 @@ def _run(prepared: Prepared, how: How, console: Console) -> Finished:
     )
 
 
-def _check_encoder(study: Study) -> None:
+def _check(study: Study, how: How) -> None:
     from sclsearch.encoders.load import load_encoder
+    from sclsearch.search.machines import gpus_each
 
     study.check(load_encoder(study.model, study.model_name))
+    if how.address is None:
+        with held_ctrl_c():
+            from sclsearch.search.cluster import check_room_here
+        check_room_here(how.cpus_per_trial, gpus_each(how.gpus_per_trial, study.numerics))
 
 
 def _train(prepared: Prepared, board: Board, how: How, progress: Progress, lost: Event) -> Ending:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from sclsearch.encoders.models import name_fault
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.methods import method_class, method_name
 from sclsearch.methods.base import Method
@@ -49,7 +50,7 @@ def read_spaces(
         faults.append(("source", "is missing"))
     found, method_faults = _method(content.method, method)
     faults += method_faults
-    check = partial(faults_of, found) if found else _unchecked
+    check: ValueCheck = partial(faults_of, found) if found else lambda _values: ()
     empty = Space(content.method, content.source, {}, (), {}, file, content.note)
     base, more = _draft(Draft(empty), content, "")
     own = more + _faults(base, check)
@@ -85,13 +86,9 @@ def _method(name: str, method: type[Method] | None) -> tuple[type[Method] | None
             return method_class(name), []
         except SclsearchError as error:
             return None, [("method", str(error))]
-    expected = method_name(method)
-    differs = ("method", f"must be {expected!r}, but there is {name!r}")
-    return method, [] if name == expected else [differs]
-
-
-def _unchecked(_values: Values) -> Sequence[Fault]:
-    return ()
+    if name == (expected := method_name(method)):
+        return method, []
+    return method, [("method", f"must be {expected!r}, but there is {name!r}")]
 
 
 def _section(
@@ -99,7 +96,9 @@ def _section(
 ) -> tuple[Draft, list[Fault]]:
     """Returns the space of one encoder and its faults, but for those that are the file's own."""
     place = within("models", name)
-    content, faults = read_form(raw, Section, place), unknown_keys(raw, Section.model_fields, place)
+    faults = [(place, reason)] if (reason := name_fault(name)) else []
+    faults += unknown_keys(raw, Section.model_fields, place)
+    content = read_form(raw, Section, place)
     if isinstance(content, list):
         return base, faults + content
     draft, more = _draft(base, content, place)
@@ -240,8 +239,7 @@ def _typed(space: Space, method: type[Method]) -> Space:
         when = {k: tuple(typed(k, value) for value in v) for k, v in parameter.when.items()}
         parameters[name] = replace(parameter, when=when)
         if isinstance(parameter, Choice):
-            values = tuple(typed(name, value) for value in parameter.values)
-            parameters[name] = Choice(values, when)
+            parameters[name] = Choice(tuple(typed(name, v) for v in parameter.values), when)
     return replace(
         space,
         parameters=parameters,

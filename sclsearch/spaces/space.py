@@ -103,8 +103,9 @@ class Space:
         for name, parameter in self.parameters.items():
             if not isinstance(parameter, Choice):
                 raise SclsearchError(
-                    f"{self.file}: space.{name}: a grid needs values to choose from, but there is "
-                    f"a range. Give it `type: choice`, or take another sampler"
+                    f"--sampler grid: {name} must have values to choose from, but in {self.file} "
+                    f"it is a range, {parameter}. Set it by --set {name}=…, make it a choice in a "
+                    "--space of your own, or take another sampler."
                 )
         return self._combinations(tuple(self.parameters), {})
 

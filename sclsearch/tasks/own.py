@@ -196,16 +196,15 @@ def _notes(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
         yield f"classes that differ in case alone: {', '.join(map(repr, alike))}"
     if METRICS[task.metric].binary:
         yield f"{task.metric} is of the class {task.labels[1]!r}, the last by name"
-    if "test" in splits:
-        train = splits["train"]
-        for called, texts in (
-            ("training texts", train.texts[: train.labelled]),
-            ("texts without a label", train.texts[train.labelled :]),
-        ):
-            known = set(texts)
-            again = sum(text in known for text in splits["test"].texts)
+    train = splits["train"]
+    for called, texts in (
+        ("training texts", set(train.texts[: train.labelled])),
+        ("texts without a label", set(train.texts[train.labelled :])),
+    ):
+        for name in ("validation", "test"):
+            again = sum(text in texts for text in splits[name].texts) if name in splits else 0
             if again:
-                yield f"{again} of {len(splits['test'])} test texts are also {called}"
+                yield f"{again} of {len(splits[name])} {name} texts are also {called}"
 
 
 def _source(files: OwnFiles) -> str:

@@ -13,6 +13,7 @@ from threading import Lock, get_ident
 from typing import Any
 from uuid import uuid4
 
+from sclsearch.arguments import expanded
 from sclsearch.errors import SclsearchError
 from sclsearch.store.objects import publish
 from sclsearch.store.places import Storage, place_of
@@ -64,7 +65,7 @@ def find_tracking_uri(option: str | None, storage: Storage) -> str | None:
         return f"sqlite:///{place / 'mlflow.db'}" if isinstance(place, Path) else None
     match = _SQLITE.match(uri)
     if match:
-        file = Path(match["path"]).resolve()
+        file = expanded(Path(match["path"])).resolve()
         return f"{uri[: match.start('path')]}{file}{uri[match.end('path') :]}"
     scheme = re.split(r"[:+]", uri)[0]
     if scheme not in _SCHEMES or scheme == "sqlite":
@@ -192,7 +193,7 @@ def ui_command(uri: str, port: int) -> tuple[list[str], dict[str, str]]:
 def sqlite_file(uri: str) -> Path | None:
     """Returns the file of a SQLite database; None if the URI names another."""
     match = _SQLITE.match(uri)
-    return Path(match["path"]).resolve() if match else None
+    return expanded(Path(match["path"])).resolve() if match else None
 
 
 def _publish(made: Path, database: Path) -> None:

@@ -146,12 +146,17 @@ def test_a_seed_run_that_fails_otherwise_or_only_now_is_exit_code_1(
 
 @pytest.mark.parametrize(
     ("file", "message"),
-    [("encoder", ": it must be a file, but it is a folder."), ("taken/x/w", ": it must be writab")],
+    [
+        ("w.pt", "--weights w.pt: it must end in .safetensors"),
+        ("folder.safetensors", ": it must be a file, but it is a folder."),
+        ("taken/x/w.safetensors", ": it must be writab"),
+    ],
 )
 def test_a_file_for_weights_that_cannot_be_written_is_refused_before_anything_is_read(
     sclsearch: Call, place: Path, trained: SeedRun, file: str, message: str
 ) -> None:
     (place / "taken").touch()
+    (place / "folder.safetensors").mkdir(exist_ok=True)
     gone = replace(trained, origin={**trained.origin, "model": "./gone"})
     RunStore(place / "sclsearch-storage").put(gone)
     done = sclsearch("rerun", trained.key, "--weights", file)

@@ -85,7 +85,7 @@ def test_what_cannot_be_searched_is_one_text_with_place_and_remedy(
 def test_tracking_where_mlflow_cannot_be_leaves_no_study(
     sclsearch: Call, place: Path, search: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sclsearch.search.run._check_encoder", lambda _study: None)
+    monkeypatch.setattr("sclsearch.search.run._check", lambda _study, _how: None)
     done = sclsearch(*search, "--tracking", "htp://x")
     assert done.returncode == 2
     assert "--tracking: a server or a database must be named, but there is 'htp://x'" in done.stderr

@@ -33,7 +33,7 @@ WRONG: tuple[tuple[Any, str, object, str], ...] = (
     (SupCLSeq, "dropouts", [0.0, 1.0], "less than 1"),
     (SupCLSeq, "dropouts", [0.0, "0.1"], "valid number"),
     (SupCLSeq, "dropouts", [[0.0, 0.1]], "valid number"),
-    (SupCLSeq, "dropouts", 0.1, "valid tuple"),
+    (SupCLSeq, "dropouts", 0.1, "must be a list, as [0.1,0.2], but"),
     (SupCLSeq, "probe_epochs", 0, "greater than or equal to 1"),
     (CE, "learning_rate", 1, "less than 1"),
     (CE, "batch_size", 16.0, "valid integer"),

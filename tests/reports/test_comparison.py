@@ -60,6 +60,16 @@ def test_seeds_of_one_of_several_subsets_are_one_pair(write_study: WriteStudy) -
     assert (comparison.n, comparison.p) == (2, 0.5)
 
 
+def test_subsets_of_either_study_are_pairs_whichever_comes_first(write_study: WriteStudy) -> None:
+    write_study([*BASE, BASE[0]], name="full", rows={"train": "aaaa", "test": "t"})
+    some = {"train": "aabb", "test": "t"}
+    storage = write_study([*BETTER, BETTER[0]], name="few", rows=some)
+    for first, other in (("full", "few"), ("few", "full")):
+        comparison = compared(storage, first, other).studies[1].comparison
+        assert comparison is not None
+        assert (comparison.n, comparison.p) == (2, 0.5)
+
+
 def test_a_failed_seed_is_left_out_of_the_pairs(write_study: WriteStudy) -> None:
     write_study([*BASE[:2], "raised"], name="base")
     storage = write_study(BETTER, name="better")
@@ -85,7 +95,7 @@ def test_what_differs_is_told(write_study: WriteStudy, capsys: pytest.CaptureFix
     assert "Against 1, in points" in text
     assert "2 scl +4.0 +1.5 … +6.5 3 0.250 0.250" in text
     assert text[-2:] == [f"- {note}" for note in found.notes]
-    assert any("3 pairs cannot go below p = 0.25" in line for line in text)
+    assert any("3 pairs cannot go below p = 0.25: too few" in line for line in text)
 
 
 def test_unequal_terms_are_told(write_study: WriteStudy) -> None:

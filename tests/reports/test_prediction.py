@@ -95,6 +95,19 @@ def test_a_pair_where_texts_stand_alone_is_refused(exported: Path) -> None:
         sclsearch.predict(exported, ["one", ("one", "two")])
 
 
+@pytest.mark.parametrize(
+    ("texts", "told"),
+    [
+        ("one text", "texts: they must be a list, but there is one text. Pass [text]."),
+        (["one", " "], "text 1: every text must hold something, but one is empty."),
+    ],
+)
+def test_what_is_no_list_of_texts_is_refused(exported: Path, texts: list[str], told: str) -> None:
+    with pytest.raises(SclsearchError) as raised:
+        sclsearch.predict(exported, texts)
+    assert str(raised.value) == told
+
+
 def test_what_is_no_export_is_refused(exported: Path, tmp_path: Path) -> None:
     with pytest.raises(SclsearchError, match=r"sclsearch\.json: it must be what `sclsearch export"):
         sclsearch.predict(tmp_path, ["one"])

@@ -29,6 +29,7 @@ def confirmation() -> Confirmation:
             method="scl",
             task="demo",
             model="minilm",
+            model_place="minilm",
             protocol="plain",
             size=None,
             metric="accuracy",

@@ -85,6 +85,16 @@ def test_what_trains_twice_as_long_takes_twice_the_time(preparing: Preparing, as
     assert half / once == pytest.approx((8 * 200 + 20) / (4 * 200 + 20))
 
 
+def test_what_trained_for_much_less_tells_no_time(preparing: Preparing, asked: Asked) -> None:
+    prepared = preparing(asked(settings={"epochs": 40}), configs=4, seeds=3)
+    short = [seed_run(prepared, 20.0, {"epochs": 1}, started=9.0) for _ in range(9)]
+    alike = seed_run(prepared, 60.0, {"epochs": 20})
+    assert told(prepared, *short).basis == MEASURED
+    found = told(prepared, *short, alike)
+    assert found.basis == STORED
+    assert found.seconds == pytest.approx(2 * 60.0 * 12 / 2, rel=0.1)
+
+
 def test_the_newest_seed_runs_count(preparing: Preparing) -> None:
     prepared = preparing()
     old = [seed_run(prepared, 500.0, started=1.0 + n) for n in range(20)]

@@ -7,6 +7,7 @@ from statistics import mean
 import pytest
 from rich.console import Console
 
+from sclsearch.search.figures import Figures
 from sclsearch.search.listener import SeedTask
 from sclsearch.search.prepare import Prepared
 from sclsearch.search.progress import Pace, Progress
@@ -122,7 +123,7 @@ def test_the_line_of_a_long_search_fits_into_80_columns(clock: Clock, task: Seed
     for _ in range(99):
         progress.finished(task, trained(), stored=True)
     clock(9 * 3600.0)
-    progress.best = -0.1234, 99
+    progress.scored(Figures(99, -0.1234, None, None))
     progress.finished(task, trained(), stored=False)
     progress.tick(Pace([4 * 3600.0], [(4 * 3600.0, 1)] * 8))
     line = progress.line().plain

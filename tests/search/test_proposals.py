@@ -215,7 +215,7 @@ def test_a_grid_comes_in_the_order_of_the_space_after_the_published_one() -> Non
 
 def test_a_grid_refuses_a_range() -> None:
     known = [Known(values, None) for values in WIDE.published]
-    with pytest.raises(SclsearchError, match=r"^wide.yaml: space.probe_learning_rate: a grid"):
+    with pytest.raises(SclsearchError, match=r"^--sampler grid: probe_learning_rate .* wide.yaml"):
         propose(WIDE, "grid", 0, known)
 
 

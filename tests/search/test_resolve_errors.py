@@ -62,7 +62,7 @@ ERRORS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         "grid over a range",
         {"sampler": "grid"},
         {},
-        "space.learning_rate: a grid needs values to choose from, but there is a range",
+        "--sampler grid: learning_rate must have values to choose from, but in",
     ),
     ("model", {"model": "./none"}, {}, "--model ./none: it must be an alias, a folder, or owner/"),
     (

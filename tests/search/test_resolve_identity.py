@@ -30,6 +30,11 @@ def test_the_name_is_made_from_the_identity_and_of_nothing_else(
     assert resolve(asked(), how).default_name(auto=False) == name
 
 
+def test_a_whole_number_set_by_hand_is_the_same_study(resolved: Resolved) -> None:
+    whole, real = (resolved(settings={"tau": tau}) for tau in (1, 1.0))
+    assert whole.default_name(auto=False) == real.default_name(auto=False)
+
+
 @pytest.mark.parametrize("stem", ["отзывы", "é", "_", "long" * 40])
 def test_whatever_a_file_is_called_its_study_has_a_name(
     preparing: Preparing, asked: Asked, toy: OwnFiles, tmp_path: Path, stem: str
@@ -93,7 +98,11 @@ def test_the_notes_of_space_and_rows_reach_the_record(
 ) -> None:
     path = write_space("method: scl\nsource: a test\nnote: made up\npublished: []\nspace: {}\n")
     notes = preparing(asked(space=path)).record.origin["notes"]
-    assert notes == ["search space: made up", "4 of 20 test texts are also training texts"]
+    assert notes == [
+        "search space: made up",
+        "7 of 20 validation texts are also training texts",
+        "4 of 20 test texts are also training texts",
+    ]
 
 
 def test_what_is_set_by_hand_reaches_the_record_but_not_what_is_trained_again(

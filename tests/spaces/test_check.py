@@ -73,6 +73,11 @@ from sclsearch.spaces.load import check_file, load_space
         ("mode: train}", "mode: eval}", "published[1]: probe_learning_rate is missing"),
         ("- {dropouts: [0.1, 0.1], ", "- {", "published[1]: dropouts is missing"),
         ("rate: 1e-3", "rate: 1e-5", "published[0]: probe_learning_rate must be from 0.0001 to 0"),
+        (
+            "  minilm:",
+            "  minlm:",
+            "models.minlm: must be an alias, a folder, or owner/name on the hub",
+        ),
         ("note: scaled", "nota: scaled", "models.minilm.nota: unknown key. Did you mean 'note'?"),
         ("note: scaled", "note: 3", "models.minilm.note: input should be a valid string, but"),
         ("epochs: 5", "epochs: 4", "models.minilm.published[0]: epochs must be whole, from 1 to 9"),

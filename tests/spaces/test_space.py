@@ -144,7 +144,7 @@ def test_sizes_count_conditions_and_steps() -> None:
 
 def test_a_grid_over_a_range_is_refused_by_name() -> None:
     found = space({**PROBE, "lam": Range(0.0, 1.0, "float")})
-    with pytest.raises(SclsearchError, match=r"^mine\.yaml: space\.lam: a grid needs values"):
+    with pytest.raises(SclsearchError, match=r"^--sampler grid: lam .* mine\.yaml it is a range"):
         found.grid()
 
 

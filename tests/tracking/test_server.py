@@ -58,6 +58,8 @@ def test_relative_places_become_absolute(tmp_path: Path, monkeypatch: pytest.Mon
     assert tracking_uri("sqlite:///a.db?timeout=5", Path()) == (
         f"sqlite:///{tmp_path}/a.db?timeout=5"
     )
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert tracking_uri("sqlite:///~/a.db", Path()) == f"sqlite:///{tmp_path}/a.db"
 
 
 @pytest.mark.parametrize(
