@@ -13,7 +13,8 @@ from sclsearch.arguments import expanded
 from sclsearch.cli.augment import augment
 from sclsearch.cli.cluster import job, submit
 from sclsearch.cli.experiments import reproduce
-from sclsearch.cli.look import check, compare, doctor, ls, select, track, ui
+from sclsearch.cli.listing import ls
+from sclsearch.cli.look import check, compare, doctor, select, track, ui
 from sclsearch.cli.study import rerun, train, tune
 from sclsearch.cli.winner import confirm, export, predict, variance
 from sclsearch.errors import SclsearchError

@@ -1,11 +1,11 @@
-"""Commands that train nothing: select, compare, ls, check, track, ui and doctor."""
+"""Commands that train nothing: select, compare, check, track, ui and doctor."""
 
 import os
 import socket
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -16,7 +16,6 @@ from sclsearch.store.places import DEFAULT_STORAGE
 
 # Without the type the UI opens with the pages for language model applications.
 PAGE = "#/experiments?workflowType=machine_learning"
-Kind = Literal["methods", "tasks", "protocols", "spaces", "models", "studies"]
 
 
 def select(
@@ -62,35 +61,6 @@ def compare(
         print_json(asdict(found))
     else:
         show_comparison(Console(), found)
-
-
-def ls(
-    context: typer.Context,
-    kind: Annotated[Kind, typer.Argument(help="What is listed.")],
-    storage: o.Storage = DEFAULT_STORAGE,
-) -> None:
-    """Lists what there is, one line each."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    if kind != "studies" and o.given(context, "storage"):
-        raise SclsearchError(
-            f"--storage {storage}: it must come with studies, but {kind} are the same in every "
-            "storage. Leave it out."
-        )
-    summaries = _summaries(kind, storage)
-    if not summaries:
-        sys.stderr.write(f"{storage} holds no {kind}.\n")
-    if not sys.stdout.isatty():
-        sys.stdout.writelines(f"{name}\t{summary}\n" for name, summary in summaries.items())
-        return
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, summary in summaries.items():
-        table.add_row(name, escape(summary))
-    Console().print(table)
 
 
 def check(
@@ -210,32 +180,3 @@ def _check_free(port: int) -> None:
             raise SclsearchError(
                 f"--port {port}: it must be free, but: {error.strerror}. Name another."
             ) from error
-
-
-def _summaries(kind: Kind, storage: str) -> dict[str, str]:
-    match kind:
-        case "methods":
-            from sclsearch.methods import method_summaries
-
-            return method_summaries()
-        case "tasks":
-            from sclsearch.tasks import TASKS
-
-            return {name: task.summary for name, task in TASKS.items()}
-        case "protocols":
-            from sclsearch.protocols import PROTOCOLS
-
-            return {name: protocol.summary for name, protocol in PROTOCOLS.items()}
-        case "spaces":
-            from sclsearch.spaces.load import space_summaries
-
-            return space_summaries()
-        case "models":
-            from sclsearch.encoders.models import ALIASES
-
-            return {name: alias.summary for name, alias in ALIASES.items()}
-        case "studies":
-            from sclsearch.reports.studies import study_summaries
-            from sclsearch.store.places import storage_folder
-
-            return study_summaries(storage_folder(storage, make=False))

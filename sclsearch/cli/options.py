@@ -44,8 +44,8 @@ Race = Annotated[
     float | None,
     typer.Option(
         metavar="RISK",
-        help="Leave out seeds of configurations that can hardly win: the probability that another "
-        "would win with them, at most, as 0.05; 0 leaves out what cannot win.",
+        help="Leave out seeds of configurations that can hardly win: the probability, by a model, "
+        "that another would win with them, at most, as 0.05; 0 leaves out what cannot win.",
     ),
 ]
 StudyRule = Annotated[

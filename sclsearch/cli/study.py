@@ -181,7 +181,9 @@ def _run(what: "What", how: "How", *, as_json: bool) -> None:
     else:
         show(Console(), found)
         rule = f" --rule {how.rule}" if how.rule else ""
-        hint = f"\nsclsearch select {done.name}{rule}{storage_option(done.storage)}"
+        named = f"{rule}{storage_option(done.storage)}"
+        able = ("export {} FOLDER", "confirm {}") if found.winner else ("select {}",)
+        hint = "".join(f"\nsclsearch {command.format(done.name)}{named}" for command in able)
         if how.tracking is None and str(shown_at(done.storage, how)).startswith("sqlite"):
             named = "" if os.environ.get("MLFLOW_TRACKING_URI") else storage_option(done.storage)
             hint += f"\nsclsearch ui{named}"

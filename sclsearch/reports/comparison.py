@@ -149,7 +149,7 @@ def _of_one(report: Report, seeds: int) -> Iterator[str]:
     if report.risk:
         yield (
             f"another configuration of {report.study} would win, had all their seeds, with a "
-            f"probability of {report.risk:.2g} at most"
+            f"probability of about {report.risk:.2g}"
         )
     if report.seeds > seeds:
         yield f"{report.study} has {report.seeds} seeds, of which the first {seeds} are here"

@@ -39,7 +39,8 @@ class Report:
         repeats: Whether it repeats the winner of another study.
         settings: What was set by hand, by field.
         configurations: Best first; unfinished ones at the end, by what they may come to.
-        risk: Probability, at the most, that another would win if all had all seeds; 0 if they have.
+        risk: Probability, by the model of `selection.outlook`, that another would win if all had
+            all seeds; 0 if they have.
         notes: What a reader of the figures must know.
         weights: Files with the winner's weights, by key.
     """
@@ -188,7 +189,7 @@ def _missing(lines: Sequence[ConfigurationLine], risk: float) -> Iterator[str]:
     elif risk == 0:
         yield told + "none of them could win with all"
     else:
-        yield told + f"the probability that one of them would win with all is at most {risk:.2g}"
+        yield told + f"the probability that one of them would win with all is about {risk:.2g}"
 
 
 def _first(store: StudyStore, seeds: int | None) -> list[ReplicateRecord]:

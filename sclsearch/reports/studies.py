@@ -1,44 +1,102 @@
-"""One line for each study of a storage."""
+"""What each study of a storage searches, and how far it is."""
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 from sclsearch.canonical import counted
 from sclsearch.store.objects import DamagedError
 from sclsearch.store.places import Storage
-from sclsearch.store.records import seed_run_key
+from sclsearch.store.records import StudyRecord, seed_run_key
 from sclsearch.store.runs import RunStore
 from sclsearch.store.studies import StudyStore, study_names
 
 
-def study_summaries(storage: Storage) -> dict[str, str]:
-    """Returns what each study searches and how far it is; of one that is damaged, what is wrong.
+@dataclass(frozen=True, slots=True)
+class StudyLine:
+    """A study, as its record has it.
+
+    Attributes:
+        name: Its name.
+        method: The method's name.
+        task: The task's name.
+        size: Training examples, None for all.
+        model: The encoder's name.
+        protocol: The protocol's name.
+        configurations: Configurations that have been opened.
+        seeds: Replicates of each.
+        stored: Seed runs of these that are stored.
+    """
+
+    name: str
+    method: str
+    task: str
+    size: str | None
+    model: str
+    protocol: str
+    configurations: int
+    seeds: int
+    stored: int
+
+    def __str__(self) -> str:
+        """Returns all but the name in one line."""
+        size = f" ({self.size})" if self.size else ""
+        return (
+            f"{self.method} on {self.task}{size}, {self.model}, {self.protocol}; "
+            f"{counted(self.configurations, 'configuration')} x {counted(self.seeds, 'seed')}, "
+            f"{self.stored} of {counted(self.configurations * self.seeds, 'seed run')} stored"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedStudy:
+    """A study whose record cannot be read.
+
+    Attributes:
+        name: Its name.
+        fault: What is wrong.
+    """
+
+    name: str
+    fault: str
+
+    def __str__(self) -> str:
+        """Returns what is wrong in one line."""
+        return f"cannot be read: {self.fault}"
+
+
+def studies(storage: Storage) -> list[StudyLine | DamagedStudy]:
+    """Returns the studies of a storage by name.
 
     It reads the records and no seed run: a storage may have thousands.
     """
-    summaries = {}
+    lines: list[StudyLine | DamagedStudy] = []
     stored = frozenset(RunStore(storage).keys())
     for name in study_names(storage):
+        store = StudyStore(storage, name)
         try:
-            summaries[name] = _summary(StudyStore(storage, name), stored)
+            record = store.record()
+            if record is not None:
+                lines.append(_line(store, record, stored))
         except DamagedError as error:
-            summaries[name] = f"cannot be read: {error}"
-    return {name: told for name, told in summaries.items() if told}
+            lines.append(DamagedStudy(name, str(error)))
+    return lines
 
 
-def _summary(store: StudyStore, stored: Collection[str]) -> str:
-    record = store.record()
-    if record is None:
-        return ""
+def _line(store: StudyStore, record: StudyRecord, stored: Collection[str]) -> StudyLine:
     configurations, replicates = store.configurations(), store.replicates()
     keys = [
         seed_run_key(record, configuration, replicate)
         for configuration in configurations
         for replicate in replicates
     ]
-    size = f" ({record.identity['size']})" if record.identity["size"] else ""
-    return (
-        f"{record.training['method']} on {record.identity['task']}{size}, "
-        f"{record.identity['model']}, {record.identity['protocol']}; "
-        f"{counted(len(configurations), 'configuration')} x {counted(len(replicates), 'seed')}, "
-        f"{sum(key in stored for key in keys)} of {counted(len(keys), 'seed run')} stored"
+    return StudyLine(
+        name=store.name,
+        method=str(record.training["method"]),
+        task=record.identity["task"],
+        size=record.identity["size"],
+        model=record.identity["model"],
+        protocol=record.identity["protocol"],
+        configurations=len(configurations),
+        seeds=len(replicates),
+        stored=sum(key in stored for key in keys),
     )

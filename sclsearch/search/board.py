@@ -8,7 +8,7 @@ from sclsearch.canonical import digest
 from sclsearch.search.figures import figures_of
 from sclsearch.search.listener import Listener, SeedTask
 from sclsearch.search.proposals import Known, propose
-from sclsearch.search.retries import Loss, Losses
+from sclsearch.search.retries import Loss, Losses, Place
 from sclsearch.search.study import Study
 from sclsearch.selection.race import Race
 from sclsearch.store.records import (
@@ -83,20 +83,26 @@ class Board:
         """Opens every configuration whose proposal may be known by now, and reads the store."""
         while self._may_open() and self._open():
             pass
+        self.settle()
+
+    def settle(self) -> None:
+        """Lets the race look at what is new, and at everything once all others have ended."""
         self.race.judge()
         opened = self.exhausted or len(self.configurations) == self.configs
-        if opened and not self.running and not self._ready():
+        if opened and not self.running and not self.ready():
             self.race.certify()
+
+    def ready(self) -> list[Place]:
+        """Returns the places of the seed runs that may be trained now."""
+        return [place for place in self.waiting if place[0] not in self.race.waiting]
 
     def next(self) -> SeedTask | None:
         """Returns a seed run to be trained, or None if there is none at present."""
         self.open_up()
-        ready = self._ready()
+        ready = self.ready()
         if not ready:
             return None
-        task = self.waiting.pop(min(ready, key=self._order))
-        self.running[task.place] = task
-        return task
+        return self._take(min(ready, key=self._order))
 
     def next_block(self) -> list[SeedTask]:
         """Returns the seed runs that are to be trained next, together; none at present if empty.
@@ -108,9 +114,13 @@ class Board:
             return []
         configuration, replicate = first.place
         others = [(configuration, number) for number in self.study.block(replicate)]
-        block = [first, *(self.waiting.pop(place) for place in others if place in self.waiting)]
-        self.running |= {task.place: task for task in block}
-        return block
+        return [first, *(self._take(place) for place in others if place in self.waiting)]
+
+    def _take(self, place: Place) -> SeedTask:
+        self.running[place] = task = self.waiting.pop(place)
+        if self.retry_failed:
+            self.runs.forget_failure(task.key)
+        return task
 
     def finish(self, task: SeedTask, run: SeedRun, *, stored: bool = False, node: str = "") -> None:
         """Takes in a finished seed run, of a node if it was trained just now."""
@@ -179,10 +189,7 @@ class Board:
     def _settled(self, number: int) -> bool:
         return number in self.scores or number in self.race.waiting
 
-    def _ready(self) -> list[tuple[int, int]]:
-        return [place for place in self.waiting if place[0] not in self.race.waiting]
-
-    def _order(self, place: tuple[int, int]) -> tuple[Any, ...]:
+    def _order(self, place: Place) -> tuple[Any, ...]:
         # One that was lost goes behind the others: what is free may be the node that lost it.
         number, replicate = place
         return self.losses.count(place), self.race.order(number, self._seeds[replicate]), place
@@ -212,9 +219,6 @@ class Board:
 
     def _read(self, configuration: ConfigurationRecord) -> None:
         tasks = list(self._tasks(configuration))
-        if self.retry_failed and not self.dry:
-            for task in tasks:
-                self.runs.forget_failure(task.key)
         stored = self.runs.get_all(task.key for task in tasks)
         for task, run in zip(tasks, stored, strict=True):
             if run is None or (self.retry_failed and run.failure is not None):

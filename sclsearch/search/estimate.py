@@ -73,7 +73,7 @@ def estimate(
         stored: Returns seed runs that did not fail, of whatever study; called if any is missing.
     """
     missing = prepared.configs * prepared.study.seeds - len(board.done) - board.spared
-    waiting = [task.configuration for task in board.waiting.values()]
+    waiting = [board.waiting[place].configuration for place in board.ready()]
     if not waiting:
         return Estimate(0.0, prepared.at_once, "")
     fields = {configuration.number: configuration.fields for configuration in waiting}.values()

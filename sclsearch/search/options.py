@@ -98,8 +98,9 @@ class How:
         configs: Configurations in total; None is 20, or all of a smaller space.
         seeds: Replicates of each configuration; None is the protocol's.
         rule: How seeds are counted; None is the protocol's, whatever an earlier start took.
-        race: Leaves out seeds of configurations that can hardly win: the probability, at the most,
-            that another would win with all of them. 0 leaves out what cannot win, None nothing.
+        race: Leaves out seeds of configurations that can hardly win: the probability, by a model
+            and at the most, that another would win with all of them. 0 leaves out what cannot win,
+            None nothing. What TPE proposes depends then on the order in which seed runs end.
         address: Of a Ray cluster; None starts Ray on this machine.
         cpus_per_trial: CPU cores, and torch threads, of a seed run.
         gpus_per_trial: GPUs of a seed run, or one k-th; None is 1 where there is one.

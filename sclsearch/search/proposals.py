@@ -47,7 +47,8 @@ def propose(
     """Returns the values of configuration `len(known)` and their origin.
 
     Published configurations come first. The sampler is made anew for each proposal and seeded by
-    the search seed and the number, so a resumed study proposes what the undisturbed one would.
+    the search seed and the number, so a resumed study proposes what the undisturbed one would. In a
+    race those scores depend on what had ended by then, and proposals with them.
 
     Args:
         space: What is searched.

@@ -13,7 +13,6 @@ from sclsearch.search.views import (
     study_view,
     winner_view,
 )
-from sclsearch.selection.outlook import risk_of
 from sclsearch.store.places import Storage
 from sclsearch.store.records import ConfigurationRecord
 from sclsearch.store.runs import SeedRun
@@ -48,11 +47,11 @@ class Scribe:
     def close(self, board: Board) -> str | None:
         """Shows the winner; returns why MLflow does not show everything, None if it does."""
         shown_as, rule, metric = self.record.shown_as, self.study.rule, self.study.metric
-        waiting, finished = board.race.waiting, board.complete
-        for number, chance in waiting.items():
+        finished = board.complete
+        chances, risk = board.race.odds() if self.winner else ({}, 1.0)
+        for number, chance in chances.items():
             self.tracker.put(chance_view(shown_as, number, chance, rule, finished=finished))
         if self.winner is not None:
-            risk = risk_of(waiting.values())
             view = winner_view(shown_as, self.winner, rule, metric, risk=risk, finished=finished)
             self.tracker.put(view)
         return self.tracker.close()

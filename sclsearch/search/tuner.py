@@ -6,10 +6,10 @@ truth, and the board has read it.
 
 import math
 import signal
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import ray
@@ -138,7 +138,8 @@ class Watchdog(tune.Callback):
     def __init__(
         self, searcher: SeedSearcher, timeout: float | None, tick: Callable[[Pace], None]
     ) -> None:
-        self.searcher, self.timeout, self.tick = searcher, timeout, tick
+        self.searcher, self.tick = searcher, tick
+        self.timeout = math.inf if timeout is None else timeout
         self.running: dict[str, tuple[Trial, float]] = {}
         self.took: list[float] = []
         self.hung: set[str] = set()
@@ -167,11 +168,8 @@ class Watchdog(tune.Callback):
         with self.searcher.keeping_fault():
             self.tick(Pace(self.took, [(age, seeds) for _, age, seeds in running]))
         # What waits for a node that never comes would keep the search from its end.
-        over = self.searcher.late and not running
-        if over or self.searcher.fault is not None:
+        if (self.searcher.late and not running) or self.searcher.fault is not None:
             signal.raise_signal(END_SIGNAL)
-        if self.timeout is None:
-            return
         for trial, age, seeds in running:
             if age > self.timeout * seeds and trial.trial_id not in self.hung:
                 self.hung.add(trial.trial_id)
@@ -204,7 +202,7 @@ def fit(
     deadline = math.inf if how.time_budget is None else time.time() + how.time_budget
     searcher = SeedSearcher(board, deadline)
     watchdog = Watchdog(searcher, how.trial_timeout, tick)
-    with tempfile.TemporaryDirectory(prefix="sclsearch-ray-") as scratch:
+    with TemporaryDirectory(prefix="sclsearch-ray-") as scratch:
         send_own_code(bench.study.method)
         tune.Tuner(
             tune.with_resources(
@@ -227,8 +225,10 @@ def fit(
         ).fit()
     if searcher.fault is not None:
         raise searcher.fault
-    late: Ending = "out of time" if searcher.late else "interrupted"
-    return "complete" if board.complete else late
+    board.settle()
+    if board.complete:
+        return "complete"
+    return "out of time" if searcher.late else "interrupted"
 
 
 def _told_by_worker(result: dict[str, Any]) -> Loss:

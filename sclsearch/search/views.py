@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sclsearch.search.figures import Figures, figures_of
-from sclsearch.selection.outlook import Chance, risk_of
+from sclsearch.selection.outlook import Chance
 from sclsearch.selection.race import Race
 from sclsearch.selection.rules import Rule
 from sclsearch.store.records import ConfigurationRecord, ReplicateRecord, StudyRecord, seed_run_key
@@ -12,6 +12,8 @@ from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.studies import StudyStore
 from sclsearch.tasks.metrics import MAXIMUM, METRICS, value
 from sclsearch.tracking import ConfigurationView, ScoreView, SeedRunView, StudyView, View
+
+MOST_RISK = 0.5
 
 
 def study_view(record: StudyRecord) -> StudyView:
@@ -103,11 +105,11 @@ def chance_view(
 
 
 def winner_view(
-    study: str, winner: Figures, rule: Rule, metric: str, *, risk: float = 0.0, finished: bool
+    study: str, winner: Figures, rule: Rule, metric: str, *, risk: float, finished: bool
 ) -> ScoreView:
     """Returns the best score, the risk that it is not, and that test figure, as the study's."""
     shown = {f"best.{rule.score}": winner.score, **_test(winner, rule, metric)}
-    shown |= {f"risk.{rule.score}": risk} if risk else {}
+    shown[f"risk.{rule.score}"] = risk
     return ScoreView(study, None, shown, finished=finished)
 
 
@@ -138,20 +140,15 @@ def all_views(store: StudyStore, runs: RunStore, record: StudyRecord, rule: Rule
         if found and len(finished) == len(found):
             scored.append(figures_of(configuration.number, finished, rule, metric))
             yield score_view(record.shown_as, scored[-1], rule, metric)
-    chances = race.chances() if scored else {}
+    if not scored:
+        return
+    chances, risk = race.odds()
+    # At what risk a race ends is not recorded: one that may well have another winner has not ended.
+    ended = risk < MOST_RISK
     for number, chance in chances.items():
-        yield chance_view(record.shown_as, number, chance, rule, finished=False)
-    if scored:
-        winner = max(scored, key=lambda figures: figures.rank)
-        unknown = len(configurations) - len(scored) - len(chances)
-        yield winner_view(
-            record.shown_as,
-            winner,
-            rule,
-            metric,
-            risk=risk_of([*chances.values(), *[None] * unknown]),
-            finished=len(scored) == len(configurations),
-        )
+        yield chance_view(record.shown_as, number, chance, rule, finished=ended)
+    winner = max(scored, key=lambda figures: figures.rank)
+    yield winner_view(record.shown_as, winner, rule, metric, risk=risk, finished=ended)
 
 
 def _made_by(environment: Mapping[str, Any]) -> dict[str, str]:

@@ -34,8 +34,9 @@ class Chance:
     """What a configuration that lacks seeds may come to.
 
     Attributes:
-        better: Probability that its score reaches the best that is certain by now.
-        expected: Its expected score.
+        better: Probability, by the model, that its score reaches the best that is certain by now.
+        expected: Its expected score, by its own seeds: of one that waits, as its seeds were bad, a
+            little low.
     """
 
     better: float
@@ -76,7 +77,8 @@ class Outlook:
             return Chance(0.0, expected)
         # One more than were counted: what was not drawn is not impossible.
         reached = int((finals.round(DECIMALS) >= self.certain).sum())
-        return Chance((reached + 1) / (len(finals) + 1), expected)
+        better = (reached + 1) / (len(finals) + 1)
+        return Chance(better if reached else min(better, self._tail(finals, seen)), expected)
 
     def _fit(self) -> None:
         """Estimates what each seed does to all configurations, and the common variance."""
@@ -118,6 +120,14 @@ class Outlook:
         scores = np.repeat(row[None], DRAWS, 0)
         scores[:, ~seen] = np.clip(mean[:, None] + unseen, self.low, self.high)
         return scores
+
+    def _tail(self, finals: Numbers, seen: npt.NDArray[np.bool_]) -> float:
+        """Returns the probability of the best that is certain, beyond all draws."""
+        from scipy.special import stdtr
+
+        freedom = COMMON + seen.sum() - 1
+        scale = float(finals.std()) * np.sqrt((freedom - 2) / freedom)
+        return float(stdtr(freedom, (finals.mean() - self.certain) / max(scale, 1e-12)))
 
     def _finals(self, scores: Numbers) -> Numbers:
         k = self.top.k or scores.shape[1]

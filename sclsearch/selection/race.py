@@ -2,9 +2,9 @@
 
 After each seed run those that can hardly win any more wait. At the end all of them are looked at
 again, and as many go on as it takes for the promise to hold: with all seeds of all configurations
-another would win with a probability of the given risk at most. At a risk of 0 only those wait that
-cannot win whatever their seeds come to, as in adaptive capping (Hutter et al. 2009,
-https://arxiv.org/abs/1401.3492).
+another would win with a probability of the given risk at most, by the model of `outlook`. At a risk
+of 0 only those wait that cannot win whatever their seeds come to, as in adaptive capping (Hutter et
+al. 2009, https://arxiv.org/abs/1401.3492); that needs no model.
 """
 
 import math
@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from sclsearch.selection.outlook import Chance, Outlook, risk_of
 from sclsearch.selection.rules import Top
 
-LEAST = 2
-"""Seeds that every configuration gets: one says nothing of how much they differ."""
+LEAST = 3
+"""Seeds that every configuration gets: two that failed to learn would agree that it is bad."""
 
 
 class Race:
@@ -68,6 +68,15 @@ class Race:
         """Returns the chance of each configuration that has some seeds and lacks others."""
         numbers = range(len(self.scores))
         return self._chances(n for n in numbers if 0 < self._missing(n) < self.seeds)
+
+    def odds(self) -> tuple[dict[int, Chance], float]:
+        """Returns these chances, and the probability that any configuration without all seeds wins.
+
+        Of one without any seed nothing is known.
+        """
+        found = self.chances()
+        lacking = (number for number in range(len(self.scores)) if self._missing(number))
+        return found, risk_of(found.get(number) for number in lacking)
 
     def judge(self) -> None:
         """Lets those wait of which something new is known and that can hardly win."""

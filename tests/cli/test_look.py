@@ -49,6 +49,14 @@ def test_select_as_json_holds_every_figure(sclsearch: Call, finished: tuple[str,
     assert second["seeds"][1]["failure"] == "non-finite: ce at update 7"
 
 
+def test_what_there_is_can_be_read_by_programs(sclsearch: Call, finished: tuple[str, ...]) -> None:
+    (mine,) = json.loads(sclsearch("ls", "studies", "--json").stdout)["studies"]
+    assert (mine["name"], mine["method"], mine["configurations"]) == ("mine", "scl", 2)
+    assert mine["stored"] == mine["configurations"] * mine["seeds"]
+    methods = json.loads(sclsearch("ls", "methods", "--json").stdout)["methods"]
+    assert [one["name"] for one in methods] == [*METHODS]
+
+
 def test_compare_asks_for_another_study(sclsearch: Call, finished: tuple[str, ...]) -> None:
     done = sclsearch("compare", "mine")
     assert done.returncode == 2

@@ -52,7 +52,7 @@ def test_a_dry_run_tells_of_a_race_and_one_of_too_few_seeds_is_refused(
     done = sclsearch(*search, "--dry-run", "--race", "0.05", "--seeds", "4")
     assert "race: what can hardly win gets fewer, at a risk of 0.05\n" in done.stdout
     for options, told in (
-        (("--race", "0.05", "--seeds", "2"), "--race: there must be more than 2 seeds"),
+        (("--race", "0.05", "--seeds", "2"), "--race: there must be more than 3 seeds"),
         (("--race", "1.0"), "--race: it must be less than 1, but it is 1.0."),
         (("--race", "-0.1"), "--race: it must be at least 0, but it is -0.1."),
     ):
@@ -153,7 +153,7 @@ def test_a_finished_search_is_read_from_the_store_and_a_failed_seed_is_exit_code
     assert done.returncode == 1
     assert "Winner #0 tau=0.3 lam=0.9" in done.stdout
     assert "test accuracy 0.6100 ± 0.0141, mean ± std of all 2 seeds" in done.stdout
-    assert done.stdout.endswith("\n\nsclsearch select mine\n")
+    assert done.stdout.endswith("\n\nsclsearch export mine FOLDER\nsclsearch confirm mine\n")
     assert done.stderr == ""
 
 
@@ -183,7 +183,9 @@ def test_commands_that_are_told_name_the_storage_as_a_shell_takes_it(
     (place / "sclsearch-storage").rename(place / "my storage")
     told = sclsearch(*finished, "--storage", "my storage").stdout
     where = f"--storage '{place}/my storage'"
-    assert told.endswith(f"\nsclsearch select mine {where}\n")
+    assert told.endswith(
+        f"\nsclsearch export mine FOLDER {where}\nsclsearch confirm mine {where}\n"
+    )
     assert f" {where} --weights FILE writes its weights\n" in told
 
 
@@ -192,11 +194,11 @@ def test_the_command_for_mlflow_is_told_where_it_shows_the_study_or_could(
     sclsearch: Call, finished: tuple[str, ...]
 ) -> None:
     done = sclsearch(*finished[:-2])
-    assert done.stdout.endswith("\nsclsearch select mine\nsclsearch ui\n")
+    assert done.stdout.endswith("\nsclsearch confirm mine\nsclsearch ui\n")
     assert done.stderr == ""
     nowhere = "http://me:secret@127.0.0.1:9"
     done = sclsearch(*finished[:-1], nowhere)
-    assert done.stdout.endswith("\n\nsclsearch select mine\n")
+    assert done.stdout.endswith("\n\nsclsearch export mine FOLDER\nsclsearch confirm mine\n")
     assert "`sclsearch track mine --tracking 'http://***@127.0.0.1:9'` completes" in done.stderr
 
 
