@@ -59,6 +59,8 @@ def _show_plan(console: Console, plan: "Plan") -> None:
         "protocol": f"{plan.protocol}, rule {plan.rule}, metric {plan.metric}",
         "rows": f"{rows} ({kinds})",
         "space": plan.space,
+        "storage": plan.storage,
+        "mlflow": plan.tracking or "none",
     }.items():
         console.print(f"[bold]{what:<9}[/]{escape(text)}", soft_wrap=True)
     for note in plan.notes:

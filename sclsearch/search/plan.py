@@ -11,6 +11,7 @@ from sclsearch.search.scribe import shown_at
 from sclsearch.search.study import Origin
 from sclsearch.store.runs import SeedRun
 from sclsearch.tasks.base import TaskData
+from sclsearch.tracking.server import masked
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class Plan:
         spared: Seed runs that it does not need, by what is stored.
         stored: Seed runs that the store has already, of the configurations known by now.
         time: How long the others may take; None if it was not asked for.
+        storage: Where it would be stored.
+        tracking: Where MLflow would show it, without passwords; None for nowhere.
     """
 
     study: str
@@ -61,6 +64,8 @@ class Plan:
     spared: int
     stored: int
     time: Estimate | None
+    storage: str
+    tracking: str | None
 
     @property
     def seed_runs(self) -> int:
@@ -94,7 +99,7 @@ def plan_prepared(
     finished: Callable[[], Sequence[SeedRun]] | None = None,
 ) -> Plan:
     """Returns what the search of a study that was prepared dry would do; see `plan`."""
-    shown_at(prepared.storage, how)  # raises where it is no URI
+    tracking = shown_at(prepared.storage, how)
     study = prepared.study
     board = prepared.board(dry=True, retry_failed=how.retry_failed, race=how.race)
     board.open_up()
@@ -123,6 +128,8 @@ def plan_prepared(
         time=(
             None if finished is None else estimate(prepared, board, how.cpus_per_trial, finished)
         ),
+        storage=str(prepared.storage),
+        tracking=tracking and masked(tracking),
     )
 
 

@@ -157,6 +157,11 @@ def _space(what: What, method: NamedMethod, model_name: str) -> Space:
         space = space.with_settings(what.settings)
         if what.sampler == "grid":
             space.grid()  # raises where a parameter is a range
+        if what.sampler == "grid" and what.search_seed:
+            raise SclsearchError(
+                f"--search-seed {what.search_seed}: it must come with a sampler that draws, but "
+                "grid takes all in their order. Leave it out."
+            )
     return space
 
 

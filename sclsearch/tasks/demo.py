@@ -71,7 +71,7 @@ def load_demo() -> TaskData:
     return TaskData(
         task=DEMO,
         splits={name: _split(name) for name in _PAIRS},
-        source="made by sclsearch",
+        source="sclsearch itself",
     )
 
 

@@ -30,7 +30,7 @@ def test_it_ends_by_the_command_that_reads_the_file(sclsearch: Call, place: Path
     done = sclsearch(*DEMO)
     assert (done.returncode, done.stderr.split(" ", 1)[1]) == (
         0,
-        "texts of demo (made by sclsearch): EDA\n",
+        "texts of demo (sclsearch itself): EDA\n",
     )
     rows = len(paraphrase_source(place / FILE).rows)
     first, counts, note, use = done.stdout.splitlines()

@@ -21,9 +21,11 @@ def test_a_dry_run_prints_each_value_with_its_origin_and_writes_nothing(
     assert done.returncode == 0
     rows = [" ".join(line.split()) for line in done.stdout.splitlines()]
     for row in (
-        "task demo from made by sclsearch",
+        "task demo from sclsearch itself",
         f"model ./encoder from {place / 'encoder'}",
         "protocol gunel-fewshot, rule top-3, metric accuracy",
+        f"storage {place / 'sclsearch-storage'}",
+        f"mlflow sqlite:///{place / 'sclsearch-storage' / 'mlflow.db'}",
         "rows 100 / 500 / 500 (training / validation / test)",
         "tau 0.1 | 0.3 | 0.5 | 0.7 searched",
         "lam 0.5 --set",

@@ -64,6 +64,12 @@ ERRORS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         {},
         "--sampler grid: learning_rate must have values to choose from, but in",
     ),
+    (
+        "seed of a grid",
+        {"sampler": "grid", "search_seed": 5, "settings": {"learning_rate": 1e-3}},
+        {},
+        "--search-seed 5: it must come with a sampler that draws, but grid takes all in their",
+    ),
     ("model", {"model": "./none"}, {}, "--model ./none: it must be an alias, a folder, or owner/"),
     (
         "unknown encoder",

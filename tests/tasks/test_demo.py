@@ -35,7 +35,7 @@ def test_the_task_is_described_as_its_rows_are() -> None:
     assert task.task is DEMO
     assert (DEMO.name, DEMO.metric, DEMO.protocol) == ("demo", "accuracy", "plain")
     assert DEMO.labels == ("unacceptable", "acceptable")
-    assert task.source == "made by sclsearch"
+    assert task.source == "sclsearch itself"
     assert tuple(task.splits) == SPLITS
 
 
