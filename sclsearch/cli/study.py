@@ -182,7 +182,8 @@ def _run(what: "What", how: "How", *, as_json: bool) -> None:
         show(Console(), found)
         rule = f" --rule {how.rule}" if how.rule else ""
         named = f"{rule}{storage_option(done.storage)}"
-        able = ("export {} FOLDER", "confirm {}") if found.winner else ("select {}",)
+        told = found.winner is not None and found.winner.reported
+        able = ("export {} FOLDER", "confirm {}") if told else ("select {}",)
         hint = "".join(f"\nsclsearch {command.format(done.name)}{named}" for command in able)
         if how.tracking is None and str(shown_at(done.storage, how)).startswith("sqlite"):
             named = "" if os.environ.get("MLFLOW_TRACKING_URI") else storage_option(done.storage)

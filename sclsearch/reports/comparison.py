@@ -22,7 +22,7 @@ class ComparedStudy:
         method: The method's name.
         number: The winner's number.
         repeats: Whether the study repeats the winner of another.
-        values: Its values of the searched parameters.
+        values: Its values of the searched parameters; of what is fixed where nothing is searched.
         test_mean: Mean test figure over the replicates that did not fail.
         test_std: Their sample standard deviation; None for one.
         comparison: Its test figures minus those of the first study; None for the first.
@@ -146,9 +146,11 @@ def _notes(reports: Sequence[Report], seeds: int) -> Iterator[str]:
 
 
 def _of_one(report: Report, seeds: int) -> Iterator[str]:
-    if report.risk:
+    if report.risk == 1:
+        yield f"{report.study} is unfinished: another configuration may still win"
+    elif report.risk:
         yield (
-            f"another configuration of {report.study} would win, had all their seeds, with a "
+            f"another configuration of {report.study} would win, if all had all seeds, with a "
             f"probability of about {report.risk:.2g}"
         )
     if report.seeds > seeds:

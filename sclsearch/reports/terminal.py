@@ -15,7 +15,7 @@ from sclsearch.store.places import storage_option
 
 FIRST = ("published", "start")
 CONFIGURATION = {False: "defaults", True: "the winner that it repeats"}
-"""A configuration without searched values, by whether its study repeats the winner of another."""
+"""A configuration without values to show, by whether its study repeats the winner of another."""
 ALPHA = 0.05
 FEWEST = 6
 """Pairs of unequal figures whose p can be below it."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError
 from sclsearch.search.board import Board
 from sclsearch.search.lengths import row_by_row, sampled
@@ -63,8 +64,9 @@ def estimate(
 ) -> Estimate:
     """Returns how long the seed runs may take that a study lacks.
 
-    Stored seed runs on as many rows of the same task, by the same method and encoder, tell it
-    where there are some, in proportion to what goes through the encoder; else the encoder is timed.
+    Stored seed runs on as many rows of the same task, by the same method and encoder, tell it where
+    there are some of a third to three times the work, in proportion to what goes through the
+    encoder; else the encoder is timed.
 
     Args:
         prepared: The study.
@@ -110,9 +112,14 @@ def _by_stored(
     # All are of one task: rows compare them as well as tokens, and need no tokenizer.
     task = row_by_row(prepared.study)
 
+    costs: dict[str, int] = {}
+
     def cost(fields: Fields) -> int:
-        load = _load(prepared, fields, task)
-        return load.read + (1 + BACKWARD) * load.trained
+        key = canonical(fields)
+        if key not in costs:
+            load = _load(prepared, fields, task)
+            costs[key] = load.read + (1 + BACKWARD) * load.trained
+        return costs[key]
 
     known = [(run.seconds, cost(run.identity["fields"])) for run in alike]
     each = []

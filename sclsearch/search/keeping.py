@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Iterator
 
-from sclsearch.errors import SclsearchError
 from sclsearch.search.board import Board
 from sclsearch.search.figures import Figures
 from sclsearch.search.listener import SeedTask
@@ -37,10 +36,10 @@ def delete_superfluous_weights(board: Board) -> None:
     """Deletes the weights that no report can need any more.
 
     Kept are the seeds that the report of the leading configuration is made of, and those of every
-    unfinished configuration as far as it has come, unless it waits in a race: a seed that is not
-    among its top k now never will be. A mean needs no weights, but someone will want a model: its
-    best seed stays. Nothing is deleted while the board shows a part of the study: the rest may hold
-    the winner.
+    unfinished configuration as far as it has come: a seed that is not among its top k now never
+    will be. At the end of a race those that wait are left out. A mean needs no weights, but someone
+    will want a model: its best seed stays. Nothing is deleted while the board shows a part of the
+    study: the rest may hold the winner.
     """
     store = board.store
     configurations, replicates = store.sizes()
@@ -50,12 +49,12 @@ def delete_superfluous_weights(board: Board) -> None:
     rules = {board.study.rule, parse_rule(str(board.record.origin["rule"]))}
     needed = {key for rule in rules for key in _needed(board, rule)}
     running = {task.key for task in board.running.values()}
-    try:
-        for key in store.kept_weights() - needed - running:
+    for key in store.kept_weights() - needed - running:
+        try:
             store.drop_weights(key)
-    except (OSError, SclsearchError) as error:
-        # Whoever may not delete what another user's worker wrote has a full disk, and all figures.
-        _LOG.warning("weights that no report needs cannot be deleted: %s", error)
+        except OSError as error:
+            # Whoever may not delete what another user's worker wrote still gets all figures.
+            _LOG.warning("weights that no report needs cannot be deleted: %s", error)
 
 
 def _needed(board: Board, rule: Rule) -> Iterator[str]:
@@ -68,8 +67,9 @@ def _needed(board: Board, rule: Rule) -> Iterator[str]:
         runs[number].append(run)
     figures = {number: [run.validated(metric) for run in own] for number, own in runs.items()}
     finished = {n: score(rule, figures[n], minimum) for n in runs if board.score(n) is not None}
+    over = board.complete
     leading = max(finished, key=lambda number: (finished[number], -number), default=None)
     for number, own in runs.items():
-        open_yet = number not in finished and number not in board.race.waiting
+        open_yet = number not in finished and not (over and number in board.race.waiting)
         if number == leading or open_yet:
             yield from (own[i].key for i in reported(Rule(rule.score, report), figures[number]))

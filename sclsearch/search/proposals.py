@@ -34,7 +34,8 @@ class Known:
 
     Attributes:
         values: Its values.
-        score: Its final score; None while it counts as open.
+        score: Its final score, or what is expected of one that waits in a race; None while it
+            counts as open.
     """
 
     values: Mapping[str, object]
@@ -48,7 +49,7 @@ def propose(
 
     Published configurations come first. The sampler is made anew for each proposal and seeded by
     the search seed and the number, so a resumed study proposes what the undisturbed one would. In a
-    race those scores depend on what had ended by then, and proposals with them.
+    race the scores in `known` depend on what had ended by then, and proposals with them.
 
     Args:
         space: What is searched.

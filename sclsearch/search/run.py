@@ -25,7 +25,7 @@ class Finished:
     Attributes:
         name: The study's name.
         storage: Where it is stored.
-        wanted: Seed runs that were asked for.
+        wanted: Seed runs that were asked for, without those that a race does not need by now.
         done: How many of them are finished.
         trained: How many of those this start trained.
         failed: How many of those that are done failed for good.
@@ -104,7 +104,7 @@ def _run(prepared: Prepared, how: How, console: Console) -> Finished:
     return Finished(
         name=store.name,
         storage=prepared.storage,
-        wanted=progress.wanted,
+        wanted=progress.wanted - board.spared,
         done=len(board.done),
         trained=progress.done - progress.stored,
         failed=progress.failed,

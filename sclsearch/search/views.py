@@ -14,6 +14,7 @@ from sclsearch.tasks.metrics import MAXIMUM, METRICS, value
 from sclsearch.tracking import ConfigurationView, ScoreView, SeedRunView, StudyView, View
 
 MOST_RISK = 0.5
+"""At which a race may have ended."""
 
 
 def study_view(record: StudyRecord) -> StudyView:
@@ -99,7 +100,7 @@ def score_view(study: str, figures: Figures, rule: Rule, metric: str) -> ScoreVi
 def chance_view(
     study: str, number: int, chance: Chance, rule: Rule, *, finished: bool
 ) -> ScoreView:
-    """Returns what a configuration that waits in a race may come to under the rule."""
+    """Returns what a configuration that lacks seeds was last expected to come to."""
     shown = {f"expected.{rule.score}": chance.expected, f"chance.{rule.score}": chance.better}
     return ScoreView(study, number, shown, finished=finished)
 
@@ -122,7 +123,10 @@ def _test(figures: Figures, rule: Rule, metric: str) -> dict[str, float]:
 
 
 def all_views(store: StudyStore, runs: RunStore, record: StudyRecord, rule: Rule) -> Iterator[View]:
-    """Yields everything that MLflow is shown of a study, parents first."""
+    """Yields everything that MLflow is shown of a study, parents first.
+
+    A study counts as ended, too, where what lacks seeds would hardly win: a race may have ended so.
+    """
     metric = str(record.training["metric"])
     configurations, replicates = store.configurations(), store.replicates()
     yield study_view(record)

@@ -17,7 +17,8 @@ class StudyRecord:
         training: The part of every seed run's identity that all of them share; fixed as well.
         origin: What is needed to run or report it and may differ between machines, such as where
             data and model are.
-        open_configurations: W, how many configurations may be unfinished at a time.
+        open_configurations: W, how many configurations may be unfinished at a time, without
+            those that wait in a race.
         created: When it was created, Unix seconds.
     """
 

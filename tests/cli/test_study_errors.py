@@ -92,6 +92,17 @@ def test_tracking_where_mlflow_cannot_be_leaves_no_study(
     assert not (place / "sclsearch-storage" / "studies").exists()
 
 
+def test_what_has_no_room_on_this_machine_leaves_no_study(
+    sclsearch: Call, place: Path, search: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sclsearch.search.study.Study.check", lambda *_: None)
+    monkeypatch.setattr("sclsearch.encoders.load.load_encoder", lambda *_: None)
+    done = sclsearch(*search, "--cpus-per-trial", "1000")
+    assert done.returncode == 2
+    assert "a seed run must fit into this machine, but it has " in done.stderr
+    assert not (place / "sclsearch-storage" / "studies").exists()
+
+
 def test_every_wrong_setting_is_named_at_once(sclsearch: Call, search: tuple[str, ...]) -> None:
     options = ("--set", "tua=1", "--set", "lam=2", "--set", "epochs=many")
     lines = sclsearch(*search, "--dry-run", *options).stderr.splitlines()

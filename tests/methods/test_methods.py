@@ -39,7 +39,7 @@ def test_every_method_has_one_sentence(listing: tuple[dict[str, str], list[str]]
 
 
 @pytest.mark.parametrize(
-    ("wrong", "right"), [("sc1", "scl"), ("supcl_seq", "supcl-seq"), ("CE", None)]
+    ("wrong", "right"), [("sc1", "scl"), ("supcl_seq", "supcl-seq"), ("CE", "ce"), ("xyz", None)]
 )
 def test_a_wrong_name_is_answered_with_the_nearest_and_all(wrong: str, right: str | None) -> None:
     with pytest.raises(SclsearchError) as caught:

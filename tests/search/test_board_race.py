@@ -3,15 +3,19 @@
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from rich.console import Console
 
 from sclsearch.reports.report import report
 from sclsearch.search.board import Board
+from sclsearch.search.estimate import estimate
 from sclsearch.search.listener import SeedTask
 from sclsearch.search.prepare import Prepared
+from sclsearch.search.progress import Pace, Progress
 from sclsearch.store.runs import Failure, SeedRun
 
 if TYPE_CHECKING:
@@ -82,6 +86,24 @@ def test_a_finished_race_is_complete_at_once_when_it_is_started_again(
     assert again.complete
     assert again.next() is None
     assert again.race.waiting.keys() == first.race.waiting.keys()
+
+
+def test_what_a_race_does_not_need_takes_no_time_and_is_counted(
+    preparing: Preparing, workers: "Workers"
+) -> None:
+    study = prepared(preparing)
+    study.begin()
+    first = study.board(race=RISK)
+    run_out(workers, first)
+    board = prepared(preparing).board(race=RISK, dry=True)
+    board.open_up()
+    assert board.spared == first.spared > 0
+    assert estimate(study, board, 1, list).seconds == 0.0
+    progress = Progress(Console(file=StringIO()), CONFIGS * SEEDS)
+    progress.done, progress.spared = len(first.done), first.spared
+    assert f"{len(first.done)}/80 seed runs · {first.spared} spared" in progress.line().plain
+    progress.pace = Pace([60.0], [(0.0, 1)])
+    assert progress.left() == 0.0
 
 
 @pytest.mark.parametrize("most", [1, 9, 23])

@@ -92,6 +92,38 @@ def test_weights_are_deleted_whenever_a_configuration_gets_its_score(preparing: 
     assert kept(board, train(board, until=12)) == {(0, 1)}
 
 
+def test_weights_that_may_not_be_deleted_stop_no_search(
+    preparing: Preparing, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    board = preparing(seeds=4, configs=3).board()
+    tasks = train(board, until=12)
+    drop, fixed = board.store.drop_weights, tasks[3].key
+
+    def refuse(key: str) -> None:
+        if key == fixed:
+            raise PermissionError(key)
+        drop(key)
+
+    monkeypatch.setattr(board.store, "drop_weights", refuse)
+    delete_superfluous_weights(board)
+    assert kept(board, tasks) == {(0, 1), tasks[3].place}
+    assert fixed in caplog.text
+
+
+def test_of_what_waits_at_the_end_of_a_race_no_weights_are_kept(preparing: Preparing) -> None:
+    board = preparing(seeds=5, configs=3).board(race=0.0)
+    tasks = []
+    while task := board.next():
+        tasks.append(task)
+        board.store.keep_weights(task.key, Path.touch)
+        finish(board, task, 0 if task.place[0] else 20)
+        delete_superfluous_weights(board)
+    assert board.complete
+    delete_superfluous_weights(board)
+    assert {*board.race.waiting} == {1, 2}
+    assert kept(board, tasks) == {(0, 0)}
+
+
 @pytest.mark.parametrize("part", [{"configs": 2}, {"seeds": 2}], ids=str)
 def test_a_look_at_a_part_of_a_study_deletes_nothing(
     preparing: Preparing, part: dict[str, int]

@@ -77,14 +77,15 @@ def test_mlflow_shows_what_those_without_all_seeds_may_come_to(
 
 
 def test_the_same_race_again_trains_nothing_and_without_it_all_others(
-    racing: "Place", raced: Finished
+    racing: "Place", raced: Finished, tmp_path: Path
 ) -> None:
     again = racing.run(race=RISK, seeds=SEEDS)
     assert (again.ending, again.name, again.trained) == ("complete", raced.name, 0)
-    whole = racing.run(seeds=SEEDS)
+    copy = racing.copy(tmp_path)
+    whole = copy.run(seeds=SEEDS)
     assert (whole.ending, whole.name, whole.done) == ("complete", raced.name, 4 * SEEDS)
     assert whole.trained == 4 * SEEDS - raced.trained
-    found = report(racing.storage, raced.name)
+    found = report(copy.storage, raced.name)
     assert found.risk == 0.0
     assert found.winner is not None
     assert found.winner.number == 0
