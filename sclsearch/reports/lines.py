@@ -118,8 +118,8 @@ def line_of(
 
 def with_chances(
     lines: Sequence[ConfigurationLine], rule: Rule, metric: str, replicates: Sequence[int]
-) -> list[ConfigurationLine]:
-    """Returns the lines with what unfinished ones may still come to.
+) -> tuple[list[ConfigurationLine], float]:
+    """Returns the lines with what unfinished ones may come to, and how likely one would win.
 
     Args:
         lines: All of a study.
@@ -132,5 +132,5 @@ def with_chances(
         race.open()
         for seed in line.seeds:
             race.note(number, replicates.index(seed.replicate), seed.validation)
-    chances = race.chances()
-    return [replace(line, chance=chances.get(number)) for number, line in enumerate(lines)]
+    chances, risk = race.odds()
+    return [replace(line, chance=chances.get(number)) for number, line in enumerate(lines)], risk

@@ -6,7 +6,6 @@ from typing import Any
 
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.lines import ConfigurationLine, line_of, with_chances
-from sclsearch.selection.outlook import risk_of
 from sclsearch.selection.rules import Rule, parse_rule
 from sclsearch.store.places import Storage, place_of, storage_option
 from sclsearch.store.records import ReplicateRecord, StudyRecord, seed_run_key
@@ -117,9 +116,8 @@ def report(
     runs = RunStore(storage)
     # Stored JSON is sorted; a reader expects the order of the space.
     space = record.identity["space"]
-    repeats = any(record.origin.get(way) for way in ("fresh", "crossed"))
     # Where nothing is searched, what is trained is what the space and the user set.
-    unsearched = [] if repeats else list(space.get("fixed", ()))
+    unsearched = [] if record.repeats else list(space.get("fixed", ()))
     order = [parameter["name"] for parameter in space["parameters"]] or unsearched
     metric = str(record.training["metric"])
     numbers = [replicate.number for replicate in replicates]
@@ -137,9 +135,8 @@ def report(
         )
         for configuration in store.configurations()[:configs]
     ]
-    lines = with_chances(lines, rule, metric, numbers)
+    lines, risk = with_chances(lines, rule, metric, numbers)
     lines.sort(key=_place)
-    risk = risk_of(line.chance for line in lines if line.score is None)
     winner = lines[0] if lines and lines[0].score is not None else None
     kept = [winner.seeds[position].key for position in winner.reported] if winner else []
     notes = _notes(record, replicates, map(runs.get, kept))
@@ -163,7 +160,7 @@ def report(
             {name: seed for name, seed in replicate.seeds.items() if name in DRAWN}
             for replicate in replicates
         ),
-        repeats=repeats,
+        repeats=record.repeats,
         settings=record.origin.get("settings", {}),
         configurations=tuple(lines),
         risk=risk,

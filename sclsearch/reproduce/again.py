@@ -8,7 +8,7 @@ from rich.console import Console
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.lines import ConfigurationLine
 from sclsearch.reports.report import Report, finished_winner, report
-from sclsearch.search.again import check_unchanged, data_dir_again, what_again
+from sclsearch.search.again import check_unchanged, data_dir_again, what_again, what_before
 from sclsearch.search.options import How, What
 from sclsearch.search.plan import Plan, plan_prepared
 from sclsearch.search.prepare import Prepared, prepare_study
@@ -68,7 +68,7 @@ def plan_confirmation(study: str, count: int, how: How, finished: Stored) -> Pla
 def _fresh(study: str, count: int, how: How) -> tuple[Report, What]:
     chosen, winner = _winner(study, how)
     store, record = existing_study(how.storage, study)
-    if record.origin.get("fresh") or record.origin.get("crossed"):
+    if record.repeats:
         raise SclsearchError(
             f"{study}: it must be a study that chose its winner, but it repeats the winner of "
             "another. Name that one."
@@ -152,8 +152,7 @@ def _prepared(study: str, what: What, how: How, *, dry: bool = False) -> tuple[H
     # The rule told who won; what repeats the winner is counted by that of its own protocol.
     how = replace(how, rule=None, data_dir=data_dir_again(record.origin, how.data_dir))
     if record.origin.get("paraphrases"):
-        repeated = {way: record.origin.get(way) for way in ("fresh", "first_fresh", "crossed")}
-        before = what_again(record.origin, what.settings, **repeated)
+        before = what_before(record.origin, what.settings)
         first = store.replicates()[0]
         check_unchanged(study, "the study", first.rows, resolve(before, how).parts(0).digests)
     prepared = prepare_study(what, how, dry=dry)

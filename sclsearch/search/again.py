@@ -20,7 +20,7 @@ def what_again(
     first_fresh: int | None = None,
     crossed: Mapping[str, int] | None = None,
 ) -> What:
-    """Returns one configuration as it was asked for, repeated as before or otherwise.
+    """Returns one configuration as it was asked for, repeated as these say.
 
     Args:
         origin: Of a seed run or a study.
@@ -46,6 +46,12 @@ def what_again(
         searched=False,
         lockstep=origin.get("lockstep", 1) if crossed is None else 1,
     )
+
+
+def what_before(origin: Mapping[str, Any], fields: Mapping[str, Any]) -> What:
+    """Returns what `what_again` does, repeated as it was before."""
+    repeated = {way: origin.get(way) for way in ("fresh", "first_fresh", "crossed")}
+    return what_again(origin, fields, **repeated)
 
 
 def check_unchanged(

@@ -57,9 +57,9 @@ class Board:
         self.replicates, self.configs = replicates, configs
         self.dry, self.retry_failed, self.listeners = dry, retry_failed, listeners
         self.configurations: list[ConfigurationRecord] = []
-        self.done: dict[tuple[int, int], SeedRun] = {}
-        self.running: dict[tuple[int, int], SeedTask] = {}
-        self.waiting: dict[tuple[int, int], SeedTask] = {}
+        self.done: dict[Place, SeedRun] = {}
+        self.running: dict[Place, SeedTask] = {}
+        self.waiting: dict[Place, SeedTask] = {}
         self.scores: dict[int, float] = {}
         self.losses = Losses()
         low = METRICS[study.metric].minimum

@@ -111,7 +111,6 @@ def _by_stored(
     """
     # All are of one task: rows compare them as well as tokens, and need no tokenizer.
     task = row_by_row(prepared.study)
-
     costs: dict[str, int] = {}
 
     def cost(fields: Fields) -> int:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sclsearch.search.figures import Figures
+from sclsearch.search.retries import Place
 from sclsearch.store.records import ConfigurationRecord, ReplicateRecord
 from sclsearch.store.runs import SeedRun
 
@@ -26,7 +27,7 @@ class SeedTask:
     key: str
 
     @property
-    def place(self) -> tuple[int, int]:
+    def place(self) -> Place:
         """Numbers of configuration and replicate."""
         return self.configuration.number, self.replicate.number
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError
-from sclsearch.search.again import check_unchanged, data_dir_again, what_again
+from sclsearch.search.again import check_unchanged, data_dir_again, what_before
 from sclsearch.search.machines import first_sentence
 from sclsearch.search.options import How
 from sclsearch.search.resolve import resolve
@@ -116,14 +116,8 @@ def _check_file(path: Path) -> None:
 
 def _block(run: SeedRun, data_dir: Path | None) -> tuple[Study, list[Job]]:
     """Returns the study of a seed run, and the jobs of its block; without lockstep its own."""
-    origin, fields = run.origin, run.identity["fields"]
-    what = what_again(
-        origin,
-        fields,
-        fresh=origin.get("fresh"),
-        first_fresh=origin.get("first_fresh"),
-        crossed=origin.get("crossed"),
-    )
+    origin = run.origin
+    what = what_before(origin, run.identity["fields"])
     gpus = 1.0 if run.identity["numerics"].startswith("cuda") else 0.0
     how = How(data_dir=data_dir_again(origin, data_dir), gpus_per_trial=gpus)
     study = resolve(what, how)

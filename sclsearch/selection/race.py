@@ -64,18 +64,13 @@ class Race:
             # The best that is certain may be better now, and others can be reached no more.
             self._changed |= set(range(len(self.scores))) - self.waiting.keys()
 
-    def chances(self) -> dict[int, Chance]:
-        """Returns the chance of each configuration that has some seeds and lacks others."""
-        numbers = range(len(self.scores))
-        return self._chances(n for n in numbers if 0 < self._missing(n) < self.seeds)
-
     def odds(self) -> tuple[dict[int, Chance], float]:
-        """Returns these chances, and the probability that any configuration without all seeds wins.
+        """Returns the chances of configurations that lack seeds, and that any of these would win.
 
-        Of one without any seed nothing is known.
+        One without any seed is not among them, and may come to anything.
         """
-        found = self.chances()
-        lacking = (number for number in range(len(self.scores)) if self._missing(number))
+        lacking = [number for number in range(len(self.scores)) if self._missing(number)]
+        found = self._chances(number for number in lacking if self._missing(number) < self.seeds)
         return found, risk_of(found.get(number) for number in lacking)
 
     def judge(self) -> None:

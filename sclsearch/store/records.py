@@ -30,6 +30,11 @@ class StudyRecord:
     created: float
 
     @property
+    def repeats(self) -> bool:
+        """Whether the study repeats the winner of another."""
+        return any(self.origin.get(way) for way in ("fresh", "crossed"))
+
+    @property
     def shown_as(self) -> str:
         """What MLflow calls it: its name, and what tells it from others of that name."""
         return f"{self.name}@{digest([self.identity, self.training, self.created])[:12]}"
