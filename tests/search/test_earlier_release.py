@@ -1,0 +1,105 @@
+"""A store of release 0.1.0 is read, continued and reported; its keys and figures are today's.
+
+`tests/stores/0.1.0.tar.gz` holds the store, made on one CPU thread by that release: a search of
+`scl`, two seed runs of every method, two in lockstep, a failed one, and the report of the search.
+"""
+
+import json
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from sclsearch.methods import METHODS
+from sclsearch.reports.report import report
+from sclsearch.search.options import How, What
+from sclsearch.search.run import Finished, run
+from sclsearch.store.runs import RunStore
+from sclsearch.tasks.own import OwnFiles
+from tests.in_process import in_process
+
+ARCHIVE = Path(__file__).parents[1] / "stores" / "0.1.0.tar.gz"
+FIELDS = {"epochs": 2, "batch_size": 16, "max_length": 16, "learning_rate": 1e-3}
+LACON = {"heads": 2}
+POST_TRAINING = {"post_epochs": 1}
+PROBE = {"probe_epochs": 2}
+MORE: dict[str, dict[str, int]] = {
+    **{"lacon": LACON, "lacon-fusion": LACON, "supcl-seq": PROBE, "simcse": PROBE},
+    **{"cmlm": POST_TRAINING, "tapt": POST_TRAINING, "cssl": POST_TRAINING},
+}
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def release(tmp_path: Path) -> Path:
+    """Return a folder with what the release wrote: its store, data, encoder, space and report."""
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(tmp_path, filter="data")
+    return tmp_path / "0.1.0"
+
+
+@pytest.fixture
+def train(release: Path) -> Callable[..., Finished]:
+    """Return a function that runs a study of the release's data and encoder in this process."""
+    task = OwnFiles(release / "reviews.csv", ("text",), "label", split_column="split")
+
+    def train(method: str, study: str, storage: Path, **changes: Any) -> Finished:
+        fields = {**FIELDS, **MORE.get(method, {})}
+        usual = {"settings": fields, "searched": False, "model": str(release / "tiny-bert")}
+        what = What(method=method, task=task, **{**usual, **changes})
+        options = How(storage=storage, study=study, seeds=2, gpus_per_trial=0, tracking="none")
+        with in_process():
+            return run(what, options, Console(quiet=True))
+
+    return train
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_seed_runs_of_every_method_are_found_by_their_keys(
+    release: Path, train: Callable[..., Finished], method: str
+) -> None:
+    finished = train(method, "again", release / "storage")
+    assert (finished.done, finished.trained) == (2, 0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_seed_runs_trained_today_have_the_same_losses(
+    release: Path, train: Callable[..., Finished], method: str
+) -> None:
+    train(method, "new", release / "new")
+    earlier = RunStore(release / "storage")
+    for new in RunStore(release / "new").all():
+        old = earlier.get(new.key)
+        assert old is not None
+        # Rounding differs between families of processors, and grows with every update.
+        first, again = (run.evaluations[0]["loss"] for run in (old, new))
+        assert again == pytest.approx(first, rel=1e-3)
+
+
+def test_the_report_of_a_search_has_the_same_numbers(release: Path) -> None:
+    earlier = json.loads((release / "search.json").read_text(encoding="utf-8"))
+    found = report(release / "storage", "search")
+    assert found.winner is not None
+    assert found.winner.number == earlier["winner"]
+    names = ("number", "score", "values")
+    told = [[getattr(line, name) for name in names] for line in found.configurations]
+    assert told == [[line[name] for name in names] for line in earlier["configurations"]]
+    for line, was in zip(found.configurations, earlier["configurations"], strict=True):
+        seeds = [(seed.key, seed.validation, seed.test) for seed in line.seeds]
+        assert seeds == [(seed["key"], seed["validation"], seed["test"]) for seed in was["seeds"]]
+
+
+def test_a_failed_seed_run_is_still_a_failure(release: Path) -> None:
+    found = report(release / "storage", "failed")
+    (line,) = found.configurations
+    assert [seed.validation is None for seed in line.seeds] == [False, True]
+
+
+def test_seed_runs_in_lockstep_are_still_reported(release: Path) -> None:
+    found = report(release / "storage", "in-lockstep")
+    (line,) = found.configurations
+    assert all(seed.validation is not None for seed in line.seeds)
