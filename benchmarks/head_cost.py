@@ -58,7 +58,7 @@ class Cost:
 
 def no_training(config: Mapping[str, Any], bench: Bench) -> None:
     """Stores figures and reports, as `seed_run_trial` does after its training."""
-    fields, (replicate,) = json.loads(config["fields"]), config["replicates"]
+    fields, replicate = json.loads(config["fields"]), config["replicate"]
     job = bench.study.job(fields, replicate, bench.parts[replicate])
     right = int(job.key[:8], 16) % ROWS
     counts = {"confusion": [[right, ROWS - right], [0, 0]]}

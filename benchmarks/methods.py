@@ -100,7 +100,7 @@ def train(work: tuple[Place, Path, Path, float]) -> Place | None:
         threads=1,
         origin={"benchmark": "methods"},
     )
-    ((run, _),) = attempt([job], bench, 0)
+    run, _ = attempt(job, bench, 0)
     RunStore(storage).put(run)
     return place
 

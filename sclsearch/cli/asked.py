@@ -37,7 +37,6 @@ def asked(options: Mapping[str, Any]) -> "tuple[What, How]":
         **options,
         "task": own or options["task"],
         "settings": o.settings(options["set_"]),
-        "lockstep": o.lockstep(options["lockstep"]),
         "unlabelled": o.unlabelled(options["unlabelled"]),
         "time_budget": o.seconds(options.get("time_budget"), "--time-budget"),
         "trial_timeout": o.seconds(options["trial_timeout"], "--trial-timeout"),

@@ -102,13 +102,6 @@ TimeBudget = Annotated[
 TrialTimeout = Annotated[
     str | None, typer.Option(help="A seed run that takes longer has hung: 90, 45m, 12h.")
 ]
-Lockstep = Annotated[
-    str,
-    typer.Option(
-        metavar="auto|S",
-        help="Seeds of a configuration trained as one program; auto measures a GPU.",
-    ),
-]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Sets a field; repeatable.")
 ]
@@ -179,19 +172,6 @@ def seconds(text: str | None, option: str) -> float | None:
             f"{option} {text}: it must be a positive number of seconds, or one with m, h or d."
         )
     return number
-
-
-def lockstep(text: str) -> int | Literal["auto"]:
-    """Returns how many seeds are trained as one program.
-
-    Raises:
-        SclsearchError: It is neither `auto` nor a positive number.
-    """
-    if text == "auto":
-        return "auto"
-    if not text.isdecimal() or int(text) < 1:
-        raise SclsearchError(f"--lockstep {text}: it must be auto, 1 or a greater number.")
-    return int(text)
 
 
 def unlabelled(text: str | None) -> int | Literal["all"] | None:

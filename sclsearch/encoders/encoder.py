@@ -1,7 +1,7 @@
 """An encoder as methods see it: token ids in, one embedding a row and view out."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping
+from contextlib import nullcontext
 from functools import partial
 
 import torch
@@ -11,9 +11,8 @@ from transformers import PreTrainedModel
 from sclsearch.encoders.first_position import install_first_position
 from sclsearch.encoders.gradient_cache import in_chunks, is_large
 from sclsearch.encoders.packing import install_packing, layers_of
-from sclsearch.encoders.probe import ONE_STILL_VIEW, by_keys, most_tokens, probe, probing_texts
+from sclsearch.encoders.probe import by_keys, most_tokens, probe
 from sclsearch.encoders.row_dropout import install
-from sclsearch.encoders.seats import Seats
 from sclsearch.encoders.vocabulary import CutEmbedding
 from sclsearch.errors import SclsearchError
 
@@ -131,53 +130,19 @@ class Encoder(nn.Module):
         views = len(rates)
         mask = mask.repeat(views, 1)
         inputs = {"input_ids": ids.repeat(views, 1), "attention_mask": mask}
-        if self.in_lockstep or (ids.is_cuda and self.takes_masks):
+        if ids.is_cuda and self.takes_masks:
             # Of a mask by tokens transformers asks whether there is padding; a GPU's host waits.
             inputs["attention_mask"] = by_keys(mask)
         if getattr(self.model.config, "type_vocab_size", 0) > 1:
             inputs["token_type_ids"] = types.repeat(views, 1)
         # A GPU would wait for the tokens to be counted, and short rows do not fill it anyway.
-        packed = self.packs and not (ids.is_cuda or self.in_lockstep)
+        packed = self.packs and not ids.is_cuda
         with (
             self._views.packing.of(mask) if packed else nullcontext(),
             self._views.first.alone() if first_only else nullcontext(),
         ):
             states: Tensor = self.model(**inputs).last_hidden_state
         return states
-
-    @property
-    def in_lockstep(self) -> bool:
-        """Whether several replicates are one batched program; no shape may depend on values."""
-        return self._views.seats is not None
-
-    @contextmanager
-    def seated(self, seats: Seats) -> Iterator[None]:
-        """Makes it part of a batched program in the body."""
-        self._views.seats = seats
-        try:
-            yield
-        finally:
-            self._views.seats = None
-
-    @torch.no_grad()
-    def goes_in_lockstep(self) -> bool:
-        """Returns whether its states in a batched program are those that it has by itself."""
-        if not self.takes_masks:
-            return False
-        ids, mask = (tensor.to(self.embeddings.device) for tensor in probing_texts())
-
-        def states_of(ids: Tensor, mask: Tensor) -> Tensor:
-            return self.hidden(ids, mask, torch.zeros_like(ids), ONE_STILL_VIEW)
-
-        own = states_of(ids, mask)
-        try:
-            with self.seated(Seats(1, (0,))):
-                (states,) = torch.vmap(states_of)(ids[None], mask[None])
-        except torch.OutOfMemoryError:
-            raise
-        except (RuntimeError, ValueError, TypeError):
-            return False
-        return torch.allclose(states[mask], own[mask], atol=1e-4)
 
     def pool(self, states: Tensor, mask: Tensor, pooling: str) -> Tensor:
         """Returns one embedding a row, `[V * B, d]`.

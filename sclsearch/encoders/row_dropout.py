@@ -19,7 +19,6 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 
 from sclsearch.encoders.first_position import FirstPosition
 from sclsearch.encoders.packing import Packing
-from sclsearch.encoders.seats import Seats, fold
 
 ATTENTION = "sclsearch_row_dropout"
 
@@ -33,14 +32,12 @@ class ViewRates:
         attention_seen: Whether the registered attention function has been called.
         packing: Where the tokens stand while there is no padding.
         first: What the last layer leaves out.
-        seats: Set while several replicates are one batched program.
     """
 
     rates: tuple[float, ...] = field(default=(0.0,))
     attention_seen: bool = False
     packing: Packing = field(default_factory=Packing)
     first: FirstPosition = field(init=False)
-    seats: Seats | None = None
 
     def __post_init__(self) -> None:
         self.first = FirstPosition(self.packing)
@@ -142,15 +139,7 @@ def _rows(
     options: Mapping[str, Any],
 ) -> Tensor:
     """Returns attention at one rate, `[rows, T, heads, width]`."""
-    views: ViewRates = module.view_rates  # type: ignore[assignment]  # set by install
-
-    def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
-        return _sdpa(module, q, k, v, mask, dropout=rate, **options)[0]
-
-    given = (query, key, value) if mask is None else (query, key, value, mask)
-    if views.seats is None:
-        return attend(*given)
-    return fold(attend, views.seats, given, draws=rate > 0)
+    return _sdpa(module, query, key, value, mask, dropout=rate, **options)[0]
 
 
 _sdpa = sdpa_attention_forward

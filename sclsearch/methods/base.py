@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal, Protocol, TypeVar
+from typing import Annotated, ClassVar, Literal, Protocol
 
 import torch
 from annotated_types import Ge, Gt, Interval, Lt
@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from sclsearch.encoders.encoder import Encoder
 
-Result = TypeVar("Result")
 Terms = Mapping[str, Tensor]
 Rate = Annotated[float, Ge(0), Lt(1)]
 
@@ -92,10 +91,6 @@ class Model(nn.Module):
         self.encoder = encoder
         self.parts = parts
 
-    def forward(self, function: "Callable[[Model, Batch], Result]", batch: Batch) -> Result:
-        """Returns a function of model and batch: so `torch.func` calls it with other weights."""
-        return function(self, batch)
-
     def hidden(self, batch: Batch, *, first_only: bool = False) -> Tensor:
         """Returns the last hidden states of all views, `[V * B, T, d]`, as the encoder does."""
         inputs = (batch.ids, batch.mask, batch.types, batch.rates)
@@ -138,10 +133,6 @@ class Stage:
             are computed once.
         whole_vocabulary: Whether it needs tokens beyond those of the texts: it predicts or draws
             some.
-        shared_across: Fields of the method that change nothing up to the end of this stage. Where
-            it is set, the encoder is kept at that end and taken by all configurations that differ
-            in these and in the settings of later stages alone; `terms`, `rates` and `parts` must
-            then read no settings but the stage's own. None is trained in every seed run.
     """
 
     name: str
@@ -157,7 +148,6 @@ class Stage:
     frozen_pooling: str | None = None
     encoder_train_mode: bool = False
     whole_vocabulary: bool = False
-    shared_across: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.cached and self.reads == "paraphrases":

@@ -128,7 +128,6 @@ class CMLM:
                 labelled=False,
                 gauges=("feature_spread",),
                 whole_vocabulary=True,
-                shared_across=("pooling",),
             ),
             *CE(self.pooling).stages(training),
         )

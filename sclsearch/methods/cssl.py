@@ -75,7 +75,6 @@ class CSSL:
                 no_parts,
                 reads="paraphrases",
                 labelled=False,
-                shared_across=("pooling",),
             ),
             *CE(self.pooling).stages(training),
         )

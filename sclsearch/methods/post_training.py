@@ -8,7 +8,6 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Annotated, Literal
 
-import torch
 from annotated_types import Ge, Gt, Interval, Lt
 from torch import Tensor
 
@@ -73,12 +72,8 @@ def masked_lm_of(
         reduction: Over tokens, or by text first.
     """
     texts, length = selected.shape
-    if model.encoder.in_lockstep:
-        # All places, since how many are selected differs between replicates.
-        places = torch.arange(texts * length, device=selected.device)
-    else:
-        # Their number is what a device is waited for: once, and not for each of the three.
-        places = selected.flatten().nonzero()[:, 0]  # [S]
+    # Their number is what a device is waited for: once, and not for each of the three.
+    places = selected.flatten().nonzero()[:, 0]  # [S]
     targets = batch.ids.masked_fill(~selected, IGNORED).flatten()
     hidden = states.flatten(0, 1).index_select(0, places)  # [S, d]
     return masked_lm(

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.methods.base import Batch, Model, Rate, Stage, Terms, Training
-from sclsearch.methods.supcl_seq import PROBE_FIELDS, SupCLSeq
+from sclsearch.methods.supcl_seq import SupCLSeq
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,7 @@ class SimCSE:
     def stages(self, training: Training) -> tuple[Stage, ...]:
         """Returns contrast and probe."""
         contrast, probe = self._supervised.stages(training)
-        contrast = replace(
-            contrast, terms=self.contrast, labelled=False, shared_across=PROBE_FIELDS
-        )
+        contrast = replace(contrast, terms=self.contrast, labelled=False)
         return contrast, probe
 
     def contrast(self, model: Model, batch: Batch) -> Terms:

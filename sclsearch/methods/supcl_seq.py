@@ -15,7 +15,6 @@ from sclsearch.objectives import prediction_loss, sup_con
 
 OFFICIAL_RATE = 0.1
 OFFICIAL_BASE_TEMPERATURE = 0.07
-PROBE_FIELDS = ("probe_learning_rate", "probe_epochs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,6 @@ class SupCLSeq:
                 self.contrast,
                 no_parts,
                 self.view_rates,
-                shared_across=(*PROBE_FIELDS, "probe_encoder_mode"),
             ),
             Stage(
                 "probe",

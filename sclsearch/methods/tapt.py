@@ -77,7 +77,6 @@ class TAPT:
                 self.parts,
                 labelled=False,
                 whole_vocabulary=True,
-                shared_across=("pooling",),
             ),
             *CE(self.pooling).stages(training),
         )

@@ -57,7 +57,7 @@ def crossed(protocol: Protocol, levels: Mapping[str, int]) -> Protocol:
     Raises:
         SclsearchError: A source is unknown, or too few vary.
     """
-    cells = [Replicate(**cell, seat=None) for cell in design(levels)]
+    cells = [Replicate(**cell) for cell in design(levels)]
     varied = {source: levels[source] for source in SOURCES if levels.get(source, 1) > 1}
     return replace(
         protocol,

@@ -144,7 +144,7 @@ def _again(study: str, what: What, how: How, console: Console) -> Report:
 
 def _planned(study: str, what: What, how: How, finished: Stored) -> Plan:
     how, prepared = _prepared(study, what, how, dry=True)
-    return plan_prepared(prepared, what, how, finished)
+    return plan_prepared(prepared, how, finished)
 
 
 def _prepared(study: str, what: What, how: How, *, dry: bool = False) -> tuple[How, Prepared]:
@@ -162,9 +162,8 @@ def _prepared(study: str, what: What, how: How, *, dry: bool = False) -> tuple[H
 
 def _check(study: str, record: StudyRecord, prepared: Prepared) -> None:
     """Refuses what would be trained on something else than the study, or in vain."""
-    # The same figures are worth confirming on other devices; a crossing is not in lockstep.
-    free = {"numerics", "lockstep"} if prepared.record.origin["crossed"] else {"numerics"}
-    before = {name: value for name, value in record.training.items() if name not in free}
+    # The same figures are worth confirming on other devices.
+    before = {name: value for name, value in record.training.items() if name != "numerics"}
     check_unchanged(study, "the study", before, prepared.record.training)
     subsets = (prepared.record.origin["crossed"] or {}).get("subset", 1)
     drawn = {replicate.rows["train"] for replicate in prepared.replicates}

@@ -44,7 +44,6 @@ def what_again(
         settings={name: as_tuples(value) for name, value in fields.items()},
         paraphrases=path_again(origin.get("paraphrases")),
         searched=False,
-        lockstep=origin.get("lockstep", 1) if crossed is None else 1,
     )
 
 

@@ -102,21 +102,7 @@ class Board:
         ready = self.ready()
         if not ready:
             return None
-        return self._take(min(ready, key=self._order))
-
-    def next_block(self) -> list[SeedTask]:
-        """Returns the seed runs that are to be trained next, together; none at present if empty.
-
-        Without lockstep it is one; with it, what is missing of a block of replicates.
-        """
-        first = self.next()
-        if first is None:
-            return []
-        configuration, replicate = first.place
-        others = [(configuration, number) for number in self.study.block(replicate)]
-        return [first, *(self._take(place) for place in others if place in self.waiting)]
-
-    def _take(self, place: Place) -> SeedTask:
+        place = min(ready, key=self._order)
         self.running[place] = task = self.waiting.pop(place)
         if self.retry_failed:
             self.runs.forget_failure(task.key)

@@ -54,9 +54,6 @@ class What:
         paraphrases: File with paraphrases of each training text, for methods and protocols that
             read them; None makes them by EDA.
         searched: False leaves every field at its default or setting: one configuration.
-        lockstep: S, replicates of a configuration that are trained as one batched program; `auto`
-            is 1 on a CPU and with `crossed`, and on a GPU measured once for a study, whose seed
-            runs must not share one.
     """
 
     method: "str | type[Method]"
@@ -76,7 +73,6 @@ class What:
     search_seed: int = 0
     paraphrases: Path | None = None
     searched: bool = True
-    lockstep: int | Literal["auto"] = 1
 
     def __post_init__(self) -> None:
         """Raises SclsearchError if a field is not of its type."""

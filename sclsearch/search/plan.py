@@ -89,12 +89,11 @@ def plan(what: What, how: How, finished: Callable[[], Sequence[SeedRun]] | None 
     Raises:
         SclsearchError: As the search itself would.
     """
-    return plan_prepared(prepare_study(what, how, dry=True), what, how, finished)
+    return plan_prepared(prepare_study(what, how, dry=True), how, finished)
 
 
 def plan_prepared(
     prepared: Prepared,
-    what: What,
     how: How,
     finished: Callable[[], Sequence[SeedRun]] | None = None,
 ) -> Plan:
@@ -114,7 +113,7 @@ def plan_prepared(
         rule=str(study.rule),
         metric=study.metric,
         rows=tuple(len(rows.index) for rows in parts.rows.values()),
-        notes=(*parts.notes, *study.notes, *_measured_later(prepared, what)),
+        notes=(*parts.notes, *study.notes),
         fields={n: origin for n, origin in study.defaults.items() if n not in searched},
         searched={name: parameter.spec() for name, parameter in searched.items()},
         published=study.space.published,
@@ -137,11 +136,3 @@ def _classes(data: TaskData) -> dict[str, int]:
     train = data.splits["train"]
     y, labels = train.y[: train.labelled], data.task.labels
     return {name: int((y == number).sum()) for number, name in enumerate(labels)}
-
-
-def _measured_later(prepared: Prepared, what: What) -> tuple[str, ...]:
-    """Returns the note on `auto` where a GPU will tell it when a new study is begun."""
-    open_yet = what.lockstep == "auto" and prepared.study.numerics != "cpu-fp32"
-    if not open_yet or prepared.store.record() is not None:
-        return ()
-    return ("--lockstep auto is measured when the search starts; here seeds are planned alone",)

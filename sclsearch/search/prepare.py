@@ -19,14 +19,13 @@ from sclsearch.search.options import DEFAULT_CONFIGS, How, What
 from sclsearch.search.resolve import resolve
 from sclsearch.search.signals import held_ctrl_c
 from sclsearch.search.study import Study
-from sclsearch.search.tokenised import paraphrased, tokenised
+from sclsearch.search.tokenised import paraphrased
 from sclsearch.selection.race import LEAST
 from sclsearch.store.places import Storage, storage_folder
 from sclsearch.store.records import ReplicateRecord, StudyRecord
 from sclsearch.store.runs import RunStore
 from sclsearch.store.studies import StudyStore
 from sclsearch.tasks.own_options import as_options
-from sclsearch.training.job import Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +39,9 @@ class Prepared:
         store: Its records.
         runs: The run store.
         replicates: Records of the replicates.
-        parts: Rows of the replicates, of whole blocks in lockstep.
+        parts: Rows of the replicates.
         configs: Configurations in total.
-        at_once: Seed runs, or blocks in lockstep, that are likely to run at a time.
+        at_once: Seed runs that are likely to run at a time.
     """
 
     study: Study
@@ -83,8 +82,7 @@ def prepare_study(what: What, how: How, *, dry: bool = False) -> Prepared:
     Args:
         what: What is searched.
         how: How it is run.
-        dry: Whether not even the storage folder is made, and no GPU measured to tell the lockstep
-            of a new study.
+        dry: Whether not even the storage folder is made.
 
     Raises:
         SclsearchError: Options, data, model or the stored study of that name do not fit.
@@ -96,27 +94,23 @@ def prepare_study(what: What, how: How, *, dry: bool = False) -> Prepared:
             f"there {'is' if study.seeds == 1 else 'are'} {study.seeds}. Leave it out."
         )
     storage = storage_folder(how.storage, make=not dry)
-    auto = what.lockstep == "auto" and what.crossed is None
-    store = StudyStore(storage, study.default_name(auto=auto) if how.study is None else how.study)
-    if auto:
-        study = replace(study, lockstep=_lockstep(study, store.record(), how, measure=not dry))
-    # The last block may have more replicates than are wanted: they have a say in its noise.
-    whole = range(study.block(study.seeds - 1).stop)
+    store = StudyStore(storage, study.default_name() if how.study is None else how.study)
+    numbers = range(study.seeds)
     same = study.unlabelled is None and study.protocol.same_rows(study.size)
-    parts = dict.fromkeys(whole, study.parts(0)) if same else {n: study.parts(n) for n in whole}
+    parts = dict.fromkeys(numbers, study.parts(0)) if same else {n: study.parts(n) for n in numbers}
     if what.paraphrases is not None:
         _check_paraphrases(what, how, study, parts)
-    replicates = tuple(study.replicate(n, parts[n]) for n in range(study.seeds))
+    replicates = tuple(study.replicate(n, parts[n]) for n in numbers)
     room = CLUSTER_SLOTS if how.address is not None else _room_here(study, how)
     asked = how.concurrency or room
     # A race has most to gain where many have a few seeds.
-    needed = study.seeds if how.race is None else min(study.seeds, max(LEAST, study.lockstep))
+    needed = study.seeds if how.race is None else min(study.seeds, LEAST)
     record = StudyRecord(
         name=store.name,
         identity=study.identity,
         training=study.job({}, 0, parts[0]).shared_identity,
         origin=_origin(store.name, study, what, how),
-        open_configurations=max(2, math.ceil(asked * study.lockstep / needed) + 1),
+        open_configurations=max(2, math.ceil(asked / needed) + 1),
         created=time.time(),
     )
     return Prepared(
@@ -138,7 +132,7 @@ def _check_paraphrases(what: What, how: How, study: Study, parts: Mapping[int, P
     try:
         paraphrased(study, np.concatenate(read))
     except SclsearchError as error:
-        # Replicate r draws subset r. In lockstep whole blocks are read, with fresh seeds others.
+        # Replicate r draws subset r; fresh seeds draw others.
         count = 1 + max(study.protocol.replicate(number).subset for number in parts)
         if study.protocol.joined and study.reads_paraphrases:
             needed = f"{error} The file must have those of {count} replicates."
@@ -186,7 +180,6 @@ def _origin(name: str, study: Study, what: What, how: How) -> dict[str, Any]:
         # What is trained again has every field set, none of them by hand.
         "settings": {} if what.fresh or what.crossed else dict(what.settings),
         "paraphrases": None if what.paraphrases is None else str(what.paraphrases.resolve()),
-        "lockstep": study.lockstep,
         "notes": study.notes,
     }
 
@@ -197,39 +190,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _plain(item) for name, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
-
-
-def _lockstep(study: Study, stored: StudyRecord | None, how: How, *, measure: bool) -> int:
-    """Returns the lockstep that `auto` means: the recorded one, or the fastest on this GPU.
-
-    Raises:
-        SclsearchError: It must be measured, but there is nothing to measure, or others would share
-            the GPU's memory and time with what was measured.
-    """
-    if stored is not None:
-        return int(stored.training.get("lockstep", 1))
-    if study.numerics == "cpu-fp32":
-        return 1
-    share = gpus_each(how.gpus_per_trial, study.numerics)
-    if share < 1:
-        raise SclsearchError(
-            "--lockstep auto: seed runs must have a GPU for themselves, for which it is measured, "
-            f"but --gpus-per-trial is {share:g}. Give a number."
-        )
-    if not measure:
-        return 1
-    import torch
-
-    if not torch.cuda.is_available():
-        raise SclsearchError(
-            "--lockstep auto: it is measured where the search is started, which must have a GPU, "
-            "but torch sees none. Give a number."
-        )
-    from sclsearch.training.fastest import fastest_lockstep
-
-    job = study.job({}, 0)
-    tokens = tokenised(study, [job.parts])[job.training.max_length]
-    return fastest_lockstep(Work(job, tokens), study.seeds)
 
 
 def _room_here(study: Study, how: How) -> int:

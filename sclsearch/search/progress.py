@@ -20,15 +20,15 @@ PLAIN_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What trials take, as the driver sees it: a seed run's own time has that of shared stages.
+    """Time per trial as seen by the driver. A seed run's own time includes cached stages.
 
     Attributes:
-        took: Seconds of a seed run in each trial that has ended.
-        running: Of each trial that runs, the seconds since it began, and its seed runs.
+        took: Seconds of each finished trial.
+        running: Seconds since the start of each running trial.
     """
 
     took: Sequence[float] = ()
-    running: Sequence[tuple[float, int]] = ()
+    running: Sequence[float] = ()
 
 
 class Progress:
@@ -117,7 +117,7 @@ class Progress:
         # Those that run count by their age: alone the finished ones would tell twice too much
         # before a wave of them ends, and more with every second.
         each = statistics.fmean(self.pace.took)
-        going = sum(min(age / each, seeds) for age, seeds in running)
+        going = sum(min(age / each, 1) for age in running)
         return (self.wanted - self.spared - self.done - going) * each / len(running)
 
 

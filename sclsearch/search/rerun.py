@@ -72,25 +72,21 @@ def rerun(
         raise SclsearchError(f"{start}: the seed run was deleted just now.")
     if weights is not None:
         _check_file(weights)
-    study, block = _block(run, data_dir)
+    study, job = _study_and_job(run, data_dir)
     device_for(study.numerics)  # raises where there is no GPU
-    job = next(job for job in block if job.key == run.key)
     threads = int(run.environment.get("threads", 1))
     torch.set_num_threads(threads)
     bench = Bench(
         study=study,
         name=str(run.origin["study"]),
         storage=storage,
-        tokens=tokenised(study, [one.parts for one in block]),
+        tokens=tokenised(study, [job.parts]),
         parts={},
         threads=threads,
         origin=run.origin,
     )
-    together = run.origin.get("together", [job.replicate.number])
-    taken = [seat for seat, one in enumerate(block) if one.replicate.number in together]
-    found = attempt(block, bench, int(run.origin["configuration"]), taken)
     try:
-        again, outcome = next(pair for pair in found if pair[0].key == run.key)
+        again, result = attempt(job, bench, int(run.origin["configuration"]))
     except Exception as error:
         if not is_out_of_memory(error):
             raise
@@ -98,8 +94,8 @@ def rerun(
             f"{run.key[:12]}: memory must suffice to train it again, but: "
             f"{first_sentence(str(error))}. Take a machine with more, or one without other work."
         ) from error
-    if weights is not None and outcome is not None:
-        keep_file(weights.absolute(), partial(save_weights, outcome=outcome, job=job))
+    if weights is not None and result is not None:
+        keep_file(weights.absolute(), partial(save_weights, result=result, job=job))
     differing = [
         name
         for name in COMPARED
@@ -114,15 +110,17 @@ def _check_file(path: Path) -> None:
         raise SclsearchError(f"{path}: it must be a file, but it is a folder. Name one in it.")
 
 
-def _block(run: SeedRun, data_dir: Path | None) -> tuple[Study, list[Job]]:
-    """Returns the study of a seed run, and the jobs of its block; without lockstep its own."""
+def _study_and_job(run: SeedRun, data_dir: Path | None) -> tuple[Study, Job]:
     origin = run.origin
+    if "seat" in run.identity["seeds"]:
+        raise SclsearchError(
+            f"{run.key[:12]}: was trained in lockstep, which only release 0.1.0 can repeat. Use "
+            "that release."
+        )
     what = what_before(origin, run.identity["fields"])
     gpus = 1.0 if run.identity["numerics"].startswith("cuda") else 0.0
     how = How(data_dir=data_dir_again(origin, data_dir), gpus_per_trial=gpus)
     study = resolve(what, how)
-    number = int(origin["replicate"])
-    block = [study.job(what.settings, each) for each in study.block(number)]
-    own = block[study.block(number).index(number)]
-    check_unchanged(run.key[:12], "the seed run", run.identity, own.identity)
-    return study, block
+    job = study.job(what.settings, int(origin["replicate"]))
+    check_unchanged(run.key[:12], "the seed run", run.identity, job.identity)
+    return study, job

@@ -47,13 +47,6 @@ def resolve(what: What, how: How) -> Study:
     rule = protocol.rule if how.rule is None else parse_rule(how.rule)
     seeds = protocol.replicates if how.seeds is None else how.seeds
     rule.check(seeds)
-    if what.lockstep != "auto" and what.lockstep < 1:
-        raise SclsearchError(f"--lockstep: it must be at least 1, but it is {what.lockstep}.")
-    if what.crossed is not None and what.lockstep not in {"auto", 1}:
-        raise SclsearchError(
-            f"--lockstep {what.lockstep}: it must be 1 where seeds are crossed, as the noise of "
-            "others would tell replicates of one order apart. Leave it out."
-        )
     if what.crossed is not None and seeds > protocol.replicates:
         raise SclsearchError(
             f"--seeds {seeds}: it must be at most {protocol.replicates}, the seed runs of the "
@@ -98,7 +91,6 @@ def resolve(what: What, how: How) -> Study:
         sampler=what.sampler,
         search_seed=what.search_seed,
         paraphrases=source,
-        lockstep=1 if what.lockstep == "auto" else what.lockstep,
     )
     study.lengths()  # raises where a length is searched over a range
     study.fields({})  # raises where scores are to be balanced

@@ -99,8 +99,6 @@ def _run(prepared: Prepared, how: How, console: Console) -> Finished:
         finally:
             tracking = scribe.close(board) if scribe else not_shown(how)
         delete_superfluous_weights(board)
-        if board.complete:
-            store.drop_stages()
     return Finished(
         name=store.name,
         storage=prepared.storage,

@@ -13,7 +13,6 @@ from sclsearch.methods.base import Method, reads_paraphrases, reads_unlabelled
 from sclsearch.methods.fields import build, resolved
 from sclsearch.protocols.base import Parts, Protocol, Size
 from sclsearch.protocols.draws import Unlabelled, draw_parts
-from sclsearch.protocols.replicates import Replicate, seated
 from sclsearch.search.options import Sampler
 from sclsearch.search.reading import unread
 from sclsearch.selection.rules import Rule
@@ -60,7 +59,6 @@ class Study:
         sampler: Who proposes configurations.
         search_seed: The sampler's seed.
         paraphrases: Where paraphrases come from, for a method or a protocol that reads some.
-        lockstep: S, replicates of a configuration that are trained as one batched program.
     """
 
     method: NamedMethod
@@ -80,7 +78,6 @@ class Study:
     sampler: Sampler
     search_seed: int
     paraphrases: ParaphraseSource | None
-    lockstep: int = 1
 
     @property
     def model_place(self) -> str:
@@ -127,10 +124,9 @@ class Study:
         """Whether a stage of the method reads paraphrases."""
         return reads_paraphrases(*self._built({}))
 
-    def default_name(self, *, auto: bool) -> str:
-        """Returns a name made from the identity; where `auto`, a GPU will tell the lockstep."""
-        later = {"lockstep": "auto"} if auto and self.numerics != "cpu-fp32" else {}
-        whole = digest({**self.identity, **self.job({}, 0).shared_identity, **later})
+    def default_name(self) -> str:
+        """Return a name made from the identity."""
+        whole = digest({**self.identity, **self.job({}, 0).shared_identity})
         model = self.model_name.rstrip("/").rpartition("/")[2]
         told = f"{self.method.name}-{self.data.task.name}-{model}-{self.size or 'full'}"
         plain = "".join(c if c.isascii() and c.isalnum() else "-" for c in told).lstrip("-")
@@ -144,20 +140,13 @@ class Study:
         """
         return resolved(*self._built(values))
 
-    def block(self, number: int) -> range:
-        """Returns the replicates of a replicate's block, itself alone without lockstep."""
-        start = number - number % self.lockstep
-        return range(start, start + self.lockstep)
-
     def parts(self, number: int) -> Parts:
         """Returns the rows of a replicate, with the digest of their paraphrases if any are read."""
         parts = self._drawn(number)
         if self.paraphrases is None:
             return parts
-        # In lockstep the others' say how wide a batch is, and so which noise is drawn.
-        block = map(self._drawn, self.block(number))
         texts = self.data.splits["train"].texts
-        read = {texts[row] for one in block for row in one.without_labels.index}
+        read = {texts[row] for row in parts.without_labels.index}
         joined = self.protocol.joined if self.reads_paraphrases else 0
         return replace(parts, paraphrases=self.paraphrases.digest_of(read, joined))
 
@@ -180,7 +169,7 @@ class Study:
             method_name=self.method.name,
             method=method,
             training=training,
-            replicate=self._replicate(number),
+            replicate=self.protocol.replicate(number),
             model_name=self.model_name,
             model=self.model,
             model_digest=self.model_digest,
@@ -209,7 +198,8 @@ class Study:
 
     def replicate(self, number: int, parts: Parts) -> ReplicateRecord:
         """Returns the record of a replicate."""
-        return ReplicateRecord(number, parts.digests, self._replicate(number).seeds, parts.notes)
+        seeds = self.protocol.replicate(number).seeds
+        return ReplicateRecord(number, parts.digests, seeds, parts.notes)
 
     def lengths(self) -> tuple[int, ...]:
         """Returns every `max_length` that a configuration can have.
@@ -229,9 +219,6 @@ class Study:
     def _drawn(self, number: int) -> Parts:
         replicate = self.protocol.replicate(number)
         return draw_parts(self.protocol, self.data, self.size, self.unlabelled, replicate)
-
-    def _replicate(self, number: int) -> Replicate:
-        return seated(self.protocol.replicate, number, self.lockstep)
 
     def _built(self, values: Mapping[str, object]) -> tuple[Method, Any]:
         merged = {**{name: origin.value for name, origin in self.defaults.items()}, **values}

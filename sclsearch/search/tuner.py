@@ -7,7 +7,7 @@ truth, and the board has read it.
 import math
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -32,7 +32,7 @@ from sclsearch.search.trial import Bench, seed_run_trial
 
 
 class SeedSearcher(Searcher):
-    """Hands the board's seed runs to Ray Tune, one trial each or one for each block.
+    """Hands the board's seed runs to Ray Tune, one trial each.
 
     Args:
         board: The board.
@@ -42,23 +42,22 @@ class SeedSearcher(Searcher):
     def __init__(self, board: Board, deadline: float) -> None:
         super().__init__(metric="key", mode="max")
         self.board, self.deadline = board, deadline
-        self.tasks: dict[str, list[SeedTask]] = {}
+        self.tasks: dict[str, SeedTask] = {}
         self.causes: dict[str, Loss] = {}
         self.fault: Exception | None = None
 
     def suggest(self, trial_id: str) -> Any:
         """Returns a trial's config, None to wait, FINISHED at the end."""
-        tasks: list[SeedTask] = []
+        task = None
         with self.keeping_fault():
-            tasks = [] if self.late else self.board.next_block()
-        if not tasks:
+            task = None if self.late else self.board.next()
+        if task is None:
             return None if self.board.running else Searcher.FINISHED
-        self.tasks[trial_id] = tasks
-        configuration = tasks[0].configuration
+        self.tasks[trial_id] = task
         return {
-            "configuration": configuration.number,
-            "replicates": [task.replicate.number for task in tasks],
-            "fields": canonical(configuration.fields),
+            "configuration": task.configuration.number,
+            "replicate": task.replicate.number,
+            "fields": canonical(task.configuration.fields),
             "deadline": self.deadline,
         }
 
@@ -75,16 +74,15 @@ class SeedSearcher(Searcher):
         if not error and result is not None:
             loss = _told_by_worker(result)
         with self.keeping_fault():
-            tasks = self.tasks.pop(trial_id)
-            _check_keys(tasks, result or {})
-            for task in tasks:
-                run = self.board.runs.get(task.key)
-                if run is not None:
-                    self.board.finish(task, run, node=loss.node)
-                elif result and result.get("late"):
-                    self.board.put_back(task)
-                else:
-                    self.board.lose(task, loss)
+            task = self.tasks.pop(trial_id)
+            _check_key(task, result or {})
+            run = self.board.runs.get(task.key)
+            if run is not None:
+                self.board.finish(task, run, node=loss.node)
+            elif result and result.get("late"):
+                self.board.put_back(task)
+            else:
+                self.board.lose(task, loss)
 
     @contextmanager
     def keeping_fault(self) -> Iterator[None]:
@@ -131,7 +129,7 @@ class Watchdog(tune.Callback):
 
     Args:
         searcher: The searcher.
-        timeout: Seconds, for each of its seed runs, after which a trial has hung; None never.
+        timeout: Seconds after which a trial has hung; None never.
         tick: Called in every step of the loop; what it raises ends the search.
     """
 
@@ -152,7 +150,7 @@ class Watchdog(tune.Callback):
         """Stops the trial's clock, and keeps what it tells."""
         if trial.trial_id in self.running:
             _, begun = self.running.pop(trial.trial_id)
-            self.took.append((time.monotonic() - begun) / len(trial.config["replicates"]))
+            self.took.append(time.monotonic() - begun)
 
     def on_trial_error(self, *, trial: Trial, **_: Any) -> None:
         """Stops the trial's clock."""
@@ -161,17 +159,14 @@ class Watchdog(tune.Callback):
     def on_step_end(self, **_: Any) -> None:
         """Ends what hangs: only the end of its process stops a call that holds the interpreter."""
         now = time.monotonic()
-        running = [
-            (trial, now - begun, len(trial.config["replicates"]))
-            for trial, begun in self.running.values()
-        ]
+        running = [(trial, now - begun) for trial, begun in self.running.values()]
         with self.searcher.keeping_fault():
-            self.tick(Pace(self.took, [(age, seeds) for _, age, seeds in running]))
+            self.tick(Pace(self.took, [age for _, age in running]))
         # What waits for a node that never comes would keep the search from its end.
         if (self.searcher.late and not running) or self.searcher.fault is not None:
             signal.raise_signal(END_SIGNAL)
-        for trial, age, seeds in running:
-            if age > self.timeout * seeds and trial.trial_id not in self.hung:
+        for trial, age in running:
+            if age > self.timeout and trial.trial_id not in self.hung:
                 self.hung.add(trial.trial_id)
                 ray.kill(trial.temporary_state.ray_actor)
 
@@ -239,12 +234,12 @@ def _told_by_worker(result: dict[str, Any]) -> Loss:
     return Loss("storage-unseen", f"what {node} stored is not seen by the driver", node)
 
 
-def _check_keys(tasks: Sequence[SeedTask], result: Mapping[str, Any]) -> None:
+def _check_key(task: SeedTask, result: Mapping[str, Any]) -> None:
     """Refuses a worker that stores under other keys: all that it trains would be in vain."""
     told = result.get("key")
-    if told and told not in {task.key for task in tasks}:
+    if told and told != task.key:
         raise SclsearchError(
             f"{result.get('node_ip')}: driver and workers must name a seed run alike, "
-            f"but it is {tasks[0].key[:12]} here and {told[:12]} there. Take the same code and "
+            f"but it is {task.key[:12]} here and {told[:12]} there. Take the same code and "
             "versions on all machines."
         )

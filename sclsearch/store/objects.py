@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-import shutil
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -119,15 +118,6 @@ def remove(place: Place) -> None:
         place.unlink(missing_ok=True)
     else:
         place.remove()
-
-
-def remove_all(folder: Place) -> None:
-    """Deletes the objects of a folder, and what was half written there, if it is there."""
-    if isinstance(folder, Path):
-        shutil.rmtree(folder, ignore_errors=True)
-        return
-    for name in folder.names():
-        (folder / name).remove()
 
 
 def remove_parts(folder: Place) -> None:

@@ -1,4 +1,4 @@
-"""Studies as they are stored: records, weights that are kept and stages that are shared."""
+"""Studies as they are stored: records, and weights that are kept."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -12,14 +12,12 @@ from sclsearch.store.difference import difference
 from sclsearch.store.objects import (
     DamagedError,
     create,
-    hasty,
     keep_file,
     names,
     read,
     read_all,
     read_bytes,
     remove,
-    remove_all,
     remove_parts,
     which,
 )
@@ -151,25 +149,6 @@ class StudyStore:
     def drop_half_weights(self) -> None:
         """Deletes weights that were not written to their end; for when none are being written."""
         remove_parts(self.folder / "weights")
-
-    def keep_stage(self, key: str, save: Callable[[Path], None]) -> None:
-        """Keeps what a stage leaves, written by `save`; an object store is not waited for."""
-        keep_file(self._stage(key), save)
-
-    def read_stage(self, key: str) -> bytes | None:
-        """Returns what a stage left, None if it is not kept; an object store is not waited for."""
-        return read_bytes(self._stage(key))
-
-    def kept_stages(self) -> set[str]:
-        """Returns the keys of the stages that are kept."""
-        return {Path(name).stem for name in names(hasty(self.folder / "stages"))}
-
-    def drop_stages(self) -> None:
-        """Deletes what stages left."""
-        remove_all(self.folder / "stages")
-
-    def _stage(self, key: str) -> Place:
-        return hasty(self.folder / "stages" / f"{key}.safetensors")
 
     def _numbered(self, folder: str, kind: type[_R]) -> list[_R]:
         places = [self.folder / folder / f"{number}.json" for number in self._numbers(folder)]

@@ -11,14 +11,8 @@ from torch import Tensor
 from sclsearch.methods.base import Batch, Training
 from sclsearch.randomness import stream
 from sclsearch.tasks.base import Index, Labels
+from sclsearch.training.schedule import purpose, updates_of, updates_per_epoch
 from sclsearch.training.tokens import Tokens
-from sclsearch.training.turn import Turn
-
-
-def updates_per_epoch(rows: int, training: Training) -> int:
-    """Returns the number of batches of an epoch, at least 1."""
-    whole, rest = divmod(rows, training.batch_size)
-    return max(whole if training.drop_last else whole + (rest > 0), 1)
 
 
 def epoch_order(y: Labels, training: Training, rng: np.random.Generator) -> Index:
@@ -45,30 +39,20 @@ def batches_of(order: Index, training: Training) -> Iterator[Index]:
         yield order[batch * size : (batch + 1) * size]
 
 
-def updates_of(rows: int, training: Training, most: int | None) -> int:
-    """Returns the number of updates of a stage.
-
-    Args:
-        rows: Training rows.
-        training: The stage's settings.
-        most: Updates after which it ends, wherever it is; None for no limit.
-    """
-    planned = updates_per_epoch(rows, training) * training.epochs
-    return min(planned, most or planned)
-
-
-def batches_in_order(y: Labels, turn: Turn, seed: int, most: int | None) -> Iterator[Index]:
-    """Yields the positions into the training rows of each batch of a stage.
+def batches_in_order(
+    y: Labels, training: Training, remaining: int, seed: int, most: int | None
+) -> Iterator[Index]:
+    """Yield the positions into the training rows of each batch of a stage.
 
     Args:
         y: Labels of the training rows.
-        turn: The stage and its place.
-        seed: Of the data order.
-        most: As in `updates_of`.
+        training: The stage's settings.
+        remaining: Number of stages that follow.
+        seed: Seed of the data order.
+        most: Updates after which the stage ends; None for no limit.
     """
-    training = turn.stage.training
     orders = (
-        epoch_order(y, training, stream(seed, turn.purpose(f"order/{epoch}")))
+        epoch_order(y, training, stream(seed, purpose(f"order/{epoch}", remaining)))
         for epoch in range(training.epochs)
     )
     every = chain.from_iterable(batches_of(order, training) for order in orders)
@@ -88,11 +72,10 @@ def collate(
     pad: int,
     rates: tuple[float, ...],
     device: torch.device,
-    width: int | None = None,
 ) -> Batch:
-    """Returns the rows of a split as a batch, padded to a width or to the longest of them."""
+    """Returns the rows of a split as a batch, padded to the longest of them."""
     starts, lengths = tokens.starts[index], tokens.lengths_of(index)
-    columns = np.arange(width or lengths.max())
+    columns = np.arange(lengths.max())
     mask = columns < lengths[:, None]  # [B, T]
     source = np.where(mask, starts[:, None] + columns, 0)
     ids = np.where(mask, tokens.ids[source], pad)

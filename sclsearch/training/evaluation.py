@@ -16,12 +16,15 @@ from sclsearch.training.batches import by_length, collate, labels_of, on_device
 from sclsearch.training.job import Job
 from sclsearch.training.precision import autocast
 from sclsearch.training.tokens import TokenisedTask, Tokens
-from sclsearch.training.watch import NonFiniteLossError
 
 EVALUATION_BATCH = 64
 ONE_VIEW = (0.0,)
 
 Predictions = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+
+
+class NonFiniteLossError(ArithmeticError):
+    """A loss term or a score is NaN or infinite; the message says which one, and when."""
 
 
 @dataclass(frozen=True, slots=True)

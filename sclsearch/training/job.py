@@ -16,7 +16,6 @@ from sclsearch.tasks.base import Index, Task
 from sclsearch.training.batches import batches_in_order
 from sclsearch.training.joined import joined_rows
 from sclsearch.training.tokens import TokenisedTask, Tokens
-from sclsearch.training.turn import Turn, turns_of
 
 ENGINE_VERSION = 6
 """Raised by hand when the figures of a training change; a pinned tiny training says when."""
@@ -75,7 +74,6 @@ class Job:
             "most_updates": self.most_updates,
             "method_file": self.method_digest,
             "joined": self.joined,
-            "lockstep": self.replicate.seat and self.replicate.seat.block,
             "without_label": self.bare_digest if self.parts.unlabelled else "",
         }
         return {
@@ -104,9 +102,9 @@ class Job:
         }
 
     @property
-    def turns(self) -> tuple[Turn, ...]:
+    def stages(self) -> tuple[Stage, ...]:
         """The method's stages in their order."""
-        return turns_of(self.method, self.training)
+        return self.method.stages(self.training)
 
     @property
     def key(self) -> str:
@@ -146,12 +144,12 @@ class Work:
         """Returns what a stage trains on: further texts too where it reads no labels."""
         return self._unlabelled(stage) or self.train
 
-    def order(self, turn: Turn) -> Iterator[Index]:
-        """Yields the rows of each batch of a stage."""
-        rows = self.rows_of(turn.stage)
+    def order(self, stage: Stage, remaining: int) -> Iterator[Index]:
+        """Yield the rows of each batch of a stage that has so many stages after it."""
+        rows = self.rows_of(stage)
         y = self.tokens.splits[rows.split].y[rows.index]
         seed, most = self.job.replicate.order, self.job.most_updates
-        for positions in batches_in_order(y, turn, seed, most):
+        for positions in batches_in_order(y, stage.training, remaining, seed, most):
             yield rows.index[positions]
 
     def read(self, stage: Stage, index: Index) -> tuple[Tokens, Index]:

@@ -14,7 +14,7 @@ from sclsearch.encoders.load import load_encoder
 from sclsearch.methods.base import Batch, Model, Training
 from sclsearch.methods.ce import CE
 from sclsearch.training.job import Numerics
-from sclsearch.training.optimiser import adamw
+from sclsearch.training.optimizer import adamw
 from sclsearch.training.precision import autocast, device_for
 from sclsearch.training.workload import Workload
 
@@ -51,7 +51,7 @@ class Pace:
 def measured_pace(folder: Path, name: str, numerics: Numerics, threads: int, length: int) -> Pace:
     """Returns the pace of an encoder under cross-entropy training.
 
-    A batch of one row tells what an update takes beside its tokens, above all the optimiser.
+    A batch of one row tells what an update takes beside its tokens, above all the optimizer.
 
     Args:
         folder: The encoder's.
@@ -90,15 +90,15 @@ def _steps(folder: Path, name: str, device: torch.device) -> tuple[Step, Step]:
     # The mean needs all of the last layer; what reads one state of it is a little faster.
     (stage,) = CE(pooling="mean").stages(Training())
     model = Model(encoder, stage.parts(encoder, CLASSES)).to(device)
-    optimiser = adamw(model, stage)
+    optimizer = adamw(model, stage)
 
     def update(batch: Batch) -> float:
         model.train()
         with autocast(device):
             loss = stage.loss(stage.terms(model, batch))
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+        optimizer.step()
         return loss.item()
 
     @torch.inference_mode()

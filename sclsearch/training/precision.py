@@ -1,10 +1,8 @@
 """Where and how precisely a seed run is computed."""
 
 import os
-from collections.abc import Set
 
 import torch
-from torch import Tensor, nn
 
 from sclsearch.errors import SclsearchError
 from sclsearch.training.job import Numerics
@@ -38,23 +36,3 @@ def device_for(numerics: Numerics) -> torch.device:
 def autocast(device: torch.device) -> torch.autocast:
     """Returns bfloat16 autocast on CUDA, where it pays; on CPUs it was 14 times slower."""
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type == "cuda")
-
-
-def linear_biases(model: nn.Module) -> frozenset[str]:
-    """Returns the names of the biases of a model's linear layers."""
-    layers = model.named_modules()
-    return frozenset(f"{name}.bias" for name, layer in layers if isinstance(layer, nn.Linear))
-
-
-def autocast_named(
-    weights: dict[str, Tensor], names: Set[str], device: torch.device
-) -> dict[str, Tensor]:
-    """Returns weights of which those named have the type of autocast, where that is on.
-
-    `vmap` makes a product and a sum of a linear layer. Autocast knows the product alone: a bias in
-    float32 would make all that the layer returns float32.
-    """
-    if not torch.is_autocast_enabled(device.type):
-        return weights
-    dtype = torch.get_autocast_dtype(device.type)
-    return {name: w.to(dtype) if name in names else w for name, w in weights.items()}

@@ -1,15 +1,58 @@
-"""When a stage looks at itself: after which of its updates."""
+"""Number of updates of a stage, its learning-rate schedule and its evaluation points."""
 
+from sclsearch.methods.base import Training
 from sclsearch.protocols.base import Evaluate
 
 
+def purpose(use: str, remaining: int) -> str:
+    """Return the name of a stage's random stream for one use, such as `order`.
+
+    Stages are counted from the end, so that methods are paired: in one replicate, the last stages
+    of all methods start from the same head, if they have the same, and see rows in the same order.
+
+    Args:
+        use: The use.
+        remaining: Number of stages that follow.
+    """
+    return f"{use}/{remaining}"
+
+
+def updates_per_epoch(rows: int, training: Training) -> int:
+    """Return the number of batches of an epoch, at least 1."""
+    whole, rest = divmod(rows, training.batch_size)
+    return max(whole if training.drop_last else whole + (rest > 0), 1)
+
+
+def updates_of(rows: int, training: Training, most: int | None) -> int:
+    """Return the number of updates of a stage.
+
+    Args:
+        rows: Training rows.
+        training: The stage's settings.
+        most: Updates after which the stage ends; None for no limit.
+    """
+    planned = updates_per_epoch(rows, training) * training.epochs
+    return min(planned, most or planned)
+
+
+def lr_scale(update: int, total: int, warmup_ratio: float) -> float:
+    """Return the share of the peak learning rate at an update, counted from 1.
+
+    Linear from 1 / warmup to 1, then linear down to 1 / (total - warmup) at the last update.
+    """
+    warmup = round(total * warmup_ratio)
+    if update <= warmup:
+        return update / warmup
+    return (total - update + 1) / max(total - warmup, 1)
+
+
 def evenly(total: int, times: int) -> frozenset[int]:
-    """Returns some updates, counted from 1, of about one distance, the last of all among them."""
+    """Return about evenly spaced updates, counted from 1; the last update is one of them."""
     return frozenset(-(-total * part // times) for part in range(1, times + 1))
 
 
 def evaluation_points(evaluate: Evaluate, per_epoch: int, total: int) -> frozenset[int]:
-    """Returns the updates, counted from 1, after which validation is computed."""
+    """Return the updates, counted from 1, after which validation is computed."""
     if evaluate == "tenth":
         return evenly(total, 10)
     every = {"epoch": per_epoch, "end": total}[evaluate] if isinstance(evaluate, str) else evaluate

@@ -8,19 +8,19 @@ from torch import Tensor
 
 from sclsearch.canonical import canonical
 from sclsearch.training.job import Job
-from sclsearch.training.outcome import Outcome
+from sclsearch.training.result import TrainingResult
 
 
-def save_weights(path: Path, outcome: Outcome, job: Job) -> None:
+def save_weights(path: Path, result: TrainingResult, job: Job) -> None:
     """Writes encoder and parts, `encoder.…` and `parts.…`, with the job's identity as metadata.
 
     Args:
         path: The file.
-        outcome: Holds the weights.
+        result: Holds the weights.
         job: Says what they are.
     """
     metadata = {"key": job.key, "identity": canonical(job.identity), "model": job.model_name}
-    save_tensors(path, outcome.weights, metadata)
+    save_tensors(path, result.weights, metadata)
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:

@@ -4,15 +4,10 @@ from dataclasses import astuple, dataclass
 
 from sclsearch.methods.base import Stage
 from sclsearch.protocols.base import Rows, by_split
-from sclsearch.training.batches import (
-    batches_in_order,
-    updates_of,
-    updates_per_epoch,
-)
+from sclsearch.training.batches import batches_in_order
 from sclsearch.training.job import Work
-from sclsearch.training.schedule import evaluation_points
+from sclsearch.training.schedule import evaluation_points, updates_of, updates_per_epoch
 from sclsearch.training.tokens import TokenisedTask
-from sclsearch.training.turn import Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +34,22 @@ class Workload:
 def workload(work: Work) -> Workload:
     """Returns what `train` puts through the encoder; of the tokens it reads the lengths alone."""
     found = Workload()
-    for turn in work.job.turns:
-        stage = turn.stage
+    stages = work.job.stages
+    for position, stage in enumerate(stages):
+        remaining = len(stages) - 1 - position
         if stage.cached:
             parts = work.job.parts
             own = work.rows_of(stage)
-            rows = (own, parts.validation, parts.test) if turn.last else (own,)
+            rows = (own, parts.validation, parts.test) if remaining == 0 else (own,)
             found += _reading(work.tokens, *rows)
         else:
-            found += _training(work, turn)
-            found += _evaluating(work, stage) if turn.last else Workload()
+            found += _training(work, stage, remaining)
+            found += _evaluating(work, stage) if remaining == 0 else Workload()
     return found
 
 
-def _training(work: Work, turn: Turn) -> Workload:
-    job, stage = work.job, turn.stage
+def _training(work: Work, stage: Stage, remaining: int) -> Workload:
+    job = work.job
     rows = work.rows_of(stage)
     labelled = work.tokens.splits[rows.split]
     copies, lengths = 1, labelled.lengths_of(rows.index)
@@ -61,9 +57,8 @@ def _training(work: Work, turn: Turn) -> Workload:
         both, index = work.tokens.paraphrases_of(rows.index)
         copies, lengths = 2, both.lengths_of(index).reshape(2, -1).sum(0)
     updates, seen, tokens = 0, 0, 0
-    for positions in batches_in_order(
-        labelled.y[rows.index], turn, job.replicate.order, job.most_updates
-    ):
+    y, order = labelled.y[rows.index], job.replicate.order
+    for positions in batches_in_order(y, stage.training, remaining, order, job.most_updates):
         views = len(stage.rates_at(updates))
         updates, seen = updates + 1, seen + copies * views * len(positions)
         tokens += views * int(lengths[positions].sum())

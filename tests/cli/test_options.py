@@ -2,7 +2,7 @@
 
 import pytest
 
-from sclsearch.cli.options import fractions, lockstep, seconds, settings
+from sclsearch.cli.options import fractions, seconds, settings
 from sclsearch.errors import SclsearchError
 
 
@@ -70,13 +70,3 @@ def test_shares_are_three_numbers() -> None:
 def test_what_is_no_three_shares_is_refused(text: str) -> None:
     with pytest.raises(SclsearchError, match=f"^--fractions {text}: it must be three numbers"):
         fractions(text)
-
-
-def test_a_lockstep_is_auto_or_a_number() -> None:
-    assert [lockstep(text) for text in ("auto", "1", "16")] == ["auto", 1, 16]
-
-
-@pytest.mark.parametrize("text", ["", "0", "-2", "1.5", "many", "Auto", "²"])
-def test_what_is_no_lockstep_is_refused(text: str) -> None:
-    with pytest.raises(SclsearchError, match=f"^--lockstep {text}: it must be auto, 1 or a gr"):
-        lockstep(text)

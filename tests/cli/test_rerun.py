@@ -45,7 +45,7 @@ def seed_run(what: What, storage: Path) -> SeedRun:
         threads=1,
         origin=prepared.record.origin,
     )
-    ((run, _),) = attempt([study.job({}, 1, prepared.parts[1])], bench, 0)
+    run, _ = attempt(study.job({}, 1, prepared.parts[1]), bench, 0)
     return run
 
 

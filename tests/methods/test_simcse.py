@@ -15,7 +15,7 @@ from sclsearch.methods.base import Batch, Model, Stage, Training
 from sclsearch.methods.simcse import SimCSE
 from sclsearch.methods.supcl_seq import SupCLSeq
 from sclsearch.objectives import nt_xent
-from sclsearch.training.optimiser import adamw
+from sclsearch.training.optimizer import adamw
 
 TRAINING = Training(learning_rate=0.01, epochs=2, batch_size=48, dropout=0.2)
 

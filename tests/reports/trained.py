@@ -59,9 +59,9 @@ def study_on(encoder: Path, storage: Path) -> Trained:
     board = prepared.board()
     while (task := board.next()) is not None:
         job = study.job({}, task.replicate.number, prepared.parts[task.replicate.number])
-        ((run, outcome),) = attempt([job], bench, 0)
-        assert outcome is not None
-        store.keep_weights(job.key, partial(save_weights, outcome=outcome, job=job))
+        run, result = attempt(job, bench, 0)
+        assert result is not None
+        store.keep_weights(job.key, partial(save_weights, result=result, job=job))
         prepared.runs.put(run)
         board.finish(task, run)
     return Trained(storage, encoder)

@@ -162,16 +162,6 @@ def test_variance_tells_the_source_that_scores_follow(
     }
 
 
-def test_a_study_in_lockstep_has_its_spread_told_without(what: What, how: How, fill: Fill) -> None:
-    name = fill(replace(what, lockstep=2), replace(how, configs=1, seeds=4))
-    record = StudyStore(how.storage, name).record()
-    assert record is not None
-    assert record.training["lockstep"] == 2
-    levels = {"initialisation": 2, "order": 2}
-    fill(winner_again(how, name, crossed=levels), how)
-    assert spread(name, how, **levels).runs == 4
-
-
 def test_every_failed_run_of_a_crossing_is_counted(
     how: How, chosen: str, repeating: Callable[..., str]
 ) -> None:

@@ -79,9 +79,7 @@ def test_a_stored_configuration_asked_for_again_has_the_same_seed_runs(
     assert again.study.fields({}) == before.study.fields(winner.values)
     assert not again.study.space.parameters
     once_more = what_again(origin_of(again), winner_of(again).fields)
-    assert preparing(once_more, seeds=3).study.default_name(auto=False) == again.study.default_name(
-        auto=False
-    )
+    assert preparing(once_more, seeds=3).study.default_name() == again.study.default_name()
 
 
 def test_own_files_come_back_as_they_were_given(

@@ -105,7 +105,7 @@ def test_what_a_race_does_not_need_takes_no_time_and_is_counted(
     progress = Progress(Console(file=StringIO()), CONFIGS * SEEDS)
     progress.done, progress.spared = len(first.done), first.spared
     assert f"{len(first.done)}/80 seed runs · {first.spared} spared" in progress.line().plain
-    progress.pace = Pace([60.0], [(0.0, 1)])
+    progress.pace = Pace([60.0], [0.0])
     assert progress.left() == 0.0
 
 

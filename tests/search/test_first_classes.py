@@ -71,7 +71,7 @@ def test_a_seed_run_is_reported_with_its_classes_and_trained_again(of: Of, tmp_p
         threads=1,
         origin=prepared.record.origin,
     )
-    ((run, _),) = attempt([prepared.study.job({}, 0, prepared.parts[0])], bench, 0)
+    run, _ = attempt(prepared.study.job({}, 0, prepared.parts[0]), bench, 0)
     assert run.failure is None
     prepared.runs.put(run)
     assert [len(row) for row in run.test["confusion"]] == [3, 3, 3]

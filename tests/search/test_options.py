@@ -18,10 +18,6 @@ from sclsearch.search.resolve import resolve
             {"sampler": "bayes"},
             "--sampler: it must be 'tpe', 'random' or 'grid', but it is 'bayes'.",
         ),
-        (
-            {"lockstep": "x"},
-            "--lockstep: it must be a valid integer or it must be 'auto', but it is",
-        ),
         ({"settings": [1]}, "--set: it must be a valid dictionary, but it is [1]."),
         ({"space": 3}, "--space: it must be a path, but it is 3."),
         ({"crossed": {"order": 1.5}}, "crossed: it must be a valid integer, but it is {'order': 1"),

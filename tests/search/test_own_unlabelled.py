@@ -91,7 +91,7 @@ def test_their_texts_are_part_of_the_key_of_what_reads_them(
     after = {n: study_of(mixed, "tapt", n) for n in (None, 90)}
     same = {n: before[n].job({}, 0).key == after[n].job({}, 0).key for n in before}
     assert same == {None: True, 90: False}
-    names = {n: before[n].default_name(auto=True) == after[n].default_name(auto=True) for n in same}
+    names = {n: before[n].default_name() == after[n].default_name() for n in same}
     assert names == same
 
 
@@ -99,7 +99,6 @@ def test_their_texts_are_part_of_the_key_of_what_reads_them(
     ("method", "changes", "of_file"),
     [
         *((method, {}, {}) for method in METHODS),
-        ("tapt", {"lockstep": 2}, {}),
         ("tapt", {"train_size": None, "protocol": None}, {}),
         ("cmlm", {"settings": {**FEW["settings"], "batch_sampling": "balanced"}}, {}),
         ("tapt", {}, {"regression": True}),
@@ -136,9 +135,7 @@ def test_a_seed_run_that_reads_them_is_trained_and_trained_again(
         threads=1,
         origin=prepared.record.origin,
     )
-    block = prepared.study.block(0)
-    jobs = [prepared.study.job({}, number, prepared.parts[number]) for number in block]
-    run = next(iter(attempt(jobs, bench, 0)))[0]
+    run, _ = attempt(prepared.study.job({}, 0, prepared.parts[0]), bench, 0)
     assert run.failure is None
     prepared.runs.put(run)
     assert rerun(tmp_path / "storage", run.key).differing == ()

@@ -78,9 +78,7 @@ def test_other_paraphrases_of_a_text_that_is_read_are_another_study(
     before = preparing(what, study="mine", seeds=2)
     before.begin()
     write(file, drawn(2), changed=min(drawn(1)))
-    assert preparing(what, seeds=2).study.default_name(auto=False) != before.study.default_name(
-        auto=False
-    )
+    assert preparing(what, seeds=2).study.default_name() != before.study.default_name()
     with pytest.raises(
         SclsearchError,
         match=rf"^--study mine: paraphrases \({file}\) must stay what they were .* Give anot",
@@ -92,30 +90,3 @@ def test_other_paraphrases_of_a_text_that_is_read_are_another_study(
         SclsearchError, match=r"^--study mine: paraphrases of replicate 1 \(.*\) must stay"
     ):
         preparing(what, study="mine", seeds=2)
-
-
-def test_in_lockstep_the_paraphrases_of_the_whole_block_name_a_seed_run(
-    asked: Asked, preparing: Preparing, drawn: Callable[[int], set[Texts]], file: Path
-) -> None:
-    what = asked(**CSSL, paraphrases=file, lockstep=2)
-    write(file, drawn(2))
-    before = keys(preparing(what, seeds=1))
-    write(file, drawn(2), changed=min(drawn(2) - drawn(1)))
-    assert keys(preparing(what, seeds=1)) != before
-
-
-def test_a_block_that_needs_further_texts_says_what_writes_them(
-    asked: Asked, preparing: Preparing, drawn: Callable[[int], set[Texts]], file: Path
-) -> None:
-    write(file, drawn(2))
-    assert len(preparing(asked(**CSSL, paraphrases=file), seeds=2).parts) == 2
-    missing, wanted = len(drawn(4) - drawn(2)), len(drawn(4))
-    with pytest.raises(SclsearchError) as told:
-        preparing(asked(**CSSL, paraphrases=file, lockstep=4), seeds=2)
-    assert f"but {missing} of {wanted} have fewer, the first" in str(told.value)
-    assert str(told.value).endswith(
-        " `sclsearch augment --task demo --train-size 20 --protocol cmlm-fewshot --replicates 4 "
-        "--backend …` writes those that are missing."
-    )
-    write(file, drawn(4))
-    assert len(preparing(asked(**CSSL, paraphrases=file, lockstep=4), seeds=2).parts) == 4

@@ -68,7 +68,7 @@ def test_the_time_left_is_right_at_every_moment(
         clock(now)
         while progress.done < done:
             progress.finished(task, trained(), stored=False)
-        progress.tick(Pace([SECONDS] * done, [(age, 1) for age in ages]))
+        progress.tick(Pace([SECONDS] * done, ages))
         if not done:
             assert "left" not in progress.line().plain
             continue
@@ -78,27 +78,12 @@ def test_the_time_left_is_right_at_every_moment(
     assert told > 30
 
 
-def test_a_block_counts_for_as_many_seed_runs_as_its_age_tells(
-    clock: Clock, task: SeedTask
-) -> None:
-    progress = progress_of(16)
-    clock(4 * SECONDS)
-    for _ in range(4):
-        progress.finished(task, trained(), stored=False)
-    clock(6 * SECONDS)
-    progress.tick(Pace([SECONDS] * 4, [(2 * SECONDS, 4)]))
-    assert progress.left() == pytest.approx(10 * SECONDS)
-    clock(20 * SECONDS)
-    progress.tick(Pace([SECONDS] * 4, [(16 * SECONDS, 4)]))
-    assert progress.left() == pytest.approx(8 * SECONDS)
-
-
 def test_what_is_late_is_not_said_to_be_done(clock: Clock, task: SeedTask) -> None:
     progress = progress_of(2)
     clock(SECONDS)
     progress.finished(task, trained(), stored=False)
     clock(5 * SECONDS)
-    progress.tick(Pace([SECONDS], [(4 * SECONDS, 1)]))
+    progress.tick(Pace([SECONDS], [4 * SECONDS]))
     assert progress.line().plain == "1/2 seed runs · 7:30"
 
 
@@ -109,12 +94,12 @@ def test_neither_stored_seed_runs_nor_lost_ones_tell_a_time(clock: Clock, task: 
     clock(SECONDS)
     lost = trained(Failure("worker-lost", "gone"))
     progress.finished(task, lost, stored=False)
-    progress.tick(Pace([], [(0.0, 1)]))
+    progress.tick(Pace([], [0.0]))
     line = "4/9 seed runs · 3 stored · 1 failed · 1:30"
     assert progress.line().plain == line
     clock(2 * SECONDS)
     progress.finished(task, trained(), stored=False)
-    progress.tick(Pace([SECONDS], [(0.0, 1)]))
+    progress.tick(Pace([SECONDS], [0.0]))
     assert progress.line().plain == "5/9 seed runs · 3 stored · 1 failed · 3:00 · 6:00 left"
 
 
@@ -125,7 +110,7 @@ def test_the_line_of_a_long_search_fits_into_80_columns(clock: Clock, task: Seed
     clock(9 * 3600.0)
     progress.scored(Figures(99, -0.1234, None, None))
     progress.finished(task, trained(), stored=False)
-    progress.tick(Pace([4 * 3600.0], [(4 * 3600.0, 1)] * 8))
+    progress.tick(Pace([4 * 3600.0], [4 * 3600.0] * 8))
     line = progress.line().plain
     assert line == (
         "100/1000 seed runs · 99 stored · best -0.1234 (#99) · 9:00:00 · 446:00:00 left"

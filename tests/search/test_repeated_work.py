@@ -54,7 +54,7 @@ def test_each_split_is_tokenised_once_for_each_length_however_many_seed_runs_the
     assert {*tokenised_texts} == rows
     for number in range(2):
         job = prepared.study.job({"max_length": 8}, number, prepared.parts[number])
-        ((run, _),) = attempt([job], bench, 0)
+        run, _ = attempt(job, bench, 0)
         assert run.failure is None
     assert len(tokenised_texts) == 3 * len(lengths)
 

@@ -24,15 +24,15 @@ WriteSpace = Callable[[str], Path]
 def test_the_name_is_made_from_the_identity_and_of_nothing_else(
     asked: Asked, resolved: Resolved
 ) -> None:
-    name = resolved().default_name(auto=False)
+    name = resolved().default_name()
     assert name.startswith("scl-toy-")
     how = How(gpus_per_trial=0, seeds=2, rule="best", concurrency=7, time_budget=1.0, configs=3)
-    assert resolve(asked(), how).default_name(auto=False) == name
+    assert resolve(asked(), how).default_name() == name
 
 
 def test_a_whole_number_set_by_hand_is_the_same_study(resolved: Resolved) -> None:
     whole, real = (resolved(settings={"tau": tau}) for tau in (1, 1.0))
-    assert whole.default_name(auto=False) == real.default_name(auto=False)
+    assert whole.default_name() == real.default_name()
 
 
 @pytest.mark.parametrize("stem", ["отзывы", "é", "_", "long" * 40])
@@ -42,7 +42,7 @@ def test_whatever_a_file_is_called_its_study_has_a_name(
     file = tmp_path / f"{stem}.csv"
     file.write_bytes(toy.path.read_bytes())
     prepared = preparing(asked(task=replace(toy, path=file)))
-    assert prepared.store.name == prepared.study.default_name(auto=False)
+    assert prepared.store.name == prepared.study.default_name()
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_another_identity_has_another_name_and_is_refused_under_the_same(
 ) -> None:
     before = preparing(study="mine")
     before.store.create(before.record)
-    assert resolved(**changes).default_name(auto=False) != before.study.default_name(auto=False)
+    assert resolved(**changes).default_name() != before.study.default_name()
     with pytest.raises(SclsearchError, match=r"^--study mine: \w+ must stay .* Give another --stu"):
         preparing(asked(**changes), study="mine", seeds=None)
 

@@ -55,7 +55,7 @@ def test_a_worker_that_names_seed_runs_otherwise_ends_the_search_at_once(
 ) -> None:
     searcher = SeedSearcher(preparing().board(), math.inf)
     searcher.suggest("t1")
-    (task,) = searcher.tasks["t1"]
+    task = searcher.tasks["t1"]
     searcher.on_trial_complete("t1", {**ENDED, "key": "ab" * 32})
     assert str(searcher.fault) == (
         "10.0.0.1: driver and workers must name a seed run alike, but it is "
@@ -83,7 +83,7 @@ def test_the_board_hears_where_a_seed_run_was_finished(
     heard: list[str] = []
     monkeypatch.setattr(board.losses, "finished_on", heard.append)
     searcher.suggest("t1")
-    (task,) = searcher.tasks["t1"]
+    task = searcher.tasks["t1"]
     board.runs.put(workers.trained(task))
     searcher.on_trial_complete("t1", ENDED)
     assert heard == ["10.0.0.1"]
@@ -142,17 +142,16 @@ def test_the_watchdog_times_trials_that_run_and_that_came_to_their_end(
     now, told = [0.0], list[Pace]()
     monkeypatch.setattr("sclsearch.search.tuner.time.monotonic", lambda: now[0])
     watchdog = Watchdog(SeedSearcher(preparing().board(), math.inf), None, told.append)
-    alone, block, lost = (
-        Trial("a_trainable", stub=True, trial_id=name, config={"replicates": seeds})
-        for name, seeds in (("alone", [0]), ("block", [0, 1]), ("lost", [1]))
+    slow, fast, lost = (
+        Trial("a_trainable", stub=True, trial_id=name) for name in ("slow", "fast", "lost")
     )
-    for trial in (alone, block, lost):
+    for trial in (slow, fast, lost):
         watchdog.on_trial_start(trial=trial)
         now[0] += 1.0
     now[0] = 10.0
     watchdog.on_step_end()
-    watchdog.on_trial_complete(trial=block)
+    watchdog.on_trial_complete(trial=fast)
     watchdog.on_trial_error(trial=lost)
     watchdog.on_step_end()
-    assert told[0].running == [(10.0, 1), (9.0, 2), (8.0, 1)]
-    assert told[1] == Pace([4.5], [(10.0, 1)])
+    assert told[0].running == [10.0, 9.0, 8.0]
+    assert told[1] == Pace([9.0], [10.0])

@@ -64,7 +64,7 @@ def test_a_study_is_another_with_them_and_as_it_was_without(resolved: Resolved) 
     without, with_ = (resolved(**FEW, method="tapt", unlabelled=n) for n in (None, 40))
     assert "unlabelled" not in without.identity
     assert {**without.identity, "unlabelled": 40} == with_.identity
-    assert without.default_name(auto=False) != with_.default_name(auto=False)
+    assert without.default_name() != with_.default_name()
     before, after = without.job({}, 0).identity, with_.job({}, 0).identity
     assert after["rows"].pop("unlabelled")  # type: ignore[attr-defined]
     assert before == after
@@ -194,7 +194,7 @@ def test_a_seed_run_with_them_is_reported_and_trained_again(
         threads=1,
         origin=prepared.record.origin,
     )
-    ((run, _),) = attempt([prepared.study.job({}, 0, prepared.parts[0])], bench, 0)
+    run, _ = attempt(prepared.study.job({}, 0, prepared.parts[0]), bench, 0)
     assert run.failure is None
     prepared.runs.put(run)
     assert NOTE in select("mine", storage=tmp_path / "storage").notes

@@ -179,9 +179,7 @@ def test_one_source_alone_is_not_told_from_chance(shape: tuple[int, ...]) -> Non
 
 @given(LEVELS)
 def test_a_design_holds_every_cell_once_as_replicates(counts: list[int]) -> None:
-    replicates = [
-        Replicate(**seeds, seat=None) for seeds in design(dict(zip(SOURCES, counts, strict=True)))
-    ]
+    replicates = [Replicate(**seeds) for seeds in design(dict(zip(SOURCES, counts, strict=True)))]
     cells = [(one.subset, one.initialisation, one.order) for one in replicates]
     assert sorted(cells) == sorted(product(*map(range, counts)))
     assert [one.number for one in replicates] == list(range(len(cells)))
@@ -189,10 +187,7 @@ def test_a_design_holds_every_cell_once_as_replicates(counts: list[int]) -> None
 
 
 def test_the_diagonal_of_a_design_is_the_replicates_that_a_search_trains() -> None:
-    cells = [
-        Replicate(**seeds, seat=None)
-        for seeds in design({"initialisation": 3, "order": 3, "subset": 3})
-    ]
+    cells = [Replicate(**seeds) for seeds in design({"initialisation": 3, "order": 3, "subset": 3})]
     for number in range(3):
         assert any(replace(cell, number=number) == all_seeds(number) for cell in cells)
 

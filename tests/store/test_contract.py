@@ -2,15 +2,12 @@
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sclsearch.canonical import digest
-from sclsearch.errors import SclsearchError
 from sclsearch.store.objects import (
-    check_writable,
     create,
     keep_file,
     names,
@@ -20,10 +17,9 @@ from sclsearch.store.objects import (
     remove,
     write,
 )
-from sclsearch.store.places import Place, storage_folder
-from sclsearch.store.records import ConfigurationRecord, StudyRecord
-from sclsearch.store.runs import Failure, RunStore, SeedRun
-from sclsearch.store.studies import StudyStore, study_names
+from sclsearch.store.places import Place
+from sclsearch.store.records import StudyRecord
+from sclsearch.store.runs import Failure, SeedRun
 from tests.store.together import WRITERS, at_once
 
 FINISHED = SeedRun(digest("finished"), {"tau": 0.1 + 0.2}, {}, kept=0, evaluations=({"epoch": 1},))
@@ -125,68 +121,3 @@ def test_a_file_that_many_write_at_once_is_one_of_theirs_whole(place: Place) -> 
     reader.join()
     assert {*seen, read_bytes(target)} <= {*contents}
     assert names(place / "stages") == ["one.safetensors"]
-
-
-def test_a_folder_goes_with_what_was_half_written_in_it(storage: str, place: Place) -> None:
-    store = StudyStore(storage, "first")
-    store.drop_stages()
-    for key in ("0a", "0b"):
-        store.keep_stage(key, Path.touch)
-    assert store.kept_stages() == {"0a", "0b"}
-    assert [store.read_stage(key) for key in ("0a", "0c")] == [b"", None]
-    folder = place / "studies" / "first" / "stages"
-    if isinstance(folder, Path):
-        (folder / ".0c.part").write_bytes(b"half")
-    store.drop_stages()
-    assert store.kept_stages() == set()
-    assert names(folder) == []
-    assert not (isinstance(folder, Path) and folder.exists())
-
-
-def test_a_storage_that_can_be_written_passes_and_keeps_no_trace(
-    storage: str, place: Place
-) -> None:
-    assert str(storage_folder(storage)) == storage
-    check_writable(place)
-    assert names(place) == []
-
-
-def test_seed_runs_are_found_listed_and_put_aside(storage: str) -> None:
-    runs = RunStore(storage)
-    assert runs.get(FAILED.key) is None
-    assert list(runs.all()) == []
-    assert runs.put(FINISHED)
-    assert not runs.put(replace(FINISHED, kept=7))
-    assert runs.put(FAILED)
-    assert runs.get_all([FAILED.key, "0" * 64, FINISHED.key]) == [FAILED, None, FINISHED]
-    assert runs.forget_failure(FAILED.key)
-    assert not runs.forget_failure(FINISHED.key)
-    assert [name[:64] for name in names(runs.folder / "retried")] == [FAILED.key]
-    assert list(runs.all()) == [FINISHED]
-    assert runs.find(FINISHED.key[:6]) == FINISHED.key
-    with pytest.raises(SclsearchError, match=r"but none has\."):
-        runs.find(FAILED.key[:6])
-
-
-def test_a_study_and_its_parts_come_back(storage: str) -> None:
-    store = StudyStore(storage, "first")
-    assert study_names(storage) == []
-    store.create(RECORD)
-    store.create(replace(RECORD, created=9.0))
-    records = [ConfigurationRecord(n, {"tau": n / 7}, {}, "sampled") for n in range(11)]
-    for record in reversed(records):
-        store.add(record)
-    assert study_names(storage) == ["first"]
-    assert store.record() == RECORD
-    assert store.configurations() == records
-    assert store.sizes() == (11, 0)
-
-
-def test_weights_are_kept_read_and_dropped(storage: str) -> None:
-    store = StudyStore(storage, "first")
-    assert store.kept_weights() == set()
-    for key in ("0a", "0b"):
-        store.keep_weights(key, Path.touch)
-    store.drop_weights("0a")
-    assert store.kept_weights() == {"0b"}
-    assert [store.read_weights(key) for key in ("0a", "0b")] == [None, b""]

@@ -22,7 +22,7 @@ from sclsearch.randomness import stream
 from sclsearch.tasks.base import Split, Task, TaskData, Texts
 from sclsearch.training.engine import train
 from sclsearch.training.job import Job, Work
-from sclsearch.training.outcome import Outcome
+from sclsearch.training.result import TrainingResult
 from sclsearch.training.tokens import tokenise
 
 Weights = dict[str, torch.Tensor]
@@ -138,20 +138,20 @@ def work_for(toy: TaskData, tiny_bert: Path) -> Callable[..., Work]:
 
 
 @pytest.fixture(scope="session")
-def trained(work_for: Callable[..., Work]) -> Callable[..., Outcome]:
+def trained(work_for: Callable[..., Work]) -> Callable[..., TrainingResult]:
     """Returns what trains one method, or what it has trained already."""
     return cache(lambda method, number=0: train(work_for(method, number)))
 
 
 @pytest.fixture
-def rebuilt() -> Callable[[Work, Outcome], Model]:
+def rebuilt() -> Callable[[Work, TrainingResult], Model]:
     """Returns what makes a model again from the weights that a seed run left."""
 
-    def rebuilt(work: Work, outcome: Outcome) -> Model:
+    def rebuilt(work: Work, result: TrainingResult) -> Model:
         encoder = load_encoder(work.job.model, work.job.model_name)
         parts = work.job.method.stages(work.job.training)[-1].parts
         model = Model(encoder, parts(encoder, work.tokens.classes))
-        model.load_state_dict(outcome.weights)
+        model.load_state_dict(result.weights)
         return model.eval()
 
     return rebuilt

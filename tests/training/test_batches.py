@@ -15,8 +15,8 @@ from sclsearch.training.batches import (
     by_length,
     epoch_order,
     on_device,
-    updates_per_epoch,
 )
+from sclsearch.training.schedule import updates_per_epoch
 
 LABELS = st.lists(st.integers(0, 4), min_size=1, max_size=90).map(lambda y: np.array(y, np.int64))
 SEEDS = st.integers(0, 2**32)

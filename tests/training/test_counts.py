@@ -16,11 +16,10 @@ from sclsearch.encoders import load, row_dropout
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.methods.base import Stage
 from sclsearch.protocols.base import by_split
-from sclsearch.training import alone, evaluation
-from sclsearch.training.batches import updates_of, updates_per_epoch
-from sclsearch.training.engine import READINGS, train
+from sclsearch.training import engine, evaluation
+from sclsearch.training.engine import LOSS_RECORDS, train
 from sclsearch.training.job import Work
-from sclsearch.training.schedule import evaluation_points, evenly
+from sclsearch.training.schedule import evaluation_points, evenly, updates_of, updates_per_epoch
 from tests.training.waits import Copies, Values
 
 WorkFor = Callable[..., Work]
@@ -28,7 +27,7 @@ WorkFor = Callable[..., Work]
 BATCH = 16
 # How many tokens are hidden decides how many are predicted.
 WAITS_OF_A_FIRST_STAGE: Mapping[str, int] = MappingProxyType({"cmlm": 1, "tapt": 1})
-WAITS_OF_A_READING = 2
+WAITS_OF_A_READING = 1
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     monkeypatch.setattr(evaluation, "EVALUATION_BATCH", BATCH)
     # Inference mode hides operations from who counts them.
     seen_through = torch.no_grad()(inspect.unwrap(evaluation.predict))
-    monkeypatch.setattr(alone, "predict", seen_through)
+    monkeypatch.setattr(engine, "predict", seen_through)
     return seen
 
 
@@ -70,8 +69,8 @@ def counted(work: Work, seen: Counter[str]) -> tuple[Counts, int]:
     load.load_encoder(work.job.model, work.job.model_name)
     seen.clear()
     with Copies(seen), Values(seen):
-        outcome = train(work)
-    return Counts(seen["forwards"], seen["values"], seen["copies"]), len(outcome.weights)
+        result = train(work)
+    return Counts(seen["forwards"], seen["values"], seen["copies"]), len(result.weights)
 
 
 def batches(work: Work, *rows: Any) -> int:
@@ -111,7 +110,7 @@ def _planned(work: Work, stage: Stage, *, last: bool) -> tuple[int, int]:
     points = (
         evaluation_points(work.job.evaluate, per_epoch, updates)
         if last
-        else evenly(updates, READINGS)
+        else evenly(updates, LOSS_RECORDS)
     )
     return updates, len(points)
 
@@ -131,11 +130,11 @@ def test_the_numbers_of_two_seed_runs(work_for: WorkFor, counts: Counter[str]) -
     updates, evaluations, read = 12, 2, 2 * 2 + 2
     assert found.forwards == updates + read
     assert found.values == 1
-    assert found.copies == evaluations * 3 + 1 + tensors
+    assert found.copies == evaluations * 2 + 1 + tensors
     # The probe reads 44, 30 and 30 rows once, in 3, 2 and 2 batches, however often it is evaluated.
     found, tensors = counted(work_for("supcl-seq", epochs=2, probe_epochs=5), counts)
     assert found.forwards == updates + 7
-    assert found.copies == updates * 2 + 5 * 3 + 1 + tensors
+    assert found.copies == updates + 5 * 2 + 1 + tensors
 
 
 def test_more_updates_between_two_readings_wait_no_more(

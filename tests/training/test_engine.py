@@ -10,15 +10,15 @@ import torch
 from sclsearch.tasks.metrics import value
 from sclsearch.training.engine import train
 from sclsearch.training.job import Work
-from sclsearch.training.outcome import Outcome
+from sclsearch.training.result import TrainingResult
 
 MAJORITY = 0.6
 
 WorkFor = Callable[..., Work]
-Trained = Callable[..., Outcome]
+Trained = Callable[..., TrainingResult]
 
 
-def same_weights(one: Outcome, other: Outcome) -> bool:
+def same_weights(one: TrainingResult, other: TrainingResult) -> bool:
     assert one.weights.keys() == other.weights.keys()
     return all(torch.equal(tensor, other.weights[name]) for name, tensor in one.weights.items())
 
@@ -83,15 +83,15 @@ def test_when_validation_is_computed_does_not_change_the_training(
     work_for: WorkFor, method: str
 ) -> None:
     schedules: list[Any] = ["end", "epoch", 4]
-    outcomes = [
+    results = [
         train(work_for(method, evaluate=evaluate, keep="last", epochs=2)) for evaluate in schedules
     ]
-    assert len(outcomes[0].evaluations) == 1
-    assert len({len(outcome.evaluations) for outcome in outcomes}) == 3
-    for outcome in outcomes[1:]:
-        assert same_weights(outcome, outcomes[0])
-        assert outcome.predictions == outcomes[0].predictions
-        assert outcome.test == outcomes[0].test
+    assert len(results[0].evaluations) == 1
+    assert len({len(result.evaluations) for result in results}) == 3
+    for result in results[1:]:
+        assert same_weights(result, results[0])
+        assert result.predictions == results[0].predictions
+        assert result.test == results[0].test
 
 
 def test_batches_with_balanced_classes_train_too(work_for: WorkFor, method: str) -> None:

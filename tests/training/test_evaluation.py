@@ -15,17 +15,16 @@ from sclsearch.methods.ce import CE
 from sclsearch.methods.supcl_seq import SupCLSeq
 from sclsearch.tasks.base import TaskData
 from sclsearch.training.batches import collate
-from sclsearch.training.evaluation import compute_features, judge, predict
+from sclsearch.training.evaluation import NonFiniteLossError, compute_features, judge, predict
 from sclsearch.training.job import Work
-from sclsearch.training.outcome import Outcome
 from sclsearch.training.precision import autocast, device_for
-from sclsearch.training.watch import NonFiniteLossError
+from sclsearch.training.result import TrainingResult
 
 CPU = torch.device("cpu")
 
 WorkFor = Callable[..., Work]
-Trained = Callable[..., Outcome]
-Rebuilt = Callable[[Work, Outcome], Model]
+Trained = Callable[..., TrainingResult]
+Rebuilt = Callable[[Work, TrainingResult], Model]
 
 
 def test_a_row_has_the_same_scores_alone_and_in_a_padded_batch(

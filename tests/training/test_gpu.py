@@ -1,4 +1,4 @@
-"""As on a GPU, in bfloat16: a seed run repeats bit for bit, alone and in lockstep, and learns.
+"""As on a GPU, in bfloat16: a seed run repeats bit for bit and learns.
 
 On a GPU where one is there, otherwise by the autocast of a CPU.
 """
@@ -11,17 +11,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from sclsearch.training.engine import train, train_block
-from sclsearch.training.fastest import fastest_lockstep
+from sclsearch.training.engine import train
 from sclsearch.training.job import Work
-from tests.training.blocks import Found, identical, numbers, seats, still
+from sclsearch.training.result import TrainingResult
 
 WorkFor = Callable[..., Work]
 
 GPU = torch.cuda.is_available()
 UPDATES = 3
-# A CPU's autocast leaves convolutions as they are, and through vmap none is of two types.
-CONVOLVING = {"leam", "lacon-fusion"}
+STILL: dict[str, object] = {
+    **{"dropout": 0.0, "learning_rate": 1e-3, "weight_decay": 0.1},
+    **{"max_grad_norm": 0.5, "epochs": 2},
+}
 
 pytestmark = pytest.mark.gpu
 
@@ -43,7 +44,7 @@ def in_bfloat16(work_for: WorkFor, monkeypatch: pytest.MonkeyPatch) -> WorkFor:
         work = short(work_for(*given, evaluate="end", **fields))
         if GPU:
             return replace(work, job=replace(work.job, numerics="cuda-bf16"))
-        for module in ("alone", "evaluation", "lockstep"):
+        for module in ("engine", "evaluation"):
             monkeypatch.setattr(f"sclsearch.training.{module}.autocast", on_cpu)
         return work
 
@@ -54,36 +55,35 @@ def short(work: Work) -> Work:
     return replace(work, job=replace(work.job, most_updates=UPDATES))
 
 
+def numbers(result: TrainingResult) -> list[float]:
+    """Return all losses of a result, in order."""
+    records: list[Any] = [*result.stages, *result.evaluations]
+    return [loss for record in records for loss in record["loss"].values()]
+
+
+def identical(one: TrainingResult, other: TrainingResult) -> bool:
+    scores = [(r.stages, r.evaluations, r.kept, r.test, r.predictions) for r in (one, other)]
+    same = [torch.equal(tensor, other.weights[name]) for name, tensor in one.weights.items()]
+    return scores[0] == scores[1] and all(same)
+
+
 def test_a_seed_run_repeats_bit_for_bit(in_bfloat16: WorkFor, method: str) -> None:
     work = in_bfloat16(method)
     assert identical(train(work), train(work))
 
 
-def test_a_block_repeats_bit_for_bit(in_bfloat16: WorkFor, method: str) -> None:
-    works = seats(in_bfloat16(method), 2)
-    found: Found = [*train_block(works)]
-    again: Found = [*train_block(works)]
-    one_by_one = any(note.startswith("lockstep") for one in found for note in one.notes)
-    assert one_by_one == (method in CONVOLVING and not GPU)
-    assert all(identical(one, other) for one, other in zip(found, again, strict=True))
-
-
-@pytest.mark.parametrize("block", [1, 3])
 def test_without_noise_the_losses_are_those_of_float32_up_to_bfloat16(
-    work_for: WorkFor, in_bfloat16: WorkFor, block: int
+    work_for: WorkFor, in_bfloat16: WorkFor
 ) -> None:
-    fields = still("scl")
-    expected = numbers(train(short(work_for("scl", evaluate="end", **fields))))
-    work = in_bfloat16("scl", **fields)
-    found: Found = [*train_block(seats(work, block) if block > 1 else [work])]
-    assert numbers(found[0]) != expected
-    assert numbers(found[0]) == pytest.approx(expected, rel=0.05, abs=0.02)
+    expected = numbers(train(short(work_for("scl", evaluate="end", **STILL))))
+    found = numbers(train(in_bfloat16("scl", **STILL)))
+    assert found != expected
+    assert found == pytest.approx(expected, rel=0.05, abs=0.02)
 
 
-@pytest.mark.parametrize("block", [1, 2])
 @pytest.mark.parametrize("method", ["ce", "supcl-seq"])
 def test_all_that_a_linear_layer_returns_is_bfloat16(
-    in_bfloat16: WorkFor, method: str, block: int, monkeypatch: pytest.MonkeyPatch
+    in_bfloat16: WorkFor, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: set[torch.dtype] = set()
     forward = nn.Linear.forward
@@ -96,7 +96,7 @@ def test_all_that_a_linear_layer_returns_is_bfloat16(
 
     monkeypatch.setattr(nn.Linear, "forward", noted)
     work = in_bfloat16(method)
-    assert len([*train_block(seats(work, block) if block > 1 else [work])]) == block
+    train(work)
     assert seen == {torch.bfloat16}
 
 
@@ -110,8 +110,3 @@ def test_a_batch_in_chunks_repeats_bit_for_bit(
     chunked = train(work)
     assert identical(chunked, train(work))
     assert not identical(chunked, whole)
-
-
-@pytest.mark.skipif(not GPU, reason="no GPU is there")
-def test_the_fastest_size_is_one_of_those_that_were_measured(in_bfloat16: WorkFor) -> None:
-    assert fastest_lockstep(in_bfloat16("ce"), 3, (2, 3, 4)) in {1, 2, 3}

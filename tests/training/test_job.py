@@ -13,7 +13,6 @@ from sclsearch.encoders.load import load_tokenizer
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.fields import field_types
 from sclsearch.protocols.base import Rows
-from sclsearch.protocols.replicates import Seat
 from sclsearch.tasks.base import TaskData
 from sclsearch.training import job as job_module
 from sclsearch.training.engine import train
@@ -129,12 +128,11 @@ def test_every_ingredient_is_in_these_tests() -> None:
 
 
 def test_what_is_not_used_is_not_in_the_identity(job: Job) -> None:
-    optional = {"most_updates", "method_file", "joined", "lockstep", "without_label"}
+    optional = {"most_updates", "method_file", "joined", "without_label"}
     assert optional.isdisjoint(job.identity)
-    seated = replace(job.replicate, seat=Seat(4, 1, 0))
     parts = replace(job.parts, unlabelled=job.parts.train)
     given = replace(job, most_updates=7, method_digest="1", joined=3, bare_digest="2")
-    used = replace(given, parts=parts, replicate=seated)
+    used = replace(given, parts=parts)
     assert used.identity.keys() - job.identity.keys() == optional
 
 
@@ -143,13 +141,6 @@ def test_a_key_changes_with_the_paraphrases_of_its_rows(job: Job) -> None:
     assert len({job.key, *(one.key for one in read)}) == 3
     assert all(one.shared_identity == job.shared_identity for one in read)
     assert "paraphrases" not in job.parts.digests
-
-
-def test_a_key_in_lockstep_changes_with_size_seat_and_noise_of_the_block(job: Job) -> None:
-    seats = (None, Seat(4, 1, 0), Seat(2, 1, 0), Seat(4, 2, 0), Seat(4, 1, 5))
-    keys = {replace(job, replicate=replace(job.replicate, seat=seat)).key for seat in seats}
-    assert len(keys) == len(seats)
-    assert job.replicate.seeds.keys() == {"initialisation", "order", "noise"}
 
 
 def test_a_key_is_the_hash_of_an_identity_that_json_can_hold(job: Job) -> None:

@@ -16,14 +16,14 @@ from sclsearch.tasks.metrics import evaluate, value
 from sclsearch.training.engine import train
 from sclsearch.training.evaluation import predict
 from sclsearch.training.job import Work
-from sclsearch.training.outcome import Outcome
+from sclsearch.training.result import TrainingResult
 from sclsearch.training.schedule import evaluation_points
 
 CPU = torch.device("cpu")
 
 WorkFor = Callable[..., Work]
-Trained = Callable[..., Outcome]
-Rebuilt = Callable[[Work, Outcome], Model]
+Trained = Callable[..., TrainingResult]
+Rebuilt = Callable[[Work, TrainingResult], Model]
 
 
 @pytest.mark.parametrize(
@@ -49,10 +49,10 @@ def test_the_last_update_is_always_evaluated(
 
 
 def test_the_earliest_of_the_best_is_kept(trained: Trained, method: str) -> None:
-    outcome = trained(method)
-    evaluations: list[Any] = outcome.evaluations
+    result = trained(method)
+    evaluations: list[Any] = result.evaluations
     accuracies = [value("accuracy", one["validation"]) for one in evaluations]
-    assert outcome.kept == accuracies.index(max(accuracies))
+    assert result.kept == accuracies.index(max(accuracies))
 
 
 @pytest.mark.parametrize(("keep", "kept"), [("best", 0), ("last", 2)])
@@ -62,11 +62,11 @@ def test_among_equals_best_keeps_the_first_and_last_the_last(
     still = {"learning_rate": 1e-12, "epochs": 3}
     if method in {"supcl-seq", "simcse"}:
         still |= {"probe_learning_rate": 1e-12, "probe_epochs": 3}
-    outcome = train(work_for(method, keep=keep, **still))
-    evaluations: list[Any] = outcome.evaluations
+    result = train(work_for(method, keep=keep, **still))
+    evaluations: list[Any] = result.evaluations
     assert len(evaluations) == 3
     assert all(one["validation"] == evaluations[0]["validation"] for one in evaluations)
-    assert outcome.kept == kept
+    assert result.kept == kept
 
 
 @pytest.mark.parametrize("keep", ["best", "last"])
@@ -74,14 +74,14 @@ def test_the_weights_are_those_of_the_kept_evaluation(
     work_for: WorkFor, weights_seen: Callable[[type], list[dict[str, torch.Tensor]]], keep: str
 ) -> None:
     seen = weights_seen(CE)
-    outcome = train(work_for("ce", keep=keep, epochs=8))
-    kept: Any = outcome.evaluations[outcome.kept]
+    result = train(work_for("ce", keep=keep, epochs=8))
+    kept: Any = result.evaluations[result.kept]
     before_the_end = kept["update"] < len(seen)
     assert before_the_end == (keep == "best")
-    after = [*seen[1:], outcome.weights]  # after each update
+    after = [*seen[1:], result.weights]  # after each update
     for number, weights in enumerate(after, start=1):
-        same = all(torch.equal(weights[name], outcome.weights[name]) for name in weights)
-        assert same == (number == kept["update"] or weights is outcome.weights)
+        same = all(torch.equal(weights[name], result.weights[name]) for name in weights)
+        assert same == (number == kept["update"] or weights is result.weights)
 
 
 class Normed(CE):
@@ -108,24 +108,24 @@ def test_the_running_means_are_those_of_the_kept_evaluation_too(
 ) -> None:
     work = work_for("ce", evaluate=1, epochs=2)
     work = replace(work, job=replace(work.job, method=Normed()))
-    outcome = train(work)
-    kept: Any = outcome.evaluations[outcome.kept]
-    assert kept["update"] < len(outcome.evaluations)
-    assert outcome.weights["parts.norm.num_batches_tracked"] == kept["update"]
-    model, rows = rebuilt(work, outcome), work.job.parts.validation
+    result = train(work)
+    kept: Any = result.evaluations[result.kept]
+    assert kept["update"] < len(result.evaluations)
+    assert result.weights["parts.norm.num_batches_tracked"] == kept["update"]
+    model, rows = rebuilt(work, result), work.job.parts.validation
     predictions = predict(model, work.job.method, work.tokens, rows, None, CPU)
-    assert predictions.tolist() == outcome.predictions["validation"]
+    assert predictions.tolist() == result.predictions["validation"]
 
 
 @pytest.mark.parametrize("which", ["validation", "test"])
 def test_the_weights_predict_again_what_was_kept(
     work_for: WorkFor, trained: Trained, rebuilt: Rebuilt, method: str, which: str
 ) -> None:
-    work, outcome = work_for(method), trained(method)
+    work, result = work_for(method), trained(method)
     rows = getattr(work.job.parts, which)
-    model = rebuilt(work, outcome)
+    model = rebuilt(work, result)
     predictions = predict(model, work.job.method, work.tokens, rows, None, CPU)
-    assert predictions.tolist() == outcome.predictions[which]
+    assert predictions.tolist() == result.predictions[which]
     evaluation = evaluate(work.job.task, work.tokens.splits[rows.split].y[rows.index], predictions)
-    kept = outcome.evaluations[outcome.kept]["validation"]
-    assert evaluation == {"validation": kept, "test": outcome.test}[which]
+    kept = result.evaluations[result.kept]["validation"]
+    assert evaluation == {"validation": kept, "test": result.test}[which]

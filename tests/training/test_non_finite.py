@@ -13,8 +13,8 @@ from sclsearch.encoders.encoder import Encoder
 from sclsearch.methods.base import Batch, Model, Stage, Terms, Training
 from sclsearch.methods.ce import CE
 from sclsearch.training.engine import train
+from sclsearch.training.evaluation import NonFiniteLossError
 from sclsearch.training.job import Work
-from sclsearch.training.watch import NonFiniteLossError
 
 WorkFor = Callable[..., Work]
 
@@ -76,6 +76,6 @@ def test_a_term_that_is_not_finite_is_named_with_stage_epoch_and_update(
 
 def test_a_method_that_nobody_listed_trains(work_for: WorkFor) -> None:
     work = work_for("ce", epochs=1)
-    outcome = train(replace(work, job=replace(work.job, method=Fused(1.0, 1))))
-    evaluations: list[Any] = outcome.evaluations
+    result = train(replace(work, job=replace(work.job, method=Fused(1.0, 1))))
+    evaluations: list[Any] = result.evaluations
     assert evaluations[-1]["loss"].keys() == {"ce", "bomb"}

@@ -7,22 +7,34 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
-from sclsearch.methods.base import Stage, Training
+from sclsearch.methods.base import Model, Stage, Training
 from sclsearch.methods.ce import CE
+from sclsearch.training import engine
 from sclsearch.training.engine import train
 from sclsearch.training.job import Work
-from sclsearch.training.learner import Learner
+from sclsearch.training.optimizer import adamw
 
 WorkFor = Callable[..., Work]
 POOLED = ("scl", "supcl-seq", "simcse", "dropout-aug", "ce-cl", "cmlm", "tapt", "cssl")
 
 
-def last_parts(work: Work) -> torch.nn.ModuleDict:
-    """Returns what the last stage of a method begins with beyond the encoder."""
-    learner = Learner(work, work.occurring)
-    learner.enter(work.job.turns[-1])
-    return learner.model.parts
+@pytest.fixture
+def head_of(work_for: WorkFor, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Tensor]]:
+    """Return a function that returns the head's first weights in the last stage of a method."""
+    seen: list[dict[str, Tensor]] = []
+
+    def noted(model: Model, stage: Stage) -> torch.optim.AdamW:
+        seen.append({name: t.detach().clone() for name, t in model.parts.state_dict().items()})
+        return adamw(model, stage)
+
+    def head_of(method: str, number: int = 0) -> dict[str, Tensor]:
+        train(work_for(method, number, epochs=1, evaluate="end"))
+        return {name: tensor for name, tensor in seen[-1].items() if name.startswith("head.")}
+
+    monkeypatch.setattr(engine, "adamw", noted)
+    return head_of
 
 
 @pytest.mark.parametrize(("pooling", "features"), [("mean", "mean"), ("head_hidden", "cls_raw")])
@@ -37,30 +49,38 @@ def test_scl_without_contrast_is_cross_entropy_to_the_bit(
 
 def test_last_stages_see_rows_in_one_order(work_for: WorkFor, method: str) -> None:
     one, other = work_for("ce"), work_for(method)
-    both = [list(work.order(work.job.turns[-1])) for work in (one, other)]
+    both = [list(work.order(work.job.stages[-1], 0)) for work in (one, other)]
     shared = list(zip(*both, strict=False))
     assert len(shared) > 10
     assert all(np.array_equal(*batches) for batches in shared)
 
 
 @pytest.mark.parametrize("method", POOLED)
-def test_heads_of_one_shape_begin_alike(work_for: WorkFor, method: str) -> None:
-    one, other = last_parts(work_for("ce"))["head"], last_parts(work_for(method))["head"]
-    assert one.state_dict().keys() == other.state_dict().keys()
-    assert all(map(torch.equal, one.parameters(), other.parameters()))
+def test_heads_of_one_shape_begin_alike(
+    head_of: Callable[..., dict[str, Tensor]], method: str
+) -> None:
+    one, other = head_of("ce"), head_of(method)
+    assert one
+    assert one.keys() == other.keys()
+    assert all(torch.equal(tensor, other[name]) for name, tensor in one.items())
 
 
-def test_replicates_differ_in_all_of_it(work_for: WorkFor) -> None:
+def test_replicates_differ_in_all_of_it(
+    work_for: WorkFor, head_of: Callable[..., dict[str, Tensor]]
+) -> None:
     works = [work_for("ce", number) for number in range(2)]
-    one, other = (last_parts(work)["head"].state_dict() for work in works)
-    assert not torch.equal(one["out.weight"], other["out.weight"])
-    orders = [np.concatenate(list(work.order(work.job.turns[-1]))) for work in works]
+    one, other = (head_of("ce", number) for number in range(2))
+    assert not torch.equal(one["head.out.weight"], other["head.out.weight"])
+    orders = [np.concatenate(list(work.order(work.job.stages[-1], 0))) for work in works]
     assert not np.array_equal(orders[0], orders[1])
 
 
 def test_stages_of_one_method_do_not_draw_alike(work_for: WorkFor) -> None:
     job = (work := work_for("tapt")).job
-    orders = [np.concatenate(list(work.order(turn)))[:44] for turn in job.turns]
+    orders = [
+        np.concatenate(list(work.order(stage, remaining)))[:44]
+        for remaining, stage in enumerate(reversed(job.stages))
+    ]
     assert all(not np.array_equal(*both) for both in pairwise(orders))
 
 

@@ -87,10 +87,10 @@ NEAR: Mapping[str, float] = MappingProxyType({"lacon-fusion": 5e-3})
 
 
 def assert_pinned(work: Work, pinned: tuple[int, list[float], object]) -> None:
-    outcome = train(work)
-    evaluations: list[Any] = outcome.evaluations
+    result = train(work)
+    evaluations: list[Any] = result.evaluations
     losses = [round(sum(one["loss"].values()), 6) for one in evaluations]
-    found: object = (ENGINE_VERSION, losses, outcome.test)
+    found: object = (ENGINE_VERSION, losses, result.test)
     engine, expected, test = pinned
     near = pytest.approx(expected, abs=NEAR.get(work.job.method_name, 1e-5))
     same = found == (engine, near, test)

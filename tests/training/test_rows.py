@@ -13,7 +13,7 @@ from sclsearch.protocols.splits import plain_split
 from sclsearch.tasks.base import TaskData
 from sclsearch.training.engine import train
 from sclsearch.training.job import Work
-from sclsearch.training.outcome import Outcome
+from sclsearch.training.result import TrainingResult
 
 WorkFor = Callable[..., Work]
 
@@ -24,22 +24,22 @@ def parts_of(data: TaskData, train: list[int]) -> Parts:
     return replace(plain_split(data), train=Rows("train", np.array(train, np.int64)))
 
 
-def finite(outcome: Outcome) -> bool:
-    evaluations: list[Any] = outcome.evaluations
+def finite(result: TrainingResult) -> bool:
+    evaluations: list[Any] = result.evaluations
     losses = [term for one in evaluations for term in one["loss"].values()]
-    weights = outcome.weights.values()
+    weights = result.weights.values()
     return bool(np.isfinite(losses).all()) and all(bool(t.isfinite().all()) for t in weights)
 
 
 @pytest.mark.parametrize("name", REGRESSION)
 def test_scores_are_learnt(work_for: WorkFor, toy_scores: TaskData, name: str) -> None:
-    outcome = train(work_for(name, data=toy_scores, epochs=12))
-    evaluations: list[Any] = outcome.evaluations
+    result = train(work_for(name, data=toy_scores, epochs=12))
+    evaluations: list[Any] = result.evaluations
     assert set(evaluations[0]["validation"]) == {"pearson", "spearman", "mse"}
-    assert evaluations[outcome.kept]["validation"]["pearson"] > 0.6
-    assert outcome.test["pearson"] > 0.6  # type: ignore[operator]
-    assert len(outcome.predictions["test"]) == 30
-    assert len(set(outcome.predictions["test"])) > 2
+    assert evaluations[result.kept]["validation"]["pearson"] > 0.6
+    assert result.test["pearson"] > 0.6  # type: ignore[operator]
+    assert len(result.predictions["test"]) == 30
+    assert len(set(result.predictions["test"])) > 2
 
 
 @pytest.mark.parametrize("rows", [1, 2, 9, 17], ids=str)
@@ -47,9 +47,9 @@ def test_a_last_batch_of_one_row_trains(
     work_for: WorkFor, toy: TaskData, method: str, rows: int
 ) -> None:
     parts = parts_of(toy, list(range(rows)))
-    outcome = train(work_for(method, parts=parts, epochs=2))
-    assert finite(outcome)
-    evaluations: list[Any] = outcome.evaluations
+    result = train(work_for(method, parts=parts, epochs=2))
+    assert finite(result)
+    evaluations: list[Any] = result.evaluations
     assert evaluations[-1]["update"] % -(-rows // 8) == 0
 
 
@@ -57,9 +57,9 @@ def test_a_last_batch_of_one_row_trains(
 def test_batches_of_one_class_train(work_for: WorkFor, toy: TaskData, reduction: str) -> None:
     good = np.flatnonzero(toy.splits["train"].y == 1).tolist()
     work = work_for("scl", parts=parts_of(toy, good), scl_reduction=reduction, epochs=3)
-    outcome = train(work)
-    assert finite(outcome)
-    assert set(outcome.predictions["test"]) == {1}
+    result = train(work)
+    assert finite(result)
+    assert set(result.predictions["test"]) == {1}
 
 
 @pytest.mark.parametrize("reduction", ["mean_valid", "mean_all", "sum"])
@@ -69,7 +69,7 @@ def test_batches_without_two_of_a_class_train(
     y = toy.splits["train"].y
     parts = parts_of(toy, [int(np.argmax(y == 0)), int(np.argmax(y == 1))])
     work = work_for("scl", parts=parts, scl_reduction=reduction, epochs=3)
-    outcome = train(work)
-    assert finite(outcome)
-    evaluations: list[Any] = outcome.evaluations
+    result = train(work)
+    assert finite(result)
+    evaluations: list[Any] = result.evaluations
     assert all(one["loss"]["scl"] == 0 for one in evaluations)

@@ -13,12 +13,12 @@ from sclsearch.encoders.packing import Packing
 from sclsearch.encoders.vocabulary import CutEmbedding
 from sclsearch.training.engine import train
 from sclsearch.training.job import Work
-from sclsearch.training.outcome import Outcome
+from sclsearch.training.result import TrainingResult
 
 
-def numbers(outcome: Outcome) -> list[float]:
-    """Returns all losses of an outcome, in order."""
-    notes: list[Any] = [*outcome.stages, *outcome.evaluations]
+def numbers(result: TrainingResult) -> list[float]:
+    """Returns all losses of an result, in order."""
+    notes: list[Any] = [*result.stages, *result.evaluations]
     return [loss for note in notes for loss in note["loss"].values()]
 
 

@@ -45,9 +45,9 @@ def test_one_epoch_on_pairs_with_scores_gives_a_correlation(
     work_for: Callable[..., Work], stsb: TaskData, name: str
 ) -> None:
     assert np.unique(stsb.splits["train"].y).size > 10
-    outcome = train(work_for(name, data=stsb, epochs=1, max_length=64))
-    predictions = outcome.predictions["test"]
+    result = train(work_for(name, data=stsb, epochs=1, max_length=64))
+    predictions = result.predictions["test"]
     assert np.isfinite(predictions).all()
     assert np.unique(predictions).size > 1
-    assert -1 <= value("pearson", outcome.test) <= 1
-    assert all(np.isfinite(list(note["loss"].values())).all() for note in outcome.evaluations)  # type: ignore[attr-defined]
+    assert -1 <= value("pearson", result.test) <= 1
+    assert all(np.isfinite(list(note["loss"].values())).all() for note in result.evaluations)  # type: ignore[attr-defined]

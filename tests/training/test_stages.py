@@ -18,7 +18,8 @@ from sclsearch.methods.cssl import CSSL
 from sclsearch.methods.scl import SCL
 from sclsearch.methods.supcl_seq import SupCLSeq
 from sclsearch.methods.tapt import TAPT
-from sclsearch.training.engine import _StageRun, train
+from sclsearch.training import engine
+from sclsearch.training.engine import train
 from sclsearch.training.job import Work
 
 Weights = dict[str, Tensor]
@@ -65,16 +66,15 @@ def rows_seen(monkeypatch: pytest.MonkeyPatch, work_for: WorkFor) -> RowsSeen:
 def stages_run(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, Weights, Weights]]:
     """Returns, for each stage, whether its encoder is frozen, and the encoder before and after."""
     seen: list[tuple[bool, Weights, Weights]] = []
-    run = _StageRun.run
+    train_stage = engine._train_stage
 
-    def noted(self: _StageRun) -> None:
-        encoder = self.learners[0].encoder
+    def noted(work: Work, position: int, encoder: Encoder, *others: Any) -> None:
         before = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
-        run(self)
+        train_stage(work, position, encoder, *others)
         after = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
-        seen.append((self.stage.frozen_pooling is not None, before, after))
+        seen.append((work.job.stages[position].frozen_pooling is not None, before, after))
 
-    monkeypatch.setattr(_StageRun, "run", noted)
+    monkeypatch.setattr(engine, "_train_stage", noted)
     return seen
 
 
@@ -95,10 +95,10 @@ def test_the_probe_leaves_the_encoder_as_the_contrast_trained_it(
     work_for: WorkFor, weights_seen: WeightsSeen, mode: str
 ) -> None:
     contrast, probe = weights_seen(SupCLSeq, "contrast"), weights_seen(SupCLSeq)
-    outcome = train(work_for("supcl-seq", probe_encoder_mode=mode))
+    result = train(work_for("supcl-seq", probe_encoder_mode=mode))
     trained = encoder_of(probe[0])
     assert not same(encoder_of(contrast[0]), trained)
-    assert all(same(encoder_of(weights), trained) for weights in [*probe, outcome.weights])
+    assert all(same(encoder_of(weights), trained) for weights in [*probe, result.weights])
     head = "parts.head.out.weight"
     assert not torch.equal(probe[0][head], probe[-1][head])
 
@@ -180,7 +180,7 @@ def test_fine_tuning_begins_where_post_training_ended_and_with_the_encoder_alone
 ) -> None:
     post, tuning = weights_seen(kind), weights_seen(CE)
     work = work_for(name)
-    outcome = train(work)
+    result = train(work)
     checkpoint = encoder_of(
         {f"encoder.{k}": t for k, t in load_encoder(work.job.model, "t").state_dict().items()}
     )
@@ -188,7 +188,7 @@ def test_fine_tuning_begins_where_post_training_ended_and_with_the_encoder_alone
     assert same(first, checkpoint)
     assert 0 < distance(last, begin) < 0.2 * distance(checkpoint, begin)
     assert {key.split(".")[1] for key in post[0] if key.startswith("parts.")} == parts
-    assert {key.split(".")[1] for key in outcome.weights if key.startswith("parts.")} == {"head"}
+    assert {key.split(".")[1] for key in result.weights if key.startswith("parts.")} == {"head"}
 
 
 @pytest.mark.parametrize(("name", "views"), [("tapt", 1), ("cmlm", 2), ("cssl", 2)])
@@ -209,7 +209,7 @@ def test_no_stage_has_more_updates_than_the_job_allows(
 ) -> None:
     work = work_for(method, evaluate="end", epochs=2)
     job = replace(work.job, most_updates=most)
-    outcome: Any = train(replace(work, job=job))
+    result: Any = train(replace(work, job=job))
     planned = [6 * stage.training.epochs for stage in job.method.stages(job.training)]
-    assert outcome.evaluations[-1]["update"] == min(planned[-1], most)
-    assert [one["update"] for one in outcome.stages][-1:] == [min(u, most) for u in planned[:-1]]
+    assert result.evaluations[-1]["update"] == min(planned[-1], most)
+    assert [one["update"] for one in result.stages][-1:] == [min(u, most) for u in planned[:-1]]

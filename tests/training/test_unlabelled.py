@@ -13,7 +13,7 @@ from sclsearch.protocols.splits import plain_split
 from sclsearch.tasks.base import TaskData
 from sclsearch.training.engine import train
 from sclsearch.training.job import Work
-from sclsearch.training.outcome import Outcome
+from sclsearch.training.result import TrainingResult
 
 WorkFor = Callable[..., Work]
 
@@ -34,13 +34,13 @@ def parts(toy: TaskData) -> Parts:
     return replace(plain_split(toy), train=train, unlabelled=every)
 
 
-def updates(outcome: Outcome) -> tuple[Any, Any]:
+def updates(result: TrainingResult) -> tuple[Any, Any]:
     """Returns the updates of the first stage and of the last."""
-    return outcome.stages[-1]["update"], outcome.evaluations[-1]["update"]
+    return result.stages[-1]["update"], result.evaluations[-1]["update"]
 
 
-def figures(outcome: Outcome) -> list[object]:
-    return [outcome.stages, outcome.evaluations, outcome.test, outcome.predictions]
+def figures(result: TrainingResult) -> list[object]:
+    return [result.stages, result.evaluations, result.test, result.predictions]
 
 
 def with_further(data: TaskData, **changes: Any) -> TaskData:
@@ -87,5 +87,5 @@ def test_stages_with_labels_leave_further_texts_aside(
 
 
 def test_balanced_batches_are_of_labelled_texts(work_for: WorkFor, parts: Parts) -> None:
-    outcome = train(work_for("simcse", parts=parts, epochs=1, batch_sampling="balanced"))
-    assert updates(outcome)[0] == -(-LABELLED // BATCH)
+    result = train(work_for("simcse", parts=parts, epochs=1, batch_sampling="balanced"))
+    assert updates(result)[0] == -(-LABELLED // BATCH)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from sclsearch.methods.base import Model, Stage, Training, no_parts
-from sclsearch.training.optimiser import adamw, clip, rate_factor
+from sclsearch.training.optimizer import adamw, clip
+from sclsearch.training.schedule import lr_scale
 
 
 @pytest.fixture
@@ -23,46 +24,46 @@ def stage_with(**options: Any) -> Stage:
     return Stage("joint", training, lambda _model, _batch: {}, no_parts, **options)
 
 
-def by_name(model: Model, optimiser: torch.optim.Optimizer, setting: str) -> dict[str, float]:
+def by_name(model: Model, optimizer: torch.optim.Optimizer, setting: str) -> dict[str, float]:
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     return {
         names[id(parameter)]: group[setting]
-        for group in optimiser.param_groups
+        for group in optimizer.param_groups
         for parameter in group["params"]
     }
 
 
 @pytest.mark.parametrize(
-    ("warmup", "total", "factors"),
+    ("warmup_ratio", "total", "scales"),
     [
-        (0, 4, [1.0, 0.75, 0.5, 0.25]),
-        (2, 6, [0.5, 1.0, 1.0, 0.75, 0.5, 0.25]),
-        (4, 4, [0.25, 0.5, 0.75, 1.0]),
-        (0, 1, [1.0]),
-        (1, 1, [1.0]),
+        (0.0, 4, [1.0, 0.75, 0.5, 0.25]),
+        (1 / 3, 6, [0.5, 1.0, 1.0, 0.75, 0.5, 0.25]),
+        (1.0, 4, [0.25, 0.5, 0.75, 1.0]),
+        (0.0, 1, [1.0]),
+        (1.0, 1, [1.0]),
     ],
     ids=str,
 )
-def test_the_rate_is_linear_on_both_sides_of_its_peak(
-    warmup: int, total: int, factors: list[float]
+def test_the_learning_rate_is_linear_on_both_sides_of_its_peak(
+    warmup_ratio: float, total: int, scales: list[float]
 ) -> None:
-    assert [rate_factor(update, warmup, total) for update in range(total)] == factors
+    found = [lr_scale(update, total, warmup_ratio) for update in range(1, total + 1)]
+    assert found == scales
 
 
 @given(total=st.integers(1, 500), ratio=st.floats(0, 1))
-def test_every_update_has_some_rate_and_the_peak_is_reached(total: int, ratio: float) -> None:
-    warmup = round(total * ratio)
-    factors = [rate_factor(update, warmup, total) for update in range(total)]
-    assert all(0 < factor <= 1 for factor in factors)
-    assert max(factors) == 1
-    peak = factors.index(1)
-    assert factors[: peak + 1] == sorted(factors[: peak + 1])
-    assert factors[peak:] == sorted(factors[peak:], reverse=True)
+def test_every_learning_rate_is_positive_and_the_peak_is_reached(total: int, ratio: float) -> None:
+    scales = [lr_scale(update, total, ratio) for update in range(1, total + 1)]
+    assert all(0 < scale <= 1 for scale in scales)
+    assert max(scales) == 1
+    peak = scales.index(1)
+    assert scales[: peak + 1] == sorted(scales[: peak + 1])
+    assert scales[peak:] == sorted(scales[peak:], reverse=True)
 
 
 def test_matrices_decay_and_biases_norms_and_named_parts_do_not(model: Model) -> None:
-    optimiser = adamw(model, stage_with(undecayed=("labels",)))
-    assert by_name(model, optimiser, "weight_decay") == {
+    optimizer = adamw(model, stage_with(undecayed=("labels",)))
+    assert by_name(model, optimizer, "weight_decay") == {
         "encoder.words.weight": 0.3,
         "parts.out.weight": 0.3,
         "parts.labels.weight": 0.0,
@@ -70,7 +71,7 @@ def test_matrices_decay_and_biases_norms_and_named_parts_do_not(model: Model) ->
         "encoder.norm.bias": 0.0,
         "parts.out.bias": 0.0,
     }
-    assert {group["lr"] for group in optimiser.param_groups} == {0.01}
+    assert {group["lr"] for group in optimizer.param_groups} == {0.01}
 
 
 def test_a_part_can_have_a_multiple_of_the_rate(model: Model) -> None:
