@@ -8,15 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sclsearch.api import compare, export, predict, select, train, tune
+    from sclsearch.errors import SclsearchError
     from sclsearch.reports.report import Report
     from sclsearch.search.options import How, What
     from sclsearch.tasks.own import OwnFiles
+
+    __version__: str
 
 __all__ = [
     "How",
     "OwnFiles",
     "Report",
+    "SclsearchError",
     "What",
+    "__version__",
     "compare",
     "export",
     "predict",
@@ -29,6 +34,7 @@ _HOMES = {
     "How": "sclsearch.search.options",
     "OwnFiles": "sclsearch.tasks.own",
     "Report": "sclsearch.reports.report",
+    "SclsearchError": "sclsearch.errors",
     "What": "sclsearch.search.options",
     "compare": "sclsearch.api",
     "export": "sclsearch.api",
@@ -42,7 +48,10 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     """Imports a public name on first use."""
     from importlib import import_module
+    from importlib.metadata import version
 
+    if name == "__version__":
+        return version("sclsearch")
     if name not in _HOMES:
         raise AttributeError(f"module 'sclsearch' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -21,6 +21,7 @@ from sclsearch.tasks import check_data_dir
 from sclsearch.tasks.base import Texts
 
 if TYPE_CHECKING:
+    from sclsearch.methods.base import Method
     from sclsearch.search.run import Finished
 
 
@@ -136,18 +137,25 @@ def export(
     return export_winner(found, storage_folder(storage, make=False), Path(folder))
 
 
-def predict(folder: Path | str, texts: Sequence[str | Texts]) -> list[Prediction]:
+def predict(
+    folder: Path | str,
+    texts: Sequence[str | Texts],
+    *,
+    method: "str | type[Method] | None" = None,
+) -> list[Prediction]:
     """Returns what an exported winner says of new texts, in their order.
 
     Args:
         folder: What `export` wrote.
         texts: Texts, or pairs of them where the task has pairs.
+        method: A method of your own, as `FILE.py:CLASS` or its class, if the export was trained
+            with it: code that an export names runs only if you name it, too.
 
     Raises:
         SclsearchError: The folder is none, its method is not there, or a text is empty, a pair
             where the task has none, or none where it has pairs.
     """
-    return predict_by(expanded(Path(folder)), texts)
+    return predict_by(expanded(Path(folder)), texts, method)
 
 
 def report_of(done: "Finished") -> Report:

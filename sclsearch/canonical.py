@@ -1,7 +1,9 @@
 """One way to write a value as JSON, to name it by its hash, and to show it."""
 
+import errno
 import hashlib
 import json
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,17 @@ def file_digest(path: Path) -> str:
     """Returns the SHA-256 of a file's bytes, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class NotARegularFileError(OSError):
+    """A path leads to a pipe, a socket or a device, which may block for ever when it is read."""
+
+
+def check_regular(path: Path) -> None:
+    """Raise NotARegularFileError for a pipe, a socket or a device; OSError if nothing is there."""
+    mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise NotARegularFileError(errno.EINVAL, "not a regular file", str(path))
 
 
 def settings(values: Mapping[str, Any]) -> str:

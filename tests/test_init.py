@@ -1,7 +1,9 @@
 """The package gives its public names on first use and loads nothing heavy before."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -21,8 +23,15 @@ def test_importing_loads_nothing_heavy(module: str) -> None:
 @pytest.mark.parametrize("name", sclsearch.__all__)
 def test_every_public_name_is_there_and_documented(name: str) -> None:
     found = getattr(sclsearch, name)
+    if name == "__version__":
+        assert re.fullmatch(r"\d+\.\d+\.\d+", found)
+        return
     assert found.__name__ == name
     assert found.__doc__
+
+
+def test_type_checkers_find_the_types() -> None:
+    assert (Path(sclsearch.__file__).parent / "py.typed").is_file()
 
 
 def test_an_unknown_name_is_an_attribute_error_as_of_any_module() -> None:

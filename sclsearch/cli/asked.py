@@ -55,7 +55,13 @@ def how_again(options: Mapping[str, Any]) -> "How":
     storage = storage_folder(options["storage"], make=False)
     given = {name: options[name] for name in MEANS}
     timeout = o.seconds(options["trial_timeout"], "--trial-timeout")
-    return How(storage=storage, rule=options.get("rule"), trial_timeout=timeout, **given)
+    return How(
+        storage=storage,
+        rule=options.get("rule"),
+        trial_timeout=timeout,
+        own_method=options.get("method"),
+        **given,
+    )
 
 
 def _check_names(options: Mapping[str, Any], own: "OwnFiles | None") -> None:

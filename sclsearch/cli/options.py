@@ -8,6 +8,14 @@ import typer
 
 from sclsearch.errors import SclsearchError
 
+OwnMethod = Annotated[
+    str | None,
+    typer.Option(
+        "--method",
+        metavar="FILE.py:CLASS",
+        help="Required if the study's method is in a file: code named by stored data runs only so.",
+    ),
+]
 Method = Annotated[
     str, typer.Option(help="How it is fine-tuned: `sclsearch ls methods`, or FILE.py:CLASS.")
 ]

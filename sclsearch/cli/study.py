@@ -116,6 +116,7 @@ def rerun(
     weights: Annotated[
         Path | None, typer.Option(help="Write the weights to this .safetensors file.")
     ] = None,
+    method: o.OwnMethod = None,
 ) -> None:
     """Trains one seed run again and compares it bit for bit; exit code 1 if it ends otherwise."""
     if weights is not None and weights.suffix != ".safetensors":
@@ -126,7 +127,7 @@ def rerun(
     from sclsearch.search.rerun import rerun as again
     from sclsearch.store.places import storage_folder
 
-    found = again(storage_folder(storage, make=False), key, data_dir, weights)
+    found = again(storage_folder(storage, make=False), key, data_dir, weights, method)
     sys.stdout.write(f"{found.key[:12]} {_ended(found)}\n")
     if weights is not None and found.now is None:
         sys.stdout.write(f"weights {weights}\n")

@@ -55,6 +55,7 @@ def predict(
         list[str] | None,
         typer.Option(help="Another column that is printed, as an id; repeatable."),
     ] = None,
+    method: o.OwnMethod = None,
 ) -> None:
     """Labels the texts of a file by an exported winner; prints CSV.
 
@@ -86,7 +87,7 @@ def predict(
     check_rows(table, table.rows)
     texts = [row.cells[: len(columns)] for row in table.rows]
     check_faults(table, text_faults((row.place, row.cells[: len(columns)]) for row in table.rows))
-    found = predict_by(folder, texts)
+    found = predict_by(folder, texts, method)
     written = csv.writer(sys.stdout, lineterminator="\n")
     written.writerow(header)
     for row, one in zip(table.rows, found, strict=True):
@@ -107,6 +108,7 @@ def confirm(
     concurrency: o.Concurrency = None,
     trial_timeout: o.TrialTimeout = None,
     retry_failed: o.RetryFailed = False,
+    method: o.OwnMethod = None,
     dry_run: o.DryRun = False,
     json_: o.Json = False,
 ) -> None:
@@ -155,6 +157,7 @@ def variance(
     concurrency: o.Concurrency = None,
     trial_timeout: o.TrialTimeout = None,
     retry_failed: o.RetryFailed = False,
+    method: o.OwnMethod = None,
     dry_run: o.DryRun = False,
     json_: o.Json = False,
 ) -> None:

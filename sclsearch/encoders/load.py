@@ -42,7 +42,9 @@ def load_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
     from transformers import AutoTokenizer
 
     try:
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(str(folder))
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+            str(folder), trust_remote_code=False
+        )
     except (OSError, ValueError, KeyError) as error:
         raise SclsearchError(
             f"{folder}: tokenizer.json must be a tokenizer that transformers can load, but: "
@@ -101,7 +103,11 @@ def _read(folder: Path, name: str) -> "tuple[PreTrainedModel, list[str]]":
         try:
             # The checkpoint's own type is kept otherwise, and half precision does not train.
             model, loading = AutoModel.from_pretrained(
-                str(folder), dtype=torch.float32, use_safetensors=True, output_loading_info=True
+                str(folder),
+                dtype=torch.float32,
+                use_safetensors=True,
+                trust_remote_code=False,
+                output_loading_info=True,
             )
         except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
             raise SclsearchError(

@@ -78,6 +78,47 @@ def find_method(method: "str | type[Method]") -> NamedMethod:
     return NamedMethod(name, kind, f"{file}:{name}", file_digest(file))
 
 
+def find_recorded_method(
+    recorded: str, digest: str, given: "str | type[Method] | None", where: str
+) -> NamedMethod:
+    """Return the method that a stored record or an export names.
+
+    Code from outside the package is imported only if the caller names it, and only after its
+    digest was compared with the recorded one.
+
+    Args:
+        recorded: Recorded name, or `FILE.py:CLASS`.
+        digest: Recorded SHA-256 of the file; empty for a method of sclsearch.
+        given: `FILE.py:CLASS` or the class, as the caller passed it; None if it did not.
+        where: What names the method, for errors.
+
+    Raises:
+        SclsearchError: The record names a file and the caller none, or the file has changed.
+    """
+    if not is_own(recorded):
+        return find_method(recorded)
+    if given is None:
+        raise SclsearchError(
+            f"{where}: names a method in a Python file, {recorded}, which is not imported without "
+            "your consent. Read the file, then pass --method FILE.py:CLASS."
+        )
+    if isinstance(given, str) and is_own(given):
+        file = Path(given.rpartition(":")[0]).expanduser()
+        if file.is_file() and file_digest(file) != digest:
+            raise SclsearchError(_other_method(where, given))
+    found = find_method(given)
+    if found.digest != digest:
+        raise SclsearchError(_other_method(where, found.place))
+    return found
+
+
+def _other_method(where: str, place: str) -> str:
+    return (
+        f"{where}: --method {place}: is not the file it was trained with: its hash differs. Pass "
+        "the same file, or train again."
+    )
+
+
 def is_own(method: str) -> bool:
     """Returns whether a name is that of a user's method, `FILE.py:CLASS`."""
     return method.rpartition(":")[0].endswith(".py")

@@ -20,6 +20,7 @@ from sclsearch.store.studies import existing_study
 
 WEIGHTS = "model.safetensors"
 PARTS = "parts.safetensors"
+CLASSIFIER_FIELDS = {"architectures", "id2label", "label2id", "num_labels", "problem_type"}
 FILES_OF: Mapping[str, str] = {"encoder.model.": WEIGHTS, "parts.": PARTS}
 """Where weights go, by the beginning of their names."""
 
@@ -177,11 +178,12 @@ def _write(folder: Path, weights: bytes, begun: Path, card: Card) -> None:
             shutil.copyfile(begun / name, folder / name)
     config = json.loads((begun / "config.json").read_text(encoding="utf-8"))
     # Where it says half precision, transformers would round the weights to it.
-    config = {name: value for name, value in config.items() if name != "torch_dtype"}
-    names = dict(enumerate(card.labels))
-    numbers = {name: number for number, name in names.items()}
-    classes = {"id2label": names, "label2id": numbers} if names else {}
-    _write_json(folder / "config.json", {**config, "dtype": "float32", **classes})
+    config.pop("torch_dtype", None)
+    # Only `predict` puts the method's head on the encoder. With names of classes or a classifier's
+    # name here, transformers would answer from a head with random weights in our words.
+    kinds = [kind for kind in config.get("architectures") or () if "Classification" not in kind]
+    config = {name: config[name] for name in config.keys() - CLASSIFIER_FIELDS}
+    _write_json(folder / "config.json", {**config, "dtype": "float32", "architectures": kinds})
     stored = load(weights)
     for start, file in FILES_OF.items():
         named = {n.removeprefix(start): t for n, t in stored.items() if n.startswith(start)}

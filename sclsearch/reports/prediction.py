@@ -16,6 +16,8 @@ from sclsearch.tasks.tables import text_faults
 if TYPE_CHECKING:
     from torch import nn
 
+    from sclsearch.methods.base import Method
+
 SPLIT = "texts"
 
 
@@ -60,12 +62,18 @@ def read_card(folder: Path) -> Card:
     return card
 
 
-def predict(folder: Path, texts: Sequence[str | Texts]) -> list[Prediction]:
+def predict(
+    folder: Path,
+    texts: Sequence[str | Texts],
+    own_method: "str | type[Method] | None" = None,
+) -> list[Prediction]:
     """Returns what an exported winner says of some texts, in their order.
 
     Args:
         folder: What `export` wrote.
         texts: Texts, or pairs of them where the task has pairs.
+        own_method: `FILE.py:CLASS` or the class, required if the export's method is in a file of
+            code: its hash must be the recorded one.
 
     Raises:
         SclsearchError: The folder is none, its method is not there, or a text is no pair or one.
@@ -73,7 +81,7 @@ def predict(folder: Path, texts: Sequence[str | Texts]) -> list[Prediction]:
     import torch
 
     from sclsearch.encoders.load import load_encoder, load_tokenizer
-    from sclsearch.methods import find_method
+    from sclsearch.methods import find_recorded_method
     from sclsearch.methods.base import Model
     from sclsearch.methods.fields import as_tuples, build
     from sclsearch.protocols.base import Rows
@@ -94,12 +102,7 @@ def predict(folder: Path, texts: Sequence[str | Texts]) -> list[Prediction]:
             )
     if not rows:
         return []
-    found = find_method(card.place)
-    if found.digest != card.method_digest:
-        raise SclsearchError(
-            f"{folder}: {card.place} must be as when it was trained, but it changed since. Take "
-            "the same file, or train and export again."
-        )
+    found = find_recorded_method(card.place, card.method_digest, own_method, str(folder / CARD))
     fields = {name: as_tuples(value) for name, value in card.fields.items()}
     method, training = build(found.kind, fields, str(folder / CARD))
     encoder = load_encoder(folder, str(folder))

@@ -121,20 +121,12 @@ def report(
     order = [parameter["name"] for parameter in space["parameters"]] or unsearched
     metric = str(record.training["metric"])
     numbers = [replicate.number for replicate in replicates]
-    lines = [
-        line_of(
-            configuration,
-            zip(
-                numbers,
-                runs.get_all(seed_run_key(record, configuration, r) for r in replicates),
-                strict=True,
-            ),
-            order,
-            rule,
-            metric,
-        )
-        for configuration in store.configurations()[:configs]
-    ]
+    lines, damaged = [], list[str]()
+    for configuration in store.configurations()[:configs]:
+        found, faults = runs.get_sound(seed_run_key(record, configuration, r) for r in replicates)
+        damaged.extend(faults.values())
+        seed_runs = zip(numbers, found, strict=True)
+        lines.append(line_of(configuration, seed_runs, order, rule, metric))
     lines, risk = with_chances(lines, rule, metric, numbers)
     lines.sort(key=_place)
     winner = lines[0] if lines and lines[0].score is not None else None
@@ -164,7 +156,7 @@ def report(
         settings=record.origin.get("settings", {}),
         configurations=tuple(lines),
         risk=risk,
-        notes=tuple(dict.fromkeys([*_missing(lines, risk), *notes])),
+        notes=tuple(dict.fromkeys([*damaged, *_missing(lines, risk), *notes])),
         weights={key: str(store.weights(key)) for key in kept if key in weights},
     )
 

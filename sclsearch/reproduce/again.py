@@ -2,13 +2,20 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from rich.console import Console
 
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.lines import ConfigurationLine
 from sclsearch.reports.report import Report, finished_winner, report
-from sclsearch.search.again import check_unchanged, data_dir_again, what_again, what_before
+from sclsearch.search.again import (
+    check_unchanged,
+    data_dir_again,
+    method_again,
+    what_again,
+    what_before,
+)
 from sclsearch.search.options import How, What
 from sclsearch.search.plan import Plan, plan_prepared
 from sclsearch.search.prepare import Prepared, prepare_study
@@ -74,7 +81,13 @@ def _fresh(study: str, count: int, how: How) -> tuple[Report, What]:
             "another. Name that one."
         )
     first = len(store.replicates())
-    return chosen, what_again(record.origin, winner.fields, fresh=count, first_fresh=first)
+    return chosen, what_again(
+        record.origin,
+        winner.fields,
+        method=_method(record, how),
+        fresh=count,
+        first_fresh=first,
+    )
 
 
 def variance(study: str, levels: Mapping[str, int], how: How, console: Console) -> Spread:
@@ -126,7 +139,14 @@ def _crossing(study: str, levels: Mapping[str, int], how: How) -> tuple[Report, 
     design(levels)  # raises where there is nothing to cross
     chosen, winner = _winner(study, how)
     _, record = existing_study(how.storage, study)
-    return chosen, what_again(record.origin, winner.fields, crossed=levels)
+    return chosen, what_again(
+        record.origin, winner.fields, method=_method(record, how), crossed=levels
+    )
+
+
+def _method(record: StudyRecord, how: How) -> str | type[Any] | None:
+    digest = record.training.get("method_file", "")
+    return method_again(record.origin, digest, how.own_method, f"study {record.name}")
 
 
 def _winner(study: str, how: How) -> tuple[Report, ConfigurationLine]:
@@ -152,7 +172,7 @@ def _prepared(study: str, what: What, how: How, *, dry: bool = False) -> tuple[H
     # The rule told who won; what repeats the winner is counted by that of its own protocol.
     how = replace(how, rule=None, data_dir=data_dir_again(record.origin, how.data_dir))
     if record.origin.get("paraphrases"):
-        before = what_before(record.origin, what.settings)
+        before = what_before(record.origin, what.settings, what.method)
         first = store.replicates()[0]
         check_unchanged(study, "the study", first.rows, resolve(before, how).parts(0).digests)
     prepared = prepare_study(what, how, dry=dry)

@@ -2,20 +2,25 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError
+from sclsearch.methods import find_recorded_method
 from sclsearch.methods.fields import as_tuples
 from sclsearch.search.options import What
 from sclsearch.tasks import check_data_dir
 from sclsearch.tasks.own import OwnFiles
+
+if TYPE_CHECKING:
+    from sclsearch.methods.base import Method
 
 
 def what_again(
     origin: Mapping[str, Any],
     fields: Mapping[str, Any],
     *,
+    method: "str | type[Method] | None" = None,
     fresh: int | None = None,
     first_fresh: int | None = None,
     crossed: Mapping[str, int] | None = None,
@@ -25,12 +30,13 @@ def what_again(
     Args:
         origin: Of a seed run or a study.
         fields: Every field of method and training.
+        method: The method, where the origin names a file of code; None takes the origin's.
         fresh: So many replicates beyond the protocol's.
         first_fresh: The first of them where the protocol's own are not all that were used.
         crossed: Seeds of each source, all combined.
     """
     return What(
-        method=origin["method"],
+        method=origin["method"] if method is None else method,
         task=_task(origin["task"]),
         model=origin["model"],
         protocol=origin["protocol"],
@@ -47,10 +53,35 @@ def what_again(
     )
 
 
-def what_before(origin: Mapping[str, Any], fields: Mapping[str, Any]) -> What:
+def method_again(
+    origin: Mapping[str, Any],
+    digest: str,
+    given: "str | type[Method] | None",
+    where: str,
+) -> "str | type[Method] | None":
+    """Return the method to train again: that of the origin, or the given one if it is the same.
+
+    Args:
+        origin: Of a seed run or a study.
+        digest: Recorded SHA-256 of the method's file; empty for a method of sclsearch.
+        given: `FILE.py:CLASS` or a class, by which the caller allows its code to run.
+        where: The seed run or study, for errors.
+
+    Raises:
+        SclsearchError: The origin names a file and nothing is given, or another file is.
+    """
+    found = find_recorded_method(origin["method"], digest, given, where)
+    return given if found.digest else None
+
+
+def what_before(
+    origin: Mapping[str, Any],
+    fields: Mapping[str, Any],
+    method: "str | type[Method] | None" = None,
+) -> What:
     """Returns what `what_again` does, repeated as it was before."""
     repeated = {way: origin.get(way) for way in ("fresh", "first_fresh", "crossed")}
-    return what_again(origin, fields, **repeated)
+    return what_again(origin, fields, method=method, **repeated)
 
 
 def check_unchanged(

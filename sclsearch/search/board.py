@@ -1,5 +1,6 @@
 """The state of a running search: what is finished, what runs, what comes next. No Ray here."""
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,6 +21,8 @@ from sclsearch.store.records import (
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.store.studies import StudyStore
 from sclsearch.tasks.metrics import MAXIMUM, METRICS
+
+_LOG = logging.getLogger(__name__)
 
 
 class Board:
@@ -205,7 +208,13 @@ class Board:
 
     def _read(self, configuration: ConfigurationRecord) -> None:
         tasks = list(self._tasks(configuration))
-        stored = self.runs.get_all(task.key for task in tasks)
+        stored, damaged = self.runs.get_sound(task.key for task in tasks)
+        for key, fault in damaged.items():
+            if not self.dry:
+                there = self.runs.set_aside(key)
+                _LOG.warning(
+                    "%s It was moved to %s, and the seed run is trained again.", fault, there
+                )
         for task, run in zip(tasks, stored, strict=True):
             if run is None or (self.retry_failed and run.failure is not None):
                 self.waiting[task.place] = task

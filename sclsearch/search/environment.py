@@ -39,10 +39,13 @@ def versions() -> dict[str, str]:
 
 @cache
 def commit() -> str | None:
-    """Returns the commit of the checkout that runs, `-dirty` behind it if it was changed."""
+    """Return the commit of the running checkout, with `-dirty` appended if it was changed.
+
+    An image has no checkout: its build sets SCLSEARCH_COMMIT.
+    """
     folder = Path(__file__).parents[1]
     if not (folder.parent / ".git").exists():
-        return None
+        return os.environ.get("SCLSEARCH_COMMIT") or None
     found = _git(folder, "rev-parse", "HEAD")
     dirty = _git(folder, "status", "--porcelain", "--untracked-files=no")
     return f"{found}-dirty" if found and dirty else found or None

@@ -11,7 +11,6 @@ from sclsearch.errors import SclsearchError
 from sclsearch.search.board import Board
 from sclsearch.search.lengths import row_by_row, sampled
 from sclsearch.search.prepare import Prepared
-from sclsearch.store.objects import DamagedError
 from sclsearch.store.places import Storage, storage_folder
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.training.job import Work
@@ -48,15 +47,9 @@ class Estimate:
 
 
 def finished(storage: Storage) -> list[SeedRun]:
-    """Returns all stored seed runs that did not fail, without predictions, which fill a memory.
-
-    An empty list where one is damaged: they only tell a time, and it may be of another study.
-    """
+    """Return all sound seed runs that did not fail, without predictions, which fill a memory."""
     found = RunStore(storage_folder(storage, make=False)).all()
-    try:
-        return [replace(run, predictions={}) for run in found if run.failure is None]
-    except DamagedError:
-        return []
+    return [replace(run, predictions={}) for run in found if run.failure is None]
 
 
 def estimate(

@@ -9,6 +9,7 @@ from ray.air.execution._internal import actor_manager
 from ray.exceptions import RayActorError, RayError, RayTaskError
 from ray.tune.experiment import Trial
 
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 LOST_NODE = ("node has died", "node was terminated", "node it was running on is dead")
 
 
@@ -22,6 +23,8 @@ def cause_of(told: str) -> str:
         return "out-of-memory"
     if "UnfitNodeError" in told:
         return "node-unfit"
+    if "BrokenStorageError" in told:
+        return "storage-broken"
     if "StorageError" in told:
         return "storage-lost"
     # Advice on device-side assertions comes with each of CUDA's errors.
@@ -39,7 +42,12 @@ def told_of(trial: Trial) -> str:
     """
     file = Path(trial.error_file or "")
     text = file.read_text(encoding="utf-8") if file.is_file() else ""
-    return text.partition("\n")[2].strip() or "no reason given"
+    return plain(text.partition("\n")[2]) or "no reason given"
+
+
+def plain(text: str) -> str:
+    """Return a text without terminal escape sequences: Ray colors the names of its processes."""
+    return _ESCAPES.sub("", text).strip()
 
 
 def line_of(told: str) -> str:

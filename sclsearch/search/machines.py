@@ -36,7 +36,7 @@ def check_address(address: str | None) -> None:
 
 
 def gpu_share(asked: float) -> float:
-    """Returns the GPUs of a seed run as Ray counts them: none, whole ones, or one k-th of one.
+    """Return the GPUs of a seed run as Ray counts them: none, one, or one k-th of one.
 
     Ray packs seed runs into a GPU before it takes the next: with any other share some of every
     GPU would stay idle.
@@ -44,22 +44,21 @@ def gpu_share(asked: float) -> float:
     Raises:
         SclsearchError: It is another share; names the two nearest.
     """
-    if not 0 <= asked < math.inf:
+    if not 0 <= asked <= 1:
         raise SclsearchError(
-            f"--gpus-per-trial {asked:g}: it must be 0, 1/k, 1 or a greater number, but it is not."
+            f"--gpus-per-trial: must be 0, 1/k or 1, since a seed run uses one GPU at most, "
+            f"got {asked:g}."
         )
     if asked == int(asked):
         return float(asked)
-    nearest = float(math.floor(asked)), float(math.ceil(asked))
-    if asked < 1:
-        k = round(1 / asked)
-        if abs(asked * k - 1) < _ROUNDING:
-            # Rounded up, as 0.1429 is, k of them would not fit into one GPU.
-            return max(_STEPS // k, 1) / _STEPS
-        nearest = 1 / math.ceil(1 / asked), 1 / math.floor(1 / asked)
+    k = round(1 / asked)
+    if abs(asked * k - 1) < _ROUNDING:
+        # Rounded up, as 0.1429 is, k of them would not fit into one GPU.
+        return max(_STEPS // k, 1) / _STEPS
+    nearest = 1 / math.ceil(1 / asked), 1 / math.floor(1 / asked)
     raise SclsearchError(
-        f"--gpus-per-trial {asked:g}: it must be a whole number or 1/k, so that seed runs fill "
-        f"every GPU, but it is neither. Give {nearest[0]:.4g} or {nearest[1]:.4g}."
+        f"--gpus-per-trial: must be 1/k, so that seed runs fill every GPU, got {asked:g}. "
+        f"Give {nearest[0]:.4g} or {nearest[1]:.4g}."
     )
 
 

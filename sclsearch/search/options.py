@@ -104,6 +104,9 @@ class How:
         time_budget: Seconds after which no further seed run starts.
         trial_timeout: Seconds after which a seed run counts as hung.
         retry_failed: Train failed seed runs again.
+        own_method: `FILE.py:CLASS`, required to repeat a study whose method is in a file: code
+            that a storage names runs only with this consent, and only if its hash is the stored
+            one.
     """
 
     study: str | None = None
@@ -121,7 +124,8 @@ class How:
     time_budget: Annotated[float, Ge(0)] | None = None
     trial_timeout: Annotated[float, Gt(0)] | None = None
     retry_failed: bool = False
+    own_method: str | None = None
 
     def __post_init__(self) -> None:
         """Raises SclsearchError if a field is not of its type or out of its bounds."""
-        check_fields(self, {})
+        check_fields(self, {"own_method": "--method"})

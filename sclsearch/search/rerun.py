@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError
-from sclsearch.search.again import check_unchanged, data_dir_again, what_before
+from sclsearch.search.again import check_unchanged, data_dir_again, method_again, what_before
 from sclsearch.search.machines import first_sentence
 from sclsearch.search.options import How
 from sclsearch.search.resolve import resolve
@@ -46,7 +46,11 @@ class Comparison:
 
 
 def rerun(
-    storage: Storage, start: str, data_dir: Path | None = None, weights: Path | None = None
+    storage: Storage,
+    start: str,
+    data_dir: Path | None = None,
+    weights: Path | None = None,
+    method: str | None = None,
 ) -> Comparison:
     """Trains a seed run again, with the threads it had, and compares every figure.
 
@@ -55,6 +59,8 @@ def rerun(
         start: The beginning of the key.
         data_dir: Where the task's files are now, if they moved.
         weights: A file for the weights, `.safetensors`; not written if it fails.
+        method: `FILE.py:CLASS`, required if the seed run's method is in a file: its hash must be
+            the stored one.
 
     Raises:
         SclsearchError: There is no such seed run, what it was made from has changed, or the file
@@ -72,7 +78,7 @@ def rerun(
         raise SclsearchError(f"{start}: the seed run was deleted just now.")
     if weights is not None:
         _check_file(weights)
-    study, job = _study_and_job(run, data_dir)
+    study, job = _study_and_job(run, data_dir, method)
     device_for(study.numerics)  # raises where there is no GPU
     threads = int(run.environment.get("threads", 1))
     torch.set_num_threads(threads)
@@ -110,14 +116,16 @@ def _check_file(path: Path) -> None:
         raise SclsearchError(f"{path}: it must be a file, but it is a folder. Name one in it.")
 
 
-def _study_and_job(run: SeedRun, data_dir: Path | None) -> tuple[Study, Job]:
+def _study_and_job(run: SeedRun, data_dir: Path | None, method: str | None) -> tuple[Study, Job]:
     origin = run.origin
     if "seat" in run.identity["seeds"]:
         raise SclsearchError(
             f"{run.key[:12]}: was trained in lockstep, which only release 0.1.0 can repeat. Use "
             "that release."
         )
-    what = what_before(origin, run.identity["fields"])
+    digest = run.identity.get("method_file", "")
+    own = method_again(origin, digest, method, f"seed run {run.key[:12]}")
+    what = what_before(origin, run.identity["fields"], own)
     gpus = 1.0 if run.identity["numerics"].startswith("cuda") else 0.0
     how = How(data_dir=data_dir_again(origin, data_dir), gpus_per_trial=gpus)
     study = resolve(what, how)

@@ -15,6 +15,8 @@ RETRIES: Mapping[str, float] = {
     # A seed run that ends its worker every time would go on for ever.
     "worker-lost": 4,
     "storage-lost": 4,
+    # A full disk, or one that cannot be written: every further seed run would be lost as well.
+    "storage-broken": 0,
     "storage-unseen": 4,
     # Mostly its node is lost and Ray does not know yet.
     "worker-silent": 20,
@@ -60,13 +62,18 @@ class Losses:
         """Takes in a loss; returns whether the seed run is tried again.
 
         Raises:
-            SclsearchError: It has no try left, but a machine is at fault: an unfit one, or one
-                where its workers died each time, while others do their work.
+            SclsearchError: It has no try left, but the storage is at fault, or a machine: an unfit
+                one, or one where its workers died each time, while others do their work.
         """
         self._losses[place].append(loss)
         alike = [one for one in self._losses[place] if one.cause == loss.cause]
         if len(alike) <= RETRIES[loss.cause]:
             return True
+        if loss.cause.startswith("storage-"):
+            raise SclsearchError(
+                f"--storage: cannot store seed runs: {loss.message.rstrip('.')}. Make room there "
+                "or mend it; the same command resumes, and nothing finished is lost."
+            )
         nodes = {one.node for one in alike}
         alone = "" not in nodes and len(nodes) == 1 and bool(self._sound - nodes)
         if loss.cause == "node-unfit" or (loss.cause == "worker-lost" and alone):

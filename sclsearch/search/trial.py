@@ -4,7 +4,8 @@ import json
 import logging
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -102,11 +103,14 @@ def seed_run_trial(config: Mapping[str, Any], bench: Bench) -> None:
     fields, number = json.loads(config["fields"]), config["replicate"]
     job = study.job(fields, number, bench.parts[number])
     try:
-        if runs.get(job.key) is None:
+        with _storage_faults(bench.storage):
+            there = runs.get(job.key)
+        if there is None:
             run, result = attempt(job, bench, config["configuration"])
             if result is not None:
                 _keep_weights(store, job, result)
-            runs.put(run)
+            with _storage_faults(bench.storage):
+                runs.put(run)
         tune.report({"key": job.key, "out_of_memory": ""})
     except Exception as error:
         if not is_out_of_memory(error):
@@ -114,6 +118,19 @@ def seed_run_trial(config: Mapping[str, Any], bench: Bench) -> None:
         traceback.clear_frames(error.__traceback__)  # they hold the model
         torch.cuda.empty_cache()
         tune.report({"key": job.key, "out_of_memory": _last_line(error) or "out of memory"})
+
+
+class BrokenStorageError(SclsearchError):
+    """The storage cannot be read or written from a worker; no fault of the seed run."""
+
+
+@contextmanager
+def _storage_faults(storage: Storage) -> Iterator[None]:
+    """Raise what the file system raises in the body as BrokenStorageError."""
+    try:
+        yield
+    except OSError as error:
+        raise BrokenStorageError(f"{storage}: {error.strerror or error}") from error
 
 
 def _keep_weights(store: StudyStore, job: Job, result: TrainingResult) -> None:

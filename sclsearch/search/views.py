@@ -134,7 +134,7 @@ def all_views(store: StudyStore, runs: RunStore, record: StudyRecord, rule: Rule
     race = Race(rule.score, METRICS[metric].minimum, MAXIMUM, len(replicates))
     for configuration in configurations:
         yield configuration_view(record.shown_as, configuration)
-        found = runs.get_all(seed_run_key(record, configuration, r) for r in replicates)
+        found, _ = runs.get_sound(seed_run_key(record, configuration, r) for r in replicates)
         race.open()
         for seed, (replicate, run) in enumerate(zip(replicates, found, strict=True)):
             if run is not None:

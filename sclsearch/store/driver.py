@@ -21,8 +21,6 @@ from sclsearch.store.places import Place
 
 BEAT_SECONDS = 5.0
 EXPIRES_SECONDS = 60.0
-STALE_SECONDS = 600.0
-"""Age at which a beat is of a dead driver whatever the clocks: no two are so far apart."""
 LOOK_SECONDS = 0.2
 HIDDEN = "hidden"
 """When a process started that this user may not look at, as on machines that many share."""
@@ -144,8 +142,9 @@ def _beat(mine: Place, me: dict[str, Any], stop: threading.Event, lost: threadin
 def _alive(other: dict[str, Any], known: Beat | None) -> bool:
     if _is_here(other):
         return _born(other["pid"]) in {other["born"], HIDDEN}
+    # Clocks of two machines may differ by any amount: only this one's tells how long it was silent.
     if known is None or known.time != other["time"]:
-        return bool(time.time() - other["time"] <= STALE_SECONDS)
+        return True
     return time.monotonic() - known.heard <= EXPIRES_SECONDS
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
-from sclsearch.canonical import canonical
+from sclsearch.canonical import NotARegularFileError, canonical, check_regular
 from sclsearch.errors import SclsearchError
 from sclsearch.store.places import Place
 
@@ -20,6 +20,7 @@ READERS = 32
 MEND = "Move it away."
 _T = TypeVar("_T")
 # As some shared folders answer that have no hard links.
+_NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}  # folders of some shared file systems
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
@@ -30,7 +31,7 @@ class DamagedError(SclsearchError):
 def write(place: Place, value: Any) -> None:
     """Writes an object; a reader sees the old one or the new one."""
     if isinstance(place, Path):
-        _part(place, value).replace(place)
+        _rename(_part(place, value), place)
     else:
         place.write(_encoded(value))
 
@@ -60,6 +61,7 @@ def publish(part: Path, place: Path) -> bool:
         part.replace(place)  # files of one name are equal: it does no harm if two write
     finally:
         part.unlink(missing_ok=True)
+    _sync(place.parent)
     return True
 
 
@@ -77,13 +79,17 @@ def read(place: Place, mend: str = MEND) -> Any | None:
     if content is None:
         return None
     try:
-        value = json.loads(content.decode())
-    except ValueError as error:
+        value = json.loads(content.decode(), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
         raise DamagedError(f"{place}: it must hold a JSON object, but: {error}. {mend}") from error
     if not isinstance(value, dict):
         there = type(value).__name__
         raise DamagedError(f"{place}: it must hold a JSON object, but it holds a {there}. {mend}")
     return value
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number")
 
 
 def read_bytes(place: Place) -> bytes | None:
@@ -94,6 +100,18 @@ def read_bytes(place: Place) -> bytes | None:
 def read_all(places: Sequence[Place], mend: str = MEND) -> list[Any | None]:
     """Returns several objects, None where there is none; many at a time from an object store."""
     return _each(lambda place: read(place, mend), places)
+
+
+def read_each(places: Sequence[Place], mend: str = MEND) -> list[Any | None]:
+    """Return several objects as `read_all` does, with the error in place of each damaged one."""
+
+    def ask(place: Place) -> Any | None:
+        try:
+            return read(place, mend)
+        except DamagedError as error:
+            return error
+
+    return _each(ask, places)
 
 
 def which(places: Sequence[Place]) -> list[Place]:
@@ -120,6 +138,16 @@ def remove(place: Place) -> None:
         place.remove()
 
 
+def move(place: Place, there: Place) -> None:
+    """Move an object to a place where there is none."""
+    if isinstance(place, Path) and isinstance(there, Path):
+        there.parent.mkdir(parents=True, exist_ok=True)
+        _rename(place, there)
+    elif not isinstance(place, Path) and not isinstance(there, Path):
+        there.write(place.read() or b"")
+        place.remove()
+
+
 def remove_parts(folder: Place) -> None:
     """Deletes what processes that were killed left half written in a folder."""
     if isinstance(folder, Path):
@@ -138,7 +166,8 @@ def keep_file(place: Place, save: Callable[[Path], None]) -> None:
         part = _part_of(place)
         try:
             save(part)
-            part.replace(place)
+            _sync(part)
+            _rename(part, place)
         finally:
             part.unlink(missing_ok=True)
         return
@@ -181,17 +210,46 @@ def _each(ask: Callable[[Place], _T], places: Sequence[Place]) -> list[_T]:
 
 def _file(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        return _content(path)
     except FileNotFoundError:
         # An NFS client remembers for a minute that a file is not there, until it opens the folder.
         with suppress(FileNotFoundError):
             os.scandir(path.parent).close()
-            return path.read_bytes()
+            return _content(path)
         return None
+
+
+def _content(path: Path) -> bytes:
+    try:
+        check_regular(path)
+        return path.read_bytes()
+    except (NotARegularFileError, IsADirectoryError) as error:
+        raise DamagedError(f"{path}: it must be a file, but it is not. {MEND}") from error
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise DamagedError(f"{path}: it must be a file, but its links go in a circle.") from error
 
 
 def _encoded(value: Any) -> bytes:
     return f"{canonical(value)}\n".encode()
+
+
+def _rename(part: Path, path: Path) -> None:
+    part.replace(path)
+    _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    """Flush a file, or the names in a folder, to the disk, so that a power failure loses none."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:
+            raise
+    finally:
+        os.close(descriptor)
 
 
 def _part(path: Path, value: Any) -> Path:

@@ -6,13 +6,25 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from sclsearch.canonical import digest
 from sclsearch.errors import SclsearchError
-from sclsearch.store.objects import DamagedError, create, names, read, read_all, remove, write
+from sclsearch.store.objects import (
+    DamagedError,
+    create,
+    move,
+    names,
+    read,
+    read_each,
+    remove,
+    write,
+)
 from sclsearch.store.places import Place, Storage, place_of
 from sclsearch.tasks.metrics import value
 
 Evaluation = Mapping[str, Any]
 BATCH = 500
+CHECKSUM = "sha256"
+"""Field of a stored seed run: the digest of all others. Files of release 0.1.0 have none."""
 _MEND = "Move it away: the seed run is trained again then."
 
 
@@ -105,26 +117,55 @@ class RunStore:
 
     def get_all(self, keys: Iterable[str]) -> list[SeedRun | None]:
         """Returns several seed runs, None for each that is not finished."""
-        places = [self._place(key) for key in keys]
-        found = read_all(places, _MEND)
-        return [_described(place, stored) for place, stored in zip(places, found, strict=True)]
+        found, damaged = self.get_sound(keys)
+        if damaged:
+            raise DamagedError("\n".join(damaged.values()))
+        return found
+
+    def get_sound(self, keys: Iterable[str]) -> tuple[list[SeedRun | None], dict[str, str]]:
+        """Return several seed runs, None for each that is missing or damaged.
+
+        Returns:
+            The seed runs, and the fault of each damaged file by its key.
+        """
+        wanted = list(keys)
+        places = [self._place(key) for key in wanted]
+        damaged: dict[str, str] = {}
+        found: list[SeedRun | None] = []
+        for key, place, stored in zip(wanted, places, read_each(places, _MEND), strict=True):
+            try:
+                if isinstance(stored, DamagedError):
+                    raise stored
+                found.append(_described(place, stored))
+            except DamagedError as error:
+                damaged[key] = str(error)
+                found.append(None)
+        return found, damaged
+
+    def set_aside(self, key: str) -> Place:
+        """Move a damaged file to `damaged/`; return its new place."""
+        there = self.folder / "damaged" / f"{key}-{time.time_ns()}.json"
+        move(self._place(key), there)
+        return there
 
     def all(self) -> Iterator[SeedRun]:
         """Yields every finished seed run."""
         keys = self.keys()
         for start in range(0, len(keys), BATCH):
-            yield from filter(None, self.get_all(keys[start : start + BATCH]))
+            yield from filter(None, self.get_sound(keys[start : start + BATCH])[0])
 
     def put(self, run: SeedRun) -> bool:
         """Stores a finished seed run unless it is there; returns whether it was stored.
 
         Figures take the place of a failure: another study may have given up where this one did not.
         """
-        stored = create(self._place(run.key), asdict(run))
+        written = asdict(run)
+        written[CHECKSUM] = digest(written)
+        stored = create(self._place(run.key), written)
         if stored or run.failure is not None:
             return stored
         self.forget_failure(run.key)
-        return create(self._place(run.key), asdict(run))
+        return create(self._place(run.key), written)
 
     def forget_failure(self, key: str) -> bool:
         """Puts a failed seed run aside, so that it is trained again; returns whether it was."""
@@ -167,9 +208,38 @@ class RunStore:
 
 
 def _described(place: Place, stored: Mapping[str, Any] | None) -> SeedRun | None:
+    """Return the seed run of a stored object.
+
+    Raises:
+        DamagedError: The object is not what was written there.
+    """
+    if stored is None:
+        return None
+    fields = dict(stored)
+    checksum = fields.pop(CHECKSUM, None)
     try:
-        return None if stored is None else SeedRun.of(stored)
-    except TypeError as error:
-        fault = str(error).partition("() ")[2]
-        message = f"{place}: it must hold a seed run of this version, but: {fault}. {_MEND}"
+        run = SeedRun.of(fields)
+        _check(run, place.name.removesuffix(".json"), checksum in {None, digest(fields)})
+    except (TypeError, ValueError, KeyError, AttributeError, IndexError) as error:
+        fault = str(error).rpartition("() ")[2] or type(error).__name__
+        message = f"{place}: it must hold the seed run of this name, but: {fault}. {_MEND}"
         raise DamagedError(message) from error
+    return run
+
+
+def _check(run: SeedRun, name: str, unchanged: bool) -> None:
+    """Raise ValueError unless a seed run is the one of this name and its numbers can be true."""
+    if not unchanged:
+        raise ValueError("its checksum differs: it was changed after it was written")
+    if run.key != name:
+        raise ValueError(f"it holds the seed run {str(run.key)[:12]}")
+    if digest(run.identity) != run.key:
+        raise ValueError("its identity is not the one that its key was made from")
+    if run.failure is not None:
+        return
+    if not -len(run.evaluations) <= run.kept < len(run.evaluations):
+        raise ValueError(f"evaluation {run.kept} is kept of {len(run.evaluations)}")
+    for evaluation in (*(one["validation"] for one in run.evaluations), run.test):
+        counts = [count for row in evaluation.get("confusion", ()) for count in row]
+        if any(type(count) is not int or count < 0 for count in counts):
+            raise ValueError("a confusion matrix must hold counts, 0 or greater")

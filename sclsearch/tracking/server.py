@@ -28,6 +28,7 @@ _SETTINGS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
 _LOCK = Lock()
 _CALLERS: list[object] = []
@@ -186,6 +187,7 @@ def ui_command(uri: str, port: int) -> tuple[list[str], dict[str, str]]:
         "MLFLOW_BACKEND_STORE_URI": uri,
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         "MLFLOW_DISABLE_TELEMETRY": "true",
+        "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     }
     return command, environment
 

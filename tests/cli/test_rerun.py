@@ -123,23 +123,43 @@ def test_a_failure_that_comes_again_is_no_difference_and_leaves_no_weights(
     sclsearch: Call, place: Path, raising: SeedRun
 ) -> None:
     RunStore(place / "sclsearch-storage").put(raising)
-    done = sclsearch("rerun", raising.key, "--weights", "none.safetensors")
+    method = raising.origin["method"]
+    done = sclsearch("rerun", raising.key, "--weights", "none.safetensors", "--method", method)
     assert (done.returncode, done.stderr) == (0, "")
     told = "failed again in the same way (raised: RuntimeError: no scores today (mine.py:"
     assert done.stdout.startswith(f"{raising.key[:12]} {told}")
     assert not (place / "none.safetensors").exists()
 
 
+def test_code_that_a_storage_names_runs_only_if_its_user_names_it_and_it_is_unchanged(
+    sclsearch: Call, place: Path, raising: SeedRun
+) -> None:
+    file = Path(raising.origin["method"].rpartition(":")[0])
+    source, mark = file.read_text(encoding="utf-8"), place / "imported"
+    RunStore(place / "sclsearch-storage").put(raising)
+    file.write_text(f"open({str(mark)!r}, 'w')\n{source}", encoding="utf-8")
+    try:
+        unnamed = sclsearch("rerun", raising.key)
+        other = sclsearch("rerun", raising.key, "--method", raising.origin["method"])
+    finally:
+        file.write_text(source, encoding="utf-8")
+    assert (unnamed.returncode, other.returncode) == (2, 2)
+    assert "Read the file, then pass --method FILE.py:CLASS" in unnamed.stderr
+    assert "is not the file it was trained with: its hash differs" in other.stderr
+    assert not mark.exists()
+
+
 def test_a_seed_run_that_fails_otherwise_or_only_now_is_exit_code_1(
     sclsearch: Call, place: Path, raising: SeedRun
 ) -> None:
     otherwise = replace(raising, failure=Failure("hang", "1 h"))
-    finished = replace(raising, failure=None)
+    evaluation = {"epoch": 1.0, "update": 1, "loss": {}, "validation": {"confusion": [[1]]}}
+    finished = replace(raising, failure=None, evaluations=(evaluation,), test={"confusion": [[1]]})
     for before, told in ((otherwise, "failed otherwise (hang: 1 h)"), (finished, "finished")):
         path = place / "sclsearch-storage" / "runs" / f"{raising.key}.json"
         path.unlink(missing_ok=True)
         RunStore(place / "sclsearch-storage").put(before)
-        done = sclsearch("rerun", raising.key)
+        done = sclsearch("rerun", raising.key, "--method", raising.origin["method"])
         assert done.returncode == 1
         assert f" had {told}; this time it failed (raised: RuntimeError: no " in done.stdout
 

@@ -29,8 +29,6 @@ NODE_LOST = Loss("node-lost", "seen", "10.0.0.1")
         ("out-of-memory", 1),
         ("gpu-assert", 1),
         ("worker-lost", 4),
-        ("storage-lost", 4),
-        ("storage-unseen", 4),
         ("worker-silent", 20),
     ],
 )

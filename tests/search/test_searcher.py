@@ -32,7 +32,7 @@ def test_what_ray_calls_the_end_of_twice_keeps_the_first_fault(preparing: Prepar
     assert isinstance(searcher.fault, NotADirectoryError)
 
 
-def test_a_stored_seed_run_that_is_not_seen_is_tried_again_and_is_no_lack_of_memory(
+def test_a_storage_whose_seed_runs_are_not_seen_ends_the_search_and_fails_none(
     preparing: Preparing,
 ) -> None:
     board = preparing(configs=1, seeds=1).board()
@@ -43,11 +43,11 @@ def test_a_stored_seed_run_that_is_not_seen_is_tried_again_and_is_no_lack_of_mem
         assert not board.done
     searcher.suggest("last")
     searcher.on_trial_complete("last", ENDED)
-    assert searcher.fault is None
-    ((_, run),) = board.done.items()
-    assert run.failure is not None
-    assert run.failure.cause == "storage-unseen"
-    assert run.failure.message == "what 10.0.0.1 stored is not seen by the driver"
+    assert str(searcher.fault) == (
+        "--storage: cannot store seed runs: what 10.0.0.1 stored is not seen by the driver. Make "
+        "room there or mend it; the same command resumes, and nothing finished is lost."
+    )
+    assert board.runs.keys() == []
 
 
 def test_a_worker_that_names_seed_runs_otherwise_ends_the_search_at_once(

@@ -202,6 +202,7 @@ def test_a_worker_that_it_kills_at_its_start_is_lost_like_one_that_trains() -> N
         ("ray::ImplicitFunc.train()\nsclsearch.search.node.UnfitNodeError: no", "node-unfit"),
         ("The actor died unexpectedly before finishing this task.", "worker-lost"),
         ("ray::train()\nsclsearch.store.remote.StorageError: s3://a/b", "storage-lost"),
+        ("ray::train()\nsclsearch.search.trial.BrokenStorageError: /s: full", "storage-broken"),
         ("no reason given", "worker-lost"),
     ],
 )

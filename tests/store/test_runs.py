@@ -1,5 +1,10 @@
 """A seed run is stored once, comes back as it was, and is found by the start of its key."""
 
+import json
+import math
+import os
+import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,9 +16,10 @@ from sclsearch.errors import SclsearchError
 from sclsearch.store.objects import names, write
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 
+IDENTITY = {"fields": {"tau": 0.1 + 0.2, "learning_rate": 1e-5}, "seeds": {"order": 2**62}}
 FINISHED = SeedRun(
-    key=digest("finished"),
-    identity={"fields": {"tau": 0.1 + 0.2, "learning_rate": 1e-5}, "seeds": {"order": 2**62}},
+    key=digest(IDENTITY),
+    identity=IDENTITY,
     origin={"study": "first", "configuration": 0, "replicate": 3},
     evaluations=(
         {"epoch": 0.5, "update": 7, "loss": {"ce": 1 / 3}, "validation": {"pearson": 0.1}},
@@ -27,7 +33,7 @@ FINISHED = SeedRun(
     environment={"packages": {"torch": "2"}, "gpu": None},
 )
 FAILED = SeedRun(
-    key=digest("failed"),
+    key=digest({}),
     identity={},
     origin={},
     failure=Failure("non-finite", "fine-tuning: ce must be finite"),
@@ -53,7 +59,7 @@ def test_what_is_no_seed_run_is_told_with_what_to_do(
     write(runs.folder / f"{FAILED.key}.json", stored)
     for read in (runs.get, lambda key: runs.get_all([key])):
         with pytest.raises(
-            SclsearchError, match=r"\.json: it must hold a seed run .* Move it away"
+            SclsearchError, match=r"\.json: it must hold the seed run of .* Move it away"
         ):
             read(FAILED.key)
 
@@ -75,7 +81,7 @@ def test_a_failure_that_is_forgotten_can_be_trained_again_and_stays_on_disk(
     runs.put(FAILED)
     assert runs.forget_failure(FAILED.key)
     assert runs.get(FAILED.key) is None
-    again = replace(FINISHED, key=FAILED.key)
+    again = replace(FINISHED, key=FAILED.key, identity=FAILED.identity)
     assert runs.put(again)
     assert runs.get(FAILED.key) == again
     assert [name[:64] for name in names(runs.folder / "retried")] == [FAILED.key]
@@ -83,7 +89,7 @@ def test_a_failure_that_is_forgotten_can_be_trained_again_and_stays_on_disk(
 
 
 def test_figures_take_the_place_of_a_failure_and_a_failure_of_nothing(runs: RunStore) -> None:
-    again = replace(FINISHED, key=FAILED.key)
+    again = replace(FINISHED, key=FAILED.key, identity=FAILED.identity)
     assert runs.put(FAILED)
     assert not runs.put(replace(FAILED, failure=Failure("hang", "1 h")))
     assert runs.put(again)
@@ -95,7 +101,7 @@ def test_figures_take_the_place_of_a_failure_and_a_failure_of_nothing(runs: RunS
 def test_figures_that_take_the_place_of_a_failure_meanwhile_stay(
     runs: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    again = replace(FINISHED, key=FAILED.key)
+    again = replace(FINISHED, key=FAILED.key, identity=FAILED.identity)
     runs.put(FAILED)
 
     def beside(*given: Any) -> None:
@@ -145,3 +151,81 @@ def test_a_start_that_names_no_single_key_is_refused(
 def test_an_empty_store_has_no_key(runs: RunStore) -> None:
     with pytest.raises(SclsearchError, match="but none has"):
         runs.find("abcd")
+
+
+def changed(runs: RunStore, change: Callable[[dict[str, Any]], object]) -> Path:
+    """Store a seed run, change its file as another program would, and return the file."""
+    runs.put(FINISHED)
+    file = runs.folder / f"{FINISHED.key}.json"
+    assert isinstance(file, Path)
+    stored = json.loads(file.read_text())
+    change(stored)
+    file.write_text(json.dumps(stored))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (lambda run: run["test"].update(pearson=0.5), "its checksum differs"),
+        (lambda run: run["evaluations"].clear(), "its checksum differs"),
+        (lambda run: run.pop("sha256") and run.update(kept=99), "evaluation 99 is kept of 2"),
+        (lambda run: run.pop("sha256") and run.update(key="0" * 64), "it holds the seed run 0000"),
+        (lambda run: run.pop("sha256") and run["identity"].clear(), "its identity is not the one"),
+        (
+            lambda run: run.pop("sha256") and run.update(test={"confusion": [[-500, 1]]}),
+            "a confusion matrix must hold counts",
+        ),
+        (lambda run: run.update(seconds=math.nan), "NaN is no number"),
+    ],
+    ids=str,
+)
+def test_a_file_that_was_changed_is_refused_and_others_are_read(
+    runs: RunStore, change: Callable[[dict[str, Any]], object], fault: str
+) -> None:
+    runs.put(FAILED)
+    changed(runs, change)
+    with pytest.raises(SclsearchError, match=fault):
+        runs.get(FINISHED.key)
+    found, damaged = runs.get_sound([FINISHED.key, FAILED.key])
+    assert found == [None, FAILED]
+    assert fault in damaged[FINISHED.key]
+    assert list(runs.all()) == [FAILED]
+
+
+def test_a_seed_run_copied_over_another_is_refused(runs: RunStore) -> None:
+    runs.put(FAILED)
+    changed(runs, dict.keys)
+    folder = runs.folder
+    assert isinstance(folder, Path)
+    shutil.copy(folder / f"{FINISHED.key}.json", folder / f"{FAILED.key}.json")
+    with pytest.raises(SclsearchError, match="it holds the seed run"):
+        runs.get(FAILED.key)
+
+
+def test_a_file_of_an_earlier_release_has_no_checksum_and_is_read(runs: RunStore) -> None:
+    changed(runs, lambda run: run.pop("sha256"))
+    assert runs.get(FINISHED.key) == FINISHED
+
+
+def test_a_damaged_file_is_set_aside_and_its_place_is_free(runs: RunStore) -> None:
+    changed(runs, lambda run: run.update(kept=0))
+    runs.set_aside(FINISHED.key)
+    assert len(names(runs.folder / "damaged")) == 1
+    assert runs.get(FINISHED.key) is None
+    assert runs.put(FINISHED)
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "loop"])
+def test_what_is_no_file_is_named_and_does_not_block(runs: RunStore, kind: str) -> None:
+    file = runs.folder / f"{FAILED.key}.json"
+    assert isinstance(file, Path)
+    file.parent.mkdir(parents=True)
+    if kind == "folder":
+        file.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(file)
+    else:
+        file.symlink_to(file)
+    with pytest.raises(SclsearchError, match="must be a file"):
+        runs.get(FAILED.key)
