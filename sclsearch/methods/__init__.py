@@ -96,6 +96,11 @@ def find_recorded_method(
         SclsearchError: The record names a file and the caller none, or the file has changed.
     """
     if not is_own(recorded):
+        if digest:
+            raise SclsearchError(
+                f"{where}: {recorded}: a method of sclsearch has no file, but the hash of one is "
+                "recorded. Restore the record, or train again."
+            )
         return find_method(recorded)
     if given is None:
         raise SclsearchError(

@@ -22,7 +22,10 @@ Call = Callable[..., CompletedProcess[str]]
         ("--rule=", "Unknown rule ''. It must be mean, best, top-K, or one for the "),
         ("--model=", "--model : it must be an alias, a folder, or owner/name on the hub, but "),
         ("--study=", "--study '': a name must be letters, digits, "),
-        ("--gpus-per-trial inf", "--gpus-per-trial: must be 0, 1/k or 1, since a seed run uses one GPU at most, got inf"),
+        (
+            "--gpus-per-trial inf",
+            "--gpus-per-trial: must be 0, 1/k or 1, since a seed run uses one ",
+        ),
         ("--set tua=1", "--set tua: unknown key. Did you mean 'tau'? Known: batch_sampling, "),
         ("--set tau=-1", "--set tau: input should be greater than 0, but there is -1"),
         ("--set tau=warm", "--set tau: input should be a valid number, but there is 'warm'"),

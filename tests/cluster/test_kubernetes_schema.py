@@ -57,6 +57,7 @@ CLUSTER = strict(
         {"version": {"const": "v2"}},
         idleTimeoutSeconds=COUNT,
         upscalingMode={"enum": ["Default", "Conservative", "Aggressive"]},
+        securityContext={"type": "object"},  # a container's, held to Kubernetes' own schema
     ),
 )
 JOB = strict(

@@ -230,11 +230,14 @@ def test_an_own_method_is_confirmed_by_its_unchanged_file_alone(
     what: What, how: How, own: Mapping[str, Any], fill: Fill, tmp_path: Path
 ) -> None:
     name = fill(replace(what, **own), replace(how, seeds=3))
+    with pytest.raises(SclsearchError, match=r"Read the file, then pass --method FILE.py:CLASS"):
+        confirmed(name, how, 2)
+    how = replace(how, own_method=own["method"])
     fill(winner_again(how, name, fresh=2), how, lambda *_: [[50, 0], [0, 50]])
     found = confirmed(name, how, 2)
     assert found.fresh.winner is not None
     assert found.fresh.winner.test_mean == 1
     file = tmp_path / "mine.py"
     file.write_text(file.read_text(encoding="utf-8") + "# changed\n", encoding="utf-8")
-    with pytest.raises(SclsearchError, match="method_file must be what the study was made from"):
+    with pytest.raises(SclsearchError, match="its hash differs"):
         confirmed(name, how, 2)

@@ -1,18 +1,19 @@
 """The time of a search: stored seed runs tell it before the encoder is timed."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sclsearch.canonical import digest
 from sclsearch.search.estimate import MEASURED, STORED, Estimate, estimate, finished
 from sclsearch.search.lengths import row_by_row, sampled
 from sclsearch.search.options import How, What
 from sclsearch.search.prepare import Prepared, prepare_study
 from sclsearch.search.tokenised import tokenised
-from sclsearch.store.runs import Failure, RunStore, SeedRun
+from sclsearch.store.runs import Failure, SeedRun
 from sclsearch.training.job import Work
 from sclsearch.training.pace import measured_pace
 from sclsearch.training.workload import Workload, workload
@@ -57,6 +58,7 @@ def seed_run(
         job.key,
         job.identity,
         {**prepared.record.origin, **origin},
+        evaluations=({"validation": {"confusion": [[1, 0], [0, 1]]}},),
         started=started,
         seconds=seconds,
         environment={"threads": 1},
@@ -173,11 +175,12 @@ def test_seed_runs_that_did_not_fail_are_finished_and_hold_no_predictions(
     storage = prepared.storage
     assert finished(storage) == []
     prepared.runs.put(good)
-    failed = {**asdict(good), "key": "0" * 64, "failure": Failure("raised", "a test")}
-    RunStore(storage).put(SeedRun(**failed))
+    other = {**good.identity, "seed": 1}
+    failure = Failure("raised", "a test")
+    prepared.runs.put(replace(good, key=digest(other), identity=other, failure=failure))
     assert finished(storage) == [replace(good, predictions={})]
     (Path(storage) / "runs" / f"{'d' * 64}.json").write_text("{", encoding="utf-8")
-    assert finished(storage) == []
+    assert finished(storage) == [replace(good, predictions={})]
 
 
 @pytest.mark.parametrize("protocol", ["gunel-fewshot", "gunel-noisy"])
