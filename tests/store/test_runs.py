@@ -178,7 +178,7 @@ def changed(runs: RunStore, change: Callable[[dict[str, Any]], object]) -> Path:
         ),
         (lambda run: run.update(seconds=math.nan), "NaN is no number"),
     ],
-    ids=str,
+    ids=["value", "evaluations", "kept", "key", "identity", "count", "nan"],
 )
 def test_a_file_that_was_changed_is_refused_and_others_are_read(
     runs: RunStore, change: Callable[[dict[str, Any]], object], fault: str
