@@ -8,7 +8,7 @@ unacceptable sentences: no word betrays the label, only its place in the sentenc
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from sclsearch.tasks.demo_words import Draw, gerund, past, plural
+from tools.demo.words import Draw, gerund, past, plural
 
 
 def _agreement(draw: Draw) -> tuple[str, str]:
