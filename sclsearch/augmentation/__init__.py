@@ -3,11 +3,10 @@
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from sclsearch.augmentation.apertium import Apertium
 from sclsearch.augmentation.base import Backend, Options
 from sclsearch.augmentation.eda import EDA
 from sclsearch.augmentation.marian import Marian
 
 BACKENDS: Mapping[str, Callable[[Options], Backend]] = MappingProxyType(
-    {"marian": Marian, "apertium": Apertium, "eda": EDA}
+    {"marian": Marian, "eda": EDA}
 )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sclsearch.augmentation.write import Written
 
 PLAIN_SECONDS = 30.0
-BackendName = Literal["marian", "apertium", "eda"]
+BackendName = Literal["marian", "eda"]
 
 
 def augment(
@@ -40,13 +40,11 @@ def augment(
     ] = None,
     unlabelled: o.Unlabelled = None,
     pivot: Annotated[
-        str | None, typer.Option(help="Language between. Default: de; es with apertium.")
+        str | None, typer.Option(help="Language between. Default: de.")
     ] = None,
     second_pivot: Annotated[
         str | None,
-        typer.Option(
-            help="Of each second one: ca with apertium. Default: zh with marian, 2 views."
-        ),
+        typer.Option(help="Language between, of every second paraphrase. Default: zh with 2 views."),
     ] = None,
     temperature: Annotated[
         float | None, typer.Option(help="Of sampling; higher is noisier. Default: 0.7.")
