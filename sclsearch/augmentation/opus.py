@@ -70,8 +70,12 @@ class Opus:
             with warnings.catch_warnings():
                 # It advises a package for a normalisation that it does not call.
                 warnings.filterwarnings("ignore", "Recommended: pip install sacremoses")
-                self.tokenizer: Any = MarianTokenizer.from_pretrained(str(folder))
-            self.model: Any = MarianMTModel.from_pretrained(str(folder), dtype=torch.float32)
+                self.tokenizer: Any = MarianTokenizer.from_pretrained(
+                    str(folder), trust_remote_code=False
+                )
+            self.model: Any = MarianMTModel.from_pretrained(
+                str(folder), dtype=torch.float32, trust_remote_code=False
+            )
         except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
             raise SclsearchError(
                 f"{folder}: it must be a Marian model that transformers can load, but: "

@@ -39,12 +39,12 @@ def augment(
         int | None, typer.Option(min=1, help="How many draw texts. Default: the protocol's.")
     ] = None,
     unlabelled: o.Unlabelled = None,
-    pivot: Annotated[
-        str | None, typer.Option(help="Language between. Default: de.")
-    ] = None,
+    pivot: Annotated[str | None, typer.Option(help="Language between. Default: de.")] = None,
     second_pivot: Annotated[
         str | None,
-        typer.Option(help="Language between, of every second paraphrase. Default: zh with 2 views."),
+        typer.Option(
+            help="Language between, of every second paraphrase. Default: zh with 2 views."
+        ),
     ] = None,
     temperature: Annotated[
         float | None, typer.Option(help="Of sampling; higher is noisier. Default: 0.7.")

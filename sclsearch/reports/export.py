@@ -11,6 +11,7 @@ from typing import Any
 
 from sclsearch.encoders.models import CARD, HUB_FILES, base_model, model_digest, model_folder
 from sclsearch.errors import SclsearchError
+from sclsearch.methods import is_own
 from sclsearch.reports.report import Report, finished_winner
 from sclsearch.store.objects import check_writable
 from sclsearch.store.places import Storage, storage_option
@@ -21,8 +22,7 @@ from sclsearch.store.studies import existing_study
 WEIGHTS = "model.safetensors"
 PARTS = "parts.safetensors"
 CLASSIFIER_FIELDS = {"architectures", "id2label", "label2id", "num_labels", "problem_type"}
-FILES_OF: Mapping[str, str] = {"encoder.model.": WEIGHTS, "parts.": PARTS}
-"""Where weights go, by the beginning of their names."""
+ENCODER_PREFIX, PARTS_PREFIX = "encoder.model.", "parts."
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ def export(found: Report, storage: Storage, folder: Path) -> Card:
         # A folder within, since that one is for its owner's eyes alone.
         part = Path(near) / folder.name
         part.mkdir()
-        _write(part, weights, begun, card)
+        write_folder(part, weights, begun, card)
         part.rename(folder)
     return card
 
@@ -168,26 +168,55 @@ def _begun_with(record: StudyRecord) -> Path:
     return folder
 
 
-def _write(folder: Path, weights: bytes, begun: Path, card: Card) -> None:
+def write_folder(folder: Path, weights: bytes, begun: Path, card: Card) -> None:
+    """Write an exported classifier in the format that represents its head exactly.
+
+    Args:
+        folder: An empty folder.
+        weights: A seed run's weights, safetensors.
+        begun: Folder of the encoder that was fine-tuned.
+        card: Its description.
+    """
     from safetensors.torch import load
 
+    from sclsearch.reports.classifier import (
+        as_sequence_classifier,
+        format_of,
+        label_fields,
+        write_sentence_transformer,
+    )
     from sclsearch.training.weights import save_tensors
 
     for name in HUB_FILES:
         if name != WEIGHTS and (begun / name).is_file():
             shutil.copyfile(begun / name, folder / name)
+    max_length = int(card.fields["max_length"])
+    tokenizer = folder / "tokenizer_config.json"
+    if tokenizer.is_file():
+        read = json.loads(tokenizer.read_text(encoding="utf-8"))
+        _write_json(tokenizer, {**read, "model_max_length": max_length})
+    stored = load(weights)
+    encoder, parts = (
+        {n.removeprefix(start): t for n, t in stored.items() if n.startswith(start)}
+        for start in (ENCODER_PREFIX, PARTS_PREFIX)
+    )
+    save_tensors(folder / PARTS, parts, {"format": "pt"})
     config = json.loads((begun / "config.json").read_text(encoding="utf-8"))
     # Where it says half precision, transformers would round the weights to it.
     config.pop("torch_dtype", None)
-    # Only `predict` puts the method's head on the encoder. With names of classes or a classifier's
-    # name here, transformers would answer from a head with random weights in our words.
+    # Names of classes, or a classifier's name, beside weights without its head would make
+    # transformers answer from random weights in our words.
     kinds = [kind for kind in config.get("architectures") or () if "Classification" not in kind]
     config = {name: config[name] for name in config.keys() - CLASSIFIER_FIELDS}
+    pooling = None if is_own(card.place) else card.fields.get("pooling")
+    form = format_of(config["model_type"], parts, pooling)
+    if form == "transformers":
+        kind, encoder = as_sequence_classifier(config["model_type"], encoder, parts)
+        kinds, config = [kind], {**config, **label_fields(card.labels)}
+    elif form == "sentence-transformers":
+        write_sentence_transformer(folder, parts, str(pooling), max_length)
     _write_json(folder / "config.json", {**config, "dtype": "float32", "architectures": kinds})
-    stored = load(weights)
-    for start, file in FILES_OF.items():
-        named = {n.removeprefix(start): t for n, t in stored.items() if n.startswith(start)}
-        save_tensors(folder / file, named, {"format": "pt"})
+    save_tensors(folder / WEIGHTS, encoder, {"format": "pt"})
     _write_json(folder / CARD, asdict(card))
 
 

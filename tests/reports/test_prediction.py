@@ -134,11 +134,3 @@ def test_parts_that_are_cut_off_or_gone_are_named(exported: Path) -> None:
     parts.unlink()
     with pytest.raises(SclsearchError, match=r"No such file or directory.* Export the study again"):
         sclsearch.predict(exported, ["one"])
-
-
-def test_transformers_finds_no_classifier_that_would_answer_from_random_weights(
-    exported: Path,
-) -> None:
-    config = json.loads((exported / "config.json").read_text())
-    assert not any("Classification" in name for name in config["architectures"])
-    assert {"id2label", "label2id", "num_labels"}.isdisjoint(config)
