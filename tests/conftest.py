@@ -118,6 +118,12 @@ def tiny_bert(save_tiny: Save) -> Path:
 
 
 @pytest.fixture(scope="session")
+def tiny_encoder(save_tiny: Save) -> Path:
+    """Return a tiny BERT whose width 24 has room for LaCon's 6 heads."""
+    return save_tiny("Bert", {**SIZES, "hidden_size": 24})
+
+
+@pytest.fixture(scope="session")
 def tiny_roberta(save_tiny: Save) -> Path:
     """Returns the folder of a tiny RoBERTa, without pooler like the real ones."""
     return save_tiny("Roberta", {**SIZES, "type_vocab_size": 1}, add_pooling_layer=False)

@@ -45,7 +45,7 @@ def load_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
             str(folder), trust_remote_code=False
         )
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:  # transformers documents no errors for damaged files
         raise SclsearchError(
             f"{folder}: tokenizer.json must be a tokenizer that transformers can load, but: "
             f"{_first_line(error)}"
@@ -96,7 +96,6 @@ def _mask_token(folder: Path) -> int | None:
 
 def _read(folder: Path, name: str) -> "tuple[PreTrainedModel, list[str]]":
     """Returns the model and the names of the weights that its file lacks."""
-    from safetensors import SafetensorError
     from transformers import AutoModel
 
     with _quiet():
@@ -107,18 +106,33 @@ def _read(folder: Path, name: str) -> "tuple[PreTrainedModel, list[str]]":
                 dtype=torch.float32,
                 use_safetensors=True,
                 trust_remote_code=False,
+                ignore_mismatched_sizes=True,  # they are refused below, by name
                 output_loading_info=True,
             )
-        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        except Exception as error:  # transformers documents no errors for damaged files
             raise SclsearchError(
                 f"--model {name}: it must be an encoder that transformers can load, but: "
                 f"{_first_line(error)}"
             ) from error
+    for weight, stored, wanted in sorted(loading["mismatched_keys"]):
+        raise SclsearchError(
+            f"--model {name}: model.safetensors: {weight} must have shape {list(wanted)}, as "
+            f"config.json has it, got {list(stored)}. Take both files from one checkpoint."
+        )
+    for weight, tensor in model.state_dict().items():
+        if tensor.is_floating_point() and not tensor.isfinite().all():
+            raise SclsearchError(
+                f"--model {name}: model.safetensors: {weight} holds NaN or infinite values. Take "
+                "an undamaged checkpoint."
+            )
     return model, sorted(loading["missing_keys"])
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
+    lines = str(error).strip().split("\n")
+    first = " ".join(lines[: 1 + lines[0].endswith(":")]).replace("  ", " ")
+    known = isinstance(error, OSError | ValueError | RuntimeError)
+    return first if first and known else f"{type(error).__name__}: {first}"
 
 
 @contextmanager

@@ -13,6 +13,12 @@ from sclsearch.errors import SclsearchError, suggestion
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
 HUB_FILES = (*FILES, "vocab.txt", "vocab.json", "merges.txt", "special_tokens_map.json")
+MOST_BYTES = 255
+"""Length of a file's name that file systems allow."""
+SIZES = frozenset(
+    {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size"}
+)
+"""Fields of config.json that count something."""
 CARD = "sclsearch.json"
 """File in the folder of an exported encoder that says what it is."""
 
@@ -72,6 +78,15 @@ def model_folder(name: str) -> Path:
     if alias is None and (folder.is_dir() or "/" not in name or name.startswith((".", "/", "~"))):
         return _checked(folder.resolve(), name)
     return _fetch(name, alias.hub if alias else name)
+
+
+def check_name(name: str) -> None:
+    """Raise SclsearchError if a name can be neither a folder's nor a model's."""
+    if "\0" in name or any(len(part.encode()) > MOST_BYTES for part in name.split("/")):
+        raise SclsearchError(
+            f"--model {name[:40]!r}…: must be an alias, a folder, or owner/name on the hub, got a "
+            f"name of {len(name)} characters. Check it."
+        )
 
 
 def name_fault(name: str) -> str:
@@ -143,7 +158,38 @@ def _checked(folder: Path, name: str) -> Path:
             f"--model {name}: {', '.join(FILES[:3])} must be in the folder, but "
             f"{', '.join(missing)} is missing. Write it with transformers' save_pretrained."
         )
+    fault = config_fault(folder / "config.json")
+    if fault:
+        raise SclsearchError(
+            f"--model {name}: config.json: {fault}. Take the model's own file, as "
+            "save_pretrained wrote it."
+        )
     return folder
+
+
+def config_fault(file: Path) -> str:
+    """Return why a model's config.json cannot describe an encoder; nothing if it can.
+
+    transformers reads such files, too, and fails later with an error from within its layers.
+    """
+    try:
+        config = json.loads(file.read_bytes())
+    except RecursionError:
+        return "it is nested too deep"
+    except (OSError, ValueError) as error:
+        return f"it cannot be read: {error}"
+    if not isinstance(config, dict):
+        return "it must hold a JSON object"
+    for name in SIZES & config.keys():
+        size = config[name]
+        if type(size) is not int or size < 1:
+            return f"{name}: must be an integer of at least 1, got {json.dumps(size)[:40]}"
+    if config.get("quantization_config") is not None:
+        return "quantization_config: quantised weights cannot be fine-tuned"
+    pad, words = config.get("pad_token_id"), config.get("vocab_size")
+    if pad is not None and words and not (type(pad) is int and 0 <= pad < words):
+        return f"pad_token_id: must be an integer from 0 to {words - 1}, got {json.dumps(pad)[:40]}"
+    return ""
 
 
 def _fetch(name: str, hub: str) -> Path:

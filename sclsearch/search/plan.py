@@ -6,7 +6,7 @@ from typing import Any
 
 from sclsearch.search.estimate import Estimate, estimate
 from sclsearch.search.options import How, What
-from sclsearch.search.prepare import Prepared, prepare_study
+from sclsearch.search.prepare import Prepared, check_new, prepare_study
 from sclsearch.search.scribe import shown_at
 from sclsearch.search.study import Origin
 from sclsearch.store.runs import SeedRun
@@ -99,6 +99,7 @@ def plan_prepared(
 ) -> Plan:
     """Returns what the search of a study that was prepared dry would do; see `plan`."""
     tracking = shown_at(prepared.storage, how)
+    check_new(prepared, how)
     study = prepared.study
     board = prepared.board(dry=True, retry_failed=how.retry_failed, race=how.race)
     board.open_up()

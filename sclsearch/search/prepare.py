@@ -21,7 +21,7 @@ from sclsearch.search.signals import held_ctrl_c
 from sclsearch.search.study import Study
 from sclsearch.search.tokenised import paraphrased
 from sclsearch.selection.race import LEAST
-from sclsearch.store.places import Storage, storage_folder
+from sclsearch.store.places import Storage, check_can_be_written, storage_folder
 from sclsearch.store.records import ReplicateRecord, StudyRecord
 from sclsearch.store.runs import RunStore
 from sclsearch.store.studies import StudyStore
@@ -93,6 +93,8 @@ def prepare_study(what: What, how: How, *, dry: bool = False) -> Prepared:
             f"--race: there must be more than {LEAST} seeds, which every configuration gets, but "
             f"there {'is' if study.seeds == 1 else 'are'} {study.seeds}. Leave it out."
         )
+    if dry:
+        check_can_be_written(how.storage)
     storage = storage_folder(how.storage, make=not dry)
     store = StudyStore(storage, study.default_name() if how.study is None else how.study)
     numbers = range(study.seeds)
@@ -124,6 +126,31 @@ def prepare_study(what: What, how: How, *, dry: bool = False) -> Prepared:
         configs=_configs(study, how.configs),
         at_once=min(asked, room) if how.address is None else asked,
     )
+
+
+def check_new(prepared: Prepared, how: How) -> None:
+    """Check a study that is not stored yet: model, tokenizer and room for a seed run.
+
+    Raises:
+        SclsearchError: No seed run of the study could be trained.
+    """
+    from sclsearch.encoders.load import load_encoder, load_tokenizer
+
+    if prepared.store.record() is not None:
+        return
+    study = prepared.study
+    encoder = load_encoder(study.model, study.model_name)
+    study.check(encoder)
+    last = max(load_tokenizer(study.model).get_vocab().values(), default=0)
+    if last >= len(encoder.embeddings):
+        raise SclsearchError(
+            f"--model {study.model_name}: tokenizer.json has token {last}, but the model has "
+            f"embeddings of {len(encoder.embeddings)} tokens. Take both files from one checkpoint."
+        )
+    if how.address is None:
+        with held_ctrl_c():
+            from sclsearch.search.cluster import check_room_here
+        check_room_here(how.cpus_per_trial, gpus_each(how.gpus_per_trial, study.numerics))
 
 
 def _check_paraphrases(what: What, how: How, study: Study, parts: Mapping[int, Parts]) -> None:

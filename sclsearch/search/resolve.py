@@ -2,7 +2,7 @@
 
 from dataclasses import MISSING, fields, replace
 
-from sclsearch.encoders.models import base_model, model_digest, model_folder
+from sclsearch.encoders.models import base_model, check_name, model_digest, model_folder
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.methods import METHODS, NamedMethod, find_method, method_class
 from sclsearch.methods.base import Method, Training, reads_paraphrases, reads_unlabelled
@@ -55,6 +55,7 @@ def resolve(what: What, how: How) -> Study:
     what = replace(what, settings=_settings(what, method))
     numerics = _numerics(how)
     model_name = protocol.model if what.model is None else str(what.model)
+    check_name(model_name)
     space = _space(what, named, model_name)
     whole = load_task(what.task, how.data_dir)
     check_some_unlabelled(whole, size, what.unlabelled)

@@ -8,11 +8,10 @@ from rich.console import Console
 from sclsearch.search.board import Board
 from sclsearch.search.keeping import Keeper, delete_superfluous_weights
 from sclsearch.search.options import Ending, How, What
-from sclsearch.search.prepare import Prepared, prepare_study
+from sclsearch.search.prepare import Prepared, check_new, prepare_study
 from sclsearch.search.progress import Pace, Progress
 from sclsearch.search.scribe import Scribe, not_shown, ready_tracking
 from sclsearch.search.signals import held_ctrl_c, kept_signals, sigterm_as_ctrl_c
-from sclsearch.search.study import Study
 from sclsearch.selection.rules import Rule
 from sclsearch.store.driver import lost_to_another, sole_driver
 from sclsearch.store.places import Storage
@@ -78,8 +77,7 @@ def run_prepared(prepared: Prepared, how: How, console: Console) -> Finished:
 
 def _run(prepared: Prepared, how: How, console: Console) -> Finished:
     study, store = prepared.study, prepared.store
-    if store.record() is None:
-        _check(study, how)  # a study that cannot be trained leaves nothing behind
+    check_new(prepared, how)  # a study that cannot be trained leaves nothing behind
     uri = ready_tracking(prepared.storage, how)
     with sole_driver(store.folder, tell=console.print) as lost:
         prepared = prepared.begin()
@@ -112,17 +110,6 @@ def _run(prepared: Prepared, how: How, console: Console) -> Finished:
         seeds=study.seeds,
         configs=prepared.configs,
     )
-
-
-def _check(study: Study, how: How) -> None:
-    from sclsearch.encoders.load import load_encoder
-    from sclsearch.search.machines import gpus_each
-
-    study.check(load_encoder(study.model, study.model_name))
-    if how.address is None:
-        with held_ctrl_c():
-            from sclsearch.search.cluster import check_room_here
-        check_room_here(how.cpus_per_trial, gpus_each(how.gpus_per_trial, study.numerics))
 
 
 def _train(prepared: Prepared, board: Board, how: How, progress: Progress, lost: Event) -> Ending:

@@ -13,7 +13,7 @@ Storage = Path | str
 Place = Path | Remote
 DEFAULT_STORAGE = "sclsearch-storage"
 
-_URI = re.compile(r"(?P<scheme>[a-z0-9]{2,}):/(?P<slash>/?)(?P<rest>.*)")
+_URI = re.compile(r"(?P<scheme>[A-Za-z0-9]{2,}):/(?P<slash>/?)(?P<rest>.*)")
 
 
 def place_of(storage: Storage) -> Place:
@@ -26,18 +26,21 @@ def place_of(storage: Storage) -> Place:
         SclsearchError: It is another URI, or a URI that went through `Path`, which cuts slashes.
     """
     found = _URI.fullmatch(str(storage))
+    if not str(storage):
+        raise SclsearchError("--storage: must be a folder or a URI, got ''. Name one.")
     if found is None:
         try:
             return Path(storage).expanduser().resolve()
         except RuntimeError as error:
             raise SclsearchError(f"--storage {storage}: {error} Give its whole path.") from error
     bucket = found["rest"].rstrip("/")
-    if found["scheme"] not in PACKAGES or not found["slash"] or not bucket:
+    scheme = found["scheme"].lower()
+    if scheme not in PACKAGES or not found["slash"] or not bucket:
         raise SclsearchError(
             f"--storage {storage}: it must be a folder, s3://bucket/folder or gs://bucket/folder, "
             "as text and not as a Path."
         )
-    return Remote(f"{found['scheme']}://{bucket}")
+    return Remote(f"{scheme}://{bucket}")
 
 
 def storage_folder(storage: Storage, *, make: bool = True) -> Storage:
@@ -62,10 +65,33 @@ def storage_folder(storage: Storage, *, make: bool = True) -> Storage:
         elif place.exists():
             next(place.iterdir(), None)
     except OSError as error:
-        raise SclsearchError(
-            f"--storage {storage}: it must be a folder that can be written, but: {error}."
-        ) from error
+        raise _not_writable(storage, error) from error
     return place
+
+
+def check_can_be_written(storage: Storage) -> None:
+    """Check that a folder can be made and written, without making it.
+
+    Raises:
+        SclsearchError: The nearest folder that exists is none, or cannot be written.
+    """
+    place = place_of(storage)
+    if isinstance(place, Remote):
+        return
+    try:
+        there = next(path for path in (place, *place.parents) if path.exists())
+        if not there.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(there))
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(there))
+    except OSError as error:
+        raise _not_writable(storage, error) from error
+
+
+def _not_writable(storage: Storage, error: OSError) -> SclsearchError:
+    return SclsearchError(
+        f"--storage {storage}: it must be a folder that can be written, but: {error}."
+    )
 
 
 def storage_option(storage: Storage) -> str:

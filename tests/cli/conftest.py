@@ -1,5 +1,6 @@
-"""The command line in an empty folder, with an encoder that has files and nothing in them."""
+"""The command line in a folder that holds a tiny encoder and nothing else."""
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -53,12 +54,9 @@ def heavy_imports(tmp_path: Path) -> Callable[..., set[str]]:
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Returns the present folder; `encoder` in it is enough for all that trains nothing."""
-    folder = tmp_path / "encoder"
-    folder.mkdir()
-    for name in ("config.json", "model.safetensors", "tokenizer.json"):
-        (folder / name).write_text("{}")
+def place(tmp_path: Path, tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the present folder, which holds a tiny `encoder`."""
+    shutil.copytree(tiny_encoder, tmp_path / "encoder")
     monkeypatch.chdir(tmp_path)
     for name in UNSET:
         monkeypatch.delenv(name, raising=False)

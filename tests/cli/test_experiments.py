@@ -113,9 +113,8 @@ def test_a_dry_run_tells_the_studies_and_writes_none(
     done = sclsearch(*TABLE, "--cells", "CoLA", "--cells", "ICL,RTE", "--dry-run", *ONE[2:])
     assert done.returncode == 0
     rows = [flat(line) for line in done.stdout.splitlines()]
-    assert "LCL cola 6 6 unknown" in rows
-    assert "6 studies, 36 seed runs, 36 of them to train; time: unknown." in flat(done.stdout)
-    assert f"- time unknown: {storage.parent / 'encoder'}: tokenizer.json must" in flat(done.stdout)
+    assert any(row.startswith("LCL cola 6 6 ") for row in rows)
+    assert "6 studies, 36 seed runs, 36 of them to train; time: " in flat(done.stdout)
     assert "- full, ICL, RTE: " in done.stdout
     assert "RTE/train.tsv: the file must be there, but it is not." in flat(done.stdout)
     assert study_names(storage) == []

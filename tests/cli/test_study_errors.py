@@ -86,9 +86,8 @@ def test_what_cannot_be_searched_is_one_text_with_place_and_remedy(
 
 
 def test_tracking_where_mlflow_cannot_be_leaves_no_study(
-    sclsearch: Call, place: Path, search: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    sclsearch: Call, place: Path, search: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr("sclsearch.search.run._check", lambda _study, _how: None)
     done = sclsearch(*search, "--tracking", "htp://x")
     assert done.returncode == 2
     assert "--tracking: a server or a database must be named, but there is 'htp://x'" in done.stderr
@@ -96,13 +95,12 @@ def test_tracking_where_mlflow_cannot_be_leaves_no_study(
 
 
 def test_what_has_no_room_on_this_machine_leaves_no_study(
-    sclsearch: Call, place: Path, search: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    sclsearch: Call, place: Path, search: tuple[str, ...]
 ) -> None:
-    monkeypatch.setattr("sclsearch.search.study.Study.check", lambda *_: None)
-    monkeypatch.setattr("sclsearch.encoders.load.load_encoder", lambda *_: None)
-    done = sclsearch(*search, "--cpus-per-trial", "1000")
-    assert done.returncode == 2
-    assert "a seed run must fit into this machine, but it has " in done.stderr
+    for more in ((), ("--dry-run",)):
+        done = sclsearch(*search, "--cpus-per-trial", "1000", *more)
+        assert done.returncode == 2
+        assert "a seed run must fit into this machine, but it has " in done.stderr
     assert not (place / "sclsearch-storage" / "studies").exists()
 
 

@@ -1,6 +1,7 @@
 """The papers' texts, small tables, and studies whose seed runs were made up, not trained."""
 
 import os
+import shutil
 from collections.abc import Callable, Mapping
 from io import StringIO
 from pathlib import Path
@@ -149,13 +150,9 @@ def demo(tmp_path: Path) -> Table:
 
 
 @pytest.fixture
-def hollow(tmp_path: Path) -> Path:
-    """Returns an encoder that has files and nothing in them: enough for all that trains nothing."""
-    folder = tmp_path / "encoder"
-    folder.mkdir()
-    for name in ("config.json", "model.safetensors", "tokenizer.json"):
-        (folder / name).write_text("{}")
-    return folder
+def small(tmp_path: Path, tiny_encoder: Path) -> Path:
+    """Return a tiny encoder of this test's own."""
+    return shutil.copytree(tiny_encoder, tmp_path / "encoder")
 
 
 @pytest.fixture

@@ -26,9 +26,9 @@ QUIET = Console(quiet=True)
 
 
 @pytest.fixture
-def what(hollow: Path) -> What:
+def what(small: Path) -> What:
     return What(
-        method="scl", task="demo", model=str(hollow), train_size=20, settings=FIELDS, sampler="grid"
+        method="scl", task="demo", model=str(small), train_size=20, settings=FIELDS, sampler="grid"
     )
 
 
@@ -208,9 +208,9 @@ def test_a_study_that_is_unknown_unfinished_or_failed_has_no_winner(
 
 
 def test_what_changed_since_the_study_is_named_and_nothing_is_trained(
-    how: How, chosen: str, hollow: Path
+    how: How, chosen: str, small: Path
 ) -> None:
-    (hollow / "model.safetensors").write_text("other weights")
+    (small / "model.safetensors").write_text("other weights")
     for call in (lambda: confirmed(chosen, how), lambda: spread(chosen, how, order=2, subset=2)):
         with pytest.raises(
             SclsearchError, match=rf"^{chosen}: weights must be what the study was "
@@ -220,7 +220,7 @@ def test_what_changed_since_the_study_is_named_and_nothing_is_trained(
 
 
 @pytest.fixture
-def own(own_method: str, tmp_path: Path, hollow: Path) -> Mapping[str, Any]:
+def own(own_method: str, tmp_path: Path, small: Path) -> Mapping[str, Any]:
     file = tmp_path / "mine.py"
     file.write_text(own_method, encoding="utf-8")
     return {"method": f"{file}:Smoothed", "searched": False, "settings": {"smoothing": 0.2}}

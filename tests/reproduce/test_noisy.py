@@ -98,9 +98,9 @@ def test_a_file_is_refused_where_no_cell_reads_it_and_where_it_has_faults(
 
 
 def test_conditions_that_are_one_figure_are_compared_once(
-    how: How, hollow: Path, fill: Fill
+    how: How, small: Path, fill: Fill
 ) -> None:
-    wishes = Wishes(how=how, model=str(hollow))
+    wishes = Wishes(how=how, model=str(small))
     cells = [
         replace(one, what=replace(one.what, task="demo"))
         for one in planned(wishes, "100,SST-2")

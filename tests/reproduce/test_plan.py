@@ -168,9 +168,9 @@ def test_a_rule_is_the_tables_at_the_papers_scale_alone(paper: Wishes, laptop: W
 
 
 def test_all_methods_have_the_rate_of_full_training_sets_in_both_phases(
-    paper: Wishes, laptop: Wishes, hollow: Path, glue: Path
+    paper: Wishes, laptop: Wishes, small: Path, glue: Path
 ) -> None:
-    wishes = replace(paper, how=replace(paper.how, data_dir=glue), model=str(hollow))
+    wishes = replace(paper, how=replace(paper.how, data_dir=glue), model=str(small))
     rates: dict[str, list[object]] = {}
     for one in planned("cmlm/table-2", wishes):
         if one.what is not None and one.what.task == "rte":
@@ -184,8 +184,8 @@ def test_all_methods_have_the_rate_of_full_training_sets_in_both_phases(
     assert not any(name.endswith("learning_rate") for what in scaled for name in what.settings)
 
 
-def test_bert_is_fine_tuned_as_devlin_et_al_do(paper: Wishes, hollow: Path, glue: Path) -> None:
-    wishes = replace(paper, how=replace(paper.how, data_dir=glue), model=str(hollow))
+def test_bert_is_fine_tuned_as_devlin_et_al_do(paper: Wishes, small: Path, glue: Path) -> None:
+    wishes = replace(paper, how=replace(paper.how, data_dir=glue), model=str(small))
     (what,) = {
         one.what.task: one.what
         for one in planned("supcl-seq/table-2", wishes)

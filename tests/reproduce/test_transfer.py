@@ -12,7 +12,10 @@ import torch
 from rich.console import Console
 from safetensors.torch import save_file
 
+from sclsearch.encoders.head import Head
+from sclsearch.encoders.load import load_encoder
 from sclsearch.encoders.models import CARD
+from sclsearch.methods.base import Model
 from sclsearch.reports.report import report
 from sclsearch.reproduce.base import Table
 from sclsearch.reproduce.figures import make, work_of
@@ -60,14 +63,14 @@ def table(tmp_path: Path) -> Table:
 
 
 @pytest.fixture
-def one(table: Table, how: How, hollow: Path) -> PlannedCell:
-    """Returns the cell at laptop scale, on an encoder that has files and nothing in them."""
-    wishes = Wishes(how=how, scale="laptop", model=str(hollow))
+def one(table: Table, how: How, small: Path) -> PlannedCell:
+    """Returns the cell at laptop scale, on a tiny encoder."""
+    wishes = Wishes(how=how, scale="laptop", model=str(small))
     return plan_cells(table, table.cells, wishes)[0]
 
 
 @pytest.fixture
-def kept(one: PlannedCell, fill: Fill) -> Path:
+def kept(one: PlannedCell, fill: Fill, small: Path) -> Path:
     """Returns the weights of what is trained first, as if it had been; replicate 2 is the best."""
     assert one.first is not None
     assert one.first.what is not None
@@ -76,7 +79,9 @@ def kept(one: PlannedCell, fill: Fill) -> Path:
     assert winner is not None
     weights = Path(str(StudyStore(one.how.storage, name).weights(winner.seeds[2].key)))
     weights.parent.mkdir()
-    save_file({"encoder.model.x": torch.ones(1), "parts.y": torch.ones(2)}, weights)
+    encoder = load_encoder(small, "small")
+    parts = torch.nn.ModuleDict({"head": Head(encoder.width, 2, hidden=True)})
+    save_file(Model(encoder, parts).state_dict(), weights)
     return weights
 
 
@@ -115,7 +120,7 @@ def test_seed_runs_of_another_study_make_no_encoder_yet(one: PlannedCell, fill: 
 
 
 def test_the_best_seed_is_exported_once_and_the_figure_says_so(
-    one: PlannedCell, kept: Path, fill: Fill, hollow: Path
+    one: PlannedCell, kept: Path, fill: Fill, small: Path
 ) -> None:
     over = 0.0
     figure = make(one, QUIET, over)
@@ -135,7 +140,7 @@ def test_the_best_seed_is_exported_once_and_the_figure_says_so(
         "encoder first fine-tuned on demo by ce: seed 2, the best of 3 by validation, accuracy "
         "0.6200"
     )
-    assert {note, f"model {hollow}, not roberta-large"} <= {*figure.notes}
+    assert {note, f"model {small}, not roberta-large"} <= {*figure.notes}
 
 
 def test_an_encoder_is_named_by_its_base_in_the_notes(
@@ -170,7 +175,7 @@ def test_what_cannot_be_trained_first_is_the_reason(one: PlannedCell) -> None:
 
 @pytest.mark.parametrize("scale", [None, "laptop"])
 def test_the_published_table_is_planned_on_real_rows(
-    glue: Path, how: How, hollow: Path, tmp_path: Path, scale: str | None
+    glue: Path, how: How, small: Path, tmp_path: Path, scale: str | None
 ) -> None:
     data = tmp_path / "data"
     data.mkdir()
@@ -178,7 +183,7 @@ def test_the_published_table_is_planned_on_real_rows(
     (data / "yelp_review_polarity_csv").symlink_to(glue.parent / "yelp_polarity")
     how = replace(how, data_dir=data)
     table = published_tables()["gunel/table-7"]
-    wishes = Wishes(how=how, scale=scale, model=str(hollow))
+    wishes = Wishes(how=how, scale=scale, model=str(small))
     cells = plan_cells(table, [c for c in table.cells if c.row.name == "CE"], wishes)
     yelp = next(one for one in cells if one.cell.column.name == "Yelp-2")
     works = [work_of(one, list) for one in studies_of([yelp])]

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,10 +64,13 @@ def test_an_own_method_is_searched_stored_and_repeated(
     assert (done.done, done.failed) == (4, 0)
     assert report(own.storage, done.name).method == "Smoothed"
     runs = runs_of(own, done.name)
-    assert rerun(own.storage, runs[0].key).differing == ()
-    mine.write_text(mine.read_text().replace("0.1\n", "0.10\n"), encoding="utf-8")
-    with pytest.raises(SclsearchError, match="method_file must be what the seed run was made"):
+    with pytest.raises(SclsearchError, match=r"Read the file, then pass --method FILE.py:CLASS"):
         rerun(own.storage, runs[0].key)
+    named = partial(rerun, own.storage, runs[0].key, method=f"{mine}:Smoothed")
+    assert named().differing == ()
+    mine.write_text(mine.read_text().replace("0.1\n", "0.10\n"), encoding="utf-8")
+    with pytest.raises(SclsearchError, match="its hash differs"):
+        named()
 
 
 @pytest.mark.slow

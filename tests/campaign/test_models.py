@@ -1,0 +1,199 @@
+"""Damaged model folders are refused by the dry run as by the search, with the file and the cure."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from tests.campaign.conftest import Ended
+
+DEEP = 10_000
+Change = Callable[[Path], object]
+TUNE = ("tune", "--method", "scl", "--task", "demo", "--train-size", "20", "--gpus-per-trial", "0")
+WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.json"
+TOKENIZER_CONFIG = "tokenizer_config.json"
+CODE = """
+import pathlib
+pathlib.Path(__file__).with_name("MARK").touch()
+from transformers import BertConfig, BertModel
+class C(BertConfig):
+    model_type = "mine"
+class M(BertModel):
+    config_class = C
+"""
+
+
+def config(**fields: Any) -> Change:
+    return edited(CONFIG, fields)
+
+
+def edited(name: str, fields: dict[str, Any]) -> Change:
+    def change(folder: Path) -> None:
+        read = json.loads((folder / name).read_text(encoding="utf-8"))
+        (folder / name).write_text(json.dumps({**read, **fields}), encoding="utf-8")
+
+    return change
+
+
+def text(name: str, content: str) -> Change:
+    return lambda folder: (folder / name).write_text(content, encoding="utf-8")
+
+
+def weights(change: Callable[[dict[str, torch.Tensor]], object]) -> Change:
+    def written(folder: Path) -> None:
+        tensors = load_file(folder / WEIGHTS)
+        change(tensors)
+        save_file(tensors, folder / WEIGHTS, {"format": "pt"})
+
+    return written
+
+
+def cut(share: float) -> Change:
+    def change(folder: Path) -> None:
+        content = (folder / WEIGHTS).read_bytes()
+        (folder / WEIGHTS).write_bytes(content[: int(share * len(content))])
+
+    return change
+
+
+def gone(name: str) -> Change:
+    return lambda folder: (folder / name).unlink()
+
+
+def replaced(name: str, make: Change) -> Change:
+    def change(folder: Path) -> None:
+        (folder / name).unlink()
+        make(folder / name)
+
+    return change
+
+
+def loop(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+def more_tokens(folder: Path) -> None:
+    read = json.loads((folder / TOKENIZER).read_text(encoding="utf-8"))
+    read["model"]["vocab"]["beyond"] = 99_999
+    (folder / TOKENIZER).write_text(json.dumps(read), encoding="utf-8")
+
+
+def own_code(folder: Path) -> None:
+    (folder / "code.py").write_text(CODE, encoding="utf-8")
+    config(model_type="mine", auto_map={"AutoConfig": "code.C", "AutoModel": "code.M"})(folder)
+    named = {"auto_map": {"AutoTokenizer": ["code.T", None]}, "tokenizer_class": "T"}
+    edited(TOKENIZER_CONFIG, named)(folder)
+
+
+DENSE = "encoder.layer.0.output.dense.weight"
+CASES: dict[str, tuple[Change, str]] = {
+    "quantization_config": (config(quantization_config={"bits": 4}), "quantization_config"),
+    "T5 type": (config(model_type="t5"), "it must be an encoder that transformers can load"),
+    "unknown type": (config(model_type="nonesuch"), "nonesuch"),
+    "type 5": (config(model_type=5), "model type `5`"),
+    "no type": (text(CONFIG, "{}"), "model_type"),
+    "decoder": (config(is_decoder=True), "must be an encoder"),
+    "pad_token_id beyond": (config(pad_token_id=9999), "pad_token_id"),
+    "pad_token_id negative": (config(pad_token_id=-1), "pad_token_id"),
+    "pad_token_id text": (config(pad_token_id="0"), "pad_token_id"),
+    "config null": (text(CONFIG, "null"), "config.json"),
+    "config list": (text(CONFIG, "[]"), "config.json"),
+    "config number": (text(CONFIG, "3"), "config.json"),
+    "config cut": (text(CONFIG, '{"model_type": "be'), "config.json"),
+    "config empty": (text(CONFIG, ""), "config.json"),
+    "config deep list": (text(CONFIG, "[" * DEEP + "]" * DEEP), "config.json"),
+    "config deep object": (text(CONFIG, '{"a":' * DEEP + "1" + "}" * DEEP), "config.json"),
+    "config gone": (gone(CONFIG), "config.json"),
+    "config folder": (replaced(CONFIG, Path.mkdir), "config.json"),
+    "config pipe": (replaced(CONFIG, os.mkfifo), "config.json"),
+    "config loop": (replaced(CONFIG, loop), "config.json"),
+    "hidden_size 0": (config(hidden_size=0), "hidden_size"),
+    "hidden_size text": (config(hidden_size="16"), "hidden_size"),
+    "hidden_size null": (config(hidden_size=None), "hidden_size"),
+    "hidden_size huge": (config(hidden_size=10**30), "size"),
+    "heads 0": (config(num_attention_heads=0), "num_attention_heads"),
+    "heads that do not divide": (config(num_attention_heads=5), "attention heads"),
+    "layers negative": (config(num_hidden_layers=-1), "num_hidden_layers"),
+    "layers more": (config(num_hidden_layers=3), "missing"),
+    "vocab_size less": (config(vocab_size=10), "shape"),
+    "positions text": (config(max_position_embeddings="x"), "max_position_embeddings"),
+    "positions fewer": (config(max_position_embeddings=64), "shape"),
+    "segments 0": (config(type_vocab_size=0), "token_type_embeddings"),
+    "activation": (config(hidden_act="nonesuch"), "nonesuch"),
+    "dropout text": (config(hidden_dropout_prob="a"), "hidden_dropout_prob"),
+    "dropout 2": (config(hidden_dropout_prob=2.0), "dropout probability"),
+    "epsilon null": (config(layer_norm_eps=None), "layer_norm_eps"),
+    "attention": (config(attn_implementation="zzz"), "attn_implementation"),
+    "dtype": (config(dtype="float7"), "float7"),
+    "labels list": (config(id2label=[1]), "it must be an encoder that transformers can load"),
+    "weights empty": (text(WEIGHTS, ""), "header too small"),
+    "weights a pointer": (text(WEIGHTS, "version https://git-lfs.github.com/spec/v1"), "header"),
+    "weights cut": (cut(0.5), "not fully covered"),
+    "weights cut in the header": (cut(0.01), "model"),
+    "weights gone": (gone(WEIGHTS), "model.safetensors"),
+    "weights folder": (replaced(WEIGHTS, Path.mkdir), "model.safetensors"),
+    "weights loop": (replaced(WEIGHTS, loop), "model.safetensors"),
+    "weights pipe": (replaced(WEIGHTS, os.mkfifo), "model.safetensors"),
+    "weights lack one": (weights(lambda read: read.pop(DENSE)), DENSE),
+    "weights of another shape": (weights(lambda read: read.update({DENSE: torch.ones(3)})), DENSE),
+    "weights NaN": (weights(lambda read: read[DENSE].fill_(torch.nan)), "NaN"),
+    "weights infinite": (weights(lambda read: read[DENSE].fill_(torch.inf)), "infinite"),
+    "tokenizer empty": (text(TOKENIZER, "{}"), "tokenizer.json"),
+    "tokenizer cut": (text(TOKENIZER, "{"), "tokenizer.json"),
+    "tokenizer deep": (text(TOKENIZER, "[" * DEEP + "]" * DEEP), "tokenizer.json"),
+    "tokenizer gone": (gone(TOKENIZER), "tokenizer.json"),
+    "tokenizer loop": (replaced(TOKENIZER, loop), "tokenizer.json"),
+    "tokenizer pipe": (replaced(TOKENIZER, os.mkfifo), "tokenizer.json"),
+    "tokenizer beyond the embeddings": (more_tokens, "99999"),
+    "tokenizer config list": (text(TOKENIZER_CONFIG, "[]"), "tokenizer"),
+    "tokenizer config null": (text(TOKENIZER_CONFIG, "null"), "tokenizer"),
+    "tokenizer config deep": (text(TOKENIZER_CONFIG, "[" * DEEP + "]" * DEEP), "tokenizer"),
+    "code of its own": (own_code, "custom code"),
+}
+
+
+@pytest.fixture
+def model(folder: Path, tiny_encoder: Path) -> Path:
+    return shutil.copytree(tiny_encoder, folder / "model")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_damaged_model_is_refused_before_anything_is_written(
+    case: str, model: Path, command: Callable[..., Ended]
+) -> None:
+    change, word = CASES[case]
+    change(model)
+    command(*TUNE, "--model", "./model", "--dry-run").assert_refused("model", word)
+    assert not (model / "MARK").exists()
+    if case in {"weights NaN", "tokenizer beyond the embeddings", "tokenizer cut"}:
+        command(*TUNE, "--model", "./model", "--tracking", "none").assert_refused(word)
+        assert not list(Path("sclsearch-storage").glob("studies/*"))
+
+
+@pytest.mark.parametrize("name", ["nonesuch", "", "./nothing", "~nobody/x", "a\0b", "x" * 5000])
+def test_a_name_of_no_model_is_refused(
+    name: str, folder: Path, command: Callable[..., Ended]
+) -> None:
+    command(*TUNE, "--model", name, "--dry-run").assert_refused("--model")
+
+
+def test_texts_longer_than_the_positions_are_refused_by_the_dry_run(
+    model: Path, command: Callable[..., Ended]
+) -> None:
+    asked = (*TUNE, "--model", "./model", "--set", "max_length=161", "--dry-run")
+    command(*asked).assert_refused("max_length", "160", "161")
+
+
+@pytest.mark.parametrize("storage", ["taken/below", "taken"])
+def test_a_storage_that_cannot_be_written_is_refused_by_the_dry_run(
+    storage: str, model: Path, command: Callable[..., Ended]
+) -> None:
+    Path("taken").touch()
+    asked = (*TUNE, "--model", "./model", "--storage", storage, "--dry-run")
+    command(*asked).assert_refused("--storage", "taken")
