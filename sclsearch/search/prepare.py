@@ -96,7 +96,7 @@ def prepare_study(what: What, how: How, *, dry: bool = False) -> Prepared:
     if dry:
         check_can_be_written(how.storage)
     storage = storage_folder(how.storage, make=not dry)
-    store = StudyStore(storage, study.default_name() if how.study is None else how.study)
+    store = StudyStore(storage, how.study or _default_name(study, storage))
     numbers = range(study.seeds)
     same = study.unlabelled is None and study.protocol.same_rows(study.size)
     parts = dict.fromkeys(numbers, study.parts(0)) if same else {n: study.parts(n) for n in numbers}
@@ -126,6 +126,12 @@ def prepare_study(what: What, how: How, *, dry: bool = False) -> Prepared:
         configs=_configs(study, how.configs),
         at_once=min(asked, room) if how.address is None else asked,
     )
+
+
+def _default_name(study: Study, storage: Storage) -> str:
+    """Return the study's name; release 0.1.0 named it by the path of its encoder."""
+    by_path = StudyStore(storage, study.default_name(study.model_name))
+    return study.default_name() if by_path.record() is None else by_path.name
 
 
 def check_new(prepared: Prepared, how: How) -> None:

@@ -124,11 +124,20 @@ class Study:
         """Whether a stage of the method reads paraphrases."""
         return reads_paraphrases(*self._built({}))
 
-    def default_name(self) -> str:
-        """Return a name made from the identity."""
-        whole = digest({**self.identity, **self.job({}, 0).shared_identity})
-        model = self.model_name.rstrip("/").rpartition("/")[2]
-        told = f"{self.method.name}-{self.data.task.name}-{model}-{self.size or 'full'}"
+    def default_name(self, model: str | None = None) -> str:
+        """Return a name made from the identity.
+
+        Args:
+            model: What stands for the encoder; by default the digest of a folder's files, so that
+                all paths of a folder give one name, or the name of any other encoder.
+        """
+        if model is None:
+            folder = self.model == Path(self.model_name).expanduser().resolve()
+            model = self.model_digest if folder else self.model_name
+        identity = {**self.identity, "model": model}
+        whole = digest({**identity, **self.job({}, 0).shared_identity})
+        last = self.model_place.rpartition("/")[2]
+        told = f"{self.method.name}-{self.data.task.name}-{last}-{self.size or 'full'}"
         plain = "".join(c if c.isascii() and c.isalnum() else "-" for c in told).lstrip("-")
         return f"{plain[:91]}-{whole[:8]}"  # 100 are what a study's name may have
 

@@ -83,6 +83,8 @@ class StudyStore:
         earlier = {name: was for name, was in _rows(self.replicates()).items() if name in rows}
         before = {**stored.identity, **stored.training, **earlier}
         after = {**record.identity, **record.training, **{name: rows[name] for name in earlier}}
+        if before.get("weights") == after.get("weights"):
+            before["model"] = after.get("model")  # two paths of the same files
         # What a person chose comes before what follows from it: another task has other data.
         for field in dict.fromkeys(("method", *record.identity, *sorted({*before, *after}))):
             was, now = before.get(field), after.get(field)

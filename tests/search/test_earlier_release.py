@@ -5,6 +5,7 @@
 """
 
 import json
+import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from sclsearch.reports.report import report
 from sclsearch.search.options import How, What
 from sclsearch.search.run import Finished, run
 from sclsearch.store.runs import RunStore
+from sclsearch.store.studies import StudyStore
 from sclsearch.tasks.own import OwnFiles
 from tests.in_process import in_process
 
@@ -91,6 +93,29 @@ def test_the_report_of_a_search_has_the_same_numbers(release: Path) -> None:
     for line, was in zip(found.configurations, earlier["configurations"], strict=True):
         seeds = [(seed.key, seed.validation, seed.test) for seed in line.seeds]
         assert seeds == [(seed["key"], seed["validation"], seed["test"]) for seed in was["seeds"]]
+
+
+def test_a_search_goes_on_from_another_path_of_its_encoder(
+    release: Path, train: Callable[..., Finished]
+) -> None:
+    moved = shutil.copytree(release / "tiny-bert", release / "elsewhere")
+    record = StudyStore(release / "storage", "search").record()
+    assert record is not None
+    assert record.identity["model"] != str(moved)
+    settings = record.origin["settings"]
+    finished = train(
+        "scl",
+        "search",
+        release / "storage",
+        model=str(moved),
+        searched=True,
+        settings=settings,
+        space=release / "space.yaml",
+        search_seed=record.identity["search_seed"],
+    )
+    stored = len(json.loads((release / "search.json").read_text())["configurations"])
+    assert finished.done == finished.wanted
+    assert finished.done - finished.trained == 2 * stored
 
 
 def test_a_failed_seed_run_is_still_a_failure(release: Path) -> None:

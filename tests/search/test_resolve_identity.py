@@ -30,6 +30,28 @@ def test_the_name_is_made_from_the_identity_and_of_nothing_else(
     assert resolve(asked(), how).default_name() == name
 
 
+def test_every_path_of_an_encoder_is_the_same_study(
+    asked: Asked, preparing: Preparing, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = preparing(asked(model=str(tiny_bert)))
+    before.store.create(before.record)
+    monkeypatch.chdir(tiny_bert.parent)
+    after = preparing(asked(model=f"./{tiny_bert.name}"))
+    assert after.record == before.record
+    assert preparing(asked(model=f"./{tiny_bert.name}"), study=before.store.name).record
+
+
+def test_a_study_that_release_0_1_0_named_by_a_path_goes_on(
+    asked: Asked, preparing: Preparing, tiny_bert: Path
+) -> None:
+    before = preparing(asked(model=str(tiny_bert)))
+    name = before.study.default_name(str(tiny_bert))
+    assert name != before.store.name
+    early = preparing(asked(model=str(tiny_bert)), study=name)
+    early.store.create(early.record)
+    assert preparing(asked(model=str(tiny_bert))).store.name == name
+
+
 def test_a_whole_number_set_by_hand_is_the_same_study(resolved: Resolved) -> None:
     whole, real = (resolved(settings={"tau": tau}) for tau in (1, 1.0))
     assert whole.default_name() == real.default_name()
