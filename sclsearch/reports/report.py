@@ -13,6 +13,7 @@ from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.studies import StudyStore, existing_study
 
 DRAWN = ("initialisation", "order")
+NO_CHECKSUMS = "files of release 0.1.0 have no checksums: a change to their numbers is not seen"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ def report(
     """
     store, record = existing_study(storage, name)
     rule = parse_rule(str(record.origin["rule"])) if rule is None else rule
-    replicates = _first(store, seeds)
+    replicates, faults = _first(store, seeds)
     rule.check(len(replicates))
     runs = RunStore(storage)
     # Stored JSON is sorted; a reader expects the order of the space.
@@ -121,17 +122,20 @@ def report(
     order = [parameter["name"] for parameter in space["parameters"]] or unsearched
     metric = str(record.training["metric"])
     numbers = [replicate.number for replicate in replicates]
-    lines, damaged = [], list[str]()
-    for configuration in store.configurations()[:configs]:
-        found, faults = runs.get_sound(seed_run_key(record, configuration, r) for r in replicates)
-        damaged.extend(faults.values())
+    configurations, more = store.sound_configurations()
+    lines, damaged = [], [*faults, *more]
+    for configuration in configurations[:configs]:
+        found, unsound = runs.get_sound(seed_run_key(record, configuration, r) for r in replicates)
+        damaged.extend(unsound.values())
         seed_runs = zip(numbers, found, strict=True)
         lines.append(line_of(configuration, seed_runs, order, rule, metric))
     lines, risk = with_chances(lines, rule, metric, numbers)
     lines.sort(key=_place)
     winner = lines[0] if lines and lines[0].score is not None else None
     kept = [winner.seeds[position].key for position in winner.reported] if winner else []
-    notes = _notes(record, replicates, map(runs.get, kept))
+    notes = [*_notes(record, replicates, map(runs.get, kept))]
+    if not store.has_checksums():
+        notes.append(NO_CHECKSUMS)
     weights = store.kept_weights()
     return Report(
         study=name,
@@ -181,14 +185,14 @@ def _missing(lines: Sequence[ConfigurationLine], risk: float) -> Iterator[str]:
         yield told + f"the probability that one of them would win with all is about {risk:.2g}"
 
 
-def _first(store: StudyStore, seeds: int | None) -> list[ReplicateRecord]:
-    replicates = store.replicates()
+def _first(store: StudyStore, seeds: int | None) -> tuple[list[ReplicateRecord], list[str]]:
+    replicates, faults = store.sound_replicates()
     if seeds is not None and not 1 <= seeds <= len(replicates):
         raise SclsearchError(
             f"--seeds: it must lie between 1 and the {len(replicates)} seeds of {store.name}, but "
             f"it is {seeds}. `sclsearch tune` trains further seeds."
         )
-    return replicates[:seeds]
+    return replicates[:seeds], faults
 
 
 def _notes(

@@ -25,6 +25,7 @@ class StudyLine:
         configurations: Configurations that have been opened.
         seeds: Replicates of each.
         stored: Seed runs of these that are stored.
+        faults: What is wrong with records that cannot be read.
     """
 
     name: str
@@ -36,14 +37,16 @@ class StudyLine:
     configurations: int
     seeds: int
     stored: int
+    faults: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Returns all but the name in one line."""
+        """Return all but the name: one line, and one for each fault."""
         size = f" ({self.size})" if self.size else ""
         return (
             f"{self.method} on {self.task}{size}, {self.model}, {self.protocol}; "
             f"{counted(self.configurations, 'configuration')} x {counted(self.seeds, 'seed')}, "
             f"{self.stored} of {counted(self.configurations * self.seeds, 'seed run')} stored"
+            + "".join(f"\ndamaged: {fault}" for fault in self.faults)
         )
 
 
@@ -83,7 +86,8 @@ def studies(storage: Storage) -> list[StudyLine | DamagedStudy]:
 
 
 def _line(store: StudyStore, record: StudyRecord, stored: Collection[str]) -> StudyLine:
-    configurations, replicates = store.configurations(), store.replicates()
+    configurations, damaged = store.sound_configurations()
+    replicates, more = store.sound_replicates()
     keys = [
         seed_run_key(record, configuration, replicate)
         for configuration in configurations
@@ -99,4 +103,5 @@ def _line(store: StudyStore, record: StudyRecord, stored: Collection[str]) -> St
         configurations=len(configurations),
         seeds=len(replicates),
         stored=sum(key in stored for key in keys),
+        faults=(*damaged, *more),
     )

@@ -4,7 +4,7 @@ import errno
 import json
 import os
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
-from sclsearch.canonical import NotARegularFileError, canonical, check_regular
+from sclsearch.canonical import NotARegularFileError, canonical, check_regular, digest
 from sclsearch.errors import SclsearchError
 from sclsearch.store.places import Place
 
@@ -22,6 +22,10 @@ _T = TypeVar("_T")
 # As some shared folders answer that have no hard links.
 _NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}  # folders of some shared file systems
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+
+
+CHECKSUM = "sha256"
+"""Field of a record that holds the digest of all other fields."""
 
 
 class DamagedError(SclsearchError):
@@ -43,6 +47,24 @@ def create(place: Place, value: Any) -> bool:
     if place.exists():
         return False
     return publish(_part(place, value), place)
+
+
+def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record with its checksum."""
+    return {**record, CHECKSUM: digest(record)}
+
+
+def unsealed(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record without its checksum; files of release 0.1.0 have none.
+
+    Raises:
+        ValueError: The checksum is not that of the record.
+    """
+    record = dict(stored)
+    checksum = record.pop(CHECKSUM, None)
+    if checksum not in {None, digest(record)}:
+        raise ValueError("its checksum differs: it was changed after it was written")
+    return record
 
 
 def publish(part: Path, place: Path) -> bool:
@@ -116,7 +138,14 @@ def read_each(places: Sequence[Place], mend: str = MEND) -> list[Any | None]:
 
 def which(places: Sequence[Place]) -> list[Place]:
     """Returns those places where something is stored, whole or damaged."""
-    found = _each(lambda place: read_bytes(place) is not None, places)
+
+    def is_there(place: Place) -> bool:
+        try:
+            return read_bytes(place) is not None
+        except DamagedError:
+            return True
+
+    found = _each(is_there, places)
     return [place for place, there in zip(places, found, strict=True) if there]
 
 

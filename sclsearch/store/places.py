@@ -62,8 +62,8 @@ def storage_folder(storage: Storage, *, make: bool = True) -> Storage:
             place.mkdir(parents=True, exist_ok=True)
             if not os.access(place, os.W_OK | os.X_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
-        elif place.exists():
-            next(place.iterdir(), None)
+        else:
+            next(_nearest(place).iterdir(), None)
     except OSError as error:
         raise _not_writable(storage, error) from error
     return place
@@ -79,13 +79,17 @@ def check_can_be_written(storage: Storage) -> None:
     if isinstance(place, Remote):
         return
     try:
-        there = next(path for path in (place, *place.parents) if path.exists())
-        if not there.is_dir():
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(there))
+        there = _nearest(place)
+        next(there.iterdir(), None)
         if not os.access(there, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(there))
     except OSError as error:
         raise _not_writable(storage, error) from error
+
+
+def _nearest(place: Path) -> Path:
+    """Return the nearest parent that exists, or the path itself if it does."""
+    return next(path for path in (place, *place.parents) if path.exists())
 
 
 def _not_writable(storage: Storage, error: OSError) -> SclsearchError:

@@ -1,6 +1,6 @@
 """Records of a study, and the key of a seed run that follows from them alone."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,6 +73,45 @@ class ReplicateRecord:
     rows: Mapping[str, str]
     seeds: Mapping[str, int]
     notes: tuple[str, ...]
+
+
+StoredRecord = StudyRecord | ConfigurationRecord | ReplicateRecord
+
+
+def check_record(record: StoredRecord, name: str) -> None:
+    """Raise ValueError unless a record has the shape of its kind and belongs to its file.
+
+    Args:
+        record: The record.
+        name: Its file's name without `.json`.
+    """
+    if isinstance(record, StudyRecord):
+        _check_keys("identity", record.identity, ("task", "model", "protocol", "size", "space"))
+        _check_keys("training", record.training, ("method", "metric", "data"))
+        _check_keys("origin", record.origin, ("rule", "notes"))
+        return
+    if record.number != int(name) or isinstance(record.number, bool):
+        raise ValueError(f"number: must be {name}, got {record.number!r}"[:200])
+    if isinstance(record, ConfigurationRecord):
+        _check_keys("values", record.values)
+        _check_keys("fields", record.fields)
+        return
+    _check_keys("rows", record.rows)
+    _check_keys("seeds", record.seeds)
+    for field, kind in (("rows", str), ("seeds", int)):
+        odd = [key for key, value in getattr(record, field).items() if type(value) is not kind]
+        if odd:
+            raise ValueError(f"{field}: {odd[0]}: must be of type {kind.__name__}")
+    if type(record.notes) not in {list, tuple}:
+        raise ValueError("notes: must be a list")
+
+
+def _check_keys(field: str, value: object, keys: Sequence[str] = ()) -> None:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{field}: must be an object")  # noqa: TRY004
+    missing = [key for key in keys if key not in value]
+    if missing:
+        raise ValueError(f"{field}: must have {', '.join(missing)}")
 
 
 def seed_run_identity(

@@ -16,6 +16,8 @@ from sclsearch.store.objects import (
     read,
     read_each,
     remove,
+    sealed,
+    unsealed,
     write,
 )
 from sclsearch.store.places import Place, Storage, place_of
@@ -23,8 +25,6 @@ from sclsearch.tasks.metrics import value
 
 Evaluation = Mapping[str, Any]
 BATCH = 500
-CHECKSUM = "sha256"
-"""Field of a stored seed run: the digest of all others. Files of release 0.1.0 have none."""
 _MEND = "Move it away: the seed run is trained again then."
 
 
@@ -159,8 +159,7 @@ class RunStore:
 
         Figures take the place of a failure: another study may have given up where this one did not.
         """
-        written = asdict(run)
-        written[CHECKSUM] = digest(written)
+        written = sealed(asdict(run))
         stored = create(self._place(run.key), written)
         if stored or run.failure is not None:
             return stored
@@ -215,11 +214,9 @@ def _described(place: Place, stored: Mapping[str, Any] | None) -> SeedRun | None
     """
     if stored is None:
         return None
-    fields = dict(stored)
-    checksum = fields.pop(CHECKSUM, None)
     try:
-        run = SeedRun.of(fields)
-        _check(run, place.name.removesuffix(".json"), checksum in {None, digest(fields)})
+        run = SeedRun.of(unsealed(stored))
+        _check(run, place.name.removesuffix(".json"))
     except (TypeError, ValueError, KeyError, AttributeError, IndexError) as error:
         fault = str(error).rpartition("() ")[2] or type(error).__name__
         message = f"{place}: it must hold the seed run of this name, but: {fault}. {_MEND}"
@@ -227,10 +224,8 @@ def _described(place: Place, stored: Mapping[str, Any] | None) -> SeedRun | None
     return run
 
 
-def _check(run: SeedRun, name: str, unchanged: bool) -> None:
+def _check(run: SeedRun, name: str) -> None:
     """Raise ValueError unless a seed run is the one of this name and its numbers can be true."""
-    if not unchanged:
-        raise ValueError("its checksum differs: it was changed after it was written")
     if run.key != name:
         raise ValueError(f"it holds the seed run {str(run.key)[:12]}")
     if digest(run.identity) != run.key:

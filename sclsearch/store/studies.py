@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,19 +10,23 @@ from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.store.difference import difference
 from sclsearch.store.objects import (
+    CHECKSUM,
     DamagedError,
     create,
     keep_file,
     names,
     read,
-    read_all,
     read_bytes,
+    read_each,
     remove,
     remove_parts,
+    sealed,
+    unsealed,
     which,
+    write,
 )
 from sclsearch.store.places import Place, Storage, place_of
-from sclsearch.store.records import ConfigurationRecord, ReplicateRecord, StudyRecord
+from sclsearch.store.records import ConfigurationRecord, ReplicateRecord, StudyRecord, check_record
 
 _WRITTEN_AGAIN = "Move it away: the command that began the study writes it again, and goes on."
 _MEND = {
@@ -33,6 +37,7 @@ _MEND = {
         "again."
     ),
 }
+_OPENED = "configurations.json"
 _R = TypeVar("_R", StudyRecord, ReplicateRecord, ConfigurationRecord)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -68,7 +73,11 @@ class StudyStore:
 
     def create(self, record: StudyRecord) -> None:
         """Stores the record if the study is new."""
-        create(self.folder / "study.json", asdict(record))
+        create(self.folder / "study.json", sealed(asdict(record)))
+
+    def has_checksums(self) -> bool:
+        """Return whether the study's files have checksums; release 0.1.0 wrote none."""
+        return CHECKSUM in (read(self.folder / "study.json", _MEND[StudyRecord]) or {})
 
     def check(self, record: StudyRecord, replicates: Sequence[ReplicateRecord] = ()) -> StudyRecord:
         """Returns the stored record, or the given one if the study is new.
@@ -93,27 +102,46 @@ class StudyStore:
         return stored
 
     def configurations(self) -> list[ConfigurationRecord]:
-        """Returns the configurations in order.
+        """Return the configurations in order.
 
         Raises:
-            DamagedError: One of them cannot be read, or one between others is not there.
+            DamagedError: Some cannot be read or are missing; names all.
         """
-        found = self._numbered("configurations", ConfigurationRecord)
-        for number, configuration in enumerate(found):
-            if configuration.number != number:
-                place = self.folder / f"configurations/{number}.json"
-                mend = _MEND[ConfigurationRecord]
-                raise DamagedError(f"{place}: it must be there, as further ones are. {mend}")
+        found, faults = self.sound_configurations()
+        if faults:
+            raise DamagedError("\n".join(faults))
         return found
 
+    def sound_configurations(self) -> tuple[list[ConfigurationRecord], list[str]]:
+        """Return the configurations that can be read, in order, and what is wrong with others."""
+        found, faults = self._numbered("configurations", ConfigurationRecord)
+        numbers = self._numbers("configurations")
+        opened = max((0, *(number + 1 for number in numbers)))
+        try:
+            opened = max(opened, self._opened())
+        except DamagedError as error:
+            faults.append(str(error))
+        for number in sorted({*range(opened)} - {*numbers}):
+            place = self.folder / f"configurations/{number}.json"
+            mend = _MEND[ConfigurationRecord]
+            faults.append(f"{place}: it must be there, but it was deleted. {mend}")
+        return found, faults
+
     def replicates(self) -> list[ReplicateRecord]:
-        """Returns the replicates in order; one that is not there is written again at a start.
+        """Return the replicates in order; one that is not there is written again at a start.
 
         Raises:
-            DamagedError: One of them cannot be read.
+            DamagedError: Some cannot be read; names all.
         """
-        found = self._numbered("replicates", ReplicateRecord)
-        return [replace(record, notes=tuple(record.notes)) for record in found]
+        found, faults = self.sound_replicates()
+        if faults:
+            raise DamagedError("\n".join(faults))
+        return found
+
+    def sound_replicates(self) -> tuple[list[ReplicateRecord], list[str]]:
+        """Return the replicates that can be read, in order, and what is wrong with others."""
+        found, faults = self._numbered("replicates", ReplicateRecord)
+        return [replace(record, notes=tuple(record.notes)) for record in found], faults
 
     def add(self, record: ConfigurationRecord | ReplicateRecord) -> bool:
         """Stores a configuration or a replicate, before its first seed run starts.
@@ -121,8 +149,12 @@ class StudyStore:
         Returns:
             Whether it was stored: not where there is one of that number.
         """
-        kind = "configurations" if isinstance(record, ConfigurationRecord) else "replicates"
-        return create(self.folder / kind / f"{record.number}.json", asdict(record))
+        opened = isinstance(record, ConfigurationRecord)
+        kind = "configurations" if opened else "replicates"
+        stored = create(self.folder / kind / f"{record.number}.json", sealed(asdict(record)))
+        if opened and stored:
+            write(self.folder / _OPENED, sealed({"count": record.number + 1}))
+        return stored
 
     def sizes(self) -> tuple[int, int]:
         """Returns how many configurations and replicates there are."""
@@ -152,10 +184,33 @@ class StudyStore:
         """Deletes weights that were not written to their end; for when none are being written."""
         remove_parts(self.folder / "weights")
 
-    def _numbered(self, folder: str, kind: type[_R]) -> list[_R]:
+    def _opened(self) -> int:
+        """Return how many configurations were opened, so that a deleted last one is missed."""
+        place = self.folder / _OPENED
+        stored = read(place)
+        if stored is None:  # release 0.1.0 did not count them
+            return 0
+        try:
+            count = unsealed(stored).get("count")
+            if type(count) is int:
+                return count
+            fault = "count: must be an integer"
+        except ValueError as error:
+            fault = str(error)
+        raise DamagedError(f"{place}: {fault}. Move it away.")
+
+    def _numbered(self, folder: str, kind: type[_R]) -> tuple[list[_R], list[str]]:
         places = [self.folder / folder / f"{number}.json" for number in self._numbers(folder)]
-        found = zip(places, read_all(places, _MEND[kind]), strict=True)
-        return [_record(kind, place, stored) for place, stored in found if stored is not None]
+        found, faults = [], list[str]()
+        for place, stored in zip(places, read_each(places, _MEND[kind]), strict=True):
+            try:
+                if isinstance(stored, DamagedError):
+                    raise stored
+                if stored is not None:
+                    found.append(_record(kind, place, stored))
+            except DamagedError as error:
+                faults.append(str(error))
+        return found, faults
 
     def _numbers(self, kind: str) -> list[int]:
         stems = (Path(name).stem for name in names(self.folder / kind))
@@ -189,14 +244,15 @@ def existing_study(storage: Storage, name: str) -> tuple[StudyStore, StudyRecord
 
 def _record(kind: type[_R], place: Place, stored: dict[str, Any]) -> _R:
     """Returns the record that a stored object describes; DamagedError if it describes none."""
-    wanted = {field.name for field in fields(kind)}
-    if stored.keys() != wanted:
-        odd = ", ".join(sorted(stored.keys() ^ wanted))
+    try:
+        record = kind(**unsealed(stored))
+        check_record(record, place.name.removesuffix(".json"))
+    except (TypeError, ValueError) as error:
+        fault = str(error).rpartition("() ")[2]
         raise DamagedError(
-            f"{place}: it must hold a record of the study, but these fields are missing or "
-            f"unknown: {odd}. {_MEND[kind]}"
-        )
-    return kind(**stored)
+            f"{place}: it must hold a record of the study, but: {fault}. {_MEND[kind]}"
+        ) from error
+    return record
 
 
 def _rows(replicates: Sequence[ReplicateRecord]) -> dict[str, str]:

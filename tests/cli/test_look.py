@@ -105,7 +105,10 @@ def test_studies_are_listed_and_their_square_brackets_are_text(
         "mine scl on demo, ./encoder, plain; 2 configurations x 2 seeds, 4 of 4 seed runs stored"
     )
     record = place / "sclsearch-storage" / "studies" / "mine" / "study.json"
-    record.write_text(record.read_text().replace('"./encoder"', '"/[old]/encoder"'))
+    stored = json.loads(record.read_text())
+    stored["identity"]["model"] = "/[old]/encoder"
+    assert stored.pop("sha256")
+    record.write_text(json.dumps(stored))
     assert "/[old]/encoder" in sclsearch("ls", "studies").stdout
 
 

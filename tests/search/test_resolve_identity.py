@@ -38,7 +38,8 @@ def test_every_path_of_an_encoder_is_the_same_study(
     monkeypatch.chdir(tiny_bert.parent)
     after = preparing(asked(model=f"./{tiny_bert.name}"))
     assert after.record == before.record
-    assert preparing(asked(model=f"./{tiny_bert.name}"), study=before.store.name).record
+    named = preparing(asked(model=f"./{tiny_bert.name}"), study=before.store.name)
+    assert named.record == before.record
 
 
 def test_a_study_that_release_0_1_0_named_by_a_path_goes_on(

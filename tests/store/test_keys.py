@@ -61,7 +61,9 @@ def job(request: pytest.FixtureRequest) -> Job:
 def store(tmp_path: Path, job: Job) -> StudyStore:
     store = StudyStore(tmp_path, "toy")
     fields = resolved(job.method, job.training)
-    store.create(StudyRecord("toy", {"task": "toy"}, job.shared_identity, {}, 2, 0.0))
+    identity = dict.fromkeys(("task", "model", "protocol", "size", "space"), "toy")
+    origin = {"rule": "mean", "notes": []}
+    store.create(StudyRecord("toy", identity, job.shared_identity, origin, 2, 0.0))
     store.add(ConfigurationRecord(0, {}, fields, "published"))
     store.add(ReplicateRecord(0, PARTS.digests, job.replicate.seeds, PARTS.notes))
     return store

@@ -15,9 +15,12 @@ from sclsearch.store.studies import StudyStore, existing_study, study_names
 
 RECORD = StudyRecord(
     name="first",
-    identity={"task": "cola", "size": None, "space": {"tau": [0.1, 0.3]}},
-    training={"method": "scl", "engine": 1, "evaluate": 20},
-    origin={"data_dir": "here"},
+    identity={
+        **{"task": "cola", "model": "bert", "protocol": "plain", "size": None},
+        "space": {"tau": [0.1, 0.3]},
+    },
+    training={"method": "scl", "metric": "mcc", "data": "d", "engine": 1, "evaluate": 20},
+    origin={"data_dir": "here", "rule": "mean", "notes": []},
     open_configurations=3,
     created=1_700_000_000.5,
 )
@@ -53,7 +56,9 @@ def test_a_new_study_passes_the_check_as_it_is(store: StudyStore) -> None:
 
 def test_the_stored_record_stands_where_only_the_origin_differs(store: StudyStore) -> None:
     store.create(RECORD)
-    now = replace(RECORD, origin={"data_dir": "there"}, open_configurations=9, created=2.0)
+    now = replace(
+        RECORD, origin={**RECORD.origin, "data_dir": "there"}, open_configurations=9, created=2.0
+    )
     assert store.check(now) == RECORD
 
 
@@ -113,7 +118,7 @@ def test_another_identity_is_refused_with_the_name_of_the_field(
 def test_contents_that_changed_are_told_by_their_place_and_without_digests(
     store: StudyStore, was: dict[str, str], now: dict[str, str], told: str
 ) -> None:
-    origin = {"source": "toy.csv", "model": "bert"}
+    origin = {**RECORD.origin, "source": "toy.csv", "model": "bert"}
     origin |= {"paraphrases": "p.tsv"} if "paraphrases" in now else {}
     store.create(replace(RECORD, training={**RECORD.training, **was}, origin=origin))
     with pytest.raises(SclsearchError) as caught:
@@ -159,7 +164,7 @@ def test_configurations_come_in_the_order_of_their_numbers(store: StudyStore) ->
 def test_a_configuration_between_others_is_not_passed_over(store: StudyStore) -> None:
     for number in (0, 2):
         store.add(ConfigurationRecord(number, {}, {}, "sampled"))
-    with pytest.raises(SclsearchError, match=r"configurations/1\.json: it must be there, as furth"):
+    with pytest.raises(SclsearchError, match=r"configurations/1\.json: it must be there"):
         store.configurations()
 
 
@@ -186,8 +191,54 @@ def test_a_record_of_another_kind_is_told_with_what_to_do(
     place.write_text(json.dumps({**asdict(record), "tau": 1}))
     with pytest.raises(DamagedError) as caught:
         (store.configurations if "configurations" in str(place) else store.replicates)()
-    told = "it must hold a record of the study, but these fields are missing or unknown: tau"
+    told = "it must hold a record of the study, but: got an unexpected keyword argument 'tau'"
     assert str(caught.value).startswith(f"{place}: {told}. {mend}")
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_deleted_configuration_is_missed(store: StudyStore, number: int) -> None:
+    for one in range(3):
+        store.add(ConfigurationRecord(one, {}, {}, "sampled"))
+    Path(str(store.folder), "configurations", f"{number}.json").unlink()
+    with pytest.raises(DamagedError, match=rf"configurations/{number}\.json: it must be there"):
+        store.configurations()
+    found, (fault,) = store.sound_configurations()
+    assert [one.number for one in found] == [one for one in range(3) if one != number]
+    assert f"{number}.json" in fault
+
+
+@pytest.mark.parametrize(
+    ("folder", "change", "fault"),
+    [
+        ("configurations", {"values": {"tau": 9}}, "its checksum differs"),
+        ("configurations", {"values": None}, "values: must be an object"),
+        ("configurations", {"number": 1}, "number: must be 0, got 1"),
+        ("replicates", {"rows": None}, "rows: must be an object"),
+        ("replicates", {"rows": {"train": 3}}, "rows: train: must be of type str"),
+        ("replicates", {"seeds": {"order": "x"}}, "seeds: order: must be of type int"),
+        ("replicates", {"notes": 5}, "notes: must be a list"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else "-".join(given),
+)
+def test_a_record_that_was_changed_is_named_and_the_others_are_read(
+    store: StudyStore, folder: str, change: dict[str, Any], fault: str
+) -> None:
+    for number in range(2):
+        store.add(ConfigurationRecord(number, {"tau": 1}, {"tau": 1}, "sampled"))
+        store.add(ReplicateRecord(number, {"train": "t"}, {"order": 1}, ()))
+    place = Path(str(store.folder), folder, "0.json")
+    changed = {**json.loads(place.read_text(encoding="utf-8")), **change}
+    if "checksum" not in fault:
+        del changed["sha256"]
+    place.write_text(json.dumps(changed), encoding="utf-8")
+    found: list[ConfigurationRecord] | list[ReplicateRecord]
+    if folder == "configurations":
+        found, (told,) = store.sound_configurations()
+    else:
+        found, (told,) = store.sound_replicates()
+    assert [record.number for record in found] == [1]
+    assert told.startswith(f"{place}: ")
+    assert fault in told
 
 
 def test_a_configuration_that_is_there_is_not_replaced(store: StudyStore) -> None:
