@@ -10,7 +10,7 @@ from sclsearch.canonical import counted, settings
 from sclsearch.reports.comparison import StudyComparison
 from sclsearch.reports.lines import ConfigurationLine
 from sclsearch.reports.report import Report
-from sclsearch.selection.significance import Comparison, detectable, detection, smallest_p
+from sclsearch.selection.significance import Comparison, smallest_p
 from sclsearch.store.places import storage_option
 
 FIRST = ("published", "start")
@@ -42,6 +42,7 @@ def show(console: Console, report: Report, *, most: int = 20) -> None:
         console.print(f"… and {len(report.configurations) - most} more (--json shows all)")
     if report.winner is None:
         console.print("No configuration is finished yet.")
+        _show_notes(console, report)
         return
     _show_winner(console, report, report.winner)
 
@@ -92,8 +93,7 @@ def _show_winner(console: Console, report: Report, winner: ConfigurationLine) ->
         )
     if report.settings:
         console.print(f"  set by hand: {escape(settings(report.settings))}", soft_wrap=True)
-    for note in report.notes:
-        console.print(f"  {escape(note)}")
+    _show_notes(console, report)
     keys = [winner.seeds[position].key[:12] for position in winner.reported]
     if report.weights:
         folder = next(iter(report.weights.values())).rpartition("/")[0]
@@ -103,6 +103,11 @@ def _show_winner(console: Console, report: Report, winner: ConfigurationLine) ->
         where = storage_option(report.storage)
         told = f"sclsearch rerun {keys[0]}{where} --weights FILE writes its weights"
         console.print(f"  {escape(told)}", soft_wrap=True)
+
+
+def _show_notes(console: Console, report: Report) -> None:
+    for note in report.notes:
+        console.print(f"  {escape(note)}")
 
 
 def show_comparison(console: Console, found: StudyComparison) -> None:
@@ -160,13 +165,8 @@ def show_limits(console: Console, found: Sequence[Comparison]) -> None:
     )
     n = max(comparison.n - comparison.n_equal for comparison in found)
     told = f"{counted(n, 'pair')} cannot go below p = {smallest_p(n):.3g}"
-    stds = sorted(one.std for one in found if one.std is not None)
     if smallest_p(n) > ALPHA:
         told += f": too few to show a difference at {ALPHA:g}, which takes {FEWEST}"
-    elif stds:
-        typical = stds[len(stds) // 2]
-        detected = detection(n, detectable(typical, n), "pairs")
-        told += f"; with the usual spread of differences {detected}"
     console.print(f"{told}.")
 
 

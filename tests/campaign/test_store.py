@@ -174,7 +174,7 @@ def test_all_damaged_files_are_named_at_once(
         cut(path)
     ended = command("select", "mine", "--storage", "place/storage")
     said = "".join((ended.out + ended.err).split())
-    assert [str(path) in said for path in paths].count(True) == 3  # two are of that configuration
+    assert [str(path) in said for path in paths].count(True) == 3  # two are of that one
     assert str(first) in said
 
 
