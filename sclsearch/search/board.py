@@ -1,6 +1,7 @@
 """The state of a running search: what is finished, what runs, what comes next. No Ray here."""
 
 import logging
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,7 @@ from sclsearch.search.listener import Listener, SeedTask
 from sclsearch.search.proposals import Known, propose
 from sclsearch.search.retries import Loss, Losses, Place
 from sclsearch.search.study import Study
-from sclsearch.selection.race import Race
+from sclsearch.selection.race import LEAST, Race
 from sclsearch.store.records import (
     ConfigurationRecord,
     ReplicateRecord,
@@ -23,6 +24,18 @@ from sclsearch.store.studies import StudyStore
 from sclsearch.tasks.metrics import MAXIMUM, METRICS
 
 _LOG = logging.getLogger(__name__)
+
+
+def open_configurations_for(at_once: int, seeds: int, race: bool) -> int:
+    """Return how many configurations must be unfinished to keep so many seed runs in flight.
+
+    Args:
+        at_once: Seed runs at a time.
+        seeds: Seeds per configuration.
+        race: Whether configurations may get fewer; a race has most to gain where many have a few.
+    """
+    needed = min(seeds, LEAST) if race else seeds
+    return max(2, math.ceil(at_once / needed) + 1)
 
 
 class Board:
@@ -70,6 +83,20 @@ class Board:
         self._seeds = {replicate.number: seed for seed, replicate in enumerate(replicates)}
         self.exhausted = False
         self._stored = store.configurations()
+        self._windows = store.windows(record)
+
+    def widen(self, at_once: int) -> None:
+        """Let enough configurations be unfinished for so many seed runs at a time.
+
+        The number from which on this holds is stored, so that every proposal can be repeated.
+        """
+        race = self.race.risk is not None
+        open_configurations = open_configurations_for(at_once, len(self.replicates), race)
+        if open_configurations <= self._windows[-1][1]:
+            return
+        number = max(len(self.configurations), len(self._stored))
+        self._windows.append((number, open_configurations))
+        self.store.widen(self._windows)
 
     @property
     def complete(self) -> bool:
@@ -233,8 +260,14 @@ class Board:
         return self.score(number) if waits is None else waits.expected
 
     def _told(self, number: int) -> range:
-        """Returns the configurations whose scores the proposal of another depends on."""
-        return range(number - self.record.open_configurations + 1)
+        """Return the configurations whose scores the proposal of another depends on.
+
+        What one proposal knows all later ones know, also where the window has grown since.
+        """
+        ends = [begin - 1 for begin, _ in self._windows[1:]] + [number]
+        spans = zip(self._windows, ends, strict=True)
+        known = (min(number, end) - open_ + 1 for (begin, open_), end in spans if begin <= number)
+        return range(max(known))
 
     def _tasks(self, configuration: ConfigurationRecord) -> Iterator[SeedTask]:
         for replicate in self.replicates:

@@ -13,7 +13,7 @@ import numpy as np
 
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import Parts
-from sclsearch.search.board import Board
+from sclsearch.search.board import Board, open_configurations_for
 from sclsearch.search.machines import CLUSTER_SLOTS, gpus_each
 from sclsearch.search.options import DEFAULT_CONFIGS, How, What
 from sclsearch.search.resolve import resolve
@@ -105,14 +105,12 @@ def prepare_study(what: What, how: How, *, dry: bool = False) -> Prepared:
     replicates = tuple(study.replicate(n, parts[n]) for n in numbers)
     room = CLUSTER_SLOTS if how.address is not None else _room_here(study, how)
     asked = how.concurrency or room
-    # A race has most to gain where many have a few seeds.
-    needed = study.seeds if how.race is None else min(study.seeds, LEAST)
     record = StudyRecord(
         name=store.name,
         identity=study.identity,
         training=study.job({}, 0, parts[0]).shared_identity,
         origin=_origin(store.name, study, what, how),
-        open_configurations=max(2, math.ceil(asked / needed) + 1),
+        open_configurations=open_configurations_for(asked, study.seeds, how.race is not None),
         created=time.time(),
     )
     return Prepared(

@@ -112,6 +112,13 @@ def _run(prepared: Prepared, how: How, console: Console) -> Finished:
     )
 
 
+def idle(slots: int, concurrency: int, missing: int) -> str:
+    """Return the warning for a cluster with room for more seed runs than can run at a time."""
+    most = min(concurrency, missing)
+    cure = "Join a smaller one." if missing <= concurrency else "Give more --concurrency."
+    return f"The cluster has room for {slots} seed runs, but at most {most} run at a time. {cure}"
+
+
 def _train(prepared: Prepared, board: Board, how: How, progress: Progress, lost: Event) -> Ending:
     with kept_signals():
         with held_ctrl_c():
@@ -125,9 +132,14 @@ def _train(prepared: Prepared, board: Board, how: How, progress: Progress, lost:
         cpus, joined = how.cpus_per_trial, how.address is not None
         with cluster.started_ray(how.address):
             concurrency = cluster.at_a_time(how.concurrency, cpus, gpus, joined=joined)
+            board.widen(concurrency)
             if joined:
                 check_nodes(prepared)
-                progress.waiting = not cluster.fitting(cpus, gpus)
+                slots = cluster.fitting(cpus, gpus)
+                progress.waiting = not slots
+                missing = progress.wanted - len(board.done) - board.spared
+                if slots > min(concurrency, missing):
+                    progress.console.print(idle(slots, concurrency, missing), soft_wrap=True)
 
             def tick(pace: Pace) -> None:
                 progress.spared = board.spared

@@ -38,6 +38,7 @@ _MEND = {
     ),
 }
 _OPENED = "configurations.json"
+_WINDOWS = "windows.json"
 _R = TypeVar("_R", StudyRecord, ReplicateRecord, ConfigurationRecord)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -155,6 +156,24 @@ class StudyStore:
         if opened and stored:
             write(self.folder / _OPENED, sealed({"count": record.number + 1}))
         return stored
+
+    def windows(self, record: StudyRecord) -> list[tuple[int, int]]:
+        """Return how many configurations may be unfinished, and from which number on, in order.
+
+        Raises:
+            DamagedError: The file of the later ones is damaged.
+        """
+        place = self.folder / _WINDOWS
+        stored = read(place)
+        try:
+            later = [] if stored is None else unsealed(stored)["windows"]
+            return [(0, record.open_configurations), *((int(f), int(w)) for f, w in later)]
+        except (ValueError, KeyError, TypeError) as error:
+            raise DamagedError(f"{place}: {error}. Put a copy of it back.") from error
+
+    def widen(self, windows: Sequence[tuple[int, int]]) -> None:
+        """Store the windows; the first is the record's."""
+        write(self.folder / _WINDOWS, sealed({"windows": [list(one) for one in windows[1:]]}))
 
     def sizes(self) -> tuple[int, int]:
         """Returns how many configurations and replicates there are."""

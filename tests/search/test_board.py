@@ -59,6 +59,37 @@ def test_how_many_are_open_stays_as_the_study_was_created(preparing: Preparing) 
     assert preparing(concurrency=2).record.open_configurations == 5
 
 
+def test_a_search_that_goes_on_with_more_workers_keeps_all_of_them_busy(
+    preparing: Preparing, workers: "Workers"
+) -> None:
+    prepared = preparing(configs=40, concurrency=2)
+    prepared = prepared.begin()
+    board = prepared.board()
+    for _ in range(12):
+        workers.finish(board, workers.running(board, 2)[0])
+    resumed = preparing(configs=40, concurrency=16).begin().board()
+    resumed.widen(16)
+    assert resumed._told(7) == range(5)  # what was known before stays known
+    for _ in range(20):
+        tasks = workers.running(resumed, 16)
+        assert len(tasks) == 16
+        workers.finish(resumed, tasks[0])
+    again = preparing(configs=40).begin().board()
+    again.widen(2)
+    again.open_up()
+    assert again._windows == resumed._windows == [(0, 2), (7, 9)]
+    study = prepared.study
+    for number, configuration in enumerate(resumed.configurations[1:], 1):
+        told = again._told(number)
+        before = [
+            Known(c.values, resumed.score(c.number) if c.number in told else None)
+            for c in resumed.configurations[:number]
+        ]
+        proposal = propose(study.space, study.sampler, study.search_seed, before)
+        assert proposal is not None
+        assert proposal[0] == configuration.values
+
+
 def test_every_proposal_follows_from_the_settled_scores_alone(
     preparing: Preparing, workers: "Workers"
 ) -> None:
