@@ -5,6 +5,9 @@ from difflib import get_close_matches
 from typing import TypeVar
 
 Thing = TypeVar("Thing")
+STOPPED = "Stopped. The same command goes on; nothing finished is lost."
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as a shell gives it."""
 
 
 class SclsearchError(Exception):

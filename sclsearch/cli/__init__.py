@@ -2,12 +2,14 @@
 
 import errno
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from sclsearch.arguments import expanded
 from sclsearch.cli.augment import augment
@@ -17,9 +19,34 @@ from sclsearch.cli.listing import ls
 from sclsearch.cli.look import check, compare, doctor, select, track, ui
 from sclsearch.cli.study import rerun, train, tune
 from sclsearch.cli.winner import confirm, export, predict, variance
-from sclsearch.errors import SclsearchError
+from sclsearch.errors import INTERRUPTED, STOPPED, SclsearchError
+
+
+class Commands(TyperGroup):
+    """All commands; Ctrl-C ends any of them with one line."""
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        """Parse the options before the command's name."""
+        with _stopping():
+            return super().make_context(*arguments, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Parse the rest of the command line and run the command."""
+        with _stopping():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _stopping() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.stderr.write(f"{STOPPED}\n")
+        sys.exit(INTERRUPTED)
+
 
 app = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -37,7 +64,7 @@ class HomeCommand(TyperCommand):
     """A command whose paths may begin with `~`: shells leave it in `--option=~/folder`."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs it."""
+        """Run the command."""
         ctx.params = {name: _at_home(value) for name, value in ctx.params.items()}
         return super().invoke(ctx)
 
@@ -72,7 +99,7 @@ def _sclsearch(
 
 DISK_FAULTS = {
     *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ESTALE),
-    *(errno.EACCES, errno.EPERM),
+    *(errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG),
 }
 
 

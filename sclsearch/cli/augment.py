@@ -103,7 +103,6 @@ def _go(
 
     from sclsearch.augmentation import BACKENDS
     from sclsearch.augmentation.write import header, write
-    from sclsearch.cli.output import stopping
     from sclsearch.tasks import load_task
 
     backend = BACKENDS[name](options)
@@ -116,7 +115,7 @@ def _go(
     console.print(
         f"{len(rows)} texts of {drawn.name} ({data.source}): {first['source']}", soft_wrap=True
     )
-    with stopping(console), _progress(console, len(rows)) as tell:
+    with _progress(console, len(rows)) as tell:
         written = write(path, first, rows, backend, tell)
     told = [*drawn.options, "--paraphrases", str(path)]
     told += ["--data-dir", str(data_dir)] if data_dir else []

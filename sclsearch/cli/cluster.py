@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from sclsearch.cli import options as o
-from sclsearch.errors import SclsearchError, lookup
+from sclsearch.errors import INTERRUPTED, SclsearchError, lookup
 from sclsearch.search.machines import CLUSTER
 
 if TYPE_CHECKING:
@@ -130,7 +129,7 @@ def _follow(jobs: "Jobs", name: str, job: str) -> None:
     except KeyboardInterrupt:
         sys.stderr.write(f"\n{job} goes on.\n")
         _tell_ways(jobs, name)
-        sys.exit(o.INTERRUPTED)
+        sys.exit(INTERRUPTED)
     sys.exit(code)
 
 

@@ -10,7 +10,7 @@ import typer
 
 from sclsearch.cli import options as o
 from sclsearch.cli.asked import how_again
-from sclsearch.errors import SclsearchError, lookup
+from sclsearch.errors import INTERRUPTED, STOPPED, SclsearchError, lookup
 from sclsearch.store.places import DEFAULT_STORAGE
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _make(
 ) -> None:
     from rich.console import Console
 
-    from sclsearch.cli.output import STOPPED, print_json
+    from sclsearch.cli.output import print_json
     from sclsearch.reproduce.figures import Figure, make
     from sclsearch.reproduce.pairs import pairs
     from sclsearch.reproduce.terminal import show_figures
@@ -130,6 +130,6 @@ def _make(
     else:
         show_figures(Console(), table, figures)
     if stopped:
-        sys.exit(o.INTERRUPTED)
+        sys.exit(INTERRUPTED)
     wanted = [figure for figure, one in zip(figures, planned, strict=True) if one.what is not None]
     sys.exit(int(not wanted or any(None in (figure.mean, *figure.tests) for figure in wanted)))

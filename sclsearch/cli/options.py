@@ -151,8 +151,6 @@ OWN_FILES = (
     "metric",
     "regression",
 )
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as a shell gives it."""
 SamplerName = Literal["tpe", "random", "grid"]
 SECONDS: Mapping[str, float] = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 

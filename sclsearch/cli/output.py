@@ -2,8 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from sclsearch.canonical import counted, shown
-from sclsearch.cli import options as o
 from sclsearch.reports.terminal import duration
 
 if TYPE_CHECKING:
@@ -22,17 +20,6 @@ if TYPE_CHECKING:
 # Beside the names of 9 columns; a class may be a long text.
 WIDTH = 71
 ROWS = ("training", "validation", "test", "stages without labels")
-STOPPED = "Stopped. The same command goes on."
-
-
-@contextmanager
-def stopping(console: Console) -> Iterator[None]:
-    """Ends the command in order where the user stops the body."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        console.print(STOPPED)
-        sys.exit(o.INTERRUPTED)
 
 
 def print_json(named: Mapping[str, Any]) -> None:

@@ -12,7 +12,7 @@ import typer
 
 from sclsearch.cli import options as o
 from sclsearch.cli.asked import asked
-from sclsearch.errors import SclsearchError
+from sclsearch.errors import INTERRUPTED, SclsearchError
 from sclsearch.store.places import DEFAULT_STORAGE, storage_option
 
 if TYPE_CHECKING:
@@ -166,14 +166,13 @@ def _run(what: "What", how: "How", *, as_json: bool) -> None:
     from rich.console import Console
 
     from sclsearch.api import report_of
-    from sclsearch.cli.output import print_json, stopping
+    from sclsearch.cli.output import print_json
     from sclsearch.reports.terminal import show
     from sclsearch.search.run import run
     from sclsearch.search.scribe import shown_at
 
     progress = Console(stderr=True)
-    with stopping(progress):
-        done = run(what, how, progress)
+    done = run(what, how, progress)
     found = report_of(done)
     if as_json:
         print_json({**asdict(found), "winner": found.winner and found.winner.number})
@@ -195,7 +194,7 @@ def _run(what: "What", how: "How", *, as_json: bool) -> None:
         why = "Stopped" if done.ending == "interrupted" else "The time budget is used"
         progress.print(f"{why}: {done.done} of {done.wanted} seed runs. The same command goes on.")
     incomplete = done.failed > 0 or done.ending != "complete"
-    sys.exit(o.INTERRUPTED if done.ending == "interrupted" else int(incomplete))
+    sys.exit(INTERRUPTED if done.ending == "interrupted" else int(incomplete))
 
 
 def _stored(done: "Finished", how: "How") -> str:

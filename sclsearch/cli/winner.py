@@ -115,7 +115,7 @@ def confirm(
     """Trains a study's winner on fresh seeds: choosing by the best of some flatters it."""
     from rich.console import Console
 
-    from sclsearch.cli.output import print_json, stopping, tell_plan
+    from sclsearch.cli.output import print_json, tell_plan
     from sclsearch.reproduce.again import confirm as again
     from sclsearch.reproduce.again import plan_confirmation
     from sclsearch.reproduce.terminal import show_confirmation
@@ -127,8 +127,7 @@ def confirm(
         tell_plan(planned, as_json=json_)
         return
     progress = Console(stderr=True)
-    with stopping(progress):
-        found = again(study, seeds, how, progress)
+    found = again(study, seeds, how, progress)
     if json_:
         print_json(asdict(found))
     else:
@@ -164,7 +163,7 @@ def variance(
     """Says how much of a winner's spread comes from subset, initialisation and data order."""
     from rich.console import Console
 
-    from sclsearch.cli.output import print_json, stopping, tell_plan
+    from sclsearch.cli.output import print_json, tell_plan
     from sclsearch.reproduce.again import plan_variance
     from sclsearch.reproduce.again import variance as again
     from sclsearch.reproduce.terminal import show_spread
@@ -178,8 +177,7 @@ def variance(
         tell_plan(planned, as_json=json_)
         return
     progress = Console(stderr=True)
-    with stopping(progress):
-        found = again(study, levels, how, progress)
+    found = again(study, levels, how, progress)
     if json_:
         print_json(asdict(found))
     else:

@@ -12,6 +12,7 @@ import pytest
 from sclsearch.augmentation import BACKENDS
 from sclsearch.augmentation.eda import EDA
 from sclsearch.cli.augment import BackendName
+from sclsearch.errors import STOPPED
 from sclsearch.tasks.paraphrases import paraphrase_source
 
 Call = Callable[..., CompletedProcess[str]]
@@ -111,7 +112,7 @@ def test_a_stopped_command_says_so_and_goes_on(
     monkeypatch.setattr(EDA, "paraphrases", stopped)
     done = sclsearch(*DEMO)
     assert (done.returncode, done.stdout) == (130, "")
-    assert done.stderr.endswith("Stopped. The same command goes on.\n")
+    assert done.stderr.endswith(f"{STOPPED}\n")
     monkeypatch.setattr(EDA, "paraphrases", make)
     assert " paraphrases each, 30 of them from before.\n" in sclsearch(*DEMO).stdout
     assert (place / FILE).read_bytes() == (place / "whole.jsonl").read_bytes()

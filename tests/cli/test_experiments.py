@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sclsearch.errors import STOPPED
 from sclsearch.reports.report import report
 from sclsearch.reproduce.chosen import chosen_cells
 from sclsearch.reproduce.plan import Wishes, plan_cells
@@ -178,7 +179,7 @@ def test_a_stop_ends_all_cells_and_shows_those_that_are_made(
     monkeypatch.setattr("sclsearch.reproduce.figures.run", stopped)
     done = sclsearch(*TABLE, "--cells", "CoLA", *ONE[2:])
     assert (done.returncode, len(started)) == (130, 2)
-    assert "Stopped. The same command goes on." in done.stderr
+    assert STOPPED in done.stderr
     assert [flat(line)[:8] for line in done.stdout.splitlines() if "CoLA" in line][1:] == [
         "ICL CoLA"
     ]

@@ -2,8 +2,10 @@
 
 import errno
 import re
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -13,9 +15,11 @@ import pytest
 
 from sclsearch import cli
 from sclsearch.cli import COMMANDS
+from sclsearch.errors import INTERRUPTED, STOPPED
 from sclsearch.tasks import data_folder
 from tests.cli.conftest import SPACE
 
+ENTRY = "from sclsearch.__main__ import main; main()"
 Call = Callable[..., CompletedProcess[str]]
 
 COMMAND = (str(Path(sys.executable).with_name("sclsearch")),)
@@ -118,3 +122,22 @@ def test_a_full_disk_is_said_and_a_bug_keeps_its_traceback(
     monkeypatch.setattr(cli, "app", raising(FileNotFoundError(errno.ENOENT, "a bug")))
     with pytest.raises(FileNotFoundError):
         cli.main()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [0.2, 0.5, 1.0, 2.0])
+def test_ctrl_c_ends_a_command_with_one_line_at_any_time(
+    seconds: float, place: Path, search: tuple[str, ...]
+) -> None:
+    command = [sys.executable, "-c", f"print('up', flush=True); {ENTRY}", *search]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(seconds)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    # A process may also end by the signal itself, which a shell shows as 130, too.
+    assert process.returncode in {INTERRUPTED, -signal.SIGINT}
+    assert said.splitlines() == [STOPPED]
