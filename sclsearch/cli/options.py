@@ -201,8 +201,7 @@ def settings(pairs: Sequence[str] | None) -> dict[str, object]:
     Raises:
         SclsearchError: A pair has no `=`, no key, or a value that YAML cannot read.
     """
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
+    from sclsearch.spaces.yaml import load_yaml
 
     values: dict[str, object] = {}
     for pair in pairs or ():
@@ -212,9 +211,9 @@ def settings(pairs: Sequence[str] | None) -> dict[str, object]:
         if key.strip() in values:
             raise SclsearchError(f"--set {key.strip()}: it must be set once, but it is set twice.")
         try:
-            values[key.strip()] = YAML(typ="safe", pure=True).load(text)
-        except (YAMLError, ValueError) as error:  # the second of a date that is none
-            raise SclsearchError(f"--set {pair}: the value must be YAML, but: {error}") from error
+            values[key.strip()] = load_yaml(text)
+        except ValueError as error:
+            raise SclsearchError(f"--set {pair[:60]}: {error}.") from error
     return values
 
 

@@ -1,5 +1,6 @@
 """The fields of a method and of `Training`: their checks and how values become objects."""
 
+import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from functools import cache
@@ -9,6 +10,9 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.methods.base import Method, Training
+
+LARGEST = 100_000
+"""Greatest whole number that a field may have; of epochs, for one, more never ends."""
 
 
 @cache
@@ -31,10 +35,12 @@ def faults_of(method: type[Method], values: Mapping[str, object]) -> list[tuple[
             faults.append((name, f"unknown key.{suggestion(name, types)}"))
             continue
         try:
-            types[name].validate_python(as_tuples(value), strict=True)
+            checked = types[name].validate_python(as_tuples(value), strict=True)
+            if isinstance(checked, int) and abs(checked) > LARGEST:
+                faults.append((name, f"input should be at most {LARGEST}, but there is {value!r}"))
         except ValidationError as error:
             reasons = "; ".join(dict.fromkeys(_reason(fault) for fault in error.errors()))
-            faults.append((name, f"{reasons}, but there is {value!r}"))
+            faults.append((name, f"{reasons}, but there is {reprlib.repr(value)}"))
     return faults
 
 

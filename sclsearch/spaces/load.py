@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sclsearch.canonical import canonical
+from sclsearch.canonical import check_regular
 from sclsearch.errors import SclsearchError
+from sclsearch.spaces.yaml import load_yaml, scalars
 
 if TYPE_CHECKING:
     from sclsearch.methods.base import Method
@@ -93,43 +94,23 @@ def space_summaries() -> dict[str, str]:
 
 
 def _source(path: Path) -> str:
-    """Returns what follows `source`; the rest of the file, which takes its time, is not read."""
-    from ruamel.yaml import YAML
-
-    events = YAML(typ="safe", pure=True).parse(path.read_text(encoding="utf-8"))
-    told = (getattr(event, "value", None) for event in events)
-    return str(next(told, "")) if "source" in told else ""
+    """Return what follows `source`; the rest of the file, which takes its time, is not read."""
+    told = iter(scalars(path.read_text(encoding="utf-8")))
+    return next(told, "") if "source" in told else ""
 
 
 def _read(path: Path) -> object:
-    """Returns the content of a YAML file that JSON could hold too."""
-    from ruamel.yaml import YAML
-    from ruamel.yaml.constructor import DuplicateKeyError
-    from ruamel.yaml.error import MarkedYAMLError, YAMLError
-
+    """Return the content of a YAML file that JSON could hold too."""
     where = _shown(path)
     try:
-        raw: object = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
-        canonical(raw)
+        check_regular(path)
+        raw: object = load_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SclsearchError(
             f"{where}: the file must be readable, but: {error.strerror}"
         ) from error
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        at = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        problem = error.problem or error.context
-        if isinstance(error, DuplicateKeyError):
-            key = str(problem).partition('"')[2].partition('" with value ')[0]
-            problem = f"every key must be there once, but {key!r} is there twice"
-        raise SclsearchError(f"{where}: {at}{problem}") from error
-    except YAMLError as error:
-        raise SclsearchError(f"{where}: the file must be YAML, but: {error}") from error
-    except (TypeError, ValueError) as error:
-        raise SclsearchError(
-            f"{where}: there must be nothing but texts, finite numbers, true, false, lists and "
-            f"mappings with texts as keys, but: {error}"
-        ) from error
+    except ValueError as error:
+        raise SclsearchError(f"{where}: {error}") from error
     return raw
 
 

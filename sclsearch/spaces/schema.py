@@ -10,6 +10,8 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from sclsearch.errors import suggestion
 from sclsearch.spaces.parameters import Choice, Parameter, Range, same
 
+MOST_VALUES = 1000
+"""Values of a choice; the time to compare them grows with their square."""
 Fault = tuple[str, str]
 Form = TypeVar("Form", bound=BaseModel)
 
@@ -18,7 +20,7 @@ class ChoiceEntry(BaseModel, strict=True):
     """`{type: choice, values: […]}`."""
 
     type: Literal["choice"]
-    values: Annotated[list[Any], Field(min_length=1)]
+    values: Annotated[list[Any], Field(min_length=1, max_length=MOST_VALUES)]
     when: dict[str, Any] = {}
 
     @model_validator(mode="after")

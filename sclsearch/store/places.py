@@ -26,8 +26,8 @@ def place_of(storage: Storage) -> Place:
         SclsearchError: It is another URI, or a URI that went through `Path`, which cuts slashes.
     """
     found = _URI.fullmatch(str(storage))
-    if not str(storage):
-        raise SclsearchError("--storage: must be a folder or a URI, got ''. Name one.")
+    if not str(storage) or "\0" in str(storage):
+        raise SclsearchError(f"--storage: must be a folder or a URI, got {storage!r}. Name one.")
     if found is None:
         try:
             return Path(storage).expanduser().resolve()

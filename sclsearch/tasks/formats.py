@@ -4,18 +4,20 @@ import csv
 import json
 import math
 import reprlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TextIO
 
+from sclsearch.canonical import check_regular
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.tasks.tables import (
     Fault,
     Row,
     Table,
+    character_fault,
     column_positions,
-    half_character,
     load_bytes,
     load_text,
 )
@@ -62,6 +64,7 @@ def load_csv(path: Path, columns: tuple[str, ...], header: tuple[str, ...] | Non
     table = Table(path, [], [])
     names = header or ()
     try:
+        check_regular(path)
         with path.open(encoding="utf-8-sig", newline="") as lines:
             rows = _csv_rows(table, lines)
             names = names or next((tuple(cells) for _, cells in rows if cells), ())
@@ -110,17 +113,28 @@ def json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any], list[str]]]:
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
-        except ValueError as error:  # an integer of thousands of digits is one, too
+            record = json.loads(line, object_pairs_hook=_object)
+        except (ValueError, RecursionError) as error:  # also of an integer of thousands of digits
             told = getattr(error, "msg", error)
-            column = getattr(error, "colno", 1)
-            yield place, {}, [f"the line must be JSON, but: {told} (column {column})"]
+            column = f" (column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
+            yield place, {}, [f"the line must be JSON, but: {told}{column}"]
             continue
         if isinstance(record, dict):
             yield place, record, []
         else:
             kind = type(record).__name__
             yield place, {}, [f"the line must be one JSON object, but it is a {kind}"]
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; refuse keys that are there twice, of which one value would be lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(
+            name for name, count in Counter(name for name, _ in pairs).items() if count > 1
+        )
+        raise ValueError(f"the key {twice!r} is there twice")
+    return found
 
 
 def load_parquet(path: Path, columns: tuple[str, ...]) -> Table:
@@ -162,8 +176,8 @@ def _add(table: Table, place: int, record: Mapping[str, object], columns: tuple[
         elif not _scalar(record[name]):
             given = reprlib.repr(record[name])
             faults.append((place, f"{name!r} must be text or a number, but it is {given}"))
-        elif half := half_character(_text(record[name])):
-            faults.append((place, f"{name!r} must hold whole characters, but {half}"))
+        elif fault := character_fault(_text(record[name])):
+            faults.append((place, f"{name!r} must hold whole characters, but {fault}"))
     table.faults.extend(faults)
     if not faults:
         table.rows.append(Row(place, tuple(_text(record[name]) for name in columns)))

@@ -1,5 +1,6 @@
 """A user's own task: texts and labels in files."""
 
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -151,6 +152,12 @@ def _classes(train: list[Row]) -> dict[str, int]:
     return {name: n for n, name in enumerate(names)}
 
 
+def visible(label: str) -> str:
+    """Return a label without what nobody sees: blanks around it, zero-width and composed forms."""
+    shown = "".join(c for c in label if unicodedata.category(c) != "Cf")
+    return unicodedata.normalize("NFC", shown).strip()
+
+
 def _check_classes(files: OwnFiles, classes: Mapping[str, int] | None) -> None:
     if classes is None:
         return
@@ -161,11 +168,11 @@ def _check_classes(files: OwnFiles, classes: Mapping[str, int] | None) -> None:
         )
     bare: dict[str, str] = {}
     for name in classes:
-        other = bare.setdefault(name.strip(), name)
+        other = bare.setdefault(visible(name), name)
         if other != name:
             raise SclsearchError(
-                f"{files.path}: {files.label} must hold classes that differ in more than blanks "
-                f"around them, but it holds {other!r} and {name!r}. Make them one."
+                f"{files.path}: {files.label} must hold classes that look different, got "
+                f"{other!a} and {name!a}, which differ in invisible characters. Make them one."
             )
     fractional = any("." in name for name in classes)
     if len(classes) > MANY_NUMBERS and fractional and all(finite(name) for name in classes):

@@ -71,7 +71,12 @@ def _check_paths(files: "OwnFiles") -> None:
     for option, path in told.items():
         if path is None:
             continue
-        other = options.setdefault(path.resolve(), option)
+        try:
+            other = options.setdefault(path.resolve(), option)
+        except (RuntimeError, ValueError) as error:  # links in a circle, or NUL
+            raise SclsearchError(
+                f"{option} {path}: must be a file's path, but: {error}."
+            ) from error
         if other != option:
             raise SclsearchError(
                 f"{option} {path}: it must be another file than that of {other}, but it is the "

@@ -21,7 +21,7 @@ from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.tasks.base import Texts
 from sclsearch.tasks.eda import VERSION, eda
 from sclsearch.tasks.formats import json_objects
-from sclsearch.tasks.tables import Table, check_faults, half_character
+from sclsearch.tasks.tables import Table, character_fault, check_faults
 
 FORMAT = 1
 KEYS = ("text", "paraphrases")
@@ -142,12 +142,12 @@ def _header_faults(header: Record) -> list[str]:
             f"'paraphrases' of the header must be {FORMAT}, the version of the format, "
             f"but it is {reprlib.repr(version)}"
         )
-    if not isinstance(source, str) or not source.strip() or half_character(source):
+    if not isinstance(source, str) or not source.strip() or character_fault(source):
         reasons.append(
             "'source' of the header must say where the paraphrases come from, "
             f"but it is {reprlib.repr(source)}"
         )
-    if "note" in header and (not isinstance(note, str) or half_character(note)):
+    if "note" in header and (not isinstance(note, str) or character_fault(note)):
         reasons.append(f"'note' of the header must be text, but it is {reprlib.repr(note)}")
     if temperature is not None and type(temperature) not in (int, float):
         given = reprlib.repr(temperature)
@@ -165,7 +165,7 @@ def _row_faults(record: Record) -> list[str]:
         return [f"'text' must be a list of one text or two, but it is {reprlib.repr(text)}"]
     if not any(part.strip() for part in text):
         return ["'text' must hold something, but it is empty"]
-    if half := _half_character(text):
+    if half := _character_fault(text):
         return [f"'text' must hold whole characters, but {half}"]
     if not isinstance(paraphrases, list) or len(paraphrases) < 2:
         given = reprlib.repr(paraphrases)
@@ -182,12 +182,12 @@ def _paraphrase_fault(text: list[str], paraphrase: object) -> str | None:
     # Where one text of a pair is empty in the data, as in QQP, there is nothing to paraphrase.
     if any(part.strip() and not new.strip() for part, new in zip(text, paraphrase, strict=True)):
         return "must hold something, but a text of it is empty"
-    half = _half_character(paraphrase)
+    half = _character_fault(paraphrase)
     return f"must hold whole characters, but {half}" if half else None
 
 
-def _half_character(texts: list[str]) -> str:
-    return next(filter(None, map(half_character, texts)), "")
+def _character_fault(texts: list[str]) -> str:
+    return next(filter(None, map(character_fault, texts)), "")
 
 
 def _is_texts(value: object) -> TypeGuard[list[str]]:

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
+from sclsearch.canonical import check_regular
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.tasks.base import Labels, Split
 
 SHOWN_FAULTS = 5
+MOST_CHARACTERS = 1_000_000
+"""Length of a text; tokenizers read all of it, though an encoder sees some thousand tokens."""
 SHOWN_NAMES = 10
 Fault = tuple[int, str]
 
@@ -70,6 +73,7 @@ def load_bytes(path: Path) -> bytes:
         SclsearchError: The file is missing or cannot be read.
     """
     try:
+        check_regular(path)
         return path.read_bytes()
     except OSError as error:
         raise SclsearchError(
@@ -84,8 +88,8 @@ def column_positions(path: Path, header: Sequence[str], columns: Sequence[str]) 
         SclsearchError: The header lacks a column or has it twice; the message names all.
     """
     faults = [
-        f"{path}: the column {name!r} must be there once, but it is there {header.count(name)} "
-        f"times.{' Rename one.' if name in header else suggestion(name, set(header))}"
+        f"{path}: {'two columns are' if name in header else 'no column is'} called {name!r}."
+        f"{' Rename one.' if name in header else suggestion(name, set(header))}"
         for name in columns
         if header.count(name) != 1
     ]
@@ -154,9 +158,16 @@ def row_faults(
 
 
 def text_faults(rows: Iterable[tuple[int, Sequence[str]]]) -> list[Fault]:
-    """Returns where a text is empty, given the place and the texts of each row."""
-    reason = "every text must hold something, but one is empty"
-    return [(place, reason) for place, texts in rows if not all(text.strip() for text in texts)]
+    """Returns where a text is empty, too long or none, given place and texts of each row."""
+    found = ((place, fault) for place, texts in rows for fault in map(_text_fault, texts))
+    return list(dict.fromkeys((place, fault) for place, fault in found if fault))
+
+
+def _text_fault(text: str) -> str:
+    if not text.strip():
+        return "every text must hold something, but one is empty"
+    fault = character_fault(text)
+    return f"every text must hold characters, but {fault}" if fault else ""
 
 
 def rows_to_split(rows: Sequence[Row], classes: Mapping[str, int] | None) -> Split:
@@ -170,11 +181,16 @@ def rows_to_split(rows: Sequence[Row], classes: Mapping[str, int] | None) -> Spl
     return Split(texts=tuple(row.cells[:-1] for row in rows), y=y)
 
 
-def half_character(text: str) -> str:
-    """Returns which character is half of a pair, as JSON may hold one; empty if none is.
+def character_fault(text: str) -> str:
+    """Return which character of a text no text can have; empty if all are fine.
 
-    Such a text is none: it can be neither written nor hashed.
+    Half of a surrogate pair, as JSON may hold one, can be neither written nor hashed. NUL ends a
+    text in many programs, and two labels that differ behind it would look the same.
     """
+    if "\0" in text:
+        return f"character {text.index(chr(0)) + 1} is NUL"
+    if len(text) > MOST_CHARACTERS:
+        return f"{len(text):,} characters are more than {MOST_CHARACTERS:,}"
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -193,6 +209,8 @@ def finite(text: str) -> bool:
 def _label_fault(label: str, classes: Mapping[str, int] | None) -> str | None:
     if not label.strip():
         return "the label must be there, but it is empty"
+    if fault := character_fault(label):
+        return f"the label must hold characters, but {fault}"
     if classes is None:
         return None if finite(label) else f"the label must be a number, but it is {label!r}"
     if label in classes:

@@ -69,7 +69,8 @@ def find_tracking_uri(option: str | None, storage: Storage) -> str | None:
         file = expanded(Path(match["path"])).resolve()
         return f"{uri[: match.start('path')]}{file}{uri[match.end('path') :]}"
     scheme = re.split(r"[:+]", uri)[0]
-    if scheme not in _SCHEMES or scheme == "sqlite":
+    no_host = re.fullmatch(r"https?:/*", uri) is not None
+    if scheme not in _SCHEMES or scheme == "sqlite" or no_host:
         where = "MLFLOW_TRACKING_URI" if option is None else "--tracking"
         raise SclsearchError(
             f"{where}: a server or a database must be named, but there is {masked(uri)!r}."

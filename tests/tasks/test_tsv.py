@@ -74,7 +74,7 @@ def test_every_missing_column_is_named_with_the_nearest(file: Path) -> None:
 
 def test_a_column_that_is_there_twice_is_refused(file: Path) -> None:
     file.write_text("text\ttext\none\tx\n")
-    with pytest.raises(SclsearchError, match="there 2 times"):
+    with pytest.raises(SclsearchError, match="two columns are called"):
         load_tsv(file, ("text",))
 
 

@@ -1,0 +1,289 @@
+"""Malformed options, data, paraphrases and spaces are refused in one clear text, or go on."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.campaign.conftest import Ended
+
+DEEP = 10_000
+TUNE = ("tune", "--method", "scl", "--gpus-per-trial", "0", "--dry-run")
+DEMO = ("--task", "demo", "--train-size", "20")
+ROWS = "text,label\n" + "".join(f"a good film {n},good\na bad film {n},bad\n" for n in range(40))
+
+
+@pytest.fixture(autouse=True)
+def model(folder: Path, tiny_encoder: Path) -> None:
+    (folder / "tiny").symlink_to(tiny_encoder)
+
+
+def nested(kind: str) -> str:
+    return "[" * DEEP + "]" * DEEP if kind == "list" else '{"a":' * DEEP + "1" + "}" * DEEP
+
+
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{b}: &{b} [*{a}, *{a}, *{a}, *{a}, *{a}, *{a}, *{a}, *{a}]\n"
+    for a, b in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+OPTIONS = [
+    *(("--method", value) for value in ("", "scll", "x.py:Y", "nothing.py", "\0", "../scl")),
+    *(("--task", value) for value in ("", "colla", "nothing.csv", "/", ".", "\0", "~nobody/x.csv")),
+    *(("--protocol", value) for value in ("", "plane", "lacon-classes-99")),
+    *(("--scale", value) for value in ("", "desktop", "LAPTOP")),
+    *(("--train-size", value) for value in ("0", "-1", "x", "1e3", "", "99999999999999999999")),
+    *(("--shots", value) for value in ("0", "-1", "x", "1000000")),
+    *(("--unlabelled", value) for value in ("-1", "x", "1.5", "")),
+    *(("--rule", value) for value in ("", "top", "top-0", "top-99", "mean/worst", "best/best/x")),
+    *(("--seeds", value) for value in ("0", "-3", "x", "2.5", "")),
+    *(("--configs", value) for value in ("0", "-1", "x")),
+    *(("--race", value) for value in ("-1", "2", "x", "nan", "inf", "")),
+    *(("--study", value) for value in ("", "a/b", "..", "a b", "x" * 200, "é", "\0")),
+    *(("--storage", value) for value in ("", "S3://", "s3://", "gs:/x", "ftp://x/y", "a\0b")),
+    *(("--tracking", value) for value in ("http://", "https://", "ftp://x", "sqlite://", "\0")),
+    *(("--data-dir", value) for value in ("nothing", "", "\0")),
+    *(("--address", value) for value in ("", "ray://x:1", "nowhere", "x:y", "host:")),
+    *(("--cpus-per-trial", value) for value in ("0", "-1", "x", "100000")),
+    *(("--gpus-per-trial", value) for value in ("-1", "2", "0.7", "nan", "inf", "x")),
+    *(("--concurrency", value) for value in ("0", "-1", "x")),
+    *(("--sampler", value) for value in ("", "tpee", "GRID")),
+    *(("--time-budget", value) for value in ("", "0", "-5m", "5y", "nan", "inf", "1e999")),
+    *(("--trial-timeout", value) for value in ("0", "x", "-1h")),
+    *(("--search-seed", value) for value in ("x", "1.5", "")),
+    *(("--paraphrases", value) for value in ("nothing.jsonl", "", "/", "\0")),
+    *(("--space", value) for value in ("nothing.yaml", "", "/", "\0", "tiny")),
+    *(("--text", value) for value in ("text",)),
+    *(("--metric", value) for value in ("accurate",)),
+    *(("--fractions", value) for value in ("1", "0.5,0.5,0.5", "a,b,c")),
+]
+SETTINGS = [
+    *("", "=", "tau", "=3", "tau=", "tau=x", "tau=-1", "tau=0", "tau=nan", "tau=inf", "tau=[1]"),
+    *("tau=&a [*a]", "tau=*a", "tau={a: 1}", "tau='", "tau=!!python/none x", "tau=2001-99-99"),
+    *("epochs=0", "epochs=99999999999999999999", "epochs=1.5", "epochs=-1", "epochs=1e9"),
+    *("epochs=2147483647", "batch_size=0", "batch_size=10000000000", "max_length=3"),
+    *("max_length=100000", "dropout=1", "dropout=-0.1", "learning_rate=0", "learning_rate=1e400"),
+    *("warmup_ratio=2", "weight_decay=-1", "pooling=max", "lam=2", "lam=true", "tua=1"),
+    *("batch_sampling=none", "drop_last=1", "tau=" + nested("list"), "tau=" + "9" * 5000),
+]
+
+
+@pytest.mark.parametrize(("option", "value"), OPTIONS)
+def test_a_malformed_option_is_refused(
+    option: str, value: str, command: Callable[..., Ended]
+) -> None:
+    given = {"--task": "demo", "--train-size": "20", "--model": "tiny"}
+    if option == "--shots":
+        del given["--train-size"]
+    asked = [part for pair in {**given, option: value}.items() for part in pair]
+    command(*TUNE, *asked).assert_refused()
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda text: text[:30] or "empty")
+def test_a_malformed_setting_is_refused(setting: str, command: Callable[..., Ended]) -> None:
+    command(*TUNE, *DEMO, "--model", "tiny", "--set", setting).assert_refused("--set")
+
+
+JSON = ROWS.splitlines()[1:]
+AS_JSON = [json.dumps(dict(zip(("text", "label"), row.split(","), strict=True))) for row in JSON]
+OBJECTS = "\n".join(AS_JSON) + "\n"
+DATA: dict[str, tuple[str, bytes]] = {
+    "csv empty": ("csv", b""),
+    "csv header alone": ("csv", b"text,label\n"),
+    "csv semicolons": ("csv", ROWS.replace(",", ";").encode()),
+    "csv no such column": ("csv", ROWS.replace("label", "lable").encode()),
+    "csv column twice": ("csv", ROWS.replace("text,label", "text,text,label").encode()),
+    "csv short row": ("csv", (ROWS + "alone\n").encode()),
+    "csv long row": ("csv", (ROWS + "a,b,c\n").encode()),
+    "csv open quote": ("csv", (ROWS + '"never closed,good\n').encode()),
+    "csv NUL in a text": ("csv", (ROWS + "a\0b,good\n").encode()),
+    "csv NUL in a label": ("csv", (ROWS + "a,go\0od\n").encode()),
+    "csv latin-1": ("csv", ROWS.replace("good", "g\xf6\xf6d").encode("latin-1")),
+    "csv utf-16": ("csv", ROWS.encode("utf-16")),
+    "csv blank text": ("csv", (ROWS + "  ,good\n").encode()),
+    "csv one class": ("csv", ROWS.replace("bad\n", "good\n").encode()),
+    "csv labels that differ by blanks": ("csv", (ROWS + "a,good \n" * 40).encode()),
+    "csv labels that differ by a zero-width space": (
+        "csv",
+        (ROWS + "a,go\u200bod\n" * 40).encode(),
+    ),
+    "csv labels that differ by a mark": ("csv", (ROWS + "a,\ufeffgood\n" * 40).encode()),
+    "csv labels composed and not": (
+        "csv",
+        ("text,label\n" + "a,\u00e9\nb,e\u0301\n" * 40).encode(),
+    ),
+    "csv a cell of 4 MB": ("csv", (ROWS + "a " * 2_000_000 + ",good\n").encode()),
+    "csv a word of 4 MB": ("csv", (ROWS + "a" * 4_000_000 + ",good\n").encode()),
+    "csv a label for each text": (
+        "csv",
+        ("text,label\n" + "\n".join(f"a,{n}" for n in range(99))).encode(),
+    ),
+    "csv binary": ("csv", bytes(range(256)) * 50),
+    "csv is a zip": ("csv", b"PK\x03\x04" + bytes(500)),
+    "csv is JSON": ("csv", OBJECTS.encode()),
+    "tsv is CSV": ("tsv", ROWS.encode()),
+    "tsv short row": ("tsv", (ROWS.replace(",", "\t") + "alone\n").encode()),
+    "tsv empty": ("tsv", b""),
+    "tsv NUL": ("tsv", (ROWS.replace(",", "\t") + "a\0\tgood\n").encode()),
+    "jsonl empty": ("jsonl", b""),
+    "jsonl list": ("jsonl", b"[1]\n"),
+    "jsonl array of objects": ("json", f"[{','.join(AS_JSON)}]".encode()),
+    "jsonl cut": ("jsonl", OBJECTS[:-5].encode()),
+    "jsonl NaN": ("jsonl", (OBJECTS + '{"text": NaN, "label": "good"}\n').encode()),
+    "jsonl nested text": ("jsonl", (OBJECTS + '{"text": ["a"], "label": "good"}\n').encode()),
+    "jsonl lacks a key": ("jsonl", (OBJECTS + '{"text": "a"}\n').encode()),
+    "jsonl key twice": (
+        "jsonl",
+        (OBJECTS + '{"text": "a", "text": "b", "label": "good"}\n').encode(),
+    ),
+    "jsonl label twice": (
+        "jsonl",
+        (OBJECTS + '{"text": "a", "label": "bad", "label": "good"}\n').encode(),
+    ),
+    "jsonl half a character": (
+        "jsonl",
+        (OBJECTS + '{"text": "\\ud800", "label": "good"}\n').encode(),
+    ),
+    "jsonl NUL": ("jsonl", (OBJECTS + '{"text": "a\\u0000", "label": "good"}\n').encode()),
+    "jsonl deep list": ("jsonl", (OBJECTS + nested("list") + "\n").encode()),
+    "jsonl deep object": ("jsonl", (OBJECTS + nested("object") + "\n").encode()),
+    "jsonl long number": ("jsonl", (OBJECTS + '{"text": ' + "9" * 5000 + "}\n").encode()),
+    "parquet text": ("parquet", ROWS.encode()),
+    "parquet empty": ("parquet", b""),
+    "parquet magic alone": ("parquet", b"PAR1PAR1"),
+    "parquet cut": ("parquet", b"PAR1" + bytes(100) + b"PAR1"),
+    "unknown ending": ("xlsx", ROWS.encode()),
+    "no ending": ("", ROWS.encode()),
+}
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_malformed_data_is_refused_with_its_file(
+    name: str, folder: Path, command: Callable[..., Ended]
+) -> None:
+    ending, content = DATA[name]
+    file = folder / f"mine{'.' if ending else ''}{ending}"
+    file.write_bytes(content)
+    own = ("--task", f"./{file.name}", "--text", "text", "--label", "label", "--model", "tiny")
+    command(*TUNE, *own).assert_refused("mine")
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def loop(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+def dangling(path: Path) -> None:
+    path.symlink_to("nothing")
+
+
+@pytest.mark.parametrize("make", [pipe, loop, dangling, Path.mkdir])
+@pytest.mark.parametrize("name", ["mine.csv", "mine.tsv", "mine.jsonl", "mine.parquet"])
+@pytest.mark.parametrize("option", ["--task", "--validation", "--test"])
+def test_what_is_no_file_is_refused_as_data(
+    option: str,
+    name: str,
+    make: Callable[[Path], object],
+    folder: Path,
+    command: Callable[..., Ended],
+) -> None:
+    for rows in ("rows.csv", "others.csv"):
+        (folder / rows).write_text(ROWS, encoding="utf-8")
+    make(folder / name)
+    files = {"--task": "rows.csv", "--validation": "others.csv", option: name}
+    given = [part for pair in files.items() for part in pair]
+    own = (*given, "--text", "text", "--label", "label", "--model", "tiny")
+    command(*TUNE, *own).assert_refused("mine")
+
+
+SPACES: dict[str, str] = {
+    "empty": "",
+    "text": "hello",
+    "list": "[1, 2]",
+    "open bracket": "space: [",
+    "tabs": "space:\n\ttau: 1",
+    "bomb": BOMB,
+    "alias to itself": "a: &a [*a]",
+    "merge key": "a: &a {x: 1}\nb: {<<: *a}",
+    "deep flow": "space: " + nested("list"),
+    "deep blocks": "\n".join(f"{' ' * n}a:" for n in range(500)),
+    "key twice": "method: scl\nmethod: scl\n",
+    "not finite": "space: {tau: {type: float, low: .nan, high: .inf}}",
+    "date": "source: 2020-01-01\nspace: {}",
+    "python object": "space: !!python/object/apply:os.system [touch MARK]",
+    "unknown tag": "space: !mine {}",
+    "binary": "space: !!binary aGVsbG8=",
+    "set": "space: !!set {a, b}",
+    "number as key": "space: {1: {}}",
+    "unknown parameter": "method: scl\nsource: a\nspace: {tua: {type: choice, values: [1]}}",
+    "unknown kind": "method: scl\nsource: a\nspace: {tau: {type: normal}}",
+    "low above high": "method: scl\nsource: a\nspace: {tau: {type: float, low: 2, high: 1}}",
+    "log from 0": "method: scl\nsource: a\nspace: {tau: {type: log, low: 0, high: 1}}",
+    "no values": "method: scl\nsource: a\nspace: {tau: {type: choice, values: []}}",
+    "value twice": "method: scl\nsource: a\nspace: {tau: {type: choice, values: [1, 1.0]}}",
+    "20,000 values": "method: scl\nsource: a\nspace: {tau: {type: choice, values: "
+    + json.dumps([n / 20_000 for n in range(1, 20_001)])
+    + "}}",
+    "too long": "# " + "x" * 1_100_000,
+    "another method": "method: lacon\nsource: a\nspace: {}",
+    "published outside": "method: scl\nsource: a\npublished: [{tau: 9}]\n"
+    "space: {tau: {type: float, low: 0.1, high: 1}}",
+    "condition on nothing": "method: scl\nsource: a\n"
+    "space: {tau: {type: choice, values: [1], when: {nothing: 1}}}",
+    "models text": "method: scl\nsource: a\nspace: {}\nmodels: minilm",
+    "huge epochs": "method: scl\nsource: a\nfixed: {epochs: 99999999999999999999}\nspace: {}",
+}
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_a_malformed_space_is_refused_with_its_file(
+    name: str, folder: Path, command: Callable[..., Ended]
+) -> None:
+    (folder / "mine.yaml").write_text(SPACES[name], encoding="utf-8")
+    if name != "another method":
+        command("check", "mine.yaml").assert_refused("mine.yaml")
+    command(*TUNE, *DEMO, "--model", "tiny", "--space", "mine.yaml").assert_refused("mine.yaml")
+    assert not (folder / "MARK").exists()
+
+
+@pytest.mark.parametrize("make", [pipe, loop, dangling, Path.mkdir])
+@pytest.mark.parametrize("option", ["--space", "--paraphrases"])
+def test_what_is_no_file_is_refused_as_space_and_paraphrases(
+    option: str, make: Callable[[Path], object], folder: Path, command: Callable[..., Ended]
+) -> None:
+    make(folder / "mine")
+    asked = ("tune", "--method", "cssl" if option == "--paraphrases" else "scl", *TUNE[3:])
+    command(*asked, *DEMO, "--model", "tiny", option, "mine").assert_refused("mine")
+
+
+HEAD = '{"paraphrases": 1, "source": "me"}\n'
+LINE = '{"text": ["a"], "paraphrases": [["b"], ["c"]]}\n'
+PARAPHRASES: dict[str, str] = {
+    "empty": "",
+    "no header": LINE,
+    "header alone": HEAD,
+    "another version": '{"paraphrases": 9, "source": "me"}\n' + LINE,
+    "no source": '{"paraphrases": 1}\n' + LINE,
+    "text as text": HEAD + '{"text": "a", "paraphrases": [["b"], ["c"]]}\n',
+    "one paraphrase": HEAD + '{"text": ["a"], "paraphrases": [["b"]]}\n',
+    "null": HEAD + '{"text": ["a"], "paraphrases": null}\n',
+    "another's texts": HEAD + LINE,
+    "deep": HEAD + nested("list") + "\n",
+    "key twice": HEAD + '{"text": ["a"], "text": ["b"], "paraphrases": [["b"], ["c"]]}\n',
+    "cut": HEAD + LINE[:-8],
+    "binary": "".join(map(chr, range(256))),
+}
+
+
+@pytest.mark.parametrize("name", PARAPHRASES)
+def test_malformed_paraphrases_are_refused_with_their_file(
+    name: str, folder: Path, command: Callable[..., Ended]
+) -> None:
+    (folder / "mine.jsonl").write_text(PARAPHRASES[name], encoding="utf-8")
+    asked = ("tune", "--method", "cssl", *TUNE[3:], *DEMO, "--model", "tiny")
+    command(*asked, "--paraphrases", "mine.jsonl").assert_refused("mine.jsonl")
