@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from sclsearch.canonical import counted
-from sclsearch.store.objects import DamagedError
+from sclsearch.errors import SclsearchError
 from sclsearch.store.places import Storage
 from sclsearch.store.records import StudyRecord, seed_run_key
 from sclsearch.store.runs import RunStore
@@ -80,7 +80,7 @@ def studies(storage: Storage) -> list[StudyLine | DamagedStudy]:
             record = store.record()
             if record is not None:
                 lines.append(_line(store, record, stored))
-        except DamagedError as error:
+        except SclsearchError as error:
             lines.append(DamagedStudy(name, str(error)))
     return lines
 

@@ -17,6 +17,8 @@ from sclsearch.errors import SclsearchError
 from sclsearch.store.places import Place
 
 READERS = 32
+MOST_BYTES = 2**28
+"""The size of the largest file that is read as a JSON object."""
 MEND = "Move it away."
 _T = TypeVar("_T")
 # As some shared folders answer that have no hard links.
@@ -30,6 +32,10 @@ CHECKSUM = "sha256"
 
 class DamagedError(SclsearchError):
     """An object is there and cannot be read."""
+
+
+class NotAFolderError(SclsearchError):
+    """A file, a link or a pipe is in the place of a folder of the storage."""
 
 
 def write(place: Place, value: Any) -> None:
@@ -62,7 +68,7 @@ def unsealed(stored: Mapping[str, Any]) -> dict[str, Any]:
     """
     record = dict(stored)
     checksum = record.pop(CHECKSUM, None)
-    if checksum not in {None, digest(record)}:
+    if checksum not in (None, digest(record)):
         raise ValueError("its checksum differs: it was changed after it was written")
     return record
 
@@ -97,7 +103,7 @@ def read(place: Place, mend: str = MEND) -> Any | None:
     Raises:
         DamagedError: It holds no JSON object; nothing of this project writes that.
     """
-    content = read_bytes(place)
+    content = _file(place, MOST_BYTES) if isinstance(place, Path) else place.read()
     if content is None:
         return None
     try:
@@ -138,15 +144,18 @@ def read_each(places: Sequence[Place], mend: str = MEND) -> list[Any | None]:
 
 def which(places: Sequence[Place]) -> list[Place]:
     """Returns those places where something is stored, whole or damaged."""
-
-    def is_there(place: Place) -> bool:
-        try:
-            return read_bytes(place) is not None
-        except DamagedError:
-            return True
-
-    found = _each(is_there, places)
+    found = _each(_is_there, places)
     return [place for place, there in zip(places, found, strict=True) if there]
+
+
+def _is_there(place: Place) -> bool:
+    if not isinstance(place, Path):
+        return place.read() is not None
+    if os.path.lexists(place):
+        return True
+    with suppress(OSError):  # as in `_file`
+        os.scandir(place.parent).close()
+    return os.path.lexists(place)
 
 
 def names(folder: Place) -> list[str]:
@@ -155,8 +164,14 @@ def names(folder: Place) -> list[str]:
         return folder.names()
     try:
         return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return []
+    except NotADirectoryError as error:
+        raise _no_folder(folder) from error
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise _no_folder(folder) from error
 
 
 def remove(place: Place) -> None:
@@ -237,27 +252,46 @@ def _each(ask: Callable[[Place], _T], places: Sequence[Place]) -> list[_T]:
         return list(readers.map(ask, places))
 
 
-def _file(path: Path) -> bytes | None:
+def _file(path: Path, most: int | None = None) -> bytes | None:
     try:
-        return _content(path)
+        return _content(path, most)
     except FileNotFoundError:
         # An NFS client remembers for a minute that a file is not there, until it opens the folder.
         with suppress(FileNotFoundError):
             os.scandir(path.parent).close()
-            return _content(path)
+            return _content(path, most)
+        if path.is_symlink():
+            raise DamagedError(f"{path}: its link leads to no file. {MEND}") from None
         return None
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path, most: int | None) -> bytes:
     try:
         check_regular(path)
+        size = path.stat().st_size
+        if most is not None and size > most:
+            raise DamagedError(
+                f"{path}: it must have at most {most:,} bytes, but it has {size:,}. {MEND}"
+            )
         return path.read_bytes()
     except (NotARegularFileError, IsADirectoryError) as error:
         raise DamagedError(f"{path}: it must be a file, but it is not. {MEND}") from error
+    except NotADirectoryError as error:
+        raise _no_folder(path.parent) from error
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
-        raise DamagedError(f"{path}: it must be a file, but its links go in a circle.") from error
+        if not path.is_symlink():
+            raise _no_folder(path.parent) from error
+        raise DamagedError(
+            f"{path}: it must be a file, but its links go in a circle. {MEND}"
+        ) from error
+
+
+def _no_folder(path: Path) -> NotAFolderError:
+    """Return the error for what is in the place of a folder."""
+    there = next((one for one in (path, *path.parents) if os.path.lexists(one)), path)
+    return NotAFolderError(f"{there}: it must be a folder, but it is not. {MEND}")
 
 
 def _encoded(value: Any) -> bytes:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sclsearch.canonical import digest
+from sclsearch.tasks.metrics import METRICS
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,24 +87,53 @@ def check_record(record: StoredRecord, name: str) -> None:
         name: Its file's name without `.json`.
     """
     if isinstance(record, StudyRecord):
-        _check_keys("identity", record.identity, ("task", "model", "protocol", "size", "space"))
-        _check_keys("training", record.training, ("method", "metric", "data"))
-        _check_keys("origin", record.origin, ("rule", "notes"))
+        _check_study(record)
         return
     if record.number != int(name) or isinstance(record.number, bool):
         raise ValueError(f"number: must be {name}, got {record.number!r}"[:200])
     if isinstance(record, ConfigurationRecord):
         _check_keys("values", record.values)
         _check_keys("fields", record.fields)
+        _check_texts("origin", [record.origin])
         return
     _check_keys("rows", record.rows)
     _check_keys("seeds", record.seeds)
+    if any(type(seed) is int and seed < 0 for seed in record.seeds.values()):
+        raise ValueError("seeds: must be 0 or greater")
     for field, kind in (("rows", str), ("seeds", int)):
         odd = [key for key, value in getattr(record, field).items() if type(value) is not kind]
         if odd:
             raise ValueError(f"{field}: {odd[0]}: must be of type {kind.__name__}")
-    if type(record.notes) not in {list, tuple}:
-        raise ValueError("notes: must be a list")
+    _check_texts("notes", record.notes)
+
+
+def _check_study(record: StudyRecord) -> None:
+    _check_keys("identity", record.identity, ("task", "model", "protocol", "size", "space"))
+    _check_keys("training", record.training, ("method", "metric", "data"))
+    _check_keys("origin", record.origin, ("rule", "notes"))
+    identity, training = record.identity, record.training
+    _check_texts("identity", [identity[name] for name in ("task", "model", "protocol")])
+    _check_texts("training", [training[name] for name in ("method", "metric", "data")])
+    _check_texts("origin: rule", [record.origin["rule"]])
+    _check_texts("origin: notes", record.origin["notes"])
+    if training["metric"] not in METRICS:
+        raise ValueError(f"training: metric: there is no {training['metric']!r}"[:200])
+    _check_keys("identity: space", identity["space"], ("parameters",))
+    parameters = identity["space"]["parameters"]
+    if not isinstance(parameters, list | tuple):
+        raise ValueError("identity: space: parameters: must be a list")  # noqa: TRY004
+    for parameter in parameters:
+        _check_keys("identity: space: parameters", parameter, ("name",))
+    open_, created = record.open_configurations, record.created
+    if type(open_) is not int or open_ < 1:
+        raise ValueError(f"open_configurations: must be at least 1, got {open_!r}"[:200])
+    if type(created) not in {int, float}:
+        raise ValueError(f"created: must be a time in Unix seconds, got {created!r}"[:200])
+
+
+def _check_texts(field: str, texts: object) -> None:
+    if not (isinstance(texts, list | tuple) and all(isinstance(one, str) for one in texts)):
+        raise ValueError(f"{field}: must be text")
 
 
 def _check_keys(field: str, value: object, keys: Sequence[str] = ()) -> None:

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -21,11 +21,15 @@ from sclsearch.store.objects import (
     write,
 )
 from sclsearch.store.places import Place, Storage, place_of
-from sclsearch.tasks.metrics import value
+from sclsearch.tasks.metrics import METRICS, value
 
 Evaluation = Mapping[str, Any]
 BATCH = 500
 _MEND = "Move it away: the seed run is trained again then."
+_FAULTS = (
+    *(TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError),
+    SclsearchError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +221,7 @@ def _described(place: Place, stored: Mapping[str, Any] | None) -> SeedRun | None
     try:
         run = SeedRun.of(unsealed(stored))
         _check(run, place.name.removesuffix(".json"))
-    except (TypeError, ValueError, KeyError, AttributeError, IndexError) as error:
+    except _FAULTS as error:
         fault = str(error).rpartition("() ")[2] or type(error).__name__
         message = f"{place}: it must hold the seed run of this name, but: {fault}. {_MEND}"
         raise DamagedError(message) from error
@@ -230,11 +234,35 @@ def _check(run: SeedRun, name: str) -> None:
         raise ValueError(f"it holds the seed run {str(run.key)[:12]}")
     if digest(run.identity) != run.key:
         raise ValueError("its identity is not the one that its key was made from")
-    if run.failure is not None:
-        return
+    parts = (run.identity, run.origin, run.environment)
+    if not all(isinstance(part, Mapping) for part in parts):
+        raise TypeError("identity, origin and environment must be objects")
+    if run.failure is None:
+        _check_scores(run)
+
+
+def _check_scores(run: SeedRun) -> None:
     if not -len(run.evaluations) <= run.kept < len(run.evaluations):
         raise ValueError(f"evaluation {run.kept} is kept of {len(run.evaluations)}")
+    metric = str(run.identity.get("metric"))
     for evaluation in (*(one["validation"] for one in run.evaluations), run.test):
         counts = [count for row in evaluation.get("confusion", ()) for count in row]
         if any(type(count) is not int or count < 0 for count in counts):
             raise ValueError("a confusion matrix must hold counts, 0 or greater")
+        if metric in METRICS:
+            value(metric, evaluation)  # raises where it lacks what the metric is computed from
+    counted = {"validation": run.evaluations[run.kept]["validation"], "test": run.test}
+    for rows, predicted in run.predictions.items():
+        _check_predictions(rows, predicted, counted[rows].get("confusion"))
+
+
+def _check_predictions(rows: str, predicted: Sequence[float], confusion: Any) -> None:
+    """Raise ValueError unless predictions are those that a confusion matrix counts."""
+    if any(type(one) not in {int, float} for one in predicted):
+        raise ValueError(f"predictions of {rows} must be numbers")
+    if confusion is None:
+        return
+    if not all(0 <= one < len(confusion) for one in predicted):
+        raise ValueError(f"predictions of {rows} must be 0 to {len(confusion) - 1}")
+    if sum(map(sum, confusion)) != len(predicted):
+        raise ValueError(f"the confusion matrix of {rows} must count {len(predicted)} rows")

@@ -37,8 +37,10 @@ _MEND = {
         "again."
     ),
 }
+_NUMBERED = re.compile(r"(0|[1-9][0-9]{0,8})\.json")
 _OPENED = "configurations.json"
 _WINDOWS = "windows.json"
+_SEED_WRITTEN_AGAIN = "The command that began the study writes it again."
 _R = TypeVar("_R", StudyRecord, ReplicateRecord, ConfigurationRecord)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -70,7 +72,15 @@ class StudyStore:
         """
         place = self.folder / "study.json"
         stored = read(place, _MEND[StudyRecord])
-        return None if stored is None else _record(StudyRecord, place, stored)
+        if stored is None:
+            return None
+        record = _record(StudyRecord, place, stored)
+        if record.name != self.name:
+            raise DamagedError(
+                f"{place}: it must hold the record of {self.name}, but it holds that of "
+                f"{record.name!r}. {_MEND[StudyRecord]}"
+            )
+        return record
 
     def create(self, record: StudyRecord) -> None:
         """Stores the record if the study is new."""
@@ -122,11 +132,7 @@ class StudyStore:
             opened = max(opened, self._opened())
         except DamagedError as error:
             faults.append(str(error))
-        for number in sorted({*range(opened)} - {*numbers}):
-            place = self.folder / f"configurations/{number}.json"
-            mend = _MEND[ConfigurationRecord]
-            faults.append(f"{place}: it must be there, but it was deleted. {mend}")
-        return found, faults
+        return found, [*faults, *self._deleted(ConfigurationRecord, opened)]
 
     def replicates(self) -> list[ReplicateRecord]:
         """Return the replicates in order; one that is not there is written again at a start.
@@ -134,14 +140,16 @@ class StudyStore:
         Raises:
             DamagedError: Some cannot be read; names all.
         """
-        found, faults = self.sound_replicates()
+        found, faults = self._numbered("replicates", ReplicateRecord)
         if faults:
             raise DamagedError("\n".join(faults))
-        return found
+        return [replace(record, notes=tuple(record.notes)) for record in found]
 
     def sound_replicates(self) -> tuple[list[ReplicateRecord], list[str]]:
         """Return the replicates that can be read, in order, and what is wrong with others."""
         found, faults = self._numbered("replicates", ReplicateRecord)
+        numbers = self._numbers("replicates")
+        faults += self._deleted(ReplicateRecord, max(numbers, default=-1) + 1)
         return [replace(record, notes=tuple(record.notes)) for record in found], faults
 
     def add(self, record: ConfigurationRecord | ReplicateRecord) -> bool:
@@ -231,9 +239,17 @@ class StudyStore:
                 faults.append(str(error))
         return found, faults
 
+    def _deleted(self, kind: type[ConfigurationRecord | ReplicateRecord], count: int) -> list[str]:
+        """Return the fault of each record that is missing of so many."""
+        folder = "configurations" if kind is ConfigurationRecord else "replicates"
+        mend = _MEND[kind] if kind is ConfigurationRecord else _SEED_WRITTEN_AGAIN
+        missing = sorted({*range(count)} - {*self._numbers(folder)})
+        places = [self.folder / f"{folder}/{number}.json" for number in missing]
+        return [f"{place}: it must be there, but it was deleted. {mend}" for place in places]
+
     def _numbers(self, kind: str) -> list[int]:
-        stems = (Path(name).stem for name in names(self.folder / kind))
-        return sorted(int(stem) for stem in stems if stem.isdigit())
+        found = map(_NUMBERED.fullmatch, names(self.folder / kind))
+        return sorted(int(one[1]) for one in found if one)
 
 
 def study_names(storage: Storage) -> list[str]:
@@ -266,8 +282,8 @@ def _record(kind: type[_R], place: Place, stored: dict[str, Any]) -> _R:
     try:
         record = kind(**unsealed(stored))
         check_record(record, place.name.removesuffix(".json"))
-    except (TypeError, ValueError) as error:
-        fault = str(error).rpartition("() ")[2]
+    except (TypeError, ValueError, RecursionError) as error:
+        fault = str(error).rpartition("() ")[2][:300]
         raise DamagedError(
             f"{place}: it must hold a record of the study, but: {fault}. {_MEND[kind]}"
         ) from error

@@ -61,7 +61,8 @@ def job(request: pytest.FixtureRequest) -> Job:
 def store(tmp_path: Path, job: Job) -> StudyStore:
     store = StudyStore(tmp_path, "toy")
     fields = resolved(job.method, job.training)
-    identity = dict.fromkeys(("task", "model", "protocol", "size", "space"), "toy")
+    names = dict.fromkeys(("task", "model", "protocol", "size"), "toy")
+    identity = {**names, "space": {"parameters": []}}
     origin = {"rule": "mean", "notes": []}
     store.create(StudyRecord("toy", identity, job.shared_identity, origin, 2, 0.0))
     store.add(ConfigurationRecord(0, {}, fields, "published"))
