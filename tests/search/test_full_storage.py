@@ -1,0 +1,122 @@
+"""A storage that cannot be written ends a search; the same search goes on once it can."""
+
+import errno
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sclsearch.errors import SclsearchError
+from sclsearch.search.trial import BrokenStorageError
+from sclsearch.store.objects import create
+from sclsearch.store.runs import RunStore
+from tests.in_process import in_process
+
+if TYPE_CHECKING:
+    from tests.search.conftest import Place
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+ASKED: dict[str, Any] = {"configs": 1, "seeds": 2, "study": "full", "tracking": "none"}
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """Return a folder on a disk of 8 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
+    if os.geteuid() or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("only root may mount a small disk")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def fill(disk: Path) -> Path:
+    """Write a file that takes all space of a disk, and return it."""
+    ballast = disk / "ballast"
+    with ballast.open("wb", buffering=0) as file:
+        size = 1 << 20
+        while size:
+            try:
+                file.write(bytes(size))
+            except OSError:
+                size //= 2
+    return ballast
+
+
+@pytest.mark.ray
+def test_a_full_disk_ends_the_search_and_space_lets_it_finish(
+    place: "Place", disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sclsearch.search import tuner
+
+    here, fit, ballast = place.elsewhere(disk), tuner.fit, disk / "ballast"
+
+    def fit_full(*given: Any, **named: Any) -> object:
+        fill(disk)
+        return fit(*given, **named)
+
+    monkeypatch.setattr(tuner, "fit", fit_full)
+    with pytest.raises(SclsearchError, match=r"--storage: cannot store seed runs: .*No space left"):
+        here.run(**ASKED)
+    assert [*RunStore(here.storage).all()] == []
+    monkeypatch.undo()
+    ballast.unlink()
+    finished = here.run(**ASKED)
+    assert (finished.ending, finished.done, finished.failed) == ("complete", 2, 0)
+
+
+@pytest.mark.parametrize("fault", ["ENOSPC", "EDQUOT", "EIO", "ESTALE", "EROFS"])
+def test_a_fault_of_the_storage_is_no_failure_of_a_seed_run(
+    place: "Place", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    here, number = place.elsewhere(tmp_path), getattr(errno, fault)
+
+    def broken(target: Path, value: Any) -> bool:
+        raise OSError(number, os.strerror(number), str(target))
+
+    monkeypatch.setattr("sclsearch.store.runs.create", broken)
+    with in_process(), pytest.raises(BrokenStorageError, match=os.strerror(number)):
+        here.run(**ASKED)
+    assert RunStore(here.storage).keys() == []
+    monkeypatch.setattr("sclsearch.store.runs.create", create)
+    with in_process():
+        finished = here.run(**ASKED)
+    assert (finished.ending, finished.done, finished.failed) == ("complete", 2, 0)
+
+
+def pipe(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+def folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "cut": lambda file: file.write_bytes(file.read_bytes()[:-20]),
+    "empty": lambda file: file.write_bytes(b""),
+    "pipe": pipe,
+    "folder": folder,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_seed_run_is_set_aside_and_trained_again(
+    place: "Place", tmp_path: Path, damage: str
+) -> None:
+    here = place.elsewhere(tmp_path)
+    with in_process():
+        here.run(**ASKED)
+        before = here.runs()
+        file = Path(here.storage) / "runs" / f"{min(before)}.json"
+        DAMAGES[damage](file)
+        finished = here.run(**ASKED)
+    assert (finished.done, finished.trained, finished.failed) == (2, 1, 0)
+    assert here.runs().keys() == before.keys()
+    assert len([*(file.parent / "damaged").iterdir()]) == 1
