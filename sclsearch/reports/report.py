@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sclsearch.errors import SclsearchError
+from sclsearch.reports.baselines import baseline_lines, doubts
 from sclsearch.reports.lines import ConfigurationLine, line_of, with_chances
 from sclsearch.selection.rules import Rule, parse_rule
 from sclsearch.store.places import Storage, place_of, storage_option
@@ -38,6 +39,7 @@ class Report:
         drawn: Seeds of initialisation and order of each replicate.
         repeats: Whether it repeats the winner of another study.
         settings: What was set by hand, by field.
+        baselines: Reference classifiers under the same rule: their name is `origin`.
         configurations: Best first; unfinished ones at the end, by what they may come to.
         risk: Probability, by the model of `selection.outlook`, that another would win if all had
             all seeds; 0 if they have.
@@ -63,6 +65,7 @@ class Report:
     repeats: bool
     settings: Mapping[str, Any]
     configurations: tuple[ConfigurationLine, ...]
+    baselines: tuple[ConfigurationLine, ...]
     risk: float
     notes: tuple[str, ...]
     weights: Mapping[str, str]
@@ -125,15 +128,21 @@ def report(
     configurations, more = store.sound_configurations()
     lines, damaged = [], [*faults, *more]
     for configuration in configurations[:configs]:
-        found, unsound = runs.get_sound(seed_run_key(record, configuration, r) for r in replicates)
+        read, unsound = runs.get_sound(seed_run_key(record, configuration, r) for r in replicates)
         damaged.extend(unsound.values())
-        seed_runs = zip(numbers, found, strict=True)
+        seed_runs = zip(numbers, read, strict=True)
         lines.append(line_of(configuration, seed_runs, order, rule, metric))
     lines, risk = with_chances(lines, rule, metric, numbers)
     lines.sort(key=_place)
     winner = lines[0] if lines and lines[0].score is not None else None
     kept = [winner.seeds[position].key for position in winner.reported] if winner else []
+    baselines = baseline_lines(store.baselines(), numbers, rule, metric)
     notes = [*_notes(record, replicates, map(runs.get, kept))]
+    if winner is not None:
+        labels = record.origin.get("labels", ())
+        stored = runs.get_sound(seed.key for seed in winner.seeds)[0]
+        found = [run for run in stored if run is not None]
+        notes = [*doubts(winner, baselines, found, labels), *notes]
     if not store.has_checksums():
         notes.append(NO_CHECKSUMS)
     weights = store.kept_weights()
@@ -159,6 +168,7 @@ def report(
         repeats=record.repeats,
         settings=record.origin.get("settings", {}),
         configurations=tuple(lines),
+        baselines=baselines,
         risk=risk,
         notes=tuple(dict.fromkeys([*damaged, *_missing(lines, risk), *notes])),
         weights={key: str(store.weights(key)) for key in kept if key in weights},

@@ -64,6 +64,9 @@ def _table(report: Report, most: int) -> Table:
             escape(settings(line.values) or CONFIGURATION[report.repeats])
             + (f" [dim]({line.origin})[/]" if line.origin in FIRST else ""),
         )
+    for line in report.baselines:
+        score = "–" if line.score is None else f"{line.score:.4f}"
+        table.add_row("", score, figure(line), "", f"[dim]baseline: {line.origin}[/]")
     return table
 
 

@@ -12,6 +12,7 @@ from sclsearch.search.prepare import Prepared, check_new, prepare_study
 from sclsearch.search.progress import Pace, Progress
 from sclsearch.search.scribe import Scribe, not_shown, ready_tracking
 from sclsearch.search.signals import held_ctrl_c, kept_signals, sigterm_as_ctrl_c
+from sclsearch.search.tokenised import tokenised
 from sclsearch.selection.rules import Rule
 from sclsearch.store.driver import lost_to_another, sole_driver
 from sclsearch.store.places import Storage
@@ -97,6 +98,8 @@ def _run(prepared: Prepared, how: How, console: Console) -> Finished:
         finally:
             tracking = scribe.close(board) if scribe else not_shown(how)
         delete_superfluous_weights(board)
+        if ending == "complete":
+            complete_baselines(prepared)
     return Finished(
         name=store.name,
         storage=prepared.storage,
@@ -110,6 +113,21 @@ def _run(prepared: Prepared, how: How, console: Console) -> Finished:
         seeds=study.seeds,
         configs=prepared.configs,
     )
+
+
+def complete_baselines(prepared: Prepared) -> None:
+    """Evaluate the baselines on replicates that lack them, and store the results."""
+    from sclsearch.encoders.load import load_encoder
+    from sclsearch.training.baselines import baselines
+
+    study, store = prepared.study, prepared.store
+    stored = store.baselines()
+    missing = {n: parts for n, parts in prepared.parts.items() if n not in stored}
+    if not missing:
+        return
+    tokens = tokenised(study, missing.values())[study.lengths()[-1]]
+    encoder = load_encoder(study.model, study.model_name)
+    store.keep_baselines({**stored, **baselines(study.data, tokens, missing, encoder)})
 
 
 def idle(slots: int, concurrency: int, missing: int) -> str:

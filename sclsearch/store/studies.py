@@ -1,7 +1,7 @@
 """Studies as they are stored: records, and weights that are kept."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -39,6 +39,7 @@ _MEND = {
 }
 _NUMBERED = re.compile(r"(0|[1-9][0-9]{0,8})\.json")
 _OPENED = "configurations.json"
+_BASELINES = "baselines.json"
 _WINDOWS = "windows.json"
 _SEED_WRITTEN_AGAIN = "The command that began the study writes it again."
 _R = TypeVar("_R", StudyRecord, ReplicateRecord, ConfigurationRecord)
@@ -164,6 +165,19 @@ class StudyStore:
         if opened and stored:
             write(self.folder / _OPENED, sealed({"count": record.number + 1}))
         return stored
+
+    def baselines(self) -> dict[int, Any]:
+        """Return the evaluations of the baselines by replicate; none of a damaged file."""
+        try:
+            stored = unsealed(read(self.folder / _BASELINES) or {})
+            return {int(number): found for number, found in stored.get("replicates", {}).items()}
+        except (DamagedError, ValueError, AttributeError):
+            return {}  # the next search computes them again
+
+    def keep_baselines(self, found: Mapping[int, Any]) -> None:
+        """Store the evaluations of the baselines by replicate."""
+        stored = {"replicates": {str(number): one for number, one in found.items()}}
+        write(self.folder / _BASELINES, sealed(stored))
 
     def windows(self, record: StudyRecord) -> list[tuple[int, int]]:
         """Return how many configurations may be unfinished, and from which number on, in order.

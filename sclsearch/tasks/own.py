@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+import numpy as np
+
 from sclsearch.arguments import check_fields
 from sclsearch.errors import SclsearchError
 from sclsearch.tasks.base import Split, Task, TaskData
@@ -26,6 +28,10 @@ from sclsearch.tasks.tables import (
 )
 
 FRACTIONS = (0.8, 0.1, 0.1)
+HELD_OUT = (0.8, 0.2, 0.0)
+"""Shares of the first file where test rows have a file of their own and validation rows none."""
+IMBALANCED = 2 / 3
+"""Share of the largest class from which on accuracy says little."""
 SPLIT_VALUES: Mapping[str, str] = MappingProxyType(
     {
         "train": "train",
@@ -191,8 +197,11 @@ def _drawn(files: OwnFiles, found: Mapping[str, Split]) -> Mapping[str, Split]:
 
 def _shares(files: OwnFiles) -> tuple[float, float, float] | None:
     """Returns the fractions by which the first file is drawn into splits, None if it is not."""
-    apart = files.validation or files.test or files.split_column is not None
-    return files.fractions or (None if apart else FRACTIONS)
+    if files.fractions is not None:
+        return files.fractions
+    if files.validation or files.split_column is not None:
+        return None
+    return HELD_OUT if files.test else FRACTIONS
 
 
 def _notes(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
@@ -204,6 +213,15 @@ def _notes(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
     if METRICS[task.metric].binary:
         yield f"{task.metric} is of the class {task.labels[1]!r}, the last by name"
     train = splits["train"]
+    if task.metric == "accuracy" and not task.regression:
+        counts = np.bincount(train.y[: train.labelled], minlength=len(task.labels))
+        share = counts.max() / counts.sum()
+        if share >= IMBALANCED:
+            largest = task.labels[int(counts.argmax())]
+            yield (
+                f"{share:.0%} of the training rows are {largest!r}, and predicting it alone has "
+                "that accuracy: --metric macro_f1 counts all classes alike"
+            )
     for called, texts in (
         ("training texts", set(train.texts[: train.labelled])),
         ("texts without a label", set(train.texts[train.labelled :])),

@@ -42,6 +42,7 @@ def confirmation() -> Confirmation:
             repeats=False,
             settings={},
             configurations=(line,),
+            baselines=(),
             risk=0.0,
             notes=("scaled: less",),
             weights={},
