@@ -166,7 +166,7 @@ def test_a_board_holds_no_predictions_and_the_store_all(
 ) -> None:
     board = preparing(configs=1, seeds=1).board()
     (task,) = workers.running(board)
-    run = replace(workers.trained(task), predictions={"test": [1.0]})
+    run = replace(workers.trained(task), predictions={"test": [1.0] * 20})
     board.runs.put(run)
     board.finish(task, run)
     assert board.done[task.place] == replace(run, predictions={})
