@@ -59,6 +59,7 @@ def seed_run(
         job.identity,
         {**prepared.record.origin, **origin},
         evaluations=({"validation": {"confusion": [[1, 0], [0, 1]]}},),
+        test={"confusion": [[1, 0], [0, 1]]},
         started=started,
         seconds=seconds,
         environment={"threads": 1},
@@ -171,7 +172,7 @@ def test_seed_runs_that_did_not_fail_are_finished_and_hold_no_predictions(
     preparing: Preparing,
 ) -> None:
     prepared = preparing()
-    good = replace(seed_run(prepared, 3.0), predictions={"test": [0.5] * 9})
+    good = replace(seed_run(prepared, 3.0), predictions={"test": [0.0, 1.0]})
     storage = prepared.storage
     assert finished(storage) == []
     prepared.runs.put(good)
