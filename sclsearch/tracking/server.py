@@ -35,6 +35,7 @@ _CALLERS: list[object] = []
 _ADDED: dict[str, str] = {}
 _LOGGERS = ("mlflow", "alembic")
 _SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql", "databricks")
+_DRIVERS = {"postgresql": "'psycopg[binary]'", "mysql": "mysqlclient", "mssql": "pyodbc"}
 _SQLITE = re.compile(r"sqlite(?:\+\w+)?:///(?!:memory:)(?P<path>[^?]+)")
 
 
@@ -92,10 +93,13 @@ def prepare(uri: str) -> None:
     way, so it is created under another name and appears whole.
 
     Raises:
-        SclsearchError: The folder cannot be written.
+        SclsearchError: The folder cannot be written, or the database's driver is not installed.
     """
     database = sqlite_file(uri)
-    if database is None or database.exists():
+    if database is None:
+        _check_driver(uri)
+        return
+    if database.exists():
         return
     try:
         database.parent.mkdir(parents=True, exist_ok=True)
@@ -108,6 +112,26 @@ def prepare(uri: str) -> None:
             f"{database}: MLflow's database must be created here, but {error}."
             " Choose another --tracking or --storage"
         ) from None
+
+
+def _check_driver(uri: str) -> None:
+    """Raise SclsearchError if the database's Python driver is not installed."""
+    if uri.startswith(("http", "databricks")):
+        return
+    with quietly():
+        from sqlalchemy import make_url
+        from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
+        try:
+            make_url(uri).get_dialect().import_dbapi()
+        except (ArgumentError, NoSuchModuleError, ImportError) as error:
+            scheme = uri.partition(":")[0]
+            known = next((d for name, d in _DRIVERS.items() if scheme.startswith(name)), "")
+            cure = f" Install one: pip install {known}" if known else ""
+            raise SclsearchError(
+                f"{masked(uri)}: the Python driver of {scheme} must be installed, but: {error}."
+                f"{cure}"
+            ) from None
 
 
 def connect(uri: str) -> Any:

@@ -1,5 +1,6 @@
 """How views reach MLflow: in the background while a study runs, or all at once afterwards."""
 
+import re
 from collections.abc import Iterable
 from queue import SimpleQueue
 from threading import Event, Thread
@@ -122,13 +123,21 @@ def _show(writer: Writer, view: View, where: str, refused: dict[str, None]) -> N
     except Exception as error:
         reason = _reason(error)
         if not writer.answers():
-            mend = "Start the server and repeat"
-            if any(told in reason for told in _NO_DATABASE):
-                mend = "Move the file away: `sclsearch track` makes a new one and fills it"
-            elif where.startswith("sqlite"):
-                mend = "Mend that and repeat"
+            mend = _mend(reason, where)
             raise SclsearchError(f"{where}: MLflow must answer, but {reason}. {mend}") from None
         refused[f"{where}: MLflow must take every entry, but {reason}"] = None
+
+
+def _mend(reason: str, where: str) -> str:
+    """Return what to do where MLflow does not answer."""
+    if any(told in reason for told in _NO_DATABASE):
+        return "Move the file away: `sclsearch track` makes a new one and fills it"
+    if re.search(r"error code 40[13]\b", reason):
+        return (
+            "Set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, "
+            "and repeat"
+        )
+    return "Mend that and repeat" if where.startswith("sqlite") else "Start the server and repeat"
 
 
 def _reason(error: Exception) -> str:

@@ -8,7 +8,9 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -20,6 +22,7 @@ from sclsearch.tracking import (
     Tracker,
     View,
     complete,
+    prepare,
     ui_command,
 )
 
@@ -143,3 +146,36 @@ def test_a_server_that_starts_late_gets_everything(uri: str, port: int, study: l
         os.killpg(server.pid, signal.SIGTERM)
         server.wait(30)
     assert complete(uri, study) == 0
+
+
+def test_a_server_that_wants_a_password_says_how_to_give_it() -> None:
+    class Refusing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(401)
+            self.end_headers()
+
+        def do_POST(self) -> None:
+            self.do_GET()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(SclsearchError, match=r"error code 401.* MLFLOW_TRACKING_USERNAME and"):
+            complete(f"http://127.0.0.1:{server.server_port}", [StudyView("s")])
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("uri", "cure"),
+    [
+        ("postgresql://me:secret@127.0.0.1/x", r"pip install 'psycopg\[binary\]'"),
+        ("mysql://me:secret@127.0.0.1/x", "pip install mysqlclient"),
+        ("postgresql+nothing://me:secret@127.0.0.1/x", "dialects:postgresql.nothing"),
+    ],
+)
+def test_a_database_without_its_driver_is_refused_before_a_search(uri: str, cure: str) -> None:
+    with pytest.raises(SclsearchError, match=cure) as caught:
+        prepare(uri)
+    assert "secret" not in str(caught.value)
