@@ -1,5 +1,6 @@
 """From Python a search is asked for as on the command line, and answers with its report."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,13 +13,9 @@ from sclsearch.store.runs import SeedRun
 
 
 @pytest.fixture
-def encoder(tmp_path: Path) -> str:
-    """Returns a folder with an encoder's files and nothing in them: nothing is trained here."""
-    folder = tmp_path / "encoder"
-    folder.mkdir()
-    for name in ("config.json", "model.safetensors", "tokenizer.json"):
-        (folder / name).write_text("{}")
-    return str(folder)
+def encoder(tmp_path: Path, tiny_encoder: Path) -> str:
+    """Return the folder of a tiny encoder."""
+    return str(shutil.copytree(tiny_encoder, tmp_path / "encoder"))
 
 
 @pytest.fixture

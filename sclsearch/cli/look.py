@@ -109,7 +109,7 @@ def track(
     prepare(uri)
     views = all_views(store, RunStore(folder), record, parse_rule(record.origin["rule"]))
     created = complete(uri, views)
-    sys.stdout.write(f"MLflow shows all of {study}; {created} runs were missing.\n")
+    sys.stdout.write(f"MLflow shows all of {store.name}; {created} runs were missing.\n")
 
 
 def ui(

@@ -15,8 +15,11 @@ from sclsearch.canonical import counted, shown
 from sclsearch.reports.terminal import duration
 
 if TYPE_CHECKING:
+    from sclsearch.search.estimate import Estimate
     from sclsearch.search.plan import Plan
 
+LONG = 3600.0
+"""Seconds beyond which a dry run says how to take less."""
 # Beside the names of 9 columns; a class may be a long text.
 WIDTH = 71
 ROWS = ("training", "validation", "test", "stages without labels")
@@ -71,9 +74,15 @@ def _show_plan(console: Console, plan: "Plan") -> None:
         told = f"; not needed by now: {plan.spared}" if plan.spared else ""
         console.print(f"race: what can hardly win gets fewer, at a risk of {plan.race:g}{told}")
     if plan.time is not None and plan.missing:
-        told = f"{counted(plan.time.at_once, 'seed run')} at a time, by {plan.time.basis}"
-        why = plan.time.basis if plan.time.seconds is None else told
-        console.print(f"time: {duration(plan.time.seconds)}; {escape(why)}", soft_wrap=True)
+        _show_time(console, plan, plan.time)
+
+
+def _show_time(console: Console, plan: "Plan", time: "Estimate") -> None:
+    told = f"{counted(time.at_once, 'seed run')} at a time, by {time.basis}"
+    why = time.basis if time.seconds is None else told
+    console.print(f"time: {duration(time.seconds)}; {escape(why)}", soft_wrap=True)
+    if (time.seconds or 0) > LONG and "laptop" not in plan.protocol:
+        console.print("  shorter: --scale laptop, or fewer --seeds or --configs")
 
 
 def _classes(rows: Mapping[str, int]) -> str:

@@ -6,6 +6,7 @@ import sys
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -182,10 +183,13 @@ def _run(what: "What", how: "How", *, as_json: bool) -> None:
         named = f"{rule}{storage_option(done.storage)}"
         told = found.winner is not None and found.winner.reported
         able = ("export {} FOLDER", "confirm {}") if told else ("select {}",)
-        hint = "".join(f"\nsclsearch {command.format(done.name)}{named}" for command in able)
+        hint = "\nNext:"
+        if which("sclsearch") is None:
+            hint += f"\n  source {Path(sys.prefix) / 'bin' / 'activate'}"
+        hint += "".join(f"\n  sclsearch {command.format(done.name)}{named}" for command in able)
         if how.tracking is None and str(shown_at(done.storage, how)).startswith("sqlite"):
             named = "" if os.environ.get("MLFLOW_TRACKING_URI") else storage_option(done.storage)
-            hint += f"\nsclsearch ui{named}"
+            hint += f"\n  sclsearch ui{named}"
         Console().print(hint, style="dim", markup=False, soft_wrap=True)
     if done.tracking:
         command = f"sclsearch track {done.name}{_stored(done, how)}"

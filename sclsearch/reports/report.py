@@ -105,7 +105,7 @@ def report(
 
     Args:
         storage: Where it is stored.
-        name: The study's name.
+        name: The study's name, or its beginning.
         rule: How seeds are counted; None takes the study's.
         seeds: The first so many replicates; None takes all.
         configs: The first so many configurations; None takes all.
@@ -147,7 +147,7 @@ def report(
         notes.append(NO_CHECKSUMS)
     weights = store.kept_weights()
     return Report(
-        study=name,
+        study=store.name,
         storage=str(place_of(storage)),
         method=str(record.training["method"]),
         task=record.identity["task"],

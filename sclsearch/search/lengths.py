@@ -3,6 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
+from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import Parts
 from sclsearch.search.study import Study
 from sclsearch.search.tokenised import tokenised
@@ -10,6 +11,10 @@ from sclsearch.tasks.base import Labels
 from sclsearch.training.tokens import TokenisedTask, Tokens
 
 SAMPLE = 200
+FEW_CUT = 0.1
+"""Share of cut texts that needs no note."""
+FEW_UNKNOWN = 0.05
+"""Share of unknown tokens that needs no note."""
 
 
 def sampled(study: Study, parts: Parts) -> dict[int, TokenisedTask]:
@@ -59,3 +64,40 @@ def _of_lengths(y: Labels, lengths: npt.NDArray[np.int64]) -> Tokens:
         starts=np.concatenate([[0], np.cumsum(filled)]).astype(np.int64),
         y=y,
     )
+
+
+def reading_notes(study: Study, parts: Parts) -> list[str]:
+    """Return what a reader must know of texts that are cut, and of tokens that are unknown.
+
+    Args:
+        study: The study; its greatest `max_length` counts.
+        parts: Rows of a replicate, of which at most 200 of a split are tokenised.
+    """
+    from sclsearch.encoders.load import load_tokenizer
+
+    try:
+        tokenizer = load_tokenizer(study.model)
+    except SclsearchError:
+        return []  # the check of the model says it
+    texts = [
+        study.data.splits[rows.split].texts[row]
+        for rows in (parts.train, parts.test)
+        for row in rows.index[:: -(-len(rows.index) // SAMPLE)]
+    ]
+    read = tokenizer(*map(list, zip(*texts, strict=True)), verbose=False)["input_ids"]
+    lengths, most = [len(ids) for ids in read], study.lengths()[-1]
+    cut = sum(length > most for length in lengths)
+    notes = []
+    if cut > FEW_CUT * len(texts):
+        notes.append(
+            f"max_length {most} cuts {cut} of {len(texts)} texts, the longest of "
+            f"{max(lengths)} tokens: --set max_length=… reads more of them"
+        )
+    tokens = np.concatenate(read)
+    unknown = float(np.mean(tokens == tokenizer.unk_token_id))
+    if unknown > FEW_UNKNOWN:
+        notes.append(
+            f"{unknown:.0%} of the tokens are unknown to {study.model_name}: take a --model of "
+            "the texts' language"
+        )
+    return notes

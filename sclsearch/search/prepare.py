@@ -14,6 +14,7 @@ import numpy as np
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import Parts
 from sclsearch.search.board import Board, open_configurations_for
+from sclsearch.search.lengths import reading_notes
 from sclsearch.search.machines import CLUSTER_SLOTS, gpus_each
 from sclsearch.search.options import DEFAULT_CONFIGS, How, What
 from sclsearch.search.resolve import resolve
@@ -109,7 +110,7 @@ def prepare_study(what: What, how: How, *, dry: bool = False) -> Prepared:
         name=store.name,
         identity=study.identity,
         training=study.job({}, 0, parts[0]).shared_identity,
-        origin=_origin(store.name, study, what, how),
+        origin=_origin(store.name, study, what, how, parts[0], new=store.record() is None),
         open_configurations=open_configurations_for(asked, study.seeds, how.race is not None),
         created=time.time(),
     )
@@ -188,7 +189,9 @@ def _augmented(what: What, how: How, study: Study, replicates: int) -> str:
     return shlex.join([*as_options(what.task), *chain.from_iterable(told)])
 
 
-def _origin(name: str, study: Study, what: What, how: How) -> dict[str, Any]:
+def _origin(
+    name: str, study: Study, what: What, how: How, parts: Parts, *, new: bool
+) -> dict[str, Any]:
     task = what.task if isinstance(what.task, str) else _plain(asdict(what.task))
     return {
         "study": name,
@@ -211,7 +214,7 @@ def _origin(name: str, study: Study, what: What, how: How) -> dict[str, Any]:
         # What is trained again has every field set, none of them by hand.
         "settings": {} if what.fresh or what.crossed else dict(what.settings),
         "paraphrases": None if what.paraphrases is None else str(what.paraphrases.resolve()),
-        "notes": study.notes,
+        "notes": [*study.notes, *(reading_notes(study, parts) if new else ())],
     }
 
 

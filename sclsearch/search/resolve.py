@@ -57,7 +57,7 @@ def resolve(what: What, how: How) -> Study:
     model_name = protocol.model if what.model is None else str(what.model)
     check_name(model_name)
     space = _space(what, named, model_name)
-    whole = load_task(what.task, how.data_dir)
+    whole = _loaded(what, how, model_name)
     check_some_unlabelled(whole, size, what.unlabelled)
     data = protocol.data(whole)
     _check_task(named, data, protocol)
@@ -96,6 +96,20 @@ def resolve(what: What, how: How) -> Study:
     study.lengths()  # raises where a length is searched over a range
     study.fields({})  # raises where scores are to be balanced
     return study
+
+
+def _loaded(what: What, how: How, model_name: str) -> TaskData:
+    """Return the task's rows; if these and the model are missing, the error names both."""
+    try:
+        return load_task(what.task, how.data_dir)
+    except SclsearchError as error:
+        try:
+            model_folder(model_name)
+        except SclsearchError as other:
+            raise SclsearchError(
+                f"{error}\n{other}\nWithout data and model: --task demo --model minilm."
+            ) from error
+        raise
 
 
 def _size(what: What) -> Size | None:

@@ -5,6 +5,7 @@ from threading import Event
 
 from rich.console import Console
 
+from sclsearch.errors import SclsearchError
 from sclsearch.search.board import Board
 from sclsearch.search.keeping import Keeper, delete_superfluous_weights
 from sclsearch.search.options import Ending, How, What
@@ -78,6 +79,8 @@ def run_prepared(prepared: Prepared, how: How, console: Console) -> Finished:
 
 def _run(prepared: Prepared, how: How, console: Console) -> Finished:
     study, store = prepared.study, prepared.store
+    if store.record() is None:
+        _say(console, f"Loading {study.model_name}")
     check_new(prepared, how)  # a study that cannot be trained leaves nothing behind
     uri = ready_tracking(prepared.storage, how)
     with sole_driver(store.folder, tell=console.print) as lost:
@@ -93,13 +96,16 @@ def _run(prepared: Prepared, how: How, console: Console) -> Finished:
         board.open_up()
         board.listeners = [*board.listeners, Keeper(board)]
         ending: Ending = "interrupted"
+        if not board.complete:
+            for note in prepared.record.origin["notes"]:
+                console.print(note, markup=False, soft_wrap=True)
         try:
             ending = "complete" if board.complete else _train(prepared, board, how, progress, lost)
         finally:
             tracking = scribe.close(board) if scribe else not_shown(how)
         delete_superfluous_weights(board)
         if ending == "complete":
-            complete_baselines(prepared)
+            complete_baselines(prepared, console)
     return Finished(
         name=store.name,
         storage=prepared.storage,
@@ -115,7 +121,11 @@ def _run(prepared: Prepared, how: How, console: Console) -> Finished:
     )
 
 
-def complete_baselines(prepared: Prepared) -> None:
+def _say(console: Console, what: str) -> None:
+    console.print(f"{what} …", style="dim", markup=False, soft_wrap=True)
+
+
+def complete_baselines(prepared: Prepared, console: Console) -> None:
     """Evaluate the baselines on replicates that lack them, and store the results."""
     from sclsearch.encoders.load import load_encoder
     from sclsearch.training.baselines import baselines
@@ -125,8 +135,12 @@ def complete_baselines(prepared: Prepared) -> None:
     missing = {n: parts for n, parts in prepared.parts.items() if n not in stored}
     if not missing:
         return
-    tokens = tokenised(study, missing.values())[study.lengths()[-1]]
-    encoder = load_encoder(study.model, study.model_name)
+    try:
+        tokens = tokenised(study, missing.values())[study.lengths()[-1]]
+        encoder = load_encoder(study.model, study.model_name)
+    except SclsearchError as error:
+        console.print(f"Without baselines: {error}", markup=False, soft_wrap=True)
+        return
     store.keep_baselines({**stored, **baselines(study.data, tokens, missing, encoder)})
 
 
@@ -145,9 +159,11 @@ def _train(prepared: Prepared, board: Board, how: How, progress: Progress, lost:
             from sclsearch.search.preflight import check_nodes
             from sclsearch.search.trial import bench_of
 
+        _say(progress.console, "Tokenizing")
         bench = bench_of(prepared, how.cpus_per_trial)
         gpus = gpus_each(how.gpus_per_trial, prepared.study.numerics)
         cpus, joined = how.cpus_per_trial, how.address is not None
+        _say(progress.console, f"Joining Ray at {how.address}" if joined else "Starting Ray")
         with cluster.started_ray(how.address):
             concurrency = cluster.at_a_time(how.concurrency, cpus, gpus, joined=joined)
             board.widen(concurrency)

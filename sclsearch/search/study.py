@@ -115,6 +115,12 @@ class Study:
             found.append(f"training: each row is joined by {joined} paraphrases from {source.name}")
         if source and source.note:
             found.append(source.note)
+        if self.metric != self.data.task.metric:
+            found.append(
+                f"metric: {self.metric}, as protocol {self.protocol.name} reports "
+                f"{self.data.task.name}, not the usual {self.data.task.metric}: compare it with "
+                "results of this protocol alone"
+            )
         if self.unlabelled is None and (bare := self.data.splits["train"].unlabelled):
             found.append(unread(bare, reader=reads_unlabelled(*self._built({}))))
         return [*found, *self.data.notes]

@@ -277,14 +277,26 @@ def study_names(storage: Storage) -> list[str]:
 
 
 def existing_study(storage: Storage, name: str) -> tuple[StudyStore, StudyRecord]:
-    """Returns a study that is there, and its record.
+    """Return a study that is there, and its record.
+
+    Args:
+        storage: Where it is stored.
+        name: Its name, or the beginning of the name if no other study's begins so.
 
     Raises:
-        SclsearchError: It is not; names the nearest.
+        SclsearchError: There is none, or several; names the nearest, or all of these.
     """
     store = StudyStore(storage, name)
     record = store.record()
     if record is None:
+        begun = [one for one in study_names(storage) if one.startswith(name)]
+        if len(begun) > 1:
+            raise SclsearchError(
+                f"{name!r}: must be the beginning of one study's name, got that of "
+                f"{', '.join(begun)}. Give more of it."
+            )
+        if begun:
+            return existing_study(storage, begun[0])
         raise SclsearchError(
             f"Unknown study {name!r} in {storage}.{suggestion(name, study_names(storage))}"
         )

@@ -1,6 +1,7 @@
 """A search says what it would do, and what the store has of it."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -155,7 +156,7 @@ def test_a_finished_search_is_read_from_the_store_and_a_failed_seed_is_exit_code
     assert done.returncode == 1
     assert "Winner #0 tau=0.3 lam=0.9" in done.stdout
     assert "test accuracy 0.6100 ± 0.0141, mean ± std of all 2 seeds" in done.stdout
-    assert done.stdout.endswith("\n\nsclsearch export mine FOLDER\nsclsearch confirm mine\n")
+    assert done.stdout.endswith("\n  sclsearch export mine FOLDER\n  sclsearch confirm mine\n")
     assert done.stderr == ""
 
 
@@ -186,7 +187,7 @@ def test_commands_that_are_told_name_the_storage_as_a_shell_takes_it(
     told = sclsearch(*finished, "--storage", "my storage").stdout
     where = f"--storage '{place}/my storage'"
     assert told.endswith(
-        f"\nsclsearch export mine FOLDER {where}\nsclsearch confirm mine {where}\n"
+        f"\n  sclsearch export mine FOLDER {where}\n  sclsearch confirm mine {where}\n"
     )
     assert f" {where} --weights FILE writes its weights\n" in told
 
@@ -196,11 +197,11 @@ def test_the_command_for_mlflow_is_told_where_it_shows_the_study_or_could(
     sclsearch: Call, finished: tuple[str, ...]
 ) -> None:
     done = sclsearch(*finished[:-2])
-    assert done.stdout.endswith("\nsclsearch confirm mine\nsclsearch ui\n")
+    assert done.stdout.endswith("\n  sclsearch confirm mine\n  sclsearch ui\n")
     assert done.stderr == ""
     nowhere = "http://me:secret@127.0.0.1:9"
     done = sclsearch(*finished[:-1], nowhere)
-    assert done.stdout.endswith("\n\nsclsearch export mine FOLDER\nsclsearch confirm mine\n")
+    assert done.stdout.endswith("\n  sclsearch export mine FOLDER\n  sclsearch confirm mine\n")
     assert "`sclsearch track mine --tracking 'http://***@127.0.0.1:9'` completes" in done.stderr
 
 
@@ -219,3 +220,46 @@ def test_another_rule_reports_the_same_seed_runs(
     found = json.loads(sclsearch(*finished, "--rule", "best", "--json").stdout)
     assert found["rule"] == "best"
     assert found["configurations"][0]["number"] == 1
+
+
+def test_texts_that_are_cut_or_unknown_and_another_metric_are_said_before_training(
+    sclsearch: Call, place: Path
+) -> None:
+    rows = "".join(
+        f"the film was very good {n} неизвестно,a\nbad film ☃ ☃ ☃,b\n" for n in range(40)
+    )
+    (place / "rows.csv").write_text(f"t,l\n{rows}", encoding="utf-8")
+    own = ("--task", "rows.csv", "--text", "t", "--label", "l", "--set", "max_length=6")
+    done = sclsearch("tune", "--method", "ce", *own, "--model", "./encoder", "--dry-run")
+    said = " ".join(done.stdout.split())
+    assert "max_length 6 cuts 72 of 72 texts, the longest of" in said
+    assert "of the tokens are unknown to ./encoder: take a --model of the texts' language" in said
+
+
+def test_missing_data_and_model_are_reported_at_once(sclsearch: Call, place: Path) -> None:
+    asked = ("tune", "--method", "supcl-seq", "--task", "cola", "--data-dir", ".")
+    done = sclsearch(*asked, "--model", "./nothing")
+    assert done.returncode == 2
+    *data, model, instead = done.stderr.splitlines()
+    assert "CoLA" in data[0]
+    assert model.startswith("--model ./nothing: ")
+    assert instead == "Without data and model: --task demo --model minilm."
+
+
+def test_a_dry_run_of_hours_says_how_to_take_less(
+    sclsearch: Call, search: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sclsearch.cli.output.LONG", 0.0)
+    told = "  shorter: --scale laptop, or fewer --seeds or --configs\n"
+    assert told in sclsearch(*search, "--dry-run").stdout
+    assert told not in sclsearch(*search, "--scale", "laptop", "--dry-run").stdout
+
+
+def test_the_beginning_of_a_studys_name_is_enough(
+    sclsearch: Call, finished: tuple[str, ...]
+) -> None:
+    assert sclsearch("select", "mi").stdout == sclsearch("select", "mine").stdout
+    shutil.copytree("sclsearch-storage/studies/mine", "sclsearch-storage/studies/mint")
+    done = sclsearch("select", "mi")
+    assert done.returncode == 2
+    assert "'mi': must be the beginning of one study's name, got that of mine, mint." in done.stderr

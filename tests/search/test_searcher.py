@@ -13,6 +13,7 @@ from sclsearch.search.prepare import Prepared
 from sclsearch.search.progress import Pace
 from sclsearch.search.retries import RETRIES
 from sclsearch.search.tuner import SeedSearcher, Watchdog
+from sclsearch.store.objects import NotAFolderError
 
 if TYPE_CHECKING:
     from tests.search.conftest import Workers
@@ -29,7 +30,7 @@ def test_what_ray_calls_the_end_of_twice_keeps_the_first_fault(preparing: Prepar
     board.runs.folder.touch()  # the storage is away: there is no folder any more
     searcher.on_trial_complete("t1", ENDED)
     searcher.on_trial_complete("t1", error=True)
-    assert isinstance(searcher.fault, NotADirectoryError)
+    assert isinstance(searcher.fault, NotAFolderError)
 
 
 def test_a_storage_whose_seed_runs_are_not_seen_ends_the_search_and_fails_none(
