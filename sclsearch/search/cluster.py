@@ -7,7 +7,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from ray.exceptions import AuthenticationError, RayError
 
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import NamedMethod
+from sclsearch.search.leftovers import sweep, watched
 from sclsearch.search.local import sigterm_kept, start_local
 from sclsearch.search.machines import CLUSTER_SLOTS, first_sentence, token_refused
 from sclsearch.store.objects import publish
@@ -68,11 +69,13 @@ def started_ray(address: str | None) -> Iterator[None]:
     try:
         with sigterm_kept():
             if address is None:
+                sweep()
                 keep_token_private()
                 start_local(cores(), quiet)
             else:
                 _join(address, quiet)
-        yield
+        with nullcontext() if address else watched():
+            yield
     finally:
         _shut_down()
 

@@ -9,7 +9,6 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import ray
@@ -22,6 +21,7 @@ from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError
 from sclsearch.search.board import Board
 from sclsearch.search.cluster import send_own_code
+from sclsearch.search.leftovers import scratch_folder
 from sclsearch.search.listener import SeedTask
 from sclsearch.search.losses import cause_of, line_of, mend_out_of_memory, node_of, told_of
 from sclsearch.search.options import Ending, How
@@ -197,7 +197,7 @@ def fit(
     deadline = math.inf if how.time_budget is None else time.time() + how.time_budget
     searcher = SeedSearcher(board, deadline)
     watchdog = Watchdog(searcher, how.trial_timeout, tick)
-    with TemporaryDirectory(prefix="sclsearch-ray-") as scratch:
+    with scratch_folder() as scratch:
         send_own_code(bench.study.method)
         tune.Tuner(
             tune.with_resources(
@@ -212,7 +212,7 @@ def fit(
                 reuse_actors=reuse_actors,
             ),
             run_config=tune.RunConfig(
-                storage_path=scratch,
+                storage_path=str(scratch),
                 verbose=0,
                 callbacks=[watchdog],
                 failure_config=tune.FailureConfig(max_failures=0),

@@ -56,9 +56,9 @@ def sole_driver(
     mine = hasty(folder / f"driver-{token}.json")
     me = {
         "host": socket.gethostname(),
-        "numbering": _numbering(),
+        "numbering": numbering(),
         "pid": os.getpid(),
-        "born": _born(os.getpid()),
+        "born": born(os.getpid()),
         "token": token,
         "drives": False,
     }
@@ -141,7 +141,7 @@ def _beat(mine: Place, me: dict[str, Any], stop: threading.Event, lost: threadin
 
 def _alive(other: dict[str, Any], known: Beat | None) -> bool:
     if _is_here(other):
-        return _born(other["pid"]) in {other["born"], HIDDEN}
+        return born(other["pid"]) in {other["born"], HIDDEN}
     # Clocks of two machines may differ by any amount: only this one's tells how long it was silent.
     if known is None or known.time != other["time"]:
         return True
@@ -150,11 +150,11 @@ def _alive(other: dict[str, Any], known: Beat | None) -> bool:
 
 def _is_here(other: dict[str, Any]) -> bool:
     """Returns whether a driver's number tells here whether it is alive."""
-    numbering = _numbering()
-    return numbering is not None and other.get("numbering") == numbering
+    ours = numbering()
+    return ours is not None and other.get("numbering") == ours
 
 
-def _numbering() -> str | None:
+def numbering() -> str | None:
     """Returns within what a process is known by its number: a boot, and of a container its own."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
@@ -163,7 +163,7 @@ def _numbering() -> str | None:
         return None
 
 
-def _born(pid: int) -> str | None:
+def born(pid: int) -> str | None:
     """Returns when a process started, None if it is gone: the number alone is used again."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")

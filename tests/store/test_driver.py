@@ -89,7 +89,7 @@ def test_the_lock_of_a_killed_driver_is_taken_at_once(
 def test_a_process_that_has_the_number_of_a_dead_driver_is_not_taken_for_it(
     place: Place,
 ) -> None:
-    lock(place, numbering=driver._numbering(), born="not when this process was born")
+    lock(place, numbering=driver.numbering(), born="not when this process was born")
     with sole_driver(place):
         assert "another" not in [holder["token"] for holder in holders(place)]
 

@@ -1,0 +1,123 @@
+"""What a search starts on this machine beside itself, and what killed searches left of it."""
+
+import json
+import os
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory, gettempdir
+from typing import Any
+
+from ray._private import worker
+
+from sclsearch.store.driver import born, numbering
+
+PREFIX = "sclsearch-ray-"
+OWNER = "owner.json"
+LOOK_SECONDS = 0.2
+ENDED = 2
+"""Exit code where Ray's processes died: the same command goes on."""
+_NEEDED = {"gcs_server": "GCS", "raylet": "raylet"}
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Yield a folder for Ray Tune's files that names its process and the Ray that this started."""
+    with TemporaryDirectory(prefix=PREFIX) as name:
+        node = worker._global_node
+        ours = node is not None and node.is_head()
+        owner = {
+            "pid": os.getpid(),
+            "born": born(os.getpid()),
+            "numbering": numbering(),
+            "groups": sorted({os.getpgid(pid) for _, pid in _processes()}) if ours else [],
+            "session": node.get_session_dir_path() if ours else None,
+        }
+        Path(name, OWNER).write_text(json.dumps(owner), encoding="utf-8")
+        yield Path(name)
+
+
+def sweep() -> None:
+    """End the Ray processes, and delete the folders, of searches that were killed here."""
+    for folder in Path(gettempdir()).glob(f"{PREFIX}*"):
+        try:
+            owner = json.loads((folder / OWNER).read_text(encoding="utf-8"))
+            if folder.stat().st_uid != os.getuid() or _lives(owner):
+                continue
+        except (OSError, ValueError):
+            continue
+        _delete(folder, owner)
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """End this process with one line if a process of its own Ray dies while the body runs.
+
+    Ray's core would end it after 15 seconds to a minute, with pages of its log.
+    """
+    stop = threading.Event()
+    watcher = threading.Thread(target=_watch, args=(stop,), daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        watcher.join()
+
+
+def _watch(stop: threading.Event) -> None:
+    while not stop.wait(LOOK_SECONDS):
+        for kind, pid in _processes():
+            if kind in _NEEDED and born(pid) is None and not stop.is_set():
+                _end(_NEEDED[kind])
+
+
+def _end(kind: str) -> None:
+    shown = "\x1b[?25h\r\x1b[K" if sys.stderr.isatty() else ""  # a live line hides the cursor
+    sys.stderr.write(
+        f"{shown}Ray: its {kind} on this machine died. The same command goes on; nothing finished "
+        "is lost.\n"
+    )
+    sys.stderr.flush()
+    for folder in Path(gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError, ValueError):
+            owner = json.loads((folder / OWNER).read_text(encoding="utf-8"))
+            if owner["pid"] == os.getpid():
+                _delete(folder, owner)
+    os._exit(ENDED)
+
+
+def _processes() -> Iterable[tuple[str, int]]:
+    """Return kind and number of each process that this one's Ray consists of."""
+    node = worker._global_node
+    every = {} if node is None else node.all_processes
+    return [(kind, info.process.pid) for kind, infos in every.items() for info in infos]
+
+
+def _lives(owner: dict[str, Any]) -> bool:
+    return bool(owner["numbering"] == numbering() and born(owner["pid"]) == owner["born"])
+
+
+def _delete(folder: Path, owner: dict[str, Any]) -> None:
+    if owner["numbering"] == numbering():
+        for process in _of_groups({*owner["groups"]} - {os.getpgid(0)}):
+            with suppress(OSError):
+                os.kill(process, signal.SIGKILL)
+    session = owner["session"]
+    if session is not None and Path(session).name.startswith("session_"):
+        shutil.rmtree(session, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _of_groups(groups: set[int]) -> Iterator[int]:
+    """Yield Ray's processes in some process groups; a number may have become another's since."""
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, ValueError, ProcessLookupError):
+            if os.getpgid(int(entry.name)) in groups:
+                command = (entry / "cmdline").read_bytes()
+                if b"ray::" in command or b"/ray/" in command:
+                    yield int(entry.name)
