@@ -34,6 +34,12 @@ Scale = Annotated[
     str | None,
     typer.Option(help="laptop: MiniLM, 3 seeds, at most 150 updates, 200 and 500 rows."),
 ]
+Splits = Annotated[
+    int | None,
+    typer.Option(
+        help="Random splits into training and validation rows, in turn by seed; protocol plain."
+    ),
+]
 TrainSize = Annotated[int | None, typer.Option(help="Training examples in total; few-shot.")]
 Shots = Annotated[int | None, typer.Option(help="Training examples of each class; few-shot.")]
 Unlabelled = Annotated[

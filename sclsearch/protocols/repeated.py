@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols.base import Protocol
+from sclsearch.protocols.base import Parts, Protocol, Size
 from sclsearch.protocols.replicates import Replicate
+from sclsearch.protocols.splits import HELD_OUT, from_train, hold_out
 from sclsearch.selection.rules import Rule, Top
 from sclsearch.selection.variance import SOURCES, design
+from sclsearch.tasks.base import TaskData
 
 MEAN = Rule(score=Top(), report=Top())
 
@@ -45,6 +47,31 @@ def fresh(protocol: Protocol, count: int, first: int | None = None) -> Protocol:
         replicate=replicate,
         repetition=f"fresh replicates{begin}{subsets}",
     )
+
+
+def with_splits(protocol: Protocol, count: int) -> Protocol:
+    """Return `plain` with so many random splits of the training rows, in turn by replicate.
+
+    Args:
+        protocol: The protocol.
+        count: Splits; replicate r takes number r modulo this.
+
+    Raises:
+        SclsearchError: The protocol has splits of its own, or the number is below 2.
+    """
+    if protocol.name != "plain":
+        raise SclsearchError(
+            f"--splits {count}: must come with protocol plain, got {protocol.name}, which says "
+            "how it splits. Leave it out, or pass --protocol plain."
+        )
+    if count < 2:
+        raise SclsearchError(f"--splits: must be at least 2, got {count}.")
+
+    def redraw(data: TaskData, _parts: Parts, _size: Size | None, replicate: Replicate) -> Parts:
+        number = replicate.subset % count
+        return hold_out(data, from_train(data), share=HELD_OUT, seed=number)
+
+    return replace(protocol, redraw=redraw, repetition=f"{count} splits")
 
 
 def crossed(protocol: Protocol, levels: Mapping[str, int]) -> Protocol:

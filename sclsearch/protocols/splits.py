@@ -12,6 +12,8 @@ from sclsearch.tasks.base import Labels, TaskData
 from sclsearch.tasks.stratified import stratified
 
 GUNEL_VALIDATION = 500
+HELD_OUT = 0.2
+"""Share of the training rows that `plain` selects by where there are test rows alone."""
 
 
 def split_dev(data: TaskData, *, cap: int | None, overlap: bool = False) -> Parts:
@@ -158,7 +160,17 @@ def split_dev_at_random(
 
 gunel_split = partial(split_dev, cap=GUNEL_VALIDATION)
 gunel_overlap_split = partial(split_dev, cap=GUNEL_VALIDATION, overlap=True)
-plain_split = partial(split_dev, cap=None)
+
+
+def plain_split(data: TaskData) -> Parts:
+    """Return the task's own splits; a fifth of the training rows is held out if it has no others.
+
+    Raises:
+        SclsearchError: The task has neither validation nor test rows.
+    """
+    if "test" in data.splits and "validation" not in data.splits:
+        return held_out_split(data, share=HELD_OUT)
+    return split_dev(data, cap=None)
 
 
 def _whole(data: TaskData, split: str) -> Rows:
@@ -180,9 +192,8 @@ def _validation_labels(data: TaskData) -> Labels:
     if "validation" not in data.splits:
         raise SclsearchError(
             f"{data.task.name}: there must be a validation split, but there are "
-            f"{', '.join(data.splits)}. Give one (of your own files --validation FILE, or, beside "
-            "--test FILE, a share of the training rows: --fractions 0.8,0.2,0) or, beside a test "
-            "split, take a protocol that holds rows out of training: gunel-full, gunel-fewshot, "
-            "supcl-seq-heldout."
+            f"{', '.join(data.splits)}. Give one (of your own files --validation FILE) or, beside "
+            "a test split, take a protocol that holds rows out of training: plain, gunel-full, "
+            "gunel-fewshot, supcl-seq-heldout."
         )
     return data.splits["validation"].y

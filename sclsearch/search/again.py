@@ -41,6 +41,7 @@ def what_again(
         model=origin["model"],
         protocol=origin["protocol"],
         scale=origin.get("scale"),
+        splits=origin.get("splits"),
         fresh=fresh,
         first_fresh=first_fresh,
         crossed=crossed,

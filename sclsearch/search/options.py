@@ -38,6 +38,8 @@ class What:
         model: Alias, folder or name on the hub; None takes the protocol's.
         protocol: Name in `PROTOCOLS`; None takes the task's, or the method's paper's.
         scale: Name in `SCALES`: the protocol with fewer rows, updates and repetitions.
+        splits: So many random splits of the training rows into training and validation, in turn by
+            replicate, for protocol plain; None takes the task's own split.
         fresh: So many replicates beyond the protocol's, instead of its own.
         first_fresh: Number of the first of them; None, or less than the protocol has, is the
             first that is not its own.
@@ -61,6 +63,7 @@ class What:
     model: str | Path | None = None
     protocol: str | None = None
     scale: str | None = None
+    splits: int | None = None
     fresh: int | None = None
     first_fresh: int | None = None
     crossed: Mapping[str, int] | None = None

@@ -202,6 +202,7 @@ def _origin(
         "model": study.model_place,
         "protocol": study.protocol.name,
         "scale": study.protocol.scale,
+        "splits": what.splits,
         "fresh": what.fresh,
         "first_fresh": what.first_fresh,
         "crossed": what.crossed,

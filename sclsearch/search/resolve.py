@@ -10,7 +10,7 @@ from sclsearch.methods.fields import build, faults_of, field_types, typed
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Protocol, Size
 from sclsearch.protocols.draws import all_labelled, check_some_unlabelled
-from sclsearch.protocols.repeated import crossed, fresh
+from sclsearch.protocols.repeated import crossed, fresh, with_splits
 from sclsearch.protocols.scale import SCALES
 from sclsearch.search.machines import check_address, gpu_share
 from sclsearch.search.options import How, What
@@ -22,6 +22,7 @@ from sclsearch.spaces.space import Space, Values
 from sclsearch.tasks import TASKS, check_task_name, load_task
 from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.metrics import METRICS
+from sclsearch.tasks.own import OwnFiles, unsplit
 from sclsearch.training.job import Numerics
 
 EPOCHS = frozenset({"epochs", "post_epochs"})
@@ -100,8 +101,11 @@ def resolve(what: What, how: How) -> Study:
 
 def _loaded(what: What, how: How, model_name: str) -> TaskData:
     """Return the task's rows; if these and the model are missing, the error names both."""
+    task = what.task
+    if what.splits is not None and isinstance(task, OwnFiles):
+        task = unsplit(task)
     try:
-        return load_task(what.task, how.data_dir)
+        return load_task(task, how.data_dir)
     except SclsearchError as error:
         try:
             model_folder(model_name)
@@ -136,6 +140,8 @@ def _repeated(protocol: Protocol, what: What) -> Protocol:
         raise SclsearchError(
             "crossed: it must come without fresh, but both are given. Give one of them."
         )
+    if what.splits is not None:
+        protocol = with_splits(protocol, what.splits)
     if what.fresh is not None:
         return fresh(protocol, what.fresh, what.first_fresh)
     return protocol if what.crossed is None else crossed(protocol, what.crossed)

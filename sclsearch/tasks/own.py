@@ -3,7 +3,7 @@
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -28,8 +28,6 @@ from sclsearch.tasks.tables import (
 )
 
 FRACTIONS = (0.8, 0.1, 0.1)
-HELD_OUT = (0.8, 0.2, 0.0)
-"""Shares of the first file where test rows have a file of their own and validation rows none."""
 IMBALANCED = 2 / 3
 """Share of the largest class from which on accuracy says little."""
 SPLIT_VALUES: Mapping[str, str] = MappingProxyType(
@@ -128,6 +126,13 @@ def load_own(files: OwnFiles) -> TaskData:
     return TaskData(task, drawn, _source(files), notes=tuple(_notes(task, drawn)))
 
 
+def unsplit(files: OwnFiles) -> OwnFiles:
+    """Return files of which no validation rows are drawn, where nothing says how to split them."""
+    if files.fractions or files.validation or files.split_column is not None:
+        return files
+    return replace(files, fractions=(1.0, 0.0, 0.0) if files.test else (0.9, 0.0, 0.1))
+
+
 def _parts(files: OwnFiles) -> Parts:
     columns = (*files.text, files.label)
     if files.split_column is not None:
@@ -197,11 +202,8 @@ def _drawn(files: OwnFiles, found: Mapping[str, Split]) -> Mapping[str, Split]:
 
 def _shares(files: OwnFiles) -> tuple[float, float, float] | None:
     """Returns the fractions by which the first file is drawn into splits, None if it is not."""
-    if files.fractions is not None:
-        return files.fractions
-    if files.validation or files.split_column is not None:
-        return None
-    return HELD_OUT if files.test else FRACTIONS
+    apart = files.validation or files.test or files.split_column is not None
+    return files.fractions or (None if apart else FRACTIONS)
 
 
 def _notes(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:

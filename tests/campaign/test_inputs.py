@@ -48,6 +48,7 @@ OPTIONS = [
     *(("--address", value) for value in ("", "ray://x:1", "nowhere", "x:y", "host:")),
     *(("--cpus-per-trial", value) for value in ("0", "-1", "x", "100000")),
     *(("--gpus-per-trial", value) for value in ("-1", "2", "0.7", "nan", "inf", "x")),
+    *(("--splits", value) for value in ("0", "1", "-1", "x")),
     *(("--concurrency", value) for value in ("0", "-1", "x")),
     *(("--sampler", value) for value in ("", "tpee", "GRID")),
     *(("--time-budget", value) for value in ("", "0", "-5m", "5y", "nan", "inf", "1e999")),

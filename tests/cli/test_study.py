@@ -263,3 +263,17 @@ def test_the_beginning_of_a_studys_name_is_enough(
     done = sclsearch("select", "mi")
     assert done.returncode == 2
     assert "'mi': must be the beginning of one study's name, got that of mine, mint." in done.stderr
+
+
+def test_splits_are_drawn_anew_for_each_replicate_and_said(sclsearch: Call, place: Path) -> None:
+    rows = "".join(f"good film {n},a\nbad film {n},b\n" for n in range(50))
+    (place / "rows.csv").write_text(f"t,l\n{rows}", encoding="utf-8")
+    own = ("--task", "rows.csv", "--text", "t", "--label", "l", "--model", "./encoder")
+    done = sclsearch("tune", "--method", "ce", *own, "--splits", "5", "--dry-run")
+    said = " ".join(done.stdout.split())
+    assert "protocol plain, 5 splits, rule mean" in said
+    assert "rows 72 / 18 / 10 (training / validation / test)" in said
+    assert "validation: 18 rows, 20% of the 90 training rows" in said
+    refused = sclsearch("tune", "--method", "ce", "--task", "cola", "--splits", "5", "--dry-run")
+    assert refused.returncode == 2
+    assert "--splits 5: must come with protocol plain" in refused.stderr

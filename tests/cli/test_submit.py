@@ -166,7 +166,7 @@ def test_a_job_runs_is_followed_to_its_end_and_goes_on_under_the_same_name(head:
 
 
 def test_a_running_job_is_left_refused_a_second_time_followed_again_and_stopped(head: Head) -> None:
-    search = head.search("long", 1_000_000)
+    search = head.search("long", 100_000)
     follower = subprocess.Popen(
         head.command("submit", "--", *search),
         env=head.environment,

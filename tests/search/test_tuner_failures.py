@@ -14,6 +14,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import report
 from sclsearch.search.run import Finished
 from sclsearch.store import driver
+from sclsearch.store.objects import NotAFolderError
 from tests.in_process import in_process
 from tests.search.beside import beside
 
@@ -132,7 +133,7 @@ def test_a_storage_that_goes_away_ends_the_search_with_what_it_says(
         folder.rename(place.storage / "elsewhere")
         folder.touch()
 
-    with in_its_midst(place, unmount), pytest.raises(NotADirectoryError, match=str(folder)):
+    with in_its_midst(place, unmount), pytest.raises(NotAFolderError, match=str(folder)):
         place.run(configs=8, tracking="none")
 
 

@@ -139,7 +139,7 @@ def test_a_damaged_record_is_told_with_what_to_do_and_hides_no_other_study(
     path.write_text(content)
     assert study_names(tmp_path) == ["bad", "good"]
     with pytest.raises(SclsearchError, match=r"Did you mean 'good'\?"):
-        existing_study(tmp_path, "goo")
+        existing_study(tmp_path, "gold")
     with pytest.raises(SclsearchError) as caught:
         existing_study(tmp_path, "bad")
     assert str(caught.value).startswith(f"{path}: it must hold ")

@@ -201,7 +201,7 @@ def test_test_texts_that_are_trained_on_are_counted(own: OwnFiles, tmp_path: Pat
     assert load_own(own).notes == ()
     test = tmp_path / "test.csv"
     test.write_text("text,label\nrow 1,pos\nrow 2,pos\nnew,neg\n")
-    loaded = load_own(replace(own, test=test, fractions=(1.0, 0.0, 0.0)))
+    loaded = load_own(replace(own, test=test))
     assert loaded.notes == ("2 of 3 test texts are also training texts",)
 
 
@@ -230,30 +230,12 @@ def test_a_class_that_a_split_lacks_is_told(own: OwnFiles, tmp_path: Path) -> No
         "test has no row of class 'x' (2 in all), 'z' (1 in all)",
     )
     own.path.write_text("text,label\n" + "".join(f"row,{n:02}\n" for n in range(30)))
-    test, validation = tmp_path / "test.csv", tmp_path / "validation.csv"
-    test.write_text("text,label\nfine,00\n")
-    validation.write_text("text,label\n" + "".join(f"text {n},{n:02}\n" for n in range(30)))
-    assert load_own(replace(own, test=test, validation=validation)).notes == (
-        "test has no row of class "
-        + ", ".join(f"'{n:02}' (2 in all)" for n in range(1, 11))
-        + " and 19 more",
-    )
-
-
-def test_a_file_of_test_rows_alone_leaves_a_fifth_for_validation(
-    own: OwnFiles, tmp_path: Path
-) -> None:
-    own.path.write_text("text,label\n" + "".join(f"row {n},{n % 2}\n" for n in range(100)))
     test = tmp_path / "test.csv"
-    test.write_text("text,label\nfine,0\nbad,1\n")
-    found = load_own(replace(own, test=test))
-    assert {name: len(split) for name, split in found.splits.items()} == {
-        "train": 80,
-        "validation": 20,
-        "test": 2,
-    }
-    assert found.source == (
-        f"{own.path}, drawn 0.8/0.2 into train/validation, every class in its share, {test} (test)"
+    test.write_text("text,label\nfine,00\n")
+    assert load_own(replace(own, test=test)).notes == (
+        "test has no row of class "
+        + ", ".join(f"'{n:02}' (1 in all)" for n in range(1, 11))
+        + " and 19 more",
     )
 
 
