@@ -35,6 +35,8 @@ class Training:
         max_length: Tokens after which a text, or a pair, is cut; 128 in BERT's GLUE recipe.
         batch_sampling: `shuffle` every epoch, or `balanced`: classes equally often in each batch.
         drop_last: Whether a last batch of fewer rows is left out.
+        class_weights: `balanced` weighs the cross-entropy of a class with n / (C n_c), n of the
+            training rows and n_c of those of class c; it enters identities only where it is set.
     """
 
     learning_rate: Annotated[float, Gt(0), Lt(1)] = 1e-5
@@ -47,6 +49,7 @@ class Training:
     max_length: Annotated[int, Interval(ge=4, le=8192)] = 128
     batch_sampling: Literal["shuffle", "balanced"] = "shuffle"
     drop_last: bool = False
+    class_weights: Literal["none", "balanced"] = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +87,16 @@ class Model(nn.Module):
     Attributes:
         encoder: The pretrained encoder.
         parts: The method's own modules by name.
+        class_weights: Weight of each class in a cross-entropy, `[C]`; None weighs all alike.
     """
 
-    def __init__(self, encoder: Encoder, parts: nn.ModuleDict) -> None:
+    def __init__(
+        self, encoder: Encoder, parts: nn.ModuleDict, class_weights: Tensor | None = None
+    ) -> None:
         super().__init__()
         self.encoder = encoder
         self.parts = parts
+        self.class_weights = class_weights
 
     def hidden(self, batch: Batch, *, first_only: bool = False) -> Tensor:
         """Returns the last hidden states of all views, `[V * B, T, d]`, as the encoder does."""
@@ -185,6 +192,8 @@ class Method(Protocol):
         few_shot: Name of the paper's protocol when a training size is given.
         regression: Whether it can learn scores.
         training: The paper's settings where they differ from `Training`'s defaults.
+        cross_entropy: Whether its last stage has a cross-entropy, which classes can be weighed in;
+            a method that says nothing has one.
     """
 
     protocol: ClassVar[str]

@@ -56,7 +56,7 @@ class CE:
 
     def terms(self, model: Model, batch: Batch) -> Terms:
         """Returns `ce`."""
-        return {"ce": prediction_loss(self.scores(model, batch), batch.y)}
+        return {"ce": prediction_loss(self.scores(model, batch), batch.y, model.class_weights)}
 
     def scores(self, model: Model, batch: Batch) -> Tensor:
         """Returns `[B, C]`, or `[B]` in regression."""

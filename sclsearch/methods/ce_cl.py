@@ -67,7 +67,7 @@ class CECL:
         logits = model.parts["head"](pooled, batch.rates[0])  # [2 * B, C]
         a, b = contrasted.chunk(2)
         return {
-            "ce": prediction_loss(logits, batch.view_y),
+            "ce": prediction_loss(logits, batch.view_y, model.class_weights),
             "nt_xent": self.alpha * nt_xent(a, b, tau=self.tau),
         }
 

@@ -60,7 +60,7 @@ class DropoutAug:
         z = model.embed(batch, encoder_pooling(self.pooling))  # [V * B, d]
         views = zip(z.chunk(len(batch.rates)), batch.rates, strict=True)
         scores = torch.cat([model.parts["head"](view, rate) for view, rate in views])
-        return {"ce": prediction_loss(scores, batch.view_y)}
+        return {"ce": prediction_loss(scores, batch.view_y, model.class_weights)}
 
     def scores(self, model: Model, batch: Batch) -> Tensor:
         """Returns `[B, C]`, or `[B]` in regression."""

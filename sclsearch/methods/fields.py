@@ -74,11 +74,15 @@ def build(
 
 
 def resolved(method: Method, training: Training) -> dict[str, object]:
-    """Returns every field with its value, the method's first."""
+    """Returns every field with its value, the method's first.
+
+    Fields that are younger than a release are left out at their defaults: keys stay what they were.
+    """
     return {
-        name: getattr(thing, name)
+        name: value
         for thing in (method, training)
         for name in _field_names(type(thing))
+        if (name, value := getattr(thing, name)) != ("class_weights", "none")
     }
 
 

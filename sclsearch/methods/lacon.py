@@ -70,6 +70,7 @@ class LaCon:
     protocol: ClassVar[str] = "lacon"
     few_shot: ClassVar[str] = "lacon-fewshot"
     regression: ClassVar[bool] = False
+    cross_entropy: ClassVar[bool] = False
     training: ClassVar[Mapping[str, object]] = TRAINING
 
     tau: Annotated[float, Gt(0)] = 0.1

@@ -89,7 +89,7 @@ class LEAM:
         classes = torch.arange(len(vectors), device=vectors.device)
         own = prediction_loss(model.parts["mlp"](vectors), classes)
         return {
-            "ce": prediction_loss(self.scores(model, batch), batch.y),
+            "ce": prediction_loss(self.scores(model, batch), batch.y, model.class_weights),
             "label": self.label_penalty * own,
         }
 

@@ -71,7 +71,7 @@ class LSAN:
 
     def terms(self, model: Model, batch: Batch) -> Terms:
         """Returns `ce`."""
-        return {"ce": prediction_loss(self.scores(model, batch), batch.y)}
+        return {"ce": prediction_loss(self.scores(model, batch), batch.y, model.class_weights)}
 
     def scores(self, model: Model, batch: Batch) -> Tensor:
         """Returns `[B, C]`."""

@@ -83,7 +83,8 @@ class SCL:
         features = head.features(pooled, rate)
         z = features if self.scl_features == "head_hidden" else contrasted
         return {
-            "ce": (1 - self.lam) * prediction_loss(head.read(features, rate), batch.y),
+            "ce": (1 - self.lam)
+            * prediction_loss(head.read(features, rate), batch.y, model.class_weights),
             "scl": self.lam * sup_con(z, batch.y, tau=self.tau, reduction=self.scl_reduction),
         }
 

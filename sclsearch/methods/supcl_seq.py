@@ -112,7 +112,7 @@ class SupCLSeq:
 
     def terms(self, model: Model, batch: Batch) -> Terms:
         """Returns `probe`, cross-entropy or squared error."""
-        return {"probe": prediction_loss(self.scores(model, batch), batch.y)}
+        return {"probe": prediction_loss(self.scores(model, batch), batch.y, model.class_weights)}
 
     def scores(self, model: Model, batch: Batch) -> Tensor:
         """Returns `[B, C]`, or `[B]` in regression."""

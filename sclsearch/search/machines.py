@@ -2,6 +2,7 @@
 
 import math
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sclsearch.errors import SclsearchError
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
 
 CLUSTER = "http://127.0.0.1:8265"
 """Where a tunnel to a cluster's dashboard ends, if nothing else is said."""
+DRIVER = Path("/proc/driver/nvidia/version")
+"""File in which the kernel states the version of NVIDIA's driver."""
 CLUSTER_SLOTS = 64
 """Seed runs that a cluster is taken to run at a time; --concurrency says it better."""
 
@@ -65,6 +68,29 @@ def gpu_share(asked: float) -> float:
 def gpus_each(asked: float | None, numerics: "Numerics") -> float:
     """Returns the GPUs of a seed run as `gpu_share` has them; without a wish one or, on CPUs, 0."""
     return gpu_share(float(numerics != "cpu-fp32") if asked is None else asked)
+
+
+def unusable_gpu(driver: Path = DRIVER) -> str:
+    """Return a warning if this machine has an NVIDIA driver that torch cannot use; else nothing.
+
+    Args:
+        driver: File in which the driver states its version.
+    """
+    import torch
+
+    if torch.cuda.is_available():
+        return ""
+    try:
+        found = re.search(r"Kernel Module\D*([\d.]+)", driver.read_text(encoding="utf-8"))
+    except OSError:
+        return ""
+    version = found[1] if found else "of unknown version"
+    cuda = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "without CUDA"
+    return (
+        f"This machine has NVIDIA driver {version}, but torch {torch.__version__}, built {cuda}, "
+        "cannot use it: seed runs train on the CPU. Update the driver, or install a torch that is "
+        "built for an older CUDA."
+    )
 
 
 def first_sentence(text: str | None) -> str:

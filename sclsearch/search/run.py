@@ -8,6 +8,7 @@ from rich.console import Console
 from sclsearch.errors import SclsearchError
 from sclsearch.search.board import Board
 from sclsearch.search.keeping import Keeper, delete_superfluous_weights
+from sclsearch.search.machines import unusable_gpu
 from sclsearch.search.options import Ending, How, What
 from sclsearch.search.prepare import Prepared, check_new, prepare_study
 from sclsearch.search.progress import Pace, Progress
@@ -79,6 +80,8 @@ def run_prepared(prepared: Prepared, how: How, console: Console) -> Finished:
 
 def _run(prepared: Prepared, how: How, console: Console) -> Finished:
     study, store = prepared.study, prepared.store
+    if how.gpus_per_trial is None and how.address is None and (warning := unusable_gpu()):
+        console.print(warning, style="yellow", markup=False, soft_wrap=True)
     if store.record() is None:
         _say(console, f"Loading {study.model_name}")
     check_new(prepared, how)  # a study that cannot be trained leaves nothing behind

@@ -249,4 +249,16 @@ class Study:
             raise SclsearchError(
                 f"batch_sampling: 'balanced' needs classes, but {self.data.task.name} has scores."
             )
+        if training.class_weights == "balanced":
+            self._check_weights()
         return method, training
+
+    def _check_weights(self) -> None:
+        """Raise SclsearchError if the method or the task has no classes to weigh."""
+        if self.data.task.regression:
+            told = f"{self.data.task.name} has scores"
+        elif not getattr(self.method.kind, "cross_entropy", True):
+            told = f"{self.method.name} has no cross-entropy"
+        else:
+            return
+        raise SclsearchError(f"class_weights: 'balanced' weighs classes, but {told}. Leave it out.")

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
 from sclsearch.methods.base import Batch, Model, Stage
+from sclsearch.protocols.base import Rows
 from sclsearch.randomness import seed_for
 from sclsearch.tasks.base import Index
 from sclsearch.tasks.metrics import value
@@ -63,7 +64,9 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
 
     # Model: the encoder so far, and new modules from a seed of their own.
     torch.manual_seed(seed_for(replicate.initialisation, purpose("parts", remaining)))
-    model = Model(encoder, stage.parts(encoder, work.tokens.classes)).to(device)
+    balanced = training.class_weights == "balanced" and stage.labelled
+    weights = _class_weights(work, rows, device) if balanced else None
+    model = Model(encoder, stage.parts(encoder, work.tokens.classes), weights).to(device)
     frozen = stage.frozen_pooling is not None
     encoder.requires_grad_(not frozen)
     features, vocabulary = None, None
@@ -136,6 +139,16 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
         vocabulary.restore(encoder.model)
     if last:
         result.weights = _on_cpu(model)
+
+
+def _class_weights(work: Work, rows: Rows, device: torch.device) -> Tensor | None:
+    """Return n / (C n_c) of each class among a stage's rows, `[C]`; None without classes."""
+    classes = work.tokens.classes
+    if not classes:
+        return None
+    y = work.tokens.splits[rows.split].y[rows.index]
+    counts = np.bincount(y.astype(np.int64), minlength=classes).clip(1)
+    return torch.from_numpy(len(y) / (classes * counts)).float().to(device)
 
 
 def _batch(

@@ -36,7 +36,7 @@ TARGETS = {
     "raylet": "raylet/raylet",
     "GCS": "gcs/gcs_server",
 }
-CONFIGS, SEEDS = 5 * KILLS, 3
+CONFIGS, SEEDS = 20, max(3, 2 * KILLS // 3)
 ENTRY = "from sclsearch.__main__ import main; main()"
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(3000)]

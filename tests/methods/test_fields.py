@@ -103,7 +103,7 @@ def test_the_fields_are_the_methods_and_then_those_of_training(name: str) -> Non
     kind: Any = method_class(name)
     expected = [field.name for each in (kind, Training) for field in fields(each)]
     assert list(field_types(kind)) == expected
-    assert list(resolved(kind(), Training())) == expected
+    assert list(resolved(kind(), Training(class_weights="balanced"))) == expected
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -2,13 +2,15 @@
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sclsearch.errors import SclsearchError
-from sclsearch.search.machines import check_address, gpu_share
+from sclsearch.search.machines import check_address, gpu_share, unusable_gpu
 from sclsearch.search.options import How, What
 from sclsearch.search.resolve import resolve
 
@@ -87,3 +89,17 @@ def test_on_a_cluster_gpus_are_never_left_out_by_mistake(
         resolve(asked(), How(address="auto"))
     assert resolve(asked(), How(address="auto", gpus_per_trial=0)).numerics == "cpu-fp32"
     assert resolve(asked(), How()).numerics == "cpu-fp32"
+
+
+def test_a_driver_that_torch_cannot_use_is_said_with_both_versions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    driver = tmp_path / "version"
+    assert unusable_gpu(driver) == ""
+    driver.write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.57.02  Tue Jul 13\n")
+    told = unusable_gpu(driver)
+    assert told.startswith("This machine has NVIDIA driver 470.57.02, but torch ")
+    assert torch.__version__ in told
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert unusable_gpu(driver) == ""
