@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from sclsearch.methods.fields import field_types
 from sclsearch.search.study import Origin, Study
 
 Resolved = Callable[..., Study]
@@ -42,7 +43,7 @@ def test_a_method_without_the_field_is_left_as_it_is(
 ) -> None:
     study = resolved(**of("ce"), **FEW)
     assert study.defaults["epochs"] == Origin(350, "protocol")
-    assert {*study.defaults} == {*study.fields({})}
+    assert {*study.defaults} == {*field_types(study.method.kind)}
 
 
 def test_on_full_data_the_space_stands_above_the_protocol(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sclsearch.methods.fields import field_types
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.search.options import How, What
 from sclsearch.search.resolve import resolve
@@ -30,7 +31,7 @@ def test_every_field_has_a_value_and_the_last_that_set_it(resolved: Resolved) ->
     assert origins["epochs"] == (8, "space")
     assert origins["lam"] == (0.5, "--set")
     assert origins["max_length"] == (32, "--set")
-    assert {*origins} == {*study.fields({})}
+    assert {*origins} == {*field_types(study.method.kind)}
 
 
 def test_a_few_shot_protocol_knows_the_epochs_better_than_method_and_space(
