@@ -155,12 +155,12 @@ def scores(unit: Unit, folder: Path) -> list[float]:
         return [float(one) for one in json.loads((folder / "scores.json").read_text("utf-8"))]
     store, found = RunStore(str(folder / "storage")), []
     for case in unit.cases:
-        job = work_of(unit.bed, *case).job
-        run = store.get(job.key)
+        spec = work_of(unit.bed, *case).spec
+        run = store.get(spec.key)
         # The key is of rows, epochs, batches, rates, seeds: it was this training and no other.
         assert run is not None, f"{case} is not in the store"
         assert run.failure is None, run.failure
-        found.append(value(job.metric, run.test))
+        found.append(value(spec.metric, run.test))
     return found
 
 
@@ -177,4 +177,4 @@ def one_score(bed: Bed, case: Case) -> float:
     """Returns the test score of one seed run."""
     torch.set_num_threads(1)
     work = work_of(bed, *case)
-    return value(work.job.metric, train(work).test)
+    return value(work.spec.metric, train(work).test)

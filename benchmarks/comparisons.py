@@ -13,7 +13,7 @@ from sclsearch.objectives.masked_lm import IGNORED
 
 WIDTH, CLASSES, VOCABULARY, TAU = 384, 14, 4000, 0.1
 
-Loss = Callable[..., Tensor]
+WorkerFailure = Callable[..., Tensor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class Case:
     """
 
     shapes: Callable[[int], Sequence[tuple[int, ...]]]
-    ours: Loss
-    plain: Loss
-    other: Callable[[int], Loss] | None = None
+    ours: WorkerFailure
+    plain: WorkerFailure
+    other: Callable[[int], WorkerFailure] | None = None
 
 
 def rows(n: int) -> list[tuple[int, ...]]:
@@ -49,21 +49,21 @@ def with_labels(n: int) -> list[tuple[int, ...]]:
     return [(n, WIDTH), (CLASSES, WIDTH)]
 
 
-def other_sup_con(_n: int) -> Loss:
+def other_sup_con(_n: int) -> WorkerFailure:
     """Returns pytorch-metric-learning's supervised contrast."""
     from pytorch_metric_learning.losses import SupConLoss
 
-    loss: Loss = SupConLoss(temperature=TAU)
+    loss: WorkerFailure = SupConLoss(temperature=TAU)
     return loss
 
 
-def other_nt_xent(n: int) -> Loss:
+def other_nt_xent(n: int) -> WorkerFailure:
     """Returns the same of two views, each text a class: NTXentLoss makes N³ numbers of N rows."""
     loss, texts = other_sup_con(n), torch.arange(n // 2).repeat(2)
     return lambda a, b, y: loss(torch.cat([a, b]), texts.to(y.device))
 
 
-def other_instance_centred(_n: int) -> Loss:
+def other_instance_centered(_n: int) -> WorkerFailure:
     """Returns pytorch-metric-learning's cross-entropy of cosines."""
     from pytorch_metric_learning.losses import NormalizedSoftmaxLoss
 
@@ -106,21 +106,21 @@ CASES: Mapping[str, Case] = {
         lambda a, b, _y: objectives.sim_clr(a, b[None], tau=TAU),
         lambda a, b, _y: plain.sim_clr(a, b, TAU),
     ),
-    "instance_centred": Case(
+    "instance_centered": Case(
         with_labels,
-        partial(objectives.instance_centred, tau=TAU),
-        partial(plain.instance_centred, tau=TAU),
-        other_instance_centred,
+        partial(objectives.instance_centered, tau=TAU),
+        partial(plain.instance_centered, tau=TAU),
+        other_instance_centered,
     ),
-    "label_centred": Case(
+    "label_centered": Case(
         with_labels,
-        partial(objectives.label_centred, tau=TAU),
-        partial(plain.label_centred, tau=TAU),
+        partial(objectives.label_centered, tau=TAU),
+        partial(plain.label_centered, tau=TAU),
     ),
-    "label_embedding_regulariser": Case(
+    "label_embedding_regularizer": Case(
         rows,
-        lambda labels, _y: objectives.label_embedding_regulariser(labels),
-        lambda labels, _y: plain.label_embedding_regulariser(labels),
+        lambda labels, _y: objectives.label_embedding_regularizer(labels),
+        lambda labels, _y: plain.label_embedding_regularizer(labels),
     ),
     "sim_siam": Case(
         lambda n: halves(n) * 2,

@@ -25,12 +25,12 @@ from sclsearch.encoders.load import load_encoder
 from sclsearch.encoders.models import model_folder
 from sclsearch.methods import method_class
 from sclsearch.methods.base import Training
-from sclsearch.protocols.base import Parts, Rows
+from sclsearch.protocols.base import Rows, Splits
 from sclsearch.protocols.replicates import all_seeds
 from sclsearch.tasks.base import Task
 from sclsearch.training.engine import train
-from sclsearch.training.job import Job, Work
-from sclsearch.training.tokens import TokenisedTask, Tokens
+from sclsearch.training.spec import SeedRunSpec, TrainingData
+from sclsearch.training.tokens import TokenizedTask, Tokens
 
 FIRST, LAST = 1000, 4000
 """Token ids are drawn from these."""
@@ -62,15 +62,15 @@ class Load:
     model: str = "minilm"
 
     @property
-    def work(self) -> Work:
+    def work(self) -> TrainingData:
         """What the engine is given."""
         folder = model_folder(self.model)
         kind: Any = method_class(self.method)
-        return Work(
-            Job(
+        return TrainingData(
+            SeedRunSpec(
                 task=Task("random", "random tokens", ("no", "yes"), "accuracy"),
                 data_digest="random",
-                parts=Parts(
+                splits=Splits(
                     Rows("train", np.arange(self.rows)),
                     Rows("validation", np.arange(HELD_OUT)),
                     Rows("test", np.arange(HELD_OUT)),
@@ -87,7 +87,7 @@ class Load:
                 model_digest="",
                 numerics="cuda-bf16" if torch.cuda.is_available() else "cpu-fp32",
             ),
-            TokenisedTask(
+            TokenizedTask(
                 {
                     "train": _random(self.rows, self.length),
                     "validation": _random(HELD_OUT, self.length),
@@ -121,7 +121,7 @@ def spent(load: Load) -> tuple[float, float]:
     torch.set_num_threads(1)
     gradient_cache.LIMIT = load.limit
     work = load.work
-    load_encoder(work.job.model, load.model)  # read once in a worker's life
+    load_encoder(work.spec.model, load.model)  # read once in a worker's life
     return train(work).seconds, peak_memory()
 
 

@@ -24,13 +24,15 @@ import ray
 from ray import tune
 
 from benchmarks.machine import MEGA, header, markdown
-from sclsearch.search import tuner
-from sclsearch.search.cluster import started_ray
-from sclsearch.search.keeping import Keeper
-from sclsearch.search.options import How, What
-from sclsearch.search.prepare import Prepared, prepare_study
-from sclsearch.search.trial import Bench, bench_of
+from sclsearch.ray_backend import tuner
+from sclsearch.ray_backend.startup import started_ray
+from sclsearch.ray_backend.worker import WorkerContext, worker_context
+from sclsearch.search.prepare import prepare_study
+from sclsearch.search.scheduler import Scheduler
+from sclsearch.search.weight_pruner import WeightPruner
 from sclsearch.store.runs import RunStore, SeedRun
+from sclsearch.study.prepared import PreparedStudy
+from sclsearch.study.spec import RunOptions, StudySpec
 
 ROWS, EVALUATIONS = 500, 10
 
@@ -56,17 +58,17 @@ class Cost:
     resume: float
 
 
-def no_training(config: Mapping[str, Any], bench: Bench) -> None:
+def no_training(config: Mapping[str, Any], context: WorkerContext) -> None:
     """Stores figures and reports, as `seed_run_trial` does after its training."""
     fields, replicate = json.loads(config["fields"]), config["replicate"]
-    job = bench.study.job(fields, replicate, bench.parts[replicate])
-    right = int(job.key[:8], 16) % ROWS
+    seed_run_spec = context.study.seed_run_spec(fields, replicate, context.splits[replicate])
+    right = int(seed_run_spec.key[:8], 16) % ROWS
     counts = {"confusion": [[right, ROWS - right], [0, 0]]}
     losses = {"ce": 0.6931471805599453, "scl": 2.0794415416798357}
     run = SeedRun(
-        key=job.key,
-        identity=job.identity,
-        origin={**bench.origin, "configuration": config["configuration"], "replicate": replicate},
+        key=seed_run_spec.key,
+        identity=seed_run_spec.identity,
+        origin={**context.origin, "configuration": config["configuration"], "replicate": replicate},
         evaluations=tuple(
             {"epoch": float(number), "update": number, "loss": losses, "validation": counts}
             for number in range(EVALUATIONS)
@@ -74,17 +76,17 @@ def no_training(config: Mapping[str, Any], bench: Bench) -> None:
         test=counts,
         predictions={"validation": [0.0] * ROWS, "test": [1.0] * ROWS},
     )
-    RunStore(bench.storage).put(run)
-    tune.report({"key": job.key, "out_of_memory": ""})
+    RunStore(context.storage).put(run)
+    tune.report({"key": seed_run_spec.key, "out_of_memory": ""})
 
 
 def cost(seed_runs: int, seeds: int, model: str) -> Cost:
     """Returns what a study of so many seed runs takes."""
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     tuner.seed_run_trial = no_training  # type: ignore[attr-defined]
-    what = What(method="scl", task="demo", model=model, train_size=16)
+    spec = StudySpec(method="scl", task="demo", model=model, train_size=16)
     with tempfile.TemporaryDirectory(prefix="head-") as name:
-        how = How(
+        options = RunOptions(
             storage=Path(name) / "storage",
             configs=seed_runs // seeds,
             seeds=seeds,
@@ -93,30 +95,30 @@ def cost(seed_runs: int, seeds: int, model: str) -> Cost:
             concurrency=2,
             tracking="none",
         )
-        prepared = prepare_study(what, how)
+        prepared = prepare_study(spec, options)
         with started_ray(None), snapshots(Path(name)) as sizes:
             before, begun, used = _memory("VmRSS"), time.monotonic(), time.process_time()
-            done = run_out(prepared, how)
+            done = run_out(prepared, options)
             seconds, used = time.monotonic() - begun, time.process_time() - used
             memory = _memory("VmHWM") - before
         begun = time.monotonic()
-        board = prepare_study(what, how).board()
-        board.open_up()
+        scheduler = Scheduler.of(prepare_study(spec, options))
+        scheduler.refill()
         resume = time.monotonic() - begun
-    assert board.complete
+    assert scheduler.complete
     return Cost(done, done / seconds, done / used, memory / MEGA, max(sizes) / MEGA, resume)
 
 
-def run_out(prepared: Prepared, how: How) -> int:
+def run_out(prepared: PreparedStudy, options: RunOptions) -> int:
     """Runs a study to its end; returns how many seed runs it has."""
     prepared.begin()
-    board = prepared.board()
-    board.open_up()
-    board.listeners = [Keeper(board)]
-    bench = bench_of(prepared, how.cpus_per_trial)
-    tuner.fit(board, bench, how, gpus=0, concurrency=2, tick=lambda _: None)
-    assert board.complete
-    return len(board.done)
+    scheduler = Scheduler.of(prepared)
+    scheduler.refill()
+    scheduler.listeners = [WeightPruner(scheduler)]
+    context = worker_context(prepared, options.cpus_per_trial)
+    tuner.fit(scheduler, context, options, gpus=0, concurrency=2, tick=lambda *_: None)
+    assert scheduler.complete
+    return len(scheduler.done)
 
 
 @contextmanager

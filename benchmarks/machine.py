@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from sclsearch.training.job import ENGINE_VERSION
+from sclsearch.training.spec import ENGINE_VERSION
 
 GIGA = 1024**3
 MEGA = 1e6

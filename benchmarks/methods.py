@@ -21,17 +21,17 @@ import torch
 from benchmarks.machine import header
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.fields import field_types
-from sclsearch.protocols.base import Parts
+from sclsearch.protocols.base import Splits
 from sclsearch.protocols.scale import at_most
-from sclsearch.search.options import How, What
-from sclsearch.search.resolve import resolve
-from sclsearch.search.study import Study
-from sclsearch.search.tokenised import tokenised
-from sclsearch.search.trial import Bench, attempt
+from sclsearch.ray_backend.worker import WorkerContext, attempt
 from sclsearch.selection.ranking import mean_std
 from sclsearch.store.runs import RunStore, SeedRun
+from sclsearch.study.resolve import resolve
+from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.study.study import Study
+from sclsearch.study.tokenized import tokenized
 from sclsearch.tasks.metrics import value
-from sclsearch.training.job import Job
+from sclsearch.training.spec import SeedRunSpec
 
 TASKS = ("sst2", "cola", "rte")
 REPLICATES, TRAIN, VALIDATION, TEST = 3, 100, 200, 500
@@ -39,13 +39,13 @@ REPLICATES, TRAIN, VALIDATION, TEST = 3, 100, 200, 500
 # one evaluation to the next. The texts of RTE are four times as long.
 LENGTHS = {"cola": (10, 6, 7), "sst2": (10, 6, 7), "rte": (6, 3, 4)}
 
-Place = tuple[str, str, int]
+StoragePath = tuple[str, str, int]
 
 
 @cache
 def study_of(method: str, task: str, data_dir: Path) -> Study:
     """Returns a method on a task at its point for MiniLM, with the updates of this table."""
-    what = What(
+    spec = StudySpec(
         method=method,
         task=task,
         model="minilm",
@@ -53,7 +53,7 @@ def study_of(method: str, task: str, data_dir: Path) -> Study:
         train_size=TRAIN,
         searched=False,
     )
-    how = How(data_dir=data_dir, gpus_per_trial=0)
+    options = RunOptions(data_dir=data_dir, gpus_per_trial=0)
     epochs, post_epochs, every = LENGTHS[task]
     settings = {
         "batch_size": 16,
@@ -63,49 +63,49 @@ def study_of(method: str, task: str, data_dir: Path) -> Study:
     }
     known = field_types(method_class(method))
     own = {name: setting for name, setting in settings.items() if name in known}
-    study = resolve(replace(what, settings=own), how)
+    study = resolve(replace(spec, settings=own), options)
     return replace(study, protocol=replace(study.protocol, evaluate=every))
 
 
-def parts_of(study: Study, number: int) -> Parts:
+def parts_of(study: Study, number: int) -> Splits:
     """Returns the protocol's rows, of validation and test no more than the table says."""
-    parts = study.parts(number)
+    splits = study.splits(number)
     return replace(
-        parts,
-        validation=at_most(VALIDATION, parts.validation, study.data, "benchmark"),
-        test=at_most(TEST, parts.test, study.data, "benchmark"),
+        splits,
+        validation=at_most(VALIDATION, splits.validation, study.data, "benchmark"),
+        test=at_most(TEST, splits.test, study.data, "benchmark"),
     )
 
 
-def job_of(place: Place, data_dir: Path) -> tuple[Study, Job]:
+def job_of(place: StoragePath, data_dir: Path) -> tuple[Study, SeedRunSpec]:
     """Returns the seed run of a method, a task and a replicate."""
     method, task, number = place
     study = study_of(method, task, data_dir)
-    return study, study.job({}, number, parts_of(study, number))
+    return study, study.seed_run_spec({}, number, parts_of(study, number))
 
 
-def train(work: tuple[Place, Path, Path, float]) -> Place | None:
+def train(work: tuple[StoragePath, Path, Path, float]) -> StoragePath | None:
     """Trains and stores a seed run; returns its place, or None if the time was over."""
     place, data_dir, storage, until = work
     if time.time() > until:
         return None
     torch.set_num_threads(1)
-    study, job = job_of(place, data_dir)
-    bench = Bench(
+    study, seed_run_spec = job_of(place, data_dir)
+    context = WorkerContext(
         study=study,
         name="benchmark",
         storage=storage,
-        tokens=tokenised(study, [job.parts]),
-        parts={place[2]: job.parts},
+        tokens=tokenized(study, [seed_run_spec.splits]),
+        splits={place[2]: seed_run_spec.splits},
         threads=1,
         origin={"benchmark": "methods"},
     )
-    run, _ = attempt(job, bench, 0)
+    run, _ = attempt(seed_run_spec, context, 0)
     RunStore(storage).put(run)
     return place
 
 
-def table(runs: dict[Place, SeedRun], data_dir: Path) -> Iterator[str]:
+def table(runs: dict[StoragePath, SeedRun], data_dir: Path) -> Iterator[str]:
     """Yields the lines of the table."""
     heads = [(task, study_of("ce", task, data_dir)) for task in TASKS]
     yield "| method | " + " | ".join(f"{task}, {s.metric} | s" for task, s in heads) + " | failed |"

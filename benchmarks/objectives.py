@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.comparisons import CASES, CLASSES, Case, Loss
+from benchmarks.comparisons import CASES, CLASSES, Case, WorkerFailure
 from benchmarks.machine import MEGA, header, markdown
 
 LEAST, MOST = 3, 200
@@ -61,7 +61,7 @@ def measured(case: Case, n: int, seconds: float, device: torch.device) -> dict[s
     return costs
 
 
-def _once(loss: Loss, leaves: Sequence[Tensor], y: Tensor) -> float:
+def _once(loss: WorkerFailure, leaves: Sequence[Tensor], y: Tensor) -> float:
     value = loss(*leaves, y)
     torch.autograd.grad(value, leaves, allow_unused=True)
     return float(value.detach())

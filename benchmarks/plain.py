@@ -30,12 +30,12 @@ def sim_clr(a: Tensor, b: Tensor, tau: float) -> Tensor:
     return F.cross_entropy(logits, torch.arange(len(a), device=a.device))
 
 
-def instance_centred(h: Tensor, labels: Tensor, y: Tensor, tau: float) -> Tensor:
+def instance_centered(h: Tensor, labels: Tensor, y: Tensor, tau: float) -> Tensor:
     """Returns LaCon's ICL."""
     return F.cross_entropy(F.normalize(h, dim=1) @ F.normalize(labels, dim=1).T / tau, y)
 
 
-def label_centred(h: Tensor, labels: Tensor, y: Tensor, tau: float) -> Tensor:
+def label_centered(h: Tensor, labels: Tensor, y: Tensor, tau: float) -> Tensor:
     """Returns LaCon's LCL where every class is in the batch, and another one too."""
     logits = F.normalize(labels, dim=1) @ F.normalize(h, dim=1).T / tau  # [C, B]
     positive = torch.arange(len(labels), device=y.device)[:, None] == y
@@ -43,7 +43,7 @@ def label_centred(h: Tensor, labels: Tensor, y: Tensor, tau: float) -> Tensor:
     return -((logits - below) * positive).sum(1).mean()
 
 
-def label_embedding_regulariser(labels: Tensor) -> Tensor:
+def label_embedding_regularizer(labels: Tensor) -> Tensor:
     """Returns LaCon's LER."""
     z = F.normalize(labels, dim=1)
     others = ~torch.eye(len(z), dtype=torch.bool, device=z.device)

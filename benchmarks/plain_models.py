@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from transformers import AutoModel
 
 from benchmarks.plain import sup_con
-from sclsearch.training.job import Work
+from sclsearch.training.spec import TrainingData
 
 
 class Embedder(nn.Module):
@@ -31,11 +31,11 @@ class Embedder(nn.Module):
 class Joint(nn.Module):
     """`scl`: cross-entropy and contrast in one loss."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: TrainingData) -> None:
         super().__init__()
-        self.fields: Any = work.job.method
-        self.dropout = nn.Dropout(work.job.training.dropout)
-        self.embedder = Embedder(work.job.model, work.job.training.dropout)
+        self.fields: Any = work.spec.method
+        self.dropout = nn.Dropout(work.spec.training.dropout)
+        self.embedder = Embedder(work.spec.model, work.spec.training.dropout)
         self.out = _linear(self.embedder, work)
 
     def forward(
@@ -56,10 +56,10 @@ class Joint(nn.Module):
 class Contrast(nn.Module):
     """`supcl-seq`, first stage: a forward for each dropout rate."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: TrainingData) -> None:
         super().__init__()
-        self.fields: Any = work.job.method
-        self.embedder = Embedder(work.job.model, work.job.training.dropout)
+        self.fields: Any = work.spec.method
+        self.embedder = Embedder(work.spec.model, work.spec.training.dropout)
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor, labels: Tensor
@@ -84,10 +84,10 @@ class Contrast(nn.Module):
 class Probe(nn.Module):
     """`supcl-seq`, second stage: a linear layer on the frozen encoder."""
 
-    def __init__(self, work: Work, embedder: Embedder) -> None:
+    def __init__(self, work: TrainingData, embedder: Embedder) -> None:
         super().__init__()
         self.embedder = embedder.requires_grad_(requires_grad=False)
-        self.dropout = nn.Dropout(work.job.training.dropout)
+        self.dropout = nn.Dropout(work.spec.training.dropout)
         self.out = _linear(embedder, work)
 
     def train(self, mode: bool = True) -> "Probe":  # as nn.Module has it
@@ -108,7 +108,7 @@ class Probe(nn.Module):
         return {"loss": F.cross_entropy(logits, labels), "logits": logits}
 
 
-def _linear(embedder: Embedder, work: Work) -> nn.Linear:
+def _linear(embedder: Embedder, work: TrainingData) -> nn.Linear:
     layer = nn.Linear(embedder.model.config.hidden_size, work.tokens.classes)
     nn.init.normal_(layer.weight, std=0.02)
     nn.init.zeros_(layer.bias)

@@ -22,8 +22,8 @@ from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Size, by_split
 from sclsearch.tasks import load_task
 from sclsearch.tasks.base import TaskData
-from sclsearch.training.job import Job, Work
-from sclsearch.training.tokens import TokenisedTask, tokenise
+from sclsearch.training.spec import SeedRunSpec, TrainingData
+from sclsearch.training.tokens import TokenizedTask, tokenize_task
 
 PROTOCOL = PROTOCOLS["gunel-fewshot"]
 SETTINGS: Mapping[str, Mapping[str, object]] = MappingProxyType(
@@ -75,7 +75,7 @@ class Bed:
         return {**EVERYWHERE, "epochs": self.epochs or told}
 
 
-def work_of(bed: Bed, method: str, values: Mapping[str, object], number: int) -> Work:
+def work_of(bed: Bed, method: str, values: Mapping[str, object], number: int) -> TrainingData:
     """Returns a seed run of replicate `number`."""
     data = _data(bed)
     kind: Any = method_class(method)
@@ -83,11 +83,11 @@ def work_of(bed: Bed, method: str, values: Mapping[str, object], number: int) ->
     built, training = build(kind, fields, "benchmark")
     replicate = PROTOCOL.replicate(number)
     folder = model_folder(bed.model)
-    parts = PROTOCOL.parts(data, Size(bed.train_size), replicate)
-    job = Job(
+    splits = PROTOCOL.splits(data, Size(bed.train_size), replicate)
+    spec = SeedRunSpec(
         task=data.task,
         data_digest=data.digest,
-        parts=parts,
+        splits=splits,
         metric=PROTOCOL.metric(data),
         evaluate=PROTOCOL.evaluate,
         keep=PROTOCOL.keep,
@@ -100,7 +100,7 @@ def work_of(bed: Bed, method: str, values: Mapping[str, object], number: int) ->
         model_digest=_digest(folder),
         numerics="cuda-bf16" if torch.cuda.is_available() else "cpu-fp32",
     )
-    return Work(job, _tokens(bed, folder, training.max_length))
+    return TrainingData(spec, _tokens(bed, folder, training.max_length))
 
 
 @cache
@@ -114,10 +114,10 @@ def _digest(folder: Path) -> str:
 
 
 @cache
-def _tokens(bed: Bed, folder: Path, length: int) -> TokenisedTask:
+def _tokens(bed: Bed, folder: Path, length: int) -> TokenizedTask:
     data = _data(bed)
-    first = PROTOCOL.parts(data, Size(bed.train_size), PROTOCOL.replicate(0))
+    first = PROTOCOL.splits(data, Size(bed.train_size), PROTOCOL.replicate(0))
     # Training rows of other replicates are others.
     used = by_split([first.validation, first.test])
     used["train"] = np.arange(len(data.splits["train"]))
-    return tokenise(data, load_tokenizer(folder), length, used=used)
+    return tokenize_task(data, load_tokenizer(folder), length, used=used)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from benchmarks.machine import cores, header, markdown
 from sclsearch.reports.report import report
-from sclsearch.selection.outlook import risk_of
+from sclsearch.selection.posterior import risk_of
 from sclsearch.selection.race import Race
 from sclsearch.selection.rules import Top, parse_rule
 

@@ -22,7 +22,7 @@ from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
 from benchmarks.plain_models import Contrast, Joint, Probe
 from benchmarks.points import Bed, work_of
 from sclsearch.encoders.load import load_tokenizer
-from sclsearch.training.job import Work
+from sclsearch.training.spec import TrainingData
 
 Case = tuple[str, dict[str, object], int]
 """Method, values of the configuration, number of the replicate."""
@@ -43,9 +43,9 @@ class Rows(torch.utils.data.Dataset[Mapping[str, object]]):
         return self.rows[index]
 
 
-def rows_of(work: Work, part: str) -> Rows:
+def rows_of(work: TrainingData, part: str) -> Rows:
     """Returns the rows of a part as Trainer takes them."""
-    rows = getattr(work.job.parts, part)
+    rows = getattr(work.spec.splits, part)
     tokens = work.tokens.splits[rows.split]
     return Rows(
         [
@@ -59,12 +59,12 @@ def rows_of(work: Work, part: str) -> Rows:
     )
 
 
-def arguments(work: Work, stage: int, folder: str, *, evaluated: bool) -> TrainingArguments:
+def arguments(work: TrainingData, stage: int, folder: str, *, evaluated: bool) -> TrainingArguments:
     """Returns the settings of a stage as Trainer has them."""
-    job, settings = work.job, work.job.method.stages(work.job.training)[stage].training
-    steps = -(-len(job.parts.train.index) // settings.batch_size) * settings.epochs
+    spec, settings = work.spec, work.spec.method.stages(work.spec.training)[stage].training
+    steps = -(-len(spec.splits.train.index) // settings.batch_size) * settings.epochs
     when: Any = "steps" if evaluated else "no"
-    every = job.evaluate if isinstance(job.evaluate, int) else steps // settings.epochs
+    every = spec.evaluate if isinstance(spec.evaluate, int) else steps // settings.epochs
     return TrainingArguments(
         output_dir=folder,
         learning_rate=settings.learning_rate,
@@ -74,8 +74,8 @@ def arguments(work: Work, stage: int, folder: str, *, evaluated: bool) -> Traini
         warmup_steps=round(steps * settings.warmup_ratio),
         weight_decay=settings.weight_decay,
         max_grad_norm=settings.max_grad_norm,
-        seed=job.replicate.number,
-        bf16=job.numerics == "cuda-bf16",
+        seed=spec.replicate.number,
+        bf16=spec.numerics == "cuda-bf16",
         eval_strategy=when,
         save_strategy=when,
         eval_steps=every,
@@ -84,7 +84,7 @@ def arguments(work: Work, stage: int, folder: str, *, evaluated: bool) -> Traini
         save_only_model=True,
         load_best_model_at_end=evaluated,
         metric_for_best_model="accuracy",
-        dataloader_pin_memory=job.numerics == "cuda-bf16",
+        dataloader_pin_memory=spec.numerics == "cuda-bf16",
         logging_strategy="no",
         disable_tqdm=True,
         report_to="none",
@@ -96,14 +96,16 @@ def accuracy(found: Any) -> dict[str, float]:
     return {"accuracy": float((found.predictions.argmax(-1) == found.label_ids).mean())}
 
 
-def trainer(work: Work, model: nn.Module, stage: int, folder: str, *, evaluated: bool) -> Trainer:
+def trainer(
+    work: TrainingData, model: nn.Module, stage: int, folder: str, *, evaluated: bool
+) -> Trainer:
     """Returns a Trainer of a stage."""
     return Trainer(
         model=model,
         args=arguments(work, stage, folder, evaluated=evaluated),
         train_dataset=rows_of(work, "train"),
         eval_dataset=rows_of(work, "validation") if evaluated else None,
-        data_collator=DataCollatorWithPadding(load_tokenizer(work.job.model)),
+        data_collator=DataCollatorWithPadding(load_tokenizer(work.spec.model)),
         compute_metrics=accuracy,
     )
 
@@ -126,7 +128,7 @@ def score(bed: Bed, case: Case) -> float:
         return tested(last, work)
 
 
-def tested(last: Trainer, work: Work) -> float:
+def tested(last: Trainer, work: TrainingData) -> float:
     """Returns the accuracy of the kept model on test rows."""
     predicted: Any = last.predict(rows_of(work, "test"))
     return float(predicted.metrics["test_accuracy"])
@@ -153,7 +155,7 @@ class Searched(Trainer):
         return result
 
 
-def joint_of(work: Work) -> Any:
+def joint_of(work: TrainingData) -> Any:
     """Returns what makes the model of a trial."""
     return lambda: Joint(work)
 
@@ -171,7 +173,7 @@ def search(bed: Bed, cases: Sequence[Case], processes: int) -> list[float]:
             args=arguments(work, -1, f"{folder}/trainer", evaluated=True),
             train_dataset=rows_of(work, "train"),
             eval_dataset=rows_of(work, "validation"),
-            data_collator=DataCollatorWithPadding(load_tokenizer(work.job.model)),
+            data_collator=DataCollatorWithPadding(load_tokenizer(work.spec.model)),
             compute_metrics=accuracy,
         )
         searched.bed, searched.cases, searched.scores = bed, cases, Path(folder)

@@ -14,22 +14,31 @@ from itertools import pairwise
 from pathlib import Path
 
 from benchmarks.machine import header, markdown
-from sclsearch.search.cluster import started_ray
-from sclsearch.search.options import How, What
+from sclsearch.ray_backend.startup import started_ray
+from sclsearch.ray_backend.tuner import fit
+from sclsearch.ray_backend.worker import worker_context
 from sclsearch.search.prepare import prepare_study
-from sclsearch.search.trial import bench_of
-from sclsearch.search.tuner import fit
+from sclsearch.search.scheduler import Scheduler
+from sclsearch.study.spec import RunOptions, StudySpec
 
 
-def gaps(what: What, how: How, *, reuse_actors: bool) -> list[float]:
+def gaps(spec: StudySpec, options: RunOptions, *, reuse_actors: bool) -> list[float]:
     """Returns the seconds between one seed run's training and the next."""
-    prepared = prepare_study(what, how)
+    prepared = prepare_study(spec, options)
     prepared.begin()
-    board = prepared.board()
-    board.open_up()
-    bench = bench_of(prepared, how.cpus_per_trial)
-    fit(board, bench, how, gpus=0, concurrency=1, tick=lambda _: None, reuse_actors=reuse_actors)
-    runs = sorted(board.done.values(), key=lambda run: run.started)
+    scheduler = Scheduler.of(prepared)
+    scheduler.refill()
+    context = worker_context(prepared, options.cpus_per_trial)
+    fit(
+        scheduler,
+        context,
+        options,
+        gpus=0,
+        concurrency=1,
+        tick=lambda *_: None,
+        reuse_actors=reuse_actors,
+    )
+    runs = sorted(scheduler.done.values(), key=lambda run: run.started)
     return [after.started - (before.started + before.seconds) for before, after in pairwise(runs)]
 
 
@@ -39,7 +48,7 @@ def main() -> None:
     parser.add_argument("--seed-runs", type=int, default=8)
     parser.add_argument("--model", default="minilm")
     arguments = parser.parse_args()
-    what = What(
+    spec = StudySpec(
         method="ce",
         task="demo",
         model=arguments.model,
@@ -50,13 +59,13 @@ def main() -> None:
     rows = []
     with tempfile.TemporaryDirectory() as folder, started_ray(None):
         for name, reuse in (("cold", False), ("warm", True)):
-            how = How(
+            options = RunOptions(
                 storage=Path(folder) / name,
                 seeds=arguments.seed_runs,
                 gpus_per_trial=0,
                 tracking="none",
             )
-            found = gaps(what, how, reuse_actors=reuse)
+            found = gaps(spec, options, reuse_actors=reuse)
             rows.append((name, *(f"{f(found):.2f}" for f in (statistics.median, min, max))))
     columns = ("workers", "median s", "min s", "max s")
     print(header("ray"), *markdown(columns, rows), sep="\n")

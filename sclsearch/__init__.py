@@ -1,6 +1,6 @@
 """Hyperparameter search for supervised contrastive fine-tuning of text classifiers.
 
-`from sclsearch import tune, train, select, compare, export, predict, What, How` is the Python
+`from sclsearch import tune, train, select, compare, export, predict, StudySpec` is the Python
 interface; importing this package alone loads none of torch, Ray, MLflow and transformers.
 """
 
@@ -10,17 +10,17 @@ if TYPE_CHECKING:
     from sclsearch.api import compare, export, predict, select, train, tune
     from sclsearch.errors import SclsearchError
     from sclsearch.reports.report import Report
-    from sclsearch.search.options import How, What
-    from sclsearch.tasks.own import OwnFiles
+    from sclsearch.study.spec import RunOptions, StudySpec
+    from sclsearch.tasks.custom import CustomTask
 
     __version__: str
 
 __all__ = [
-    "How",
-    "OwnFiles",
+    "CustomTask",
     "Report",
+    "RunOptions",
     "SclsearchError",
-    "What",
+    "StudySpec",
     "__version__",
     "compare",
     "export",
@@ -31,11 +31,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "How": "sclsearch.search.options",
-    "OwnFiles": "sclsearch.tasks.own",
+    "RunOptions": "sclsearch.study.spec",
+    "CustomTask": "sclsearch.tasks.custom",
     "Report": "sclsearch.reports.report",
     "SclsearchError": "sclsearch.errors",
-    "What": "sclsearch.search.options",
+    "StudySpec": "sclsearch.study.spec",
     "compare": "sclsearch.api",
     "export": "sclsearch.api",
     "predict": "sclsearch.api",

@@ -14,57 +14,61 @@ from sclsearch.reports.export import export as export_winner
 from sclsearch.reports.prediction import Prediction
 from sclsearch.reports.prediction import predict as predict_by
 from sclsearch.reports.report import Report, report
-from sclsearch.search.options import How, What
 from sclsearch.selection.rules import parse_rule
-from sclsearch.store.places import DEFAULT_STORAGE, Storage, storage_folder
+from sclsearch.store.storage import DEFAULT_STORAGE, Storage, storage_folder
+from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks import check_data_dir
 from sclsearch.tasks.base import Texts
 
 if TYPE_CHECKING:
     from sclsearch.methods.base import Method
-    from sclsearch.search.run import Finished
+    from sclsearch.search.run import SearchResult
 
 
-def tune(what: What, how: How | None = None, console: Console | None = None) -> Report:
+def tune(
+    spec: StudySpec, options: RunOptions | None = None, console: Console | None = None
+) -> Report:
     """Searches, or goes on with a search, and returns its report.
 
     Where `How.time_budget` ended it, fewer configurations than were asked for have a score; the
     same call goes on.
 
     Args:
-        what: What is searched: `What(method="scl", task="cola", train_size=100)`.
-        how: How it is run: no seed run's figures depend on it, but that a GPU is not a CPU.
+        spec: What is searched: `StudySpec(method="scl", task="cola", train_size=100)`.
+        options: How it is run: no seed run's figures depend on it, but that a GPU is not a CPU.
         console: Where progress is shown; None shows none.
 
     Raises:
         SclsearchError: Something that the caller can mend.
         KeyboardInterrupt: It was stopped; the same call goes on.
     """
-    how = how or How()
-    check_data_dir(what.task, how.data_dir)
+    options = options or RunOptions()
+    check_data_dir(spec.task, options.data_dir)
     from sclsearch.search.run import run
 
-    done = run(what, how, console or Console(quiet=True))
+    done = run(spec, options, console or Console(quiet=True))
     if done.ending == "interrupted":
         raise KeyboardInterrupt
     return report_of(done)
 
 
-def train(what: What, how: How | None = None, console: Console | None = None) -> Report:
+def train(
+    spec: StudySpec, options: RunOptions | None = None, console: Console | None = None
+) -> Report:
     """Trains one configuration, the space's starting point with the settings, over the seeds.
 
     Ends early as `tune` does.
 
     Args:
-        what: What is trained; its fields stand in `settings`.
-        how: How it is run.
+        spec: What is trained; its fields stand in `settings`.
+        options: How it is run.
         console: Where progress is shown; None shows none.
 
     Raises:
         SclsearchError: Something that the caller can mend.
         KeyboardInterrupt: It was stopped; the same call goes on.
     """
-    return tune(replace(what, searched=False), how, console)
+    return tune(replace(spec, searched=False), options, console)
 
 
 def select(
@@ -158,6 +162,6 @@ def predict(
     return predict_by(expanded(Path(folder)), texts, method)
 
 
-def report_of(done: "Finished") -> Report:
+def report_of(done: "SearchResult") -> Report:
     """Returns the report of a study that was run just now."""
     return report(done.storage, done.name, done.rule, done.seeds, done.configs)

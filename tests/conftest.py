@@ -34,6 +34,8 @@ settings.register_profile("sclsearch", deadline=None)
 settings.load_profile("sclsearch")
 
 
+pytest_plugins = ["tests.workspace"]
+
 Save = Callable[..., Path]
 RAYS_WARNINGS = ("ResourceWarning", "pytest.PytestUnraisableExceptionWarning")
 
@@ -160,7 +162,7 @@ def tiny_gpt2(save_tiny: Save) -> Path:
 
 
 @pytest.fixture(scope="session")
-def own_method() -> str:
+def custom_method() -> str:
     """Returns the text of the file with a user's own method that README shows."""
     readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
     (text,) = re.findall(r"```python\n(# mine\.py.*?)```", readme, flags=re.DOTALL)

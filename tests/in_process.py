@@ -10,9 +10,9 @@ import pytest
 if TYPE_CHECKING:
     import pickle
 
-    from sclsearch.search.board import Board
-    from sclsearch.search.options import Ending, How
-    from sclsearch.search.prepare import Prepared
+    from sclsearch.search.scheduler import Scheduler
+    from sclsearch.study.prepared import PreparedStudy
+    from sclsearch.study.spec import Ending, RunOptions
 
 
 @contextmanager
@@ -23,21 +23,23 @@ def in_process() -> Iterator[None]:
         yield
 
 
-def _train(prepared: "Prepared", board: "Board", how: "How", *_: object) -> "Ending":
-    from sclsearch.search.trial import bench_of, seed_run_trial
-    from sclsearch.search.tuner import SeedSearcher
+def _train(
+    prepared: "PreparedStudy", scheduler: "Scheduler", options: "RunOptions", *_: object
+) -> "Ending":
+    from sclsearch.ray_backend.tuner import SeedSearcher
+    from sclsearch.ray_backend.worker import seed_run_trial, worker_context
 
-    searcher = SeedSearcher(board, math.inf)
-    bench = sent(bench_of(prepared, how.cpus_per_trial))
+    searcher = SeedSearcher(scheduler, math.inf)
+    context = sent(worker_context(prepared, options.cpus_per_trial))
     told: list[dict[str, Any]] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("ray.tune.report", told.append)
         while isinstance(config := searcher.suggest("trial"), dict):
-            seed_run_trial(config, bench)
+            seed_run_trial(config, context)
             searcher.on_trial_complete("trial", told.pop())
     if searcher.fault is not None:
         raise searcher.fault
-    return "complete" if board.complete else "interrupted"
+    return "complete" if scheduler.complete else "interrupted"
 
 
 def sent(given: Any) -> Any:

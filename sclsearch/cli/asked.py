@@ -9,8 +9,8 @@ from sclsearch.cli import options as o
 from sclsearch.errors import SclsearchError, lookup
 
 if TYPE_CHECKING:
-    from sclsearch.search.options import How, What
-    from sclsearch.tasks.own import OwnFiles
+    from sclsearch.study.spec import RunOptions, StudySpec
+    from sclsearch.tasks.custom import CustomTask
 
 MEANS = (
     "data_dir",
@@ -23,7 +23,7 @@ MEANS = (
 )
 
 
-def asked(options: Mapping[str, Any]) -> "tuple[What, How]":
+def asked(options: Mapping[str, Any]) -> "tuple[StudySpec, RunOptions]":
     """Returns what is searched and how, from the options of a command that trains a study.
 
     Raises:
@@ -31,40 +31,40 @@ def asked(options: Mapping[str, Any]) -> "tuple[What, How]":
     """
     own = own_files(options)
     _check_names(options, own)
-    from sclsearch.search.options import How, What
+    from sclsearch.study.spec import RunOptions, StudySpec
 
     given = {
         **options,
         "task": own or options["task"],
         "settings": o.settings(options["set_"]),
-        "unlabelled": o.unlabelled(options["unlabelled"]),
+        "unlabeled": o.unlabeled(options["unlabeled"]),
         "time_budget": o.seconds(options.get("time_budget"), "--time-budget"),
         "trial_timeout": o.seconds(options["trial_timeout"], "--trial-timeout"),
     }
-    return What(**_only(What, given)), How(**_only(How, given))
+    return StudySpec(**_only(StudySpec, given)), RunOptions(**_only(RunOptions, given))
 
 
-def how_again(options: Mapping[str, Any]) -> "How":
+def run_options(options: Mapping[str, Any]) -> "RunOptions":
     """Returns where and with what an experiment is done again.
 
     Its studies and their seeds are the command's own.
     """
-    from sclsearch.search.options import How
-    from sclsearch.store.places import storage_folder
+    from sclsearch.store.storage import storage_folder
+    from sclsearch.study.spec import RunOptions
 
     storage = storage_folder(options["storage"], make=False)
     given = {name: options[name] for name in MEANS}
     timeout = o.seconds(options["trial_timeout"], "--trial-timeout")
-    return How(
+    return RunOptions(
         storage=storage,
         rule=options.get("rule"),
         trial_timeout=timeout,
-        own_method=options.get("method"),
+        custom_method=options.get("method"),
         **given,
     )
 
 
-def _check_names(options: Mapping[str, Any], own: "OwnFiles | None") -> None:
+def _check_names(options: Mapping[str, Any], own: "CustomTask | None") -> None:
     """Refuses unknown names, and a folder in vain, before anything heavy is imported."""
     from sclsearch.methods import check_method_name
     from sclsearch.protocols import PROTOCOLS
@@ -89,7 +89,7 @@ def _check_names(options: Mapping[str, Any], own: "OwnFiles | None") -> None:
     Size.of(options["train_size"], options["shots"])
 
 
-def own_files(options: Mapping[str, Any]) -> "OwnFiles | None":
+def own_files(options: Mapping[str, Any]) -> "CustomTask | None":
     """Returns what the options say of a file of one's own; None for a named task.
 
     Raises:
@@ -111,10 +111,10 @@ def own_files(options: Mapping[str, Any]) -> "OwnFiles | None":
             f"{named}: a file of your own must come with --text and --label. Pass both, or neither "
             "with a named task."
         )
-    from sclsearch.tasks.own import OwnFiles
+    from sclsearch.tasks.custom import CustomTask
 
     parsed = {"text": tuple(options["text"]), "fractions": o.fractions(options["fractions"])}
-    return OwnFiles(path=Path(options["task"]), **{**given, **parsed})
+    return CustomTask(path=Path(options["task"]), **{**given, **parsed})
 
 
 def _only(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:

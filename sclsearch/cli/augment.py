@@ -15,9 +15,9 @@ from sclsearch.cli import options as o
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sclsearch.augmentation.base import Options
-    from sclsearch.augmentation.texts import Drawn
-    from sclsearch.augmentation.write import Written
+    from sclsearch.papers.augmentation.base import Options
+    from sclsearch.papers.augmentation.texts import Drawn
+    from sclsearch.papers.augmentation.write import Written
 
 PLAIN_SECONDS = 30.0
 BackendName = Literal["marian", "eda"]
@@ -38,7 +38,7 @@ def augment(
     replicates: Annotated[
         int | None, typer.Option(min=1, help="How many draw texts. Default: the protocol's.")
     ] = None,
-    unlabelled: o.Unlabelled = None,
+    unlabeled: o.Unlabeled = None,
     pivot: Annotated[str | None, typer.Option(help="Language between. Default: de.")] = None,
     second_pivot: Annotated[
         str | None,
@@ -75,13 +75,13 @@ def augment(
 ) -> None:
     """Writes paraphrases of the training texts for --paraphrases; the same command goes on."""
     asked = locals()
-    from sclsearch.augmentation.base import Options
-    from sclsearch.augmentation.texts import find_drawn
     from sclsearch.cli.asked import own_files
+    from sclsearch.papers.augmentation.base import Options
+    from sclsearch.papers.augmentation.texts import find_drawn
     from sclsearch.tasks import check_data_dir
 
     named = own_files(asked) or task
-    texts = o.unlabelled(unlabelled)
+    texts = o.unlabeled(unlabeled)
     drawn = find_drawn(named, protocol, train_size, shots, replicates, texts)
     check_data_dir(named, data_dir)
     options = Options(
@@ -101,8 +101,8 @@ def _go(
 ) -> None:
     from rich.console import Console
 
-    from sclsearch.augmentation import BACKENDS
-    from sclsearch.augmentation.write import header, write
+    from sclsearch.papers.augmentation import BACKENDS
+    from sclsearch.papers.augmentation.write import header, write
     from sclsearch.tasks import load_task
 
     backend = BACKENDS[name](options)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from sclsearch.errors import INTERRUPTED, SclsearchError, lookup
-from sclsearch.search.machines import CLUSTER
+from sclsearch.study.resources import CLUSTER
 
 if TYPE_CHECKING:
-    from sclsearch.search.jobs import Jobs
+    from sclsearch.ray_backend.jobs import Jobs
 
 Cluster = Annotated[str, typer.Option(help="URL of the cluster's dashboard, or of a tunnel to it.")]
 Action = Literal["status", "logs", "stop"]
@@ -28,7 +28,7 @@ def submit(
     options = _options(context, command)
     name = _job_name(command[0], options)
     _check_travels(options)
-    from sclsearch.search.jobs import Jobs
+    from sclsearch.ray_backend.jobs import Jobs
 
     jobs = Jobs(cluster)
     job = jobs.submit(name, ["sclsearch", *command, "--address", "auto"])
@@ -45,7 +45,7 @@ def job(
     cluster: Cluster = CLUSTER,
 ) -> None:
     """Shows the status of what was submitted, follows its log, or stops it."""
-    from sclsearch.search.jobs import Jobs
+    from sclsearch.ray_backend.jobs import Jobs
 
     jobs = Jobs(cluster)
     latest = jobs.latest(study)

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sclsearch.cli import options as o
-from sclsearch.cli.asked import how_again
+from sclsearch.cli.asked import run_options
 from sclsearch.errors import INTERRUPTED, STOPPED, SclsearchError, lookup
-from sclsearch.store.places import DEFAULT_STORAGE
+from sclsearch.store.storage import DEFAULT_STORAGE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sclsearch.reproduce.base import Table
-    from sclsearch.reproduce.plan import PlannedCell
-    from sclsearch.store.places import Storage
+    from sclsearch.papers.base import Table
+    from sclsearch.papers.plan import PlannedCell
+    from sclsearch.store.storage import Storage
 
 
 def reproduce(
@@ -47,7 +47,7 @@ def reproduce(
     json_: o.Json = False,
 ) -> None:
     """Trains a paper's table again and shows our figures beside the published ones."""
-    from sclsearch.reproduce.tables import published_tables
+    from sclsearch.papers.tables import published_tables
 
     tables = published_tables()
     if table == "ls":
@@ -55,14 +55,14 @@ def reproduce(
         sys.stdout.writelines(f"{name}\t{found.title}\n" for name, found in tables.items())
         return
     found, seconds = lookup(tables, table, "table"), o.seconds(time_budget, "--time-budget")
-    from sclsearch.reproduce.chosen import chosen_cells
-    from sclsearch.reproduce.plan import Wishes, plan_cells
+    from sclsearch.papers.chosen import chosen_cells
+    from sclsearch.papers.plan import Wishes, plan_cells
 
-    how = how_again(locals())
-    wishes = Wishes(how=how, scale=scale, model=model, paraphrases=paraphrases)
+    options = run_options(locals())
+    wishes = Wishes(options=options, scale=scale, model=model, paraphrases=paraphrases)
     planned = plan_cells(found, chosen_cells(found, cells or ()), wishes)
     if dry_run:
-        _tell_work(planned, how.storage, as_json=json_)
+        _tell_work(planned, options.storage, as_json=json_)
     else:
         _make(found, planned, seconds, as_json=json_)
 
@@ -81,9 +81,9 @@ def _tell_work(planned: "Sequence[PlannedCell]", storage: "Storage", *, as_json:
     from rich.console import Console
 
     from sclsearch.cli.output import print_json
-    from sclsearch.reproduce.figures import work_of
-    from sclsearch.reproduce.plan import studies_of
-    from sclsearch.reproduce.terminal import show_work
+    from sclsearch.papers.figures import work_of
+    from sclsearch.papers.plan import studies_of
+    from sclsearch.papers.terminal import show_work
     from sclsearch.search.estimate import finished
 
     stored = cache(partial(finished, storage))
@@ -91,7 +91,7 @@ def _tell_work(planned: "Sequence[PlannedCell]", storage: "Storage", *, as_json:
     if as_json:
         without = [{"cell": one.cell, "reason": one.reason} for one in planned if one.reason]
         told = [
-            {"cell": one.cell, "task": one.what and one.what.task, **asdict(work)}
+            {"cell": one.cell, "task": one.spec and one.spec.task, **asdict(work)}
             for one, work in works
         ]
         print_json({"works": told, "not_made": without})
@@ -105,9 +105,9 @@ def _make(
     from rich.console import Console
 
     from sclsearch.cli.output import print_json
-    from sclsearch.reproduce.figures import Figure, make
-    from sclsearch.reproduce.pairs import pairs
-    from sclsearch.reproduce.terminal import show_figures
+    from sclsearch.papers.figures import Figure, make
+    from sclsearch.papers.pairs import pairs
+    from sclsearch.papers.terminal import show_figures
 
     progress = Console(stderr=True)
     deadline = float("inf") if seconds is None else time.monotonic() + seconds
@@ -115,7 +115,7 @@ def _make(
     stopped = False
     try:
         for one in planned:
-            if one.what is not None:
+            if one.spec is not None:
                 cell = one.cell
                 named = f"{cell.block.name}, {cell.row.name}, {cell.column.name}"
                 progress.print(named, style="dim", markup=False, soft_wrap=True)
@@ -131,5 +131,5 @@ def _make(
         show_figures(Console(), table, figures)
     if stopped:
         sys.exit(INTERRUPTED)
-    wanted = [figure for figure, one in zip(figures, planned, strict=True) if one.what is not None]
+    wanted = [figure for figure, one in zip(figures, planned, strict=True) if one.spec is not None]
     sys.exit(int(not wanted or any(None in (figure.mean, *figure.tests) for figure in wanted)))

@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from sclsearch.errors import SclsearchError
-from sclsearch.store.places import Storage
+from sclsearch.store.storage import Storage
 
 PACKAGES = ("sclsearch", "torch", "transformers", "ray", "optuna", "mlflow", "datasets")
 
@@ -59,7 +59,7 @@ def _tried(what: str, look: Callable[[], str], *, needed: bool = False) -> Findi
 
 
 def _cpu() -> str:
-    from sclsearch.search.cluster import cores
+    from sclsearch.ray_backend.startup import cores
 
     return f"{cores()} cores: as many seed runs at a time, one thread each"
 
@@ -115,11 +115,11 @@ def _data(data_dir: Path | None) -> str:
 
 def _storage(storage: Storage) -> str:
     from sclsearch.store.objects import check_writable
-    from sclsearch.store.places import place_of, storage_folder
+    from sclsearch.store.storage import storage_folder, storage_path
     from sclsearch.store.studies import study_names
 
     folder = storage_folder(storage, make=False)
-    place = place_of(folder)
+    place = storage_path(folder)
     if isinstance(place, Path) and not place.exists():
         return _not_yet(place)
     check_writable(place)
@@ -135,7 +135,7 @@ def _not_yet(path: Path) -> str:
 
 
 def _tracking(tracking: str | None, storage: Storage) -> str:
-    from sclsearch.search.options import NO_TRACKING
+    from sclsearch.study.spec import NO_TRACKING
     from sclsearch.tracking import tracking_uri
     from sclsearch.tracking.server import masked, sqlite_file
     from sclsearch.tracking.writer import Writer

@@ -8,7 +8,7 @@ import typer
 
 from sclsearch.cli import options as o
 from sclsearch.errors import SclsearchError
-from sclsearch.store.places import DEFAULT_STORAGE
+from sclsearch.store.storage import DEFAULT_STORAGE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +69,7 @@ class Listed:
 def _listed(kind: Kind, storage: str) -> "Sequence[Listed | StudyLine | DamagedStudy]":
     if kind == "studies":
         from sclsearch.reports.studies import studies
-        from sclsearch.store.places import storage_folder
+        from sclsearch.store.storage import storage_folder
 
         return studies(storage_folder(storage, make=False))
     return [Listed(name, summary) for name, summary in _summaries(kind).items()]

@@ -12,7 +12,7 @@ import typer
 from sclsearch.arguments import expanded
 from sclsearch.cli import options as o
 from sclsearch.errors import SclsearchError
-from sclsearch.store.places import DEFAULT_STORAGE
+from sclsearch.store.storage import DEFAULT_STORAGE
 
 # Without the type the UI opens with the pages for language model applications.
 PAGE = "#/experiments?workflowType=machine_learning"
@@ -98,8 +98,8 @@ def track(
     """Completes what MLflow shows of a study; nothing is written twice."""
     from sclsearch.search.views import all_views
     from sclsearch.selection.rules import parse_rule
-    from sclsearch.store.places import storage_folder
     from sclsearch.store.runs import RunStore
+    from sclsearch.store.storage import storage_folder
     from sclsearch.store.studies import existing_study
     from sclsearch.tracking import complete, prepare, tracking_uri
 

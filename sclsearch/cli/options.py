@@ -42,9 +42,10 @@ Splits = Annotated[
 ]
 TrainSize = Annotated[int | None, typer.Option(help="Training examples in total; few-shot.")]
 Shots = Annotated[int | None, typer.Option(help="Training examples of each class; few-shot.")]
-Unlabelled = Annotated[
+Unlabeled = Annotated[
     str | None,
     typer.Option(
+        "--unlabeled",
         metavar="N|all",
         help="Texts of the stages that read no labels, as post-training: the training examples "
         "and others, in your own file also rows without a label. Default: the training examples.",
@@ -186,7 +187,7 @@ def seconds(text: str | None, option: str) -> float | None:
     return number
 
 
-def unlabelled(text: str | None) -> int | Literal["all"] | None:
+def unlabeled(text: str | None) -> int | Literal["all"] | None:
     """Returns how many texts the stages have that read no labels.
 
     Raises:

@@ -30,7 +30,7 @@ def print_json(named: Mapping[str, Any]) -> None:
     sys.stdout.write(json.dumps(named, indent=2, ensure_ascii=False, default=asdict) + "\n")
 
 
-def tell_plan(plan: "Plan", *, as_json: bool) -> None:
+def print_plan(plan: "Plan", *, as_json: bool) -> None:
     """Prints every value with its origin, and how many seed runs there would be."""
     if as_json:
         print_json({**asdict(plan), "seed_runs": plan.seed_runs})
@@ -71,7 +71,7 @@ def _show_plan(console: Console, plan: "Plan") -> None:
         f"{counted(plan.seed_runs, 'seed run')}{told}; in the store: {plan.stored}"
     )
     if plan.race is not None:
-        told = f"; not needed by now: {plan.spared}" if plan.spared else ""
+        told = f"; not needed by now: {plan.skipped}" if plan.skipped else ""
         console.print(f"race: what can hardly win gets fewer, at a risk of {plan.race:g}{told}")
     if plan.time is not None and plan.missing:
         _show_time(console, plan, plan.time)

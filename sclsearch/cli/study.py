@@ -14,12 +14,12 @@ import typer
 from sclsearch.cli import options as o
 from sclsearch.cli.asked import asked
 from sclsearch.errors import INTERRUPTED, SclsearchError
-from sclsearch.store.places import DEFAULT_STORAGE, storage_option
+from sclsearch.store.storage import DEFAULT_STORAGE, storage_option
 
 if TYPE_CHECKING:
-    from sclsearch.search.options import How, What
     from sclsearch.search.rerun import Comparison
-    from sclsearch.search.run import Finished
+    from sclsearch.search.run import SearchResult
+    from sclsearch.study.spec import RunOptions, StudySpec
 
 
 def tune(
@@ -31,7 +31,7 @@ def tune(
     splits: o.Splits = None,
     train_size: o.TrainSize = None,
     shots: o.Shots = None,
-    unlabelled: o.Unlabelled = None,
+    unlabeled: o.Unlabeled = None,
     rule: o.RuleName = None,
     space: Annotated[
         Path | None, typer.Option(help="A space file. Default: the shipped one.")
@@ -82,7 +82,7 @@ def train(
     splits: o.Splits = None,
     train_size: o.TrainSize = None,
     shots: o.Shots = None,
-    unlabelled: o.Unlabelled = None,
+    unlabeled: o.Unlabeled = None,
     rule: o.RuleName = None,
     seeds: o.Seeds = None,
     study: o.Study = None,
@@ -128,7 +128,7 @@ def rerun(
             "Rename it."
         )
     from sclsearch.search.rerun import rerun as again
-    from sclsearch.store.places import storage_folder
+    from sclsearch.store.storage import storage_folder
 
     found = again(storage_folder(storage, make=False), key, data_dir, weights, method)
     sys.stdout.write(f"{found.key[:12]} {_ended(found)}\n")
@@ -152,36 +152,36 @@ def _ended(found: "Comparison") -> str:
 
 
 def _go(options: dict[str, Any], *, searched: bool = True) -> None:
-    from sclsearch.cli.output import tell_plan
+    from sclsearch.cli.output import print_plan
 
-    what, how = asked({**options, "searched": searched})
+    spec, run_options = asked({**options, "searched": searched})
     if not options["dry_run"]:
-        _run(what, how, as_json=options["json_"])
+        _run(spec, run_options, as_json=options["json_"])
         return
     from sclsearch.search.estimate import finished
     from sclsearch.search.plan import plan
 
-    planned = plan(what, how, partial(finished, how.storage))
-    tell_plan(planned, as_json=options["json_"])
+    planned = plan(spec, run_options, partial(finished, run_options.storage))
+    print_plan(planned, as_json=options["json_"])
 
 
-def _run(what: "What", how: "How", *, as_json: bool) -> None:
+def _run(spec: "StudySpec", options: "RunOptions", *, as_json: bool) -> None:
     from rich.console import Console
 
     from sclsearch.api import report_of
     from sclsearch.cli.output import print_json
     from sclsearch.reports.terminal import show
     from sclsearch.search.run import run
-    from sclsearch.search.scribe import shown_at
+    from sclsearch.search.scribe import tracking_uri_of
 
     progress = Console(stderr=True)
-    done = run(what, how, progress)
+    done = run(spec, options, progress)
     found = report_of(done)
     if as_json:
         print_json({**asdict(found), "winner": found.winner and found.winner.number})
     else:
         show(Console(), found)
-        rule = f" --rule {how.rule}" if how.rule else ""
+        rule = f" --rule {options.rule}" if options.rule else ""
         named = f"{rule}{storage_option(done.storage)}"
         told = found.winner is not None and found.winner.reported
         able = ("export {} FOLDER", "confirm {}") if told else ("select {}",)
@@ -189,12 +189,14 @@ def _run(what: "What", how: "How", *, as_json: bool) -> None:
         if which("sclsearch") is None:
             hint += f"\n  source {Path(sys.prefix) / 'bin' / 'activate'}"
         hint += "".join(f"\n  sclsearch {command.format(done.name)}{named}" for command in able)
-        if how.tracking is None and str(shown_at(done.storage, how)).startswith("sqlite"):
+        if options.tracking is None and str(tracking_uri_of(done.storage, options)).startswith(
+            "sqlite"
+        ):
             named = "" if os.environ.get("MLFLOW_TRACKING_URI") else storage_option(done.storage)
             hint += f"\n  sclsearch ui{named}"
         Console().print(hint, style="dim", markup=False, soft_wrap=True)
     if done.tracking:
-        command = f"sclsearch track {done.name}{_stored(done, how)}"
+        command = f"sclsearch track {done.name}{_stored(done, options)}"
         progress.print(f"MLflow: {done.tracking}. `{command}` completes it.", soft_wrap=True)
     if done.ending != "complete":
         why = "Stopped" if done.ending == "interrupted" else "The time budget is used"
@@ -203,11 +205,11 @@ def _run(what: "What", how: "How", *, as_json: bool) -> None:
     sys.exit(INTERRUPTED if done.ending == "interrupted" else int(incomplete))
 
 
-def _stored(done: "Finished", how: "How") -> str:
+def _stored(done: "SearchResult", options: "RunOptions") -> str:
     """Returns the options that name where a study is stored and shown."""
     from sclsearch.tracking import NO_DATABASE
     from sclsearch.tracking.server import masked
 
-    named = "URI" if done.tracking == NO_DATABASE else how.tracking
+    named = "URI" if done.tracking == NO_DATABASE else options.tracking
     uri = f" --tracking {shlex.quote(masked(named))}" if named else ""
     return f"{storage_option(done.storage)}{uri}"

@@ -13,9 +13,9 @@ from typing import Annotated
 import typer
 
 from sclsearch.cli import options as o
-from sclsearch.cli.asked import how_again
+from sclsearch.cli.asked import run_options
 from sclsearch.errors import SclsearchError
-from sclsearch.store.places import DEFAULT_STORAGE
+from sclsearch.store.storage import DEFAULT_STORAGE
 
 MOST_RUNS = 1000
 
@@ -115,16 +115,16 @@ def confirm(
     """Trains a study's winner on fresh seeds: choosing by the best of some flatters it."""
     from rich.console import Console
 
-    from sclsearch.cli.output import print_json, tell_plan
-    from sclsearch.reproduce.again import confirm as again
-    from sclsearch.reproduce.again import plan_confirmation
-    from sclsearch.reproduce.terminal import show_confirmation
+    from sclsearch.cli.output import print_json, print_plan
+    from sclsearch.papers.confirm import confirm as again
+    from sclsearch.papers.confirm import plan_confirmation
+    from sclsearch.papers.terminal import show_confirmation
     from sclsearch.search.estimate import finished
 
-    how = how_again(locals())
+    how = run_options(locals())
     if dry_run:
         planned = plan_confirmation(study, seeds, how, partial(finished, how.storage))
-        tell_plan(planned, as_json=json_)
+        print_plan(planned, as_json=json_)
         return
     progress = Console(stderr=True)
     found = again(study, seeds, how, progress)
@@ -140,8 +140,13 @@ def variance(
     subsets: Annotated[
         int, typer.Option(min=1, help="Training subsets, where a protocol draws them.")
     ] = 1,
-    initialisations: Annotated[
-        int, typer.Option(min=1, help="Initialisations of the new layers.")
+    initializations: Annotated[
+        int,
+        typer.Option(
+            "--initializations",
+            min=1,
+            help="Initializations of the new layers.",
+        ),
     ] = 3,
     orders: Annotated[
         int, typer.Option(min=1, help="Data orders, each with noise of its own.")
@@ -163,18 +168,18 @@ def variance(
     """Says how much of a winner's spread comes from subset, initialisation and data order."""
     from rich.console import Console
 
-    from sclsearch.cli.output import print_json, tell_plan
-    from sclsearch.reproduce.again import plan_variance
-    from sclsearch.reproduce.again import variance as again
-    from sclsearch.reproduce.terminal import show_spread
+    from sclsearch.cli.output import print_json, print_plan
+    from sclsearch.papers.confirm import plan_variance
+    from sclsearch.papers.confirm import variance as again
+    from sclsearch.papers.terminal import show_spread
     from sclsearch.search.estimate import finished
 
-    levels = {"subset": subsets, "initialisation": initialisations, "order": orders}
+    levels = {"subset": subsets, "initialization": initializations, "order": orders}
     _check_levels(levels)
-    how = how_again(locals())
+    how = run_options(locals())
     if dry_run:
         planned = plan_variance(study, levels, how, partial(finished, how.storage))
-        tell_plan(planned, as_json=json_)
+        print_plan(planned, as_json=json_)
         return
     progress = Console(stderr=True)
     found = again(study, levels, how, progress)

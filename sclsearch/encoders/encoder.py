@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from sclsearch.encoders.capabilities import by_keys, max_tokens, probe
 from sclsearch.encoders.first_position import install_first_position
 from sclsearch.encoders.gradient_cache import in_chunks, is_large
 from sclsearch.encoders.packing import install_packing, layers_of
-from sclsearch.encoders.probe import by_keys, most_tokens, probe
 from sclsearch.encoders.row_dropout import install
 from sclsearch.encoders.vocabulary import CutEmbedding
 from sclsearch.errors import SclsearchError
@@ -26,12 +26,12 @@ class Encoder(nn.Module):
         width: d, the size of an embedding.
         pretrained_pooler: Whether the checkpoint holds the dense+tanh pooler, as a module of its
             own: ALBERT's is a bare linear layer.
-        rates_by_view: Whether views of one batch can have different dropout rates.
+        per_row_dropout: Whether views of one batch can have different dropout rates.
         causal: Whether a token does not see those after it, as in a decoder.
         governed: Whether no noise is left at rate 0.
         packs: Whether its layers can do without padding.
         takes_masks: Whether its attention is transformers' and takes a mask that is ready for it.
-        most_tokens: Positions that it has learnt, so tokens of a text at most; None for no limit.
+        max_tokens: Positions that it has learnt, so tokens of a text at most; None for no limit.
         trims: Whether its last layer can do without positions that are not read.
         mask_token: Id of the token that stands for a hidden one; None if there is none.
         masked_lm: Weights of the checkpoint's own masked-language-model head; empty if it has
@@ -39,7 +39,7 @@ class Encoder(nn.Module):
     """
 
     pretrained_pooler: bool
-    rates_by_view: bool
+    per_row_dropout: bool
     causal: bool
     governed: bool
     packs: bool
@@ -58,7 +58,7 @@ class Encoder(nn.Module):
         self.name = name
         self.model = model
         self.width: int = model.config.hidden_size
-        self.most_tokens = most_tokens(model)
+        self.max_tokens = max_tokens(model)
         self.mask_token = mask_token
         self.masked_lm = masked_lm
         self._views = install(model)
@@ -177,15 +177,15 @@ class Encoder(nn.Module):
 
     def check_length(self, tokens: int, where: str) -> None:
         """Raises SclsearchError if texts of so many tokens are longer than it can read."""
-        if self.most_tokens is not None and tokens > self.most_tokens:
+        if self.max_tokens is not None and tokens > self.max_tokens:
             raise SclsearchError(
-                f"{where}: it must be at most {self.most_tokens}, the positions that model "
+                f"{where}: it must be at most {self.max_tokens}, the positions that model "
                 f"{self.name!r} has, but it is {tokens}. Give less, or another --model."
             )
 
-    def check_rates_by_view(self, where: str) -> None:
+    def check_per_row_dropout(self, where: str) -> None:
         """Raises SclsearchError if views of one batch cannot have different dropout rates."""
-        if not self.rates_by_view:
+        if not self.per_row_dropout:
             raise SclsearchError(
                 f"{where}: attention dropout must be settable for each view, but model "
                 f"{self.name!r} ({self.model.config.model_type}) does not use transformers' "

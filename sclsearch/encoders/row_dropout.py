@@ -24,7 +24,7 @@ ATTENTION = "sclsearch_row_dropout"
 
 
 @dataclass
-class ViewRates:
+class DropoutRates:
     """The rates in force, shared by all modules of one encoder.
 
     Attributes:
@@ -51,7 +51,7 @@ class ViewRates:
 class RowDropout(nn.Dropout):
     """Dropout whose rate depends on the view that a row belongs to."""
 
-    def __init__(self, views: ViewRates) -> None:
+    def __init__(self, views: DropoutRates) -> None:
         super().__init__(0.0)
         self.views = views
 
@@ -86,7 +86,7 @@ def _attention(
     attention_mask: Tensor | None,
     **options: Any,
 ) -> tuple[Tensor, None]:
-    views: ViewRates = module.view_rates  # type: ignore[assignment]  # set by install
+    views: DropoutRates = module.view_rates  # type: ignore[assignment]  # set by install
     views.attention_seen = True
     options.pop("dropout", None)
     packing, first = views.packing, views.first
@@ -109,7 +109,7 @@ def _by_view(
     options: Mapping[str, Any],
 ) -> Tensor:
     """Returns attention with the rate of each view, `[V * B, T, heads, width]`."""
-    views: ViewRates = module.view_rates  # type: ignore[assignment]  # set by install
+    views: DropoutRates = module.view_rates  # type: ignore[assignment]  # set by install
     rate = views.shared if module.training else 0.0
     if rate is not None:
         return _rows(module, query, key, value, mask, rate, options)
@@ -147,13 +147,13 @@ AttentionInterface.register(ATTENTION, _attention)
 ALL_MASK_ATTENTION_FUNCTIONS.register(ATTENTION, ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
 
 
-def install(model: PreTrainedModel) -> ViewRates:
+def install(model: PreTrainedModel) -> DropoutRates:
     """Replaces the dropout of an encoder; returns the handle that sets the rates.
 
     Attention dropout follows the rates only where the model calls transformers' attention
     interface: run a forward and look at `attention_seen`.
     """
-    views = ViewRates()
+    views = DropoutRates()
     for module in list(model.modules()):
         module.view_rates = views  # type: ignore[assignment]  # not a parameter, buffer or module
         for name, child in module.named_children():

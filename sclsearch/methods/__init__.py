@@ -59,13 +59,13 @@ def find_method(method: "str | type[Method]") -> NamedMethod:
     """
     if isinstance(method, str) and not is_own(method):
         return NamedMethod(method, method_class(method), method)
-    from sclsearch.methods.own import load_own_method, source_file
+    from sclsearch.methods.custom import load_custom_method, source_file
 
     if not isinstance(method, str | type):
         raise SclsearchError(
             f"--method: it must be a name, FILE.py:CLASS or a class, but it is {method!r}."
         )
-    kind = load_own_method(method) if isinstance(method, str) else method
+    kind = load_custom_method(method) if isinstance(method, str) else method
     name = method_name(kind)
     if METHODS.get(name) == _place(kind):
         return NamedMethod(name, kind, name)

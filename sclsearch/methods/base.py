@@ -86,16 +86,16 @@ class Model(nn.Module):
 
     Attributes:
         encoder: The pretrained encoder.
-        parts: The method's own modules by name.
+        new_modules: The method's own modules by name.
         class_weights: Weight of each class in a cross-entropy, `[C]`; None weighs all alike.
     """
 
     def __init__(
-        self, encoder: Encoder, parts: nn.ModuleDict, class_weights: Tensor | None = None
+        self, encoder: Encoder, new_modules: nn.ModuleDict, class_weights: Tensor | None = None
     ) -> None:
         super().__init__()
         self.encoder = encoder
-        self.parts = parts
+        self.new_modules = new_modules
         self.class_weights = class_weights
 
     def hidden(self, batch: Batch, *, first_only: bool = False) -> Tensor:
@@ -124,16 +124,16 @@ class Stage:
         name: For logs and errors.
         training: The settings of this stage.
         terms: The loss by named parts, each a scalar, already weighted.
-        parts: Makes the fresh modules that the stage trains beyond the encoder, from the encoder
-            and C, which is 0 in regression. The encoder passes on to the next stage, parts do not.
+        new_modules: Returns the modules that the stage trains beside the encoder, given the encoder
+            and C, which is 0 in regression. The next stage gets the encoder, not these modules.
         rates: Dropout rates of the views at an update, counted from 0; None is one view at the
             ordinary rate. Not read where features are cached: one view without dropout.
         reads: The texts, or two paraphrases of each, `[2 * B, T]`.
-        labelled: Whether the loss reads labels. Without, the stage trains on further texts too
+        labeled: Whether the loss reads labels. Without, the stage trains on further texts too
             where a study has some, whose `y` must not be looked at.
-        gauges: Names among the terms that are watched and not added to the loss.
-        rate_factors: Learning rate of a part as a multiple of the stage's, by the part's name.
-        undecayed: Parts without weight decay.
+        monitored: Names among the terms that are watched and not added to the loss.
+        lr_scales: Learning rate of a part as a multiple of the stage's, by the part's name.
+        no_weight_decay: Parts without weight decay.
         frozen_pooling: Set where the encoder does not train: how the features are pooled that
             the stage reads.
         encoder_train_mode: Whether dropout is active in a frozen encoder; if not, its features
@@ -145,13 +145,13 @@ class Stage:
     name: str
     training: Training
     terms: Callable[[Model, Batch], Terms]
-    parts: Callable[[Encoder, int], nn.ModuleDict]
+    new_modules: Callable[[Encoder, int], nn.ModuleDict]
     rates: Callable[[int], tuple[float, ...]] | None = None
     reads: Literal["texts", "paraphrases"] = "texts"
-    labelled: bool = True
-    gauges: tuple[str, ...] = ()
-    rate_factors: Mapping[str, float] = field(default_factory=dict)
-    undecayed: tuple[str, ...] = ()
+    labeled: bool = True
+    monitored: tuple[str, ...] = ()
+    lr_scales: Mapping[str, float] = field(default_factory=dict)
+    no_weight_decay: tuple[str, ...] = ()
     frozen_pooling: str | None = None
     encoder_train_mode: bool = False
     whole_vocabulary: bool = False
@@ -168,7 +168,7 @@ class Stage:
     @property
     def reads_labels(self) -> bool:
         """Whether it needs labelled rows, for its loss or to balance the classes of a batch."""
-        return self.labelled or self.training.batch_sampling == "balanced"
+        return self.labeled or self.training.batch_sampling == "balanced"
 
     @property
     def views(self) -> int:
@@ -181,7 +181,7 @@ class Stage:
 
     def loss(self, terms: Terms) -> Tensor:
         """Returns the sum of the terms that are no gauges, a scalar."""
-        return torch.stack([t for name, t in terms.items() if name not in self.gauges]).sum()
+        return torch.stack([t for name, t in terms.items() if name not in self.monitored]).sum()
 
 
 class Method(Protocol):
@@ -220,11 +220,11 @@ def reads_paraphrases(method: Method, training: Training) -> bool:
     return any(stage.reads == "paraphrases" for stage in method.stages(training))
 
 
-def reads_unlabelled(method: Method, training: Training) -> bool:
+def reads_unlabeled(method: Method, training: Training) -> bool:
     """Returns whether a stage of a method reads no labels."""
     return not all(stage.reads_labels for stage in method.stages(training))
 
 
-def no_parts(_encoder: Encoder, _classes: int) -> nn.ModuleDict:
+def no_new_modules(_encoder: Encoder, _classes: int) -> nn.ModuleDict:
     """Returns no modules: for a stage that trains the encoder alone."""
     return nn.ModuleDict()

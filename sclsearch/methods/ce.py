@@ -41,18 +41,18 @@ class CE:
         encoder.check_pooling(self.pooling, "pooling")
         return ()
 
-    def parts(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
+    def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
         """Returns a fresh head, and g if it is asked for."""
-        parts = nn.ModuleDict(
+        new_modules = nn.ModuleDict(
             {"head": Head(encoder.width, classes, hidden=self.pooling == "head_hidden")}
         )
         if self.projection == "g":
-            parts["g"] = projection(encoder.width)
-        return parts
+            new_modules["g"] = projection(encoder.width)
+        return new_modules
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
         """Returns one stage."""
-        return (Stage("fine-tuning", training, self.terms, self.parts),)
+        return (Stage("fine-tuning", training, self.terms, self.new_modules),)
 
     def terms(self, model: Model, batch: Batch) -> Terms:
         """Returns `ce`."""
@@ -62,8 +62,8 @@ class CE:
         """Returns `[B, C]`, or `[B]` in regression."""
         z = model.embed(batch, encoder_pooling(self.pooling))  # [B, d]
         if self.projection == "g":
-            z = model.parts["g"](z)
-        scores: Tensor = model.parts["head"](z, batch.rates[0])
+            z = model.new_modules["g"](z)
+        scores: Tensor = model.new_modules["head"](z, batch.rates[0])
         return scores
 
 

@@ -51,20 +51,20 @@ class CECL:
         encoder.check_pooling(self.contrast_pooling, "contrast_pooling")
         return self._cross_entropy.check(encoder)
 
-    def parts(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
+    def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
         """Returns a fresh head."""
-        return self._cross_entropy.parts(encoder, classes)
+        return self._cross_entropy.new_modules(encoder, classes)
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
         """Returns one stage."""
         rates = (training.dropout, training.dropout)
-        return (Stage("joint", training, self.terms, self.parts, lambda _update: rates),)
+        return (Stage("joint", training, self.terms, self.new_modules, lambda _update: rates),)
 
     def terms(self, model: Model, batch: Batch) -> Terms:
         """Returns `ce` and `nt_xent`."""
         poolings = encoder_pooling(self.pooling), self.contrast_pooling
         pooled, contrasted = model.embeddings(batch, *poolings)  # [2 * B, d] each
-        logits = model.parts["head"](pooled, batch.rates[0])  # [2 * B, C]
+        logits = model.new_modules["head"](pooled, batch.rates[0])  # [2 * B, C]
         a, b = contrasted.chunk(2)
         return {
             "ce": prediction_loss(logits, batch.view_y, model.class_weights),

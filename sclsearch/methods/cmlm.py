@@ -103,14 +103,14 @@ class CMLM:
         notes = CE(self.pooling).check(encoder)
         return (*notes, *masked_lm_notes(encoder)) if self.mlm else notes
 
-    def parts(self, encoder: Encoder, _classes: int) -> nn.ModuleDict:
+    def new_modules(self, encoder: Encoder, _classes: int) -> nn.ModuleDict:
         """Returns the masked-LM head and the predictor, those of them that post-training needs."""
-        parts = nn.ModuleDict()
+        new_modules = nn.ModuleDict()
         if self.mlm:
-            parts["mlm"] = masked_lm_head(encoder)
+            new_modules["mlm"] = masked_lm_head(encoder)
         if self.contrast == "simsiam":
-            parts["predictor"] = _predictor(self.predictor, encoder.width)
-        return parts
+            new_modules["predictor"] = _predictor(self.predictor, encoder.width)
+        return new_modules
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
         """Returns post-training and fine-tuning."""
@@ -123,10 +123,10 @@ class CMLM:
                 NAME,
                 post,
                 self.terms,
-                self.parts,
+                self.new_modules,
                 lambda _update: rates,
-                labelled=False,
-                gauges=("feature_spread",),
+                labeled=False,
+                monitored=("feature_spread",),
                 whole_vocabulary=True,
             ),
             *CE(self.pooling).stages(training),
@@ -178,7 +178,7 @@ class CMLM:
         """Returns L_CL, a scalar, from the embeddings of all views, `[K + 1, B, d]`."""
         if self.contrast == "simclr":
             return sim_clr(h[0], h[1:], tau=self.tau)
-        z = model.parts["predictor"](h.flatten(0, 1)).view_as(h)
+        z = model.new_modules["predictor"](h.flatten(0, 1)).view_as(h)
         return sim_siam(z[0], z[1:], h[0], h[1:], wrap=self.simsiam_wrap)
 
 

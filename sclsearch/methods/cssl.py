@@ -12,7 +12,7 @@ from annotated_types import Gt
 from torch import Tensor
 
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.methods.base import Batch, Model, Stage, Terms, Training, no_parts
+from sclsearch.methods.base import Batch, Model, Stage, Terms, Training, no_new_modules
 from sclsearch.methods.ce import CE, Pooling
 from sclsearch.methods.post_training import (
     AUTHORS_TRAINING,
@@ -72,9 +72,9 @@ class CSSL:
                 NAME,
                 post,
                 self.terms,
-                no_parts,
+                no_new_modules,
                 reads="paraphrases",
-                labelled=False,
+                labeled=False,
             ),
             *CE(self.pooling).stages(training),
         )

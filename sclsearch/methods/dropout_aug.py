@@ -42,24 +42,26 @@ class DropoutAug:
 
     def check(self, encoder: Encoder) -> tuple[str, ...]:
         """Raises SclsearchError without a pretrained pooler or dropout rates by view."""
-        encoder.check_rates_by_view("dropouts")
+        encoder.check_per_row_dropout("dropouts")
         return self._one_view.check(encoder)
 
-    def parts(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
+    def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
         """Returns a fresh head."""
-        return self._one_view.parts(encoder, classes)
+        return self._one_view.new_modules(encoder, classes)
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
         """Returns one stage."""
         return (
-            Stage("fine-tuning", training, self.terms, self.parts, lambda _update: self.dropouts),
+            Stage(
+                "fine-tuning", training, self.terms, self.new_modules, lambda _update: self.dropouts
+            ),
         )
 
     def terms(self, model: Model, batch: Batch) -> Terms:
         """Returns `ce`, the mean over all views."""
         z = model.embed(batch, encoder_pooling(self.pooling))  # [V * B, d]
         views = zip(z.chunk(len(batch.rates)), batch.rates, strict=True)
-        scores = torch.cat([model.parts["head"](view, rate) for view, rate in views])
+        scores = torch.cat([model.new_modules["head"](view, rate) for view, rate in views])
         return {"ce": prediction_loss(scores, batch.view_y, model.class_weights)}
 
     def scores(self, model: Model, batch: Batch) -> Tensor:

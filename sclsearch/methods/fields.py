@@ -26,7 +26,7 @@ def field_types(method: type[Method]) -> Mapping[str, TypeAdapter[Any]]:
     }
 
 
-def faults_of(method: type[Method], values: Mapping[str, object]) -> list[tuple[str, str]]:
+def field_errors(method: type[Method], values: Mapping[str, object]) -> list[tuple[str, str]]:
     """Returns every fault of some values as pairs of field and reason."""
     types = field_types(method)
     faults = []
@@ -63,7 +63,7 @@ def build(
     Raises:
         SclsearchError: A field is unknown or outside its bounds; the message names all of them.
     """
-    faults = faults_of(method, values)
+    faults = field_errors(method, values)
     if faults:
         raise SclsearchError("\n".join(f"{where}: {name}: {reason}" for name, reason in faults))
     checked = typed(method, values)

@@ -20,9 +20,9 @@ from sclsearch.objectives.lacon import (
     LabelReduction,
     PositiveReduction,
     Predict,
-    instance_centred,
-    label_centred,
-    label_embedding_regulariser,
+    instance_centered,
+    label_centered,
+    label_embedding_regularizer,
     label_scores,
 )
 
@@ -103,7 +103,7 @@ class LaCon:
             )
         return ()
 
-    def parts(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
+    def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
         """Returns fresh label vectors and a fresh g."""
         g = projection(encoder.width, layers=self.g_layers, final_relu=self.g_final_relu)
         labels = label_vectors(classes, encoder.width, self.label_init_std)
@@ -116,9 +116,9 @@ class LaCon:
                 "matching",
                 training,
                 self.terms,
-                self.parts,
-                rate_factors={"labels": self.label_lr_mult, "g": self.g_lr_mult},
-                undecayed=("labels",),
+                self.new_modules,
+                lr_scales={"labels": self.label_lr_mult, "g": self.g_lr_mult},
+                no_weight_decay=("labels",),
             ),
         )
 
@@ -132,11 +132,11 @@ class LaCon:
 
     def losses(self, model: Model, z: Tensor, y: Tensor) -> Terms:
         """Returns the terms for what g reads, `[B, d]`, and its classes, `[B]`."""
-        h, labels = model.parts["g"](z), vectors_of(model)
-        spread = label_embedding_regulariser(labels, reduction=self.ler_reduction)
+        h, labels = model.new_modules["g"](z), vectors_of(model)
+        spread = label_embedding_regularizer(labels, reduction=self.ler_reduction)
         terms = {"ler": self.lam * spread}
         if self.icl:
-            terms["icl"] = instance_centred(
+            terms["icl"] = instance_centered(
                 h,
                 labels,
                 y,
@@ -146,7 +146,7 @@ class LaCon:
                 head_sim=self.head_sim,
             )
         if self.lcl:
-            terms["lcl"] = label_centred(
+            terms["lcl"] = label_centered(
                 h,
                 labels,
                 y,
@@ -159,11 +159,11 @@ class LaCon:
     def matches(self, model: Model, z: Tensor) -> Tensor:
         """Returns the scores for what g reads, `[B, d]`."""
         return label_scores(
-            model.parts["g"](z), vectors_of(model), heads=self.heads, predict=self.predict
+            model.new_modules["g"](z), vectors_of(model), heads=self.heads, predict=self.predict
         )
 
 
 def vectors_of(model: Model) -> Tensor:
     """Returns the label vectors of a model that has them, `[C, d]`."""
-    labels: nn.Embedding = model.parts["labels"]  # type: ignore[assignment]
+    labels: nn.Embedding = model.new_modules["labels"]  # type: ignore[assignment]
     return labels.weight

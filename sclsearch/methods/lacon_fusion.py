@@ -87,18 +87,18 @@ class LaConFusion:
         check_window(self.fusion_kernel, "fusion_kernel")
         return self._vanilla.check(encoder)
 
-    def parts(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
+    def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
         """Returns LaCon's parts and a fresh attention."""
-        parts = self._vanilla.parts(encoder, classes)
-        parts["attention"] = WindowAttention(
+        new_modules = self._vanilla.new_modules(encoder, classes)
+        new_modules["attention"] = WindowAttention(
             classes, self.fusion_kernel, mixing=self.fusion_conv, relu=self.fusion_relu
         )
-        return parts
+        return new_modules
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
         """Returns one stage."""
         (vanilla,) = self._vanilla.stages(training)
-        return (replace(vanilla, terms=self.terms, parts=self.parts),)
+        return (replace(vanilla, terms=self.terms, new_modules=self.new_modules),)
 
     def terms(self, model: Model, batch: Batch) -> Terms:
         """Returns LaCon's terms of the fused texts."""
@@ -114,7 +114,7 @@ class LaConFusion:
         if self.fusion_exclude_special:
             # A text of no token but special ones is read by these.
             counted = batch.content | (batch.mask & ~batch.content.any(1, keepdim=True))
-        z: Tensor = model.parts["attention"](
+        z: Tensor = model.new_modules["attention"](
             model.hidden(batch), vectors_of(model), batch.mask, counted
         )
         return z

@@ -56,7 +56,7 @@ class LEAM:
         check_window(self.kernel, "kernel")
         return ()
 
-    def parts(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
+    def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
         """Returns fresh label vectors, attention and classifier."""
         width, hidden = encoder.width, self.mlp_width or encoder.width
         mlp = nn.Sequential(
@@ -77,9 +77,9 @@ class LEAM:
                 "fine-tuning",
                 training,
                 self.terms,
-                self.parts,
-                rate_factors={"labels": self.label_lr_mult},
-                undecayed=("labels",),
+                self.new_modules,
+                lr_scales={"labels": self.label_lr_mult},
+                no_weight_decay=("labels",),
             ),
         )
 
@@ -87,7 +87,7 @@ class LEAM:
         """Returns `ce` and `label`, the label vectors' own cross-entropy."""
         vectors = vectors_of(model)
         classes = torch.arange(len(vectors), device=vectors.device)
-        own = prediction_loss(model.parts["mlp"](vectors), classes)
+        own = prediction_loss(model.new_modules["mlp"](vectors), classes)
         return {
             "ce": prediction_loss(self.scores(model, batch), batch.y, model.class_weights),
             "label": self.label_penalty * own,
@@ -95,6 +95,8 @@ class LEAM:
 
     def scores(self, model: Model, batch: Batch) -> Tensor:
         """Returns `[B, C]`."""
-        z = model.parts["attention"](model.hidden(batch), vectors_of(model), batch.mask, batch.mask)
-        scores: Tensor = model.parts["mlp"](z)
+        z = model.new_modules["attention"](
+            model.hidden(batch), vectors_of(model), batch.mask, batch.mask
+        )
+        scores: Tensor = model.new_modules["mlp"](z)
         return scores

@@ -45,7 +45,7 @@ class LSAN:
         """Returns no notes: every encoder will do."""
         return ()
 
-    def parts(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
+    def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
         """Returns fresh label vectors, attention and a linear layer."""
         width = encoder.width
         return nn.ModuleDict(
@@ -63,9 +63,9 @@ class LSAN:
                 "fine-tuning",
                 training,
                 self.terms,
-                self.parts,
-                rate_factors={"labels": self.label_lr_mult},
-                undecayed=("labels",),
+                self.new_modules,
+                lr_scales={"labels": self.label_lr_mult},
+                no_weight_decay=("labels",),
             ),
         )
 
@@ -75,8 +75,8 @@ class LSAN:
 
     def scores(self, model: Model, batch: Batch) -> Tensor:
         """Returns `[B, C]`."""
-        by_label = model.parts["attention"](
+        by_label = model.new_modules["attention"](
             model.hidden(batch), vectors_of(model), batch.mask
         )  # [B, C, d]
-        scores: Tensor = model.parts["head"](by_label.mean(1), batch.rates[0])
+        scores: Tensor = model.new_modules["head"](by_label.mean(1), batch.rates[0])
         return scores

@@ -77,7 +77,7 @@ def masked_lm_of(
     targets = batch.ids.masked_fill(~selected, IGNORED).flatten()
     hidden = states.flatten(0, 1).index_select(0, places)  # [S, d]
     return masked_lm(
-        model.parts["mlm"](hidden, model.encoder.embeddings),  # [S, vocabulary]
+        model.new_modules["mlm"](hidden, model.encoder.embeddings),  # [S, vocabulary]
         targets.index_select(0, places),
         places // length,
         texts=texts,

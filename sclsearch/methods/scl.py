@@ -52,14 +52,14 @@ class SCL:
         encoder.check_pooling(self.scl_features, "scl_features")
         return ()
 
-    def parts(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
+    def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
         """Returns a fresh head; it has the dense+tanh layer if either field asks for it."""
         hidden = "head_hidden" in {self.pooling, self.scl_features}
         return nn.ModuleDict({"head": Head(encoder.width, classes, hidden=hidden)})
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
         """Returns one stage, and at λ = 1 the fit of the head."""
-        joint = Stage("contrast", training, self.terms, self.parts)
+        joint = Stage("contrast", training, self.terms, self.new_modules)
         if self.lam < 1:
             return (joint,)
         probe = replace(training, learning_rate=PROBE_LEARNING_RATE)
@@ -69,14 +69,14 @@ class SCL:
                 "probe",
                 probe,
                 self._cross_entropy.terms,
-                self.parts,
+                self.new_modules,
                 frozen_pooling=encoder_pooling(self.pooling),
             ),
         )
 
     def terms(self, model: Model, batch: Batch) -> Terms:
         """Returns `ce` and `scl`."""
-        head: Head = model.parts["head"]  # type: ignore[assignment]
+        head: Head = model.new_modules["head"]  # type: ignore[assignment]
         rate = batch.rates[0]
         poolings = encoder_pooling(self.pooling), encoder_pooling(self.scl_features)
         pooled, contrasted = model.embeddings(batch, *poolings)  # [B, d] each

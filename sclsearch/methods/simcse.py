@@ -53,7 +53,7 @@ class SimCSE:
     def stages(self, training: Training) -> tuple[Stage, ...]:
         """Returns contrast and probe."""
         contrast, probe = self._supervised.stages(training)
-        contrast = replace(contrast, terms=self.contrast, labelled=False)
+        contrast = replace(contrast, terms=self.contrast, labeled=False)
         return contrast, probe
 
     def contrast(self, model: Model, batch: Batch) -> Terms:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.head import Head
-from sclsearch.methods.base import Batch, Model, Rate, Stage, Terms, Training, no_parts
+from sclsearch.methods.base import Batch, Model, Rate, Stage, Terms, Training, no_new_modules
 from sclsearch.objectives import prediction_loss, sup_con
 
 OFFICIAL_RATE = 0.1
@@ -67,10 +67,10 @@ class SupCLSeq:
     def check(self, encoder: Encoder) -> tuple[str, ...]:
         """Raises SclsearchError without a pretrained pooler or dropout rates by view."""
         encoder.check_pooling(self.pooling, "pooling")
-        encoder.check_rates_by_view("dropouts")
+        encoder.check_per_row_dropout("dropouts")
         return ()
 
-    def parts(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
+    def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
         """Returns the fresh probe."""
         return nn.ModuleDict({"head": Head(encoder.width, classes, hidden=False)})
 
@@ -82,14 +82,14 @@ class SupCLSeq:
                 "contrast",
                 training,
                 self.contrast,
-                no_parts,
+                no_new_modules,
                 self.view_rates,
             ),
             Stage(
                 "probe",
                 probe,
                 self.terms,
-                self.parts,
+                self.new_modules,
                 frozen_pooling=self.pooling,
                 encoder_train_mode=self.probe_encoder_mode == "train",
             ),
@@ -116,7 +116,7 @@ class SupCLSeq:
 
     def scores(self, model: Model, batch: Batch) -> Tensor:
         """Returns `[B, C]`, or `[B]` in regression."""
-        scores: Tensor = model.parts["head"](model.embed(batch, self.pooling), batch.rates[0])
+        scores: Tensor = model.new_modules["head"](model.embed(batch, self.pooling), batch.rates[0])
         return scores
 
 

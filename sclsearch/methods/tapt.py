@@ -60,7 +60,7 @@ class TAPT:
         encoder.check_mask_token("p_m")
         return (*CE(self.pooling).check(encoder), *masked_lm_notes(encoder))
 
-    def parts(self, encoder: Encoder, _classes: int) -> nn.ModuleDict:
+    def new_modules(self, encoder: Encoder, _classes: int) -> nn.ModuleDict:
         """Returns the masked-LM head of post-training."""
         return nn.ModuleDict({"mlm": masked_lm_head(encoder)})
 
@@ -74,8 +74,8 @@ class TAPT:
                 NAME,
                 post,
                 self.terms,
-                self.parts,
-                labelled=False,
+                self.new_modules,
+                labeled=False,
                 whole_vocabulary=True,
             ),
             *CE(self.pooling).stages(training),

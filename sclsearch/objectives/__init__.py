@@ -4,9 +4,9 @@ Shape letters used everywhere: B texts, V views, N = B * V rows, T tokens, d wid
 """
 
 from sclsearch.objectives.lacon import (
-    instance_centred,
-    label_centred,
-    label_embedding_regulariser,
+    instance_centered,
+    label_centered,
+    label_embedding_regularizer,
 )
 from sclsearch.objectives.masked_lm import masked_lm
 from sclsearch.objectives.nt_xent import nt_xent, sim_clr
@@ -15,9 +15,9 @@ from sclsearch.objectives.sim_siam import sim_siam
 from sclsearch.objectives.sup_con import sup_con
 
 __all__ = [
-    "instance_centred",
-    "label_centred",
-    "label_embedding_regulariser",
+    "instance_centered",
+    "label_centered",
+    "label_embedding_regularizer",
     "masked_lm",
     "nt_xent",
     "prediction_loss",

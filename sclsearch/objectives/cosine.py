@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 
-def unit(z: Tensor, length: float = 1.0) -> Tensor:
+def normalize(z: Tensor, length: float = 1.0) -> Tensor:
     """Returns the vectors of the last axis with one length, float32 or float64.
 
     A vector of zeros stays one: divided by a small epsilon its gradient overflows float16.
@@ -20,7 +20,7 @@ def cosines(a: Tensor, b: Tensor) -> Tensor:
     return (a * b).sum(-1) / lengths.squeeze(-1)
 
 
-def dots(a: Tensor, b: Tensor) -> Tensor:
+def similarities(a: Tensor, b: Tensor) -> Tensor:
     """Returns the product of each row of `a`, `[..., N, d]`, with each of `b`, `[..., M, d]`."""
     if not torch.is_autocast_enabled(a.device.type):
         return a @ b.mT

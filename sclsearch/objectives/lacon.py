@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sclsearch.objectives.cosine import dots, unit
+from sclsearch.objectives.cosine import normalize, similarities
 
 HeadReduction = Literal["sum", "mean"]
 HeadSim = Literal["cosine", "dot"]
@@ -19,7 +19,7 @@ LabelReduction = Literal["mean", "sum"]
 Predict = Literal["full", "head_mean"]
 
 
-def instance_centred(
+def instance_centered(
     h: Tensor,
     labels: Tensor,
     y: Tensor,
@@ -53,7 +53,7 @@ def instance_centred(
     return heads * mean if head_reduction == "sum" else mean
 
 
-def label_centred(
+def label_centered(
     h: Tensor,
     labels: Tensor,
     y: Tensor,
@@ -85,7 +85,7 @@ def label_centred(
     Returns:
         The loss, a scalar, float32 or float64, with finite gradients whatever `y` is.
     """
-    logits = dots(unit(labels, 1 / tau), unit(h))  # [C, B]
+    logits = similarities(normalize(labels, 1 / tau), normalize(h))  # [C, B]
     positive = torch.arange(len(labels), device=y.device)[:, None] == y  # [C, B]
     below = ~positive if denominator == "negatives" else torch.ones_like(positive)
     counted = positive.any(1) & below.any(1)  # [C]
@@ -97,7 +97,7 @@ def label_centred(
     return costs.sum() / counted.sum().clamp(min=1)
 
 
-def label_embedding_regulariser(labels: Tensor, *, reduction: LabelReduction = "mean") -> Tensor:
+def label_embedding_regularizer(labels: Tensor, *, reduction: LabelReduction = "mean") -> Tensor:
     r"""LER, Eq. (6): label vectors spread out.
 
     $$\operatorname{avg}_{i \ne j} (\exp(1 + \cos(l_i, l_j)) - 1)$$
@@ -112,9 +112,9 @@ def label_embedding_regulariser(labels: Tensor, *, reduction: LabelReduction = "
     Returns:
         The loss, a scalar, float32 or float64.
     """
-    classes, directions = len(labels), unit(labels)
+    classes, directions = len(labels), normalize(labels)
     own = torch.eye(classes, dtype=torch.bool, device=labels.device)
-    total = torch.expm1(1 + dots(directions, directions)).masked_fill(own, 0.0).sum()
+    total = torch.expm1(1 + similarities(directions, directions)).masked_fill(own, 0.0).sum()
     return total / max(classes * (classes - 1), 1) if reduction == "mean" else total
 
 
@@ -124,9 +124,9 @@ def label_scores(h: Tensor, labels: Tensor, *, heads: int = 1, predict: Predict 
     Args:
         h: Texts, `[B, d]`.
         labels: Label vectors, `[C, d]`.
-        heads: Read with `head_mean`: the m of `instance_centred`.
+        heads: Read with `head_mean`: the m of `instance_centered`.
         predict: The paper's cosine of whole vectors, or the mean of the heads' cosines, which is
-            what `instance_centred` trains.
+            what `instance_centered` trains.
     """
     return _similarities(h, labels, 1 if predict == "full" else heads, "cosine", 1.0).mean(0)
 
@@ -134,12 +134,12 @@ def label_scores(h: Tensor, labels: Tensor, *, heads: int = 1, predict: Predict 
 def _similarities(h: Tensor, labels: Tensor, heads: int, head_sim: HeadSim, tau: float) -> Tensor:
     """Returns the similarity of each text and label vector in each head over τ, `[m, B, C]`."""
     if heads == 1:
-        return dots(unit(h, 1 / tau), unit(labels))[None]
-    return dots(_slices(h, heads, head_sim, 1 / tau), _slices(labels, heads, head_sim, 1.0))
+        return similarities(normalize(h, 1 / tau), normalize(labels))[None]
+    return similarities(_slices(h, heads, head_sim, 1 / tau), _slices(labels, heads, head_sim, 1.0))
 
 
 def _slices(x: Tensor, heads: int, head_sim: HeadSim, length: float) -> Tensor:
     """Returns `[m, N, d / m]` of `[N, d]`, of a length each, or together where `dot` is asked."""
-    whole = unit(x, length) if head_sim == "dot" else x
+    whole = normalize(x, length) if head_sim == "dot" else x
     slices = whole.reshape(len(x), heads, -1).transpose(0, 1)
-    return slices if head_sim == "dot" else unit(slices, length)
+    return slices if head_sim == "dot" else normalize(slices, length)

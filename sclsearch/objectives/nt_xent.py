@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sclsearch.objectives.cosine import dots, unit
+from sclsearch.objectives.cosine import normalize, similarities
 from sclsearch.objectives.sup_con import MANY, sup_con
 
 
@@ -34,9 +34,9 @@ def nt_xent(a: Tensor, b: Tensor, *, tau: float) -> Tensor:
     texts, z = torch.arange(len(a), device=a.device), torch.cat([a, b])
     if len(z) >= MANY:
         return sup_con(z, texts.repeat(2), tau=tau)
-    z = unit(z)
+    z = normalize(z)
     below = torch.full((len(z),), -torch.inf, dtype=z.dtype, device=z.device).diag()
-    logits = dots(z / tau, z).add_(below)
+    logits = similarities(z / tau, z).add_(below)
     return F.cross_entropy(logits, torch.cat([texts + len(a), texts]))
 
 
@@ -56,6 +56,6 @@ def sim_clr(h0: Tensor, hk: Tensor, *, tau: float) -> Tensor:
     Returns:
         The loss, a scalar, float32 or float64, at least 0.
     """
-    anchors, texts = unit(h0, 1 / tau), torch.arange(len(h0), device=h0.device)
-    costs = [F.cross_entropy(dots(anchors, view), texts) for view in unit(hk)]
+    anchors, texts = normalize(h0, 1 / tau), torch.arange(len(h0), device=h0.device)
+    costs = [F.cross_entropy(similarities(anchors, view), texts) for view in normalize(hk)]
     return torch.stack(costs).mean()

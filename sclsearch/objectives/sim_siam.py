@@ -9,7 +9,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from sclsearch.objectives.cosine import cosines, unit
+from sclsearch.objectives.cosine import cosines, normalize
 
 Wrap = Literal["exp", "neg_cos"]
 
@@ -51,4 +51,4 @@ def feature_spread(h: Tensor) -> Tensor:
     Returns:
         A scalar, float32 or float64, without gradient.
     """
-    return unit(h.detach()).std(dim=0, correction=0).mean() * math.sqrt(h.shape[1])
+    return normalize(h.detach()).std(dim=0, correction=0).mean() * math.sqrt(h.shape[1])

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from sclsearch.objectives.cosine import dots, unit
+from sclsearch.objectives.cosine import normalize, similarities
 
 Reduction = Literal["mean_valid", "mean_all", "sum"]
 
@@ -40,7 +40,7 @@ def sup_con(
     Returns:
         The loss, a scalar, float32 or float64, with a finite gradient in `z` whatever `y` is.
     """
-    z = unit(z)
+    z = normalize(z)
     if len(y) < MANY:
         total, valid = _of_all_pairs(z, y, tau)
     else:
@@ -58,7 +58,7 @@ def _of_all_pairs(z: Tensor, y: Tensor, tau: float) -> tuple[Tensor, Tensor]:
     # Added and multiplied, since filling where a mask is takes several times as long; and the
     # lowest number instead of -∞, with which a row alone would have no gradient.
     below = torch.full_like(positives, torch.finfo(z.dtype).min).diag()
-    log_p = dots(z / tau, z).add_(below).log_softmax(dim=1)
+    log_p = similarities(z / tau, z).add_(below).log_softmax(dim=1)
     costs = -(log_p * positive).sum(1) / positives.clamp(min=1)
     return costs.sum(), (positives > 0).sum()
 
@@ -84,12 +84,12 @@ class _InBlocks(torch.autograd.Function):
             positive = ((y[block, None] == y) & ~own).to(z.dtype)
             positives = positive.sum(1, keepdim=True)  # [b, 1]
             share, has_some = 1 / positives.clamp(min=1), positives > 0
-            log_p = dots(z[block] / tau, z).masked_fill_(own, below).log_softmax(dim=1)
+            log_p = similarities(z[block] / tau, z).masked_fill_(own, below).log_softmax(dim=1)
             total = total - ((log_p * positive).sum(1, keepdim=True) * share).sum()
             valid = valid + has_some.sum()
             in_logits = log_p.exp_().addcmul(positive, share, value=-1)
-            of_anchors.append(has_some * dots(in_logits, z.mT))
-            of_others = of_others + dots(in_logits.mT, (has_some * z[block]).mT)
+            of_anchors.append(has_some * similarities(in_logits, z.mT))
+            of_others = of_others + similarities(in_logits.mT, (has_some * z[block]).mT)
         return total, valid, (of_others + torch.cat(of_anchors)) / tau
 
     @staticmethod

@@ -40,16 +40,16 @@ class Rows:
         return hashlib.sha256(self.split.encode() + b"\n" + self.index.tobytes()).hexdigest()
 
 
-def by_split(parts: Iterable[Rows]) -> dict[str, Index]:
+def by_split(splits: Iterable[Rows]) -> dict[str, Index]:
     """Returns the numbers of all rows of some parts, each row once, by split."""
     found: dict[str, list[Index]] = {}
-    for rows in parts:
+    for rows in splits:
         found.setdefault(rows.split, []).append(rows.index)
     return {split: np.unique(np.concatenate(indices)) for split, indices in found.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class Splits:
     """The rows that a protocol trains on, selects by and reports.
 
     Attributes:
@@ -57,7 +57,7 @@ class Parts:
         validation: What selection reads; nothing else does.
         test: What is reported.
         notes: What a reader of the figure must know about the split.
-        unlabelled: What stages that read no labels train on; None is the training rows alone.
+        unlabeled: What stages that read no labels train on; None is the training rows alone.
         held: Rows of validation and test before these were cut: nothing may train on them either.
         paraphrases: SHA-256 of the paraphrases that are read; empty where none are.
     """
@@ -66,15 +66,15 @@ class Parts:
     validation: Rows
     test: Rows
     notes: tuple[str, ...] = ()
-    unlabelled: Rows | None = None
+    unlabeled: Rows | None = None
     held: tuple[Rows, ...] = ()
     paraphrases: str = ""
 
     @property
     def rows(self) -> dict[str, Rows]:
         """Each kind of rows; unlabelled ones only where there are some."""
-        labelled = {"train": self.train, "validation": self.validation, "test": self.test}
-        return labelled if self.unlabelled is None else {**labelled, "unlabelled": self.unlabelled}
+        labeled = {"train": self.train, "validation": self.validation, "test": self.test}
+        return labeled if self.unlabeled is None else {**labeled, "unlabelled": self.unlabeled}
 
     @property
     def digests(self) -> dict[str, str]:
@@ -85,7 +85,7 @@ class Parts:
     @property
     def without_labels(self) -> Rows:
         """What stages that read no labels train on."""
-        return self.unlabelled or self.train
+        return self.unlabeled or self.train
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class Protocol:
         replicates: n.
         rule: How seeds score a configuration and which are reported.
         evaluate: When validation is computed.
-        most_updates: Updates after which a stage ends, wherever it is; None for no limit.
+        max_updates: Updates after which a stage ends, wherever it is; None for no limit.
         classes: How many of a task's classes are taken, the first ones; None for all.
         keep: `best` by validation, the earliest among equals, or `last`.
         model: The paper's encoder.
@@ -154,17 +154,17 @@ class Protocol:
 
     name: str
     summary: str
-    split: Callable[[TaskData], Parts]
+    split: Callable[[TaskData], Splits]
     replicates: int
     rule: Rule
     evaluate: Evaluate
     keep: Literal["best", "last"]
     model: str
-    most_updates: int | None = None
+    max_updates: int | None = None
     classes: int | None = None
     few_shot: bool = False
     draw: Callable[[TaskData, Rows, Size, Replicate], Rows] | None = None
-    redraw: Callable[[TaskData, Parts, Size | None, Replicate], Parts] | None = None
+    redraw: Callable[[TaskData, Splits, Size | None, Replicate], Splits] | None = None
     metrics: Mapping[str, str] = field(default_factory=dict)
     training: Callable[[int, int], Mapping[str, object]] = no_training_changes
     replicate: Callable[[int], Replicate] = all_seeds
@@ -220,16 +220,16 @@ class Protocol:
         """Returns whether all replicates have the same rows."""
         return self.redraw is None and (self.draw is None or size is None)
 
-    def parts(self, data: TaskData, size: Size | None, replicate: Replicate) -> Parts:
+    def splits(self, data: TaskData, size: Size | None, replicate: Replicate) -> Splits:
         """Returns the rows of one replicate.
 
         Raises:
             SclsearchError: There are too few rows, or none to select by of the metric's class.
         """
-        parts = self._parts(data, size, replicate)
-        for kind, rows in parts.rows.items():
+        splits = self._parts(data, size, replicate)
+        for kind, rows in splits.rows.items():
             if not len(rows.index):
-                there = f"of {data.splits[rows.split].labelled} rows"
+                there = f"of {data.splits[rows.split].labeled} rows"
                 if self.classes is not None:
                     there += f" in its first {self.classes} classes"
                 raise SclsearchError(
@@ -238,13 +238,13 @@ class Protocol:
                     "protocol."
                 )
         where = f"{data.task.name}, --protocol {self.name}"
-        METRICS[self.metric(data)].check_rows(parts.validation.labels(data), data.task, where)
-        return parts
+        METRICS[self.metric(data)].check_rows(splits.validation.labels(data), data.task, where)
+        return splits
 
-    def _parts(self, data: TaskData, size: Size | None, replicate: Replicate) -> Parts:
-        parts = self.split(data)
+    def _parts(self, data: TaskData, size: Size | None, replicate: Replicate) -> Splits:
+        splits = self.split(data)
         if self.redraw is not None:
-            return self.redraw(data, parts, size, replicate)
+            return self.redraw(data, splits, size, replicate)
         if self.draw is None or size is None:
-            return parts
-        return replace(parts, train=self.draw(data, parts.train, size, replicate))
+            return splits
+        return replace(splits, train=self.draw(data, splits.train, size, replicate))

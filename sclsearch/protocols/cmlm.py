@@ -70,7 +70,7 @@ def full_training(_rows: int, _batch_size: int) -> Mapping[str, object]:
 
 def _seeded(number: int, subset: int, turn: int) -> Replicate:
     seed = FIRST_SEED + SEED_STEP * turn
-    return Replicate(number, subset, initialisation=seed, order=seed, noise=seed)
+    return Replicate(number, subset, initialization=seed, order=seed, noise=seed)
 
 
 FEW_SHOT = Protocol(

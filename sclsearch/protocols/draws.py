@@ -7,13 +7,13 @@ from typing import Literal
 import numpy as np
 
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols.base import Parts, Protocol, Rows, Size
+from sclsearch.protocols.base import Protocol, Rows, Size, Splits
 from sclsearch.protocols.replicates import Replicate
 from sclsearch.randomness import stream
 from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.stratified import per_class, stratified
 
-Unlabelled = int | Literal["all"]
+Unlabeled = int | Literal["all"]
 """How many texts the stages have that read no labels."""
 
 
@@ -76,17 +76,17 @@ def draw_alike(data: TaskData, train: Rows, pool: Rows, seed: int) -> Rows:
     return drawn
 
 
-def check_some_unlabelled(data: TaskData, size: Size | None, total: Unlabelled | None) -> None:
+def check_some_unlabeled(data: TaskData, size: Size | None, total: Unlabeled | None) -> None:
     """Refuses texts without labels of a task where every row is a training example.
 
     Raises:
         SclsearchError: They are asked for there.
     """
-    if total is not None and size is None and not data.splits["train"].unlabelled:
-        raise all_labelled(total)
+    if total is not None and size is None and not data.splits["train"].unlabeled:
+        raise all_labeled(total)
 
 
-def all_labelled(total: Unlabelled) -> SclsearchError:
+def all_labeled(total: Unlabeled) -> SclsearchError:
     """Returns the error that all training rows have labels, and are training examples."""
     return SclsearchError(
         f"--unlabelled {total}: it must come with a training size, but without one all rows have "
@@ -94,7 +94,7 @@ def all_labelled(total: Unlabelled) -> SclsearchError:
     )
 
 
-def check_unlabelled(protocol: Protocol, total: Unlabelled | None) -> None:
+def check_unlabeled(protocol: Protocol, total: Unlabeled | None) -> None:
     """Refuses texts without labels where paraphrases join the training rows.
 
     Raises:
@@ -111,9 +111,9 @@ def draw_parts(
     protocol: Protocol,
     data: TaskData,
     size: Size | None,
-    unlabelled: Unlabelled | None,
+    unlabeled: Unlabeled | None,
     replicate: Replicate,
-) -> Parts:
+) -> Splits:
     """Returns the rows of a replicate, with so many texts for stages that read no labels.
 
     The training rows are among them; the others are drawn at random from what is left of their
@@ -123,22 +123,22 @@ def draw_parts(
         protocol: Draws the labelled rows.
         data: The task.
         size: Training examples; None takes all.
-        unlabelled: Texts in all, or all that are left; None for the training rows alone.
+        unlabeled: Texts in all, or all that are left; None for the training rows alone.
         replicate: Which one.
 
     Raises:
         SclsearchError: There are too few rows, fewer texts than training rows, or more than are
             left.
     """
-    parts = protocol.parts(data, size, replicate)
-    return parts if unlabelled is None else _with_unlabelled(data, parts, unlabelled, replicate)
+    splits = protocol.splits(data, size, replicate)
+    return splits if unlabeled is None else _with_unlabelled(data, splits, unlabeled, replicate)
 
 
 def _with_unlabelled(
-    data: TaskData, parts: Parts, total: Unlabelled, replicate: Replicate
-) -> Parts:
-    own = parts.train
-    held = (*parts.rows.values(), *parts.held)
+    data: TaskData, splits: Splits, total: Unlabeled, replicate: Replicate
+) -> Splits:
+    own = splits.train
+    held = (*splits.rows.values(), *splits.held)
     taken = [rows.index for rows in held if rows.split == own.split]
     every = np.arange(len(data.splits[own.split]))
     rest = Rows(own.split, np.setdiff1d(every, np.concatenate(taken)))
@@ -150,13 +150,13 @@ def _with_unlabelled(
             f"{data.task.name}'s training split that are not for validation; `all` takes these."
         )
     if not further:
-        return parts
+        return splits
     drawn = draw_some(rest, further, stream(replicate.subset, "unlabelled"))
     note = f"stages without labels: {further} texts beside the {len(own.index)} training rows"
     return replace(
-        parts,
-        unlabelled=Rows(own.split, np.sort(np.concatenate([own.index, drawn.index]))),
-        notes=(*parts.notes, note),
+        splits,
+        unlabeled=Rows(own.split, np.sort(np.concatenate([own.index, drawn.index]))),
+        notes=(*splits.notes, note),
     )
 
 

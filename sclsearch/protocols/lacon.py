@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols.base import Parts, Protocol, Size
+from sclsearch.protocols.base import Protocol, Size, Splits
 from sclsearch.protocols.draws import class_counts, draw_alike, draw_counts, draw_subset
 from sclsearch.protocols.replicates import Replicate
 from sclsearch.protocols.splits import from_train, hold_out
@@ -35,42 +35,44 @@ METRICS: Mapping[str, str] = {
 MEAN = Rule(score=Top(), report=Top())
 
 
-def full_rows(data: TaskData, parts: Parts, _size: Size | None, replicate: Replicate) -> Parts:
+def full_rows(data: TaskData, splits: Splits, _size: Size | None, replicate: Replicate) -> Splits:
     """Returns at most so many rows of each class, 5 % of them for validation.
 
     Where that is all rows, and always on the three tasks that the paper takes whole, every
     replicate has the same. Scores have no classes that could be limited.
     """
     if data.task.public_name in WHOLE or data.task.regression:
-        return hold_out(data, parts, share=HELD_OUT, seed=0)
-    two = len(class_counts(data, parts.train)) == 2
-    return _at_most(MOST_OF_TWO if two else MOST_OF_MORE, data, parts, replicate)
+        return hold_out(data, splits, share=HELD_OUT, seed=0)
+    two = len(class_counts(data, splits.train)) == 2
+    return _at_most(MOST_OF_TWO if two else MOST_OF_MORE, data, splits, replicate)
 
 
 def rows_by_classes(
-    data: TaskData, parts: Parts, _size: Size | None, replicate: Replicate
-) -> Parts:
+    data: TaskData, splits: Splits, _size: Size | None, replicate: Replicate
+) -> Splits:
     """Returns at most 1000 rows of each class, of two classes too, 5 % of them for validation.
 
     The paper does not say which of a task's classes it takes: here the first. Nor does it say what
     it selects by; here as on full data.
     """
     note = f"classes: the first {len(data.task.labels)} classes; the paper does not say which"
-    return _at_most(MOST_OF_MORE, data, replace(parts, notes=(*parts.notes, note)), replicate)
+    return _at_most(MOST_OF_MORE, data, replace(splits, notes=(*splits.notes, note)), replicate)
 
 
-def _at_most(most: int, data: TaskData, parts: Parts, replicate: Replicate) -> Parts:
-    counts = class_counts(data, parts.train)
+def _at_most(most: int, data: TaskData, splits: Splits, replicate: Replicate) -> Splits:
+    counts = class_counts(data, splits.train)
     if max(counts.values()) <= most:
-        return hold_out(data, parts, share=HELD_OUT, seed=0)
+        return hold_out(data, splits, share=HELD_OUT, seed=0)
     rng = stream(replicate.subset, "subset")
-    train = draw_counts(data, parts.train, dict.fromkeys(counts, most), rng)
+    train = draw_counts(data, splits.train, dict.fromkeys(counts, most), rng)
     note = f"training: at most {most} rows of each class, drawn anew in each replicate"
-    drawn = replace(parts, train=train, notes=(*parts.notes, note))
+    drawn = replace(splits, train=train, notes=(*splits.notes, note))
     return hold_out(data, drawn, share=HELD_OUT, seed=replicate.subset)
 
 
-def few_shot_rows(data: TaskData, parts: Parts, size: Size | None, replicate: Replicate) -> Parts:
+def few_shot_rows(
+    data: TaskData, splits: Splits, size: Size | None, replicate: Replicate
+) -> Splits:
     """Returns the training subset of a replicate and as many validation rows out of the rest.
 
     Raises:
@@ -78,13 +80,13 @@ def few_shot_rows(data: TaskData, parts: Parts, size: Size | None, replicate: Re
     """
     if size is None:
         raise ValueError("a few-shot protocol is given no size")
-    train = draw_subset(data, parts.train, size, replicate)
-    return _with_validation(data, replace(parts, train=train), parts, replicate)
+    train = draw_subset(data, splits.train, size, replicate)
+    return _with_validation(data, replace(splits, train=train), splits, replicate)
 
 
 def imbalanced_rows(
-    data: TaskData, parts: Parts, _size: Size | None, replicate: Replicate, *, rho: int
-) -> Parts:
+    data: TaskData, splits: Splits, _size: Size | None, replicate: Replicate, *, rho: int
+) -> Splits:
     """Returns 32 training rows of the rarer class and ρ times as many of the other.
 
     The paper does not say what it selects by; here as many validation rows out of the rest, as in
@@ -95,7 +97,7 @@ def imbalanced_rows(
         SclsearchError: There are not two classes, or one has too few rows.
     """
     where = f"--protocol lacon-imbalance-{rho}"
-    counts = {} if data.task.regression else class_counts(data, parts.train)
+    counts = {} if data.task.regression else class_counts(data, splits.train)
     if len(counts) != 2:
         there = f"{len(counts)} classes" if counts else "scores"
         raise SclsearchError(
@@ -113,14 +115,14 @@ def imbalanced_rows(
     if faults:
         raise SclsearchError("\n".join(faults))
     rng = stream(replicate.subset, "subset")
-    train = draw_counts(data, parts.train, wanted, rng)
+    train = draw_counts(data, splits.train, wanted, rng)
     of_each = " and ".join(f"{rows} of {data.task.labels[n]!r}" for n, rows in wanted.items())
-    notes = (*parts.notes, f"training: {of_each}")
-    return _with_validation(data, replace(parts, train=train, notes=notes), parts, replicate)
+    notes = (*splits.notes, f"training: {of_each}")
+    return _with_validation(data, replace(splits, train=train, notes=notes), splits, replicate)
 
 
-def _with_validation(data: TaskData, drawn: Parts, parts: Parts, replicate: Replicate) -> Parts:
-    validation = draw_alike(data, drawn.train, parts.train, replicate.subset)
+def _with_validation(data: TaskData, drawn: Splits, splits: Splits, replicate: Replicate) -> Splits:
+    validation = draw_alike(data, drawn.train, splits.train, replicate.subset)
     rows, wanted = len(validation.index), len(drawn.train.index)
     fewer = f", fewer than the {wanted} for training" if rows < wanted else ""
     notes = (*drawn.notes, f"validation: {rows} other rows of the training split{fewer}")
@@ -140,7 +142,7 @@ def few_shot_training(_rows: int, _batch_size: int) -> Mapping[str, object]:
 def _protocol(
     name: str,
     summary: str,
-    redraw: Callable[[TaskData, Parts, Size | None, Replicate], Parts],
+    redraw: Callable[[TaskData, Splits, Size | None, Replicate], Splits],
     *,
     training: Callable[[int, int], Mapping[str, object]] = full_training,
     few_shot: bool = False,

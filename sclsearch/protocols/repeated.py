@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols.base import Parts, Protocol, Size
+from sclsearch.protocols.base import Protocol, Size, Splits
 from sclsearch.protocols.replicates import Replicate
 from sclsearch.protocols.splits import HELD_OUT, from_train, hold_out
 from sclsearch.selection.rules import Rule, Top
@@ -67,7 +67,7 @@ def with_splits(protocol: Protocol, count: int) -> Protocol:
     if count < 2:
         raise SclsearchError(f"--splits: must be at least 2, got {count}.")
 
-    def redraw(data: TaskData, _parts: Parts, _size: Size | None, replicate: Replicate) -> Parts:
+    def redraw(data: TaskData, _parts: Splits, _size: Size | None, replicate: Replicate) -> Splits:
         number = replicate.subset % count
         return hold_out(data, from_train(data), share=HELD_OUT, seed=number)
 

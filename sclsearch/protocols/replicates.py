@@ -14,14 +14,14 @@ class Replicate:
     Attributes:
         number: r.
         subset: Seed of the training subset.
-        initialisation: Seed of the new layers.
+        initialization: Seed of the new layers.
         order: Seed of the data order.
         noise: Seed of dropout and masks.
     """
 
     number: int
     subset: int
-    initialisation: int
+    initialization: int
     order: int
     noise: int
 
@@ -29,7 +29,7 @@ class Replicate:
     def seeds(self) -> dict[str, int]:
         """The seeds that training depends on, given its rows."""
         return {
-            "initialisation": self.initialisation,
+            "initialisation": self.initialization,
             "order": self.order,
             "noise": self.noise,
         }

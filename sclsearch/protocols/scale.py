@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from sclsearch.protocols.base import Parts, Protocol, Rows, Size
+from sclsearch.protocols.base import Protocol, Rows, Size, Splits
 from sclsearch.protocols.replicates import Replicate
 from sclsearch.protocols.splits import SAME_ROWS
 from sclsearch.randomness import stream
@@ -22,15 +22,15 @@ def laptop(protocol: Protocol) -> Protocol:
     k of n counts the same k; one beyond 3 counts all.
     """
 
-    def redraw(data: TaskData, _parts: Parts, size: Size | None, replicate: Replicate) -> Parts:
-        return _less(data, protocol.parts(data, size, replicate))
+    def redraw(data: TaskData, _parts: Splits, size: Size | None, replicate: Replicate) -> Splits:
+        return _less(data, protocol.splits(data, size, replicate))
 
     return replace(
         protocol,
         replicates=min(protocol.replicates, REPLICATES),
         rule=Rule(_within(protocol.rule.score), _within(protocol.rule.report)),
         evaluate="tenth",
-        most_updates=UPDATES,
+        max_updates=UPDATES,
         model="minilm",
         redraw=redraw,
         scale="laptop",
@@ -44,20 +44,20 @@ def _within(top: Top) -> Top:
     return Top() if top.k is not None and top.k > REPLICATES else top
 
 
-def _less(data: TaskData, parts: Parts) -> Parts:
+def _less(data: TaskData, splits: Splits) -> Splits:
     note = (
         f"scaled: at most {UPDATES} updates a stage, {VALIDATION} validation and {TEST} test rows"
     )
-    validation = at_most(VALIDATION, parts.validation, data, "scale")
-    test = at_most(TEST, parts.test, data, "scale")
+    validation = at_most(VALIDATION, splits.validation, data, "scale")
+    test = at_most(TEST, splits.test, data, "scale")
     among = f"the {len(validation.index)} rows that choose are among the {len(test.index)} reported"
     cut = len(validation.index) < len(test.index)
     return replace(
-        parts,
+        splits,
         validation=validation,
         test=test,
-        held=(parts.validation, parts.test),
-        notes=(*(among if told == SAME_ROWS and cut else told for told in parts.notes), note),
+        held=(splits.validation, splits.test),
+        notes=(*(among if told == SAME_ROWS and cut else told for told in splits.notes), note),
     )
 
 

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols.base import Parts, Rows
+from sclsearch.protocols.base import Rows, Splits
 from sclsearch.randomness import stream
 from sclsearch.tasks.base import Labels, TaskData
 from sclsearch.tasks.stratified import stratified
@@ -16,7 +16,7 @@ HELD_OUT = 0.2
 """Share of the training rows that `plain` selects by where there are test rows alone."""
 
 
-def split_dev(data: TaskData, *, cap: int | None, overlap: bool = False) -> Parts:
+def split_dev(data: TaskData, *, cap: int | None, overlap: bool = False) -> Splits:
     """Returns the training split, and validation and test rows out of the labelled rest.
 
     A labelled test split stays the test. Without one, as in GLUE, a stratified half of the
@@ -34,7 +34,7 @@ def split_dev(data: TaskData, *, cap: int | None, overlap: bool = False) -> Part
         SclsearchError: The task has no validation split, and no cap or no test split either.
     """
     if cap is not None and "test" in data.splits and "validation" not in data.splits:
-        share = min(cap / data.splits["train"].labelled, 0.5)
+        share = min(cap / data.splits["train"].labeled, 0.5)
         return hold_out(data, from_train(data), share=share, seed=0)
     y = _validation_labels(data)
     everything = np.arange(len(y), dtype=np.int64)
@@ -54,13 +54,13 @@ def split_dev(data: TaskData, *, cap: int | None, overlap: bool = False) -> Part
         notes.append(f"validation: {len(rest)} rows, fewer than the protocol's {cap}")
     if overlap and "test" not in data.splits:
         notes.append("validation and test overlap")
-    return Parts(_train(data), Rows("validation", rest), test, tuple(notes))
+    return Splits(_train(data), Rows("validation", rest), test, tuple(notes))
 
 
 SAME_ROWS = "chosen and reported on the same rows"
 
 
-def dev_is_test(data: TaskData) -> Parts:
+def dev_is_test(data: TaskData) -> Splits:
     """Returns the validation split as validation and as test, as SupCL-Seq reports GLUE.
 
     Of a task that another is but for its test rows, as MNLI's mismatched ones, these are both: the
@@ -69,15 +69,15 @@ def dev_is_test(data: TaskData) -> Parts:
     notes = [SAME_ROWS]
     if data.task.like is not None and "test" in data.splits:
         test = _whole(data, "test")
-        return Parts(_train(data), test, test, tuple(notes))
+        return Splits(_train(data), test, test, tuple(notes))
     _validation_labels(data)
     rows = _whole(data, "validation")
     if "test" in data.splits:
         notes.append("the test split is not used: figures are of the validation split")
-    return Parts(_train(data), rows, rows, tuple(notes))
+    return Splits(_train(data), rows, rows, tuple(notes))
 
 
-def from_train(data: TaskData) -> Parts:
+def from_train(data: TaskData) -> Splits:
     """Returns the training split for training and validation alike, which replicates draw from it.
 
     The test is all of the labelled test split or, without one as in GLUE, of the validation split.
@@ -89,15 +89,15 @@ def from_train(data: TaskData) -> Parts:
     notes = [f"test: all of the {test.split} split, {len(test.index)} rows"]
     if test.split == "test" and "validation" in data.splits:
         notes.append("the validation split is not used: validation rows come from training")
-    return Parts(_train(data), _train(data), test, tuple(notes))
+    return Splits(_train(data), _train(data), test, tuple(notes))
 
 
-def held_out_split(data: TaskData, *, share: float) -> Parts:
+def held_out_split(data: TaskData, *, share: float) -> Splits:
     """Returns `from_train` with a share of the training split as validation, always the same."""
     return hold_out(data, from_train(data), share=share, seed=0)
 
 
-def hold_out(data: TaskData, parts: Parts, *, share: float, seed: int) -> Parts:
+def hold_out(data: TaskData, splits: Splits, *, share: float, seed: int) -> Splits:
     """Returns the parts with a stratified share of the training rows as validation instead.
 
     Training has a row of every class, so that a class of one row is not in validation.
@@ -105,7 +105,7 @@ def hold_out(data: TaskData, parts: Parts, *, share: float, seed: int) -> Parts:
     Raises:
         SclsearchError: There are less than two training rows.
     """
-    pool = parts.train
+    pool = splits.train
     size = len(pool.index) - max(1, round(share * len(pool.index)))
     if not size:
         raise SclsearchError(
@@ -116,12 +116,14 @@ def hold_out(data: TaskData, parts: Parts, *, share: float, seed: int) -> Parts:
     held = np.setdiff1d(pool.index, chosen)
     part = f"{100 * share:.2g}% of the {len(pool.index)} training rows"
     note = f"validation: {len(held)} rows, {part}"
-    return Parts(Rows(pool.split, chosen), Rows(pool.split, held), parts.test, (*parts.notes, note))
+    return Splits(
+        Rows(pool.split, chosen), Rows(pool.split, held), splits.test, (*splits.notes, note)
+    )
 
 
 def split_dev_at_random(
     data: TaskData, *, sizes: tuple[int, ...], least: int, most: Mapping[str, int]
-) -> Parts:
+) -> Splits:
     """Returns the training split, and validation and test rows drawn without regard to classes.
 
     A labelled test split stays the test.
@@ -155,14 +157,14 @@ def split_dev_at_random(
         )
     fewer = f", fewer than the protocol's {sizes[0]}" if size < sizes[0] else ""
     notes.insert(0, f"validation: {size} random rows{fewer}")
-    return Parts(_train(data), Rows("validation", np.sort(order[:size])), test, tuple(notes))
+    return Splits(_train(data), Rows("validation", np.sort(order[:size])), test, tuple(notes))
 
 
 gunel_split = partial(split_dev, cap=GUNEL_VALIDATION)
 gunel_overlap_split = partial(split_dev, cap=GUNEL_VALIDATION, overlap=True)
 
 
-def plain_split(data: TaskData) -> Parts:
+def plain_split(data: TaskData) -> Splits:
     """Return the task's own splits; a fifth of the training rows is held out if it has no others.
 
     Raises:
@@ -174,7 +176,7 @@ def plain_split(data: TaskData) -> Parts:
 
 
 def _whole(data: TaskData, split: str) -> Rows:
-    return Rows(split, np.arange(data.splits[split].labelled, dtype=np.int64))
+    return Rows(split, np.arange(data.splits[split].labeled, dtype=np.int64))
 
 
 def _train(data: TaskData) -> Rows:

@@ -14,15 +14,16 @@ from sclsearch.errors import SclsearchError
 from sclsearch.methods import is_own
 from sclsearch.reports.report import Report, finished_winner
 from sclsearch.store.objects import check_writable
-from sclsearch.store.places import Storage, storage_option
 from sclsearch.store.records import StudyRecord
 from sclsearch.store.remote import Remote
+from sclsearch.store.storage import Storage, storage_option
 from sclsearch.store.studies import existing_study
 
 WEIGHTS = "model.safetensors"
 PARTS = "parts.safetensors"
 CLASSIFIER_FIELDS = {"architectures", "id2label", "label2id", "num_labels", "problem_type"}
-ENCODER_PREFIX, PARTS_PREFIX = "encoder.model.", "parts."
+ENCODER_PREFIX, NEW_MODULES_PREFIX = "encoder.model.", "new_modules."
+OLD_PREFIX = "parts."  # of NEW_MODULES_PREFIX, in release 0.1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +198,13 @@ def write_folder(folder: Path, weights: bytes, begun: Path, card: Card) -> None:
         _write_json(tokenizer, {**read, "model_max_length": max_length})
     stored = load(weights)
     encoder, parts = (
-        {n.removeprefix(start): t for n, t in stored.items() if n.startswith(start)}
-        for start in (ENCODER_PREFIX, PARTS_PREFIX)
+        {
+            n.removeprefix(start): t
+            for start in starts
+            for n, t in stored.items()
+            if n.startswith(start)
+        }
+        for starts in ((ENCODER_PREFIX,), (NEW_MODULES_PREFIX, OLD_PREFIX))
     )
     save_tensors(folder / PARTS, parts, {"format": "pt"})
     config = json.loads((begun / "config.json").read_text(encoding="utf-8"))

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sclsearch.selection.outlook import Chance
+from sclsearch.selection.posterior import Forecast
 from sclsearch.selection.race import Race
 from sclsearch.selection.ranking import mean_std, reported_test, score
 from sclsearch.selection.rules import Rule
@@ -46,7 +46,7 @@ class ConfigurationLine:
         reported: Positions among `seeds` that the report is made of, best validation first.
         test_mean: Mean test figure of those; None without any.
         test_std: Their sample standard deviation; None for fewer than two.
-        chance: What it may come to where some seed runs are missing and some are not; else None.
+        forecast: What it may come to where some seed runs are missing and some are not; else None.
     """
 
     number: int
@@ -58,7 +58,7 @@ class ConfigurationLine:
     reported: tuple[int, ...]
     test_mean: float | None
     test_std: float | None
-    chance: Chance | None = None
+    forecast: Forecast | None = None
 
     @property
     def plain(self) -> tuple[float, float | None] | None:
@@ -116,7 +116,7 @@ def line_of(
     )
 
 
-def with_chances(
+def with_forecasts(
     lines: Sequence[ConfigurationLine], rule: Rule, metric: str, replicates: Sequence[int]
 ) -> tuple[list[ConfigurationLine], float]:
     """Returns the lines with what unfinished ones may come to, and how likely one would win.
@@ -132,5 +132,7 @@ def with_chances(
         race.open()
         for seed in line.seeds:
             race.note(number, replicates.index(seed.replicate), seed.validation)
-    chances, risk = race.odds()
-    return [replace(line, chance=chances.get(number)) for number, line in enumerate(lines)], risk
+    forecasts, risk = race.odds()
+    return [
+        replace(line, forecast=forecasts.get(number)) for number, line in enumerate(lines)
+    ], risk

@@ -65,14 +65,14 @@ def read_card(folder: Path) -> Card:
 def predict(
     folder: Path,
     texts: Sequence[str | Texts],
-    own_method: "str | type[Method] | None" = None,
+    custom_method: "str | type[Method] | None" = None,
 ) -> list[Prediction]:
     """Returns what an exported winner says of some texts, in their order.
 
     Args:
         folder: What `export` wrote.
         texts: Texts, or pairs of them where the task has pairs.
-        own_method: `FILE.py:CLASS` or the class, required if the export's method is in a file of
+        custom_method: `FILE.py:CLASS` or the class, required if the export's method is in a file of
             code: its hash must be the recorded one.
 
     Raises:
@@ -86,7 +86,7 @@ def predict(
     from sclsearch.methods.fields import as_tuples, build
     from sclsearch.protocols.base import Rows
     from sclsearch.training.evaluation import scores_of
-    from sclsearch.training.tokens import tokenise
+    from sclsearch.training.tokens import tokenize_task
 
     card = read_card(folder)
     if isinstance(texts, str):
@@ -102,16 +102,16 @@ def predict(
             )
     if not rows:
         return []
-    found = find_recorded_method(card.place, card.method_digest, own_method, str(folder / CARD))
+    found = find_recorded_method(card.place, card.method_digest, custom_method, str(folder / CARD))
     fields = {name: as_tuples(value) for name, value in card.fields.items()}
     method, training = build(found.kind, fields, str(folder / CARD))
     encoder = load_encoder(folder, str(folder))
-    model = Model(encoder, method.stages(training)[-1].parts(encoder, len(card.labels)))
-    _load_parts(model.parts, folder / PARTS)
+    model = Model(encoder, method.stages(training)[-1].new_modules(encoder, len(card.labels)))
+    _load_parts(model.new_modules, folder / PARTS)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     task = Task(card.task, "new texts", card.labels, card.metric, pair=card.pair)
     data = TaskData(task, {SPLIT: Split(rows, np.zeros(len(rows), np.int64))}, "memory")
-    tokens = tokenise(data, load_tokenizer(folder), training.max_length)
+    tokens = tokenize_task(data, load_tokenizer(folder), training.max_length)
     every = Rows(SPLIT, np.arange(len(rows)))
     scores = scores_of(model.to(device), method, tokens, every, None, device)
     if not card.labels:

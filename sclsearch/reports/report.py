@@ -6,11 +6,11 @@ from typing import Any
 
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.baselines import baseline_lines, doubts
-from sclsearch.reports.lines import ConfigurationLine, line_of, with_chances
+from sclsearch.reports.lines import ConfigurationLine, line_of, with_forecasts
 from sclsearch.selection.rules import Rule, parse_rule
-from sclsearch.store.places import Storage, place_of, storage_option
 from sclsearch.store.records import ReplicateRecord, StudyRecord, seed_run_key
 from sclsearch.store.runs import RunStore, SeedRun
+from sclsearch.store.storage import Storage, storage_option, storage_path
 from sclsearch.store.studies import StudyStore, existing_study
 
 DRAWN = ("initialisation", "order")
@@ -125,14 +125,14 @@ def report(
     order = [parameter["name"] for parameter in space["parameters"]] or unsearched
     metric = str(record.training["metric"])
     numbers = [replicate.number for replicate in replicates]
-    configurations, more = store.sound_configurations()
+    configurations, more = store.valid_configurations()
     lines, damaged = [], [*faults, *more]
     for configuration in configurations[:configs]:
-        read, unsound = runs.get_sound(seed_run_key(record, configuration, r) for r in replicates)
+        read, unsound = runs.get_valid(seed_run_key(record, configuration, r) for r in replicates)
         damaged.extend(unsound.values())
         seed_runs = zip(numbers, read, strict=True)
         lines.append(line_of(configuration, seed_runs, order, rule, metric))
-    lines, risk = with_chances(lines, rule, metric, numbers)
+    lines, risk = with_forecasts(lines, rule, metric, numbers)
     lines.sort(key=_place)
     winner = lines[0] if lines and lines[0].score is not None else None
     kept = [winner.seeds[position].key for position in winner.reported] if winner else []
@@ -140,7 +140,7 @@ def report(
     notes = [*_notes(record, replicates, map(runs.get, kept))]
     if winner is not None:
         labels = record.origin.get("labels", ())
-        stored = runs.get_sound(seed.key for seed in winner.seeds)[0]
+        stored = runs.get_valid(seed.key for seed in winner.seeds)[0]
         found = [run for run in stored if run is not None]
         notes = [*doubts(winner, baselines, found, labels), *notes]
     if not store.has_checksums():
@@ -148,7 +148,7 @@ def report(
     weights = store.kept_weights()
     return Report(
         study=store.name,
-        storage=str(place_of(storage)),
+        storage=str(storage_path(storage)),
         method=str(record.training["method"]),
         task=record.identity["task"],
         model=record.identity["model"],
@@ -178,7 +178,11 @@ def report(
 def _place(line: ConfigurationLine) -> tuple[int, float, int]:
     if line.score is not None:
         return 0, -line.score, line.number
-    return (2, 0.0, line.number) if line.chance is None else (1, -line.chance.expected, line.number)
+    return (
+        (2, 0.0, line.number)
+        if line.forecast is None
+        else (1, -line.forecast.expected, line.number)
+    )
 
 
 def _missing(lines: Sequence[ConfigurationLine], risk: float) -> Iterator[str]:
@@ -196,7 +200,7 @@ def _missing(lines: Sequence[ConfigurationLine], risk: float) -> Iterator[str]:
 
 
 def _first(store: StudyStore, seeds: int | None) -> tuple[list[ReplicateRecord], list[str]]:
-    replicates, faults = store.sound_replicates()
+    replicates, faults = store.valid_replicates()
     if seeds is not None and not 1 <= seeds <= len(replicates):
         raise SclsearchError(
             f"--seeds: it must lie between 1 and the {len(replicates)} seeds of {store.name}, but "

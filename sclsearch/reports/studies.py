@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from sclsearch.canonical import counted
 from sclsearch.errors import SclsearchError
-from sclsearch.store.places import Storage
 from sclsearch.store.records import StudyRecord, seed_run_key
 from sclsearch.store.runs import RunStore
+from sclsearch.store.storage import Storage
 from sclsearch.store.studies import StudyStore, study_names
 
 
@@ -86,8 +86,8 @@ def studies(storage: Storage) -> list[StudyLine | DamagedStudy]:
 
 
 def _line(store: StudyStore, record: StudyRecord, stored: Collection[str]) -> StudyLine:
-    configurations, damaged = store.sound_configurations()
-    replicates, more = store.sound_replicates()
+    configurations, damaged = store.valid_configurations()
+    replicates, more = store.valid_replicates()
     keys = [
         seed_run_key(record, configuration, replicate)
         for configuration in configurations

@@ -11,7 +11,7 @@ from sclsearch.reports.comparison import StudyComparison
 from sclsearch.reports.lines import ConfigurationLine
 from sclsearch.reports.report import Report
 from sclsearch.selection.significance import Comparison, smallest_p
-from sclsearch.store.places import storage_option
+from sclsearch.store.storage import storage_option
 
 FIRST = ("published", "start")
 CONFIGURATION = {False: "defaults", True: "the winner that it repeats"}
@@ -73,7 +73,7 @@ def _table(report: Report, most: int) -> Table:
 def _validation(line: ConfigurationLine) -> str:
     if line.score is not None:
         return f"{line.score:.4f}"
-    return "…" if line.chance is None else f"~{line.chance.expected:.4f}"
+    return "…" if line.forecast is None else f"~{line.forecast.expected:.4f}"
 
 
 def _show_winner(console: Console, report: Report, winner: ConfigurationLine) -> None:

@@ -8,14 +8,14 @@ from typing import Any
 
 from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError
-from sclsearch.search.board import Board
-from sclsearch.search.lengths import row_by_row, sampled
-from sclsearch.search.prepare import Prepared
-from sclsearch.store.places import Storage, storage_folder
+from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import RunStore, SeedRun
-from sclsearch.training.job import Work
+from sclsearch.store.storage import Storage, storage_folder
+from sclsearch.study.lengths import row_by_row, sampled
+from sclsearch.study.prepared import PreparedStudy
 from sclsearch.training.pace import measured_pace
-from sclsearch.training.tokens import TokenisedTask
+from sclsearch.training.spec import TrainingData
+from sclsearch.training.tokens import TokenizedTask
 from sclsearch.training.workload import Workload, workload
 
 NEWEST = 9
@@ -53,7 +53,10 @@ def finished(storage: Storage) -> list[SeedRun]:
 
 
 def estimate(
-    prepared: Prepared, board: Board, threads: int, stored: Callable[[], Sequence[SeedRun]]
+    prepared: PreparedStudy,
+    scheduler: Scheduler,
+    threads: int,
+    stored: Callable[[], Sequence[SeedRun]],
 ) -> Estimate:
     """Returns how long the seed runs may take that a study lacks.
 
@@ -63,12 +66,12 @@ def estimate(
 
     Args:
         prepared: The study.
-        board: Its board, opened up.
+        scheduler: Its scheduler, opened up.
         threads: Torch threads of a seed run.
         stored: Returns seed runs that did not fail, of whatever study; called if any is missing.
     """
-    missing = prepared.configs * prepared.study.seeds - len(board.done) - board.spared
-    waiting = [board.waiting[place].configuration for place in board.ready()]
+    missing = prepared.configs * prepared.study.seeds - len(scheduler.done) - scheduler.skipped
+    waiting = [scheduler.waiting[place].configuration for place in scheduler.ready()]
     if not waiting:
         return Estimate(0.0, prepared.at_once, "")
     fields = {configuration.number: configuration.fields for configuration in waiting}.values()
@@ -82,7 +85,7 @@ def estimate(
     return Estimate(seconds, prepared.at_once, STORED if told else MEASURED)
 
 
-def _alike(prepared: Prepared, threads: int, stored: Sequence[SeedRun]) -> list[SeedRun]:
+def _alike(prepared: PreparedStudy, threads: int, stored: Sequence[SeedRun]) -> list[SeedRun]:
     """Returns the seed runs that take as long but for their fields, the newest at the end."""
     origin, shared = prepared.record.origin, prepared.record.training
     found = [
@@ -96,7 +99,7 @@ def _alike(prepared: Prepared, threads: int, stored: Sequence[SeedRun]) -> list[
 
 
 def _by_stored(
-    prepared: Prepared, configurations: Iterable[Fields], alike: Sequence[SeedRun]
+    prepared: PreparedStudy, configurations: Iterable[Fields], alike: Sequence[SeedRun]
 ) -> list[float]:
     """Returns the seconds of a seed run of each configuration, as stored ones tell them.
 
@@ -124,11 +127,11 @@ def _by_stored(
 
 
 def _by_measuring(
-    prepared: Prepared, configurations: Iterable[Fields], threads: int
+    prepared: PreparedStudy, configurations: Iterable[Fields], threads: int
 ) -> list[float]:
     """Returns the seconds of a seed run of each configuration, as the encoder's pace tells them."""
     study = prepared.study
-    tasks = sampled(study, prepared.parts[0])
+    tasks = sampled(study, prepared.splits[0])
     seconds = []
     for fields in configurations:
         load = _load(prepared, fields, tasks[fields["max_length"]])
@@ -140,5 +143,5 @@ def _by_measuring(
     return seconds
 
 
-def _load(prepared: Prepared, fields: Fields, task: TokenisedTask) -> Workload:
-    return workload(Work(prepared.study.job(fields, 0, prepared.parts[0]), task))
+def _load(prepared: PreparedStudy, fields: Fields, task: TokenizedTask) -> Workload:
+    return workload(TrainingData(prepared.study.seed_run_spec(fields, 0, prepared.splits[0]), task))

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from sclsearch.search.estimate import Estimate, estimate
-from sclsearch.search.options import How, What
-from sclsearch.search.prepare import Prepared, check_new, prepare_study
-from sclsearch.search.scribe import shown_at
-from sclsearch.search.study import Origin
+from sclsearch.search.prepare import check_new, prepare_study
+from sclsearch.search.scheduler import Scheduler
+from sclsearch.search.scribe import tracking_uri_of
 from sclsearch.store.runs import SeedRun
+from sclsearch.study.prepared import PreparedStudy
+from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.study.study import FieldDefault
 from sclsearch.tasks.base import TaskData
 from sclsearch.tracking.server import masked
 
@@ -37,7 +39,7 @@ class Plan:
         configurations: Configurations in total.
         seeds: Replicates of each.
         race: As `How` has it; unless None, less may be trained than is missing.
-        spared: Seed runs that it does not need, by what is stored.
+        skipped: Seed runs that it does not need, by what is stored.
         stored: Seed runs that the store has already, of the configurations known by now.
         time: How long the others may take; None if it was not asked for.
         storage: Where it would be stored.
@@ -53,7 +55,7 @@ class Plan:
     metric: str
     rows: tuple[int, ...]
     notes: tuple[str, ...]
-    fields: dict[str, Origin]
+    fields: dict[str, FieldDefault]
     searched: dict[str, Any]
     published: tuple[Any, ...]
     start: str
@@ -61,7 +63,7 @@ class Plan:
     configurations: int
     seeds: int
     race: float | None
-    spared: int
+    skipped: int
     stored: int
     time: Estimate | None
     storage: str
@@ -75,35 +77,39 @@ class Plan:
     @property
     def missing(self) -> int:
         """Seed runs that are still to be trained."""
-        return self.seed_runs - self.stored - self.spared
+        return self.seed_runs - self.stored - self.skipped
 
 
-def plan(what: What, how: How, finished: Callable[[], Sequence[SeedRun]] | None = None) -> Plan:
+def plan(
+    spec: StudySpec, options: RunOptions, finished: Callable[[], Sequence[SeedRun]] | None = None
+) -> Plan:
     """Returns what a search would do.
 
     Args:
-        what: What is searched.
-        how: How it is run.
+        spec: What is searched.
+        options: How it is run.
         finished: Returns seed runs that tell how long it may take; None does not ask.
 
     Raises:
         SclsearchError: As the search itself would.
     """
-    return plan_prepared(prepare_study(what, how, dry=True), how, finished)
+    return plan_prepared(prepare_study(spec, options, dry=True), options, finished)
 
 
 def plan_prepared(
-    prepared: Prepared,
-    how: How,
+    prepared: PreparedStudy,
+    options: RunOptions,
     finished: Callable[[], Sequence[SeedRun]] | None = None,
 ) -> Plan:
     """Returns what the search of a study that was prepared dry would do; see `plan`."""
-    tracking = shown_at(prepared.storage, how)
-    check_new(prepared, how)
+    tracking = tracking_uri_of(prepared.storage, options)
+    check_new(prepared, options)
     study = prepared.study
-    board = prepared.board(dry=True, retry_failed=how.retry_failed, race=how.race)
-    board.open_up()
-    parts = prepared.parts[0]
+    scheduler = Scheduler.of(
+        prepared, dry=True, retry_failed=options.retry_failed, race=options.race
+    )
+    scheduler.refill()
+    splits = prepared.splits[0]
     searched = study.space.parameters
     return Plan(
         study=prepared.record.name,
@@ -113,8 +119,8 @@ def plan_prepared(
         protocol=study.protocol.title,
         rule=str(study.rule),
         metric=study.metric,
-        rows=tuple(len(rows.index) for rows in parts.rows.values()),
-        notes=(*parts.notes, *prepared.record.origin["notes"]),
+        rows=tuple(len(rows.index) for rows in splits.rows.values()),
+        notes=(*splits.notes, *prepared.record.origin["notes"]),
         fields={n: origin for n, origin in study.defaults.items() if n not in searched},
         searched={name: parameter.spec() for name, parameter in searched.items()},
         published=study.space.published,
@@ -122,11 +128,13 @@ def plan_prepared(
         space=study.space.file,
         configurations=prepared.configs,
         seeds=study.seeds,
-        race=how.race,
-        spared=board.spared,
-        stored=len(board.done),
+        race=options.race,
+        skipped=scheduler.skipped,
+        stored=len(scheduler.done),
         time=(
-            None if finished is None else estimate(prepared, board, how.cpus_per_trial, finished)
+            None
+            if finished is None
+            else estimate(prepared, scheduler, options.cpus_per_trial, finished)
         ),
         storage=str(prepared.storage),
         tracking=tracking and masked(tracking),
@@ -135,5 +143,5 @@ def plan_prepared(
 
 def _classes(data: TaskData) -> dict[str, int]:
     train = data.splits["train"]
-    y, labels = train.y[: train.labelled], data.task.labels
+    y, labels = train.y[: train.labeled], data.task.labels
     return {name: int((y == number).sum()) for number, name in enumerate(labels)}

@@ -4,7 +4,7 @@ import math
 import shlex
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -12,118 +12,73 @@ from typing import Any
 import numpy as np
 
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols.base import Parts
-from sclsearch.search.board import Board, open_configurations_for
-from sclsearch.search.lengths import reading_notes
-from sclsearch.search.machines import CLUSTER_SLOTS, gpus_each
-from sclsearch.search.options import DEFAULT_CONFIGS, How, What
-from sclsearch.search.resolve import resolve
-from sclsearch.search.signals import held_ctrl_c
-from sclsearch.search.study import Study
-from sclsearch.search.tokenised import paraphrased
+from sclsearch.protocols.base import Splits
+from sclsearch.ray_backend.signals import held_ctrl_c
+from sclsearch.search.scheduler import open_configurations_for
 from sclsearch.selection.race import LEAST
-from sclsearch.store.places import Storage, check_can_be_written, storage_folder
-from sclsearch.store.records import ReplicateRecord, StudyRecord
+from sclsearch.store.records import StudyRecord
 from sclsearch.store.runs import RunStore
+from sclsearch.store.storage import Storage, check_can_be_written, storage_folder
 from sclsearch.store.studies import StudyStore
-from sclsearch.tasks.own_options import as_options
+from sclsearch.study.lengths import reading_notes
+from sclsearch.study.prepared import PreparedStudy
+from sclsearch.study.resolve import resolve
+from sclsearch.study.resources import CLUSTER_SLOTS, gpus_each
+from sclsearch.study.spec import DEFAULT_CONFIGS, RunOptions, StudySpec
+from sclsearch.study.study import Study
+from sclsearch.study.tokenized import paraphrased
+from sclsearch.tasks.custom_options import as_options
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A study on the point of being run.
-
-    Attributes:
-        study: The study.
-        record: Its record; stored only once the study runs.
-        storage: Where it is stored.
-        store: Its records.
-        runs: The run store.
-        replicates: Records of the replicates.
-        parts: Rows of the replicates.
-        configs: Configurations in total.
-        at_once: Seed runs that are likely to run at a time.
-    """
-
-    study: Study
-    record: StudyRecord
-    storage: Storage
-    store: StudyStore
-    runs: RunStore
-    replicates: tuple[ReplicateRecord, ...]
-    parts: Mapping[int, Parts]
-    configs: int
-    at_once: int
-
-    def begin(self) -> "Prepared":
-        """Stores the study's record and those of its replicates, unless they are there.
-
-        Returns:
-            The study with the record that is stored: another driver may have created it since.
-
-        Raises:
-            SclsearchError: That one is another study.
-        """
-        self.store.create(self.record)
-        record = self.store.check(self.record)
-        for replicate in self.replicates:
-            self.store.add(replicate)
-        return replace(self, record=record)
-
-    def board(self, **options: Any) -> Board:
-        """Returns the board of the study."""
-        return Board(
-            self.study, self.record, self.store, self.runs, self.replicates, self.configs, **options
-        )
-
-
-def prepare_study(what: What, how: How, *, dry: bool = False) -> Prepared:
+def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) -> PreparedStudy:
     """Returns the study that the options describe, nothing written yet but the storage folder.
 
     Args:
-        what: What is searched.
-        how: How it is run.
+        spec: What is searched.
+        options: How it is run.
         dry: Whether not even the storage folder is made.
 
     Raises:
         SclsearchError: Options, data, model or the stored study of that name do not fit.
     """
-    study = resolve(what, how)
-    if how.race is not None and study.seeds <= LEAST:
+    study = resolve(spec, options)
+    if options.race is not None and study.seeds <= LEAST:
         raise SclsearchError(
             f"--race: there must be more than {LEAST} seeds, which every configuration gets, but "
             f"there {'is' if study.seeds == 1 else 'are'} {study.seeds}. Leave it out."
         )
     if dry:
-        check_can_be_written(how.storage)
-    storage = storage_folder(how.storage, make=not dry)
-    store = StudyStore(storage, how.study or _default_name(study, storage))
+        check_can_be_written(options.storage)
+    storage = storage_folder(options.storage, make=not dry)
+    store = StudyStore(storage, options.study or _default_name(study, storage))
     numbers = range(study.seeds)
-    same = study.unlabelled is None and study.protocol.same_rows(study.size)
-    parts = dict.fromkeys(numbers, study.parts(0)) if same else {n: study.parts(n) for n in numbers}
-    if what.paraphrases is not None:
-        _check_paraphrases(what, how, study, parts)
-    replicates = tuple(study.replicate(n, parts[n]) for n in numbers)
-    room = CLUSTER_SLOTS if how.address is not None else _room_here(study, how)
-    asked = how.concurrency or room
+    same = study.unlabeled is None and study.protocol.same_rows(study.size)
+    splits = (
+        dict.fromkeys(numbers, study.splits(0)) if same else {n: study.splits(n) for n in numbers}
+    )
+    if spec.paraphrases is not None:
+        _check_paraphrases(spec, options, study, splits)
+    replicates = tuple(study.replicate(n, splits[n]) for n in numbers)
+    room = CLUSTER_SLOTS if options.address is not None else _room_here(study, options)
+    asked = options.concurrency or room
     record = StudyRecord(
         name=store.name,
         identity=study.identity,
-        training=study.job({}, 0, parts[0]).shared_identity,
-        origin=_origin(store.name, study, what, how, parts[0], new=store.record() is None),
-        open_configurations=open_configurations_for(asked, study.seeds, how.race is not None),
+        training=study.seed_run_spec({}, 0, splits[0]).shared_identity,
+        origin=_origin(store.name, study, spec, options, splits[0], new=store.record() is None),
+        open_configurations=open_configurations_for(asked, study.seeds, options.race is not None),
         created=time.time(),
     )
-    return Prepared(
+    return PreparedStudy(
         study=study,
         record=store.check(record, replicates),
         storage=storage,
         store=store,
         runs=RunStore(storage),
         replicates=replicates,
-        parts=parts,
-        configs=_configs(study, how.configs),
-        at_once=min(asked, room) if how.address is None else asked,
+        splits=splits,
+        configs=_configs(study, options.configs),
+        at_once=min(asked, room) if options.address is None else asked,
     )
 
 
@@ -133,7 +88,7 @@ def _default_name(study: Study, storage: Storage) -> str:
     return study.default_name() if by_path.record() is None else by_path.name
 
 
-def check_new(prepared: Prepared, how: How) -> None:
+def check_new(prepared: PreparedStudy, options: RunOptions) -> None:
     """Check a study that is not stored yet: model, tokenizer and room for a seed run.
 
     Raises:
@@ -152,47 +107,49 @@ def check_new(prepared: Prepared, how: How) -> None:
             f"--model {study.model_name}: tokenizer.json has token {last}, but the model has "
             f"embeddings of {len(encoder.embeddings)} tokens. Take both files from one checkpoint."
         )
-    if how.address is None:
+    if options.address is None:
         with held_ctrl_c():
-            from sclsearch.search.cluster import check_room_here
-        check_room_here(how.cpus_per_trial, gpus_each(how.gpus_per_trial, study.numerics))
+            from sclsearch.ray_backend.startup import check_room_here
+        check_room_here(options.cpus_per_trial, gpus_each(options.gpus_per_trial, study.numerics))
 
 
-def _check_paraphrases(what: What, how: How, study: Study, parts: Mapping[int, Parts]) -> None:
+def _check_paraphrases(
+    spec: StudySpec, options: RunOptions, study: Study, splits: Mapping[int, Splits]
+) -> None:
     """Refuses a file that lacks a text, before anything is written."""
-    read = [rows.without_labels.index for rows in parts.values()]
+    read = [rows.without_labels.index for rows in splits.values()]
     try:
         paraphrased(study, np.concatenate(read))
     except SclsearchError as error:
         # Replicate r draws subset r; fresh seeds draw others.
-        count = 1 + max(study.protocol.replicate(number).subset for number in parts)
+        count = 1 + max(study.protocol.replicate(number).subset for number in splits)
         if study.protocol.joined and study.reads_paraphrases:
             needed = f"{error} The file must have those of {count} replicates."
             raise SclsearchError(needed) from error
         raise SclsearchError(
-            f"{error} `sclsearch augment {_augmented(what, how, study, count)} --backend …` writes "
-            "those that are missing."
+            f"{error} `sclsearch augment {_augmented(spec, options, study, count)} --backend …` "
+            "writes those that are missing."
         ) from error
 
 
-def _augmented(what: What, how: How, study: Study, replicates: int) -> str:
+def _augmented(spec: StudySpec, options: RunOptions, study: Study, replicates: int) -> str:
     """Returns the options of `augment` that name the texts which the study reads."""
     given = {
-        "--data-dir": how.data_dir,
-        "--train-size": what.train_size,
-        "--shots": what.shots,
+        "--data-dir": options.data_dir,
+        "--train-size": spec.train_size,
+        "--shots": spec.shots,
         "--protocol": study.protocol.name,
         "--replicates": replicates,
-        "--unlabelled": what.unlabelled,
+        "--unlabelled": spec.unlabeled,
     }
     told = [(name, str(value)) for name, value in given.items() if value is not None]
-    return shlex.join([*as_options(what.task), *chain.from_iterable(told)])
+    return shlex.join([*as_options(spec.task), *chain.from_iterable(told)])
 
 
 def _origin(
-    name: str, study: Study, what: What, how: How, parts: Parts, *, new: bool
+    name: str, study: Study, spec: StudySpec, options: RunOptions, splits: Splits, *, new: bool
 ) -> dict[str, Any]:
-    task = what.task if isinstance(what.task, str) else _plain(asdict(what.task))
+    task = spec.task if isinstance(spec.task, str) else _plain(asdict(spec.task))
     return {
         "study": name,
         "method": study.method.place,
@@ -202,20 +159,20 @@ def _origin(
         "model": study.model_place,
         "protocol": study.protocol.name,
         "scale": study.protocol.scale,
-        "splits": what.splits,
-        "fresh": what.fresh,
-        "first_fresh": what.first_fresh,
-        "crossed": what.crossed,
-        "train_size": what.train_size,
-        "shots": what.shots,
-        "unlabelled": what.unlabelled,
-        "data_dir": None if how.data_dir is None else str(how.data_dir.resolve()),
+        "splits": spec.splits,
+        "fresh": spec.fresh,
+        "first_fresh": spec.first_fresh,
+        "crossed": spec.crossed,
+        "train_size": spec.train_size,
+        "shots": spec.shots,
+        "unlabelled": spec.unlabeled,
+        "data_dir": None if options.data_dir is None else str(options.data_dir.resolve()),
         "source": study.data.source,
         "rule": str(study.rule),
         # What is trained again has every field set, none of them by hand.
-        "settings": {} if what.fresh or what.crossed else dict(what.settings),
-        "paraphrases": None if what.paraphrases is None else str(what.paraphrases.resolve()),
-        "notes": [*study.notes, *(reading_notes(study, parts) if new else ())],
+        "settings": {} if spec.fresh or spec.crossed else dict(spec.settings),
+        "paraphrases": None if spec.paraphrases is None else str(spec.paraphrases.resolve()),
+        "notes": [*study.notes, *(reading_notes(study, splits) if new else ())],
     }
 
 
@@ -227,12 +184,12 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
-def _room_here(study: Study, how: How) -> int:
+def _room_here(study: Study, options: RunOptions) -> int:
     """Returns how many seed runs this machine has room for, known before Ray is started."""
     with held_ctrl_c():
-        from sclsearch.search.cluster import fitting_here
+        from sclsearch.ray_backend.startup import fitting_here
 
-    room = fitting_here(how.cpus_per_trial, gpus_each(how.gpus_per_trial, study.numerics))
+    room = fitting_here(options.cpus_per_trial, gpus_each(options.gpus_per_trial, study.numerics))
     return max(room, 1)
 
 

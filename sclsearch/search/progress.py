@@ -3,32 +3,18 @@
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from sclsearch.search.figures import Figures
-from sclsearch.search.listener import SeedTask
+from sclsearch.search.scores import ConfigurationScore
 from sclsearch.store.records import ConfigurationRecord
 from sclsearch.store.runs import SeedRun
+from sclsearch.study.seed_runs import SeedRunTask
 
 REFRESH_SECONDS = 0.5
 PLAIN_SECONDS = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """Time per trial as seen by the driver. A seed run's own time includes cached stages.
-
-    Attributes:
-        took: Seconds of each finished trial.
-        running: Seconds since the start of each running trial.
-    """
-
-    took: Sequence[float] = ()
-    running: Sequence[float] = ()
 
 
 class Progress:
@@ -42,9 +28,10 @@ class Progress:
     def __init__(self, console: Console, wanted: int) -> None:
         self.console, self.wanted = console, wanted
         self.done = self.stored = self.failed = 0
-        self.spared = 0  # seed runs that a race does not need
-        self.best: Figures | None = None
-        self.pace = Pace()
+        self.skipped = 0  # seed runs that a race does not need
+        self.best: ConfigurationScore | None = None
+        self.finished_seconds: Sequence[float] = ()
+        self.running_seconds: Sequence[float] = ()
         self.begun = time.monotonic()
         self.shown = 0.0
         self.live: Live | None = None
@@ -64,9 +51,15 @@ class Progress:
             self.live = None
         self.console.print(self.line())
 
-    def tick(self, pace: Pace) -> None:
-        """Shows the present state, not more often than is pleasant."""
-        now, self.pace = time.monotonic(), pace
+    def tick(self, finished_seconds: Sequence[float], running_seconds: Sequence[float]) -> None:
+        """Show the present state at a readable rate.
+
+        Args:
+            finished_seconds: Seconds that each finished trial took.
+            running_seconds: Seconds since the start of each running trial.
+        """
+        now = time.monotonic()
+        self.finished_seconds, self.running_seconds = finished_seconds, running_seconds
         if now - self.shown < (REFRESH_SECONDS if self.live else PLAIN_SECONDS):
             return
         self.shown = now
@@ -78,13 +71,13 @@ class Progress:
     def opened(self, configuration: ConfigurationRecord) -> None:
         """Does nothing: a configuration shows by its seed runs."""
 
-    def finished(self, _task: SeedTask, run: SeedRun, *, stored: bool) -> None:
+    def finished(self, _task: SeedRunTask, run: SeedRun, *, stored: bool) -> None:
         """Counts a seed run."""
         self.done += 1
         self.stored += stored
         self.failed += run.failure is not None
 
-    def scored(self, figures: Figures) -> None:
+    def scored(self, figures: ConfigurationScore) -> None:
         """Remembers the best configuration."""
         self.best = max(self.best or figures, figures, key=lambda one: one.rank)
 
@@ -95,8 +88,8 @@ class Progress:
             parts.append(f"{self.stored} stored")
         if self.failed:
             parts.append(f"{self.failed} failed")
-        if self.spared:
-            parts.append(f"{self.spared} spared")
+        if self.skipped:
+            parts.append(f"{self.skipped} spared")
         if self.best is not None:
             parts.append(f"best {self.best.score:.4f} (#{self.best.number})")
         elapsed = time.monotonic() - self.begun
@@ -111,14 +104,14 @@ class Progress:
 
     def left(self) -> float:
         """Returns the seconds that the others may take at the present pace; 0 if none is known."""
-        running = self.pace.running
-        if not self.pace.took or not running:
+        running = self.running_seconds
+        if not self.finished_seconds or not running:
             return 0.0
         # Those that run count by their age: alone the finished ones would tell twice too much
         # before a wave of them ends, and more with every second.
-        each = statistics.fmean(self.pace.took)
+        each = statistics.fmean(self.finished_seconds)
         going = sum(min(age / each, 1) for age in running)
-        return (self.wanted - self.spared - self.done - going) * each / len(running)
+        return (self.wanted - self.skipped - self.done - going) * each / len(running)
 
 
 def _clock(seconds: float) -> str:

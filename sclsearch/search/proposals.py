@@ -19,9 +19,9 @@ from optuna.trial import TrialState
 from sclsearch.canonical import canonical
 from sclsearch.methods.fields import as_tuples
 from sclsearch.randomness import seed_for
-from sclsearch.search.options import Sampler
 from sclsearch.spaces.parameters import Choice, Parameter, active
 from sclsearch.spaces.space import Space
+from sclsearch.study.spec import Sampler
 
 ATTEMPTS = 20
 
@@ -29,7 +29,7 @@ Values = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ObservedConfiguration:
     """A configuration that was proposed before.
 
     Attributes:
@@ -43,7 +43,7 @@ class Known:
 
 
 def propose(
-    space: Space, sampler: Sampler, search_seed: int, known: Sequence[Known]
+    space: Space, sampler: Sampler, search_seed: int, known: Sequence[ObservedConfiguration]
 ) -> tuple[Values, str] | None:
     """Returns the values of configuration `len(known)` and their origin.
 
@@ -111,7 +111,7 @@ def _sampler(kind: Sampler, search_seed: int, number: int, attempt: int) -> Base
         return TPESampler(seed=seed, multivariate=True, group=True, constant_liar=True)
 
 
-def _sampled(space: Space, sampler: BaseSampler, known: Sequence[Known]) -> Values:
+def _sampled(space: Space, sampler: BaseSampler, known: Sequence[ObservedConfiguration]) -> Values:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(direction="maximize", sampler=sampler)
     for configuration in known:
@@ -124,7 +124,7 @@ def _sampled(space: Space, sampler: BaseSampler, known: Sequence[Known]) -> Valu
     return values
 
 
-def _trial(space: Space, configuration: Known) -> optuna.trial.FrozenTrial:
+def _trial(space: Space, configuration: ObservedConfiguration) -> optuna.trial.FrozenTrial:
     searched = {
         name: _distribution(space.parameters[name])
         for name in configuration.values
@@ -147,7 +147,7 @@ def _distribution(parameter: Parameter) -> BaseDistribution:
     return FloatDistribution(parameter.low, parameter.high, log=parameter.kind == "log")
 
 
-def _told(space: Space, name: str, configuration: Known) -> object:
+def _told(space: Space, name: str, configuration: ObservedConfiguration) -> object:
     value = configuration.values[name]
     return canonical(value) if isinstance(space.parameters[name], Choice) else value
 

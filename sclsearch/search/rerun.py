@@ -6,17 +6,22 @@ from pathlib import Path
 
 from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError
-from sclsearch.search.again import check_unchanged, data_dir_again, method_again, what_before
-from sclsearch.search.machines import first_sentence
-from sclsearch.search.options import How
-from sclsearch.search.resolve import resolve
-from sclsearch.search.study import Study
 from sclsearch.store.objects import check_writable, keep_file
-from sclsearch.store.places import Storage
 from sclsearch.store.runs import Failure, RunStore, SeedRun
+from sclsearch.store.storage import Storage
+from sclsearch.study.resolve import resolve
+from sclsearch.study.resources import first_sentence
+from sclsearch.study.restore import (
+    check_unchanged,
+    restore_data_dir,
+    restore_method,
+    restore_spec_as_before,
+)
+from sclsearch.study.spec import RunOptions
+from sclsearch.study.study import Study
 from sclsearch.training.faults import is_out_of_memory
-from sclsearch.training.job import Job
 from sclsearch.training.precision import device_for
+from sclsearch.training.spec import SeedRunSpec
 
 COMPARED = ("stages", "evaluations", "kept", "test", "predictions")
 
@@ -68,8 +73,8 @@ def rerun(
     """
     import torch
 
-    from sclsearch.search.tokenised import tokenised
-    from sclsearch.search.trial import Bench, attempt
+    from sclsearch.ray_backend.worker import WorkerContext, attempt
+    from sclsearch.study.tokenized import tokenized
     from sclsearch.training.weights import save_weights
 
     runs = RunStore(storage)
@@ -78,21 +83,21 @@ def rerun(
         raise SclsearchError(f"{start}: the seed run was deleted just now.")
     if weights is not None:
         _check_file(weights)
-    study, job = _study_and_job(run, data_dir, method)
+    study, seed_run_spec = _study_and_job(run, data_dir, method)
     device_for(study.numerics)  # raises where there is no GPU
     threads = int(run.environment.get("threads", 1))
     torch.set_num_threads(threads)
-    bench = Bench(
+    context = WorkerContext(
         study=study,
         name=str(run.origin["study"]),
         storage=storage,
-        tokens=tokenised(study, [job.parts]),
-        parts={},
+        tokens=tokenized(study, [seed_run_spec.splits]),
+        splits={},
         threads=threads,
         origin=run.origin,
     )
     try:
-        again, result = attempt(job, bench, int(run.origin["configuration"]))
+        again, result = attempt(seed_run_spec, context, int(run.origin["configuration"]))
     except Exception as error:
         if not is_out_of_memory(error):
             raise
@@ -101,7 +106,7 @@ def rerun(
             f"{first_sentence(str(error))}. Take a machine with more, or one without other work."
         ) from error
     if weights is not None and result is not None:
-        keep_file(weights.absolute(), partial(save_weights, result=result, job=job))
+        keep_file(weights.absolute(), partial(save_weights, result=result, spec=seed_run_spec))
     differing = [
         name
         for name in COMPARED
@@ -116,7 +121,9 @@ def _check_file(path: Path) -> None:
         raise SclsearchError(f"{path}: it must be a file, but it is a folder. Name one in it.")
 
 
-def _study_and_job(run: SeedRun, data_dir: Path | None, method: str | None) -> tuple[Study, Job]:
+def _study_and_job(
+    run: SeedRun, data_dir: Path | None, method: str | None
+) -> tuple[Study, SeedRunSpec]:
     origin = run.origin
     if "seat" in run.identity["seeds"]:
         raise SclsearchError(
@@ -124,11 +131,11 @@ def _study_and_job(run: SeedRun, data_dir: Path | None, method: str | None) -> t
             "that release."
         )
     digest = run.identity.get("method_file", "")
-    own = method_again(origin, digest, method, f"seed run {run.key[:12]}")
-    what = what_before(origin, run.identity["fields"], own)
+    own = restore_method(origin, digest, method, f"seed run {run.key[:12]}")
+    spec = restore_spec_as_before(origin, run.identity["fields"], own)
     gpus = 1.0 if run.identity["numerics"].startswith("cuda") else 0.0
-    how = How(data_dir=data_dir_again(origin, data_dir), gpus_per_trial=gpus)
-    study = resolve(what, how)
-    job = study.job(what.settings, int(origin["replicate"]))
-    check_unchanged(run.key[:12], "the seed run", run.identity, job.identity)
-    return study, job
+    options = RunOptions(data_dir=restore_data_dir(origin, data_dir), gpus_per_trial=gpus)
+    study = resolve(spec, options)
+    seed_run_spec = study.seed_run_spec(spec.settings, int(origin["replicate"]))
+    check_unchanged(run.key[:12], "the seed run", run.identity, seed_run_spec.identity)
+    return study, seed_run_spec

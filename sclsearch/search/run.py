@@ -1,27 +1,29 @@
 """Runs a study from its options to its last seed run."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Event
 
 from rich.console import Console
 
 from sclsearch.errors import SclsearchError
-from sclsearch.search.board import Board
-from sclsearch.search.keeping import Keeper, delete_superfluous_weights
-from sclsearch.search.machines import unusable_gpu
-from sclsearch.search.options import Ending, How, What
-from sclsearch.search.prepare import Prepared, check_new, prepare_study
-from sclsearch.search.progress import Pace, Progress
-from sclsearch.search.scribe import Scribe, not_shown, ready_tracking
-from sclsearch.search.signals import held_ctrl_c, kept_signals, sigterm_as_ctrl_c
-from sclsearch.search.tokenised import tokenised
+from sclsearch.ray_backend.signals import held_ctrl_c, kept_signals, sigterm_as_ctrl_c
+from sclsearch.search.prepare import check_new, prepare_study
+from sclsearch.search.progress import Progress
+from sclsearch.search.scheduler import Scheduler
+from sclsearch.search.scribe import MLflowLogger, prepare_tracking, reason_not_tracked
+from sclsearch.search.weight_pruner import WeightPruner, delete_unneeded_weights
 from sclsearch.selection.rules import Rule
 from sclsearch.store.driver import lost_to_another, sole_driver
-from sclsearch.store.places import Storage
+from sclsearch.store.storage import Storage
+from sclsearch.study.prepared import PreparedStudy
+from sclsearch.study.resources import unusable_gpu
+from sclsearch.study.spec import Ending, RunOptions, StudySpec
+from sclsearch.study.tokenized import tokenized
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class SearchResult:
     """What a start of a study did.
 
     Attributes:
@@ -51,12 +53,12 @@ class Finished:
     configs: int
 
 
-def run(what: What, how: How, console: Console) -> Finished:
+def run(spec: StudySpec, options: RunOptions, console: Console) -> SearchResult:
     """Runs a study until it is complete, stopped or out of time.
 
     Args:
-        what: What is searched.
-        how: How it is run.
+        spec: What is searched.
+        options: How it is run.
         console: Where progress is shown.
 
     Raises:
@@ -64,10 +66,10 @@ def run(what: What, how: How, console: Console) -> Finished:
         KeyboardInterrupt: Ctrl-C or SIGTERM came before the first seed run.
     """
     with sigterm_as_ctrl_c():
-        return _run(prepare_study(what, how), how, console)
+        return _run(prepare_study(spec, options), options, console)
 
 
-def run_prepared(prepared: Prepared, how: How, console: Console) -> Finished:
+def run_prepared(prepared: PreparedStudy, options: RunOptions, console: Console) -> SearchResult:
     """Runs a study that was prepared with the same `how`.
 
     Raises:
@@ -75,45 +77,50 @@ def run_prepared(prepared: Prepared, how: How, console: Console) -> Finished:
         KeyboardInterrupt: Ctrl-C or SIGTERM came before the first seed run.
     """
     with sigterm_as_ctrl_c():
-        return _run(prepared, how, console)
+        return _run(prepared, options, console)
 
 
-def _run(prepared: Prepared, how: How, console: Console) -> Finished:
+def _run(prepared: PreparedStudy, options: RunOptions, console: Console) -> SearchResult:
     study, store = prepared.study, prepared.store
-    if how.gpus_per_trial is None and how.address is None and (warning := unusable_gpu()):
+    if options.gpus_per_trial is None and options.address is None and (warning := unusable_gpu()):
         console.print(warning, style="yellow", markup=False, soft_wrap=True)
     if store.record() is None:
         _say(console, f"Loading {study.model_name}")
-    check_new(prepared, how)  # a study that cannot be trained leaves nothing behind
-    uri = ready_tracking(prepared.storage, how)
+    check_new(prepared, options)  # a study that cannot be trained leaves nothing behind
+    uri = prepare_tracking(prepared.storage, options)
     with sole_driver(store.folder, tell=console.print) as lost:
         prepared = prepared.begin()
         progress = Progress(console, prepared.configs * study.seeds)
-        scribe = Scribe(prepared, uri) if uri else None
-        board = prepared.board(
-            retry_failed=how.retry_failed,
-            race=how.race,
+        scribe = MLflowLogger(prepared, uri) if uri else None
+        scheduler = Scheduler.of(
+            prepared,
+            retry_failed=options.retry_failed,
+            race=options.race,
             listeners=[progress, *([scribe] if scribe else [])],
         )
-        store.drop_half_weights()
-        board.open_up()
-        board.listeners = [*board.listeners, Keeper(board)]
+        store.delete_partial_weights()
+        scheduler.refill()
+        scheduler.listeners = [*scheduler.listeners, WeightPruner(scheduler)]
         ending: Ending = "interrupted"
-        if not board.complete:
+        if not scheduler.complete:
             for note in prepared.record.origin["notes"]:
                 console.print(note, markup=False, soft_wrap=True)
         try:
-            ending = "complete" if board.complete else _train(prepared, board, how, progress, lost)
+            ending = (
+                "complete"
+                if scheduler.complete
+                else _train(prepared, scheduler, options, progress, lost)
+            )
         finally:
-            tracking = scribe.close(board) if scribe else not_shown(how)
-        delete_superfluous_weights(board)
+            tracking = scribe.close(scheduler) if scribe else reason_not_tracked(options)
+        delete_unneeded_weights(scheduler)
         if ending == "complete":
             complete_baselines(prepared, console)
-    return Finished(
+    return SearchResult(
         name=store.name,
         storage=prepared.storage,
-        wanted=progress.wanted - board.spared,
-        done=len(board.done),
+        wanted=progress.wanted - scheduler.skipped,
+        done=len(scheduler.done),
         trained=progress.done - progress.stored,
         failed=progress.failed,
         ending=ending,
@@ -124,27 +131,27 @@ def _run(prepared: Prepared, how: How, console: Console) -> Finished:
     )
 
 
-def _say(console: Console, what: str) -> None:
-    console.print(f"{what} …", style="dim", markup=False, soft_wrap=True)
+def _say(console: Console, spec: str) -> None:
+    console.print(f"{spec} …", style="dim", markup=False, soft_wrap=True)
 
 
-def complete_baselines(prepared: Prepared, console: Console) -> None:
+def complete_baselines(prepared: PreparedStudy, console: Console) -> None:
     """Evaluate the baselines on replicates that lack them, and store the results."""
     from sclsearch.encoders.load import load_encoder
     from sclsearch.training.baselines import baselines
 
     study, store = prepared.study, prepared.store
     stored = store.baselines()
-    missing = {n: parts for n, parts in prepared.parts.items() if n not in stored}
+    missing = {n: splits for n, splits in prepared.splits.items() if n not in stored}
     if not missing:
         return
     try:
-        tokens = tokenised(study, missing.values())[study.lengths()[-1]]
+        tokens = tokenized(study, missing.values())[study.lengths()[-1]]
         encoder = load_encoder(study.model, study.model_name)
     except SclsearchError as error:
         console.print(f"Without baselines: {error}", markup=False, soft_wrap=True)
         return
-    store.keep_baselines({**stored, **baselines(study.data, tokens, missing, encoder)})
+    store.save_baselines({**stored, **baselines(study.data, tokens, missing, encoder)})
 
 
 def idle(slots: int, concurrency: int, missing: int) -> str:
@@ -154,38 +161,46 @@ def idle(slots: int, concurrency: int, missing: int) -> str:
     return f"The cluster has room for {slots} seed runs, but at most {most} run at a time. {cure}"
 
 
-def _train(prepared: Prepared, board: Board, how: How, progress: Progress, lost: Event) -> Ending:
+def _train(
+    prepared: PreparedStudy,
+    scheduler: Scheduler,
+    options: RunOptions,
+    progress: Progress,
+    lost: Event,
+) -> Ending:
     with kept_signals():
         with held_ctrl_c():
-            from sclsearch.search import cluster, tuner
-            from sclsearch.search.machines import gpus_each
-            from sclsearch.search.preflight import check_nodes
-            from sclsearch.search.trial import bench_of
+            from sclsearch.ray_backend import startup, tuner
+            from sclsearch.ray_backend.preflight import check_nodes
+            from sclsearch.ray_backend.worker import worker_context
+            from sclsearch.study.resources import gpus_each
 
         _say(progress.console, "Tokenizing")
-        bench = bench_of(prepared, how.cpus_per_trial)
-        gpus = gpus_each(how.gpus_per_trial, prepared.study.numerics)
-        cpus, joined = how.cpus_per_trial, how.address is not None
-        _say(progress.console, f"Joining Ray at {how.address}" if joined else "Starting Ray")
-        with cluster.started_ray(how.address):
-            concurrency = cluster.at_a_time(how.concurrency, cpus, gpus, joined=joined)
-            board.widen(concurrency)
+        context = worker_context(prepared, options.cpus_per_trial)
+        gpus = gpus_each(options.gpus_per_trial, prepared.study.numerics)
+        cpus, joined = options.cpus_per_trial, options.address is not None
+        _say(progress.console, f"Joining Ray at {options.address}" if joined else "Starting Ray")
+        with startup.started_ray(options.address):
+            concurrency = startup.at_a_time(options.concurrency, cpus, gpus, joined=joined)
+            scheduler.widen(concurrency)
             if joined:
                 check_nodes(prepared)
-                slots = cluster.fitting(cpus, gpus)
+                slots = startup.fitting(cpus, gpus)
                 progress.waiting = not slots
-                missing = progress.wanted - len(board.done) - board.spared
+                missing = progress.wanted - len(scheduler.done) - scheduler.skipped
                 if slots > min(concurrency, missing):
                     progress.console.print(idle(slots, concurrency, missing), soft_wrap=True)
 
-            def tick(pace: Pace) -> None:
-                progress.spared = board.spared
-                progress.tick(pace)
+            def tick(finished: Sequence[float], running: Sequence[float]) -> None:
+                progress.skipped = scheduler.skipped
+                progress.tick(finished, running)
                 if lost.is_set():
                     raise lost_to_another(prepared.store.folder)
 
             progress.start()
             try:
-                return tuner.fit(board, bench, how, gpus=gpus, concurrency=concurrency, tick=tick)
+                return tuner.fit(
+                    scheduler, context, options, gpus=gpus, concurrency=concurrency, tick=tick
+                )
             finally:
                 progress.stop()

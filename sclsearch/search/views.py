@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sclsearch.search.figures import Figures, figures_of
-from sclsearch.selection.outlook import Chance
+from sclsearch.search.scores import ConfigurationScore, configuration_score
+from sclsearch.selection.posterior import Forecast
 from sclsearch.selection.race import Race
 from sclsearch.selection.rules import Rule
 from sclsearch.store.records import ConfigurationRecord, ReplicateRecord, StudyRecord, seed_run_key
@@ -22,7 +22,7 @@ def study_view(record: StudyRecord) -> StudyView:
     shared = {name: record.training[name] for name in ("method", "metric", "numerics")}
     named = {name: v for name, v in record.identity.items() if name != "space" and v is not None}
     return StudyView(
-        name=record.shown_as,
+        name=record.mlflow_name,
         params={**shared, **named},
         tags={
             "data.digest": str(record.training["data"]),
@@ -91,22 +91,22 @@ def seed_run_view(
     )
 
 
-def score_view(study: str, figures: Figures, rule: Rule, metric: str) -> ScoreView:
+def score_view(study: str, figures: ConfigurationScore, rule: Rule, metric: str) -> ScoreView:
     """Returns the configuration's score and test figure under the rule."""
     shown = {f"score.{rule.score}": figures.score, **_test(figures, rule, metric)}
     return ScoreView(study, figures.number, shown, finished=True)
 
 
-def chance_view(
-    study: str, number: int, chance: Chance, rule: Rule, *, finished: bool
+def forecast_view(
+    study: str, number: int, forecast: Forecast, rule: Rule, *, finished: bool
 ) -> ScoreView:
     """Returns what a configuration that lacks seeds was last expected to come to."""
-    shown = {f"expected.{rule.score}": chance.expected, f"chance.{rule.score}": chance.better}
+    shown = {f"expected.{rule.score}": forecast.expected, f"chance.{rule.score}": forecast.better}
     return ScoreView(study, number, shown, finished=finished)
 
 
 def winner_view(
-    study: str, winner: Figures, rule: Rule, metric: str, *, risk: float, finished: bool
+    study: str, winner: ConfigurationScore, rule: Rule, metric: str, *, risk: float, finished: bool
 ) -> ScoreView:
     """Returns the best score, the risk that it is not, and that test figure, as the study's."""
     shown = {f"best.{rule.score}": winner.score, **_test(winner, rule, metric)}
@@ -114,7 +114,7 @@ def winner_view(
     return ScoreView(study, None, shown, finished=finished)
 
 
-def _test(figures: Figures, rule: Rule, metric: str) -> dict[str, float]:
+def _test(figures: ConfigurationScore, rule: Rule, metric: str) -> dict[str, float]:
     named = {
         f"test.{rule.report}.{metric}": figures.test_mean,
         f"test.{rule.report}.{metric}.std": figures.test_std,
@@ -130,29 +130,31 @@ def all_views(store: StudyStore, runs: RunStore, record: StudyRecord, rule: Rule
     metric = str(record.training["metric"])
     configurations, replicates = store.configurations(), store.replicates()
     yield study_view(record)
-    scored: list[Figures] = []
+    scored: list[ConfigurationScore] = []
     race = Race(rule.score, METRICS[metric].minimum, MAXIMUM, len(replicates))
     for configuration in configurations:
-        yield configuration_view(record.shown_as, configuration)
-        found, _ = runs.get_sound(seed_run_key(record, configuration, r) for r in replicates)
+        yield configuration_view(record.mlflow_name, configuration)
+        found, _ = runs.get_valid(seed_run_key(record, configuration, r) for r in replicates)
         race.open()
         for seed, (replicate, run) in enumerate(zip(replicates, found, strict=True)):
             if run is not None:
                 race.note(configuration.number, seed, run.validated(metric))
-                yield seed_run_view(record.shown_as, configuration.number, replicate, run, metric)
+                yield seed_run_view(
+                    record.mlflow_name, configuration.number, replicate, run, metric
+                )
         finished = [run for run in found if run is not None]
         if found and len(finished) == len(found):
-            scored.append(figures_of(configuration.number, finished, rule, metric))
-            yield score_view(record.shown_as, scored[-1], rule, metric)
+            scored.append(configuration_score(configuration.number, finished, rule, metric))
+            yield score_view(record.mlflow_name, scored[-1], rule, metric)
     if not scored:
         return
-    chances, risk = race.odds()
+    forecasts, risk = race.odds()
     # At what risk a race ends is not recorded: one that may well have another winner has not ended.
     ended = risk < MOST_RISK
-    for number, chance in chances.items():
-        yield chance_view(record.shown_as, number, chance, rule, finished=ended)
+    for number, forecast in forecasts.items():
+        yield forecast_view(record.mlflow_name, number, forecast, rule, finished=ended)
     winner = max(scored, key=lambda figures: figures.rank)
-    yield winner_view(record.shown_as, winner, rule, metric, risk=risk, finished=ended)
+    yield winner_view(record.mlflow_name, winner, rule, metric, risk=risk, finished=ended)
 
 
 def _made_by(environment: Mapping[str, Any]) -> dict[str, str]:

@@ -10,7 +10,7 @@ al. 2009, https://arxiv.org/abs/1401.3492); that needs no model.
 import math
 from collections.abc import Iterable
 
-from sclsearch.selection.outlook import Chance, Outlook, risk_of
+from sclsearch.selection.posterior import Forecast, ScorePosterior, risk_of
 from sclsearch.selection.rules import Top
 
 LEAST = 3
@@ -41,7 +41,7 @@ class Race:
         self.top, self.low, self.high = top, low, high
         self.seeds, self.configs, self.risk = seeds, configs, risk
         self.scores: list[list[float]] = []
-        self.waiting: dict[int, Chance] = {}
+        self.waiting: dict[int, Forecast] = {}
         self.expected: dict[int, float] = {}
         self._changed: set[int] = set()
         self._certain = False
@@ -64,7 +64,7 @@ class Race:
             # The best that is certain may be better now, and others can be reached no more.
             self._changed |= set(range(len(self.scores))) - self.waiting.keys()
 
-    def odds(self) -> tuple[dict[int, Chance], float]:
+    def odds(self) -> tuple[dict[int, Forecast], float]:
         """Returns the chances of configurations that lack seeds, and that any of these would win.
 
         One without any seed is not among them, and may come to anything.
@@ -77,20 +77,22 @@ class Race:
         """Lets those wait of which something new is known and that can hardly win."""
         if self.risk is None or not self._changed:
             return
-        chances = self._chances(
+        forecasts = self._chances(
             number for number in self._changed if self.seeds - LEAST >= self._missing(number) > 0
         )
         for number in self._changed:
             self.waiting.pop(number, None)
         self._changed.clear()
-        self.expected |= {number: chance.expected for number, chance in chances.items()}
+        self.expected |= {number: forecast.expected for number, forecast in forecasts.items()}
         spent = risk_of(self.waiting.values())
-        for number, chance in sorted(chances.items(), key=lambda item: (item[1].better, item[0])):
-            spent += chance.better
+        for number, forecast in sorted(
+            forecasts.items(), key=lambda item: (item[1].better, item[0])
+        ):
+            spent += forecast.better
             # What the first ones leave of their share, later ones may use.
             if spent > self.risk * len(self.scores) / self.configs:
                 break
-            self.waiting[number] = chance
+            self.waiting[number] = forecast
 
     def certify(self) -> None:
         """Looks at all that wait again by what is known now, and lets the likeliest go on."""
@@ -110,9 +112,9 @@ class Race:
     def _missing(self, number: int) -> int:
         return sum(map(math.isnan, self.scores[number]))
 
-    def _chances(self, numbers: Iterable[int]) -> dict[int, Chance]:
+    def _chances(self, numbers: Iterable[int]) -> dict[int, Forecast]:
         wanted = list(numbers)
         if not wanted:
             return {}
-        outlook = Outlook(self.top, self.scores, self.low, self.high)
-        return {number: outlook.chance(number) for number in wanted}
+        outlook = ScorePosterior(self.top, self.scores, self.low, self.high)
+        return {number: outlook.forecast(number) for number in wanted}

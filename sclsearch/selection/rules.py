@@ -72,10 +72,10 @@ def parse_rule(text: str) -> Rule:
     Raises:
         SclsearchError: It names none.
     """
-    parts = text.split("/")
-    if len(parts) > 2:
+    splits = text.split("/")
+    if len(splits) > 2:
         raise _unknown(text)
-    tops = [_parse_top(part, text) for part in parts]
+    tops = [_parse_top(part, text) for part in splits]
     return Rule(tops[0], tops[-1])
 
 

@@ -196,9 +196,9 @@ def _wilcoxon(differences: Numbers) -> float:
     unequal = differences[differences != 0]
     _, place, counts = np.unique(np.abs(unequal), return_inverse=True, return_counts=True)
     doubled = (2 * np.cumsum(counts) - counts + 1)[place]  # twice the mean ranks: whole numbers
-    chances = np.ones(1)  # of each doubled sum of the positive ranks
+    forecasts = np.ones(1)  # of each doubled sum of the positive ranks
     for rank in doubled:
-        chances = (np.pad(chances, (0, rank)) + np.pad(chances, (rank, 0))) / 2
+        forecasts = (np.pad(forecasts, (0, rank)) + np.pad(forecasts, (rank, 0))) / 2
     positive = int(doubled[unequal > 0].sum())
-    tail = min(chances[: positive + 1].sum(), chances[positive:].sum())
+    tail = min(forecasts[: positive + 1].sum(), forecasts[positive:].sum())
     return min(1.0, 2 * float(tail))

@@ -21,7 +21,7 @@ from sclsearch.selection.significance import detectable
 
 Numbers = npt.NDArray[np.float64]
 
-SOURCES = ("subset", "initialisation", "order")
+SOURCES = ("subset", "initialization", "order")
 """What is varied; the seed of the noise goes with that of the order."""
 DRAWS = 10_000
 ONE_SUBSET = (
@@ -36,13 +36,13 @@ class Observation:
 
     Attributes:
         subset: Seed of the training subset.
-        initialisation: Seed of the new layers.
+        initialization: Seed of the new layers.
         order: Seed of data order and noise.
         score: What it reached; None where it failed.
     """
 
     subset: int
-    initialisation: int
+    initialization: int
     order: int
     score: float | None
 
@@ -183,8 +183,8 @@ def _component(weights: Numbers, squares: Numbers, freedom: Numbers) -> Componen
     43:356-367). Resampling runs or levels would make it too narrow, as there are few levels to
     draw from.
     """
-    chance = stream(0, "variance").chisquare(freedom[:, None], (len(freedom), DRAWS))
-    low, high = np.quantile(weights @ (squares[:, None] / chance), [0.025, 0.975])
+    forecast = stream(0, "variance").chisquare(freedom[:, None], (len(freedom), DRAWS))
+    low, high = np.quantile(weights @ (squares[:, None] / forecast), [0.025, 0.975])
     interval = max(0.0, float(low)), max(0.0, float(high))
     return Component(float(weights @ (squares / freedom)), interval)
 
@@ -230,7 +230,7 @@ def _check_varied(sources: Sequence[str]) -> None:
 def _table(observations: Sequence[Observation]) -> Numbers:
     """Scores by level of each source, `[subsets, initialisations, orders]`."""
     found: dict[tuple[int, ...], list[float]] = {}
-    cells = [(one.subset, one.initialisation, one.order) for one in observations]
+    cells = [(one.subset, one.initialization, one.order) for one in observations]
     for cell, one in zip(cells, observations, strict=True):
         found.setdefault(cell, []).extend([] if one.score is None else [one.score])
     levels = [sorted({cell[axis] for cell in cells}) for axis in range(len(SOURCES))]

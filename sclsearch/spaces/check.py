@@ -9,7 +9,7 @@ from sclsearch.encoders.models import name_fault
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.methods import method_class, method_name
 from sclsearch.methods.base import Method
-from sclsearch.methods.fields import as_tuples, faults_of, field_types
+from sclsearch.methods.fields import as_tuples, field_errors, field_types
 from sclsearch.spaces.parameters import Choice, Parameter, Range
 from sclsearch.spaces.schema import (
     Fault,
@@ -50,7 +50,7 @@ def read_spaces(
         faults.append(("source", "is missing"))
     found, method_faults = _method(content.method, method)
     faults += method_faults
-    check: ValueCheck = partial(faults_of, found) if found else lambda _values: ()
+    check: ValueCheck = partial(field_errors, found) if found else lambda _values: ()
     empty = Space(content.method, content.source, {}, (), {}, file, content.note)
     base, more = _draft(Draft(empty), content, "")
     own = more + _faults(base, check)
@@ -216,7 +216,7 @@ def _published_faults(
     refused = dict(check(values))
     for name, reason in refused.items():
         yield within(place, name), reason
-    for name, reason in draft.space.faults_of(values):
+    for name, reason in draft.space.field_errors(values):
         if name not in draft.unread and name not in refused:
             yield place, f"{name} {reason}"
 

@@ -71,9 +71,9 @@ class Space:
 
     def contains(self, values: Values) -> bool:
         """Returns whether the values are a configuration of the space."""
-        return not self.faults_of(values)
+        return not self.field_errors(values)
 
-    def faults_of(self, values: Values) -> list[tuple[str, str]]:
+    def field_errors(self, values: Values) -> list[tuple[str, str]]:
         """Returns why values are no configuration of the space, as pairs of name and reason."""
         faults = [
             (name, reason)

@@ -53,8 +53,8 @@ def _apart(was: object, now: object) -> tuple[object, object]:
         return was, now
     both = {**was, **now}
     names = [name for name in both if canonical(was.get(name)) != canonical(now.get(name))]
-    parts = {name: _apart(was.get(name), now.get(name)) for name in names}
-    before, after = ({name: part[side] for name, part in parts.items()} for side in (0, 1))
+    splits = {name: _apart(was.get(name), now.get(name)) for name in names}
+    before, after = ({name: part[side] for name, part in splits.items()} for side in (0, 1))
     return before, after
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from sclsearch.errors import SclsearchError
-from sclsearch.store.objects import hasty, names, read, remove, write
-from sclsearch.store.places import Place
+from sclsearch.store.objects import names, read, remove, without_retries, write
+from sclsearch.store.storage import StoragePath
 
 BEAT_SECONDS = 5.0
 EXPIRES_SECONDS = 60.0
@@ -36,7 +36,7 @@ class Beat:
 
 @contextmanager
 def sole_driver(
-    folder: Place, tell: Callable[[str], object] = lambda _: None
+    folder: StoragePath, tell: Callable[[str], object] = lambda _: None
 ) -> Iterator[threading.Event]:
     """Holds the study's heartbeat while the body runs; yields what is set once it is lost.
 
@@ -53,7 +53,7 @@ def sole_driver(
     """
     token = uuid.uuid4().hex
     # Every beat is soon followed by another: none waits long for a store that is away.
-    mine = hasty(folder / f"driver-{token}.json")
+    mine = without_retries(folder / f"driver-{token}.json")
     me = {
         "host": socket.gethostname(),
         "numbering": numbering(),
@@ -78,7 +78,7 @@ def sole_driver(
             remove(mine)
 
 
-def lost_to_another(folder: Place) -> SclsearchError:
+def lost_to_another(folder: StoragePath) -> SclsearchError:
     """Returns the error for a driver that finds its heartbeat gone."""
     return SclsearchError(
         f"{folder.name}: its driver must be heard of every {EXPIRES_SECONDS:g} seconds, but this "
@@ -87,7 +87,7 @@ def lost_to_another(folder: Place) -> SclsearchError:
     )
 
 
-def _become_sole(folder: Place, token: str, tell: Callable[[str], object]) -> None:
+def _become_sole(folder: StoragePath, token: str, tell: Callable[[str], object]) -> None:
     """Waits until no other driver asks for the study; raises if one has a better claim."""
     heard: dict[str, Beat] = {}
     while others := _others(folder, token, heard):
@@ -113,7 +113,7 @@ def _become_sole(folder: Place, token: str, tell: Callable[[str], object]) -> No
         time.sleep(LOOK_SECONDS)
 
 
-def _others(folder: Place, token: str, heard: Mapping[str, Beat]) -> list[dict[str, Any]]:
+def _others(folder: StoragePath, token: str, heard: Mapping[str, Beat]) -> list[dict[str, Any]]:
     """Returns the other drivers that are alive; deletes the heartbeats of the dead."""
     alive = []
     for name in names(folder):
@@ -129,7 +129,9 @@ def _others(folder: Place, token: str, heard: Mapping[str, Beat]) -> list[dict[s
     return alive
 
 
-def _beat(mine: Place, me: dict[str, Any], stop: threading.Event, lost: threading.Event) -> None:
+def _beat(
+    mine: StoragePath, me: dict[str, Any], stop: threading.Event, lost: threading.Event
+) -> None:
     while not stop.wait(BEAT_SECONDS):
         # A storage that is away for a while must not end the heart.
         with suppress(OSError, SclsearchError):

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from sclsearch.canonical import NotARegularFileError, canonical, check_regular, digest
 from sclsearch.errors import SclsearchError
-from sclsearch.store.places import Place
+from sclsearch.store.storage import StoragePath
 
 READERS = 32
 MOST_BYTES = 2**28
@@ -38,7 +38,7 @@ class NotAFolderError(SclsearchError):
     """A file, a link or a pipe is in the place of a folder of the storage."""
 
 
-def write(place: Place, value: Any) -> None:
+def write(place: StoragePath, value: Any) -> None:
     """Writes an object; a reader sees the old one or the new one."""
     if isinstance(place, Path):
         _rename(_part(place, value), place)
@@ -46,7 +46,7 @@ def write(place: Place, value: Any) -> None:
         place.write(_encoded(value))
 
 
-def create(place: Place, value: Any) -> bool:
+def create(place: StoragePath, value: Any) -> bool:
     """Writes an object unless there is one; returns whether it was written."""
     if not isinstance(place, Path):
         return place.create(_encoded(value))
@@ -93,7 +93,7 @@ def publish(part: Path, place: Path) -> bool:
     return True
 
 
-def read(place: Place, mend: str = MEND) -> Any | None:
+def read(place: StoragePath, mend: str = MEND) -> Any | None:
     """Returns an object, or None if there is none.
 
     Args:
@@ -120,20 +120,20 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no number")
 
 
-def read_bytes(place: Place) -> bytes | None:
+def read_bytes(place: StoragePath) -> bytes | None:
     """Returns what is stored, or None if there is nothing."""
     return _file(place) if isinstance(place, Path) else place.read()
 
 
-def read_all(places: Sequence[Place], mend: str = MEND) -> list[Any | None]:
+def read_all(places: Sequence[StoragePath], mend: str = MEND) -> list[Any | None]:
     """Returns several objects, None where there is none; many at a time from an object store."""
     return _each(lambda place: read(place, mend), places)
 
 
-def read_each(places: Sequence[Place], mend: str = MEND) -> list[Any | None]:
+def read_each(places: Sequence[StoragePath], mend: str = MEND) -> list[Any | None]:
     """Return several objects as `read_all` does, with the error in place of each damaged one."""
 
-    def ask(place: Place) -> Any | None:
+    def ask(place: StoragePath) -> Any | None:
         try:
             return read(place, mend)
         except DamagedError as error:
@@ -142,13 +142,13 @@ def read_each(places: Sequence[Place], mend: str = MEND) -> list[Any | None]:
     return _each(ask, places)
 
 
-def which(places: Sequence[Place]) -> list[Place]:
+def which(places: Sequence[StoragePath]) -> list[StoragePath]:
     """Returns those places where something is stored, whole or damaged."""
     found = _each(_is_there, places)
     return [place for place, there in zip(places, found, strict=True) if there]
 
 
-def _is_there(place: Place) -> bool:
+def _is_there(place: StoragePath) -> bool:
     if not isinstance(place, Path):
         return place.read() is not None
     if os.path.lexists(place):
@@ -158,7 +158,7 @@ def _is_there(place: Place) -> bool:
     return os.path.lexists(place)
 
 
-def names(folder: Place) -> list[str]:
+def names(folder: StoragePath) -> list[str]:
     """Returns the names in a folder, sorted, by one listing; none if it is not there."""
     if not isinstance(folder, Path):
         return folder.names()
@@ -174,7 +174,7 @@ def names(folder: Place) -> list[str]:
         raise _no_folder(folder) from error
 
 
-def remove(place: Place) -> None:
+def remove(place: StoragePath) -> None:
     """Deletes an object if it is there."""
     if isinstance(place, Path):
         place.unlink(missing_ok=True)
@@ -182,7 +182,7 @@ def remove(place: Place) -> None:
         place.remove()
 
 
-def move(place: Place, there: Place) -> None:
+def move(place: StoragePath, there: StoragePath) -> None:
     """Move an object to a place where there is none."""
     if isinstance(place, Path) and isinstance(there, Path):
         there.parent.mkdir(parents=True, exist_ok=True)
@@ -192,14 +192,14 @@ def move(place: Place, there: Place) -> None:
         place.remove()
 
 
-def remove_parts(folder: Place) -> None:
+def remove_parts(folder: StoragePath) -> None:
     """Deletes what processes that were killed left half written in a folder."""
     if isinstance(folder, Path):
         for part in folder.glob(".*.part"):
             part.unlink(missing_ok=True)
 
 
-def keep_file(place: Place, save: Callable[[Path], None]) -> None:
+def keep_file(place: StoragePath, save: Callable[[Path], None]) -> None:
     """Lets a file be written where it belongs; a reader sees all of it or none.
 
     Args:
@@ -221,7 +221,7 @@ def keep_file(place: Place, save: Callable[[Path], None]) -> None:
         place.upload(file)
 
 
-def check_writable(folder: Place) -> None:
+def check_writable(folder: StoragePath) -> None:
     """Writes an object, reads it and deletes it.
 
     Raises:
@@ -240,12 +240,12 @@ def check_writable(folder: Place) -> None:
         )
 
 
-def hasty(place: Place) -> Place:
+def without_retries(place: StoragePath) -> StoragePath:
     """Returns the place, not asked again where an object store does not answer."""
     return place if isinstance(place, Path) else replace(place, patience=0.0)
 
 
-def _each(ask: Callable[[Place], _T], places: Sequence[Place]) -> list[_T]:
+def _each(ask: Callable[[StoragePath], _T], places: Sequence[StoragePath]) -> list[_T]:
     if all(isinstance(place, Path) for place in places):
         return [ask(place) for place in places]
     with ThreadPoolExecutor(READERS) as readers:

@@ -36,7 +36,7 @@ class StudyRecord:
         return any(self.origin.get(way) for way in ("fresh", "crossed"))
 
     @property
-    def shown_as(self) -> str:
+    def mlflow_name(self) -> str:
         """What MLflow calls it: its name, and what tells it from others of that name."""
         return f"{self.name}@{digest([self.identity, self.training, self.created])[:12]}"
 

@@ -59,9 +59,11 @@ class Remote:
 
     def check(self) -> None:
         """Checks that the store answers at once and that the bucket exists."""
-        hasty = replace(self, patience=0.0)
+        without_retries = replace(self, patience=0.0)
         bucket = "/".join(self.uri.split("/")[:3])
-        if not hasty.names() and not hasty._ask(lambda files: _is_there(files, bucket)):
+        if not without_retries.names() and not without_retries._ask(
+            lambda files: _is_there(files, bucket)
+        ):
             raise StorageError(
                 f"--storage {self}: its bucket must exist, but it does not. Create it, or name "
                 "another."

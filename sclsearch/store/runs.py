@@ -20,7 +20,7 @@ from sclsearch.store.objects import (
     unsealed,
     write,
 )
-from sclsearch.store.places import Place, Storage, place_of
+from sclsearch.store.storage import Storage, StoragePath, storage_path
 from sclsearch.tasks.metrics import METRICS, value
 
 Evaluation = Mapping[str, Any]
@@ -113,7 +113,7 @@ class RunStore:
     """
 
     def __init__(self, storage: Storage) -> None:
-        self.folder: Place = place_of(storage) / "runs"
+        self.folder: StoragePath = storage_path(storage) / "runs"
 
     def get(self, key: str) -> SeedRun | None:
         """Returns a finished seed run, or None."""
@@ -121,12 +121,12 @@ class RunStore:
 
     def get_all(self, keys: Iterable[str]) -> list[SeedRun | None]:
         """Returns several seed runs, None for each that is not finished."""
-        found, damaged = self.get_sound(keys)
+        found, damaged = self.get_valid(keys)
         if damaged:
             raise DamagedError("\n".join(damaged.values()))
         return found
 
-    def get_sound(self, keys: Iterable[str]) -> tuple[list[SeedRun | None], dict[str, str]]:
+    def get_valid(self, keys: Iterable[str]) -> tuple[list[SeedRun | None], dict[str, str]]:
         """Return several seed runs, None for each that is missing or damaged.
 
         Returns:
@@ -146,7 +146,7 @@ class RunStore:
                 found.append(None)
         return found, damaged
 
-    def set_aside(self, key: str) -> Place:
+    def set_aside(self, key: str) -> StoragePath:
         """Move a damaged file to `damaged/`; return its new place."""
         there = self.folder / "damaged" / f"{key}-{time.time_ns()}.json"
         move(self._place(key), there)
@@ -156,7 +156,7 @@ class RunStore:
         """Yields every finished seed run."""
         keys = self.keys()
         for start in range(0, len(keys), BATCH):
-            yield from filter(None, self.get_sound(keys[start : start + BATCH])[0])
+            yield from filter(None, self.get_valid(keys[start : start + BATCH])[0])
 
     def put(self, run: SeedRun) -> bool:
         """Stores a finished seed run unless it is there; returns whether it was stored.
@@ -206,11 +206,11 @@ class RunStore:
         files = names(self.folder)
         return [name.removesuffix(".json") for name in files if name.endswith(".json")]
 
-    def _place(self, key: str) -> Place:
+    def _place(self, key: str) -> StoragePath:
         return self.folder / f"{key}.json"
 
 
-def _described(place: Place, stored: Mapping[str, Any] | None) -> SeedRun | None:
+def _described(place: StoragePath, stored: Mapping[str, Any] | None) -> SeedRun | None:
     """Return the seed run of a stored object.
 
     Raises:
@@ -234,8 +234,8 @@ def _check(run: SeedRun, name: str) -> None:
         raise ValueError(f"it holds the seed run {str(run.key)[:12]}")
     if digest(run.identity) != run.key:
         raise ValueError("its identity is not the one that its key was made from")
-    parts = (run.identity, run.origin, run.environment)
-    if not all(isinstance(part, Mapping) for part in parts):
+    splits = (run.identity, run.origin, run.environment)
+    if not all(isinstance(part, Mapping) for part in splits):
         raise TypeError("identity, origin and environment must be objects")
     if run.failure is None:
         _check_scores(run)

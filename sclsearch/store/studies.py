@@ -25,8 +25,8 @@ from sclsearch.store.objects import (
     which,
     write,
 )
-from sclsearch.store.places import Place, Storage, place_of
 from sclsearch.store.records import ConfigurationRecord, ReplicateRecord, StudyRecord, check_record
+from sclsearch.store.storage import Storage, StoragePath, storage_path
 
 _WRITTEN_AGAIN = "Move it away: the command that began the study writes it again, and goes on."
 _MEND = {
@@ -63,7 +63,7 @@ class StudyStore:
                 f"--study {name!r}: a name must be letters, digits, '.', '_' and '-', 100 at most."
             )
         self.name = name
-        self.folder: Place = place_of(storage) / "studies" / name
+        self.folder: StoragePath = storage_path(storage) / "studies" / name
 
     def record(self) -> StudyRecord | None:
         """Returns the study's record, or None if there is no such study.
@@ -119,12 +119,12 @@ class StudyStore:
         Raises:
             DamagedError: Some cannot be read or are missing; names all.
         """
-        found, faults = self.sound_configurations()
+        found, faults = self.valid_configurations()
         if faults:
             raise DamagedError("\n".join(faults))
         return found
 
-    def sound_configurations(self) -> tuple[list[ConfigurationRecord], list[str]]:
+    def valid_configurations(self) -> tuple[list[ConfigurationRecord], list[str]]:
         """Return the configurations that can be read, in order, and what is wrong with others."""
         found, faults = self._numbered("configurations", ConfigurationRecord)
         numbers = self._numbers("configurations")
@@ -146,7 +146,7 @@ class StudyStore:
             raise DamagedError("\n".join(faults))
         return [replace(record, notes=tuple(record.notes)) for record in found]
 
-    def sound_replicates(self) -> tuple[list[ReplicateRecord], list[str]]:
+    def valid_replicates(self) -> tuple[list[ReplicateRecord], list[str]]:
         """Return the replicates that can be read, in order, and what is wrong with others."""
         found, faults = self._numbered("replicates", ReplicateRecord)
         numbers = self._numbers("replicates")
@@ -174,7 +174,7 @@ class StudyStore:
         except (DamagedError, ValueError, AttributeError):
             return {}  # the next search computes them again
 
-    def keep_baselines(self, found: Mapping[int, Any]) -> None:
+    def save_baselines(self, found: Mapping[int, Any]) -> None:
         """Store the evaluations of the baselines by replicate."""
         stored = {"replicates": {str(number): one for number, one in found.items()}}
         write(self.folder / _BASELINES, sealed(stored))
@@ -201,11 +201,11 @@ class StudyStore:
         """Returns how many configurations and replicates there are."""
         return len(self._numbers("configurations")), len(self._numbers("replicates"))
 
-    def weights(self, key: str) -> Place:
+    def weights(self, key: str) -> StoragePath:
         """Returns where the weights of a seed run are kept, if they are."""
         return self.folder / "weights" / f"{key}.safetensors"
 
-    def keep_weights(self, key: str, save: Callable[[Path], None]) -> None:
+    def save_weights_file(self, key: str, save: Callable[[Path], None]) -> None:
         """Keeps the weights of a seed run, written by `save` whole or not at all."""
         keep_file(self.weights(key), save)
 
@@ -217,11 +217,11 @@ class StudyStore:
         """Returns the keys of the seed runs whose weights are kept."""
         return {Path(name).stem for name in names(self.folder / "weights")}
 
-    def drop_weights(self, key: str) -> None:
+    def delete_weights(self, key: str) -> None:
         """Deletes the weights of a seed run."""
         remove(self.weights(key))
 
-    def drop_half_weights(self) -> None:
+    def delete_partial_weights(self) -> None:
         """Deletes weights that were not written to their end; for when none are being written."""
         remove_parts(self.folder / "weights")
 
@@ -271,7 +271,7 @@ def study_names(storage: Storage) -> list[str]:
 
     A copy of a study's folder whose name is no study's is left out.
     """
-    folder = place_of(storage) / "studies"
+    folder = storage_path(storage) / "studies"
     found = {folder / name / "study.json": name for name in names(folder) if NAME.fullmatch(name)}
     return [found[place] for place in which([*found])]
 
@@ -303,7 +303,7 @@ def existing_study(storage: Storage, name: str) -> tuple[StudyStore, StudyRecord
     return store, record
 
 
-def _record(kind: type[_R], place: Place, stored: dict[str, Any]) -> _R:
+def _record(kind: type[_R], place: StoragePath, stored: dict[str, Any]) -> _R:
     """Returns the record that a stored object describes; DamagedError if it describes none."""
     try:
         record = kind(**unsealed(stored))

@@ -10,13 +10,13 @@ from sclsearch.errors import SclsearchError, lookup
 from sclsearch.tasks.base import Task, TaskData
 from sclsearch.tasks.clue import CLUE
 from sclsearch.tasks.corpus import Corpus, load_corpus
+from sclsearch.tasks.custom import CustomTask, load_custom_task
 from sclsearch.tasks.demo import DEMO, load_demo
 from sclsearch.tasks.fewclue import FEWCLUE
 from sclsearch.tasks.fewglue import FEWGLUE
 from sclsearch.tasks.formats import READERS
 from sclsearch.tasks.glue import GLUE
 from sclsearch.tasks.hub import fetch
-from sclsearch.tasks.own import OwnFiles, load_own
 from sclsearch.tasks.zhang import ZHANG
 
 DATA_VARIABLE = "SCLSEARCH_DATA"
@@ -28,7 +28,7 @@ TASKS: Mapping[str, Task] = MappingProxyType(
 )
 
 
-def load_task(task: str | OwnFiles, data_dir: Path | None = None) -> TaskData:
+def load_task(task: str | CustomTask, data_dir: Path | None = None) -> TaskData:
     """Loads a named task, or one from a user's own files.
 
     Args:
@@ -40,7 +40,7 @@ def load_task(task: str | OwnFiles, data_dir: Path | None = None) -> TaskData:
         SclsearchError: The name is unknown, or the rows cannot be found or used.
     """
     if not isinstance(task, str):
-        return load_own(task)
+        return load_custom_task(task)
     check_task_name(task)
     if task == DEMO.name:
         return load_demo()
@@ -54,7 +54,7 @@ def data_folder(data_dir: Path | None) -> Path | None:
     return data_dir or (expanded(Path(told)) if told else None)
 
 
-def check_data_dir(task: str | OwnFiles, data_dir: Path | None) -> None:
+def check_data_dir(task: str | CustomTask, data_dir: Path | None) -> None:
     """Refuses a folder of tasks' files for a task that has none there.
 
     Raises:
@@ -85,6 +85,6 @@ def check_task_name(name: str) -> None:
         raise SclsearchError(
             f"--task: a file's columns must be named, but {name!r} comes without them. "
             "Pass --text COLUMN (twice for a pair of texts) and --label COLUMN; in Python, "
-            "OwnFiles(path, text, label)."
+            "CustomTask(path, text, label)."
         )
     lookup(TASKS, name, "task")

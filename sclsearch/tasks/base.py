@@ -62,28 +62,28 @@ class Split:
         texts: One tuple a row, of one text or of two.
         y: Class of each row, `[rows]` int64; the score, float64, in regression. Of a row without
             label -1, or NaN.
-        unlabelled: Rows without label, the last ones; only training rows lack some.
+        unlabeled: Rows without label, the last ones; only training rows lack some.
     """
 
     texts: tuple[Texts, ...]
     y: Labels
-    unlabelled: int = 0
+    unlabeled: int = 0
 
     def __len__(self) -> int:
         """Returns the number of rows."""
         return len(self.texts)
 
     @property
-    def labelled(self) -> int:
+    def labeled(self) -> int:
         """Number of rows with a label, the first ones."""
-        return len(self) - self.unlabelled
+        return len(self) - self.unlabeled
 
     def take(self, index: Index) -> "Split":
         """Returns some of the rows, numbered in ascending order."""
-        unlabelled = int((index >= self.labelled).sum())
-        return Split(tuple(self.texts[row] for row in index), self.y[index], unlabelled)
+        unlabeled = int((index >= self.labeled).sum())
+        return Split(tuple(self.texts[row] for row in index), self.y[index], unlabeled)
 
-    def with_unlabelled(self, texts: Sequence[Texts]) -> "Split":
+    def with_unlabeled(self, texts: Sequence[Texts]) -> "Split":
         """Returns the rows and, after them, others without label."""
         absent = np.full(len(texts), np.nan if self.y.dtype == np.float64 else -1, self.y.dtype)
         y: Labels = np.concatenate([self.y, absent])
@@ -132,8 +132,8 @@ def first_classes(data: TaskData, count: int) -> TaskData:
 def _digest(splits: Mapping[str, Split]) -> str:
     rows = {
         name: [
-            _texts_digest(split.texts[: split.labelled]),
-            hashlib.sha256(np.ascontiguousarray(split.y[: split.labelled]).tobytes()).hexdigest(),
+            _texts_digest(split.texts[: split.labeled]),
+            hashlib.sha256(np.ascontiguousarray(split.y[: split.labeled]).tobytes()).hexdigest(),
             str(split.y.dtype),
         ]
         for name, split in splits.items()
@@ -142,7 +142,7 @@ def _digest(splits: Mapping[str, Split]) -> str:
 
 
 def _bare_digest(splits: Mapping[str, Split]) -> str:
-    bare = {name: split.texts[split.labelled :] for name, split in splits.items()}
+    bare = {name: split.texts[split.labeled :] for name, split in splits.items()}
     found = {name: _texts_digest(texts) for name, texts in bare.items() if texts}
     return digest(found) if found else ""
 

@@ -29,7 +29,7 @@ SHOWN_FAULTS = 20
 # Paraphrases that a method reads of a text.
 READ = 2
 EDA_NOTE = "paraphrases: EDA (random swap and deletion), not back-translation"
-Views = tuple[Texts, ...]
+Paraphrases = tuple[Texts, ...]
 Record = dict[str, Any]
 
 
@@ -51,9 +51,9 @@ class ParaphraseSource:
     note: str
     count: int
     temperature: float | None = None
-    rows: Mapping[Texts, Views] = field(default_factory=dict, repr=False, compare=False)
+    rows: Mapping[Texts, Paraphrases] = field(default_factory=dict, repr=False, compare=False)
 
-    def views(self, texts: Iterable[Texts], kind: str = "text") -> dict[Texts, Views]:
+    def views(self, texts: Iterable[Texts], kind: str = "text") -> dict[Texts, Paraphrases]:
         """Returns the paraphrases of each text; the texts of a pair are treated by themselves.
 
         Args:
@@ -115,17 +115,17 @@ def paraphrase_source(path: Path | None, count: int = READ) -> ParaphraseSource:
     )
 
 
-def _eda_views(row: Texts, count: int) -> Views:
+def _eda_views(row: Texts, count: int) -> Paraphrases:
     return tuple(zip(*(eda(text, count) for text in row), strict=True))
 
 
-def _load(path: Path, count: int) -> tuple[Record, dict[Texts, Views]]:
+def _load(path: Path, count: int) -> tuple[Record, dict[Texts, Paraphrases]]:
     lines = json_objects(path)
     place, header, reasons = next(lines, (0, {}, []))
     if not place:
         raise SclsearchError(f"{path}: a header must be there, but the file is empty.")
     faults = [(place, reason) for reason in reasons or _header_faults(header)]
-    rows: dict[Texts, tuple[int, Views]] = {}
+    rows: dict[Texts, tuple[int, Paraphrases]] = {}
     for place, record, reasons in lines:
         told = reasons or _row_faults(record) or _add(rows, place, record, count)
         faults += [(place, reason) for reason in told]
@@ -194,7 +194,9 @@ def _is_texts(value: object) -> TypeGuard[list[str]]:
     return isinstance(value, list) and bool(value) and all(isinstance(text, str) for text in value)
 
 
-def _add(rows: dict[Texts, tuple[int, Views]], place: int, record: Record, count: int) -> list[str]:
+def _add(
+    rows: dict[Texts, tuple[int, Paraphrases]], place: int, record: Record, count: int
+) -> list[str]:
     taken = tuple(tuple(paraphrase) for paraphrase in record["paraphrases"][:count])
     earlier, views = rows.setdefault(tuple(record["text"]), (place, taken))
     if views == taken:

@@ -16,7 +16,7 @@ from uuid import uuid4
 from sclsearch.arguments import expanded
 from sclsearch.errors import SclsearchError
 from sclsearch.store.objects import publish
-from sclsearch.store.places import Storage, place_of
+from sclsearch.store.storage import Storage, storage_path
 
 NO_DATABASE = (
     "a server or a database must be named by --tracking or MLFLOW_TRACKING_URI, but there is none: "
@@ -63,7 +63,7 @@ def find_tracking_uri(option: str | None, storage: Storage) -> str | None:
     """
     uri = (os.environ.get("MLFLOW_TRACKING_URI") or None) if option is None else option
     if uri is None:
-        place = place_of(storage)
+        place = storage_path(storage)
         return f"sqlite:///{place / 'mlflow.db'}" if isinstance(place, Path) else None
     match = _SQLITE.match(uri)
     if match:

@@ -17,11 +17,11 @@ from torch import nn
 from sclsearch.canonical import canonical
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.methods.base import Model
-from sclsearch.protocols.base import Parts, Rows
+from sclsearch.protocols.base import Rows, Splits
 from sclsearch.tasks.base import Labels, TaskData
 from sclsearch.tasks.metrics import evaluate
 from sclsearch.training.evaluation import Features, compute_features
-from sclsearch.training.tokens import TokenisedTask
+from sclsearch.training.tokens import TokenizedTask
 
 MAJORITY = "majority class"
 LOGISTIC = "logistic regression on the frozen encoder"
@@ -34,25 +34,25 @@ Evaluations = Mapping[str, Mapping[str, Any]]
 
 
 def baselines(
-    data: TaskData, tokens: TokenisedTask, parts: Mapping[int, Parts], encoder: Encoder
+    data: TaskData, tokens: TokenizedTask, splits: Mapping[int, Splits], encoder: Encoder
 ) -> dict[int, dict[str, Evaluations]]:
     """Return the evaluations of each baseline on the validation and test rows of each replicate.
 
     Args:
         data: The task.
         tokens: Its rows as token ids.
-        parts: Rows of each replicate.
+        splits: Rows of each replicate.
         encoder: The pretrained encoder.
     """
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    every = tuple(rows for one in parts.values() for rows in (one.train, one.validation, one.test))
+    every = tuple(rows for one in splits.values() for rows in (one.train, one.validation, one.test))
     features = None
     if device.type == "cuda" or _distinct(every) <= MOST_ROWS_ON_CPU:
         model = Model(encoder, nn.ModuleDict()).to(device)
         features = compute_features(model, tokens, every, POOLING, device)
     known: dict[str, dict[str, Evaluations]] = {}
     found = {}
-    for number, one in parts.items():
+    for number, one in splits.items():
         key = canonical(one.digests)
         if key not in known:
             known[key] = _of_replicate(data, one, features)
@@ -61,19 +61,19 @@ def baselines(
 
 
 def _of_replicate(
-    data: TaskData, parts: Parts, features: Features | None
+    data: TaskData, splits: Splits, features: Features | None
 ) -> dict[str, Evaluations]:
-    train = parts.train.labels(data)
+    train = splits.train.labels(data)
     found: dict[str, Evaluations] = {}
     if not data.task.regression:
         largest = np.bincount(train, minlength=len(data.task.labels)).argmax()
         found[MAJORITY] = _evaluations(
-            data, parts, lambda rows: np.full(len(rows.index), largest, np.int64)
+            data, splits, lambda rows: np.full(len(rows.index), largest, np.int64)
         )
     if features is not None and len(set(train.tolist())) > 1:
-        model = _fitted(_values(features, parts.train), train, regression=data.task.regression)
+        model = _fitted(_values(features, splits.train), train, regression=data.task.regression)
         found[RIDGE if data.task.regression else LOGISTIC] = _evaluations(
-            data, parts, lambda rows: model.predict(_values(features, rows))
+            data, splits, lambda rows: model.predict(_values(features, rows))
         )
     return found
 
@@ -90,8 +90,8 @@ def _fitted(x: npt.NDArray[np.float64], y: Labels, *, regression: bool) -> Any:
         return make_pipeline(StandardScaler(), linear).fit(x, y)
 
 
-def _evaluations(data: TaskData, parts: Parts, predict: Any) -> Evaluations:
-    rows = {"validation": parts.validation, "test": parts.test}
+def _evaluations(data: TaskData, splits: Splits, predict: Any) -> Evaluations:
+    rows = {"validation": splits.validation, "test": splits.test}
     return {name: evaluate(data.task, own.labels(data), predict(own)) for name, own in rows.items()}
 
 

@@ -18,7 +18,6 @@ from sclsearch.tasks.metrics import value
 from sclsearch.training.batches import collate
 from sclsearch.training.evaluation import Features, NonFiniteLossError, judge, predict
 from sclsearch.training.features import features_of
-from sclsearch.training.job import Work
 from sclsearch.training.optimizer import adamw, clip, set_lr
 from sclsearch.training.precision import autocast, device_for
 from sclsearch.training.result import TrainingResult
@@ -30,48 +29,53 @@ from sclsearch.training.schedule import (
     updates_of,
     updates_per_epoch,
 )
+from sclsearch.training.spec import TrainingData
 
 LOSS_RECORDS = 20
 """Losses of a stage that is not evaluated are recorded so often, at most."""
 
 
-def train(work: Work) -> TrainingResult:
+def train(work: TrainingData) -> TrainingResult:
     """Train and evaluate one seed run.
 
     Raises:
         NonFiniteLossError: A loss term or a score is NaN or infinite.
         SclsearchError: The encoder lacks what the method needs.
     """
-    started, job = time.perf_counter(), work.job
-    device = device_for(job.numerics)
-    encoder = load_encoder(job.model, job.model_name).to(device)
-    result = TrainingResult(notes=(*job.method.check(encoder), *work.notes))
-    for position in range(len(job.stages)):
+    started, spec = time.perf_counter(), work.spec
+    device = device_for(spec.numerics)
+    encoder = load_encoder(spec.model, spec.model_name).to(device)
+    result = TrainingResult(notes=(*spec.method.check(encoder), *work.notes))
+    for position in range(len(spec.stages)):
         _train_stage(work, position, encoder, result, device)
     result.seconds = time.perf_counter() - started
     return result
 
 
 def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
-    work: Work, position: int, encoder: Encoder, result: TrainingResult, device: torch.device
+    work: TrainingData,
+    position: int,
+    encoder: Encoder,
+    result: TrainingResult,
+    device: torch.device,
 ) -> None:
     """Train the encoder and the stage's new modules; evaluate if it is the last stage."""
-    job, replicate = work.job, work.job.replicate
-    stage = job.stages[position]
+    spec, replicate = work.spec, work.spec.replicate
+    stage = spec.stages[position]
     training, rows = stage.training, work.rows_of(stage)
-    remaining = len(job.stages) - 1 - position
+    remaining = len(spec.stages) - 1 - position
     last = remaining == 0
 
     # Model: the encoder so far, and new modules from a seed of their own.
-    torch.manual_seed(seed_for(replicate.initialisation, purpose("parts", remaining)))
-    balanced = training.class_weights == "balanced" and stage.labelled
+    torch.manual_seed(seed_for(replicate.initialization, purpose("parts", remaining)))
+    balanced = training.class_weights == "balanced" and stage.labeled
     weights = _class_weights(work, rows, device) if balanced else None
-    model = Model(encoder, stage.parts(encoder, work.tokens.classes), weights).to(device)
+    model = Model(encoder, stage.new_modules(encoder, work.tokens.classes), weights).to(device)
     frozen = stage.frozen_pooling is not None
     encoder.requires_grad_(not frozen)
     features, vocabulary = None, None
     if stage.cached:
-        read = (rows, job.parts.validation, job.parts.test) if last else (rows,)
+        read = (rows, spec.splits.validation, spec.splits.test) if last else (rows,)
         pooling, pretrained = str(stage.frozen_pooling), position == 0
         features = features_of(work, model, read, pooling, device, pretrained=pretrained)
     if not frozen and not stage.whole_vocabulary:
@@ -79,9 +83,9 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
 
     # Schedule.
     per_epoch = updates_per_epoch(len(rows.index), training)
-    total = updates_of(len(rows.index), training, job.most_updates)
+    total = updates_of(len(rows.index), training, spec.max_updates)
     points = (
-        evaluation_points(job.evaluate, per_epoch, total) if last else evenly(total, LOSS_RECORDS)
+        evaluation_points(spec.evaluate, per_epoch, total) if last else evenly(total, LOSS_RECORDS)
     )
     torch.manual_seed(seed_for(replicate.noise, purpose("noise", remaining)))
     optimizer = adamw(model, stage)
@@ -115,33 +119,33 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
             result.stages.append({"stage": stage.name, **record})
             continue
         predictions = predict(
-            model, job.method, work.tokens, job.parts.validation, features, device
+            model, spec.method, work.tokens, spec.splits.validation, features, device
         )
-        evaluation = judge(job, work.tokens, job.parts.validation, predictions)
+        evaluation = judge(spec, work.tokens, spec.splits.validation, predictions)
         result.evaluations.append({**record, "validation": evaluation})
-        score = value(job.metric, evaluation)
-        if job.keep == "last" or score > best_score:
+        score = value(spec.metric, evaluation)
+        if spec.keep == "last" or score > best_score:
             best_score, best_decay = score, vocabulary.decay if vocabulary else 1.0
             result.kept = len(result.evaluations) - 1
             result.predictions["validation"] = predictions.tolist()
             # No copy is needed if no update follows.
-            final = update == total or job.keep == "last"
+            final = update == total or spec.keep == "last"
             best = {} if final else {n: t.detach().clone() for n, t in _trained(model).items()}
 
     if last:
         model.load_state_dict(best, strict=False)
         if vocabulary is not None:
             vocabulary.decay = best_decay
-        predictions = predict(model, job.method, work.tokens, job.parts.test, features, device)
+        predictions = predict(model, spec.method, work.tokens, spec.splits.test, features, device)
         result.predictions["test"] = predictions.tolist()
-        result.test = judge(job, work.tokens, job.parts.test, predictions)
+        result.test = judge(spec, work.tokens, spec.splits.test, predictions)
     if vocabulary is not None:
         vocabulary.restore(encoder.model)
     if last:
         result.weights = _on_cpu(model)
 
 
-def _class_weights(work: Work, rows: Rows, device: torch.device) -> Tensor | None:
+def _class_weights(work: TrainingData, rows: Rows, device: torch.device) -> Tensor | None:
     """Return n / (C n_c) of each class among a stage's rows, `[C]`; None without classes."""
     classes = work.tokens.classes
     if not classes:
@@ -152,7 +156,7 @@ def _class_weights(work: Work, rows: Rows, device: torch.device) -> Tensor | Non
 
 
 def _batch(
-    work: Work,
+    work: TrainingData,
     stage: Stage,
     index: Index,
     features: Features | None,
@@ -202,4 +206,4 @@ def _on_cpu(module: nn.Module) -> dict[str, Tensor]:
 def _trained(model: Model) -> dict[str, Tensor]:
     """Return what updates change: trained weights, and buffers of the new modules."""
     weights = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    return {**weights, **dict(model.parts.named_buffers(prefix="parts"))}
+    return {**weights, **dict(model.new_modules.named_buffers(prefix="new_modules"))}

@@ -13,9 +13,9 @@ from sclsearch.protocols.base import Rows, by_split
 from sclsearch.tasks.base import Index
 from sclsearch.tasks.metrics import evaluate
 from sclsearch.training.batches import by_length, collate, labels_of, on_device
-from sclsearch.training.job import Job
 from sclsearch.training.precision import autocast
-from sclsearch.training.tokens import TokenisedTask, Tokens
+from sclsearch.training.spec import SeedRunSpec
+from sclsearch.training.tokens import TokenizedTask, Tokens
 
 EVALUATION_BATCH = 64
 ONE_VIEW = (0.0,)
@@ -56,7 +56,7 @@ class Features:
 
 @torch.no_grad()
 def compute_features(
-    model: Model, task: TokenisedTask, rows: tuple[Rows, ...], pooling: str, device: torch.device
+    model: Model, task: TokenizedTask, rows: tuple[Rows, ...], pooling: str, device: torch.device
 ) -> Features:
     """Returns the embeddings of all rows that a stage will read, each computed once."""
     model.eval()
@@ -77,7 +77,7 @@ def compute_features(
 def predict(
     model: Model,
     method: Method,
-    task: TokenisedTask,
+    task: TokenizedTask,
     rows: Rows,
     features: Features | None,
     device: torch.device,
@@ -94,7 +94,7 @@ def predict(
 def scores_of(
     model: Model,
     method: Method,
-    task: TokenisedTask,
+    task: TokenizedTask,
     rows: Rows,
     features: Features | None,
     device: torch.device,
@@ -122,7 +122,7 @@ def in_order(scores: npt.NDArray[np.float32], batches: Sequence[Index]) -> npt.N
     return scores[np.argsort(np.concatenate(batches))]
 
 
-def answers(scores: npt.NDArray[np.float32], rows: Rows, task: TokenisedTask) -> Predictions:
+def answers(scores: npt.NDArray[np.float32], rows: Rows, task: TokenizedTask) -> Predictions:
     """Returns what scores say of each row, `[rows]`.
 
     Args:
@@ -139,6 +139,8 @@ def answers(scores: npt.NDArray[np.float32], rows: Rows, task: TokenisedTask) ->
     return found.astype(np.int64) if task.classes else found.astype(np.float64)
 
 
-def judge(job: Job, task: TokenisedTask, rows: Rows, predictions: Predictions) -> dict[str, object]:
+def judge(
+    spec: SeedRunSpec, task: TokenizedTask, rows: Rows, predictions: Predictions
+) -> dict[str, object]:
     """Returns the evaluation of some predictions as it is stored."""
-    return evaluate(job.task, task.splits[rows.split].y[rows.index], predictions)
+    return evaluate(spec.task, task.splits[rows.split].y[rows.index], predictions)

@@ -9,7 +9,7 @@ from sclsearch.canonical import digest
 from sclsearch.methods.base import Model
 from sclsearch.protocols.base import Rows
 from sclsearch.training.evaluation import Features, compute_features
-from sclsearch.training.job import Work
+from sclsearch.training.spec import TrainingData
 
 MOST_BYTES = 1 << 28
 """Of the features that are kept; the last ones are kept whatever their size."""
@@ -18,7 +18,7 @@ _KEPT: OrderedDict[str, Features] = OrderedDict()
 
 
 def features_of(
-    work: Work,
+    work: TrainingData,
     model: Model,
     rows: tuple[Rows, ...],
     pooling: str,
@@ -39,11 +39,11 @@ def features_of(
     compute = partial(compute_features, model, work.tokens, rows, pooling, device)
     if not pretrained:
         return compute()
-    job = work.job
+    spec = work.spec
     # A row's last digits depend on the batch that it is in: the same features are of the same rows.
     read = [part.digest for part in rows]
-    machine = [str(job.model), torch.get_num_threads()]
-    key = digest([job.shared_identity, read, pooling, job.training.max_length, *machine])
+    machine = [str(spec.model), torch.get_num_threads()]
+    key = digest([spec.shared_identity, read, pooling, spec.training.max_length, *machine])
     if key not in _KEPT:
         _KEPT[key] = compute()
     _KEPT.move_to_end(key)

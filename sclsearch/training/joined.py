@@ -21,7 +21,7 @@ def join(data: TaskData, views: Mapping[Texts, tuple[Texts, ...]], count: int) -
         count: K.
     """
     train = data.splits["train"]
-    train = train.take(np.arange(train.labelled))
+    train = train.take(np.arange(train.labeled))
     paraphrases = [
         views[row][view] if row in views else () for view in range(count) for row in train.texts
     ]

@@ -12,11 +12,11 @@ def adamw(model: Model, stage: Stage) -> torch.optim.AdamW:
     Biases, norms and the stage's `undecayed` modules have no weight decay.
     """
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
-    for name, module in (("", model.encoder), *model.parts.items()):
-        peak = stage.training.learning_rate * stage.rate_factors.get(name, 1.0)
+    for name, module in (("", model.encoder), *model.new_modules.items()):
+        peak = stage.training.learning_rate * stage.lr_scales.get(name, 1.0)
         for parameter in module.parameters():
             if parameter.requires_grad:
-                decayed = parameter.dim() > 1 and name not in stage.undecayed
+                decayed = parameter.dim() > 1 and name not in stage.no_weight_decay
                 decay = stage.training.weight_decay if decayed else 0.0
                 groups.setdefault((peak, decay), []).append(parameter)
     return torch.optim.AdamW(

@@ -13,9 +13,9 @@ import torch
 from sclsearch.encoders.load import load_encoder
 from sclsearch.methods.base import Batch, Model, Training
 from sclsearch.methods.ce import CE
-from sclsearch.training.job import Numerics
 from sclsearch.training.optimizer import adamw
 from sclsearch.training.precision import autocast, device_for
+from sclsearch.training.spec import Numerics
 from sclsearch.training.workload import Workload
 
 Step = Callable[[Batch], float]
@@ -89,7 +89,7 @@ def _steps(folder: Path, name: str, device: torch.device) -> tuple[Step, Step]:
     encoder.cut(torch.arange(min(len(encoder.embeddings), OCCURRING), device=device))
     # The mean needs all of the last layer; what reads one state of it is a little faster.
     (stage,) = CE(pooling="mean").stages(Training())
-    model = Model(encoder, stage.parts(encoder, CLASSES)).to(device)
+    model = Model(encoder, stage.new_modules(encoder, CLASSES)).to(device)
     optimizer = adamw(model, stage)
 
     def update(batch: Batch) -> float:

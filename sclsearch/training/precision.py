@@ -5,7 +5,7 @@ import os
 import torch
 
 from sclsearch.errors import SclsearchError
-from sclsearch.training.job import Numerics
+from sclsearch.training.spec import Numerics
 
 
 def device_for(numerics: Numerics) -> torch.device:

@@ -48,7 +48,7 @@ class Tokens:
 
 
 @dataclass(frozen=True, slots=True)
-class TokenisedTask:
+class TokenizedTask:
     """A task as the engine reads it.
 
     Attributes:
@@ -71,13 +71,13 @@ class TokenisedTask:
         return self.paraphrases, np.concatenate([index, index + len(self.paraphrases.y) // 2])
 
 
-def tokenise(
+def tokenize_task(
     data: TaskData,
     tokenizer: "PreTrainedTokenizerBase",
     max_length: int,
     paraphrases: Mapping[Texts, tuple[Texts, ...]] | None = None,
     used: Mapping[str, Index] | None = None,
-) -> TokenisedTask:
+) -> TokenizedTask:
     """Returns the task's token ids, every text or pair cut at `max_length` tokens.
 
     Args:
@@ -107,7 +107,7 @@ def tokenise(
         ]
         both = _encode(texts, train.y[np.tile(np.arange(len(train)), 2)], tokenizer, max_length)
     pad = tokenizer.pad_token_id
-    return TokenisedTask(splits, len(data.task.labels), 0 if pad is None else int(pad), both)
+    return TokenizedTask(splits, len(data.task.labels), 0 if pad is None else int(pad), both)
 
 
 def _encode(

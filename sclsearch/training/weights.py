@@ -7,19 +7,19 @@ from pathlib import Path
 from torch import Tensor
 
 from sclsearch.canonical import canonical
-from sclsearch.training.job import Job
 from sclsearch.training.result import TrainingResult
+from sclsearch.training.spec import SeedRunSpec
 
 
-def save_weights(path: Path, result: TrainingResult, job: Job) -> None:
-    """Writes encoder and parts, `encoder.…` and `parts.…`, with the job's identity as metadata.
+def save_weights(path: Path, result: TrainingResult, spec: SeedRunSpec) -> None:
+    """Writes encoder and parts, `encoder.…` and `new_modules.…`, with the job's identity as metadata.
 
     Args:
         path: The file.
         result: Holds the weights.
-        job: Says what they are.
+        spec: Says what they are.
     """
-    metadata = {"key": job.key, "identity": canonical(job.identity), "model": job.model_name}
+    metadata = {"key": spec.key, "identity": canonical(spec.identity), "model": spec.model_name}
     save_tensors(path, result.weights, metadata)
 
 

@@ -22,11 +22,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from sclsearch.search.leftovers import OWNER, PREFIX
-from sclsearch.search.options import How, What
+from sclsearch.ray_backend.leftovers import OWNER, PREFIX
 from sclsearch.search.run import run
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.studies import StudyStore
+from sclsearch.study.spec import RunOptions, StudySpec
 from tests.in_process import in_process
 
 KILLS = int(os.environ.get("SCLSEARCH_KILLS", "4"))
@@ -43,21 +43,21 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(3000)]
 
 
 @pytest.fixture
-def what(tiny_encoder: Path) -> What:
+def spec(tiny_encoder: Path) -> StudySpec:
     settings = {"epochs": 40, "batch_size": 8, "max_length": 16}
-    return What(
+    return StudySpec(
         method="scl", task="demo", model=str(tiny_encoder), train_size=20, settings=settings
     )
 
 
-def command(what: What, storage: Path) -> list[str]:
+def command(spec: StudySpec, storage: Path) -> list[str]:
     options = {
-        **{"--method": what.method, "--task": what.task, "--model": what.model},
-        **{"--train-size": what.train_size, "--configs": CONFIGS, "--seeds": SEEDS},
+        **{"--method": spec.method, "--task": spec.task, "--model": spec.model},
+        **{"--train-size": spec.train_size, "--configs": CONFIGS, "--seeds": SEEDS},
         **{"--storage": storage, "--study": "mine", "--concurrency": 2, "--gpus-per-trial": 0},
     }
     words = [str(word) for pair in options.items() for word in pair]
-    words += [word for pair in what.settings.items() for word in ("--set", f"{pair[0]}={pair[1]}")]
+    words += [word for pair in spec.settings.items() for word in ("--set", f"{pair[0]}={pair[1]}")]
     return [sys.executable, "-c", ENTRY, "tune", *words]
 
 
@@ -110,19 +110,19 @@ def figures(run: SeedRun) -> tuple[object, ...]:
 
 
 def test_nothing_is_lost_or_doubled_and_every_figure_is_the_same(
-    what: What, tmp_path: Path
+    spec: StudySpec, tmp_path: Path
 ) -> None:
-    chance = random.Random(7)
+    forecast = random.Random(7)
     storage = tmp_path / "storage"
     targets = [list(TARGETS)[number % len(TARGETS)] for number in range(KILLS)]
-    chance.shuffle(targets)
+    forecast.shuffle(targets)
     counts: Counter[str] = Counter()
     began = time.monotonic()
     for target in targets:
         log = tmp_path / "log.txt"
         with log.open("wb") as output:
-            process = subprocess.Popen(command(what, storage), stdout=output, stderr=output)
-        hit = killed(process, target, chance.uniform(0, 4))
+            process = subprocess.Popen(command(spec, storage), stdout=output, stderr=output)
+        hit = killed(process, target, forecast.uniform(0, 4))
         stored = len(RunStore(storage).keys()) if storage.exists() else 0
         if target == "worker":
             process.send_signal(signal.SIGINT)  # Ray replaces a worker: the search goes on
@@ -133,13 +133,13 @@ def test_nothing_is_lost_or_doubled_and_every_figure_is_the_same(
             assert f"its {target} on this machine died. The same command goes on" in said
         counts[target] += hit
         assert len(RunStore(storage).keys()) >= stored
-    done = subprocess.run(command(what, storage), capture_output=True, text=True, check=False)
+    done = subprocess.run(command(spec, storage), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
-    how = How(storage=tmp_path / "whole", study="mine", configs=CONFIGS, seeds=SEEDS)
-    how = replace(how, concurrency=2, gpus_per_trial=0, tracking="none")
+    options = RunOptions(storage=tmp_path / "whole", study="mine", configs=CONFIGS, seeds=SEEDS)
+    options = replace(options, concurrency=2, gpus_per_trial=0, tracking="none")
     with in_process():
-        run(what, how, Console(quiet=True))
+        run(spec, options, Console(quiet=True))
     ours, whole = (
         {run.key: figures(run) for run in RunStore(place).all()}
         for place in (storage, tmp_path / "whole")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from sclsearch.search.options import How, What
 from sclsearch.search.run import run
+from sclsearch.study.spec import RunOptions, StudySpec
 from tests.campaign.conftest import Ended
 from tests.in_process import in_process
 
@@ -117,7 +117,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path) -> Path:
     """Return a storage with a finished search of two configurations and two seeds."""
     place = tmp_path_factory.mktemp("whole")
     (place / "space.yaml").write_text(SPACE, encoding="utf-8")
-    what = What(
+    spec = StudySpec(
         method="scl",
         task="demo",
         model=str(tiny_encoder),
@@ -125,11 +125,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory, tiny_encoder: Path) -> Path:
         space=place / "space.yaml",
         settings={"epochs": 1},
     )
-    how = How(
+    options = RunOptions(
         study="mine", storage=place / "storage", seeds=2, configs=2, rule="mean", gpus_per_trial=0
     )
     with in_process():
-        run(what, how, Console(quiet=True))
+        run(spec, options, Console(quiet=True))
     return place
 
 

@@ -10,9 +10,10 @@ from subprocess import CompletedProcess
 import pytest
 
 from sclsearch.cli import main
-from sclsearch.search.options import How, What
 from sclsearch.search.prepare import prepare_study
+from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure, SeedRun
+from sclsearch.study.spec import RunOptions, StudySpec
 
 UNSET = ("SCLSEARCH_DATA", "MLFLOW_TRACKING_URI", "FORCE_COLOR", "NO_COLOR")
 SEARCH = ("tune", "--method", "scl", "--task", "demo", "--model", "./encoder")
@@ -97,14 +98,14 @@ def space(place: Path) -> Path:
 @pytest.fixture
 def finished(place: Path) -> tuple[str, ...]:
     """Returns a search whose seed runs are all in the store, one of them failed."""
-    what = What(method="scl", task="demo", model="./encoder")
-    prepared = prepare_study(what, How(study="mine", configs=2, seeds=2))
+    spec = StudySpec(method="scl", task="demo", model="./encoder")
+    prepared = prepare_study(spec, RunOptions(study="mine", configs=2, seeds=2))
     prepared.begin()
-    board = prepared.board()
-    while (task := board.next()) is not None:
-        right = 300 + 10 * len(board.done)
+    scheduler = Scheduler.of(prepared)
+    while (task := scheduler.next()) is not None:
+        right = 300 + 10 * len(scheduler.done)
         evaluation = {"confusion": [[right, 500 - right], [0, 0]]}
-        failed = task.place == (1, 1)
+        failed = task.id == (1, 1)
         run = SeedRun(
             key=task.key,
             identity=task.identity,
@@ -116,5 +117,5 @@ def finished(place: Path) -> tuple[str, ...]:
             failure=Failure("non-finite", "ce at update 7") if failed else None,
         )
         prepared.runs.put(run)
-        board.finish(task, run)
+        scheduler.finish(task, run)
     return (*SEARCH, *TOTALS)

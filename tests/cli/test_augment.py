@@ -9,10 +9,10 @@ from typing import get_args
 
 import pytest
 
-from sclsearch.augmentation import BACKENDS
-from sclsearch.augmentation.eda import EDA
 from sclsearch.cli.augment import BackendName
 from sclsearch.errors import STOPPED
+from sclsearch.papers.augmentation import BACKENDS
+from sclsearch.papers.augmentation.eda import EDA
 from sclsearch.tasks.paraphrases import paraphrase_source
 
 Call = Callable[..., CompletedProcess[str]]

@@ -9,16 +9,17 @@ from typing import Any
 import pytest
 
 from sclsearch.errors import STOPPED
+from sclsearch.papers.chosen import chosen_cells
+from sclsearch.papers.plan import Wishes, plan_cells
+from sclsearch.papers.tables import published_tables
 from sclsearch.reports.report import report
-from sclsearch.reproduce.chosen import chosen_cells
-from sclsearch.reproduce.plan import Wishes, plan_cells
-from sclsearch.reproduce.tables import published_tables
-from sclsearch.search.again import what_again
-from sclsearch.search.options import How, What
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.run import run
+from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure, SeedRun
 from sclsearch.store.studies import StudyStore, study_names
+from sclsearch.study.restore import restore_spec
+from sclsearch.study.spec import RunOptions, StudySpec
 
 Call = Callable[..., CompletedProcess[str]]
 Finish = Callable[..., str]
@@ -49,14 +50,16 @@ def data(place: Path) -> Path:
 def finish(storage: Path, data: Path) -> Finish:
     """Returns what finishes a study without training, some replicates failed."""
 
-    def finish(what: What, how: How | None = None, failed: tuple[int, ...] = ()) -> str:
-        how = how or How(storage=storage, data_dir=data, gpus_per_trial=0)
-        prepared = prepare_study(what, how)
+    def finish(
+        spec: StudySpec, options: RunOptions | None = None, failed: tuple[int, ...] = ()
+    ) -> str:
+        options = options or RunOptions(storage=storage, data_dir=data, gpus_per_trial=0)
+        prepared = prepare_study(spec, options)
         prepared.begin()
-        board = prepared.board()
-        board.open_up()
-        while (task := board.next()) is not None:
-            r = task.place[1]
+        scheduler = Scheduler.of(prepared)
+        scheduler.refill()
+        while (task := scheduler.next()) is not None:
+            r = task.id[1]
             counts = {"confusion": [[12, 8], [4 + r, 16 - r]]}
             found = SeedRun(
                 key=task.key,
@@ -69,7 +72,7 @@ def finish(storage: Path, data: Path) -> Finish:
                 failure=Failure("raised", "a test") if r in failed else None,
             )
             prepared.runs.put(found)
-            board.finish(task, found)
+            scheduler.finish(task, found)
         return prepared.record.name
 
     return finish
@@ -81,11 +84,11 @@ def made(storage: Path, data: Path, finish: Finish) -> Finish:
 
     def made(cell: str = "LCL,CoLA", failed: tuple[int, ...] = ()) -> str:
         table = published_tables()["lacon/table-6"]
-        how = How(storage=storage, data_dir=data, gpus_per_trial=0)
-        wishes = Wishes(how=how, scale="laptop", model="./encoder")
+        options = RunOptions(storage=storage, data_dir=data, gpus_per_trial=0)
+        wishes = Wishes(options=options, scale="laptop", model="./encoder")
         (one,) = plan_cells(table, chosen_cells(table, [cell]), wishes)
-        assert one.what is not None
-        return finish(one.what, one.how, failed)
+        assert one.spec is not None
+        return finish(one.spec, one.options, failed)
 
     return made
 
@@ -99,7 +102,7 @@ def again(storage: Path, finish: Finish) -> Finish:
         winner = report(storage, name).winner
         assert record is not None
         assert winner is not None
-        return finish(what_again(record.origin, winner.fields, **repetition), failed=failed)
+        return finish(restore_spec(record.origin, winner.fields, **repetition), failed=failed)
 
     return again
 
@@ -168,15 +171,15 @@ def test_a_stop_ends_all_cells_and_shows_those_that_are_made(
     sclsearch: Call, made: Finish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made("ICL,CoLA")
-    started: list[What] = []
+    started: list[StudySpec] = []
 
-    def stopped(what: What, how: How, console: Any) -> Any:
-        started.append(what)
+    def stopped(spec: StudySpec, options: RunOptions, console: Any) -> Any:
+        started.append(spec)
         if len(started) == 2:
             raise KeyboardInterrupt
-        return run(what, how, console)
+        return run(spec, options, console)
 
-    monkeypatch.setattr("sclsearch.reproduce.figures.run", stopped)
+    monkeypatch.setattr("sclsearch.papers.figures.run", stopped)
     done = sclsearch(*TABLE, "--cells", "CoLA", *ONE[2:])
     assert (done.returncode, len(started)) == (130, 2)
     assert STOPPED in done.stderr
@@ -209,7 +212,7 @@ def test_failed_fresh_seeds_are_exit_code_1(sclsearch: Call, made: Finish, again
     [
         ("confirm", "--seeds 4", 0, {"fresh": 4, "first_fresh": 3}),
         # Where initialisation and order have one number, it is a seed run of the study.
-        ("variance", CROSSING, 2, {"crossed": {"initialisation": 2, "order": 2}}),
+        ("variance", CROSSING, 2, {"crossed": {"initialization": 2, "order": 2}}),
     ],
 )
 def test_a_dry_run_of_a_repetition_tells_what_it_would_train_and_writes_nothing(
@@ -239,11 +242,11 @@ def test_the_spread_of_a_winner_is_told_by_source(
     sclsearch: Call, made: Finish, again: Finish
 ) -> None:
     name = made()
-    again(name, crossed={"initialisation": 2, "order": 2})
+    again(name, crossed={"initialization": 2, "order": 2})
     done = sclsearch("variance", name, *CROSSING.split(), *ON_CPU)
     assert done.returncode == 0
     assert f"{name}, its winner: 4 seed runs" in flat(done.stdout)
-    for source in ("initialisation", "order", "residual", "together"):
+    for source in ("initialization", "order", "residual", "together"):
         assert f"\n{source} " in done.stdout
     done = sclsearch("variance", name, "--subsets", "2", *ON_CPU)
     assert done.returncode == 2

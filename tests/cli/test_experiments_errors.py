@@ -7,7 +7,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from sclsearch.cli import COMMANDS
-from sclsearch.reproduce.tables import published_tables
+from sclsearch.papers.tables import published_tables
 
 Call = Callable[..., CompletedProcess[str]]
 

@@ -149,9 +149,9 @@ def test_all_faults_of_all_files_are_named_at_once(sclsearch: Call, place: Path)
 
 
 def test_a_space_of_a_method_of_ones_own_is_checked_against_it(
-    sclsearch: Call, place: Path, own_method: str
+    sclsearch: Call, place: Path, custom_method: str
 ) -> None:
-    (place / "mine.py").write_text(own_method, encoding="utf-8")
+    (place / "mine.py").write_text(custom_method, encoding="utf-8")
     text = "method: Smoothed\nsource: mine\npublished: []\nspace:\n  smoothing: {type: float, "
     (place / "mine.yaml").write_text(f"{text}low: 0, high: 0.5}}\n")
     (place / "wide.yaml").write_text(f"{text}low: 0, high: 2}}\n")

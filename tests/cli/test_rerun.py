@@ -11,13 +11,13 @@ import torch
 from sclsearch.canonical import digest
 from sclsearch.encoders.load import load_tokenizer
 from sclsearch.errors import SclsearchError
-from sclsearch.search import trial
-from sclsearch.search.options import How, What
+from sclsearch.ray_backend import worker
+from sclsearch.ray_backend.worker import WorkerContext, attempt
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.rerun import rerun
-from sclsearch.search.trial import Bench, attempt
 from sclsearch.store.runs import Failure, RunStore, SeedRun
-from sclsearch.training.tokens import tokenise
+from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.training.tokens import tokenize_task
 
 Call = Callable[..., CompletedProcess[str]]
 
@@ -26,26 +26,26 @@ Call = Callable[..., CompletedProcess[str]]
 def trained(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> SeedRun:
     """Returns a seed run of a tiny encoder, trained here and stored nowhere yet."""
     fields = {"epochs": 1, "max_length": 16}
-    what = What(method="ce", task="demo", model=str(tiny_bert), train_size=8, settings=fields)
-    run = seed_run(what, tmp_path_factory.mktemp("storage"))
+    spec = StudySpec(method="ce", task="demo", model=str(tiny_bert), train_size=8, settings=fields)
+    run = seed_run(spec, tmp_path_factory.mktemp("storage"))
     assert run.failure is None
     return run
 
 
-def seed_run(what: What, storage: Path) -> SeedRun:
+def seed_run(spec: StudySpec, storage: Path) -> SeedRun:
     """Returns the seed run of a search's second replicate, trained here."""
-    prepared = prepare_study(what, How(storage=storage, seeds=3))
+    prepared = prepare_study(spec, RunOptions(storage=storage, seeds=3))
     study = prepared.study
-    bench = Bench(
+    context = WorkerContext(
         study=study,
         name="mine",
         storage=prepared.storage,
-        tokens={16: tokenise(study.data, load_tokenizer(study.model), 16)},
-        parts=prepared.parts,
+        tokens={16: tokenize_task(study.data, load_tokenizer(study.model), 16)},
+        splits=prepared.splits,
         threads=1,
         origin=prepared.record.origin,
     )
-    run, _ = attempt(study.job({}, 1, prepared.parts[1]), bench, 0)
+    run, _ = attempt(study.seed_run_spec({}, 1, prepared.splits[1]), context, 0)
     return run
 
 
@@ -100,23 +100,25 @@ def test_a_memory_that_is_too_small_is_told(
     def fail(_: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
 
-    monkeypatch.setattr(trial, "attempt", lambda *_: map(fail, [0]))
+    monkeypatch.setattr(worker, "attempt", lambda *_: map(fail, [0]))
     RunStore(tmp_path).put(trained)
     with pytest.raises(SclsearchError, match=r"memory must suffice .* CUDA out of memory"):
         rerun(tmp_path, trained.key)
 
 
 @pytest.fixture
-def raising(own_method: str, tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> SeedRun:
+def raising(
+    custom_method: str, tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory
+) -> SeedRun:
     """Returns a seed run that failed by what its method raises, and fails as often as it is run."""
     folder = tmp_path_factory.mktemp("raising")
     calm = "        scores = self.scores(model, batch)\n"
     raised = "        raise RuntimeError('no scores today')\n"
-    (folder / "mine.py").write_text(own_method.replace(calm, raised), encoding="utf-8")
-    what = What(
+    (folder / "mine.py").write_text(custom_method.replace(calm, raised), encoding="utf-8")
+    spec = StudySpec(
         method=f"{folder}/mine.py:Smoothed", task="demo", model=str(tiny_bert), searched=False
     )
-    return seed_run(replace(what, train_size=8, settings={"max_length": 16}), folder)
+    return seed_run(replace(spec, train_size=8, settings={"max_length": 16}), folder)
 
 
 def test_a_failure_that_comes_again_is_no_difference_and_leaves_no_weights(

@@ -9,7 +9,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from sclsearch.protocols.gunel import few_shot_training
-from sclsearch.search.options import How
+from sclsearch.study.spec import RunOptions
 
 Call = Callable[..., CompletedProcess[str]]
 
@@ -167,8 +167,8 @@ def test_a_search_whose_time_is_used_is_exit_code_1(
     assert sclsearch(*finished, *first).returncode == 0
     budgets: list[float | None] = []
 
-    def train(_prepared: object, _board: object, how: How, *_: object) -> str:
-        budgets.append(how.time_budget)
+    def train(_prepared: object, _board: object, options: RunOptions, *_: object) -> str:
+        budgets.append(options.time_budget)
         return "out of time"
 
     monkeypatch.setattr("sclsearch.search.run._train", train)

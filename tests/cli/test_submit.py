@@ -31,12 +31,12 @@ pytestmark = [
 ]
 
 PATIENCE = 240.0
-IMPATIENT = "from sclsearch.cli import main; from sclsearch.search import jobs; "
+IMPATIENT = "from sclsearch.cli import main; from sclsearch.ray_backend import jobs; "
 IMPATIENT += "jobs.STOP_SECONDS = 0; main()"
 # As a proxy ends a connection that has had no bytes for a while.
 BROKEN_OFF = """
 from sclsearch.cli import main
-from sclsearch.search import jobs
+from sclsearch.ray_backend import jobs
 
 async def first_lines(log, write):
     write(await anext(log))

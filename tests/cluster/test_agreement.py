@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sclsearch.search.cluster import ENVIRONMENT
+from sclsearch.ray_backend.startup import ENVIRONMENT
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import Caught, Mistake

@@ -150,15 +150,15 @@ def test_a_pooler_counts_only_if_it_was_pretrained(
 
 
 def test_families_with_the_attention_interface_have_rates_by_view(encoder: Encoder) -> None:
-    assert encoder.rates_by_view
-    encoder.check_rates_by_view("dropouts")
+    assert encoder.per_row_dropout
+    encoder.check_per_row_dropout("dropouts")
 
 
 def test_rates_by_view_are_refused_without_the_attention_interface(tiny_mpnet: Path) -> None:
     encoder = load_encoder(tiny_mpnet, "mine")
-    assert not encoder.rates_by_view
+    assert not encoder.per_row_dropout
     with pytest.raises(SclsearchError) as caught:
-        encoder.check_rates_by_view("dropouts")
+        encoder.check_per_row_dropout("dropouts")
     assert str(caught.value).startswith(
         "dropouts: attention dropout must be settable for each view, but model 'mine' (mpnet) "
         "does not use transformers' attention interface. BERT, "
@@ -193,8 +193,8 @@ def test_the_longest_text_that_is_allowed_goes_through(
     request: pytest.FixtureRequest, family: str
 ) -> None:
     encoder = load_encoder(request.getfixturevalue(f"tiny_{family}"), "tiny")
-    assert encoder.most_tokens is not None
-    for tokens, fits in ((encoder.most_tokens, True), (encoder.most_tokens + 1, False)):
+    assert encoder.max_tokens is not None
+    for tokens, fits in ((encoder.max_tokens, True), (encoder.max_tokens + 1, False)):
         ids = torch.full((1, tokens), 5)
         inputs = ids, torch.ones_like(ids, dtype=torch.bool), torch.zeros_like(ids)
         with nullcontext() if fits else pytest.raises((IndexError, RuntimeError)):

@@ -13,7 +13,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from sclsearch.encoders import row_dropout
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.encoders.row_dropout import ATTENTION, RowDropout, ViewRates
+from sclsearch.encoders.row_dropout import ATTENTION, DropoutRates, RowDropout
 
 Inputs = tuple[Tensor, Tensor, Tensor]
 
@@ -29,7 +29,7 @@ def sigmas(zeros: float, draws: int, rate: float) -> float:
 def attention(rates: tuple[float, ...], rows: int, tokens: int = 16) -> Tensor:
     """Returns the attention weights after dropout, `[rows, T, heads, T]`: each was 1 / T."""
     module: Any = nn.Identity()
-    module.view_rates = ViewRates(rates)
+    module.view_rates = DropoutRates(rates)
     module.is_causal = False
     query = torch.zeros(rows, 2, tokens, tokens)
     value = torch.eye(tokens).expand(rows, 2, tokens, tokens)
@@ -116,7 +116,7 @@ def test_attention_drops_the_share_of_its_view() -> None:
 
 @pytest.mark.parametrize("rate", [0.05, 0.5, 0.9])
 def test_dropout_keeps_the_expected_value(rate: float) -> None:
-    layer = RowDropout(ViewRates((0.0, rate)))
+    layer = RowDropout(DropoutRates((0.0, rate)))
     dropped = layer(torch.ones(2 * ROWS, 1000))[ROWS:]
     spread = math.sqrt(rate / (1 - rate) / dropped.numel())
     assert dropped.mean().item() == pytest.approx(1, abs=5 * spread)
@@ -127,7 +127,7 @@ def test_views_with_one_rate_draw_what_ordinary_dropout_draws() -> None:
     torch.manual_seed(3)
     expected = F.dropout(x, 0.3)
     torch.manual_seed(3)
-    assert torch.equal(RowDropout(ViewRates((0.3, 0.3)))(x), expected)
+    assert torch.equal(RowDropout(DropoutRates((0.3, 0.3)))(x), expected)
 
 
 @pytest.mark.parametrize(("rates", "calls"), [((0.3, 0.3), 1), ((0.3, 0.2), 2)], ids=str)
@@ -148,7 +148,7 @@ def test_views_with_one_rate_share_one_call_of_attention(
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_dropout_keeps_the_type_of_the_states(dtype: torch.dtype) -> None:
     x = torch.ones(4, 8, dtype=dtype)
-    assert RowDropout(ViewRates((0.0, 0.5)))(x).dtype == dtype
+    assert RowDropout(DropoutRates((0.0, 0.5)))(x).dtype == dtype
 
 
 def test_a_copy_has_rates_of_its_own(bert: Encoder, inputs: Inputs) -> None:

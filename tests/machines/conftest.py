@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # The command line, which beside its own lines writes what was lost.
 DRIVER = """
 from sclsearch.cli import main
-from sclsearch.search.board import Board
+from sclsearch.search.scheduler import Board
 
 lose = Board.lose
 

@@ -20,7 +20,7 @@ CONFIGS, SEEDS = 3, 4
 TRAINING, STAYING, POWERED_OFF, UNPLUGGED = (2, 3, 4), 2, 3, 4
 # Which numerics a seed run gets is for the driver to say, after the GPUs that are asked for.
 FAKE_GPUS = """
-from sclsearch.search import resolve
+from sclsearch.study import resolve
 
 resolve._numerics = lambda how: "cpu-fp32"
 """

@@ -14,8 +14,8 @@ from sclsearch.methods.base import (
     Model,
     Stage,
     Training,
-    no_parts,
-    reads_unlabelled,
+    no_new_modules,
+    reads_unlabeled,
 )
 
 
@@ -49,7 +49,7 @@ def test_features_are_cached_only_for_a_frozen_encoder_without_dropout(
         "probe",
         Training(),
         lambda _model, _batch: {},
-        no_parts,
+        no_new_modules,
         frozen_pooling=pooling,
         encoder_train_mode=train_mode,
     )
@@ -62,19 +62,21 @@ def test_features_of_paraphrases_are_refused() -> None:
             "probe",
             Training(),
             lambda _model, _batch: {},
-            no_parts,
+            no_new_modules,
             reads="paraphrases",
             frozen_pooling="mean",
         )
 
 
 def test_a_stage_without_rates_has_one_view_at_the_ordinary_dropout() -> None:
-    stage = Stage("joint", Training(dropout=0.3), lambda _model, _batch: {}, no_parts)
+    stage = Stage("joint", Training(dropout=0.3), lambda _model, _batch: {}, no_new_modules)
     assert [stage.rates_at(update) for update in (0, 1, 99)] == [(0.3,)] * 3
 
 
 def test_gauges_are_no_part_of_the_loss() -> None:
-    stage = Stage("joint", Training(), lambda _model, _batch: {}, no_parts, gauges=("spread",))
+    stage = Stage(
+        "joint", Training(), lambda _model, _batch: {}, no_new_modules, monitored=("spread",)
+    )
     terms = {"ce": torch.tensor(2.0), "spread": torch.tensor(40.0), "scl": torch.tensor(-0.5)}
     assert stage.loss(terms).item() == 1.5
 
@@ -84,24 +86,24 @@ def test_a_loss_depends_on_labels_in_the_stages_that_say_so_and_in_no_other(
 ) -> None:
     for stage in method.stages(Training()):
         torch.manual_seed(0)
-        model = Model(bert, stage.parts(bert, 2))
+        model = Model(bert, stage.new_modules(bert, 2))
         losses = []
         for y in ([0, 1, 0, 1, 1, 0, 0, 1], [0, 0, 0, 0, 1, 1, 0, 0]):
             torch.manual_seed(1)
             seen = replace(batch, y=torch.tensor(y), rates=stage.rates_at(0))
             losses.append(stage.loss(stage.terms(model, seen)).item())
-        assert (losses[0] != losses[1]) == stage.labelled
+        assert (losses[0] != losses[1]) == stage.labeled
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_the_methods_with_a_stage_without_labels_are_those_of_post_training_and_simcse(
     name: str,
 ) -> None:
-    found = reads_unlabelled(method_class(name)(), Training())
+    found = reads_unlabeled(method_class(name)(), Training())
     assert found == (name in {"cmlm", "tapt", "cssl", "simcse"})
 
 
 def test_balanced_batches_read_labels_whatever_the_loss_does() -> None:
     balanced = Training(batch_sampling="balanced")
-    assert not reads_unlabelled(method_class("simcse")(), balanced)
-    assert reads_unlabelled(method_class("tapt")(), balanced)
+    assert not reads_unlabeled(method_class("simcse")(), balanced)
+    assert reads_unlabeled(method_class("tapt")(), balanced)

@@ -47,13 +47,13 @@ def test_the_hidden_head_is_robertas_classifier(
     theirs = RobertaForSequenceClassification.from_pretrained(tiny_roberta, num_labels=2)
     encoder = load_encoder(tiny_roberta, "roberta")
     encoder.trims = False  # theirs draws noise for the whole last layer
-    parts = CE().parts(encoder, 2)
-    head = parts["head"]
+    new_modules = CE().new_modules(encoder, 2)
+    head = new_modules["head"]
     assert isinstance(head, Head)
     assert head.dense is not None
     head.dense.load_state_dict(theirs.classifier.dense.state_dict())
     head.out.load_state_dict(theirs.classifier.out_proj.state_dict())
-    ours = Model(encoder, parts).train(training)
+    ours = Model(encoder, new_modules).train(training)
     torch.manual_seed(4)
     expected = theirs.train(training)(input_ids=batch.ids, attention_mask=batch.mask).logits
     torch.manual_seed(4)
@@ -65,11 +65,11 @@ def test_the_head_reads_the_pooling_of_its_name(
     bert: Encoder, batch: Batch, pooling: Pooling
 ) -> None:
     method = CE(pooling=pooling)
-    parts = method.parts(bert, 2)
-    head = parts["head"]
+    new_modules = method.new_modules(bert, 2)
+    head = new_modules["head"]
     assert isinstance(head, Head)
     assert (head.dense is not None) == (pooling == "head_hidden")
-    model = Model(bert, parts).eval()
+    model = Model(bert, new_modules).eval()
     z = model.embed(batch, "cls_raw" if pooling == "head_hidden" else pooling)
     torch.testing.assert_close(method.scores(model, batch), head(z, 0.0))
 
@@ -94,9 +94,9 @@ def test_g_stands_between_embedding_and_head_if_it_is_asked_for(
     bert: Encoder, batch: Batch, pooling: Pooling
 ) -> None:
     method = CE(pooling=pooling, projection="g")
-    parts = method.parts(bert, 2)
-    assert list(CE(pooling=pooling).parts(bert, 2)) == ["head"]
-    assert [tuple(p.shape) for p in parts["g"].parameters()] == [(16, 16), (16,)] * 3
-    model = Model(bert, parts).eval()
-    z = parts["g"](model.embed(batch, "cls_raw" if pooling == "head_hidden" else pooling))
-    torch.testing.assert_close(method.scores(model, batch), parts["head"](z, 0.0))
+    new_modules = method.new_modules(bert, 2)
+    assert list(CE(pooling=pooling).new_modules(bert, 2)) == ["head"]
+    assert [tuple(p.shape) for p in new_modules["g"].parameters()] == [(16, 16), (16,)] * 3
+    model = Model(bert, new_modules).eval()
+    z = new_modules["g"](model.embed(batch, "cls_raw" if pooling == "head_hidden" else pooling))
+    torch.testing.assert_close(method.scores(model, batch), new_modules["head"](z, 0.0))

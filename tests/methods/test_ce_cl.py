@@ -22,7 +22,7 @@ EACH_POOLING = pytest.mark.parametrize("pooling", POOLINGS)
 
 def made(method: CECL, encoder: Encoder) -> Model:
     torch.manual_seed(0)
-    return Model(encoder, method.parts(encoder, 3)).train()
+    return Model(encoder, method.new_modules(encoder, 3)).train()
 
 
 @pytest.mark.parametrize("contrast_pooling", ["mean", "cls_raw", "cls_pooled"])
@@ -63,7 +63,7 @@ def test_the_contrast_has_the_weight_that_consert_gives_either_direction(
 def test_cross_entropy_is_the_mean_over_both_views(bert: Encoder, batch: Batch) -> None:
     method = CECL(pooling="cls_raw")
     model, views = made(method, bert), replace(batch, rates=(0.3, 0.3))
-    head = model.get_submodule("parts.head")
+    head = model.get_submodule("new_modules.head")
     torch.manual_seed(4)
     pooled, _ = model.embeddings(views, "cls_raw", "mean")
     logits = head(pooled, 0.3).chunk(2)
@@ -89,7 +89,7 @@ def test_one_stage_sees_two_views_at_the_ordinary_dropout(bert: Encoder) -> None
     training = Training(dropout=0.2, epochs=3)
     (stage,) = CECL().stages(training)
     assert (stage.training, stage.frozen_pooling, stage.rates_at(5)) == (training, None, (0.2, 0.2))
-    assert {name.split(".")[1] for name, _ in stage.parts(bert, 3).named_parameters()} == {
+    assert {name.split(".")[1] for name, _ in stage.new_modules(bert, 3).named_parameters()} == {
         "dense",
         "out",
     }

@@ -34,7 +34,7 @@ def one_text(batch: Batch) -> Batch:
 
 def made(method: CMLM, encoder: Encoder) -> Model:
     torch.manual_seed(0)
-    return Model(encoder, method.parts(encoder, 2)).eval()
+    return Model(encoder, method.new_modules(encoder, 2)).eval()
 
 
 def complement(content: Tensor, first: Tensor) -> Tensor:
@@ -71,12 +71,12 @@ def test_the_terms_are_those_of_the_views_one_by_one(
     if contrast == "simclr":
         expected = sim_clr(h[0], h[1:], tau=0.2)
     else:
-        first, last = model.parts["predictor"].parameters()
+        first, last = model.new_modules["predictor"].parameters()
         z = F.gelu(h @ first.T) @ last.T
         expected = sim_siam(z[0], z[1:], h[0], h[1:])
     torch.testing.assert_close(terms["contrast"], 0.3 * expected)
     torch.testing.assert_close(terms["feature_spread"], feature_spread(h[0]))
-    scores = model.parts["mlm"](states_of(model, batch, views)[0], bert.embeddings)
+    scores = model.new_modules["mlm"](states_of(model, batch, views)[0], bert.embeddings)
     costs = F.cross_entropy(scores[selected], batch.ids[selected])
     torch.testing.assert_close(terms["mlm"], costs)
     assert set(terms) == {"contrast", "feature_spread", "mlm"}
@@ -113,7 +113,7 @@ def test_the_masked_words_can_be_averaged_by_text(bert: Encoder, batch: Batch) -
     selected, views = drawn(batch, method, complement)
     torch.manual_seed(5)
     found = method.terms(model, batch)["mlm"]
-    scores = model.parts["mlm"](states_of(model, batch, views)[0], bert.embeddings)
+    scores = model.new_modules["mlm"](states_of(model, batch, views)[0], bert.embeddings)
     costs = [
         F.cross_entropy(scores[row][selected[row]], batch.ids[row][selected[row]])
         for row in range(8)
@@ -144,7 +144,7 @@ def test_one_text_alone_can_be_trained_on(bert: Encoder, batch: Batch, predictor
 
 
 @pytest.mark.parametrize(
-    ("fields", "parts"),
+    ("fields", "new_modules"),
     [
         ({}, {"mlm", "predictor"}),
         ({"contrast": "simclr"}, {"mlm"}),
@@ -154,14 +154,14 @@ def test_one_text_alone_can_be_trained_on(bert: Encoder, batch: Batch, predictor
     ids=["paper", "simclr", "without mlm", "neither"],
 )
 def test_there_are_no_parts_that_do_not_learn(
-    bert: Encoder, batch: Batch, fields: Any, parts: set[str]
+    bert: Encoder, batch: Batch, fields: Any, new_modules: set[str]
 ) -> None:
     method = CMLM(p_m=0.5, **fields)
     model = made(method, bert)
-    assert set(model.parts) == parts
+    assert set(model.new_modules) == new_modules
     stage, _ = method.stages(Training())
     stage.loss(stage.terms(model, batch)).backward()  # type: ignore[no-untyped-call]
-    assert all(p.grad is not None and p.grad.any() for p in model.parts.parameters())
+    assert all(p.grad is not None and p.grad.any() for p in model.new_modules.parameters())
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_there_are_no_parts_that_do_not_learn(
 def test_the_predictors_are_those_of_their_papers(
     bert: Encoder, kind: Any, shapes: list[tuple[int, ...]]
 ) -> None:
-    predictor = made(CMLM(predictor=kind), bert).parts["predictor"]
+    predictor = made(CMLM(predictor=kind), bert).new_modules["predictor"]
     assert [tuple(p.shape) for p in predictor.parameters()] == shapes
 
 
@@ -199,7 +199,11 @@ def test_post_training_has_its_own_settings_and_looks_at_no_label(
     assert post.training == replace(
         training, learning_rate=3e-5, batch_size=4, epochs=50, batch_sampling="shuffle"
     )
-    assert (post.name, post.reads, post.gauges) == ("post-training", "texts", ("feature_spread",))
+    assert (post.name, post.reads, post.monitored) == (
+        "post-training",
+        "texts",
+        ("feature_spread",),
+    )
     assert (tuning.name, tuning.training) == ("fine-tuning", training)
     model = made(method, bert)
     found = []
@@ -222,7 +226,7 @@ def test_fine_tuning_is_cross_entropy(bert: Encoder, batch: Batch, pooling: Any)
     method, ce = CMLM(pooling=pooling), CE(pooling=pooling)
     stage = method.stages(Training())[-1]
     torch.manual_seed(0)
-    model = Model(bert, stage.parts(bert, 2)).eval()
+    model = Model(bert, stage.new_modules(bert, 2)).eval()
     assert stage.terms(model, batch) == ce.terms(model, batch)
     assert torch.equal(method.scores(model, batch), ce.scores(model, batch))
 

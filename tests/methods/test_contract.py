@@ -12,7 +12,7 @@ from annotated_types import BaseMetadata, Interval, MinLen
 
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.base import Method, Training
-from sclsearch.methods.fields import faults_of, resolved
+from sclsearch.methods.fields import field_errors, resolved
 from sclsearch.protocols import PROTOCOLS
 
 LACON: Mapping[str, object] = {
@@ -172,7 +172,7 @@ def test_no_field_is_named_as_a_training_field(kind: Any) -> None:
 
 
 def test_the_defaults_lie_within_their_own_bounds(kind: Any) -> None:
-    assert faults_of(kind, resolved(kind(), Training(**kind.training))) == []
+    assert field_errors(kind, resolved(kind(), Training(**kind.training))) == []
 
 
 def test_the_protocols_exist(kind: Any) -> None:

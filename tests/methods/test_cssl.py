@@ -23,7 +23,7 @@ def test_the_first_paraphrase_chooses_its_own_among_the_second_ones(
 ) -> None:
     method = CSSL(tau=tau, contrast_pooling=pooling)
     post, _ = method.stages(Training())
-    model = Model(bert, post.parts(bert, 2)).eval()
+    model = Model(bert, post.new_modules(bert, 2)).eval()
     z = F.normalize(model.embed(batch, pooling), dim=1)
     logits = z[:4] @ z[4:].T / tau
     terms = post.terms(model, batch)
@@ -38,19 +38,19 @@ def test_post_training_reads_paraphrases_and_fine_tuning_is_cross_entropy(
     training = Training(batch_sampling="balanced")
     method = CSSL(post_learning_rate=3e-5, post_batch_size=4, post_epochs=50, pooling="mean")
     post, tuning = method.stages(training)
-    assert (post.name, post.reads, post.gauges) == ("post-training", "paraphrases", ())
+    assert (post.name, post.reads, post.monitored) == ("post-training", "paraphrases", ())
     assert post.training == replace(
         training, learning_rate=3e-5, batch_size=4, epochs=50, batch_sampling="shuffle"
     )
-    assert not list(post.parts(bert, 2).parameters())
+    assert not list(post.new_modules(bert, 2).parameters())
     assert (tuning.name, tuning.training) == ("fine-tuning", training)
-    model = Model(bert, tuning.parts(bert, 2)).eval()
+    model = Model(bert, tuning.new_modules(bert, 2)).eval()
     assert tuning.terms(model, batch) == CE(pooling="mean").terms(model, batch)
 
 
 def test_one_text_alone_costs_nothing(bert: Encoder, batch: Batch) -> None:
     method = CSSL()
-    model = Model(bert, method.stages(Training())[0].parts(bert, 2)).train()
+    model = Model(bert, method.stages(Training())[0].new_modules(bert, 2)).train()
     cut = {name: getattr(batch, name)[:2] for name in ("ids", "mask", "types", "content", "y")}
     loss = method.terms(model, replace(batch, **cut))["sim_clr"]
     loss.backward()  # type: ignore[no-untyped-call]

@@ -21,7 +21,7 @@ EACH_POOLING = pytest.mark.parametrize("pooling", POOLINGS)
 
 def made(method: DropoutAug, encoder: Encoder, classes: int = 2) -> Model:
     torch.manual_seed(0)
-    return Model(encoder, method.parts(encoder, classes)).train()
+    return Model(encoder, method.new_modules(encoder, classes)).train()
 
 
 @EACH_POOLING
@@ -48,7 +48,7 @@ def test_the_loss_is_the_mean_of_the_losses_of_the_views(
     views = replace(batch, y=y, rates=rates)
     torch.manual_seed(4)
     embeddings = model.embed(views, "cls_pooled").chunk(3)
-    head = model.get_submodule("parts.head")
+    head = model.get_submodule("new_modules.head")
     scores = [head(z, rate) for z, rate in zip(embeddings, rates, strict=True)]
     each = [F.cross_entropy(s, y) if classes else ((s - y) ** 2).mean() for s in scores]
     torch.manual_seed(4)
@@ -60,7 +60,7 @@ def test_the_dropout_of_the_head_is_that_of_its_view(bert: Encoder, batch: Batch
     method, rates = DropoutAug(), (0.0, 0.9)
     model = made(method, bert)
     seen = []
-    head = model.get_submodule("parts.head")
+    head = model.get_submodule("new_modules.head")
     head.register_forward_pre_hook(lambda _head, inputs: seen.append((len(inputs[0]), inputs[1])))
     method.terms(model, replace(batch, rates=rates))
     assert seen == [(8, 0.0), (8, 0.9)]
@@ -72,7 +72,7 @@ def test_one_stage_trains_encoder_and_head_on_the_views_of_supcl_seq(bert: Encod
     (stage,) = method.stages(training)
     assert (stage.training, stage.frozen_pooling) == (training, None)
     assert [stage.rates_at(update) for update in (0, 9)] == [SupCLSeq().dropouts] * 2
-    assert [name for name, _ in stage.parts(bert, 2).named_parameters()] == [
+    assert [name for name, _ in stage.new_modules(bert, 2).named_parameters()] == [
         "head.out.weight",
         "head.out.bias",
     ]

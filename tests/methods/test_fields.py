@@ -11,7 +11,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.base import Training
 from sclsearch.methods.ce import CE
-from sclsearch.methods.fields import build, faults_of, field_types, resolved
+from sclsearch.methods.fields import build, field_errors, field_types, resolved
 from sclsearch.methods.scl import SCL
 from sclsearch.methods.supcl_seq import SupCLSeq
 
@@ -72,7 +72,7 @@ def test_every_fault_is_named_at_once_and_the_right_keys_are_not() -> None:
 
 
 def test_fields_of_another_method_are_unknown() -> None:
-    assert [field for field, _ in faults_of(CE, {"tau": 0.3, "lam": 0.9, "epochs": 3})] == [
+    assert [field for field, _ in field_errors(CE, {"tau": 0.3, "lam": 0.9, "epochs": 3})] == [
         "tau",
         "lam",
     ]

@@ -39,7 +39,7 @@ BY_HAND: tuple[tuple[dict[str, Any], dict[str, float]], ...] = (
 
 def made(method: LaCon, encoder: Encoder, classes: int = 2) -> Model:
     torch.manual_seed(0)
-    return Model(encoder, method.parts(encoder, classes)).train()
+    return Model(encoder, method.new_modules(encoder, classes)).train()
 
 
 def matching(encoder: Encoder) -> Model:
@@ -86,7 +86,7 @@ def test_terms_and_scores_read_what_g_makes_of_the_pooling(
     method = LaCon(heads=4, pooling=pooling, g_layers=layers)
     model = made(method, bert)
     z = model.embed(batch, pooling)
-    h = model.parts["g"](z)
+    h = model.new_modules["g"](z)
     assert torch.equal(h, z) == (layers == 0)
     cosines = F.normalize(h) @ F.normalize(vectors_of(model)).T
     torch.testing.assert_close(method.scores(model, batch), cosines)
@@ -94,9 +94,9 @@ def test_terms_and_scores_read_what_g_makes_of_the_pooling(
 
 
 def test_the_fields_make_the_parts(bert: Encoder) -> None:
-    parts = LaCon(g_layers=2, g_final_relu=True, label_init_std=0.5).parts(bert, 300)
-    assert [type(layer) for layer in parts["g"].children()] == [nn.Linear, nn.ReLU] * 2
-    (weight,) = parts["labels"].parameters()
+    new_modules = LaCon(g_layers=2, g_final_relu=True, label_init_std=0.5).new_modules(bert, 300)
+    assert [type(layer) for layer in new_modules["g"].children()] == [nn.Linear, nn.ReLU] * 2
+    (weight,) = new_modules["labels"].parameters()
     assert weight.shape == (300, 16)
     assert weight.std().item() == pytest.approx(0.5, rel=0.05)
 
@@ -105,8 +105,8 @@ def test_there_is_one_stage_and_label_vectors_and_g_have_their_own_rates() -> No
     training = Training(dropout=0.2)
     (stage,) = LaCon(label_lr_mult=10.0, g_lr_mult=3.0).stages(training)
     assert (stage.training, stage.rates_at(0), stage.frozen_pooling) == (training, (0.2,), None)
-    assert stage.rate_factors == {"labels": 10.0, "g": 3.0}
-    assert stage.undecayed == ("labels",)
+    assert stage.lr_scales == {"labels": 10.0, "g": 3.0}
+    assert stage.no_weight_decay == ("labels",)
 
 
 def test_texts_and_label_vectors_and_g_get_a_gradient(bert: Encoder, batch: Batch) -> None:
@@ -114,7 +114,7 @@ def test_texts_and_label_vectors_and_g_get_a_gradient(bert: Encoder, batch: Batc
     model = made(method, bert)
     (stage,) = method.stages(Training())
     stage.loss(stage.terms(model, batch)).backward()  # type: ignore[no-untyped-call]
-    for part in (model.encoder, model.parts["labels"], model.parts["g"]):
+    for part in (model.encoder, model.new_modules["labels"], model.new_modules["g"]):
         assert any(p.grad is not None and p.grad.any() for p in part.parameters())
 
 

@@ -17,12 +17,12 @@ from sclsearch.methods.lacon_fusion import LaConFusion
 
 def made(method: LaConFusion, encoder: Encoder) -> Model:
     torch.manual_seed(0)
-    return Model(encoder, method.parts(encoder, 3)).train()
+    return Model(encoder, method.new_modules(encoder, 3)).train()
 
 
 def fused(model: Model, states: Tensor, *, relu: bool) -> Tensor:
     """Returns z of one text of all its tokens, `[d]`, by Eq. (9)."""
-    convolution = dict(model.parts["attention"].named_parameters())
+    convolution = dict(model.new_modules["attention"].named_parameters())
     weight, bias = convolution["conv.weight"], convolution["conv.bias"]
     cosines = F.cosine_similarity(vectors_of(model)[:, None], states[None], dim=2)  # [C, T]
     rows = cosines[None] if weight.shape[0] == 3 else cosines[:, None]
@@ -50,7 +50,7 @@ def test_tokens_are_averaged_by_equation_9_and_padding_is_not_seen(
 def test_special_tokens_get_no_weight_if_they_are_excluded(bert: Encoder, batch: Batch) -> None:
     method = LaConFusion(heads=4, fusion_exclude_special=True)
     model = made(method, bert)
-    weights = model.parts["attention"].weights(  # type: ignore[operator]
+    weights = model.new_modules["attention"].weights(  # type: ignore[operator]
         model.hidden(batch), vectors_of(model), batch.mask, batch.content
     )
     assert not weights[:, 0].any()
@@ -100,15 +100,15 @@ def test_what_is_shared_with_lacon_has_its_defaults_and_all_but_the_pooling_is()
 
 def test_there_is_one_stage_and_label_vectors_and_g_have_their_own_rates() -> None:
     (stage,) = LaConFusion(label_lr_mult=10.0, g_lr_mult=3.0).stages(Training())
-    assert stage.rate_factors == {"labels": 10.0, "g": 3.0}
-    assert (stage.undecayed, stage.frozen_pooling) == (("labels",), None)
+    assert stage.lr_scales == {"labels": 10.0, "g": 3.0}
+    assert (stage.no_weight_decay, stage.frozen_pooling) == (("labels",), None)
 
 
 def test_label_vectors_learn_through_the_attention_too(bert: Encoder, batch: Batch) -> None:
     method = LaConFusion(heads=4)
     model = made(method, bert)
     method.fuse(model, batch).square().sum().backward()  # type: ignore[no-untyped-call]
-    for part in (model.encoder, model.parts["labels"], model.parts["attention"]):
+    for part in (model.encoder, model.new_modules["labels"], model.new_modules["attention"]):
         assert any(p.grad is not None and p.grad.any() for p in part.parameters())
 
 

@@ -33,7 +33,7 @@ def weights_after_three_steps(
 ) -> list[Tensor]:
     torch.manual_seed(seed)
     stage = method.stages(Training())[0]
-    model = Model(encoder, stage.parts(encoder, 2))
+    model = Model(encoder, stage.new_modules(encoder, 2))
     list(losses(model, stage, batch, 3))
     return [parameter.detach().clone() for parameter in model.parameters()]
 
@@ -56,7 +56,7 @@ def test_terms_are_finite_scalars_that_reach_what_the_stage_trains(
     method: Method, bert: Encoder, batch: Batch
 ) -> None:
     for stage in method.stages(Training()):
-        model = Model(bert, stage.parts(bert, 2)).train()
+        model = Model(bert, stage.new_modules(bert, 2)).train()
         model.encoder.requires_grad_(stage.frozen_pooling is None)
         terms = stage.terms(model, replace(batch, rates=stage.rates_at(0)))
         assert all(term.shape == () and term.isfinite() for term in terms.values())
@@ -70,7 +70,7 @@ def test_ten_steps_on_separable_texts_lower_the_loss_of_each_stage(
 ) -> None:
     torch.manual_seed(0)
     for stage in method.stages(Training(dropout=0.0)):
-        model = Model(bert, stage.parts(bert, 2))
+        model = Model(bert, stage.new_modules(bert, 2))
         first, *_, last = losses(model, stage, batch, 10)
         assert first - last > 0.05 * first.abs()
 
@@ -79,7 +79,7 @@ def test_scores_have_a_column_a_class_and_none_in_regression(
     method: Method, bert: Encoder, batch: Batch
 ) -> None:
     for classes in (0, 2, 5) if method.regression else (2, 5):
-        model = Model(bert, method.stages(Training())[-1].parts(bert, classes)).eval()
+        model = Model(bert, method.stages(Training())[-1].new_modules(bert, classes)).eval()
         scores = method.scores(model, batch)
         assert scores.shape == ((8, classes) if classes else (8,))
         assert torch.equal(method.scores(model, replace(batch, rates=(0.5,))), scores)
@@ -89,7 +89,7 @@ def test_a_row_has_the_scores_that_it_has_in_a_padded_batch(
     method: Method, bert: Encoder, batch: Batch
 ) -> None:
     torch.manual_seed(0)
-    model = Model(bert, method.stages(Training())[-1].parts(bert, 3)).eval()
+    model = Model(bert, method.stages(Training())[-1].new_modules(bert, 3)).eval()
     together = method.scores(model, columns(batch, slice(None), 11))
     for row, length in enumerate(batch.mask.sum(1).tolist()):
         alone = method.scores(model, columns(batch, slice(row, row + 1), length))
@@ -100,17 +100,19 @@ def test_steps_change_the_encoder_unless_it_is_frozen(
     method: Method, bert: Encoder, batch: Batch
 ) -> None:
     for stage in method.stages(Training()):
-        model = Model(bert, stage.parts(bert, 2))
-        before, parts = weights_digest(bert), weights_digest(model.parts)
+        model = Model(bert, stage.new_modules(bert, 2))
+        before, new_modules = weights_digest(bert), weights_digest(model.new_modules)
         list(losses(model, stage, batch, 3))
         assert (weights_digest(bert) == before) == (stage.frozen_pooling is not None)
-        assert (weights_digest(model.parts) != parts) == bool(list(model.parts.parameters()))
+        assert (weights_digest(model.new_modules) != new_modules) == bool(
+            list(model.new_modules.parameters())
+        )
 
 
 def test_rates_and_decay_are_set_for_parts_that_exist(method: Method, bert: Encoder) -> None:
     for stage in method.stages(Training()):
-        assert {*stage.rate_factors, *stage.undecayed} <= set(stage.parts(bert, 2))
-        assert all(factor > 0 for factor in stage.rate_factors.values())
+        assert {*stage.lr_scales, *stage.no_weight_decay} <= set(stage.new_modules(bert, 2))
+        assert all(factor > 0 for factor in stage.lr_scales.values())
 
 
 def test_three_steps_are_a_function_of_the_seed(

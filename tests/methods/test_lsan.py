@@ -13,14 +13,14 @@ from sclsearch.methods.lsan import LSAN
 
 def made(method: LSAN, encoder: Encoder) -> Model:
     torch.manual_seed(0)
-    return Model(encoder, method.parts(encoder, 3)).train()
+    return Model(encoder, method.new_modules(encoder, 3)).train()
 
 
 def test_the_mean_of_a_texts_vectors_is_classified(bert: Encoder, batch: Batch) -> None:
     method = LSAN()
     model = made(method, bert)
-    by_label = model.parts["attention"](model.hidden(batch), vectors_of(model), batch.mask)
-    head = dict(model.parts["head"].named_parameters())
+    by_label = model.new_modules["attention"](model.hidden(batch), vectors_of(model), batch.mask)
+    head = dict(model.new_modules["head"].named_parameters())
     logits = by_label.sum(1) / 3 @ head["out.weight"].T + head["out.bias"]
     torch.testing.assert_close(method.scores(model, batch), logits)
     terms = method.terms(model, batch)
@@ -38,11 +38,11 @@ def test_the_head_drops_at_the_rate_of_the_view(bert: Encoder, batch: Batch) -> 
 
 
 def test_the_fields_make_the_parts(bert: Encoder) -> None:
-    parts = LSAN(attention_dim=5, label_init_std=0.5).parts(bert, 3)
-    shapes = {name: tuple(p.shape) for name, p in parts["attention"].named_parameters()}
+    new_modules = LSAN(attention_dim=5, label_init_std=0.5).new_modules(bert, 3)
+    shapes = {name: tuple(p.shape) for name, p in new_modules["attention"].named_parameters()}
     assert shapes["first.weight"] == (5, 16)
     assert shapes["second.weight"] == (3, 5)
-    assert parts["labels"].weight.abs().max() > 0.25  # type: ignore[operator]
+    assert new_modules["labels"].weight.abs().max() > 0.25  # type: ignore[operator]
 
 
 def test_label_vectors_learn(bert: Encoder, batch: Batch) -> None:
@@ -59,5 +59,5 @@ def test_there_is_one_stage_and_label_vectors_have_their_own_rate(bert: Encoder)
     method = LSAN(label_lr_mult=10.0)
     (stage,) = method.stages(training)
     assert (stage.training, stage.frozen_pooling) == (training, None)
-    assert (stage.rate_factors, stage.undecayed) == ({"labels": 10.0}, ("labels",))
+    assert (stage.lr_scales, stage.no_weight_decay) == ({"labels": 10.0}, ("labels",))
     assert method.check(bert) == ()

@@ -24,7 +24,7 @@ EACH_FEATURES = pytest.mark.parametrize("features", POOLINGS)
 
 def made(method: SCL | CE, encoder: Encoder) -> Model:
     torch.manual_seed(0)
-    return Model(encoder, method.parts(encoder, 3)).train()
+    return Model(encoder, method.new_modules(encoder, 3)).train()
 
 
 def gradients(model: Model, terms: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -78,7 +78,7 @@ def test_what_is_contrasted_and_what_is_classified_are_chosen_apart(
     method = SCL(pooling=pooling, scl_features=features, lam=0.5)
     method.check(bert)
     model = made(method, bert)
-    head = model.parts["head"]
+    head = model.new_modules["head"]
     assert isinstance(head, Head)
     assert (head.dense is not None) == ("head_hidden" in {pooling, features})
     read = model.embed(batch, "cls_raw" if pooling == "head_hidden" else pooling)
@@ -122,8 +122,8 @@ def test_at_one_the_head_learns_in_the_probe_alone(bert: Encoder, batch: Batch) 
     first = gradients(model, dict(contrast.terms(model, batch)))
     second = gradients(model, dict(probe.terms(model, replace(batch, features=torch.rand(8, 16)))))
     for name, gradient in first.items():
-        assert not (name.startswith("parts") and gradient.any())
-        assert name.startswith("parts") or not second[name].any()
+        assert not (name.startswith("new_modules") and gradient.any())
+        assert name.startswith("new_modules") or not second[name].any()
     assert any(gradient.any() for gradient in first.values())
     assert any(gradient.any() for gradient in second.values())
 

@@ -22,7 +22,7 @@ TRAINING = Training(learning_rate=0.01, epochs=2, batch_size=48, dropout=0.2)
 
 def made(stage: Stage, encoder: Encoder, classes: int = 2) -> Model:
     torch.manual_seed(0)
-    return Model(encoder, stage.parts(encoder, classes)).train()
+    return Model(encoder, stage.new_modules(encoder, classes)).train()
 
 
 def embedded(model: Model, views: Batch, pooling: str) -> Tensor:
@@ -114,16 +114,16 @@ def test_contrast_trains_the_encoder_alone_and_the_probe_its_head_alone(
     contrast, probe = SimCSE().stages(TRAINING)
     fresh = hash_of(bert)
     model = made(contrast, bert)
-    assert not model.parts
+    assert not model.new_modules
     three_steps(model, contrast, batch)
     trained = hash_of(bert)
     assert trained != fresh
     model = made(probe, bert)
-    before = {name: tensor.clone() for name, tensor in model.parts.state_dict().items()}
+    before = {name: tensor.clone() for name, tensor in model.new_modules.state_dict().items()}
     assert [*before] == ["head.out.weight", "head.out.bias"]
     three_steps(model, probe, batch)
     assert hash_of(bert) == trained
-    for name, tensor in model.parts.state_dict().items():
+    for name, tensor in model.new_modules.state_dict().items():
         assert not torch.equal(tensor, before[name])
 
 

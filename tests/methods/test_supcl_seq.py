@@ -33,7 +33,7 @@ EACH_LIST = pytest.mark.parametrize(("dropouts", "first", "later"), OFFICIAL, id
 
 def made(method: SupCLSeq, encoder: Encoder, classes: int = 2) -> Model:
     torch.manual_seed(0)
-    return Model(encoder, method.parts(encoder, classes)).train()
+    return Model(encoder, method.new_modules(encoder, classes)).train()
 
 
 @EACH_LIST
@@ -76,7 +76,7 @@ def test_contrast_and_probe_read_one_pooling(
     z = model.embed(batch, pooling)
     expected = sup_con(z, batch.y, tau=method.tau)
     torch.testing.assert_close(method.contrast(model, batch)["sup_con"], expected)
-    torch.testing.assert_close(method.scores(model, batch), model.parts["head"](z, 0.0))
+    torch.testing.assert_close(method.scores(model, batch), model.new_modules["head"](z, 0.0))
     assert method.stages(Training())[1].frozen_pooling == pooling
 
 
@@ -104,7 +104,7 @@ def test_scores_that_agree_to_one_decimal_are_one_class(bert: Encoder, batch: Ba
 def test_the_probe_learns_classes_by_cross_entropy(bert: Encoder, batch: Batch) -> None:
     method, features = SupCLSeq(), torch.rand(8, 16)
     model = made(method, bert)
-    logits = model.parts["head"](features, 0.0)
+    logits = model.new_modules["head"](features, 0.0)
     terms = method.terms(model, replace(batch, features=features))
     assert list(terms) == ["probe"]
     torch.testing.assert_close(terms["probe"], F.cross_entropy(logits, batch.y))
@@ -114,7 +114,7 @@ def test_the_probe_learns_scores_by_squared_error(bert: Encoder, batch: Batch) -
     method, features, y = SupCLSeq(), torch.rand(8, 16), torch.rand(8)
     model = made(method, bert, classes=0)
     found = method.terms(model, replace(batch, features=features, y=y))["probe"]
-    torch.testing.assert_close(found, ((model.parts["head"](features, 0.0) - y) ** 2).mean())
+    torch.testing.assert_close(found, ((model.new_modules["head"](features, 0.0) - y) ** 2).mean())
 
 
 def test_contrast_and_then_probe_have_their_own_settings() -> None:
@@ -140,7 +140,9 @@ def test_features_are_cached_unless_the_probes_encoder_keeps_its_dropout(
 
 
 def test_the_probe_is_one_linear_layer(bert: Encoder) -> None:
-    shapes = {name: tuple(p.shape) for name, p in SupCLSeq().parts(bert, 3).named_parameters()}
+    shapes = {
+        name: tuple(p.shape) for name, p in SupCLSeq().new_modules(bert, 3).named_parameters()
+    }
     assert shapes == {"head.out.weight": (3, 16), "head.out.bias": (3,)}
 
 

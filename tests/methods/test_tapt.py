@@ -39,7 +39,7 @@ def test_the_loss_is_that_of_transformers_on_the_same_masks(
         token_type_ids=batch.types,
         labels=batch.ids.masked_fill(~selected, -100),
     ).loss
-    model = Model(encoder, method.parts(encoder, 2)).train(training)
+    model = Model(encoder, method.new_modules(encoder, 2)).train(training)
     torch.manual_seed(5)
     terms = method.terms(model, replace(batch, rates=(0.1,)))
     assert list(terms) == ["mlm"]
@@ -51,7 +51,7 @@ def test_a_batch_without_any_selected_token_costs_nothing(
     bert: Encoder, batch: Batch, reduction: Any
 ) -> None:
     method = TAPT(mlm_reduction=reduction)
-    model = Model(bert, method.parts(bert, 2)).train()
+    model = Model(bert, method.new_modules(bert, 2)).train()
     bare = replace(batch, content=torch.zeros_like(batch.content))
     loss = method.terms(model, bare)["mlm"]
     loss.backward()  # type: ignore[no-untyped-call]
@@ -69,7 +69,7 @@ def test_post_training_has_its_own_settings_and_fine_tuning_is_cross_entropy(
         training, learning_rate=1e-4, batch_size=256, epochs=100, batch_sampling="shuffle"
     )
     assert (tuning.name, tuning.training) == ("fine-tuning", training)
-    model = Model(bert, tuning.parts(bert, 2)).eval()
+    model = Model(bert, tuning.new_modules(bert, 2)).eval()
     assert tuning.terms(model, batch) == CE(pooling="mean").terms(model, batch)
 
 

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from sclsearch import objectives
 from sclsearch.objectives import (
-    instance_centred,
-    label_centred,
-    label_embedding_regulariser,
+    instance_centered,
+    label_centered,
+    label_embedding_regularizer,
     masked_lm,
     nt_xent,
     prediction_loss,
@@ -82,26 +82,26 @@ CONTRASTS = {
 }
 LABEL_ANCHORED = {
     **{
-        f"label_centred {positives} {below}": Case(
-            partial(label_centred, tau=0.05, positive_reduction=positives, denominator=below),
+        f"label_centered {positives} {below}": Case(
+            partial(label_centered, tau=0.05, positive_reduction=positives, denominator=below),
             "Bd Cd",
         )
         for positives in get_args(PositiveReduction)
         for below in get_args(Denominator)
     },
-    "instance_centred": Case(partial(instance_centred, tau=0.05), "Bd Cd"),
-    "label_embedding_regulariser mean": Case(without_labels(label_embedding_regulariser), "Bd"),
-    "label_embedding_regulariser sum": Case(
-        without_labels(partial(label_embedding_regulariser, reduction="sum")), "Bd"
+    "instance_centered": Case(partial(instance_centered, tau=0.05), "Bd Cd"),
+    "label_embedding_regularizer mean": Case(without_labels(label_embedding_regularizer), "Bd"),
+    "label_embedding_regularizer sum": Case(
+        without_labels(partial(label_embedding_regularizer, reduction="sum")), "Bd"
     ),
 }
 HEADS = {
-    "instance_centred heads sum": Case(partial(instance_centred, tau=0.3, heads=4), "Bd Cd"),
-    "instance_centred heads mean": Case(
-        partial(instance_centred, tau=0.05, heads=2, head_reduction="mean"), "Bd Cd"
+    "instance_centered heads sum": Case(partial(instance_centered, tau=0.3, heads=4), "Bd Cd"),
+    "instance_centered heads mean": Case(
+        partial(instance_centered, tau=0.05, heads=2, head_reduction="mean"), "Bd Cd"
     ),
-    "instance_centred heads dot": Case(
-        partial(instance_centred, tau=0.05, heads=2, head_sim="dot"), "Bd Cd"
+    "instance_centered heads dot": Case(
+        partial(instance_centered, tau=0.05, heads=2, head_sim="dot"), "Bd Cd"
     ),
 }
 VIEW_PAIRS = {

@@ -3,19 +3,19 @@
 import pytest
 import torch
 
-from sclsearch.objectives.cosine import dots, unit
+from sclsearch.objectives.cosine import normalize, similarities
 
 
 def test_vectors_of_the_last_axis_become_length_1_and_zeros_stay() -> None:
     z = torch.tensor([[[3.0, 4.0], [0.0, 0.0]], [[-2.0, 0.0], [1e-20, 0.0]]])
     expected = torch.tensor([[[0.6, 0.8], [0.0, 0.0]], [[-1.0, 0.0], [1.0, 0.0]]])
-    torch.testing.assert_close(unit(z), expected)
+    torch.testing.assert_close(normalize(z), expected)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_half_precision_is_raised_before_lengths_overflow(dtype: torch.dtype) -> None:
     z = torch.full((2, 400), 6e4, dtype=dtype)
-    found = unit(z)
+    found = normalize(z)
     assert found.dtype == torch.float32
     torch.testing.assert_close(found, torch.full((2, 400), 0.05))
 
@@ -25,7 +25,7 @@ def test_every_row_meets_every_row_whatever_autocast_says() -> None:
     b = torch.tensor([[1.0, 1.0], [3.0, -1.0], [0.5, 0.0]])
     expected = torch.tensor([[1.001, 2.999, 0.5], [2.0, -2.0, 0.0]])
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        torch.testing.assert_close(dots(a, b), expected)
+        torch.testing.assert_close(similarities(a, b), expected)
         torch.testing.assert_close(
-            dots(a, torch.stack([b, -b])), torch.stack([expected, -expected])
+            similarities(a, torch.stack([b, -b])), torch.stack([expected, -expected])
         )

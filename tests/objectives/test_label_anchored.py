@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from sclsearch.objectives import instance_centred, label_centred, label_embedding_regulariser
+from sclsearch.objectives import instance_centered, label_centered, label_embedding_regularizer
 from sclsearch.objectives.lacon import (
     Denominator,
     HeadReduction,
@@ -24,16 +24,16 @@ Draw = Callable[..., Tensor]
 
 CENTRED: dict[str, Objective] = {
     **{
-        f"instance_centred {heads} {over} {similar}": partial(
-            instance_centred, tau=0.1, heads=heads, head_reduction=over, head_sim=similar
+        f"instance_centered {heads} {over} {similar}": partial(
+            instance_centered, tau=0.1, heads=heads, head_reduction=over, head_sim=similar
         )
         for heads in (1, 2)
         for over in get_args(HeadReduction)
         for similar in get_args(HeadSim)
     },
     **{
-        f"label_centred {positives} {below}": partial(
-            label_centred, tau=0.1, positive_reduction=positives, denominator=below
+        f"label_centered {positives} {below}": partial(
+            label_centered, tau=0.1, positive_reduction=positives, denominator=below
         )
         for positives in get_args(PositiveReduction)
         for below in get_args(Denominator)
@@ -66,8 +66,8 @@ def test_the_regulariser_does_not_see_the_order_of_label_vectors(
     reduction: LabelReduction, draw: Draw
 ) -> None:
     labels = draw(len(RENAMED), WIDTH)
-    found = label_embedding_regulariser(labels[RENAMED], reduction=reduction)
-    expected = label_embedding_regulariser(labels, reduction=reduction)
+    found = label_embedding_regularizer(labels[RENAMED], reduction=reduction)
+    expected = label_embedding_regularizer(labels, reduction=reduction)
     assert found.item() == pytest.approx(expected.item())
 
 
@@ -85,7 +85,7 @@ def test_two_heads_see_a_rotation_that_one_does_not(similar: HeadSim, draw: Draw
     rotation = torch.linalg.qr(draw(WIDTH, WIDTH)).Q
     turned = h @ rotation, labels @ rotation
     for heads in (1, 2):
-        objective = partial(instance_centred, tau=0.1, heads=heads, head_sim=similar)
+        objective = partial(instance_centered, tau=0.1, heads=heads, head_sim=similar)
         same = objective(*turned, y).item() == pytest.approx(objective(h, labels, y).item())
         assert same == (heads == 1)
 

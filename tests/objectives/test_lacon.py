@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pytorch_metric_learning.losses import NormalizedSoftmaxLoss
 from torch import Tensor
 
-from sclsearch.objectives import instance_centred, label_centred, label_embedding_regulariser
+from sclsearch.objectives import instance_centered, label_centered, label_embedding_regularizer
 from sclsearch.objectives.lacon import (
     Denominator,
     HeadReduction,
@@ -42,7 +42,9 @@ def cosine(a: list[float], b: list[float]) -> float:
     return sum(x * y for x, y in zip(a, b, strict=True)) / (math.hypot(*a) * math.hypot(*b))
 
 
-def instance_centred_in_loops(h: Rows, labels: Rows, y: list[int], tau: float, heads: int) -> float:
+def instance_centered_in_loops(
+    h: Rows, labels: Rows, y: list[int], tau: float, heads: int
+) -> float:
     width, total = len(h[0]) // heads, 0.0
     for k in range(heads):
         part = slice(k * width, (k + 1) * width)
@@ -52,7 +54,7 @@ def instance_centred_in_loops(h: Rows, labels: Rows, y: list[int], tau: float, h
     return total / len(h)
 
 
-def label_centred_in_loops(
+def label_centered_in_loops(
     h: Rows, labels: Rows, y: list[int], tau: float, mean: bool, everything: bool
 ) -> float:
     costs = []
@@ -67,12 +69,12 @@ def label_centred_in_loops(
 
 
 @given(y=patterns, seed=seeds, tau=taus, heads=st.sampled_from([1, 2, 3, 6]))
-def test_the_instance_centred_loss_is_the_sum_of_the_paper(
+def test_the_instance_centered_loss_is_the_sum_of_the_paper(
     y: list[int], seed: int, tau: float, heads: int
 ) -> None:
     h, labels = random_rows(seed, len(y)), random_rows(seed + 1, 4)
-    expected = instance_centred_in_loops(h.tolist(), labels.tolist(), y, tau, heads)
-    found = partial(instance_centred, h, labels, torch.tensor(y), tau=tau, heads=heads)
+    expected = instance_centered_in_loops(h.tolist(), labels.tolist(), y, tau, heads)
+    found = partial(instance_centered, h, labels, torch.tensor(y), tau=tau, heads=heads)
     assert found().item() == pytest.approx(expected, rel=1e-9, abs=1e-9)
     assert found(head_reduction="mean").item() == pytest.approx(expected / heads, abs=1e-9)
 
@@ -84,14 +86,14 @@ def test_the_instance_centred_loss_is_the_sum_of_the_paper(
     positives=st.sampled_from(get_args(PositiveReduction)),
     below=st.sampled_from(get_args(Denominator)),
 )
-def test_the_label_centred_loss_is_the_sum_of_the_paper(
+def test_the_label_centered_loss_is_the_sum_of_the_paper(
     y: list[int], seed: int, tau: float, positives: PositiveReduction, below: Denominator
 ) -> None:
     h, labels = random_rows(seed, len(y)), random_rows(seed + 1, 4)
-    expected = label_centred_in_loops(
+    expected = label_centered_in_loops(
         h.tolist(), labels.tolist(), y, tau, positives == "mean", below == "all"
     )
-    found = label_centred(
+    found = label_centered(
         h, labels, torch.tensor(y), tau=tau, positive_reduction=positives, denominator=below
     )
     assert found.item() == pytest.approx(expected, rel=1e-9, abs=1e-8)
@@ -101,18 +103,18 @@ def test_the_label_centred_loss_is_the_sum_of_the_paper(
 def test_the_regulariser_is_the_mean_over_ordered_pairs(seed: int, classes: int) -> None:
     labels = random_rows(seed, classes)
     costs = [math.exp(1 + cosine(a, b)) - 1 for a, b in permutations(labels.tolist(), 2)]
-    mean = label_embedding_regulariser(labels).item()
+    mean = label_embedding_regularizer(labels).item()
     assert mean == pytest.approx(sum(costs) / len(costs))
     assert 0 <= mean <= TOP
-    total = label_embedding_regulariser(labels, reduction="sum")
+    total = label_embedding_regularizer(labels, reduction="sum")
     assert total.item() == pytest.approx(sum(costs))
 
 
 def test_four_texts_and_two_labels_cost_what_was_worked_out() -> None:
-    single, both = (instance_centred(H, LABELS, Y, tau=0.5, heads=m).item() for m in (1, 2))
-    printed = label_centred(H, LABELS, Y, tau=0.5).item()
-    mean = partial(label_centred, H, LABELS, Y, tau=0.5, positive_reduction="mean")
-    spread = label_embedding_regulariser(LABELS).item()
+    single, both = (instance_centered(H, LABELS, Y, tau=0.5, heads=m).item() for m in (1, 2))
+    printed = label_centered(H, LABELS, Y, tau=0.5).item()
+    mean = partial(label_centered, H, LABELS, Y, tau=0.5, positive_reduction="mean")
+    spread = label_embedding_regularizer(LABELS).item()
     assert single == pytest.approx(0.542481, abs=1e-6)
     assert both == pytest.approx(1.696753, abs=1e-6)
     assert printed == pytest.approx(0.598715, abs=1e-6)
@@ -132,14 +134,14 @@ def test_one_head_is_the_normalised_softmax_of_pytorch_metric_learning(tau: floa
     oracle = NormalizedSoftmaxLoss(4, 6, temperature=tau)
     oracle.W = torch.nn.Parameter(labels.T)
     expected = oracle(h, y).item()
-    assert instance_centred(h, labels, y, tau=tau).item() == pytest.approx(expected)
+    assert instance_centered(h, labels, y, tau=tau).item() == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("tau", [0.05, 0.5])
 def test_one_head_is_cross_entropy_of_the_scores_over_tau(tau: float) -> None:
     expected = F.cross_entropy(label_scores(H, LABELS) / tau, Y)
     for similar in ("cosine", "dot"):
-        found = instance_centred(H, LABELS, Y, tau=tau, head_sim=similar)
+        found = instance_centered(H, LABELS, Y, tau=tau, head_sim=similar)
         assert found.item() == pytest.approx(expected.item())
 
 
@@ -152,7 +154,7 @@ def test_products_of_slices_add_up_to_the_whole_cosine() -> None:
     ]
     torch.testing.assert_close(sum(logits), label_scores(H, LABELS) / 0.5)
     expected = sum(F.cross_entropy(part, Y).item() for part in logits)
-    found = instance_centred(H, LABELS, Y, tau=0.5, heads=heads, head_sim="dot")
+    found = instance_centered(H, LABELS, Y, tau=0.5, heads=heads, head_sim="dot")
     assert found.item() == pytest.approx(expected)
 
 
@@ -170,7 +172,7 @@ def test_scores_are_cosines_of_whole_vectors_or_the_mean_of_those_of_the_heads()
 @pytest.mark.parametrize("reduction", get_args(HeadReduction))
 def test_label_vectors_that_are_equal_cost_the_log_of_the_classes(reduction: HeadReduction) -> None:
     labels = torch.ones(5, 4, dtype=torch.float64)
-    found = instance_centred(H, labels, Y, tau=0.1, heads=2, head_reduction=reduction).item()
+    found = instance_centered(H, labels, Y, tau=0.1, heads=2, head_reduction=reduction).item()
     assert found == pytest.approx(math.log(5) * (2 if reduction == "sum" else 1))
 
 
@@ -179,7 +181,7 @@ def test_a_class_costs_at_least_the_bound_of_its_negatives(
     y: list[int], seed: int, tau: float
 ) -> None:
     h, labels = random_rows(seed, len(y)), random_rows(seed + 1, 4)
-    found = label_centred(h, labels, torch.tensor(y), tau=tau, positive_reduction="mean").item()
+    found = label_centered(h, labels, torch.tensor(y), tau=tau, positive_reduction="mean").item()
     negatives = [len(y) - y.count(p) for p in set(y) if y.count(p) < len(y)]
     bounds = [-2 / tau + math.log(count) for count in negatives]
     assert found >= sum(bounds) / max(len(bounds), 1) - 1e-9
@@ -191,7 +193,7 @@ def test_texts_on_their_label_and_opposite_the_other_reach_the_bound(
 ) -> None:
     labels = torch.tensor([[1.0, 2.0], [-1.0, -2.0]], dtype=torch.float64)
     y = torch.arange(96) % 2
-    found = label_centred(labels[y], labels, y, tau=0.1, positive_reduction=positives).item()
+    found = label_centered(labels[y], labels, y, tau=0.1, positive_reduction=positives).item()
     pair = -2 / 0.1 + math.log(48)
     assert found == pytest.approx(pair if positives == "mean" else 48 * pair)
     assert found == pytest.approx(total, abs=0.01)
@@ -203,7 +205,7 @@ def test_a_batch_of_one_class_has_no_negatives_and_pulls_nowhere(
 ) -> None:
     h, labels = H.clone().requires_grad_(), LABELS.clone().requires_grad_()
     y = torch.ones(4, dtype=torch.long)
-    loss = label_centred(h, labels, y, tau=0.1, positive_reduction=positives)
+    loss = label_centered(h, labels, y, tau=0.1, positive_reduction=positives)
     with torch.autograd.set_detect_anomaly(True):  # no step of the way may be NaN either
         gradients = torch.autograd.grad(loss, (h, labels))
     assert loss.item() == 0
@@ -212,24 +214,24 @@ def test_a_batch_of_one_class_has_no_negatives_and_pulls_nowhere(
 
 def test_with_all_texts_below_equal_texts_of_one_class_cost_the_log_of_their_number() -> None:
     h, y = torch.ones(6, 4, dtype=torch.float64), torch.ones(6, dtype=torch.long)
-    found = label_centred(
+    found = label_centered(
         h, LABELS, y, tau=0.1, positive_reduction="mean", denominator="all"
     ).item()
     assert found == pytest.approx(math.log(6))
-    alone = label_centred(h[:1], LABELS, y[:1], tau=0.1, denominator="all")
+    alone = label_centered(h[:1], LABELS, y[:1], tau=0.1, denominator="all")
     assert alone.item() == pytest.approx(0)
 
 
 @pytest.mark.parametrize(("classes", "least"), [(2, 0.0), (3, 0.649), (14, 1.517)])
 def test_a_simplex_of_label_vectors_costs_the_least(classes: int, least: float) -> None:
     corners = torch.eye(classes, dtype=torch.float64) - 1 / classes
-    found = label_embedding_regulariser(corners).item()
+    found = label_embedding_regularizer(corners).item()
     assert found == pytest.approx(math.exp(1 - 1 / (classes - 1)) - 1, abs=1e-12)
     assert found == pytest.approx(least, abs=1e-3)
-    assert found <= label_embedding_regulariser(random_rows(0, classes)).item()
+    assert found <= label_embedding_regularizer(random_rows(0, classes)).item()
 
 
 def test_label_vectors_of_one_direction_cost_the_most_and_one_alone_nothing() -> None:
     labels = torch.tensor([[1.0, 2.0], [2.0, 4.0], [0.5, 1.0]], dtype=torch.float64)
-    assert label_embedding_regulariser(labels).item() == pytest.approx(TOP)
-    assert label_embedding_regulariser(labels[:1]).item() == 0
+    assert label_embedding_regularizer(labels).item() == pytest.approx(TOP)
+    assert label_embedding_regularizer(labels[:1]).item() == 0

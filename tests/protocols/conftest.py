@@ -9,10 +9,10 @@ from sclsearch.tasks.base import Labels, Split, Task, TaskData
 
 
 @pytest.fixture(scope="session")
-def labelled() -> Callable[..., TaskData]:
+def labeled() -> Callable[..., TaskData]:
     """Returns what makes a task from the labels of its splits: classes if all are integers."""
 
-    def labelled(name: str = "toy", **splits: Sequence[float]) -> TaskData:
+    def labeled(name: str = "toy", **splits: Sequence[float]) -> TaskData:
         classes = all(isinstance(y, int) for labels in splits.values() for y in labels)
         rows = {}
         for split, labels in splits.items():
@@ -21,4 +21,4 @@ def labelled() -> Callable[..., TaskData]:
         names = ("no", "yes", "maybe") if classes else ()
         return TaskData(Task(name, "labels alone", names, "accuracy"), rows, "memory")
 
-    return labelled
+    return labeled

@@ -27,24 +27,24 @@ Labelled = Callable[..., TaskData]
     ids=["one row to halve", "capped", "none of the classes", "an empty split"],
 )
 def test_rows_that_a_protocol_leaves_none_of_are_refused(
-    labelled: Labelled, name: str, splits: dict[str, list[int]], message: str
+    labeled: Labelled, name: str, splits: dict[str, list[int]], message: str
 ) -> None:
     protocol = PROTOCOLS[name]
-    data = protocol.data(labelled(**splits))
+    data = protocol.data(labeled(**splits))
     with pytest.raises(SclsearchError) as raised:
-        protocol.parts(data, None, protocol.replicate(0))
+        protocol.splits(data, None, protocol.replicate(0))
     assert str(raised.value).startswith(f"toy: --protocol {name} must have ")
     assert message in str(raised.value)
 
 
-def test_f1_of_a_class_that_validation_lacks_is_refused(labelled: Labelled) -> None:
-    data = labelled(train=[0, 1], validation=[0, 0, 0, 1], test=[0, 1])
+def test_f1_of_a_class_that_validation_lacks_is_refused(labeled: Labelled) -> None:
+    data = labeled(train=[0, 1], validation=[0, 0, 0, 1], test=[0, 1])
     task = replace(data.task, labels=("no", "yes"), metric="f1")
     protocol = PROTOCOLS["plain"]
-    protocol.parts(replace(data, task=task), None, protocol.replicate(0))
-    lacking = labelled(train=[0, 1], validation=[0, 0, 0], test=[0, 1])
+    protocol.splits(replace(data, task=task), None, protocol.replicate(0))
+    lacking = labeled(train=[0, 1], validation=[0, 0, 0], test=[0, 1])
     with pytest.raises(
         SclsearchError, match=r"^toy, --protocol plain: the metric f1 .* 'yes', but"
     ):
-        protocol.parts(replace(lacking, task=task), None, protocol.replicate(0))
-    protocol.parts(lacking, None, protocol.replicate(0))
+        protocol.splits(replace(lacking, task=task), None, protocol.replicate(0))
+    protocol.splits(lacking, None, protocol.replicate(0))

@@ -10,27 +10,27 @@ from hypothesis import strategies as st
 
 from sclsearch.errors import SclsearchError
 from sclsearch.methods.post_training import AUTHORS_TRAINING
-from sclsearch.protocols.base import Parts, Size
+from sclsearch.protocols.base import Size, Splits
 from sclsearch.protocols.cmlm import FEW_SHOT, FULL, cmlm_split, few_shot_training
 from sclsearch.tasks.base import TaskData
 
 Labelled = Callable[..., TaskData]
 
 
-def sizes(parts: Parts) -> tuple[int, int]:
-    return len(parts.validation.index), len(parts.test.index)
+def sizes(splits: Splits) -> tuple[int, int]:
+    return len(splits.validation.index), len(splits.test.index)
 
 
 @given(rows=st.integers(2, 2000))
 def test_validation_and_test_share_no_row_and_are_all_of_the_split(
-    labelled: Labelled, rows: int
+    labeled: Labelled, rows: int
 ) -> None:
-    parts = cmlm_split(labelled(train=[0, 1], validation=[0] * rows))
-    both = np.concatenate([parts.validation.index, parts.test.index])
+    splits = cmlm_split(labeled(train=[0, 1], validation=[0] * rows))
+    both = np.concatenate([splits.validation.index, splits.test.index])
     assert sorted(both) == list(range(rows))
-    assert (np.diff(parts.validation.index) > 0).all()
-    assert (np.diff(parts.test.index) > 0).all()
-    assert len(parts.test.index) >= min(77, rows // 2)
+    assert (np.diff(splits.validation.index) > 0).all()
+    assert (np.diff(splits.test.index) > 0).all()
+    assert len(splits.test.index) >= min(77, rows // 2)
 
 
 REST = "test: the other {} rows of the validation split"
@@ -49,39 +49,39 @@ FEWER = "validation: {} random rows, fewer than the protocol's 500"
     ids=["sst2", "just-enough", "too-few", "rte", "wnli"],
 )
 def test_a_small_task_has_fewer_validation_rows_and_the_note_says_so(
-    labelled: Labelled, rows: int, validation: int, notes: tuple[str, ...]
+    labeled: Labelled, rows: int, validation: int, notes: tuple[str, ...]
 ) -> None:
-    parts = cmlm_split(labelled(train=[0, 1], validation=[0, 1] * (rows // 2) + [0] * (rows % 2)))
-    assert sizes(parts) == (validation, rows - validation)
-    assert parts.notes == notes
+    splits = cmlm_split(labeled(train=[0, 1], validation=[0, 1] * (rows // 2) + [0] * (rows % 2)))
+    assert sizes(splits) == (validation, rows - validation)
+    assert splits.notes == notes
 
 
-def test_the_test_of_qqp_has_2000_of_the_other_rows(labelled: Labelled) -> None:
+def test_the_test_of_qqp_has_2000_of_the_other_rows(labeled: Labelled) -> None:
     rows = [0, 1] * 3000
-    parts = cmlm_split(labelled("qqp", train=[0, 1], validation=rows))
-    assert sizes(parts) == (500, 2000)
-    assert not {*parts.validation.index} & {*parts.test.index}
+    splits = cmlm_split(labeled("qqp", train=[0, 1], validation=rows))
+    assert sizes(splits) == (500, 2000)
+    assert not {*splits.validation.index} & {*splits.test.index}
     note = "test: 2000 random of the other 5500 rows of the validation split"
-    assert parts.notes == ("validation: 500 random rows", note)
-    data = labelled("qqp", train=[0, 1], validation=rows)
+    assert splits.notes == ("validation: 500 random rows", note)
+    data = labeled("qqp", train=[0, 1], validation=rows)
     own = replace(data, task=replace(data.task, own=True))
-    for other in (labelled("mnli", train=[0, 1], validation=rows), own):
+    for other in (labeled("mnli", train=[0, 1], validation=rows), own):
         assert sizes(cmlm_split(other)) == (500, 5500)
 
 
 @pytest.mark.parametrize(("rows", "validation"), [(600, 500), (400, 400)])
 def test_a_labelled_test_split_stays_the_test(
-    labelled: Labelled, rows: int, validation: int
+    labeled: Labelled, rows: int, validation: int
 ) -> None:
-    parts = cmlm_split(labelled(train=[0, 1], validation=[0] * rows, test=[0, 1, 1]))
-    assert parts.test.split == "test"
-    assert sizes(parts) == (validation, 3)
-    assert len(parts.notes) == 1
+    splits = cmlm_split(labeled(train=[0, 1], validation=[0] * rows, test=[0, 1, 1]))
+    assert splits.test.split == "test"
+    assert sizes(splits) == (validation, 3)
+    assert len(splits.notes) == 1
 
 
-def test_one_row_is_too_few_for_validation_and_test(labelled: Labelled) -> None:
+def test_one_row_is_too_few_for_validation_and_test(labeled: Labelled) -> None:
     with pytest.raises(SclsearchError, match=r"^toy: the validation split must .* it has 1 rows"):
-        cmlm_split(labelled(train=[0], validation=[1]))
+        cmlm_split(labeled(train=[0], validation=[1]))
 
 
 def test_replicates_are_five_subsets_by_the_papers_three_seeds() -> None:
@@ -91,7 +91,7 @@ def test_replicates_are_five_subsets_by_the_papers_three_seeds() -> None:
     assert [replicate.seeds for replicate in replicates] == [
         {"initialisation": seed, "order": seed, "noise": seed} for seed in seeds
     ]
-    assert [FULL.replicate(r).initialisation for r in range(FULL.replicates)] == [31, 42, 53]
+    assert [FULL.replicate(r).initialization for r in range(FULL.replicates)] == [31, 42, 53]
 
 
 def test_repetitions_beyond_the_papers_go_on_in_its_steps() -> None:
@@ -99,31 +99,31 @@ def test_repetitions_beyond_the_papers_go_on_in_its_steps() -> None:
     assert FEW_SHOT.replicate(16).subset == 1
 
 
-def test_few_shot_rows_have_the_classes_as_they_fall(labelled: Labelled) -> None:
-    data = labelled(train=[0] * 500 + [1] * 500, validation=[0, 1] * 300)
-    subsets = [FEW_SHOT.parts(data, Size(total=40), FEW_SHOT.replicate(r)).train for r in range(5)]
+def test_few_shot_rows_have_the_classes_as_they_fall(labeled: Labelled) -> None:
+    data = labeled(train=[0] * 500 + [1] * 500, validation=[0, 1] * 300)
+    subsets = [FEW_SHOT.splits(data, Size(total=40), FEW_SHOT.replicate(r)).train for r in range(5)]
     assert [len({*rows.index}) for rows in subsets] == [40] * 5
     assert len({int(rows.labels(data).sum()) for rows in subsets}) > 1
 
 
-def test_shots_are_drawn_of_each_class(labelled: Labelled) -> None:
-    data = labelled(train=[0] * 90 + [1] * 10, validation=[0, 1] * 300)
-    train = FEW_SHOT.parts(data, Size(per_class=5), FEW_SHOT.replicate(2)).train
+def test_shots_are_drawn_of_each_class(labeled: Labelled) -> None:
+    data = labeled(train=[0] * 90 + [1] * 10, validation=[0, 1] * 300)
+    train = FEW_SHOT.splits(data, Size(per_class=5), FEW_SHOT.replicate(2)).train
     assert np.bincount(train.labels(data)).tolist() == [5, 5]
 
 
-def test_scores_are_drawn_too(labelled: Labelled) -> None:
-    data = labelled(train=[n / 2 for n in range(99)], validation=[n / 3 for n in range(700)])
-    parts = FEW_SHOT.parts(data, Size(total=30), FEW_SHOT.replicate(0))
-    assert len(parts.train.index) == 30
-    assert sizes(parts) == (500, 200)
+def test_scores_are_drawn_too(labeled: Labelled) -> None:
+    data = labeled(train=[n / 2 for n in range(99)], validation=[n / 3 for n in range(700)])
+    splits = FEW_SHOT.splits(data, Size(total=30), FEW_SHOT.replicate(0))
+    assert len(splits.train.index) == 30
+    assert sizes(splits) == (500, 200)
 
 
 @pytest.mark.parametrize("total", [0, 101])
-def test_a_size_that_the_task_cannot_give_is_refused(labelled: Labelled, total: int) -> None:
-    data = labelled(train=[0, 1] * 50, validation=[0, 1] * 300)
+def test_a_size_that_the_task_cannot_give_is_refused(labeled: Labelled, total: int) -> None:
+    data = labeled(train=[0, 1] * 50, validation=[0, 1] * 300)
     with pytest.raises(SclsearchError, match=rf"^--train-size {total}: .* between 1 and the 100"):
-        FEW_SHOT.parts(data, Size(total=total), FEW_SHOT.replicate(0))
+        FEW_SHOT.splits(data, Size(total=total), FEW_SHOT.replicate(0))
 
 
 @pytest.mark.parametrize(

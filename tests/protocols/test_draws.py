@@ -101,9 +101,9 @@ def test_equal_streams_draw_equal_rows_and_others_do_not() -> None:
     ids=["total", "per-class"],
 )
 def test_a_subset_comes_from_the_pool_with_its_row_numbers(
-    labelled: Labelled, size: Size, counts: list[int]
+    labeled: Labelled, size: Size, counts: list[int]
 ) -> None:
-    data = labelled(train=[0] * 60 + [1] * 20 + [2] * 20)
+    data = labeled(train=[0] * 60 + [1] * 20 + [2] * 20)
     pool = Rows("train", np.arange(1, 100, 2))
     subset = draw_subset(data, pool, size, all_seeds(0))
     assert subset.split == "train"
@@ -122,25 +122,25 @@ def test_a_subset_comes_from_the_pool_with_its_row_numbers(
     ids=str,
 )
 def test_a_size_that_the_pool_cannot_give_is_refused(
-    labelled: Labelled, size: Size, message: str
+    labeled: Labelled, size: Size, message: str
 ) -> None:
-    data = labelled(train=[0, 0, 0, 1, 1])
+    data = labeled(train=[0, 0, 0, 1, 1])
     with pytest.raises(SclsearchError, match=message):
         draw_subset(data, Rows("train", np.arange(5)), size, all_seeds(0))
 
 
-def test_shots_of_a_task_of_scores_are_refused(labelled: Labelled) -> None:
-    data = labelled(train=[0.5, 1.0, 1.5])
+def test_shots_of_a_task_of_scores_are_refused(labeled: Labelled) -> None:
+    data = labeled(train=[0.5, 1.0, 1.5])
     with pytest.raises(SclsearchError, match=r"--shots: .* classes, but toy has scores.*--train-"):
         draw_subset(data, Rows("train", np.arange(3)), Size(per_class=1), all_seeds(0))
 
 
 @given(y=LABELS, size=st.integers(1, 20), seed=SEEDS)
 def test_validation_alike_shares_no_row_with_training_and_has_its_counts(
-    labelled: Labelled, y: np.ndarray, size: int, seed: int
+    labeled: Labelled, y: np.ndarray, size: int, seed: int
 ) -> None:
     y = np.concatenate([y, np.arange(6), np.arange(6)])
-    data = labelled(train=y.tolist())
+    data = labeled(train=y.tolist())
     pool = Rows("train", np.arange(len(y)))
     train = Rows("train", stratified(y, min(size, len(y) - 6), np.random.default_rng(seed)))
     drawn = draw_alike(data, train, pool, seed)
@@ -155,9 +155,9 @@ def test_validation_alike_shares_no_row_with_training_and_has_its_counts(
 
 @given(counts=st.dictionaries(st.integers(0, 2), st.integers(0, 30), min_size=1), seed=SEEDS)
 def test_a_draw_by_counts_has_that_many_of_each_class(
-    labelled: Labelled, counts: dict[int, int], seed: int
+    labeled: Labelled, counts: dict[int, int], seed: int
 ) -> None:
-    data = labelled(train=[0] * 20 + [1] * 10 + [2] * 40)
+    data = labeled(train=[0] * 20 + [1] * 10 + [2] * 40)
     pool = Rows("train", np.arange(1, 70, 2))
     drawn = draw_counts(data, pool, counts, np.random.default_rng(seed))
     assert {*drawn.index} <= {*pool.index}
@@ -169,9 +169,9 @@ def test_a_draw_by_counts_has_that_many_of_each_class(
 
 @given(total=st.integers(1, 60), seed=SEEDS)
 def test_a_draw_at_random_has_its_size_and_comes_from_the_pool(
-    labelled: Labelled, total: int, seed: int
+    labeled: Labelled, total: int, seed: int
 ) -> None:
-    data = labelled(train=[0, 1] * 60)
+    data = labeled(train=[0, 1] * 60)
     pool = Rows("train", np.arange(0, 120, 2))
     drawn = draw_at_random(data, pool, Size(total=total), all_seeds(seed))
     assert len(drawn.index) == total

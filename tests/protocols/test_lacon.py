@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols import PROTOCOLS
-from sclsearch.protocols.base import Parts, Rows, Size
+from sclsearch.protocols.base import Rows, Size, Splits
 from sclsearch.protocols.lacon import IMBALANCES
 from sclsearch.tasks.base import TaskData
 
@@ -20,9 +20,9 @@ VALIDATION = {"validation": [0, 1]}
 MANY = [0] * 5400 + [1] * 7000
 
 
-def parts_of(name: str, data: TaskData, number: int = 0, size: Size | None = None) -> Parts:
+def parts_of(name: str, data: TaskData, number: int = 0, size: Size | None = None) -> Splits:
     protocol = PROTOCOLS[name]
-    return protocol.parts(data, size, protocol.replicate(number))
+    return protocol.splits(data, size, protocol.replicate(number))
 
 
 def counts(rows: Rows, data: TaskData) -> list[int]:
@@ -39,9 +39,9 @@ def counts(rows: Rows, data: TaskData) -> list[int]:
     ids=["two-classes", "a-rare-class", "three-classes"],
 )
 def test_at_most_so_many_rows_of_each_class_are_drawn_and_a_twentieth_held_out(
-    labelled: Labelled, train: list[int], training: list[int], validation: list[int]
+    labeled: Labelled, train: list[int], training: list[int], validation: list[int]
 ) -> None:
-    data = labelled(train=train, **VALIDATION)
+    data = labeled(train=train, **VALIDATION)
     first, second = parts_of("lacon", data), parts_of("lacon", data, 1)
     assert counts(first.train, data) == training
     assert counts(first.validation, data) == validation
@@ -51,8 +51,8 @@ def test_at_most_so_many_rows_of_each_class_are_drawn_and_a_twentieth_held_out(
 
 
 @pytest.mark.parametrize("name", ["mrpc", "rte", "cola"])
-def test_three_tasks_are_taken_whole_by_every_replicate(labelled: Labelled, name: str) -> None:
-    data = labelled(name, train=MANY, **VALIDATION)
+def test_three_tasks_are_taken_whole_by_every_replicate(labeled: Labelled, name: str) -> None:
+    data = labeled(name, train=MANY, **VALIDATION)
     first, second = parts_of("lacon", data), parts_of("lacon", data, 1)
     assert first.digests == second.digests
     assert len(first.train.index) + len(first.validation.index) == len(MANY)
@@ -62,57 +62,57 @@ def test_three_tasks_are_taken_whole_by_every_replicate(labelled: Labelled, name
     )
 
 
-def test_a_users_own_task_of_such_a_name_is_not_taken_whole(labelled: Labelled) -> None:
-    whole = labelled("mrpc", train=MANY, **VALIDATION)
+def test_a_users_own_task_of_such_a_name_is_not_taken_whole(labeled: Labelled) -> None:
+    whole = labeled("mrpc", train=MANY, **VALIDATION)
     data = replace(whole, task=replace(whole.task, own=True))
     assert counts(parts_of("lacon", data).train, data) == [4750, 4750]
 
 
-def test_a_task_within_the_limit_is_the_same_in_every_replicate(labelled: Labelled) -> None:
-    data = labelled(train=[0] * 5000 + [1] * 5000, **VALIDATION)
+def test_a_task_within_the_limit_is_the_same_in_every_replicate(labeled: Labelled) -> None:
+    data = labeled(train=[0] * 5000 + [1] * 5000, **VALIDATION)
     assert parts_of("lacon", data).digests == parts_of("lacon", data, 1).digests
 
 
-def test_scores_are_taken_whole(labelled: Labelled) -> None:
-    data = labelled(train=[n / 2 for n in range(6001)], validation=[0.5])
-    parts = parts_of("lacon", data)
-    both = np.concatenate([parts.train.index, parts.validation.index])
+def test_scores_are_taken_whole(labeled: Labelled) -> None:
+    data = labeled(train=[n / 2 for n in range(6001)], validation=[0.5])
+    splits = parts_of("lacon", data)
+    both = np.concatenate([splits.train.index, splits.validation.index])
     assert sorted(both) == list(range(6001))
-    assert len(parts.validation.index) == 300
+    assert len(splits.validation.index) == 300
 
 
 @given(train=st.lists(st.integers(0, 2), min_size=60, max_size=200), number=st.integers(0, 30))
 def test_few_shot_validation_has_as_many_rows_of_each_class_as_training(
-    labelled: Labelled, train: list[int], number: int
+    labeled: Labelled, train: list[int], number: int
 ) -> None:
     train = [0, 1, 2] * 8 + train
-    data = labelled(train=train, **VALIDATION)
-    parts = parts_of("lacon-fewshot", data, number, Size(per_class=4))
-    assert counts(parts.train, data) == counts(parts.validation, data) == [4, 4, 4]
-    assert not {*parts.train.index} & {*parts.validation.index}
+    data = labeled(train=train, **VALIDATION)
+    splits = parts_of("lacon-fewshot", data, number, Size(per_class=4))
+    assert counts(splits.train, data) == counts(splits.validation, data) == [4, 4, 4]
+    assert not {*splits.train.index} & {*splits.validation.index}
     in_total = parts_of("lacon-fewshot", data, number, Size(total=20))
     assert counts(in_total.train, data) == counts(in_total.validation, data)
     assert len(in_total.validation.index) == 20
 
 
-def test_few_shot_validation_takes_what_is_left_of_a_class_and_says_so(labelled: Labelled) -> None:
-    data = labelled(train=[0] * 60 + [1] * 27, **VALIDATION)
-    parts = parts_of("lacon-fewshot", data, 0, Size(per_class=20))
-    assert counts(parts.train, data) == [20, 20]
-    assert counts(parts.validation, data) == [20, 7]
+def test_few_shot_validation_takes_what_is_left_of_a_class_and_says_so(labeled: Labelled) -> None:
+    data = labeled(train=[0] * 60 + [1] * 27, **VALIDATION)
+    splits = parts_of("lacon-fewshot", data, 0, Size(per_class=20))
+    assert counts(splits.train, data) == [20, 20]
+    assert counts(splits.validation, data) == [20, 7]
     note = "validation: 27 other rows of the training split, fewer than the 40 for training"
-    assert parts.notes[-1] == note
+    assert splits.notes[-1] == note
 
 
-def test_few_shot_draws_scores_at_random(labelled: Labelled) -> None:
-    data = labelled(train=[n / 2 for n in range(50)], validation=[0.5])
-    parts = parts_of("lacon-fewshot", data, 0, Size(total=20))
-    assert len(parts.train.index) == len(parts.validation.index) == 20
-    assert not {*parts.train.index} & {*parts.validation.index}
+def test_few_shot_draws_scores_at_random(labeled: Labelled) -> None:
+    data = labeled(train=[n / 2 for n in range(50)], validation=[0.5])
+    splits = parts_of("lacon-fewshot", data, 0, Size(total=20))
+    assert len(splits.train.index) == len(splits.validation.index) == 20
+    assert not {*splits.train.index} & {*splits.validation.index}
 
 
-def test_few_shot_with_nothing_left_for_validation_is_refused(labelled: Labelled) -> None:
-    data = labelled(train=[0, 1] * 10, **VALIDATION)
+def test_few_shot_with_nothing_left_for_validation_is_refused(labeled: Labelled) -> None:
+    data = labeled(train=[0, 1] * 10, **VALIDATION)
     with pytest.raises(SclsearchError, match=r"^toy: .* beside the 20 .* none. Train on fewer"):
         parts_of("lacon-fewshot", data, 0, Size(per_class=10))
     with pytest.raises(SclsearchError, match=r"^--shots 11: it must lie between 1 and the 10"):
@@ -124,29 +124,29 @@ def test_few_shot_with_nothing_left_for_validation_is_refused(labelled: Labelled
     ("train", "rarer"), [([0] * 1500 + [1] * 1300, 1), ([0] * 1300 + [1] * 1300, 0)]
 )
 def test_the_rarer_class_has_32_rows_and_the_other_so_many_times_as_many(
-    labelled: Labelled, train: list[int], rarer: int, rho: int
+    labeled: Labelled, train: list[int], rarer: int, rho: int
 ) -> None:
-    data = labelled(train=train, **VALIDATION)
-    parts = parts_of(f"lacon-imbalance-{rho}", data, 3)
+    data = labeled(train=train, **VALIDATION)
+    splits = parts_of(f"lacon-imbalance-{rho}", data, 3)
     wanted = [32, 32] if rho == 1 else [32, 32 * rho] if rarer == 0 else [32 * rho, 32]
-    assert counts(parts.train, data) == counts(parts.validation, data) == wanted
+    assert counts(splits.train, data) == counts(splits.validation, data) == wanted
     few, many = data.task.labels[rarer], data.task.labels[1 - rarer]
-    assert f"training: 32 of {few!r} and {32 * rho} of {many!r}" in parts.notes
+    assert f"training: 32 of {few!r} and {32 * rho} of {many!r}" in splits.notes
 
 
-def test_an_imbalance_of_other_than_two_classes_is_refused(labelled: Labelled) -> None:
-    three = labelled(train=[0, 1, 2] * 50, **VALIDATION)
+def test_an_imbalance_of_other_than_two_classes_is_refused(labeled: Labelled) -> None:
+    three = labeled(train=[0, 1, 2] * 50, **VALIDATION)
     with pytest.raises(SclsearchError, match=r"^--protocol lacon-imbalance-3: .* toy has 3 classe"):
         parts_of("lacon-imbalance-3", three)
-    scores = labelled(train=[0.5, 1.0], validation=[0.5])
+    scores = labeled(train=[0.5, 1.0], validation=[0.5])
     with pytest.raises(SclsearchError, match=r"two classes, but toy has scores\. Take another ta"):
         parts_of("lacon-imbalance-3", scores)
 
 
 def test_an_imbalance_that_the_rows_do_not_allow_is_refused_with_every_reason(
-    labelled: Labelled,
+    labeled: Labelled,
 ) -> None:
-    data = labelled(train=[0] * 300 + [1] * 20, **VALIDATION)
+    data = labeled(train=[0] * 300 + [1] * 20, **VALIDATION)
     with pytest.raises(SclsearchError) as error:
         parts_of("lacon-imbalance-10", data)
     assert str(error.value).splitlines() == [
@@ -159,9 +159,9 @@ def test_an_imbalance_that_the_rows_do_not_allow_is_refused_with_every_reason(
 
 @given(train=st.lists(st.integers(0, 2), max_size=60), held=st.lists(st.integers(0, 2), min_size=1))
 def test_the_first_classes_are_a_task_of_their_own(
-    labelled: Labelled, train: list[int], held: list[int]
+    labeled: Labelled, train: list[int], held: list[int]
 ) -> None:
-    whole = labelled(train=[0, 1, 2, *train], validation=held)
+    whole = labeled(train=[0, 1, 2, *train], validation=held)
     data = PROTOCOLS["lacon-classes-2"].data(whole)
     assert (data.task.name, data.task.labels) == ("toy", ("no", "yes"))
     assert whole.task.labels == ("no", "yes", "maybe")
@@ -179,10 +179,10 @@ def test_the_first_classes_are_a_task_of_their_own(
     [(2, [950, 950], [50, 50]), (3, [950, 950, 380], [50, 50, 20])],
 )
 def test_at_most_1000_rows_of_each_of_the_first_classes_are_drawn_even_of_two(
-    labelled: Labelled, count: int, training: list[int], validation: list[int]
+    labeled: Labelled, count: int, training: list[int], validation: list[int]
 ) -> None:
     name, held = f"lacon-classes-{count}", [0, 1, 2] * 40
-    whole = labelled("cola", train=[0] * 1500 + [1] * 1200 + [2] * 400, validation=held)
+    whole = labeled("cola", train=[0] * 1500 + [1] * 1200 + [2] * 400, validation=held)
     data = PROTOCOLS[name].data(whole)
     first, second = parts_of(name, data), parts_of(name, data, 1)
     assert counts(first.train, data) == training
@@ -192,19 +192,19 @@ def test_at_most_1000_rows_of_each_of_the_first_classes_are_drawn_even_of_two(
     assert f"classes: the first {count} classes; the paper does not say which" in first.notes
 
 
-def test_within_1000_rows_of_each_class_every_replicate_has_the_same(labelled: Labelled) -> None:
-    data = labelled(train=[0] * 1000 + [1] * 1000, **VALIDATION)
+def test_within_1000_rows_of_each_class_every_replicate_has_the_same(labeled: Labelled) -> None:
+    data = labeled(train=[0] * 1000 + [1] * 1000, **VALIDATION)
     first, second = (parts_of("lacon-classes-2", data, number) for number in (0, 1))
     assert first.digests == second.digests
 
 
-def test_more_classes_than_a_task_has_are_refused(labelled: Labelled) -> None:
+def test_more_classes_than_a_task_has_are_refused(labeled: Labelled) -> None:
     with pytest.raises(
         SclsearchError, match=r"^--protocol lacon-classes-4: .* 4 .* but toy has 3\."
     ):
-        PROTOCOLS["lacon-classes-4"].data(labelled(train=[0, 1, 2], **VALIDATION))
+        PROTOCOLS["lacon-classes-4"].data(labeled(train=[0, 1, 2], **VALIDATION))
     with pytest.raises(SclsearchError, match=r"or more, but toy has scores\. Take another task\.$"):
-        PROTOCOLS["lacon-classes-2"].data(labelled(train=[0.5], validation=[0.5]))
+        PROTOCOLS["lacon-classes-2"].data(labeled(train=[0.5], validation=[0.5]))
 
 
 @pytest.mark.parametrize(("name", "epochs"), [("lacon", 10), ("lacon-fewshot", 20)])

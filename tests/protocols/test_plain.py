@@ -22,30 +22,30 @@ def data() -> TaskData:
 
 
 def test_a_fifth_of_the_training_rows_is_held_out_beside_test_rows_alone(data: TaskData) -> None:
-    parts = PLAIN.parts(data, None, PLAIN.replicate(0))
-    assert (len(parts.train.index), len(parts.validation.index)) == (1600, 400)
-    assert not set(parts.train.index) & set(parts.validation.index)
-    assert np.bincount(parts.validation.labels(data)).tolist() == [200, 200]
-    assert parts.test.split == "test"
-    assert "validation: 400 rows, 20% of the 2000 training rows" in parts.notes
-    assert PLAIN.parts(data, None, PLAIN.replicate(1)).digests == parts.digests
+    splits = PLAIN.splits(data, None, PLAIN.replicate(0))
+    assert (len(splits.train.index), len(splits.validation.index)) == (1600, 400)
+    assert not set(splits.train.index) & set(splits.validation.index)
+    assert np.bincount(splits.validation.labels(data)).tolist() == [200, 200]
+    assert splits.test.split == "test"
+    assert "validation: 400 rows, 20% of the 2000 training rows" in splits.notes
+    assert PLAIN.splits(data, None, PLAIN.replicate(1)).digests == splits.digests
 
 
 def test_a_task_with_validation_rows_keeps_its_splits() -> None:
     demo = load_task("demo")
-    parts = PLAIN.parts(demo, None, PLAIN.replicate(0))
-    assert [rows.split for rows in parts.rows.values()] == ["train", "validation", "test"]
-    assert [len(rows.index) for rows in parts.rows.values()] == [2000, 500, 500]
+    splits = PLAIN.splits(demo, None, PLAIN.replicate(0))
+    assert [rows.split for rows in splits.rows.values()] == ["train", "validation", "test"]
+    assert [len(rows.index) for rows in splits.rows.values()] == [2000, 500, 500]
 
 
 def test_replicates_take_several_random_splits_in_turn(data: TaskData) -> None:
     protocol = with_splits(PLAIN, 3)
-    found = [protocol.parts(data, None, protocol.replicate(number)) for number in range(5)]
-    validation = [tuple(parts.validation.index) for parts in found]
+    found = [protocol.splits(data, None, protocol.replicate(number)) for number in range(5)]
+    validation = [tuple(splits.validation.index) for splits in found]
     assert len(set(validation)) == 3
     assert validation[3:] == validation[:2]
-    assert all(len(parts.validation.index) == 400 for parts in found)
-    assert all(parts.test.digest == found[0].test.digest for parts in found)
+    assert all(len(splits.validation.index) == 400 for splits in found)
+    assert all(splits.test.digest == found[0].test.digest for splits in found)
     assert protocol.title == "plain, 3 splits"
 
 

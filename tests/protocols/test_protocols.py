@@ -15,7 +15,7 @@ from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.base import Training
 from sclsearch.methods.fields import field_types
 from sclsearch.protocols import PROTOCOLS
-from sclsearch.protocols.base import Parts, Protocol, Rows, Size
+from sclsearch.protocols.base import Protocol, Rows, Size, Splits
 from sclsearch.protocols.gunel import few_shot_training
 from sclsearch.tasks import load_task
 from sclsearch.tasks.base import TaskData
@@ -60,8 +60,8 @@ COLA = {
 
 
 @pytest.fixture(scope="module")
-def data(labelled: Labelled) -> TaskData:
-    return labelled(train=[0, 1, 1] * 700, validation=[0, 1, 1] * 400)
+def data(labeled: Labelled) -> TaskData:
+    return labeled(train=[0, 1, 1] * 700, validation=[0, 1, 1] * 400)
 
 
 @pytest.fixture(scope="module")
@@ -72,9 +72,9 @@ def elsewhere() -> Iterator[ProcessPoolExecutor]:
             yield process
 
 
-def parts_of(protocol: Protocol, data: TaskData, number: int, total: int = 30) -> Parts:
+def parts_of(protocol: Protocol, data: TaskData, number: int, total: int = 30) -> Splits:
     size = Size(total=total) if protocol.few_shot else None
-    return protocol.parts(data, size, protocol.replicate(number))
+    return protocol.splits(data, size, protocol.replicate(number))
 
 
 def rows_of(rows: Rows) -> set[tuple[str, int]]:
@@ -113,7 +113,7 @@ def test_another_process_with_another_hash_seed_gives_the_same_rows(
 ) -> None:
     protocol = PROTOCOLS[name]
     size = Size(total=30) if protocol.few_shot else None
-    there = elsewhere.submit(protocol.parts, data, size, protocol.replicate(4)).result()
+    there = elsewhere.submit(protocol.splits, data, size, protocol.replicate(4)).result()
     assert there.digests == parts_of(protocol, data, 4).digests
     assert there.notes == parts_of(protocol, data, 4).notes
 
@@ -125,10 +125,10 @@ def test_replicates_draw_the_rows_that_their_paper_draws_and_share_the_others(
     protocol = PROTOCOLS[name]
     rows = [parts_of(protocol, data, number) for number in range(protocol.replicates)]
     drawn = 5 if name == "cmlm-fewshot" else 10 if name in DRAWN else 1
-    assert len({parts.train.digest for parts in rows}) == drawn
+    assert len({splits.train.digest for splits in rows}) == drawn
     held_out = name.startswith("lacon-")
-    assert len({parts.validation.digest for parts in rows}) == (10 if held_out else 1)
-    assert len({parts.test.digest for parts in rows}) == 1
+    assert len({splits.validation.digest for splits in rows}) == (10 if held_out else 1)
+    assert len({splits.test.digest for splits in rows}) == 1
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -136,8 +136,8 @@ def test_replicates_draw_the_rows_that_their_paper_draws_and_share_the_others(
 def test_training_shares_no_row_with_what_selects_or_is_reported(
     name: str, number: int, data: TaskData
 ) -> None:
-    parts = parts_of(PROTOCOLS[name], data, number)
-    used = [rows_of(rows) for rows in (parts.train, parts.validation, parts.test)]
+    splits = parts_of(PROTOCOLS[name], data, number)
+    used = [rows_of(rows) for rows in (splits.train, splits.validation, splits.test)]
     assert all(used)
     assert not used[0] & (used[1] | used[2])
     assert bool(used[1] & used[2]) == (name in {"supcl-seq", "gunel-full-overlap"})
@@ -147,10 +147,10 @@ def test_training_shares_no_row_with_what_selects_or_is_reported(
 def test_mismatched_rows_are_the_test_and_where_dev_is_both_the_validation_too(
     name: str, glue: Path
 ) -> None:
-    parts = parts_of(PROTOCOLS[name], load_task("mnli-mm", glue), 0)
-    assert (parts.test.split, len(parts.test.index)) == ("test", 1000)
-    assert (parts.validation == parts.test) == (name == "supcl-seq")
-    assert "the test split is not used: figures are of the validation split" not in parts.notes
+    splits = parts_of(PROTOCOLS[name], load_task("mnli-mm", glue), 0)
+    assert (splits.test.split, len(splits.test.index)) == ("test", 1000)
+    assert (splits.validation == splits.test) == (name == "supcl-seq")
+    assert "the test split is not used: figures are of the validation split" not in splits.notes
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -183,10 +183,10 @@ def test_a_few_shot_subset_has_the_size_and_shares_asked_for(name: str, data: Ta
     ],
 )
 def test_the_metric_is_the_protocols_where_it_has_one_for_the_task(
-    name: str, task: str, metric: str, labelled: Labelled
+    name: str, task: str, metric: str, labeled: Labelled
 ) -> None:
     known = {"cola": "mcc", "mrpc": "f1", "toy": "accuracy", "tnews": "accuracy"}
-    made = labelled(task, train=[0, 1])
+    made = labeled(task, train=[0, 1])
     data = replace(made, task=replace(made.task, metric=known[task]))
     assert PROTOCOLS[name].metric(data) == metric
 

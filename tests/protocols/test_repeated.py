@@ -15,7 +15,7 @@ from sclsearch.protocols.scale import laptop
 if TYPE_CHECKING:
     from sclsearch.protocols.replicates import Replicate
 
-LEVELS = {"subset": 2, "initialisation": 3, "order": 2}
+LEVELS = {"subset": 2, "initialization": 3, "order": 2}
 
 
 @pytest.fixture(params=["gunel-full", "gunel-fewshot", "supcl-seq", "lacon", "cmlm-fewshot"])
@@ -45,7 +45,7 @@ def test_fresh_replicates_begin_after_all_that_a_study_used(protocol: Protocol) 
 
 def test_seeds_go_on_and_subsets_that_would_come_again_are_new() -> None:
     repeated = fresh(PROTOCOLS["cmlm-fewshot"], 6)
-    found = [(r.subset, r.initialisation) for r in map(repeated.replicate, range(6))]
+    found = [(r.subset, r.initialization) for r in map(repeated.replicate, range(6))]
     assert found == [(15, 64), (16, 64), (17, 64), (18, 64), (19, 64), (20, 75)]
 
 
@@ -82,19 +82,19 @@ def test_no_fresh_replicate_is_an_error(count: int) -> None:
 def test_a_crossing_has_every_combination_once(protocol: Protocol) -> None:
     repeated = crossed(protocol, LEVELS)
     found = [repeated.replicate(number) for number in range(repeated.replicates)]
-    cells = [(one.subset, one.initialisation, one.order) for one in found]
+    cells = [(one.subset, one.initialization, one.order) for one in found]
     assert sorted(cells) == list(product(range(2), range(3), range(2)))
     assert [one.number for one in found] == list(range(12))
     assert all(one.noise == one.order for one in found)
-    assert repeated.title == f"{protocol.name}, 2 subsets x 3 initialisations x 2 orders"
+    assert repeated.title == f"{protocol.name}, 2 subsets x 3 initializations x 2 orders"
 
 
 def test_cells_of_equal_seeds_are_the_replicates_of_a_protocol_that_numbers_its_seeds() -> None:
     protocol = PROTOCOLS["gunel-fewshot"]
-    repeated = crossed(protocol, {"subset": 3, "initialisation": 3, "order": 3})
+    repeated = crossed(protocol, {"subset": 3, "initialization": 3, "order": 3})
     seeds: dict[int, Replicate] = {}
     for one in map(repeated.replicate, range(repeated.replicates)):
-        if one.subset == one.initialisation == one.order:
+        if one.subset == one.initialization == one.order:
             seeds[one.subset] = one
     for number, one in seeds.items():
         own = protocol.replicate(number)
@@ -104,9 +104,9 @@ def test_cells_of_equal_seeds_are_the_replicates_of_a_protocol_that_numbers_its_
 
 def test_what_does_not_vary_is_not_named_and_makes_no_other_crossing() -> None:
     protocol = PROTOCOLS["plain"]
-    short = crossed(protocol, {"order": 2, "initialisation": 2})
-    assert short.title == crossed(protocol, {"subset": 1, "initialisation": 2, "order": 2}).title
-    assert short.title == "plain, 2 initialisations x 2 orders"
+    short = crossed(protocol, {"order": 2, "initialization": 2})
+    assert short.title == crossed(protocol, {"subset": 1, "initialization": 2, "order": 2}).title
+    assert short.title == "plain, 2 initializations x 2 orders"
 
 
 def test_the_replicates_of_a_crossing_can_be_sent_to_workers() -> None:
@@ -117,7 +117,7 @@ def test_the_replicates_of_a_crossing_can_be_sent_to_workers() -> None:
 @pytest.mark.parametrize(
     ("levels", "message"),
     [
-        ({"order": 3}, "at least two of subset, initialisation, order must vary, but order does"),
+        ({"order": 3}, "at least two of subset, initialization, order must vary, but order does"),
         ({"order": 3, "ordre": 2}, "levels.ordre: unknown source. Did you mean 'order'?"),
         ({"order": 0, "subset": 2}, "levels.order: there must be at least 1 level"),
     ],

@@ -21,15 +21,15 @@ def protocol(request: pytest.FixtureRequest) -> Protocol:
 
 
 @pytest.fixture
-def large(labelled: Labelled) -> TaskData:
+def large(labeled: Labelled) -> TaskData:
     """Returns a task of 3,000 training and 2,400 validation rows, a quarter of them of class 1."""
-    return labelled(train=[0, 0, 0, 1] * 750, validation=[0, 1, 0, 0] * 600)
+    return labeled(train=[0, 0, 0, 1] * 750, validation=[0, 1, 0, 0] * 600)
 
 
 def test_rows_are_some_of_the_protocols_own(protocol: Protocol, large: TaskData) -> None:
     size = Size(total=40) if protocol.few_shot else None
     replicate = protocol.replicate(2)
-    whole, scaled = (p.parts(large, size, replicate) for p in (protocol, laptop(protocol)))
+    whole, scaled = (p.splits(large, size, replicate) for p in (protocol, laptop(protocol)))
     assert np.array_equal(scaled.train.index, whole.train.index)
     for name, most in (("validation", 200), ("test", 500)):
         every, some = getattr(whole, name), getattr(scaled, name)
@@ -46,7 +46,7 @@ def test_a_scaled_protocol_is_named_and_repeats_three_times(protocol: Protocol) 
     scaled = SCALES["laptop"](protocol)
     assert scaled.title == f"{protocol.name} at laptop scale"
     assert (protocol.title, protocol.scale) == (protocol.name, None)
-    assert (scaled.replicates, scaled.most_updates, scaled.evaluate) == (3, 150, "tenth")
+    assert (scaled.replicates, scaled.max_updates, scaled.evaluate) == (3, 150, "tenth")
     assert scaled.model == "minilm"
     scaled.rule.check(scaled.replicates)
     assert [scaled.replicate(r) for r in range(3)] == [protocol.replicate(r) for r in range(3)]

@@ -26,45 +26,45 @@ LABELS = st.lists(st.integers(0, 2), min_size=2, max_size=150)
 
 @given(y=LABELS, cap=st.none() | st.integers(3, 40))
 def test_without_a_test_split_validation_and_test_share_no_row(
-    labelled: Labelled, y: list[int], cap: int | None
+    labeled: Labelled, y: list[int], cap: int | None
 ) -> None:
-    data = labelled(train=[0, 1, 2], validation=y)
-    parts = split_dev(data, cap=cap)
-    assert parts.train.split == "train"
-    assert parts.train.index.tolist() == [0, 1, 2]
-    assert (parts.validation.split, parts.test.split) == ("validation", "validation")
-    assert not set(parts.validation.index) & set(parts.test.index)
-    assert len(parts.test.index) == len(y) // 2
+    data = labeled(train=[0, 1, 2], validation=y)
+    splits = split_dev(data, cap=cap)
+    assert splits.train.split == "train"
+    assert splits.train.index.tolist() == [0, 1, 2]
+    assert (splits.validation.split, splits.test.split) == ("validation", "validation")
+    assert not set(splits.validation.index) & set(splits.test.index)
+    assert len(splits.test.index) == len(y) // 2
     rest = len(y) - len(y) // 2
-    assert len(parts.validation.index) == (rest if cap is None else min(rest, cap))
+    assert len(splits.validation.index) == (rest if cap is None else min(rest, cap))
 
 
-def test_both_halves_keep_the_classes_shares(labelled: Labelled) -> None:
-    data = labelled(train=[0], validation=[0] * 700 + [1] * 500)
-    parts = split_dev(data, cap=60)
-    assert np.bincount(parts.test.labels(data)).tolist() == [350, 250]
-    assert np.bincount(parts.validation.labels(data)).tolist() == [35, 25]
+def test_both_halves_keep_the_classes_shares(labeled: Labelled) -> None:
+    data = labeled(train=[0], validation=[0] * 700 + [1] * 500)
+    splits = split_dev(data, cap=60)
+    assert np.bincount(splits.test.labels(data)).tolist() == [350, 250]
+    assert np.bincount(splits.validation.labels(data)).tolist() == [35, 25]
 
 
-def test_a_labelled_test_split_stays_the_test(labelled: Labelled) -> None:
-    data = labelled(train=[0, 1], validation=[0, 1] * 10, test=[0, 1, 1])
-    parts = split_dev(data, cap=None)
-    assert parts.test.split == "test"
-    assert parts.test.index.tolist() == [0, 1, 2]
-    assert parts.validation.split == "validation"
-    assert parts.validation.index.tolist() == list(range(20))
-    assert parts.notes == ()
+def test_a_labelled_test_split_stays_the_test(labeled: Labelled) -> None:
+    data = labeled(train=[0, 1], validation=[0, 1] * 10, test=[0, 1, 1])
+    splits = split_dev(data, cap=None)
+    assert splits.test.split == "test"
+    assert splits.test.index.tolist() == [0, 1, 2]
+    assert splits.validation.split == "validation"
+    assert splits.validation.index.tolist() == list(range(20))
+    assert splits.notes == ()
 
 
 @pytest.mark.parametrize("overlap", [False, True], ids=["apart", "overlap"])
 def test_overlap_changes_nothing_where_there_is_a_test_split(
-    labelled: Labelled, overlap: bool
+    labeled: Labelled, overlap: bool
 ) -> None:
-    data = labelled(train=[0, 1], validation=[0, 1] * 10, test=[0, 1, 1])
-    parts = split_dev(data, cap=12, overlap=overlap)
-    assert parts.digests == split_dev(data, cap=12).digests
-    assert len(parts.validation.index) == 12
-    assert parts.notes == ()
+    data = labeled(train=[0, 1], validation=[0, 1] * 10, test=[0, 1, 1])
+    splits = split_dev(data, cap=12, overlap=overlap)
+    assert splits.digests == split_dev(data, cap=12).digests
+    assert len(splits.validation.index) == 12
+    assert splits.notes == ()
 
 
 HALF = "test: a stratified half of the validation split, {} rows"
@@ -84,35 +84,35 @@ OVERLAP = "validation and test overlap"
     ids=["just-enough", "more-than-enough", "too-few", "overlap", "overlap-too-few"],
 )
 def test_notes_say_what_the_rows_are(
-    labelled: Labelled, rows: int, overlap: bool, validation: int, notes: tuple[str, ...]
+    labeled: Labelled, rows: int, overlap: bool, validation: int, notes: tuple[str, ...]
 ) -> None:
-    data = labelled(train=[0], validation=[0, 1] * (rows // 2))
-    parts = split_dev(data, cap=500, overlap=overlap)
-    assert len(parts.validation.index) == validation
-    assert parts.notes == notes
-    assert bool(set(parts.validation.index) & set(parts.test.index)) == overlap
+    data = labeled(train=[0], validation=[0, 1] * (rows // 2))
+    splits = split_dev(data, cap=500, overlap=overlap)
+    assert len(splits.validation.index) == validation
+    assert splits.notes == notes
+    assert bool(set(splits.validation.index) & set(splits.test.index)) == overlap
 
 
-def test_scores_are_halved_too(labelled: Labelled) -> None:
-    data = labelled(train=[0.0], validation=[n / 2 for n in range(21)])
-    parts = split_dev(data, cap=None)
-    both = np.concatenate([parts.validation.index, parts.test.index])
+def test_scores_are_halved_too(labeled: Labelled) -> None:
+    data = labeled(train=[0.0], validation=[n / 2 for n in range(21)])
+    splits = split_dev(data, cap=None)
+    both = np.concatenate([splits.validation.index, splits.test.index])
     assert sorted(both) == list(range(21))
-    assert len(parts.test.index) == 10
-    assert parts.notes == ("test: a random half of the validation split, 10 rows",)
+    assert len(splits.test.index) == 10
+    assert splits.notes == ("test: a random half of the validation split, 10 rows",)
 
 
-def test_the_same_rows_can_be_validation_and_test_and_the_note_says_so(labelled: Labelled) -> None:
-    parts = dev_is_test(labelled(train=[0, 1], validation=[0, 1, 1], test=[0]))
-    assert parts.validation == parts.test
-    assert parts.validation.split == "validation"
-    assert parts.validation.index.tolist() == [0, 1, 2]
+def test_the_same_rows_can_be_validation_and_test_and_the_note_says_so(labeled: Labelled) -> None:
+    splits = dev_is_test(labeled(train=[0, 1], validation=[0, 1, 1], test=[0]))
+    assert splits.validation == splits.test
+    assert splits.validation.split == "validation"
+    assert splits.validation.index.tolist() == [0, 1, 2]
     same = "chosen and reported on the same rows"
-    assert parts.notes == (
+    assert splits.notes == (
         same,
         "the test split is not used: figures are of the validation split",
     )
-    assert dev_is_test(labelled(train=[0], validation=[0])).notes == (same,)
+    assert dev_is_test(labeled(train=[0], validation=[0])).notes == (same,)
 
 
 @pytest.mark.parametrize(
@@ -121,30 +121,30 @@ def test_the_same_rows_can_be_validation_and_test_and_the_note_says_so(labelled:
     ids=str,
 )
 def test_without_a_validation_split_its_rows_are_held_out_of_training(
-    labelled: Labelled, rows: int, validation: int, told: str
+    labeled: Labelled, rows: int, validation: int, told: str
 ) -> None:
-    data = labelled(train=[0, 1] * (rows // 2), test=[0, 1, 1])
-    parts = split_dev(data, cap=500)
-    splits = parts.train.split, parts.validation.split, parts.test.split
-    assert splits == ("train", "train", "test")
-    assert np.bincount(parts.validation.labels(data)).tolist() == [validation // 2] * 2
-    assert len(parts.train.index) == rows - validation
-    assert not np.intersect1d(parts.train.index, parts.validation.index).size
-    assert parts.test.index.tolist() == [0, 1, 2]
-    assert parts.notes == (
+    data = labeled(train=[0, 1] * (rows // 2), test=[0, 1, 1])
+    splits = split_dev(data, cap=500)
+    names = splits.train.split, splits.validation.split, splits.test.split
+    assert names == ("train", "train", "test")
+    assert np.bincount(splits.validation.labels(data)).tolist() == [validation // 2] * 2
+    assert len(splits.train.index) == rows - validation
+    assert not np.intersect1d(splits.train.index, splits.validation.index).size
+    assert splits.test.index.tolist() == [0, 1, 2]
+    assert splits.notes == (
         "test: all of the test split, 3 rows",
         f"validation: {validation} rows, {told} of the {rows} training rows",
     )
-    assert parts.digests == split_dev(data, cap=500).digests
+    assert splits.digests == split_dev(data, cap=500).digests
 
 
 @pytest.mark.parametrize(
     "split", [lambda data: split_dev(data, cap=None), dev_is_test], ids=["split", "same"]
 )
 def test_a_task_without_validation_rows_is_refused(
-    labelled: Labelled, split: Callable[[TaskData], object]
+    labeled: Labelled, split: Callable[[TaskData], object]
 ) -> None:
-    data = labelled(train=[0, 1] * 20, test=[1])
+    data = labeled(train=[0, 1] * 20, test=[1])
     with pytest.raises(SclsearchError, match=r"toy: there must be a validation split.*train, test"):
         split(data)
     with pytest.raises(SclsearchError, match="holds rows out of training") as raised:
@@ -153,22 +153,22 @@ def test_a_task_without_validation_rows_is_refused(
     for name in advised:
         protocol = PROTOCOLS[name]
         size = Size(total=10) if protocol.few_shot else None
-        parts = protocol.parts(data, size, protocol.replicate(0))
-        assert (parts.validation.split, parts.test.split) == ("train", "test")
+        splits = protocol.splits(data, size, protocol.replicate(0))
+        assert (splits.validation.split, splits.test.split) == ("train", "test")
 
 
 @given(train=LABELS, share=st.floats(0.01, 0.5), seed=st.integers(0, 99))
 def test_held_out_rows_are_a_stratified_share_of_the_training_rows(
-    labelled: Labelled, train: list[int], share: float, seed: int
+    labeled: Labelled, train: list[int], share: float, seed: int
 ) -> None:
-    data = labelled(train=train, validation=[0, 1])
-    parts = hold_out(data, from_train(data), share=share, seed=seed)
-    both = np.concatenate([parts.train.index, parts.validation.index])
+    data = labeled(train=train, validation=[0, 1])
+    splits = hold_out(data, from_train(data), share=share, seed=seed)
+    both = np.concatenate([splits.train.index, splits.validation.index])
     assert sorted(both) == list(range(len(train)))
-    assert (np.diff(parts.train.index) > 0).all()
-    size = len(parts.train.index)
+    assert (np.diff(splits.train.index) > 0).all()
+    size = len(splits.train.index)
     assert size == len(train) - max(1, round(share * len(train)))
-    found, there = (np.bincount(y, minlength=3) for y in (parts.train.labels(data), train))
+    found, there = (np.bincount(y, minlength=3) for y in (splits.train.labels(data), train))
     if size >= np.count_nonzero(there):
         assert (found[there > 0] > 0).all()
     exact = there * size / len(train)
@@ -177,38 +177,38 @@ def test_held_out_rows_are_a_stratified_share_of_the_training_rows(
 
 
 def test_held_out_validation_leaves_the_whole_validation_split_for_the_test(
-    labelled: Labelled,
+    labeled: Labelled,
 ) -> None:
-    parts = held_out_split(labelled(train=[0, 1] * 50, validation=[0, 1, 1]), share=0.1)
-    assert (parts.train.split, parts.validation.split) == ("train", "train")
-    assert (parts.test.split, parts.test.index.tolist()) == ("validation", [0, 1, 2])
-    assert len(parts.validation.index) == 10
-    assert parts.notes == (
+    splits = held_out_split(labeled(train=[0, 1] * 50, validation=[0, 1, 1]), share=0.1)
+    assert (splits.train.split, splits.validation.split) == ("train", "train")
+    assert (splits.test.split, splits.test.index.tolist()) == ("validation", [0, 1, 2])
+    assert len(splits.validation.index) == 10
+    assert splits.notes == (
         "test: all of the validation split, 3 rows",
         "validation: 10 rows, 10% of the 100 training rows",
     )
 
 
-def test_held_out_scores_are_drawn_at_random(labelled: Labelled) -> None:
-    parts = held_out_split(labelled(train=[n / 2 for n in range(40)], validation=[0.5]), share=0.1)
-    assert len(parts.validation.index) == 4
+def test_held_out_scores_are_drawn_at_random(labeled: Labelled) -> None:
+    splits = held_out_split(labeled(train=[n / 2 for n in range(40)], validation=[0.5]), share=0.1)
+    assert len(splits.validation.index) == 4
 
 
 def test_a_labelled_test_split_is_the_test_and_the_note_says_what_is_not_used(
-    labelled: Labelled,
+    labeled: Labelled,
 ) -> None:
-    parts = from_train(labelled(train=[0, 1], validation=[0, 1], test=[0, 1, 1]))
-    assert (parts.test.split, len(parts.test.index)) == ("test", 3)
+    splits = from_train(labeled(train=[0, 1], validation=[0, 1], test=[0, 1, 1]))
+    assert (splits.test.split, len(splits.test.index)) == ("test", 3)
     unused = "the validation split is not used: validation rows come from training"
-    assert parts.notes == ("test: all of the test split, 3 rows", unused)
-    assert unused not in from_train(labelled(train=[0], test=[1])).notes
+    assert splits.notes == ("test: all of the test split, 3 rows", unused)
+    assert unused not in from_train(labeled(train=[0], test=[1])).notes
 
 
-def test_one_training_row_cannot_be_held_out(labelled: Labelled) -> None:
+def test_one_training_row_cannot_be_held_out(labeled: Labelled) -> None:
     with pytest.raises(SclsearchError, match=r"^toy: training rows must suffice .* there is one"):
-        held_out_split(labelled(train=[0], validation=[1]), share=0.5)
+        held_out_split(labeled(train=[0], validation=[1]), share=0.5)
 
 
-def test_a_task_of_training_rows_alone_is_refused(labelled: Labelled) -> None:
+def test_a_task_of_training_rows_alone_is_refused(labeled: Labelled) -> None:
     with pytest.raises(SclsearchError, match=r"toy: there must be a validation split.* are train"):
-        from_train(labelled(train=[0, 1]))
+        from_train(labeled(train=[0, 1]))

@@ -20,7 +20,7 @@ from sclsearch.store.studies import StudyStore
 from tests.reports.trained import Trained, study_on
 
 # A seed run: percent of validation and test rows that are right, why it failed, or not there.
-Figures = Sequence[tuple[int, int] | str | None]
+ConfigurationScore = Sequence[tuple[int, int] | str | None]
 
 
 @pytest.fixture(scope="session")
@@ -35,7 +35,7 @@ def write_study(tmp_path: Path) -> Callable[..., Path]:
     """Returns what writes a study, `made-up` unless named, and returns the storage folder."""
 
     def write(
-        *configurations: Figures,
+        *configurations: ConfigurationScore,
         values: Sequence[Mapping[str, Any]] | None = None,
         rule: str = "mean",
         notes: tuple[str, ...] = (),

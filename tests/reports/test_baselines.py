@@ -67,7 +67,7 @@ def test_baselines_stand_below_the_ranking(write_study: Callable[..., Path]) -> 
     storage = write_study([(80, 70), (90, 60)], [(50, 50), (40, 40)])
     evaluation = {"confusion": [[65, 35], [0, 0]]}
     found = {name: {"validation": evaluation, "test": evaluation} for name in (LOGISTIC, MAJORITY)}
-    StudyStore(storage, "made-up").keep_baselines({0: found, 1: found})
+    StudyStore(storage, "made-up").save_baselines({0: found, 1: found})
     told = report(storage, "made-up")
     assert [line.origin for line in told.baselines] == [MAJORITY, LOGISTIC]
     assert [line.score for line in told.baselines] == [pytest.approx(0.65)] * 2

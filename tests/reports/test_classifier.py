@@ -46,7 +46,7 @@ def exported(encoder: Path, folder: Path, name: str, card: Card = CARD, **fields
     method: Any = find_method(name).kind(**fields)
     training = Training(max_length=16)
     loaded = load_encoder(encoder, "tiny")
-    parts = method.stages(training)[-1].parts(loaded, len(card.labels))
+    parts = method.stages(training)[-1].new_modules(loaded, len(card.labels))
     model = Model(loaded, parts)
     for parameter in parts.parameters():
         torch.nn.init.normal_(parameter, std=0.5)

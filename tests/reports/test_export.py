@@ -42,7 +42,9 @@ def test_an_encoder_comes_back_bit_for_bit(each: Trained, tmp_path: Path) -> Non
     begun = load_encoder(each.begun, "begun")
     assert same(unpooled(found.state_dict()), unpooled(beginning("encoder.", stored)))
     assert not torch.equal(found.embeddings, begun.embeddings)
-    assert same(load_file(tmp_path / "encoder" / "parts.safetensors"), beginning("parts.", stored))
+    assert same(
+        load_file(tmp_path / "encoder" / "parts.safetensors"), beginning("new_modules.", stored)
+    )
 
 
 def test_transformers_alone_loads_what_was_trained(each: Trained, tmp_path: Path) -> None:

@@ -127,10 +127,10 @@ def test_what_is_no_export_is_refused(exported: Path, tmp_path: Path) -> None:
 
 
 def test_parts_that_are_cut_off_or_gone_are_named(exported: Path) -> None:
-    parts = exported / PARTS
-    parts.write_bytes(parts.read_bytes()[:-1])
-    with pytest.raises(SclsearchError, match=rf"^{parts}: it must be as `sclsearch export` wrote"):
+    splits = exported / PARTS
+    splits.write_bytes(splits.read_bytes()[:-1])
+    with pytest.raises(SclsearchError, match=rf"^{splits}: it must be as `sclsearch export` wrote"):
         sclsearch.predict(exported, ["one"])
-    parts.unlink()
+    splits.unlink()
     with pytest.raises(SclsearchError, match=r"No such file or directory.* Export the study again"):
         sclsearch.predict(exported, ["one"])

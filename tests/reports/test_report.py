@@ -174,7 +174,7 @@ def test_weights_that_are_kept_are_named_for_the_reported_seeds_alone(write_stud
     lines = report(storage, "made-up", parse_rule("top-2")).configurations
     for line in lines:
         for seed in line.seeds[1:]:
-            store.keep_weights(seed.key, Path.touch)
+            store.save_weights_file(seed.key, Path.touch)
     found = report(storage, "made-up", parse_rule("top-2"))
     assert found.weights == {lines[0].seeds[1].key: str(store.weights(lines[0].seeds[1].key))}
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sclsearch.reports.studies import studies
-from sclsearch.store.places import Storage
+from sclsearch.store.storage import Storage
 
 
 def summaries(storage: Storage) -> dict[str, str]:

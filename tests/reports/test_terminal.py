@@ -143,7 +143,7 @@ def test_weights_are_named_by_their_folder_and_keys(write_study: Write) -> None:
     storage = write_study([(70, 60)])
     store = StudyStore(storage, "made-up")
     key = report(storage, "made-up").configurations[0].seeds[0].key
-    store.keep_weights(key, Path.touch)
+    store.save_weights_file(key, Path.touch)
     assert f"  weights {store.folder}/weights: {key[:12]}…\n" in printed(storage)
 
 

@@ -9,12 +9,13 @@ from torch import Tensor
 
 import sclsearch
 from sclsearch.encoders.load import load_tokenizer
+from sclsearch.ray_backend.worker import WorkerContext, attempt
 from sclsearch.reports.export import Card
 from sclsearch.reports.report import report
-from sclsearch.search.options import How, What
 from sclsearch.search.prepare import prepare_study
-from sclsearch.search.trial import Bench, attempt
-from sclsearch.training.tokens import tokenise
+from sclsearch.search.scheduler import Scheduler
+from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.training.tokens import tokenize_task
 from sclsearch.training.weights import save_weights
 
 
@@ -39,7 +40,7 @@ class Trained:
 
 def study_on(encoder: Path, storage: Path) -> Trained:
     """Trains two seed runs in this process and keeps the weights of both."""
-    what = What(
+    spec = StudySpec(
         method="scl",
         task="demo",
         model=str(encoder),
@@ -48,22 +49,28 @@ def study_on(encoder: Path, storage: Path) -> Trained:
         settings={"epochs": 1, "max_length": 16, "tau": 0.5},
         searched=False,
     )
-    how = How(study="mine", storage=storage, seeds=2, rule="mean", gpus_per_trial=0)
-    prepared = prepare_study(what, how)
+    options = RunOptions(study="mine", storage=storage, seeds=2, rule="mean", gpus_per_trial=0)
+    prepared = prepare_study(spec, options)
     study, store = prepared.study, prepared.store
     store.create(prepared.record)
     for replicate in prepared.replicates:
         store.add(replicate)
-    tokens = {16: tokenise(study.data, load_tokenizer(study.model), 16)}
-    bench = Bench(study, "mine", storage, tokens, prepared.parts, 1, prepared.record.origin)
-    board = prepared.board()
-    while (task := board.next()) is not None:
-        job = study.job({}, task.replicate.number, prepared.parts[task.replicate.number])
-        run, result = attempt(job, bench, 0)
+    tokens = {16: tokenize_task(study.data, load_tokenizer(study.model), 16)}
+    context = WorkerContext(
+        study, "mine", storage, tokens, prepared.splits, 1, prepared.record.origin
+    )
+    scheduler = Scheduler.of(prepared)
+    while (task := scheduler.next()) is not None:
+        seed_run_spec = study.seed_run_spec(
+            {}, task.replicate.number, prepared.splits[task.replicate.number]
+        )
+        run, result = attempt(seed_run_spec, context, 0)
         assert result is not None
-        store.keep_weights(job.key, partial(save_weights, result=result, job=job))
+        store.save_weights_file(
+            seed_run_spec.key, partial(save_weights, result=result, spec=seed_run_spec)
+        )
         prepared.runs.put(run)
-        board.finish(task, run)
+        scheduler.finish(task, run)
     return Trained(storage, encoder)
 
 

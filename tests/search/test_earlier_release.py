@@ -16,11 +16,11 @@ from rich.console import Console
 
 from sclsearch.methods import METHODS
 from sclsearch.reports.report import report
-from sclsearch.search.options import How, What
-from sclsearch.search.run import Finished, run
+from sclsearch.search.run import SearchResult, run
 from sclsearch.store.runs import RunStore
 from sclsearch.store.studies import StudyStore
-from sclsearch.tasks.own import OwnFiles
+from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.tasks.custom import CustomTask
 from tests.in_process import in_process
 
 ARCHIVE = Path(__file__).parents[1] / "stores" / "0.1.0.tar.gz"
@@ -45,24 +45,26 @@ def release(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def train(release: Path) -> Callable[..., Finished]:
+def train(release: Path) -> Callable[..., SearchResult]:
     """Return a function that runs a study of the release's data and encoder in this process."""
-    task = OwnFiles(release / "reviews.csv", ("text",), "label", split_column="split")
+    task = CustomTask(release / "reviews.csv", ("text",), "label", split_column="split")
 
-    def train(method: str, study: str, storage: Path, **changes: Any) -> Finished:
+    def train(method: str, study: str, storage: Path, **changes: Any) -> SearchResult:
         fields = {**FIELDS, **MORE.get(method, {})}
         usual = {"settings": fields, "searched": False, "model": str(release / "tiny-bert")}
-        what = What(method=method, task=task, **{**usual, **changes})
-        options = How(storage=storage, study=study, seeds=2, gpus_per_trial=0, tracking="none")
+        spec = StudySpec(method=method, task=task, **{**usual, **changes})
+        options = RunOptions(
+            storage=storage, study=study, seeds=2, gpus_per_trial=0, tracking="none"
+        )
         with in_process():
-            return run(what, options, Console(quiet=True))
+            return run(spec, options, Console(quiet=True))
 
     return train
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_seed_runs_of_every_method_are_found_by_their_keys(
-    release: Path, train: Callable[..., Finished], method: str
+    release: Path, train: Callable[..., SearchResult], method: str
 ) -> None:
     finished = train(method, "again", release / "storage")
     assert (finished.done, finished.trained) == (2, 0)
@@ -70,7 +72,7 @@ def test_seed_runs_of_every_method_are_found_by_their_keys(
 
 @pytest.mark.parametrize("method", METHODS)
 def test_seed_runs_trained_today_have_the_same_losses(
-    release: Path, train: Callable[..., Finished], method: str
+    release: Path, train: Callable[..., SearchResult], method: str
 ) -> None:
     train(method, "new", release / "new")
     earlier = RunStore(release / "storage")
@@ -96,7 +98,7 @@ def test_the_report_of_a_search_has_the_same_numbers(release: Path) -> None:
 
 
 def test_a_search_goes_on_from_another_path_of_its_encoder(
-    release: Path, train: Callable[..., Finished]
+    release: Path, train: Callable[..., SearchResult]
 ) -> None:
     moved = shutil.copytree(release / "tiny-bert", release / "elsewhere")
     record = StudyStore(release / "storage", "search").record()

@@ -9,24 +9,26 @@ import pytest
 
 from sclsearch.canonical import digest
 from sclsearch.search.estimate import MEASURED, STORED, Estimate, estimate, finished
-from sclsearch.search.lengths import row_by_row, sampled
-from sclsearch.search.options import How, What
-from sclsearch.search.prepare import Prepared, prepare_study
-from sclsearch.search.tokenised import tokenised
+from sclsearch.search.prepare import prepare_study
+from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure, SeedRun
-from sclsearch.training.job import Work
+from sclsearch.study.lengths import row_by_row, sampled
+from sclsearch.study.prepared import PreparedStudy
+from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.study.tokenized import tokenized
 from sclsearch.training.pace import measured_pace
+from sclsearch.training.spec import TrainingData
 from sclsearch.training.workload import Workload, workload
 
-Preparing = Callable[..., Prepared]
-Asked = Callable[..., What]
+Preparing = Callable[..., PreparedStudy]
+Asked = Callable[..., StudySpec]
 Seen = Callable[..., SeedRun]
 
 
 @pytest.fixture(autouse=True)
 def cores(monkeypatch: pytest.MonkeyPatch) -> None:
     """Gives the machine 4 cores."""
-    monkeypatch.setattr("sclsearch.search.cluster.cores", lambda: 4)
+    monkeypatch.setattr("sclsearch.ray_backend.startup.cores", lambda: 4)
 
 
 @pytest.fixture
@@ -39,24 +41,24 @@ def hollow(tmp_path: Path) -> str:
     return str(folder)
 
 
-def told(prepared: Prepared, *stored: SeedRun, threads: int = 1) -> Estimate:
-    board = prepared.board(dry=True)
-    board.open_up()
-    return estimate(prepared, board, threads, lambda: stored)
+def told(prepared: PreparedStudy, *stored: SeedRun, threads: int = 1) -> Estimate:
+    scheduler = Scheduler.of(prepared, dry=True)
+    scheduler.refill()
+    return estimate(prepared, scheduler, threads, lambda: stored)
 
 
 def seed_run(
-    prepared: Prepared,
+    prepared: PreparedStudy,
     seconds: float,
     fields: Mapping[str, Any] | None = None,
     started: float = 0.0,
     **origin: Any,
 ) -> SeedRun:
     """Returns a seed run of a study that took so long."""
-    job = prepared.study.job(fields or {}, 0, prepared.parts[0])
+    seed_run_spec = prepared.study.seed_run_spec(fields or {}, 0, prepared.splits[0])
     return SeedRun(
-        job.key,
-        job.identity,
+        seed_run_spec.key,
+        seed_run_spec.identity,
         {**prepared.record.origin, **origin},
         evaluations=({"validation": {"confusion": [[1, 0], [0, 1]]}},),
         test={"confusion": [[1, 0], [0, 1]]},
@@ -140,13 +142,13 @@ def test_seed_runs_at_a_time_share_the_wall_clock(
 
 def test_nothing_is_read_where_nothing_is_missing(preparing: Preparing, workers: Any) -> None:
     prepared = preparing()
-    board = prepared.board()
-    workers.run_out(board)
+    scheduler = Scheduler.of(prepared)
+    workers.run_out(scheduler)
 
     def read() -> list[SeedRun]:
         raise AssertionError("a storage may have thousands")
 
-    assert estimate(prepared, board, 1, read) == Estimate(0.0, 2, "")
+    assert estimate(prepared, scheduler, 1, read) == Estimate(0.0, 2, "")
 
 
 def test_without_stored_ones_the_encoder_is_timed_and_once_for_two_studies(
@@ -164,7 +166,7 @@ def test_without_stored_ones_the_encoder_is_timed_and_once_for_two_studies(
 
 def test_what_is_stored_already_takes_no_time(preparing: Preparing, workers: Any) -> None:
     prepared = preparing()
-    workers.run_out(prepared.board())
+    workers.run_out(Scheduler.of(prepared))
     assert told(prepared) == Estimate(0.0, 2, "")
 
 
@@ -189,20 +191,26 @@ def test_seed_runs_that_did_not_fail_are_finished_and_hold_no_predictions(
 def test_a_sample_tells_the_tokens_of_all_rows(
     tiny_bert: Path, tmp_path: Path, method: str, protocol: str
 ) -> None:
-    what = What(method=method, task="demo", model=str(tiny_bert), protocol=protocol, train_size=300)
-    prepared = prepare_study(what, How(storage=tmp_path, gpus_per_trial=0, seeds=3))
-    study, parts = prepared.study, prepared.parts[0]
-    job = study.job({}, 0, parts)
+    spec = StudySpec(
+        method=method, task="demo", model=str(tiny_bert), protocol=protocol, train_size=300
+    )
+    prepared = prepare_study(spec, RunOptions(storage=tmp_path, gpus_per_trial=0, seeds=3))
+    study, splits = prepared.study, prepared.splits[0]
+    seed_run_spec = study.seed_run_spec({}, 0, splits)
 
     def counted(task: Any) -> Workload:
-        return workload(Work(job, task))
+        return workload(TrainingData(seed_run_spec, task))
 
-    (part,), (whole,) = sampled(study, parts).values(), tokenised(study, [parts]).values()
+    (part,), (whole,) = sampled(study, splits).values(), tokenized(study, [splits]).values()
     some, every = counted(part), counted(whole)
     assert some.trained == pytest.approx(every.trained, rel=0.1)
     assert some.read == pytest.approx(every.read, rel=0.1)
     assert (some.updates, some.rows) == (every.updates, every.rows)
-    unread = tokenised(study, [parts], most=50)[job.training.max_length].splits["train"].lengths
+    unread = (
+        tokenized(study, [splits], most=50)[seed_run_spec.training.max_length]
+        .splits["train"]
+        .lengths
+    )
     assert 0 < (unread > 0).sum() <= 50 * (1 + study.protocol.joined)
     rows = counted(row_by_row(study))
     assert rows.trained + rows.read == rows.rows == every.rows

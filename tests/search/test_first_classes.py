@@ -7,22 +7,24 @@ import pytest
 
 from sclsearch.api import select
 from sclsearch.errors import SclsearchError
-from sclsearch.search.options import How, What
-from sclsearch.search.prepare import Prepared, prepare_study
+from sclsearch.ray_backend.worker import WorkerContext, attempt
+from sclsearch.search.prepare import prepare_study
 from sclsearch.search.rerun import rerun
-from sclsearch.search.tokenised import tokenised
-from sclsearch.search.trial import Bench, attempt
+from sclsearch.search.scheduler import Scheduler
+from sclsearch.study.prepared import PreparedStudy
+from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.study.tokenized import tokenized
 
 FIELDS = {"epochs": 1, "max_length": 16, "learning_rate": 1e-3}
-Of = Callable[..., Prepared]
+Of = Callable[..., PreparedStudy]
 
 
 @pytest.fixture
 def of(dbpedia: Path, tiny_bert: Path, tmp_path: Path) -> Of:
     """Returns what prepares one configuration on so many classes of DBpedia."""
 
-    def of(count: int, task: str = "dbpedia") -> Prepared:
-        asked = What(
+    def of(count: int, task: str = "dbpedia") -> PreparedStudy:
+        asked = StudySpec(
             method="ce",
             task=task,
             model=str(tiny_bert),
@@ -30,8 +32,10 @@ def of(dbpedia: Path, tiny_bert: Path, tmp_path: Path) -> Of:
             settings=FIELDS,
             searched=False,
         )
-        how = How(study="mine", storage=tmp_path, data_dir=dbpedia, seeds=1, gpus_per_trial=0)
-        return prepare_study(asked, how)
+        options = RunOptions(
+            study="mine", storage=tmp_path, data_dir=dbpedia, seeds=1, gpus_per_trial=0
+        )
+        return prepare_study(asked, options)
 
     return of
 
@@ -39,16 +43,22 @@ def of(dbpedia: Path, tiny_bert: Path, tmp_path: Path) -> Of:
 @pytest.mark.parametrize("count", [2, 9, 14])
 def test_a_study_has_the_first_classes_and_all_their_test_rows(of: Of, count: int) -> None:
     prepared = of(count)
-    study, parts = prepared.study, prepared.parts[0]
-    assert len(study.data.task.labels) == len(study.job({}, 0, parts).task.labels) == count
+    study, splits = prepared.study, prepared.splits[0]
+    assert (
+        len(study.data.task.labels) == len(study.seed_run_spec({}, 0, splits).task.labels) == count
+    )
     assert study.data.task.labels[:2] == ("Company", "EducationalInstitution")
-    assert len(parts.train.index) + len(parts.validation.index) == count * 79
-    assert (parts.test.split, len(parts.test.index)) == ("test", count * 79)
+    assert len(splits.train.index) + len(splits.validation.index) == count * 79
+    assert (splits.test.split, len(splits.test.index)) == ("test", count * 79)
 
 
 def test_each_number_of_classes_has_seed_runs_of_its_own(of: Of) -> None:
-    jobs = [of(count).study.job({}, 0) for count in (2, 3, 14)]
-    assert len({job.key for job in jobs}) == len({job.data_digest for job in jobs}) == 3
+    jobs = [of(count).study.seed_run_spec({}, 0) for count in (2, 3, 14)]
+    assert (
+        len({seed_run_spec.key for seed_run_spec in jobs})
+        == len({seed_run_spec.data_digest for seed_run_spec in jobs})
+        == 3
+    )
 
 
 def test_a_task_of_fewer_classes_is_refused(of: Of) -> None:
@@ -60,18 +70,18 @@ def test_a_seed_run_is_reported_with_its_classes_and_trained_again(of: Of, tmp_p
     prepared = of(3)
     prepared.store.create(prepared.record)
     prepared.store.add(prepared.replicates[0])
-    board = prepared.board()
-    board.open_up()
-    bench = Bench(
+    scheduler = Scheduler.of(prepared)
+    scheduler.refill()
+    context = WorkerContext(
         study=prepared.study,
         name="mine",
         storage=tmp_path,
-        tokens=tokenised(prepared.study, prepared.parts.values()),
-        parts=prepared.parts,
+        tokens=tokenized(prepared.study, prepared.splits.values()),
+        splits=prepared.splits,
         threads=1,
         origin=prepared.record.origin,
     )
-    run, _ = attempt(prepared.study.job({}, 0, prepared.parts[0]), bench, 0)
+    run, _ = attempt(prepared.study.seed_run_spec({}, 0, prepared.splits[0]), context, 0)
     assert run.failure is None
     prepared.runs.put(run)
     assert [len(row) for row in run.test["confusion"]] == [3, 3, 3]

@@ -5,18 +5,16 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.search.trial import BrokenStorageError
+from sclsearch.ray_backend.worker import BrokenStorageError
 from sclsearch.store.objects import create
 from sclsearch.store.runs import RunStore
 from tests.in_process import in_process
-
-if TYPE_CHECKING:
-    from tests.search.conftest import Place
+from tests.workspace import Workspace
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 ASKED: dict[str, Any] = {"configs": 1, "seeds": 2, "study": "full", "tracking": "none"}
@@ -49,9 +47,9 @@ def fill(disk: Path) -> Path:
 
 @pytest.mark.ray
 def test_a_full_disk_ends_the_search_and_space_lets_it_finish(
-    place: "Place", disk: Path, monkeypatch: pytest.MonkeyPatch
+    place: Workspace, disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sclsearch.search import tuner
+    from sclsearch.ray_backend import tuner
 
     here, fit, ballast = place.elsewhere(disk), tuner.fit, disk / "ballast"
 
@@ -71,7 +69,7 @@ def test_a_full_disk_ends_the_search_and_space_lets_it_finish(
 
 @pytest.mark.parametrize("fault", ["ENOSPC", "EDQUOT", "EIO", "ESTALE", "EROFS"])
 def test_a_fault_of_the_storage_is_no_failure_of_a_seed_run(
-    place: "Place", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+    place: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     here, number = place.elsewhere(tmp_path), getattr(errno, fault)
 
@@ -108,7 +106,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_seed_run_is_set_aside_and_trained_again(
-    place: "Place", tmp_path: Path, damage: str
+    place: Workspace, tmp_path: Path, damage: str
 ) -> None:
     here = place.elsewhere(tmp_path)
     with in_process():

@@ -19,21 +19,21 @@ from sclsearch.errors import SclsearchError
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.gunel import few_shot_training
 from sclsearch.reports.report import report
-from sclsearch.search.options import How, What
-from sclsearch.search.prepare import Prepared
 from sclsearch.search.rerun import rerun
-from sclsearch.search.resolve import resolve
 from sclsearch.search.run import run
-from sclsearch.search.study import Origin, Study
-from sclsearch.search.tokenised import tokenised
 from sclsearch.store.runs import RunStore
+from sclsearch.study.prepared import PreparedStudy
+from sclsearch.study.resolve import resolve
+from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.study.study import FieldDefault, Study
+from sclsearch.study.tokenized import tokenized
 from sclsearch.tasks.base import Texts
 from sclsearch.tasks.eda import VERSION, eda
-from sclsearch.training.tokens import TokenisedTask, Tokens
+from sclsearch.training.tokens import TokenizedTask, Tokens
 from tests.in_process import in_process
 
-Asked = Callable[..., What]
-Preparing = Callable[..., Prepared]
+Asked = Callable[..., StudySpec]
+Preparing = Callable[..., PreparedStudy]
 Resolved = Callable[..., Study]
 
 ROWS = 20
@@ -51,8 +51,8 @@ DEMO = "7a1737b8d645515e"
 @pytest.fixture
 def on_demo(tiny_bert: Path) -> Study:
     settings = {"max_length": LENGTH}
-    what = What(method="ce", task="demo", model=str(tiny_bert), settings=settings, **NOISY)
-    return resolve(what, How(gpus_per_trial=0))
+    spec = StudySpec(method="ce", task="demo", model=str(tiny_bert), settings=settings, **NOISY)
+    return resolve(spec, RunOptions(gpus_per_trial=0))
 
 
 @pytest.fixture
@@ -73,11 +73,11 @@ def write(tmp_path: Path) -> Callable[..., Path]:
 
 def drawn_texts(study: Study) -> set[Texts]:
     texts = study.data.splits["train"].texts
-    return {texts[row] for number in range(10) for row in study.parts(number).train.index}
+    return {texts[row] for number in range(10) for row in study.splits(number).train.index}
 
 
-def tokens_of(study: Study) -> TokenisedTask:
-    return tokenised(study, [study.parts(0)])[LENGTH]
+def tokens_of(study: Study) -> TokenizedTask:
+    return tokenized(study, [study.splits(0)])[LENGTH]
 
 
 def row_of(tokens: Tokens, row: int) -> list[int]:
@@ -87,8 +87,8 @@ def row_of(tokens: Tokens, row: int) -> list[int]:
 
 def test_a_seed_run_is_the_few_shot_ones_but_for_what_joins_its_rows(resolved: Resolved) -> None:
     fields = {"settings": {"epochs": 4}}
-    noisy, few = (resolved(**one, **fields).job({}, 3) for one in (NOISY, FEW_SHOT))
-    rows = {**few.parts.digests, "paraphrases": digest(["eda", VERSION])}
+    noisy, few = (resolved(**one, **fields).seed_run_spec({}, 3) for one in (NOISY, FEW_SHOT))
+    rows = {**few.splits.digests, "paraphrases": digest(["eda", VERSION])}
     expected: dict[str, object] = {**few.identity, "joined": 3, "rows": rows}
     assert noisy.identity == expected
     assert noisy.key != few.key
@@ -97,14 +97,16 @@ def test_a_seed_run_is_the_few_shot_ones_but_for_what_joins_its_rows(resolved: R
 @pytest.mark.parametrize("name", OTHERS)
 def test_no_other_protocol_has_paraphrases_in_its_keys(resolved: Resolved, name: str) -> None:
     size = ROWS if PROTOCOLS[name].few_shot else None
-    job = resolved(protocol=name, train_size=size, task="demo").job({}, 0)
-    assert {"joined", "paraphrases"}.isdisjoint([*job.identity, *job.parts.digests])
+    seed_run_spec = resolved(protocol=name, train_size=size, task="demo").seed_run_spec({}, 0)
+    assert {"joined", "paraphrases"}.isdisjoint(
+        [*seed_run_spec.identity, *seed_run_spec.splits.digests]
+    )
 
 
 def test_epochs_are_for_the_rows_and_their_paraphrases(resolved: Resolved) -> None:
     epochs = few_shot_training(4 * ROWS, 8)["epochs"]
     assert epochs != few_shot_training(ROWS, 8)["epochs"]
-    assert resolved(**NOISY).defaults["epochs"] == Origin(epochs, "protocol")
+    assert resolved(**NOISY).defaults["epochs"] == FieldDefault(epochs, "protocol")
 
 
 def test_a_result_says_what_joined_its_rows_and_where_it_is_from(
@@ -127,7 +129,7 @@ def test_a_result_says_what_joined_its_rows_and_where_it_is_from(
 def test_only_training_rows_are_joined(resolved: Resolved) -> None:
     study, few = resolved(**NOISY), resolved(**FEW_SHOT)
     tokens, before = tokens_of(study), tokens_of(few)
-    total, rows = len(study.data.splits["train"]), study.parts(0).train.index
+    total, rows = len(study.data.splits["train"]), study.splits(0).train.index
     train = tokens.splits["train"]
     assert train.y.tolist() == before.splits["train"].y.tolist() * 4
     read = np.flatnonzero(train.lengths)
@@ -142,9 +144,9 @@ def test_only_training_rows_are_joined(resolved: Resolved) -> None:
 
 
 def test_the_tokens_of_joined_rows_are_pinned(on_demo: Study) -> None:
-    tokens, parts = tokens_of(on_demo).splits["train"], on_demo.parts(0)
+    tokens, splits = tokens_of(on_demo).splits["train"], on_demo.splits(0)
     whole = hashlib.sha256(tokens.ids.tobytes() + np.flatnonzero(tokens.lengths).tobytes())
-    assert len(np.flatnonzero(tokens.lengths)) == 4 * len(parts.train.index)
+    assert len(np.flatnonzero(tokens.lengths)) == 4 * len(splits.train.index)
     assert whole.hexdigest()[:16] == DEMO
 
 
@@ -153,7 +155,7 @@ def test_another_process_with_another_hash_seed_joins_the_same(
 ) -> None:
     monkeypatch.setenv("PYTHONHASHSEED", "4711")
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as elsewhere:
-        there = elsewhere.submit(tokenised, on_demo, [on_demo.parts(0)]).result()[LENGTH]
+        there = elsewhere.submit(tokenized, on_demo, [on_demo.splits(0)]).result()[LENGTH]
     here = tokens_of(on_demo)
     for name, tokens in here.splits.items():
         assert np.array_equal(there.splits[name].ids, tokens.ids)
@@ -164,13 +166,13 @@ def test_a_file_gives_the_rows_that_join(
     resolved: Resolved, preparing: Preparing, asked: Asked, write: Callable[..., Path]
 ) -> None:
     texts = drawn_texts(resolved(**NOISY))
-    what = asked(**NOISY, paraphrases=write(texts, 3))
-    study = preparing(what, seeds=10).study
+    spec = asked(**NOISY, paraphrases=write(texts, 3))
+    study = preparing(spec, seeds=10).study
     train, total = tokens_of(study).splits["train"], len(study.data.splits["train"])
-    for row in study.parts(0).train.index:
+    for row in study.splits(0).train.index:
         plain = row_of(train, row)[:-1]
         assert all(row_of(train, row + total * view)[: len(plain)] == plain for view in (1, 2, 3))
-    too_few = replace(what, paraphrases=write(texts, 2))
+    too_few = replace(spec, paraphrases=write(texts, 2))
     message = rf"every text must have 3 paraphrases, but {len(texts)} of {len(texts)} have fewer"
     with pytest.raises(SclsearchError, match=message):
         preparing(too_few, seeds=10)
@@ -181,7 +183,7 @@ def test_a_method_that_contrasts_paraphrases_reads_those_of_the_joined_rows_too(
 ) -> None:
     study = resolved(**CSSL, **NOISY, settings={"max_length": LENGTH})
     tokens = tokens_of(study)
-    total, row = len(study.data.splits["train"]), int(study.parts(0).train.index[0])
+    total, row = len(study.data.splits["train"]), int(study.splits(0).train.index[0])
     (text,) = study.data.splits["train"].texts[row]
     second = eda(eda(text, 3)[2])[1]
     found, (_, place) = tokens.paraphrases_of(np.array([row + 3 * total]))
@@ -194,16 +196,16 @@ def test_a_file_without_paraphrases_of_paraphrases_is_refused_before_anything_is
 ) -> None:
     texts = drawn_texts(resolved(**NOISY))
     file = write(texts, 3)
-    what = asked(**CSSL, **NOISY, paraphrases=file)
+    spec = asked(**CSSL, **NOISY, paraphrases=file)
     with pytest.raises(SclsearchError) as told:
-        preparing(what, seeds=10)
+        preparing(spec, seeds=10)
     assert str(told.value).startswith(
         f"{file}: every text and every paraphrase that joins the training rows must have 3 "
         f"paraphrases, but {3 * len(texts)} of {4 * len(texts)} have fewer, the first "
     )
     assert not list(file.parent.glob("storage/*/*"))
     every = texts | {(f"{text} {number}",) for (text,) in texts for number in range(3)}
-    assert preparing(replace(what, paraphrases=write(every, 3)), seeds=10).study.reads_paraphrases
+    assert preparing(replace(spec, paraphrases=write(every, 3)), seeds=10).study.reads_paraphrases
 
 
 def test_a_file_that_nothing_reads_is_refused(resolved: Resolved, tmp_path: Path) -> None:
@@ -213,7 +215,7 @@ def test_a_file_that_nothing_reads_is_refused(resolved: Resolved, tmp_path: Path
 
 @pytest.mark.slow
 def test_joined_rows_are_trained_on_end_to_end(tiny_bert: Path, tmp_path: Path) -> None:
-    what = What(
+    spec = StudySpec(
         method="scl",
         task="demo",
         model=str(tiny_bert),
@@ -221,10 +223,12 @@ def test_joined_rows_are_trained_on_end_to_end(tiny_bert: Path, tmp_path: Path) 
         searched=False,
         **NOISY,
     )
-    how = How(storage=tmp_path, seeds=3, tracking="none", gpus_per_trial=0, concurrency=2)
+    options = RunOptions(
+        storage=tmp_path, seeds=3, tracking="none", gpus_per_trial=0, concurrency=2
+    )
     console = Console(quiet=True)
     with in_process():
-        done = run(what, how, console)
+        done = run(spec, options, console)
     assert (done.ending, done.trained, done.failed) == ("complete", 3, 0)
     found = report(tmp_path, done.name)
     assert "training: each row is joined by 3 paraphrases from EDA" in found.notes
@@ -235,4 +239,4 @@ def test_joined_rows_are_trained_on_end_to_end(tiny_bert: Path, tmp_path: Path) 
     # 80 rows in batches of 16, twice.
     assert [one["update"] for one in stored.evaluations] == [10]
     assert rerun(tmp_path, key).differing == ()
-    assert run(what, how, console).trained == 0
+    assert run(spec, options, console).trained == 0

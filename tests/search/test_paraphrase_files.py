@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.search.options import What
-from sclsearch.search.prepare import Prepared
-from sclsearch.search.study import Study
 from sclsearch.store.records import seed_run_key
+from sclsearch.study.prepared import PreparedStudy
+from sclsearch.study.spec import StudySpec
+from sclsearch.study.study import Study
 from sclsearch.tasks.base import Texts
 
-Asked = Callable[..., What]
-Preparing = Callable[..., Prepared]
+Asked = Callable[..., StudySpec]
+Preparing = Callable[..., PreparedStudy]
 Resolved = Callable[..., Study]
 
 CSSL: dict[str, Any] = {"method": "cssl", "task": "demo", "space": None, "train_size": 20}
@@ -42,25 +42,25 @@ def drawn(resolved: Resolved) -> Callable[[int], set[Texts]]:
     texts = study.data.splits["train"].texts
 
     def drawn(replicates: int) -> set[Texts]:
-        return {texts[row] for n in range(replicates) for row in study.parts(n).train.index}
+        return {texts[row] for n in range(replicates) for row in study.splits(n).train.index}
 
     return drawn
 
 
-def keys(prepared: Prepared) -> list[str]:
-    study, parts = prepared.study, prepared.parts
-    return [study.job({}, number, parts[number]).key for number in range(study.seeds)]
+def keys(prepared: PreparedStudy) -> list[str]:
+    study, splits = prepared.study, prepared.splits
+    return [study.seed_run_spec({}, number, splits[number]).key for number in range(study.seeds)]
 
 
 def test_texts_for_more_seeds_leave_the_finished_ones_as_they_are(
     asked: Asked, preparing: Preparing, drawn: Callable[[int], set[Texts]], file: Path
 ) -> None:
-    what = asked(**CSSL, paraphrases=file)
+    spec = asked(**CSSL, paraphrases=file)
     write(file, drawn(2))
-    before = preparing(what, seeds=2)
+    before = preparing(spec, seeds=2)
     before.begin()
     write(file, drawn(4))
-    after = preparing(what, seeds=4)
+    after = preparing(spec, seeds=4)
     assert after.record == before.record
     assert keys(after)[:2] == keys(before)
     assert len({*keys(after)}) == 4
@@ -73,20 +73,20 @@ def test_texts_for_more_seeds_leave_the_finished_ones_as_they_are(
 def test_other_paraphrases_of_a_text_that_is_read_are_another_study(
     asked: Asked, preparing: Preparing, drawn: Callable[[int], set[Texts]], file: Path
 ) -> None:
-    what = asked(**CSSL, paraphrases=file)
+    spec = asked(**CSSL, paraphrases=file)
     write(file, drawn(2))
-    before = preparing(what, study="mine", seeds=2)
+    before = preparing(spec, study="mine", seeds=2)
     before.begin()
     write(file, drawn(2), changed=min(drawn(1)))
-    assert preparing(what, seeds=2).study.default_name() != before.study.default_name()
+    assert preparing(spec, seeds=2).study.default_name() != before.study.default_name()
     with pytest.raises(
         SclsearchError,
         match=rf"^--study mine: paraphrases \({file}\) must stay what they were .* Give anot",
     ):
-        preparing(what, study="mine", seeds=2)
+        preparing(spec, study="mine", seeds=2)
     write(file, drawn(2), changed=min(drawn(2) - drawn(1)))
-    assert keys(preparing(what, study="other", seeds=2))[0] == keys(before)[0]
+    assert keys(preparing(spec, study="other", seeds=2))[0] == keys(before)[0]
     with pytest.raises(
         SclsearchError, match=r"^--study mine: paraphrases of replicate 1 \(.*\) must stay"
     ):
-        preparing(what, study="mine", seeds=2)
+        preparing(spec, study="mine", seeds=2)

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.search.machines import gpus_each
-from sclsearch.search.options import What
-from sclsearch.search.prepare import Prepared
-from sclsearch.search.study import Study
-from sclsearch.training.job import Numerics
+from sclsearch.search.scheduler import Scheduler
+from sclsearch.study.prepared import PreparedStudy
+from sclsearch.study.resources import gpus_each
+from sclsearch.study.spec import StudySpec
+from sclsearch.study.study import Study
+from sclsearch.training.spec import Numerics
 
 if TYPE_CHECKING:
-    from tests.search.conftest import Workers
+    from tests.workspace import Workers
 
-Preparing = Callable[..., Prepared]
-Asked = Callable[..., What]
+Preparing = Callable[..., PreparedStudy]
+Asked = Callable[..., StudySpec]
 
 
 def test_the_record_of_a_driver_that_was_faster_stands(preparing: Preparing) -> None:
@@ -44,11 +45,11 @@ def test_the_configuration_of_a_driver_that_was_faster_stands(
     preparing: Preparing, workers: "Workers"
 ) -> None:
     prepared = preparing()
-    board = prepared.board()
+    scheduler = Scheduler.of(prepared)
     study = prepared.study
     faster = study.configuration(0, {"tau": 0.5, "lam": 0.5, "learning_rate": 0.002}, "sampled")
     prepared.store.add(faster)
-    (first, *_) = workers.running(board)
+    (first, *_) = workers.running(scheduler)
     assert first.configuration.values == faster.values
     assert prepared.store.configurations()[0] == first.configuration
 
@@ -68,7 +69,7 @@ def test_a_study_finds_its_model_again_by_the_name_that_it_was_given(
 def test_what_another_machine_needs_of_the_model_is_its_name_where_none_was_given(
     preparing: Preparing, asked: Asked, monkeypatch: pytest.MonkeyPatch, tiny_bert: Path
 ) -> None:
-    monkeypatch.setattr("sclsearch.search.resolve.model_folder", lambda _: tiny_bert)
+    monkeypatch.setattr("sclsearch.study.resolve.model_folder", lambda _: tiny_bert)
     prepared = preparing(asked(model=None))
     assert prepared.record.origin["model"] == prepared.study.protocol.model
 
@@ -104,7 +105,7 @@ def test_a_rounded_share_of_a_gpu_is_the_share_that_ray_is_asked_for(
 def test_rows_that_no_replicate_draws_are_taken_once(preparing: Preparing, asked: Asked) -> None:
     whole = preparing(seeds=1000)
     assert len(whole.replicates) == 1000
-    assert len({id(parts) for parts in whole.parts.values()}) == 1
-    assert whole.parts[7].digests == whole.study.parts(7).digests
+    assert len({id(splits) for splits in whole.splits.values()}) == 1
+    assert whole.splits[7].digests == whole.study.splits(7).digests
     drawn = preparing(asked(train_size=10), seeds=3)
-    assert len({parts.train.digest for parts in drawn.parts.values()}) == 3
+    assert len({splits.train.digest for splits in drawn.splits.values()}) == 3

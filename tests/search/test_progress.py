@@ -7,11 +7,12 @@ from statistics import mean
 import pytest
 from rich.console import Console
 
-from sclsearch.search.figures import Figures
-from sclsearch.search.listener import SeedTask
-from sclsearch.search.prepare import Prepared
-from sclsearch.search.progress import Pace, Progress
+from sclsearch.search.progress import Progress
+from sclsearch.search.scheduler import Scheduler
+from sclsearch.search.scores import ConfigurationScore
 from sclsearch.store.runs import Failure, SeedRun
+from sclsearch.study.prepared import PreparedStudy
+from sclsearch.study.seed_runs import SeedRunTask
 
 SECONDS = 90.0
 Clock = Callable[[float], None]
@@ -26,10 +27,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture
-def task(preparing: Callable[..., Prepared]) -> SeedTask:
+def task(preparing: Callable[..., PreparedStudy]) -> SeedRunTask:
     """Returns any seed run."""
-    board = preparing().board()
-    found = board.next()
+    scheduler = Scheduler.of(preparing())
+    found = scheduler.next()
     assert found is not None
     return found
 
@@ -59,7 +60,7 @@ def moments(begins: Sequence[float], each: int) -> Iterator[tuple[float, int, li
 @pytest.mark.parametrize("spread", [0.0, 200.0])
 @pytest.mark.parametrize("at_once", [1, 2, 64])
 def test_the_time_left_is_right_at_every_moment(
-    clock: Clock, task: SeedTask, at_once: int, spread: float
+    clock: Clock, task: SeedRunTask, at_once: int, spread: float
 ) -> None:
     progress = progress_of(5 * at_once)
     begins = [spread * place / at_once for place in range(at_once)]
@@ -68,7 +69,7 @@ def test_the_time_left_is_right_at_every_moment(
         clock(now)
         while progress.done < done:
             progress.finished(task, trained(), stored=False)
-        progress.tick(Pace([SECONDS] * done, ages))
+        progress.tick([SECONDS] * done, ages)
         if not done:
             assert "left" not in progress.line().plain
             continue
@@ -78,39 +79,41 @@ def test_the_time_left_is_right_at_every_moment(
     assert told > 30
 
 
-def test_what_is_late_is_not_said_to_be_done(clock: Clock, task: SeedTask) -> None:
+def test_what_is_late_is_not_said_to_be_done(clock: Clock, task: SeedRunTask) -> None:
     progress = progress_of(2)
     clock(SECONDS)
     progress.finished(task, trained(), stored=False)
     clock(5 * SECONDS)
-    progress.tick(Pace([SECONDS], [4 * SECONDS]))
+    progress.tick([SECONDS], [4 * SECONDS])
     assert progress.line().plain == "1/2 seed runs · 7:30"
 
 
-def test_neither_stored_seed_runs_nor_lost_ones_tell_a_time(clock: Clock, task: SeedTask) -> None:
+def test_neither_stored_seed_runs_nor_lost_ones_tell_a_time(
+    clock: Clock, task: SeedRunTask
+) -> None:
     progress = progress_of(9)
     for _ in range(3):
         progress.finished(task, trained(), stored=True)
     clock(SECONDS)
     lost = trained(Failure("worker-lost", "gone"))
     progress.finished(task, lost, stored=False)
-    progress.tick(Pace([], [0.0]))
+    progress.tick([], [0.0])
     line = "4/9 seed runs · 3 stored · 1 failed · 1:30"
     assert progress.line().plain == line
     clock(2 * SECONDS)
     progress.finished(task, trained(), stored=False)
-    progress.tick(Pace([SECONDS], [0.0]))
+    progress.tick([SECONDS], [0.0])
     assert progress.line().plain == "5/9 seed runs · 3 stored · 1 failed · 3:00 · 6:00 left"
 
 
-def test_the_line_of_a_long_search_fits_into_80_columns(clock: Clock, task: SeedTask) -> None:
+def test_the_line_of_a_long_search_fits_into_80_columns(clock: Clock, task: SeedRunTask) -> None:
     progress = progress_of(1000)
     for _ in range(99):
         progress.finished(task, trained(), stored=True)
     clock(9 * 3600.0)
-    progress.scored(Figures(99, -0.1234, None, None))
+    progress.scored(ConfigurationScore(99, -0.1234, None, None))
     progress.finished(task, trained(), stored=False)
-    progress.tick(Pace([4 * 3600.0], [4 * 3600.0] * 8))
+    progress.tick([4 * 3600.0], [4 * 3600.0] * 8)
     line = progress.line().plain
     assert line == (
         "100/1000 seed runs · 99 stored · best -0.1234 (#99) · 9:00:00 · 446:00:00 left"

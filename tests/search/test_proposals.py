@@ -12,10 +12,10 @@ import pytest
 
 from sclsearch.canonical import canonical, digest
 from sclsearch.errors import SclsearchError
-from sclsearch.search.options import Sampler
-from sclsearch.search.proposals import Known, propose
+from sclsearch.search.proposals import ObservedConfiguration, propose
 from sclsearch.spaces.parameters import Choice, Parameter, Range, active
 from sclsearch.spaces.space import Space, Values
+from sclsearch.study.spec import Sampler
 
 RANDOM_START = 10  # Optuna's
 WIDE = Space(
@@ -74,19 +74,19 @@ def searched(
     count: int,
     search_seed: int = 0,
     score: Callable[[Values], float] = by_chance,
-) -> list[Known]:
+) -> list[ObservedConfiguration]:
     """Returns what a search proposes that finishes each configuration before the next."""
-    known: list[Known] = []
+    known: list[ObservedConfiguration] = []
     while len(known) < count and (proposal := propose(space, sampler, search_seed, known)):
-        known.append(Known(proposal[0], score(proposal[0])))
+        known.append(ObservedConfiguration(proposal[0], score(proposal[0])))
     return known
 
 
 def test_published_configurations_come_first_and_in_order() -> None:
-    known: list[Known] = []
+    known: list[ObservedConfiguration] = []
     for values in WIDE.published:
         assert propose(WIDE, "tpe", 0, known) == (values, "published")
-        known.append(Known(values, None))
+        known.append(ObservedConfiguration(values, None))
     third = propose(WIDE, "tpe", 0, known)
     assert third is not None
     assert third[1] == "sampled"
@@ -95,7 +95,7 @@ def test_published_configurations_come_first_and_in_order() -> None:
 @pytest.mark.parametrize("sampler", ["tpe", "random"])
 def test_every_proposal_lies_inside_the_space_and_keeps_its_conditions(sampler: Sampler) -> None:
     known = searched(WIDE, sampler, 30)
-    assert [WIDE.faults_of(one.values) for one in known] == [[]] * 30
+    assert [WIDE.field_errors(one.values) for one in known] == [[]] * 30
     modes = {str(one.values["probe_encoder_mode"]) for one in known}
     assert modes == {"eval", "train"}
     for one in known:
@@ -132,10 +132,10 @@ def test_the_search_seed_changes_what_is_sampled_but_not_what_is_published(
 
 
 def test_the_number_changes_the_proposal_even_where_no_score_is_known() -> None:
-    known = [Known(values, None) for values in WIDE.published]
+    known = [ObservedConfiguration(values, None) for values in WIDE.published]
     third = propose(WIDE, "tpe", 0, known)
     assert third is not None
-    fourth = propose(WIDE, "tpe", 0, [*known, Known(third[0], None)])
+    fourth = propose(WIDE, "tpe", 0, [*known, ObservedConfiguration(third[0], None)])
     assert fourth is not None
     assert fourth[0] != third[0]
 
@@ -145,9 +145,9 @@ def test_random_and_grid_look_at_no_score(sampler: Sampler) -> None:
     space = FINITE if sampler == "grid" else WIDE
     for open_ones in (0, 3):
         known = searched(space, sampler, 7)
-        unknown = [Known(one.values, None) for one in known[7 - open_ones :]]
+        unknown = [ObservedConfiguration(one.values, None) for one in known[7 - open_ones :]]
         unscored = [*known[: 7 - open_ones], *unknown]
-        worst = [Known(one.values, -1.0) for one in known]
+        worst = [ObservedConfiguration(one.values, -1.0) for one in known]
         assert propose(space, sampler, 0, unscored) == propose(space, sampler, 0, worst)
 
 
@@ -157,17 +157,20 @@ def test_tpe_looks_at_scores_only_after_its_random_start() -> None:
 
     first = searched(WIDE, "tpe", RANDOM_START)
     assert searched(WIDE, "tpe", RANDOM_START, score=flat) == [
-        Known(one.values, 0.5) for one in first
+        ObservedConfiguration(one.values, 0.5) for one in first
     ]
     more = searched(WIDE, "tpe", RANDOM_START + 5)
-    turned = [Known(one.values, 1 - (one.score or 0.0)) for one in more]
+    turned = [ObservedConfiguration(one.values, 1 - (one.score or 0.0)) for one in more]
     assert propose(WIDE, "tpe", 0, more) != propose(WIDE, "tpe", 0, turned)
 
 
 def test_tpe_counts_an_open_configuration_as_no_score() -> None:
     known = searched(WIDE, "tpe", RANDOM_START)
-    waiting = [*known[:-1], Known(known[-1].values, None)]
-    turned = [Known(one.values, None if one.score is None else 1 - one.score) for one in waiting]
+    waiting = [*known[:-1], ObservedConfiguration(known[-1].values, None)]
+    turned = [
+        ObservedConfiguration(one.values, None if one.score is None else 1 - one.score)
+        for one in waiting
+    ]
     assert propose(WIDE, "tpe", 0, waiting) == propose(WIDE, "tpe", 0, turned)
 
 
@@ -214,7 +217,7 @@ def test_a_grid_comes_in_the_order_of_the_space_after_the_published_one() -> Non
 
 
 def test_a_grid_refuses_a_range() -> None:
-    known = [Known(values, None) for values in WIDE.published]
+    known = [ObservedConfiguration(values, None) for values in WIDE.published]
     with pytest.raises(SclsearchError, match=r"^--sampler grid: probe_learning_rate .* wide.yaml"):
         propose(WIDE, "grid", 0, known)
 
@@ -222,4 +225,4 @@ def test_a_grid_refuses_a_range() -> None:
 def test_a_space_without_parameters_has_one_configuration() -> None:
     space = replace(FINITE, parameters={}, published=())
     assert propose(space, "tpe", 0, []) == ({}, "given")
-    assert propose(space, "tpe", 0, [Known({}, 0.5)]) is None
+    assert propose(space, "tpe", 0, [ObservedConfiguration({}, 0.5)]) is None

@@ -2,16 +2,13 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from sclsearch.reports.report import report
-from sclsearch.search.run import Finished
+from sclsearch.search.run import SearchResult
 from sclsearch.selection.race import LEAST
-
-if TYPE_CHECKING:
-    from tests.search.conftest import Place
+from tests.workspace import Workspace
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -29,19 +26,19 @@ RISK, SEEDS = 0.3, 6
 
 @pytest.fixture(scope="module")
 def racing(
-    place: "Place", write_space: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
-) -> "Place":
+    place: Workspace, write_space: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Workspace:
     """Returns where four configurations are to race, of which one learns."""
     return place.elsewhere(tmp_path_factory.mktemp("race"), space=write_space(SPACE))
 
 
 @pytest.fixture(scope="module")
-def raced(racing: "Place") -> Finished:
+def raced(racing: Workspace) -> SearchResult:
     """Returns how the race ended."""
     return racing.run(race=RISK, seeds=SEEDS)
 
 
-def test_a_race_trains_less_and_says_at_what_risk(racing: "Place", raced: Finished) -> None:
+def test_a_race_trains_less_and_says_at_what_risk(racing: Workspace, raced: SearchResult) -> None:
     assert (raced.ending, raced.failed) == ("complete", 0)
     assert raced.trained == raced.done == len(racing.runs()) < 4 * SEEDS
     found = report(racing.storage, raced.name)
@@ -52,7 +49,7 @@ def test_a_race_trains_less_and_says_at_what_risk(racing: "Place", raced: Finish
 
 
 def test_mlflow_shows_what_those_without_all_seeds_may_come_to(
-    racing: "Place", raced: Finished
+    racing: Workspace, raced: SearchResult
 ) -> None:
     from mlflow import MlflowClient
 
@@ -66,18 +63,18 @@ def test_mlflow_shows_what_those_without_all_seeds_may_come_to(
     found = report(racing.storage, raced.name)
     (study,) = by_level["study"]
     assert study.data.metrics["risk.mean"] == pytest.approx(found.risk)
-    waiting = [line.chance for line in found.configurations if line.chance is not None]
+    waiting = [line.forecast for line in found.configurations if line.forecast is not None]
     told = [run for run in by_level["configuration"] if "score.mean" not in run.data.metrics]
     assert sorted(run.data.metrics["expected.mean"] for run in told) == pytest.approx(
-        sorted(chance.expected for chance in waiting)
+        sorted(forecast.expected for forecast in waiting)
     )
     assert sorted(run.data.metrics["chance.mean"] for run in told) == pytest.approx(
-        sorted(chance.better for chance in waiting)
+        sorted(forecast.better for forecast in waiting)
     )
 
 
 def test_the_same_race_again_trains_nothing_and_without_it_all_others(
-    racing: "Place", raced: Finished, tmp_path: Path
+    racing: Workspace, raced: SearchResult, tmp_path: Path
 ) -> None:
     again = racing.run(race=RISK, seeds=SEEDS)
     assert (again.ending, again.name, again.trained) == ("complete", raced.name, 0)

@@ -12,10 +12,10 @@ import pytest
 from safetensors.torch import load
 
 from sclsearch.store.objects import names, read
-from sclsearch.store.places import Place, place_of
 from sclsearch.store.remote import Remote
 from sclsearch.store.runs import RunStore
-from sclsearch.tasks.own import OwnFiles
+from sclsearch.store.storage import StoragePath, storage_path
+from sclsearch.tasks.custom import CustomTask
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -24,7 +24,7 @@ TIMED = ("started", "seconds", "environment")
 
 
 @pytest.fixture
-def tune(toy: OwnFiles, tiny_bert: Path, space_file: Path) -> list[str]:
+def tune(toy: CustomTask, tiny_bert: Path, space_file: Path) -> list[str]:
     """Returns a search of two configurations with two seeds each."""
     return [
         *("tune", "--method", "scl", "--task", str(toy.path), "--text", "text", "--label", "label"),
@@ -48,18 +48,18 @@ def told(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def figures(storage: Place) -> dict[str, dict[str, Any]]:
+def figures(storage: StoragePath) -> dict[str, dict[str, Any]]:
     """Returns every stored seed run without times and machine."""
     runs = RunStore(str(storage)).all()
     return {run.key: {n: v for n, v in asdict(run).items() if n not in TIMED} for run in runs}
 
 
-def numbered(storage: Place, kind: str) -> list[Any]:
+def numbered(storage: StoragePath, kind: str) -> list[Any]:
     folder = storage / "studies" / "s" / kind
     return [(name, read(folder / name)) for name in names(folder)]
 
 
-def weights(storage: Place) -> dict[str, dict[str, Any]]:
+def weights(storage: StoragePath) -> dict[str, dict[str, Any]]:
     """Returns the tensors of each file; the order of its header is left to chance."""
     folder = storage / "studies" / "s" / "weights"
     found = {}
@@ -79,7 +79,7 @@ def test_a_folder_and_an_object_store_hold_the_same(
     first = told(tmp_path, *tune, "--storage", there)
     assert "MLflow: a server or a database must be named by --tracking or MLFLOW" in first.stderr
     assert f"weights {there}/studies/s/weights: " in first.stdout
-    near, far = place_of(here), place_of(there)
+    near, far = storage_path(here), storage_path(there)
     assert len(figures(far)) == 4
     assert figures(far) == figures(near)
     for kind in ("configurations", "replicates"):

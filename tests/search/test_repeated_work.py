@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from sclsearch.search.options import What
-from sclsearch.search.prepare import Prepared
-from sclsearch.search.trial import attempt, bench_of
+from sclsearch.ray_backend.worker import attempt, worker_context
+from sclsearch.study.prepared import PreparedStudy
+from sclsearch.study.spec import StudySpec
 
-Asked = Callable[..., What]
-Preparing = Callable[..., Prepared]
+Asked = Callable[..., StudySpec]
+Preparing = Callable[..., PreparedStudy]
 
 TWO_LENGTHS = """
 method: ce
@@ -47,30 +47,32 @@ def test_each_split_is_tokenised_once_for_each_length_however_many_seed_runs_the
 ) -> None:
     prepared = preparing(asked(method="ce", space=write_space(TWO_LENGTHS)), seeds=2)
     tokenised_texts.clear()  # the few whose lengths are looked at
-    bench = bench_of(prepared, threads=1)
+    context = worker_context(prepared, threads=1)
     rows = {len(prepared.study.data.splits[name]) for name in ("train", "validation", "test")}
     lengths = (8, 16, 128)  # and the one that a configuration without the parameter has
     assert len(tokenised_texts) == 3 * len(lengths)
     assert {*tokenised_texts} == rows
     for number in range(2):
-        job = prepared.study.job({"max_length": 8}, number, prepared.parts[number])
-        run, _ = attempt(job, bench, 0)
+        seed_run_spec = prepared.study.seed_run_spec(
+            {"max_length": 8}, number, prepared.splits[number]
+        )
+        run, _ = attempt(seed_run_spec, context, 0)
         assert run.failure is None
     assert len(tokenised_texts) == 3 * len(lengths)
 
 
 def test_no_text_travels_to_a_trial(asked: Asked, preparing: Preparing, tmp_path: Path) -> None:
-    what = asked(method="cssl", space=None, settings={"max_length": 16})
-    study = preparing(what).study
+    spec = asked(method="cssl", space=None, settings={"max_length": 16})
+    study = preparing(spec).study
     path = tmp_path / "paraphrases.jsonl"
     texts = set(study.data.splits["train"].texts)
     lines = ['{"paraphrases": 1, "source": "by hand"}']
     lines += [f'{{"text": ["{row[0]}"], "paraphrases": [["so"], ["it"]]}}' for row in texts]
     path.write_text("\n".join(lines), encoding="utf-8")
     prepared = preparing(asked(method="cssl", space=None, paraphrases=path), study="other")
-    bench = bench_of(prepared, threads=1)
-    assert bench.study.data.splits == {}
-    assert bench.study.paraphrases is not None
-    assert not bench.study.paraphrases.rows
-    before = prepared.study.job({}, 0, prepared.parts[0])
-    assert bench.study.job({}, 0, prepared.parts[0]).key == before.key
+    context = worker_context(prepared, threads=1)
+    assert context.study.data.splits == {}
+    assert context.study.paraphrases is not None
+    assert not context.study.paraphrases.rows
+    before = prepared.study.seed_run_spec({}, 0, prepared.splits[0])
+    assert context.study.seed_run_spec({}, 0, prepared.splits[0]).key == before.key

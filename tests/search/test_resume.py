@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from sclsearch.search.leftovers import ENDED
-from sclsearch.tasks.own import OwnFiles
+from sclsearch.ray_backend.leftovers import ENDED
+from sclsearch.tasks.custom import CustomTask
 from tests.studies import figures
 
 pytestmark = [
@@ -50,7 +50,7 @@ Start = Callable[..., Driver]
 
 @pytest.fixture
 def start(
-    toy: OwnFiles, tiny_bert: Path, space_file: Path, processes: Any, tmp_path: Path
+    toy: CustomTask, tiny_bert: Path, space_file: Path, processes: Any, tmp_path: Path
 ) -> Iterator[Start]:
     """Returns what starts a search of 16 configurations with two seeds each."""
     drivers: list[Driver] = []

@@ -9,16 +9,16 @@ import pytest
 from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import METHODS, method_class
-from sclsearch.search.options import How, What
-from sclsearch.search.resolve import resolve
+from sclsearch.study.resolve import resolve
+from sclsearch.study.spec import RunOptions, StudySpec
 
 ABLE = [name for name in METHODS if method_class(name).regression]
-Asked = Callable[..., What]
+Asked = Callable[..., StudySpec]
 
 
 @pytest.fixture(scope="module")
-def stsb(glue: Path) -> How:
-    return How(gpus_per_trial=0, data_dir=glue)
+def stsb(glue: Path) -> RunOptions:
+    return RunOptions(gpus_per_trial=0, data_dir=glue)
 
 
 def test_methods_with_and_without_scores_are_told_apart() -> None:
@@ -28,7 +28,7 @@ def test_methods_with_and_without_scores_are_told_apart() -> None:
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name not in ABLE])
 def test_a_method_that_needs_classes_names_all_that_learn_scores(
-    asked: Asked, stsb: How, name: str
+    asked: Asked, stsb: RunOptions, name: str
 ) -> None:
     with pytest.raises(SclsearchError) as raised:
         resolve(asked(method=name, task="stsb", space=None), stsb)
@@ -40,21 +40,21 @@ def test_a_method_that_needs_classes_names_all_that_learn_scores(
 
 @pytest.mark.parametrize("name", ["ce", "supcl-seq", "simcse", "dropout-aug"])
 def test_a_method_that_learns_scores_is_measured_by_a_correlation(
-    asked: Asked, stsb: How, name: str
+    asked: Asked, stsb: RunOptions, name: str
 ) -> None:
     study = resolve(asked(method=name, task="stsb", space=None), stsb)
     assert study.metric == "pearson"
 
 
 def test_scores_are_not_dealt_as_classes_wherever_it_is_asked_for(
-    asked: Asked, stsb: How, write_space: Callable[[str], Path], tiny_bert: Path
+    asked: Asked, stsb: RunOptions, write_space: Callable[[str], Path], tiny_bert: Path
 ) -> None:
     told = "^batch_sampling: 'balanced' needs classes, but stsb has scores"
-    what = asked(method="ce", task="stsb", space=None)
+    spec = asked(method="ce", task="stsb", space=None)
     with pytest.raises(SclsearchError, match=told):
-        resolve(replace(what, settings={"batch_sampling": "balanced"}), stsb)
+        resolve(replace(spec, settings={"batch_sampling": "balanced"}), stsb)
     lines = "method: ce\nsource: a test\npublished: []\nspace:\n"
     space = f"{lines}  batch_sampling: {{type: choice, values: [shuffle, balanced]}}\n"
-    study = resolve(replace(what, space=write_space(space)), stsb)
+    study = resolve(replace(spec, space=write_space(space)), stsb)
     with pytest.raises(SclsearchError, match=told):
         study.check(load_encoder(tiny_bert, "tiny"))

@@ -35,7 +35,7 @@ def test_at_a_risk_of_0_the_winner_is_always_that_of_all_seeds(top: Top) -> None
         scores[draw.random(20) < 0.3] /= 2
         race = replay(top, scores, 0.0)
         assert winner(top, race.scores) == winner(top, scores.tolist())
-        assert not any(chance.better for chance in race.waiting.values())
+        assert not any(forecast.better for forecast in race.waiting.values())
         costs.append(cost(race))
     if top.k is None:
         assert np.mean(costs) < 0.95
@@ -50,7 +50,7 @@ def test_a_risk_saves_a_quarter_of_the_seeds_and_is_kept(top: Top) -> None:
         race = replay(top, scores, 0.05)
         costs.append(cost(race))
         right.append(winner(top, race.scores) == winner(top, scores.tolist()))
-        stated.append(sum(chance.better for chance in race.waiting.values()))
+        stated.append(sum(forecast.better for forecast in race.waiting.values()))
     assert max(stated) <= 0.05
     assert np.mean(costs) < 0.75
     assert np.mean(right) >= 0.95

@@ -1,4 +1,4 @@
-"""A crossing of seeds tells what subset, initialisation and order bring into the scores."""
+"""A crossing of seeds tells what subset, initialization and order bring into the scores."""
 
 import math
 from dataclasses import replace
@@ -19,7 +19,7 @@ from sclsearch.selection.variance import SOURCES, Observation, Spread, component
 LEVELS = st.lists(st.integers(1, 4), min_size=3, max_size=3).filter(
     lambda counts: sum(count > 1 for count in counts) > 1
 )
-STDS = {"subset": 0.02, "initialisation": 0.01, "order": 0.0, "residual": math.sqrt(2) * 0.01}
+STDS = {"subset": 0.02, "initialization": 0.01, "order": 0.0, "residual": math.sqrt(2) * 0.01}
 FEW = settings(max_examples=30)
 
 
@@ -29,13 +29,13 @@ def observed(scores: np.ndarray) -> list[Observation]:
 
 
 def simulated(seed: int, levels: int) -> Spread:
-    """One crossing with the deviations above; half the residual is of subset × initialisation."""
+    """One crossing with the deviations above; half the residual is of subset × initialization."""
     random = stream(seed, "simulated")
     subset = random.normal(0, STDS["subset"], (levels, 1, 1))
-    initialisation = random.normal(0, STDS["initialisation"], (1, levels, 1))
+    initialization = random.normal(0, STDS["initialization"], (1, levels, 1))
     both = random.normal(0, 0.01, (levels, levels, 1))
-    chance = random.normal(0, 0.01, (levels, levels, levels))
-    return components(observed(0.8 + subset + initialisation + both + chance))
+    forecast = random.normal(0, 0.01, (levels, levels, levels))
+    return components(observed(0.8 + subset + initialization + both + forecast))
 
 
 @pytest.fixture(scope="module")
@@ -65,25 +65,25 @@ def estimates(spread: Spread) -> dict[str, float]:
 
 
 def test_a_two_by_two_table_is_decomposed_as_by_hand() -> None:
-    # Mean squares: 9 of the initialisations, 1 of the orders, 0.25 of both.
+    # Mean squares: 9 of the initializations, 1 of the orders, 0.25 of both.
     spread = components(observed(np.array([[[0.0, 1.5], [3.5, 4.0]]])))
     assert estimates(spread) == pytest.approx(
-        {"initialisation": 4.375, "order": 0.375, "residual": 0.25, "total": 5.0}
+        {"initialization": 4.375, "order": 0.375, "residual": 0.25, "total": 5.0}
     )
     assert (spread.runs, spread.mean) == (4, 2.25)
-    assert spread.share("initialisation") == pytest.approx(0.875)
+    assert spread.share("initialization") == pytest.approx(0.875)
     assert spread.notes == ()
 
 
 def test_an_estimate_below_zero_counts_as_zero_and_is_told() -> None:
-    # Mean squares: 1 of the initialisations, 0 of the orders, 4 of both.
+    # Mean squares: 1 of the initializations, 0 of the orders, 4 of both.
     spread = components(observed(np.array([[[1.5, -0.5], [-1.5, 0.5]]])))
-    assert estimates(spread)["initialisation"] == pytest.approx(-1.5)
+    assert estimates(spread)["initialization"] == pytest.approx(-1.5)
     assert estimates(spread)["order"] == pytest.approx(-2.0)
     assert [c.variance for c in spread.components.values()] == [0, 0, 4]
     assert spread.share("residual") == 1
     assert spread.notes == (
-        "initialisation: the estimate is -1.5, below 0, and counts as 0",
+        "initialization: the estimate is -1.5, below 0, and counts as 0",
         "order: the estimate is -2, below 0, and counts as 0",
     )
 
@@ -157,7 +157,7 @@ def test_a_missing_a_failed_and_a_doubled_cell_are_named_in_one_go() -> None:
     with pytest.raises(SclsearchError) as raised:
         components([failed, *observations[2:], observations[7]])
     assert [line.split(" Give")[0] for line in str(raised.value).splitlines()] == [
-        f"subset {s}, initialisation {i}, order {o}: the cell must hold one finished seed run, "
+        f"subset {s}, initialization {i}, order {o}: the cell must hold one finished seed run, "
         f"but it holds {count}."
         for s, i, o, count in [(0, 0, 0, 0), (0, 0, 1, 0), (1, 1, 1, 2)]
     ]
@@ -171,41 +171,41 @@ def test_a_failed_run_that_was_trained_again_is_no_fault() -> None:
 
 @pytest.mark.parametrize("shape", [(3, 1, 1), (1, 1, 1)], ids=["one source", "none"])
 def test_one_source_alone_is_not_told_from_chance(shape: tuple[int, ...]) -> None:
-    with pytest.raises(SclsearchError, match=r"at least two of subset, initialisation, order"):
+    with pytest.raises(SclsearchError, match=r"at least two of subset, initialization, order"):
         components(observed(np.zeros(shape)))
-    with pytest.raises(SclsearchError, match=r"at least two of subset, initialisation, order"):
+    with pytest.raises(SclsearchError, match=r"at least two of subset, initialization, order"):
         design(dict(zip(SOURCES, shape, strict=True)))
 
 
 @given(LEVELS)
 def test_a_design_holds_every_cell_once_as_replicates(counts: list[int]) -> None:
     replicates = [Replicate(**seeds) for seeds in design(dict(zip(SOURCES, counts, strict=True)))]
-    cells = [(one.subset, one.initialisation, one.order) for one in replicates]
+    cells = [(one.subset, one.initialization, one.order) for one in replicates]
     assert sorted(cells) == sorted(product(*map(range, counts)))
     assert [one.number for one in replicates] == list(range(len(cells)))
     assert all(one.noise == one.order for one in replicates)
 
 
 def test_the_diagonal_of_a_design_is_the_replicates_that_a_search_trains() -> None:
-    cells = [Replicate(**seeds) for seeds in design({"initialisation": 3, "order": 3, "subset": 3})]
+    cells = [Replicate(**seeds) for seeds in design({"initialization": 3, "order": 3, "subset": 3})]
     for number in range(3):
         assert any(replace(cell, number=number) == all_seeds(number) for cell in cells)
 
 
 def test_a_source_that_is_not_named_takes_one_seed() -> None:
-    assert design({"initialisation": 1, "order": 2, "subset": 2})[-1] == {
+    assert design({"initialization": 1, "order": 2, "subset": 2})[-1] == {
         "number": 3,
         "subset": 1,
-        "initialisation": 0,
+        "initialization": 0,
         "order": 1,
         "noise": 1,
     }
-    assert design({"order": 2, "subset": 2})[-1]["initialisation"] == 0
+    assert design({"order": 2, "subset": 2})[-1]["initialization"] == 0
 
 
 def test_every_fault_of_a_design_is_named() -> None:
     with pytest.raises(SclsearchError) as raised:
-        design({"ordr": 3, "subset": 0, "initialisation": 4})
+        design({"ordr": 3, "subset": 0, "initialization": 4})
     first, second = str(raised.value).splitlines()
     assert first.startswith("levels.ordr: unknown source. Did you mean 'order'?")
     assert second.startswith("levels.subset: there must be at least 1 level, but there are 0.")

@@ -174,7 +174,7 @@ def test_a_grid_over_a_range_is_refused_by_name() -> None:
 def test_what_is_no_configuration_is_told_by_name(
     values: Mapping[str, object], fault: tuple[str, str]
 ) -> None:
-    assert space(PROBE, batch_size=16).faults_of(values) == [fault]
+    assert space(PROBE, batch_size=16).field_errors(values) == [fault]
     assert space(PROBE, batch_size=16).contains({"mode": "train", "tau": 0.1, "batch_size": 16})
 
 

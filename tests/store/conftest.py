@@ -8,8 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from sclsearch.store import remote
-from sclsearch.store.places import Place, place_of
 from sclsearch.store.remote import Remote
+from sclsearch.store.storage import StoragePath, storage_path
 
 Fault = Callable[[BaseHTTPRequestHandler], bool]
 # Headers that concern one connection alone.
@@ -22,14 +22,14 @@ class Gate:
 
     Attributes:
         fault: Answers a request in place of the server, or returns False to pass it on.
-        lose: How many answers of the server do not arrive.
+        record_failure: How many answers of the server do not arrive.
         asked: Methods of the requests so far.
     """
 
     def __init__(self, behind: str) -> None:
         self.behind = behind
         self.fault: Fault = lambda _: False
-        self.lose = 0
+        self.record_failure = 0
         self.asked: list[str] = []
         self.lock = threading.Lock()
         self.port = 0
@@ -82,8 +82,8 @@ class Gate:
         status, told, content = found.status, dict(found.getheaders()), found.read()
         behind.close()
         with self.lock:
-            lost = self.lose > 0
-            self.lose -= lost
+            lost = self.record_failure > 0
+            self.record_failure -= lost
         if lost:
             handler.connection.close()
             return
@@ -146,9 +146,9 @@ def storage(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def place(storage: str) -> Place:
+def place(storage: str) -> StoragePath:
     """Returns the place of a folder, then of a bucket."""
-    return place_of(storage)
+    return storage_path(storage)
 
 
 @pytest.fixture

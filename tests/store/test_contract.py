@@ -17,9 +17,9 @@ from sclsearch.store.objects import (
     remove,
     write,
 )
-from sclsearch.store.places import Place
 from sclsearch.store.records import StudyRecord
 from sclsearch.store.runs import Failure, SeedRun
+from sclsearch.store.storage import StoragePath
 from tests.store.together import WRITERS, at_once
 
 FINISHED = SeedRun(digest("finished"), {"tau": 0.1 + 0.2}, {}, kept=0, evaluations=({"epoch": 1},))
@@ -36,7 +36,7 @@ def writes(content: bytes) -> Callable[[Path], None]:
     return write_it
 
 
-def test_an_object_comes_back_exactly_and_what_is_not_there_is_none(place: Place) -> None:
+def test_an_object_comes_back_exactly_and_what_is_not_there_is_none(place: StoragePath) -> None:
     value = {"text": "τ\n", "number": 5e-324, "list": [1, None, True]}
     write(place / "folder" / "one.json", value)
     assert read(place / "folder" / "one.json") == value
@@ -46,7 +46,7 @@ def test_an_object_comes_back_exactly_and_what_is_not_there_is_none(place: Place
     assert read_all([]) == []
 
 
-def test_an_object_is_created_once_and_written_over(place: Place) -> None:
+def test_an_object_is_created_once_and_written_over(place: StoragePath) -> None:
     assert create(place / "one.json", {"writer": 1})
     assert not create(place / "one.json", {"writer": 2})
     assert read(place / "one.json") == {"writer": 1}
@@ -54,7 +54,7 @@ def test_an_object_is_created_once_and_written_over(place: Place) -> None:
     assert read(place / "one.json") == {"writer": 3}
 
 
-def test_of_eight_writers_one_creates_the_object(place: Place) -> None:
+def test_of_eight_writers_one_creates_the_object(place: StoragePath) -> None:
     for turn in range(3):
         path = place / f"{turn}.json"
         created = at_once(lambda writer, path=path: create(path, {"writer": writer}))  # type: ignore[misc]
@@ -63,7 +63,7 @@ def test_of_eight_writers_one_creates_the_object(place: Place) -> None:
     assert names(place) == ["0.json", "1.json", "2.json"]
 
 
-def test_a_reader_never_sees_half_an_object(place: Place) -> None:
+def test_a_reader_never_sees_half_an_object(place: StoragePath) -> None:
     values = [{"letters": letter * 200_000} for letter in "ab"]
     write(place / "one.json", values[0])
 
@@ -80,7 +80,7 @@ def test_a_reader_never_sees_half_an_object(place: Place) -> None:
     assert all(value in values for value in seen)
 
 
-def test_a_listing_names_objects_and_folders_once_in_their_order(place: Place) -> None:
+def test_a_listing_names_objects_and_folders_once_in_their_order(place: StoragePath) -> None:
     assert names(place / "none") == []
     for name in ("b.json", "a.json"):
         write(place / name, {})
@@ -91,7 +91,7 @@ def test_a_listing_names_objects_and_folders_once_in_their_order(place: Place) -
     assert names(place) == ["b.json", "folder"]
 
 
-def test_a_file_is_kept_whole_or_not_at_all(place: Place) -> None:
+def test_a_file_is_kept_whole_or_not_at_all(place: StoragePath) -> None:
     def break_off(file: Path) -> None:
         file.with_suffix(".part").write_bytes(b"half")
         raise ZeroDivisionError
@@ -103,7 +103,7 @@ def test_a_file_is_kept_whole_or_not_at_all(place: Place) -> None:
     assert "one.safetensors" in names(place / "weights")
 
 
-def test_a_file_that_many_write_at_once_is_one_of_theirs_whole(place: Place) -> None:
+def test_a_file_that_many_write_at_once_is_one_of_theirs_whole(place: StoragePath) -> None:
     target = place / "stages" / "one.safetensors"
     contents = [bytes([writer]) * 100_000 for writer in range(WRITERS)]
     keep_file(target, writes(contents[0]))

@@ -17,22 +17,22 @@ from sclsearch.errors import SclsearchError
 from sclsearch.store import driver
 from sclsearch.store.driver import sole_driver
 from sclsearch.store.objects import names, read, write
-from sclsearch.store.places import Place
+from sclsearch.store.storage import StoragePath
 from tests.store.together import WRITERS, at_once
 
 HOLD = """
 import sys
 from sclsearch.store.driver import sole_driver
-from sclsearch.store.places import place_of
+from sclsearch.store.storage import storage_path
 
-with sole_driver(place_of(sys.argv[1])):
+with sole_driver(storage_path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
 """
 
 
 @pytest.fixture
-def other(place: Place) -> Iterator[subprocess.Popen[str]]:
+def other(place: StoragePath) -> Iterator[subprocess.Popen[str]]:
     """Returns another process that drives the study in `place` until its input ends."""
     command = [sys.executable, "-c", HOLD, str(place)]
     with subprocess.Popen(
@@ -44,17 +44,17 @@ def other(place: Place) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def lock(place: Place, **changes: Any) -> None:
+def lock(place: StoragePath, **changes: Any) -> None:
     mine = {"host": "elsewhere", "pid": os.getpid(), "born": "1", "token": "another"}
     write(place / "driver-another.json", {**mine, "time": time.time(), **changes})
 
 
-def holders(place: Place) -> list[Any]:
+def holders(place: StoragePath) -> list[Any]:
     return [read(place / name) for name in names(place)]
 
 
 def test_a_second_driver_is_refused_while_the_first_lives(
-    place: Place, other: subprocess.Popen[str]
+    place: StoragePath, other: subprocess.Popen[str]
 ) -> None:
     with (
         pytest.raises(
@@ -66,7 +66,9 @@ def test_a_second_driver_is_refused_while_the_first_lives(
         pytest.fail("two drivers")
 
 
-def test_a_driver_that_ended_leaves_no_lock(place: Place, other: subprocess.Popen[str]) -> None:
+def test_a_driver_that_ended_leaves_no_lock(
+    place: StoragePath, other: subprocess.Popen[str]
+) -> None:
     other.communicate("")
     assert other.returncode == 0
     assert names(place) == []
@@ -74,7 +76,7 @@ def test_a_driver_that_ended_leaves_no_lock(place: Place, other: subprocess.Pope
 
 @pytest.mark.parametrize("reaped", [True, False], ids=["reaped", "zombie"])
 def test_the_lock_of_a_killed_driver_is_taken_at_once(
-    place: Place, other: subprocess.Popen[str], reaped: bool
+    place: StoragePath, other: subprocess.Popen[str], reaped: bool
 ) -> None:
     other.send_signal(signal.SIGKILL)
     os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)
@@ -87,7 +89,7 @@ def test_the_lock_of_a_killed_driver_is_taken_at_once(
 
 
 def test_a_process_that_has_the_number_of_a_dead_driver_is_not_taken_for_it(
-    place: Place,
+    place: StoragePath,
 ) -> None:
     lock(place, numbering=driver.numbering(), born="not when this process was born")
     with sole_driver(place):
@@ -96,7 +98,7 @@ def test_a_process_that_has_the_number_of_a_dead_driver_is_not_taken_for_it(
 
 @pytest.mark.parametrize("ahead", [-300.0, 0.0, 7200.0])
 def test_a_driver_of_another_machine_is_waited_for_whatever_its_clock(
-    place: Place, monkeypatch: pytest.MonkeyPatch, ahead: float
+    place: StoragePath, monkeypatch: pytest.MonkeyPatch, ahead: float
 ) -> None:
     monkeypatch.setattr(driver, "EXPIRES_SECONDS", 1.0)
     told: list[str] = []
@@ -112,7 +114,7 @@ def test_a_driver_of_another_machine_is_waited_for_whatever_its_clock(
 
 
 def test_one_elsewhere_that_died_while_it_asked_is_waited_for_no_longer(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: StoragePath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver, "EXPIRES_SECONDS", 1.0)
     lock(place, token="z" * 32, drives=False)
@@ -122,7 +124,7 @@ def test_one_elsewhere_that_died_while_it_asked_is_waited_for_no_longer(
     assert 0.5 < time.monotonic() - started < driver.BEAT_SECONDS
 
 
-def test_a_driver_on_a_machine_with_another_clock_keeps_its_study(place: Place) -> None:
+def test_a_driver_on_a_machine_with_another_clock_keeps_its_study(place: StoragePath) -> None:
     """However old its beat is by this clock, only silence ends it."""
     stop, day = threading.Event(), 24 * 3600.0
 
@@ -145,7 +147,7 @@ def test_a_driver_on_a_machine_with_another_clock_keeps_its_study(place: Place) 
 
 
 def test_a_driver_whom_this_user_may_not_look_at_is_alive(
-    place: Place, other: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+    place: StoragePath, other: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def forbidden(pid: int, signal: int) -> None:
         assert (pid, signal) == (other.pid, 0)
@@ -167,7 +169,7 @@ def test_a_driver_whom_this_user_may_not_look_at_is_alive(
 
 @pytest.mark.parametrize("ahead", [-300.0, 0.0, 7200.0])
 def test_a_driver_of_another_machine_that_is_heard_of_again_keeps_its_study(
-    place: Place, ahead: float
+    place: StoragePath, ahead: float
 ) -> None:
     lock(place, time=time.time() + ahead)
     beat = threading.Timer(0.5, lambda: lock(place, time=time.time() + ahead))
@@ -178,7 +180,7 @@ def test_a_driver_of_another_machine_that_is_heard_of_again_keeps_its_study(
     assert [holder["host"] for holder in holders(place)] == ["elsewhere"]
 
 
-def test_a_driver_of_this_machine_that_was_held_up_keeps_its_lock(place: Place) -> None:
+def test_a_driver_of_this_machine_that_was_held_up_keeps_its_lock(place: StoragePath) -> None:
     with sole_driver(place):
         (mine,) = names(place)
         late = {**holders(place)[0], "time": time.time() - driver.EXPIRES_SECONDS - 1}
@@ -200,7 +202,7 @@ def test_the_heartbeat_keeps_the_lock_beyond_its_expiry(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_driver_that_lost_its_lock_leaves_the_new_ones(place: Place) -> None:
+def test_a_driver_that_lost_its_lock_leaves_the_new_ones(place: StoragePath) -> None:
     with sole_driver(place):
         lock(place)
     assert [holder["host"] for holder in holders(place)] == ["elsewhere"]
@@ -221,13 +223,13 @@ def test_a_driver_whose_lock_was_taken_is_told_and_does_not_take_it_back(
         assert names(tmp_path) == []
 
 
-def test_the_lock_is_gone_after_an_error(place: Place) -> None:
+def test_the_lock_is_gone_after_an_error(place: StoragePath) -> None:
     with pytest.raises(ZeroDivisionError), sole_driver(place):
         raise ZeroDivisionError
     assert names(place) == []
 
 
-def test_of_eight_drivers_that_start_together_one_drives(place: Place) -> None:
+def test_of_eight_drivers_that_start_together_one_drives(place: StoragePath) -> None:
     def drive(_: int) -> bool:
         try:
             with sole_driver(place):

@@ -10,7 +10,7 @@ from sclsearch.encoders.gradient_cache import CHUNK, LIMIT
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.base import Training
 from sclsearch.methods.fields import resolved
-from sclsearch.protocols.base import Parts, Rows
+from sclsearch.protocols.base import Rows, Splits
 from sclsearch.protocols.replicates import all_seeds
 from sclsearch.store.records import (
     ConfigurationRecord,
@@ -21,9 +21,9 @@ from sclsearch.store.records import (
 )
 from sclsearch.store.studies import StudyStore
 from sclsearch.tasks.base import Task
-from sclsearch.training.job import ENGINE_VERSION, Job
+from sclsearch.training.spec import ENGINE_VERSION, SeedRunSpec
 
-PARTS = Parts(
+PARTS = Splits(
     Rows("train", np.arange(8)),
     Rows("validation", np.arange(0, 6, 2)),
     Rows("validation", np.arange(1, 6, 2)),
@@ -38,11 +38,11 @@ PINNED = {
 
 
 @pytest.fixture(params=METHODS)
-def job(request: pytest.FixtureRequest) -> Job:
-    return Job(
+def spec(request: pytest.FixtureRequest) -> SeedRunSpec:
+    return SeedRunSpec(
         task=Task("toy", "labels alone", ("no", "yes"), "accuracy"),
         data_digest="d" * 64,
-        parts=PARTS,
+        splits=PARTS,
         metric="accuracy",
         evaluate=20,
         keep="best",
@@ -58,36 +58,36 @@ def job(request: pytest.FixtureRequest) -> Job:
 
 
 @pytest.fixture
-def store(tmp_path: Path, job: Job) -> StudyStore:
+def store(tmp_path: Path, spec: SeedRunSpec) -> StudyStore:
     store = StudyStore(tmp_path, "toy")
-    fields = resolved(job.method, job.training)
+    fields = resolved(spec.method, spec.training)
     names = dict.fromkeys(("task", "model", "protocol", "size"), "toy")
     identity = {**names, "space": {"parameters": []}}
     origin = {"rule": "mean", "notes": []}
-    store.create(StudyRecord("toy", identity, job.shared_identity, origin, 2, 0.0))
+    store.create(StudyRecord("toy", identity, spec.shared_identity, origin, 2, 0.0))
     store.add(ConfigurationRecord(0, {}, fields, "published"))
-    store.add(ReplicateRecord(0, PARTS.digests, job.replicate.seeds, PARTS.notes))
+    store.add(ReplicateRecord(0, PARTS.digests, spec.replicate.seeds, PARTS.notes))
     return store
 
 
-def test_records_read_again_give_the_key_of_the_job(store: StudyStore, job: Job) -> None:
+def test_records_read_again_give_the_key_of_the_job(store: StudyStore, spec: SeedRunSpec) -> None:
     study = store.record()
     assert study is not None
     records = study, store.configurations()[0], store.replicates()[0]
-    assert seed_run_key(*records) == job.key
-    assert set(seed_run_identity(*records)) == set(job.identity)
+    assert seed_run_key(*records) == spec.key
+    assert set(seed_run_identity(*records)) == set(spec.identity)
 
 
-@pytest.mark.parametrize("job", ["supcl-seq"], indirect=True)
-def test_batches_that_go_in_chunks_have_no_other_key(job: Job) -> None:
-    parts = replace(PARTS, train=Rows("train", np.arange(200)))
-    large = replace(job, parts=parts, training=Training(batch_size=128, max_length=128))
+@pytest.mark.parametrize("spec", ["supcl-seq"], indirect=True)
+def test_batches_that_go_in_chunks_have_no_other_key(spec: SeedRunSpec) -> None:
+    splits = replace(PARTS, train=Rows("train", np.arange(200)))
+    large = replace(spec, splits=splits, training=Training(batch_size=128, max_length=128))
     (contrast, _) = large.method.stages(large.training)
     assert contrast.views * 128 * 128 > LIMIT
     study = StudyRecord("large", {}, large.shared_identity, {}, 2, 0.0)
     fields = resolved(large.method, large.training)
     configuration = ConfigurationRecord(0, {}, fields, "published")
-    replicate = ReplicateRecord(0, parts.digests, large.replicate.seeds, ())
+    replicate = ReplicateRecord(0, splits.digests, large.replicate.seeds, ())
     assert seed_run_key(study, configuration, replicate) == large.key
 
 
@@ -95,18 +95,20 @@ def test_the_chunks_of_large_batches_are_those_of_this_engine() -> None:
     assert (ENGINE_VERSION, LIMIT, CHUNK) == (6, 2**15, 2**13)
 
 
-@pytest.mark.parametrize("job", ["cssl"], indirect=True)
-def test_records_say_which_paraphrases_a_replicate_reads(store: StudyStore, job: Job) -> None:
-    reading = replace(job, parts=replace(PARTS, paraphrases="p" * 64))
-    store.add(ReplicateRecord(1, reading.parts.digests, job.replicate.seeds, PARTS.notes))
+@pytest.mark.parametrize("spec", ["cssl"], indirect=True)
+def test_records_say_which_paraphrases_a_replicate_reads(
+    store: StudyStore, spec: SeedRunSpec
+) -> None:
+    reading = replace(spec, splits=replace(PARTS, paraphrases="p" * 64))
+    store.add(ReplicateRecord(1, reading.splits.digests, spec.replicate.seeds, PARTS.notes))
     study = store.record()
     assert study is not None
     (configuration,), replicates = store.configurations(), store.replicates()
     found = [seed_run_key(study, configuration, replicate) for replicate in replicates]
-    assert found == [job.key, reading.key]
-    assert job.key != reading.key
+    assert found == [spec.key, reading.key]
+    assert spec.key != reading.key
 
 
-@pytest.mark.parametrize("job", PINNED, indirect=True)
-def test_a_key_is_what_it_has_always_been(job: Job) -> None:
-    assert job.key == PINNED[job.method_name]
+@pytest.mark.parametrize("spec", PINNED, indirect=True)
+def test_a_key_is_what_it_has_always_been(spec: SeedRunSpec) -> None:
+    assert spec.key == PINNED[spec.method_name]

@@ -13,8 +13,8 @@ from sclsearch.errors import SclsearchError
 from sclsearch.store import remote
 from sclsearch.store.driver import sole_driver
 from sclsearch.store.objects import check_writable, create, names, read, read_all, write
-from sclsearch.store.places import storage_folder
 from sclsearch.store.remote import Remote, StorageError
+from sclsearch.store.storage import storage_folder
 
 if TYPE_CHECKING:
     from tests.store.conftest import Fault, Gate
@@ -73,7 +73,7 @@ def test_a_seed_run_is_stored_though_the_store_is_away_for_some_seconds(
 
 
 def test_a_write_whose_answer_was_lost_is_there(gate: "Gate", far: Remote) -> None:
-    gate.lose = 1
+    gate.record_failure = 1
     create(far / "one.json", {"whole": True})
     assert read(far / "one.json") == {"whole": True}
     assert not create(far / "one.json", {"whole": False})

@@ -88,7 +88,7 @@ def test_a_failure_that_is_forgotten_can_be_trained_again_and_stays_on_disk(
     assert runs.find(FAILED.key[:8]) == FAILED.key
 
 
-def test_figures_take_the_place_of_a_failure_and_a_failure_of_nothing(runs: RunStore) -> None:
+def test_figures_take_the_storage_path_a_failure_and_a_failure_of_nothing(runs: RunStore) -> None:
     again = replace(FINISHED, key=FAILED.key, identity=FAILED.identity)
     assert runs.put(FAILED)
     assert not runs.put(replace(FAILED, failure=Failure("hang", "1 h")))
@@ -98,7 +98,7 @@ def test_figures_take_the_place_of_a_failure_and_a_failure_of_nothing(runs: RunS
     assert [name[:64] for name in names(runs.folder / "retried")] == [FAILED.key]
 
 
-def test_figures_that_take_the_place_of_a_failure_meanwhile_stay(
+def test_figures_that_take_the_storage_path_a_failure_meanwhile_stay(
     runs: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     again = replace(FINISHED, key=FAILED.key, identity=FAILED.identity)
@@ -187,7 +187,7 @@ def test_a_file_that_was_changed_is_refused_and_others_are_read(
     changed(runs, change)
     with pytest.raises(SclsearchError, match=fault):
         runs.get(FINISHED.key)
-    found, damaged = runs.get_sound([FINISHED.key, FAILED.key])
+    found, damaged = runs.get_valid([FINISHED.key, FAILED.key])
     assert found == [None, FAILED]
     assert fault in damaged[FINISHED.key]
     assert list(runs.all()) == [FAILED]

@@ -203,7 +203,7 @@ def test_a_deleted_configuration_is_missed(store: StudyStore, number: int) -> No
     Path(str(store.folder), "configurations", f"{number}.json").unlink()
     with pytest.raises(DamagedError, match=rf"configurations/{number}\.json: it must be there"):
         store.configurations()
-    found, (fault,) = store.sound_configurations()
+    found, (fault,) = store.valid_configurations()
     assert [one.number for one in found] == [one for one in range(3) if one != number]
     assert f"{number}.json" in fault
 
@@ -234,9 +234,9 @@ def test_a_record_that_was_changed_is_named_and_the_others_are_read(
     place.write_text(json.dumps(changed), encoding="utf-8")
     found: list[ConfigurationRecord] | list[ReplicateRecord]
     if folder == "configurations":
-        found, (told,) = store.sound_configurations()
+        found, (told,) = store.valid_configurations()
     else:
-        found, (told,) = store.sound_replicates()
+        found, (told,) = store.valid_replicates()
     assert [record.number for record in found] == [1]
     assert told.startswith(f"{place}: ")
     assert fault in told

@@ -88,8 +88,8 @@ def test_digests_are_the_same_in_every_process(glue: Path, tmp_path: Path) -> No
     code = (
         "from pathlib import Path\n"
         "from sclsearch.tasks import load_task\n"
-        "from sclsearch.tasks.own import OwnFiles, load_own\n"
-        f"own = load_own(OwnFiles(Path({str(own)!r}), ('text',), 'label'))\n"
+        "from sclsearch.tasks.custom import CustomTask, load_custom_task\n"
+        f"own = load_custom_task(CustomTask(Path({str(own)!r}), ('text',), 'label'))\n"
         f"print(load_task('rte', Path({str(glue)!r})).digest, own.digest)"
     )
     (printed,) = {run(code, PYTHONHASHSEED=seed) for seed in ("1", "2")}

@@ -47,14 +47,14 @@ def reference(name: str, true: list[int], predicted: list[int]) -> float:
 
 
 @st.composite
-def labelled(draw: st.DrawFn) -> tuple[int, list[int], list[int]]:
+def labeled(draw: st.DrawFn) -> tuple[int, list[int], list[int]]:
     classes = draw(st.integers(2, 5))
     rows = draw(st.integers(1, 40))
     side = st.lists(st.integers(0, classes - 1), min_size=rows, max_size=rows)
     return classes, draw(side), draw(side)
 
 
-@given(labelled())
+@given(labeled())
 def test_class_metrics_agree_with_scikit_learn(rows: tuple[int, list[int], list[int]]) -> None:
     classes, true, predicted = rows
     for name, metric in CLASS_METRICS.items():
@@ -103,7 +103,7 @@ def test_a_constant_whose_mean_is_rounded_still_has_no_correlation() -> None:
     assert METRICS["pearson"].function(np.full(7, 0.1), np.arange(7.0)) == 0.0
 
 
-@given(labelled())
+@given(labeled())
 def test_a_confusion_matrix_has_true_classes_in_rows(
     rows: tuple[int, list[int], list[int]],
 ) -> None:

@@ -14,7 +14,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "paraphrases.jsonl"
 
 
-def faults_of(file: Path) -> list[str]:
+def field_errors(file: Path) -> list[str]:
     with pytest.raises(SclsearchError) as raised:
         paraphrase_source(file)
     return [line.removeprefix(f"{file}: ") for line in str(raised.value).splitlines()]
@@ -95,7 +95,7 @@ def test_a_row_that_cannot_be_used_is_named_by_its_line(
     file: Path, row: object, reason: str
 ) -> None:
     write(file, HEADER, FILM, "", row, PAIR)
-    assert faults_of(file) == [f"line 4: {reason}"]
+    assert field_errors(file) == [f"line 4: {reason}"]
 
 
 HEADERS: dict[str, tuple[object, str]] = {
@@ -130,7 +130,7 @@ def test_a_header_that_cannot_be_is_refused(file: Path, header: object, message:
 
 def test_all_faults_are_told_in_one_go(file: Path) -> None:
     write(file, {"note": None}, {"txt": ["A film."]}, FILM, {**PAIR, "paraphrases": [["c"], [1]]})
-    assert [fault.partition(",")[0] for fault in faults_of(file)] == [
+    assert [fault.partition(",")[0] for fault in field_errors(file)] == [
         "line 1: 'paraphrases' of the header must be 1",
         "line 1: 'source' of the header must say where the paraphrases come from",
         "line 1: 'note' of the header must be text",
@@ -144,12 +144,12 @@ def test_all_faults_are_told_in_one_go(file: Path) -> None:
 
 def test_of_many_faults_twenty_are_shown(file: Path) -> None:
     write(file, HEADER, *["[]"] * 30)
-    faults = faults_of(file)
+    faults = field_errors(file)
     assert [fault.partition(":")[0] for fault in faults[:-1]] == [f"line {n}" for n in range(2, 22)]
     assert faults[-1] == "30 faults in all, the first 20 shown."
 
 
 def test_a_missing_file_and_an_empty_one_are_refused(file: Path) -> None:
-    assert faults_of(file)[0].startswith("a readable file must be there, but")
+    assert field_errors(file)[0].startswith("a readable file must be there, but")
     write(file, "")
-    assert faults_of(file) == ["a header must be there, but the file is empty."]
+    assert field_errors(file) == ["a header must be there, but the file is empty."]

@@ -15,15 +15,15 @@ from sclsearch.encoders.vocabulary import CutEmbedding
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.base import Batch, Model, Terms
 from sclsearch.methods.fields import build
-from sclsearch.protocols.base import Evaluate, Parts
+from sclsearch.protocols.base import Evaluate, Splits
 from sclsearch.protocols.replicates import all_seeds
 from sclsearch.protocols.splits import plain_split
 from sclsearch.randomness import stream
 from sclsearch.tasks.base import Split, Task, TaskData, Texts
 from sclsearch.training.engine import train
-from sclsearch.training.job import Job, Work
 from sclsearch.training.result import TrainingResult
-from sclsearch.training.tokens import tokenise
+from sclsearch.training.spec import SeedRunSpec, TrainingData
+from sclsearch.training.tokens import tokenize_task
 
 Weights = dict[str, torch.Tensor]
 
@@ -97,7 +97,7 @@ def toy_scores(toy: TaskData) -> TaskData:
 
 
 @pytest.fixture(scope="session")
-def work_for(toy: TaskData, tiny_bert: Path) -> Callable[..., Work]:
+def work_for(toy: TaskData, tiny_bert: Path) -> Callable[..., TrainingData]:
     """Returns what makes the work of one seed run on the toy task."""
 
     def work_for(
@@ -105,19 +105,19 @@ def work_for(toy: TaskData, tiny_bert: Path) -> Callable[..., Work]:
         number: int = 0,
         *,
         data: TaskData = toy,
-        parts: Parts | None = None,
+        splits: Splits | None = None,
         evaluate: Evaluate = "epoch",
         keep: Any = "best",
         model: Path = tiny_bert,
         **fields: object,
-    ) -> Work:
+    ) -> TrainingData:
         built, training = build(
             method_class(method), {**FIELDS, **OWN.get(method, {}), **fields}, "toy"
         )
-        job = Job(
+        spec = SeedRunSpec(
             task=data.task,
             data_digest=data.digest,
-            parts=parts or plain_split(data),
+            splits=splits or plain_split(data),
             metric=data.task.metric,
             evaluate=evaluate,
             keep=keep,
@@ -132,25 +132,27 @@ def work_for(toy: TaskData, tiny_bert: Path) -> Callable[..., Work]:
         )
         reads = {stage.reads for stage in built.stages(training)}
         given = word_orders(data) if "paraphrases" in reads else None
-        return Work(job, tokenise(data, load_tokenizer(model), training.max_length, given))
+        return TrainingData(
+            spec, tokenize_task(data, load_tokenizer(model), training.max_length, given)
+        )
 
     return work_for
 
 
 @pytest.fixture(scope="session")
-def trained(work_for: Callable[..., Work]) -> Callable[..., TrainingResult]:
+def trained(work_for: Callable[..., TrainingData]) -> Callable[..., TrainingResult]:
     """Returns what trains one method, or what it has trained already."""
     return cache(lambda method, number=0: train(work_for(method, number)))
 
 
 @pytest.fixture
-def rebuilt() -> Callable[[Work, TrainingResult], Model]:
+def rebuilt() -> Callable[[TrainingData, TrainingResult], Model]:
     """Returns what makes a model again from the weights that a seed run left."""
 
-    def rebuilt(work: Work, result: TrainingResult) -> Model:
-        encoder = load_encoder(work.job.model, work.job.model_name)
-        parts = work.job.method.stages(work.job.training)[-1].parts
-        model = Model(encoder, parts(encoder, work.tokens.classes))
+    def rebuilt(work: TrainingData, result: TrainingResult) -> Model:
+        encoder = load_encoder(work.spec.model, work.spec.model_name)
+        splits = work.spec.method.stages(work.spec.training)[-1].new_modules
+        model = Model(encoder, splits(encoder, work.tokens.classes))
         model.load_state_dict(result.weights)
         return model.eval()
 

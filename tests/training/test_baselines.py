@@ -10,13 +10,13 @@ from sklearn.metrics import confusion_matrix
 from sklearn.preprocessing import StandardScaler
 
 from sclsearch.encoders.load import load_encoder, load_tokenizer
-from sclsearch.protocols.base import Parts, Rows
+from sclsearch.protocols.base import Rows, Splits
 from sclsearch.tasks import load_task
 from sclsearch.training import baselines as module
 from sclsearch.training.baselines import LOGISTIC, MAJORITY, baselines
-from sclsearch.training.tokens import tokenise
+from sclsearch.training.tokens import tokenize_task
 
-PARTS = Parts(
+PARTS = Splits(
     train=Rows("train", np.arange(30)),
     validation=Rows("validation", np.arange(40)),
     test=Rows("test", np.arange(50)),
@@ -26,7 +26,9 @@ PARTS = Parts(
 def test_both_see_the_rows_of_a_replicate(tiny_bert: Path) -> None:
     data = load_task("demo")
     tokenizer = load_tokenizer(tiny_bert)
-    found = baselines(data, tokenise(data, tokenizer, 16), {0: PARTS}, load_encoder(tiny_bert, "t"))
+    found = baselines(
+        data, tokenize_task(data, tokenizer, 16), {0: PARTS}, load_encoder(tiny_bert, "t")
+    )
     train, test = data.splits["train"], data.splits["test"]
     largest = np.bincount(train.y[:30]).argmax()
     expected = np.zeros((2, 2), int)
@@ -60,6 +62,6 @@ def test_many_rows_on_a_cpu_leave_the_linear_model_out(
     monkeypatch.setattr(module, "MOST_ROWS_ON_CPU", 100)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     data = load_task("demo")
-    tokens = tokenise(data, load_tokenizer(tiny_bert), 16)
+    tokens = tokenize_task(data, load_tokenizer(tiny_bert), 16)
     found = baselines(data, tokens, {0: PARTS}, load_encoder(tiny_bert, "t"))
     assert found[0].keys() == {MAJORITY}

@@ -11,10 +11,10 @@ from sclsearch.methods import METHODS, find_method
 from sclsearch.methods.base import Training
 from sclsearch.methods.fields import resolved
 from sclsearch.objectives import prediction_loss
-from sclsearch.search.options import How, What
-from sclsearch.search.resolve import resolve
+from sclsearch.study.resolve import resolve
+from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.training.engine import train
-from sclsearch.training.job import Work
+from sclsearch.training.spec import TrainingData
 
 
 def test_the_mean_is_weighted_by_class() -> None:
@@ -35,7 +35,7 @@ def test_the_field_is_no_part_of_identities_at_its_default(name: str) -> None:
 
 
 def test_training_with_balanced_weights_ends_otherwise_where_classes_differ_in_size(
-    work_for: Callable[..., Work],
+    work_for: Callable[..., TrainingData],
 ) -> None:
     plain, weighted = (
         train(work_for("ce", epochs=1, class_weights=weights)) for weights in ("none", "balanced")
@@ -45,8 +45,10 @@ def test_training_with_balanced_weights_ends_otherwise_where_classes_differ_in_s
 
 @pytest.mark.parametrize(("method", "told"), [("lacon", "lacon has no cross-entropy")])
 def test_methods_without_a_cross_entropy_refuse_them(method: str, told: str) -> None:
-    what = What(method=method, task="demo", model="minilm", settings={"class_weights": "balanced"})
+    spec = StudySpec(
+        method=method, task="demo", model="minilm", settings={"class_weights": "balanced"}
+    )
     with pytest.raises(
         SclsearchError, match=f"class_weights: 'balanced' weighs classes, but {told}"
     ):
-        resolve(what, How(gpus_per_trial=0))
+        resolve(spec, RunOptions(gpus_per_trial=0))

@@ -18,11 +18,11 @@ from sclsearch.methods.base import Stage
 from sclsearch.protocols.base import by_split
 from sclsearch.training import engine, evaluation
 from sclsearch.training.engine import LOSS_RECORDS, train
-from sclsearch.training.job import Work
 from sclsearch.training.schedule import evaluation_points, evenly, updates_of, updates_per_epoch
+from sclsearch.training.spec import TrainingData
 from tests.training.waits import Copies, Values
 
-WorkFor = Callable[..., Work]
+WorkFor = Callable[..., TrainingData]
 
 BATCH = 16
 # How many tokens are hidden decides how many are predicted.
@@ -64,29 +64,29 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return seen
 
 
-def counted(work: Work, seen: Counter[str]) -> tuple[Counts, int]:
+def counted(work: TrainingData, seen: Counter[str]) -> tuple[Counts, int]:
     """Trains; returns what it did, and how many tensors it left."""
-    load.load_encoder(work.job.model, work.job.model_name)
+    load.load_encoder(work.spec.model, work.spec.model_name)
     seen.clear()
     with Copies(seen), Values(seen):
         result = train(work)
     return Counts(seen["forwards"], seen["values"], seen["copies"]), len(result.weights)
 
 
-def batches(work: Work, *rows: Any) -> int:
+def batches(work: TrainingData, *rows: Any) -> int:
     """Returns in how many batches some rows are read."""
     return sum(-(-len(index) // BATCH) for index in by_split(rows).values())
 
 
-def expected(work: Work, method: str, tensors: int) -> Counts:
+def expected(work: TrainingData, method: str, tensors: int) -> Counts:
     """Returns what a seed run must do, from its updates, evaluations and rows alone."""
-    job = work.job
-    stages = job.method.stages(job.training)
+    spec = work.spec
+    stages = spec.method.stages(spec.training)
     forwards = values = copies = 0
     for number, stage in enumerate(stages):
         updates, looks = _planned(work, stage, last=stage is stages[-1])
         cut = stage.frozen_pooling is None and not stage.whole_vocabulary
-        evaluated = (job.parts.validation, job.parts.test) if stage is stages[-1] else ()
+        evaluated = (spec.splits.validation, spec.splits.test) if stage is stages[-1] else ()
         if stage.cached:
             forwards += batches(work, work.rows_of(stage), *evaluated)
         else:
@@ -102,13 +102,13 @@ def expected(work: Work, method: str, tensors: int) -> Counts:
     return Counts(forwards, values, copies + tensors)
 
 
-def _planned(work: Work, stage: Stage, *, last: bool) -> tuple[int, int]:
+def _planned(work: TrainingData, stage: Stage, *, last: bool) -> tuple[int, int]:
     """Returns the updates of a stage, and how often its losses are read."""
     rows = len(work.rows_of(stage).index)
-    updates = updates_of(rows, stage.training, work.job.most_updates)
+    updates = updates_of(rows, stage.training, work.spec.max_updates)
     per_epoch = updates_per_epoch(rows, stage.training)
     points = (
-        evaluation_points(work.job.evaluate, per_epoch, updates)
+        evaluation_points(work.spec.evaluate, per_epoch, updates)
         if last
         else evenly(updates, LOSS_RECORDS)
     )
@@ -160,7 +160,7 @@ def test_unequal_rates_are_copied_to_the_device_once(
 
     row_dropout._keep.cache_clear()
     work = work_for("dropout-aug", epochs=1, dropouts=(0.0, 0.1, 0.3))
-    load.load_encoder(work.job.model, work.job.model_name)
+    load.load_encoder(work.spec.model, work.spec.model_name)
     monkeypatch.setattr(torch, "tensor", noted)
     train(work)
     assert made.count((0.0, 0.1, 0.3)) == 1

@@ -9,12 +9,12 @@ import torch
 
 from sclsearch.tasks.metrics import value
 from sclsearch.training.engine import train
-from sclsearch.training.job import Work
 from sclsearch.training.result import TrainingResult
+from sclsearch.training.spec import TrainingData
 
 MAJORITY = 0.6
 
-WorkFor = Callable[..., Work]
+WorkFor = Callable[..., TrainingData]
 Trained = Callable[..., TrainingResult]
 
 
@@ -38,25 +38,25 @@ def test_another_replicate_gives_other_weights(trained: Trained, method: str) ->
     assert not same_weights(trained(method, 1), trained(method))
 
 
-@pytest.mark.parametrize("purpose", ["initialisation", "order", "noise"])
+@pytest.mark.parametrize("purpose", ["initialization", "order", "noise"])
 def test_each_seed_matters(work_for: WorkFor, purpose: str) -> None:
     work = work_for("ce", epochs=1)
     changed: dict[str, Any] = {purpose: 7}
-    replicate = replace(work.job.replicate, **changed)
-    other = replace(work, job=replace(work.job, replicate=replicate))
+    replicate = replace(work.spec.replicate, **changed)
+    other = replace(work, spec=replace(work.spec, replicate=replicate))
     assert not same_weights(train(other), train(work))
 
 
 def test_number_and_subset_of_a_replicate_matter_through_its_rows_alone(work_for: WorkFor) -> None:
     work = work_for("ce", epochs=1)
-    replicate = replace(work.job.replicate, number=7, subset=7)
-    other = replace(work, job=replace(work.job, replicate=replicate))
+    replicate = replace(work.spec.replicate, number=7, subset=7)
+    other = replace(work, spec=replace(work.spec, replicate=replicate))
     assert same_weights(train(other), train(work))
 
 
 def test_without_dropout_the_noise_seed_does_not_matter(work_for: WorkFor) -> None:
     work = work_for("ce", epochs=1, dropout=0.0)
-    other = replace(work, job=replace(work.job, replicate=replace(work.job.replicate, noise=7)))
+    other = replace(work, spec=replace(work.spec, replicate=replace(work.spec.replicate, noise=7)))
     assert same_weights(train(other), train(work))
 
 

@@ -16,15 +16,15 @@ from sclsearch.methods.supcl_seq import SupCLSeq
 from sclsearch.tasks.base import TaskData
 from sclsearch.training.batches import collate
 from sclsearch.training.evaluation import NonFiniteLossError, compute_features, judge, predict
-from sclsearch.training.job import Work
 from sclsearch.training.precision import autocast, device_for
 from sclsearch.training.result import TrainingResult
+from sclsearch.training.spec import TrainingData
 
 CPU = torch.device("cpu")
 
-WorkFor = Callable[..., Work]
+WorkFor = Callable[..., TrainingData]
 Trained = Callable[..., TrainingResult]
-Rebuilt = Callable[[Work, TrainingResult], Model]
+Rebuilt = Callable[[TrainingData, TrainingResult], Model]
 
 
 def test_a_row_has_the_same_scores_alone_and_in_a_padded_batch(
@@ -36,9 +36,9 @@ def test_a_row_has_the_same_scores_alone_and_in_a_padded_batch(
     index = np.arange(len(tokens.y))
     assert len(set(tokens.lengths)) > 2
     with torch.inference_mode():
-        together = work.job.method.scores(model, collate(tokens, index, 0, (0.0,), CPU))
+        together = work.spec.method.scores(model, collate(tokens, index, 0, (0.0,), CPU))
         for row in index:
-            alone = work.job.method.scores(
+            alone = work.spec.method.scores(
                 model, collate(tokens, index[row : row + 1], 0, (0.0,), CPU)
             )
             torch.testing.assert_close(alone[0], together[row], rtol=1e-4, atol=1e-5)
@@ -49,14 +49,14 @@ def test_predictions_come_in_the_order_of_the_rows(
 ) -> None:
     work = work_for(method)
     model = rebuilt(work, trained(method))
-    rows = work.job.parts.validation
-    predictions = predict(model, work.job.method, work.tokens, rows, None, CPU)
+    rows = work.spec.splits.validation
+    predictions = predict(model, work.spec.method, work.tokens, rows, None, CPU)
     assert predictions.dtype == np.int64
     batch = collate(work.tokens.splits[rows.split], rows.index, 0, (0.0,), CPU)
     with torch.inference_mode():
-        expected = work.job.method.scores(model, batch).argmax(1)
+        expected = work.spec.method.scores(model, batch).argmax(1)
     assert predictions.tolist() == expected.tolist()
-    counts: Any = judge(work.job, work.tokens, rows, predictions)["confusion"]
+    counts: Any = judge(work.spec, work.tokens, rows, predictions)["confusion"]
     hits = int((predictions == work.tokens.splits[rows.split].y[rows.index]).sum())
     assert counts[0][0] + counts[1][1] == hits
 
@@ -66,20 +66,20 @@ def test_scores_that_are_no_numbers_are_no_predictions(
     work_for: WorkFor, toy: TaskData, toy_scores: TaskData, kind: str
 ) -> None:
     work = work_for("ce", data={"classes": toy, "scores": toy_scores}[kind])
-    encoder = load_encoder(work.job.model, work.job.model_name)
-    model = Model(encoder, CE().parts(encoder, work.tokens.classes))
+    encoder = load_encoder(work.spec.model, work.spec.model_name)
+    model = Model(encoder, CE().new_modules(encoder, work.tokens.classes))
     with torch.no_grad():
-        model.get_parameter("parts.head.out.bias").fill_(float("nan"))
+        model.get_parameter("new_modules.head.out.bias").fill_(float("nan"))
     with pytest.raises(NonFiniteLossError, match=r"^validation: scores must be finite, but some"):
-        predict(model, work.job.method, work.tokens, work.job.parts.validation, None, CPU)
+        predict(model, work.spec.method, work.tokens, work.spec.splits.validation, None, CPU)
 
 
 def test_features_are_the_embeddings_of_their_rows_in_evaluation_mode(work_for: WorkFor) -> None:
     work = work_for("supcl-seq")
-    encoder = load_encoder(work.job.model, work.job.model_name)
-    model = Model(encoder, SupCLSeq().parts(encoder, 2))
-    parts = work.job.parts
-    rows = (parts.train, parts.validation, parts.test, parts.validation)
+    encoder = load_encoder(work.spec.model, work.spec.model_name)
+    model = Model(encoder, SupCLSeq().new_modules(encoder, 2))
+    splits = work.spec.splits
+    rows = (splits.train, splits.validation, splits.test, splits.validation)
     features = compute_features(model.train(), work.tokens, rows, "mean", CPU)
     assert features.values.shape == (44 + 30 + 30, 16)
     assert not features.values.requires_grad

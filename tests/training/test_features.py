@@ -15,9 +15,9 @@ from sclsearch.objectives import prediction_loss
 from sclsearch.training import features
 from sclsearch.training.engine import train
 from sclsearch.training.evaluation import Features, compute_features
-from sclsearch.training.job import Work
+from sclsearch.training.spec import TrainingData
 
-WorkFor = Callable[..., Work]
+WorkFor = Callable[..., TrainingData]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,19 +34,19 @@ class Probe:
     def check(self, encoder: Encoder) -> tuple[str, ...]:
         return ()
 
-    def parts(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
+    def splits(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
         return nn.ModuleDict({"head": Head(encoder.width, classes, hidden=False)})
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
-        tuning = (Stage("tuning", training, self.terms, self.parts),) if self.tuned else ()
-        probe = Stage("probe", training, self.terms, self.parts, frozen_pooling="mean")
+        tuning = (Stage("tuning", training, self.terms, self.splits),) if self.tuned else ()
+        probe = Stage("probe", training, self.terms, self.splits, frozen_pooling="mean")
         return (*tuning, probe)
 
     def terms(self, model: Model, batch: Batch) -> Terms:
         return {"ce": prediction_loss(self.scores(model, batch), batch.y)}
 
     def scores(self, model: Model, batch: Batch) -> Tensor:
-        scores: Tensor = model.parts["head"](model.embed(batch, "mean"), batch.rates[0])
+        scores: Tensor = model.new_modules["head"](model.embed(batch, "mean"), batch.rates[0])
         return scores
 
 
@@ -72,18 +72,18 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.fixture
-def probing(work_for: WorkFor) -> Callable[..., Work]:
+def probing(work_for: WorkFor) -> Callable[..., TrainingData]:
     """Returns what makes the work of a probe."""
 
-    def probing(number: int = 0, *, tuned: bool = False, **fields: object) -> Work:
+    def probing(number: int = 0, *, tuned: bool = False, **fields: object) -> TrainingData:
         work = work_for("ce", number, **{"epochs": 2, **fields})
-        return replace(work, job=replace(work.job, method=Probe(tuned), method_name="Probe"))
+        return replace(work, spec=replace(work.spec, method=Probe(tuned), method_name="Probe"))
 
     return probing
 
 
 def test_configurations_and_replicates_on_the_same_rows_share_them_and_no_figure_tells(
-    probing: Callable[..., Work], computed: list[int]
+    probing: Callable[..., TrainingData], computed: list[int]
 ) -> None:
     works = [probing(), probing(learning_rate=0.1), probing(1)]
     shared = [train(work) for work in works]
@@ -97,13 +97,13 @@ def test_configurations_and_replicates_on_the_same_rows_share_them_and_no_figure
 
 
 def test_other_rows_lengths_and_threads_have_features_of_their_own(
-    probing: Callable[..., Work], computed: list[int], monkeypatch: pytest.MonkeyPatch
+    probing: Callable[..., TrainingData], computed: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     train(probing())
     work = probing()
-    parts = work.job.parts
-    fewer = replace(parts, test=replace(parts.test, index=parts.test.index[1:]))
-    train(replace(work, job=replace(work.job, parts=fewer)))
+    splits = work.spec.splits
+    fewer = replace(splits, test=replace(splits.test, index=splits.test.index[1:]))
+    train(replace(work, spec=replace(work.spec, splits=fewer)))
     train(probing(max_length=8))
     monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
     train(probing())
@@ -111,7 +111,7 @@ def test_other_rows_lengths_and_threads_have_features_of_their_own(
 
 
 def test_those_of_an_encoder_that_was_trained_are_its_own(
-    probing: Callable[..., Work], computed: list[int]
+    probing: Callable[..., TrainingData], computed: list[int]
 ) -> None:
     train(probing(tuned=True))
     train(probing(tuned=True))
@@ -120,7 +120,7 @@ def test_those_of_an_encoder_that_was_trained_are_its_own(
 
 
 def test_the_oldest_make_room(
-    probing: Callable[..., Work], computed: list[int], monkeypatch: pytest.MonkeyPatch
+    probing: Callable[..., TrainingData], computed: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(features, "MOST_BYTES", 2 * 104 * 16 * 4)
     for length in (16, 12, 16, 8, 16, 12):

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from sclsearch.training.engine import train
-from sclsearch.training.job import Work
 from sclsearch.training.result import TrainingResult
+from sclsearch.training.spec import TrainingData
 
-WorkFor = Callable[..., Work]
+WorkFor = Callable[..., TrainingData]
 
 GPU = torch.cuda.is_available()
 UPDATES = 3
@@ -40,10 +40,10 @@ def in_bfloat16(work_for: WorkFor, monkeypatch: pytest.MonkeyPatch) -> WorkFor:
     def on_cpu(_: torch.device) -> torch.autocast:
         return torch.autocast("cpu", dtype=torch.bfloat16)
 
-    def in_bfloat16(*given: Any, **fields: Any) -> Work:
+    def in_bfloat16(*given: Any, **fields: Any) -> TrainingData:
         work = short(work_for(*given, evaluate="end", **fields))
         if GPU:
-            return replace(work, job=replace(work.job, numerics="cuda-bf16"))
+            return replace(work, spec=replace(work.spec, numerics="cuda-bf16"))
         for module in ("engine", "evaluation"):
             monkeypatch.setattr(f"sclsearch.training.{module}.autocast", on_cpu)
         return work
@@ -51,8 +51,8 @@ def in_bfloat16(work_for: WorkFor, monkeypatch: pytest.MonkeyPatch) -> WorkFor:
     return in_bfloat16
 
 
-def short(work: Work) -> Work:
-    return replace(work, job=replace(work.job, most_updates=UPDATES))
+def short(work: TrainingData) -> TrainingData:
+    return replace(work, spec=replace(work.spec, max_updates=UPDATES))
 
 
 def numbers(result: TrainingResult) -> list[float]:

@@ -14,9 +14,9 @@ from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.fields import field_types
 from sclsearch.protocols.base import Rows
 from sclsearch.tasks.base import TaskData
-from sclsearch.training import job as job_module
+from sclsearch.training import spec as job_module
 from sclsearch.training.engine import train
-from sclsearch.training.job import Job, Work
+from sclsearch.training.spec import SeedRunSpec, TrainingData
 
 METHOD_FIELDS = [(name, field) for name in METHODS for field in field_types(method_class(name))]
 
@@ -28,7 +28,7 @@ MATTER: dict[str, object] = {
     "method_name": "another",
     "model_digest": "0" * 64,
     "numerics": "cuda-bf16",
-    "most_updates": 7,
+    "max_updates": 7,
     "method_digest": "1" * 64,
     "joined": 3,
 }
@@ -40,8 +40,8 @@ MATTER_NOT: dict[str, object] = {
 
 
 @pytest.fixture
-def job(work_for: Callable[..., Work]) -> Job:
-    return work_for("ce").job
+def spec(work_for: Callable[..., TrainingData]) -> SeedRunSpec:
+    return work_for("ce").spec
 
 
 def another(value: Any) -> object:
@@ -54,104 +54,108 @@ def another(value: Any) -> object:
 
 @pytest.mark.parametrize(("name", "field"), METHOD_FIELDS)
 def test_a_key_changes_with_every_field(
-    work_for: Callable[..., Work], name: str, field: str
+    work_for: Callable[..., TrainingData], name: str, field: str
 ) -> None:
-    job = work_for(name).job
-    holder = "method" if hasattr(job.method, field) else "training"
-    thing = getattr(job, holder)
+    spec = work_for(name).spec
+    holder = "method" if hasattr(spec.method, field) else "training"
+    thing = getattr(spec, holder)
     changes: dict[str, Any] = {field: another(getattr(thing, field))}
     changed: dict[str, Any] = {holder: replace(thing, **changes)}
-    assert replace(job, **changed).key != job.key
+    assert replace(spec, **changed).key != spec.key
 
 
 @pytest.mark.parametrize("part", ["train", "validation", "test"])
-def test_a_key_changes_with_the_rows(job: Job, part: str) -> None:
-    rows: Rows = getattr(job.parts, part)
+def test_a_key_changes_with_the_rows(spec: SeedRunSpec, part: str) -> None:
+    rows: Rows = getattr(spec.splits, part)
     for other in (Rows(rows.split, rows.index[:-1]), Rows("elsewhere", rows.index)):
         changed: dict[str, Any] = {part: other}
-        assert replace(job, parts=replace(job.parts, **changed)).key != job.key
+        assert replace(spec, splits=replace(spec.splits, **changed)).key != spec.key
 
 
-def test_a_key_has_unlabelled_rows_only_where_there_are_some(job: Job) -> None:
-    assert {*job.parts.digests} == {"train", "validation", "test"}
-    keys = {job.key}
+def test_a_key_has_unlabelled_rows_only_where_there_are_some(spec: SeedRunSpec) -> None:
+    assert {*spec.splits.digests} == {"train", "validation", "test"}
+    keys = {spec.key}
     for index in ([0, 1], [0, 2]):
         rows = Rows("train", np.array(index))
-        keys.add(replace(job, parts=replace(job.parts, unlabelled=rows)).key)
+        keys.add(replace(spec, splits=replace(spec.splits, unlabeled=rows)).key)
     assert len(keys) == 3
 
 
-@pytest.mark.parametrize("purpose", ["initialisation", "order", "noise"])
-def test_a_key_changes_with_the_seeds(job: Job, purpose: str) -> None:
+@pytest.mark.parametrize("purpose", ["initialization", "order", "noise"])
+def test_a_key_changes_with_the_seeds(spec: SeedRunSpec, purpose: str) -> None:
     changed: dict[str, Any] = {purpose: 7}
-    assert replace(job, replicate=replace(job.replicate, **changed)).key != job.key
+    assert replace(spec, replicate=replace(spec.replicate, **changed)).key != spec.key
 
 
 @pytest.mark.parametrize("ingredient", MATTER)
-def test_a_key_changes_with_all_else_that_matters(job: Job, ingredient: str) -> None:
+def test_a_key_changes_with_all_else_that_matters(spec: SeedRunSpec, ingredient: str) -> None:
     changed: dict[str, Any] = {ingredient: MATTER[ingredient]}
-    assert replace(job, **changed).key != job.key
+    assert replace(spec, **changed).key != spec.key
 
 
 def test_a_key_changes_with_the_version_of_the_engine(
-    job: Job, monkeypatch: pytest.MonkeyPatch
+    spec: SeedRunSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = job.key
+    before = spec.key
     monkeypatch.setattr(job_module, "ENGINE_VERSION", job_module.ENGINE_VERSION + 1)
-    assert job.key != before
+    assert spec.key != before
 
 
 @pytest.mark.parametrize("ingredient", MATTER_NOT)
-def test_a_key_does_not_change_with_what_does_not_matter(job: Job, ingredient: str) -> None:
+def test_a_key_does_not_change_with_what_does_not_matter(
+    spec: SeedRunSpec, ingredient: str
+) -> None:
     changed: dict[str, Any] = {ingredient: MATTER_NOT[ingredient]}
-    assert replace(job, **changed).key == job.key
+    assert replace(spec, **changed).key == spec.key
 
 
-def test_a_key_does_not_change_with_names_and_numbers_of_what_gave_the_rows(job: Job) -> None:
+def test_a_key_does_not_change_with_names_and_numbers_of_what_gave_the_rows(
+    spec: SeedRunSpec,
+) -> None:
     same = replace(
-        job,
-        task=replace(job.task, name="another", summary="another"),
-        parts=replace(job.parts, notes=("another",)),
-        replicate=replace(job.replicate, number=7, subset=7),
+        spec,
+        task=replace(spec.task, name="another", summary="another"),
+        splits=replace(spec.splits, notes=("another",)),
+        replicate=replace(spec.replicate, number=7, subset=7),
     )
-    assert same.key == job.key
+    assert same.key == spec.key
 
 
-def test_equal_rows_in_other_arrays_are_the_same_rows(job: Job) -> None:
-    copied = Rows(job.parts.train.split, np.array(job.parts.train.index.tolist()))
-    assert replace(job, parts=replace(job.parts, train=copied)).key == job.key
+def test_equal_rows_in_other_arrays_are_the_same_rows(spec: SeedRunSpec) -> None:
+    copied = Rows(spec.splits.train.split, np.array(spec.splits.train.index.tolist()))
+    assert replace(spec, splits=replace(spec.splits, train=copied)).key == spec.key
 
 
 def test_every_ingredient_is_in_these_tests() -> None:
-    tried = {"method", "training", "parts", "replicate", "task", *MATTER, *MATTER_NOT}
-    assert set(Job.__dataclass_fields__) == tried
+    tried = {"method", "training", "splits", "replicate", "task", *MATTER, *MATTER_NOT}
+    assert set(SeedRunSpec.__dataclass_fields__) == tried
 
 
-def test_what_is_not_used_is_not_in_the_identity(job: Job) -> None:
+def test_what_is_not_used_is_not_in_the_identity(spec: SeedRunSpec) -> None:
     optional = {"most_updates", "method_file", "joined", "without_label"}
-    assert optional.isdisjoint(job.identity)
-    parts = replace(job.parts, unlabelled=job.parts.train)
-    given = replace(job, most_updates=7, method_digest="1", joined=3, bare_digest="2")
-    used = replace(given, parts=parts)
-    assert used.identity.keys() - job.identity.keys() == optional
+    assert optional.isdisjoint(spec.identity)
+    splits = replace(spec.splits, unlabeled=spec.splits.train)
+    given = replace(spec, max_updates=7, method_digest="1", joined=3, bare_digest="2")
+    used = replace(given, splits=splits)
+    assert used.identity.keys() - spec.identity.keys() == optional
 
 
-def test_a_key_changes_with_the_paraphrases_of_its_rows(job: Job) -> None:
-    read = [replace(job, parts=replace(job.parts, paraphrases=digest)) for digest in ("2", "3")]
-    assert len({job.key, *(one.key for one in read)}) == 3
-    assert all(one.shared_identity == job.shared_identity for one in read)
-    assert "paraphrases" not in job.parts.digests
+def test_a_key_changes_with_the_paraphrases_of_its_rows(spec: SeedRunSpec) -> None:
+    read = [replace(spec, splits=replace(spec.splits, paraphrases=digest)) for digest in ("2", "3")]
+    assert len({spec.key, *(one.key for one in read)}) == 3
+    assert all(one.shared_identity == spec.shared_identity for one in read)
+    assert "paraphrases" not in spec.splits.digests
 
 
-def test_a_key_is_the_hash_of_an_identity_that_json_can_hold(job: Job) -> None:
-    assert job.key == digest(job.identity)
-    assert set(job.shared_identity) < set(job.identity)
+def test_a_key_is_the_hash_of_an_identity_that_json_can_hold(spec: SeedRunSpec) -> None:
+    assert spec.key == digest(spec.identity)
+    assert set(spec.shared_identity) < set(spec.identity)
 
 
 def test_texts_that_reach_the_greatest_length_are_counted(
-    toy: TaskData, work_for: Callable[..., Work]
+    toy: TaskData, work_for: Callable[..., TrainingData]
 ) -> None:
-    tokenizer = load_tokenizer(work_for().job.model)
+    tokenizer = load_tokenizer(work_for().spec.model)
     lengths = [len(tokenizer(*texts)["input_ids"]) for texts in toy.splits["test"].texts]
     full = sum(length >= 6 for length in lengths)
     assert 0 < full < len(lengths)

@@ -14,13 +14,13 @@ from sclsearch.encoders.load import load_tokenizer
 from sclsearch.protocols.base import Rows
 from sclsearch.protocols.splits import plain_split
 from sclsearch.tasks.base import Split, Task, TaskData, Texts
-from sclsearch.tasks.paraphrases import Views, paraphrase_source
+from sclsearch.tasks.paraphrases import Paraphrases, paraphrase_source
 from sclsearch.training.engine import train
-from sclsearch.training.job import Work
 from sclsearch.training.joined import join, joined_rows
-from sclsearch.training.tokens import tokenise
+from sclsearch.training.spec import TrainingData
+from sclsearch.training.tokens import tokenize_task
 
-WorkFor = Callable[..., Work]
+WorkFor = Callable[..., TrainingData]
 
 COUNT = 3
 LABELS = st.lists(st.integers(0, 2), min_size=1, max_size=20)
@@ -36,7 +36,7 @@ def test_every_drawn_row_has_its_paraphrases_with_its_label(
     split = Split(tuple((f"{row}",) for row in range(total)), np.array(labels))
     splits = {"train": split, "test": split}
     data = TaskData(Task("toy", "", (), "pearson"), splits, "memory")
-    views: dict[Texts, Views] = {
+    views: dict[Texts, Paraphrases] = {
         (f"{row}",): tuple((f"{row}/{view}",) for view in range(count)) for row in drawn
     }
     longer = join(data, views, count)
@@ -55,7 +55,7 @@ def test_every_drawn_row_has_its_paraphrases_with_its_label(
 
 def test_rows_that_nothing_joins_are_the_drawn_ones(work_for: WorkFor) -> None:
     work = work_for("ce")
-    assert work.train.digest == work.job.parts.train.digest
+    assert work.train.digest == work.spec.splits.train.digest
 
 
 @pytest.mark.parametrize("method", ["scl", "supcl-seq", "tapt", "cssl"])
@@ -65,10 +65,10 @@ def test_every_stage_trains_as_on_a_task_that_has_the_paraphrases_as_rows(
     source = paraphrase_source(None, COUNT)
     longer = join(toy, source.views(toy.splits["train"].texts), COUNT)
     read = source.views(longer.splits["train"].texts) if method == "cssl" else None
-    job = work_for(method, epochs=2).job
-    tokens = tokenise(longer, load_tokenizer(tiny_bert), job.training.max_length, read)
-    joined = train(Work(replace(job, joined=COUNT), tokens))
-    plain = train(Work(replace(job, parts=plain_split(longer)), tokens))
+    spec = work_for(method, epochs=2).spec
+    tokens = tokenize_task(longer, load_tokenizer(tiny_bert), spec.training.max_length, read)
+    joined = train(TrainingData(replace(spec, joined=COUNT), tokens))
+    plain = train(TrainingData(replace(spec, splits=plain_split(longer)), tokens))
     assert joined.evaluations == plain.evaluations
     assert joined.stages == plain.stages
     assert joined.predictions == plain.predictions

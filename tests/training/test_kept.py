@@ -15,15 +15,15 @@ from sclsearch.methods.ce import CE
 from sclsearch.tasks.metrics import evaluate, value
 from sclsearch.training.engine import train
 from sclsearch.training.evaluation import predict
-from sclsearch.training.job import Work
 from sclsearch.training.result import TrainingResult
 from sclsearch.training.schedule import evaluation_points
+from sclsearch.training.spec import TrainingData
 
 CPU = torch.device("cpu")
 
-WorkFor = Callable[..., Work]
+WorkFor = Callable[..., TrainingData]
 Trained = Callable[..., TrainingResult]
-Rebuilt = Callable[[Work, TrainingResult], Model]
+Rebuilt = Callable[[TrainingData, TrainingResult], Model]
 
 
 @pytest.mark.parametrize(
@@ -87,19 +87,19 @@ def test_the_weights_are_those_of_the_kept_evaluation(
 class Normed(CE):
     """Cross-entropy behind a batch norm, whose running means no gradient moves."""
 
-    def parts(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
+    def splits(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
         norm = nn.BatchNorm1d(encoder.width)
         return nn.ModuleDict({"norm": norm, "head": Head(encoder.width, classes, hidden=False)})
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
-        return (Stage("normed", training, self.terms, self.parts),)
+        return (Stage("normed", training, self.terms, self.splits),)
 
     def terms(self, model: Model, batch: Batch) -> Terms:
         return {"ce": nn.functional.cross_entropy(self.scores(model, batch), batch.y)}
 
     def scores(self, model: Model, batch: Batch) -> torch.Tensor:
-        z = model.parts["norm"](model.embed(batch, "mean"))
-        found: torch.Tensor = model.parts["head"](z, batch.rates[0])
+        z = model.new_modules["norm"](model.embed(batch, "mean"))
+        found: torch.Tensor = model.new_modules["head"](z, batch.rates[0])
         return found
 
 
@@ -107,13 +107,13 @@ def test_the_running_means_are_those_of_the_kept_evaluation_too(
     work_for: WorkFor, rebuilt: Rebuilt
 ) -> None:
     work = work_for("ce", evaluate=1, epochs=2)
-    work = replace(work, job=replace(work.job, method=Normed()))
+    work = replace(work, spec=replace(work.spec, method=Normed()))
     result = train(work)
     kept: Any = result.evaluations[result.kept]
     assert kept["update"] < len(result.evaluations)
-    assert result.weights["parts.norm.num_batches_tracked"] == kept["update"]
-    model, rows = rebuilt(work, result), work.job.parts.validation
-    predictions = predict(model, work.job.method, work.tokens, rows, None, CPU)
+    assert result.weights["new_modules.norm.num_batches_tracked"] == kept["update"]
+    model, rows = rebuilt(work, result), work.spec.splits.validation
+    predictions = predict(model, work.spec.method, work.tokens, rows, None, CPU)
     assert predictions.tolist() == result.predictions["validation"]
 
 
@@ -122,10 +122,10 @@ def test_the_weights_predict_again_what_was_kept(
     work_for: WorkFor, trained: Trained, rebuilt: Rebuilt, method: str, which: str
 ) -> None:
     work, result = work_for(method), trained(method)
-    rows = getattr(work.job.parts, which)
+    rows = getattr(work.spec.splits, which)
     model = rebuilt(work, result)
-    predictions = predict(model, work.job.method, work.tokens, rows, None, CPU)
+    predictions = predict(model, work.spec.method, work.tokens, rows, None, CPU)
     assert predictions.tolist() == result.predictions[which]
-    evaluation = evaluate(work.job.task, work.tokens.splits[rows.split].y[rows.index], predictions)
+    evaluation = evaluate(work.spec.task, work.tokens.splits[rows.split].y[rows.index], predictions)
     kept = result.evaluations[result.kept]["validation"]
     assert evaluation == {"validation": kept, "test": result.test}[which]

@@ -9,12 +9,12 @@ import pytest
 from sclsearch.canonical import canonical
 from sclsearch.tasks.metrics import value
 from sclsearch.training.engine import train
-from sclsearch.training.job import Work
+from sclsearch.training.spec import TrainingData
 
 
 @pytest.mark.parametrize("method", ["lacon", "lacon-fusion"])
 def test_a_small_temperature_takes_the_loss_far_below_zero(
-    work_for: Callable[..., Work], method: str
+    work_for: Callable[..., TrainingData], method: str
 ) -> None:
     work = work_for(method, tau=0.1, heads=1, batch_size=16, epochs=12, label_init_std=0.2)
     result = train(work)

@@ -14,9 +14,9 @@ from sclsearch.methods.base import Batch, Model, Stage, Terms, Training
 from sclsearch.methods.ce import CE
 from sclsearch.training.engine import train
 from sclsearch.training.evaluation import NonFiniteLossError
-from sclsearch.training.job import Work
+from sclsearch.training.spec import TrainingData
 
-WorkFor = Callable[..., Work]
+WorkFor = Callable[..., TrainingData]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,12 @@ class Fused:
     def check(self, encoder: Encoder) -> tuple[str, ...]:
         return self.ce.check(encoder)
 
-    def parts(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
-        return self.ce.parts(encoder, classes)
+    def splits(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
+        return self.ce.new_modules(encoder, classes)
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
         return tuple(
-            Stage(name, training, self.terms_of(name), self.parts) for name in ("first", "second")
+            Stage(name, training, self.terms_of(name), self.splits) for name in ("first", "second")
         )
 
     def terms_of(self, stage: str) -> Callable[[Model, Batch], Terms]:
@@ -71,11 +71,11 @@ def test_a_term_that_is_not_finite_is_named_with_stage_epoch_and_update(
         NonFiniteLossError,
         match=f"^{stage}: bomb must be finite, but it is not at epoch 2, update 3 of 6$",
     ):
-        train(replace(work, job=replace(work.job, method=method)))
+        train(replace(work, spec=replace(work.spec, method=method)))
 
 
 def test_a_method_that_nobody_listed_trains(work_for: WorkFor) -> None:
     work = work_for("ce", epochs=1)
-    result = train(replace(work, job=replace(work.job, method=Fused(1.0, 1))))
+    result = train(replace(work, spec=replace(work.spec, method=Fused(1.0, 1))))
     evaluations: list[Any] = result.evaluations
     assert evaluations[-1]["loss"].keys() == {"ce", "bomb"}

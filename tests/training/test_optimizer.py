@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from sclsearch.methods.base import Model, Stage, Training, no_parts
+from sclsearch.methods.base import Model, Stage, Training, no_new_modules
 from sclsearch.training.optimizer import adamw, clip
 from sclsearch.training.schedule import lr_scale
 
@@ -21,7 +21,7 @@ def model() -> Model:
 
 def stage_with(**options: Any) -> Stage:
     training = Training(learning_rate=0.01, weight_decay=0.3)
-    return Stage("joint", training, lambda _model, _batch: {}, no_parts, **options)
+    return Stage("joint", training, lambda _model, _batch: {}, no_new_modules, **options)
 
 
 def by_name(model: Model, optimizer: torch.optim.Optimizer, setting: str) -> dict[str, float]:
@@ -62,21 +62,21 @@ def test_every_learning_rate_is_positive_and_the_peak_is_reached(total: int, rat
 
 
 def test_matrices_decay_and_biases_norms_and_named_parts_do_not(model: Model) -> None:
-    optimizer = adamw(model, stage_with(undecayed=("labels",)))
+    optimizer = adamw(model, stage_with(no_weight_decay=("labels",)))
     assert by_name(model, optimizer, "weight_decay") == {
         "encoder.words.weight": 0.3,
-        "parts.out.weight": 0.3,
-        "parts.labels.weight": 0.0,
+        "new_modules.out.weight": 0.3,
+        "new_modules.labels.weight": 0.0,
         "encoder.norm.weight": 0.0,
         "encoder.norm.bias": 0.0,
-        "parts.out.bias": 0.0,
+        "new_modules.out.bias": 0.0,
     }
     assert {group["lr"] for group in optimizer.param_groups} == {0.01}
 
 
 def test_a_part_can_have_a_multiple_of_the_rate(model: Model) -> None:
-    peaks = by_name(model, adamw(model, stage_with(rate_factors={"labels": 10.0})), "peak")
-    assert peaks.pop("parts.labels.weight") == pytest.approx(0.1)
+    peaks = by_name(model, adamw(model, stage_with(lr_scales={"labels": 10.0})), "peak")
+    assert peaks.pop("new_modules.labels.weight") == pytest.approx(0.1)
     assert set(peaks.values()) == {0.01}
 
 
@@ -89,7 +89,7 @@ def test_what_is_frozen_is_left_out(model: Model) -> None:
     ("max_norm", "norm"), [(0.0, 50.0), (1.0, 1.0), (25.0, 25.0), (100.0, 50.0)]
 )
 def test_gradients_are_scaled_down_to_the_norm(model: Model, max_norm: float, norm: float) -> None:
-    model.get_parameter("parts.out.weight").grad = torch.full((2, 4), 10.0)
+    model.get_parameter("new_modules.out.weight").grad = torch.full((2, 4), 10.0)
     model.get_parameter("encoder.norm.bias").grad = torch.tensor([30.0, 20.0, -20.0, 0.0])
     clip(model, max_norm)
     found = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])

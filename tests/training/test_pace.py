@@ -9,8 +9,8 @@ import torch
 
 from sclsearch.errors import SclsearchError
 from sclsearch.training.engine import train
-from sclsearch.training.job import Work
 from sclsearch.training.pace import Pace, measured_pace
+from sclsearch.training.spec import TrainingData
 from sclsearch.training.workload import Workload, workload
 
 
@@ -29,7 +29,7 @@ def test_an_encoder_is_timed_once_for_each_length(tiny_bert: Path) -> None:
 
 
 def test_timing_leaves_threads_and_the_loaded_encoder_as_they_were(
-    tiny_bert: Path, work_for: Callable[..., Work]
+    tiny_bert: Path, work_for: Callable[..., TrainingData]
 ) -> None:
     work = work_for("ce", epochs=1)
     before = train(work)
@@ -41,7 +41,7 @@ def test_timing_leaves_threads_and_the_loaded_encoder_as_they_were(
 
 @pytest.mark.parametrize("method", ["ce", "supcl-seq", "cmlm"])
 def test_the_pace_tells_how_long_training_takes(
-    tiny_bert: Path, work_for: Callable[..., Work], method: str
+    tiny_bert: Path, work_for: Callable[..., TrainingData], method: str
 ) -> None:
     work = work_for(method, epochs=20)
     train(work_for(method, epochs=1))

@@ -13,10 +13,10 @@ from sclsearch.methods.base import Model, Stage, Training
 from sclsearch.methods.ce import CE
 from sclsearch.training import engine
 from sclsearch.training.engine import train
-from sclsearch.training.job import Work
 from sclsearch.training.optimizer import adamw
+from sclsearch.training.spec import TrainingData
 
-WorkFor = Callable[..., Work]
+WorkFor = Callable[..., TrainingData]
 POOLED = ("scl", "supcl-seq", "simcse", "dropout-aug", "ce-cl", "cmlm", "tapt", "cssl")
 
 
@@ -26,7 +26,9 @@ def head_of(work_for: WorkFor, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
     seen: list[dict[str, Tensor]] = []
 
     def noted(model: Model, stage: Stage) -> torch.optim.AdamW:
-        seen.append({name: t.detach().clone() for name, t in model.parts.state_dict().items()})
+        seen.append(
+            {name: t.detach().clone() for name, t in model.new_modules.state_dict().items()}
+        )
         return adamw(model, stage)
 
     def head_of(method: str, number: int = 0) -> dict[str, Tensor]:
@@ -49,7 +51,7 @@ def test_scl_without_contrast_is_cross_entropy_to_the_bit(
 
 def test_last_stages_see_rows_in_one_order(work_for: WorkFor, method: str) -> None:
     one, other = work_for("ce"), work_for(method)
-    both = [list(work.order(work.job.stages[-1], 0)) for work in (one, other)]
+    both = [list(work.order(work.spec.stages[-1], 0)) for work in (one, other)]
     shared = list(zip(*both, strict=False))
     assert len(shared) > 10
     assert all(np.array_equal(*batches) for batches in shared)
@@ -71,15 +73,15 @@ def test_replicates_differ_in_all_of_it(
     works = [work_for("ce", number) for number in range(2)]
     one, other = (head_of("ce", number) for number in range(2))
     assert not torch.equal(one["head.out.weight"], other["head.out.weight"])
-    orders = [np.concatenate(list(work.order(work.job.stages[-1], 0))) for work in works]
+    orders = [np.concatenate(list(work.order(work.spec.stages[-1], 0))) for work in works]
     assert not np.array_equal(orders[0], orders[1])
 
 
 def test_stages_of_one_method_do_not_draw_alike(work_for: WorkFor) -> None:
-    job = (work := work_for("tapt")).job
+    spec = (work := work_for("tapt")).spec
     orders = [
         np.concatenate(list(work.order(stage, remaining)))[:44]
-        for remaining, stage in enumerate(reversed(job.stages))
+        for remaining, stage in enumerate(reversed(spec.stages))
     ]
     assert all(not np.array_equal(*both) for both in pairwise(orders))
 

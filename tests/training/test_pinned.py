@@ -11,7 +11,7 @@ from safetensors.numpy import load_file, save_file
 
 from sclsearch.randomness import stream
 from sclsearch.training.engine import train
-from sclsearch.training.job import ENGINE_VERSION, Work
+from sclsearch.training.spec import ENGINE_VERSION, TrainingData
 
 # For each method the engine's version, the loss at each evaluation, and the test evaluation.
 PINNED: Mapping[str, tuple[int, list[float], object]] = MappingProxyType(
@@ -86,19 +86,19 @@ def pinned_bert(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 NEAR: Mapping[str, float] = MappingProxyType({"lacon-fusion": 5e-3})
 
 
-def assert_pinned(work: Work, pinned: tuple[int, list[float], object]) -> None:
+def assert_pinned(work: TrainingData, pinned: tuple[int, list[float], object]) -> None:
     result = train(work)
     evaluations: list[Any] = result.evaluations
     losses = [round(sum(one["loss"].values()), 6) for one in evaluations]
     found: object = (ENGINE_VERSION, losses, result.test)
     engine, expected, test = pinned
-    near = pytest.approx(expected, abs=NEAR.get(work.job.method_name, 1e-5))
+    near = pytest.approx(expected, abs=NEAR.get(work.spec.method_name, 1e-5))
     same = found == (engine, near, test)
-    assert same, CHANGED.format(method=work.job.method_name, found=found)
+    assert same, CHANGED.format(method=work.spec.method_name, found=found)
 
 
 def test_the_figures_of_a_tiny_training_are_pinned(
-    work_for: Callable[..., Work], pinned_bert: Path, method: str
+    work_for: Callable[..., TrainingData], pinned_bert: Path, method: str
 ) -> None:
     work = work_for(method, model=pinned_bert, **FIELDS)
     assert_pinned(work, PINNED.get(method, (0, [], {})))
@@ -106,7 +106,7 @@ def test_the_figures_of_a_tiny_training_are_pinned(
 
 @pytest.mark.parametrize(("method", "pooling"), PINNED_FIRST)
 def test_so_are_those_that_read_the_first_state_alone(
-    work_for: Callable[..., Work], pinned_bert: Path, method: str, pooling: str
+    work_for: Callable[..., TrainingData], pinned_bert: Path, method: str, pooling: str
 ) -> None:
     work = work_for(method, model=pinned_bert, pooling=pooling, **FIELDS)
     assert_pinned(work, PINNED_FIRST[method, pooling])

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 from sclsearch.methods import METHODS, method_class
-from sclsearch.protocols.base import Parts, Rows
+from sclsearch.protocols.base import Rows, Splits
 from sclsearch.protocols.splits import plain_split
 from sclsearch.tasks.base import TaskData
 from sclsearch.training.engine import train
-from sclsearch.training.job import Work
 from sclsearch.training.result import TrainingResult
+from sclsearch.training.spec import TrainingData
 
-WorkFor = Callable[..., Work]
+WorkFor = Callable[..., TrainingData]
 
 REGRESSION = [name for name in METHODS if method_class(name).regression]
 
 
-def parts_of(data: TaskData, train: list[int]) -> Parts:
+def parts_of(data: TaskData, train: list[int]) -> Splits:
     return replace(plain_split(data), train=Rows("train", np.array(train, np.int64)))
 
 
@@ -46,8 +46,8 @@ def test_scores_are_learnt(work_for: WorkFor, toy_scores: TaskData, name: str) -
 def test_a_last_batch_of_one_row_trains(
     work_for: WorkFor, toy: TaskData, method: str, rows: int
 ) -> None:
-    parts = parts_of(toy, list(range(rows)))
-    result = train(work_for(method, parts=parts, epochs=2))
+    splits = parts_of(toy, list(range(rows)))
+    result = train(work_for(method, splits=splits, epochs=2))
     assert finite(result)
     evaluations: list[Any] = result.evaluations
     assert evaluations[-1]["update"] % -(-rows // 8) == 0
@@ -56,7 +56,7 @@ def test_a_last_batch_of_one_row_trains(
 @pytest.mark.parametrize("reduction", ["mean_valid", "mean_all", "sum"])
 def test_batches_of_one_class_train(work_for: WorkFor, toy: TaskData, reduction: str) -> None:
     good = np.flatnonzero(toy.splits["train"].y == 1).tolist()
-    work = work_for("scl", parts=parts_of(toy, good), scl_reduction=reduction, epochs=3)
+    work = work_for("scl", splits=parts_of(toy, good), scl_reduction=reduction, epochs=3)
     result = train(work)
     assert finite(result)
     assert set(result.predictions["test"]) == {1}
@@ -67,8 +67,8 @@ def test_batches_without_two_of_a_class_train(
     work_for: WorkFor, toy: TaskData, reduction: str
 ) -> None:
     y = toy.splits["train"].y
-    parts = parts_of(toy, [int(np.argmax(y == 0)), int(np.argmax(y == 1))])
-    work = work_for("scl", parts=parts, scl_reduction=reduction, epochs=3)
+    splits = parts_of(toy, [int(np.argmax(y == 0)), int(np.argmax(y == 1))])
+    work = work_for("scl", splits=splits, scl_reduction=reduction, epochs=3)
     result = train(work)
     assert finite(result)
     evaluations: list[Any] = result.evaluations

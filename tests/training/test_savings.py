@@ -12,8 +12,8 @@ from sclsearch.encoders.first_position import FirstPosition
 from sclsearch.encoders.packing import Packing
 from sclsearch.encoders.vocabulary import CutEmbedding
 from sclsearch.training.engine import train
-from sclsearch.training.job import Work
 from sclsearch.training.result import TrainingResult
+from sclsearch.training.spec import TrainingData
 
 
 def numbers(result: TrainingResult) -> list[float]:
@@ -28,7 +28,7 @@ def fields_of(method: str) -> dict[str, object]:
     return {"dropout": 0.0, "learning_rate": 1e-3, "weight_decay": 0.1, **still}
 
 
-def assert_nothing_changes(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+def assert_nothing_changes(work: TrainingData, monkeypatch: pytest.MonkeyPatch) -> None:
     """Trains as the engine does, and with all that it leaves out."""
     cuts: list[CutEmbedding] = []
     original = Encoder.cut
@@ -42,7 +42,7 @@ def assert_nothing_changes(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(Encoder, "cut", cut)
         saving = train(work)
-    assert len(cuts) == 1 + (work.job.method_name == "cssl")
+    assert len(cuts) == 1 + (work.spec.method_name == "cssl")
     with monkeypatch.context() as patched:
         patched.setattr(Encoder, "cut", lambda _self, _tokens: None)
         patched.setattr(Packing, "of", lambda _self, _mask: nullcontext())
@@ -55,7 +55,7 @@ def assert_nothing_changes(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_method_trains_as_it_does_with_padding_and_all_embeddings(
-    work_for: Callable[..., Work], method: str, monkeypatch: pytest.MonkeyPatch
+    work_for: Callable[..., TrainingData], method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert_nothing_changes(work_for(method, **fields_of(method)), monkeypatch)
 
@@ -70,7 +70,7 @@ def test_every_method_trains_as_it_does_with_padding_and_all_embeddings(
     ],
 )
 def test_what_reads_the_first_state_alone_trains_as_it_does_with_all(
-    work_for: Callable[..., Work],
+    work_for: Callable[..., TrainingData],
     method: str,
     poolings: dict[str, object],
     monkeypatch: pytest.MonkeyPatch,

@@ -13,7 +13,7 @@ from sclsearch.tasks import load_task
 from sclsearch.tasks.base import Split, TaskData
 from sclsearch.tasks.metrics import value
 from sclsearch.training.engine import train
-from sclsearch.training.job import Work
+from sclsearch.training.spec import TrainingData
 
 ABLE = [
     name
@@ -42,7 +42,7 @@ def stsb(glue: Path) -> TaskData:
 
 @pytest.mark.parametrize("name", ABLE)
 def test_one_epoch_on_pairs_with_scores_gives_a_correlation(
-    work_for: Callable[..., Work], stsb: TaskData, name: str
+    work_for: Callable[..., TrainingData], stsb: TaskData, name: str
 ) -> None:
     assert np.unique(stsb.splits["train"].y).size > 10
     result = train(work_for(name, data=stsb, epochs=1, max_length=64))

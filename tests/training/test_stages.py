@@ -20,10 +20,10 @@ from sclsearch.methods.supcl_seq import SupCLSeq
 from sclsearch.methods.tapt import TAPT
 from sclsearch.training import engine
 from sclsearch.training.engine import train
-from sclsearch.training.job import Work
+from sclsearch.training.spec import TrainingData
 
 Weights = dict[str, Tensor]
-WorkFor = Callable[..., Work]
+WorkFor = Callable[..., TrainingData]
 WeightsSeen = Callable[..., list[Weights]]
 # Rows that went through the encoder, by whether it trained and the dropout rates of the views.
 RowsSeen = Counter[tuple[bool, tuple[float, ...]]]
@@ -47,8 +47,8 @@ def distance(one: Weights, other: Weights) -> float:
 
 @pytest.fixture
 def rows_seen(monkeypatch: pytest.MonkeyPatch, work_for: WorkFor) -> RowsSeen:
-    job = work_for("ce").job
-    load_encoder(job.model, job.model_name)  # so that the forward of loading does not count
+    spec = work_for("ce").spec
+    load_encoder(spec.model, spec.model_name)  # so that the forward of loading does not count
     seen: RowsSeen = Counter()
     hidden = Encoder.hidden
 
@@ -68,11 +68,11 @@ def stages_run(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, Weights, Wei
     seen: list[tuple[bool, Weights, Weights]] = []
     train_stage = engine._train_stage
 
-    def noted(work: Work, position: int, encoder: Encoder, *others: Any) -> None:
+    def noted(work: TrainingData, position: int, encoder: Encoder, *others: Any) -> None:
         before = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
         train_stage(work, position, encoder, *others)
         after = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
-        seen.append((work.job.stages[position].frozen_pooling is not None, before, after))
+        seen.append((work.spec.stages[position].frozen_pooling is not None, before, after))
 
     monkeypatch.setattr(engine, "_train_stage", noted)
     return seen
@@ -83,7 +83,7 @@ def test_each_stage_takes_over_the_encoder_and_trains_it_unless_it_is_frozen(
 ) -> None:
     work = work_for(method, epochs=1)
     train(work)
-    assert len(stages_run) == len(work.job.method.stages(work.job.training))
+    assert len(stages_run) == len(work.spec.method.stages(work.spec.training))
     for (_, _, left), (_, taken, _) in pairwise(stages_run):
         assert same(left, taken)
     for frozen, before, after in stages_run:
@@ -99,7 +99,7 @@ def test_the_probe_leaves_the_encoder_as_the_contrast_trained_it(
     trained = encoder_of(probe[0])
     assert not same(encoder_of(contrast[0]), trained)
     assert all(same(encoder_of(weights), trained) for weights in [*probe, result.weights])
-    head = "parts.head.out.weight"
+    head = "new_modules.head.out.weight"
     assert not torch.equal(probe[0][head], probe[-1][head])
 
 
@@ -108,7 +108,7 @@ def test_a_stage_starts_with_fresh_parts_and_the_encoder_of_the_one_before(
 ) -> None:
     first, second = weights_seen(SCL), weights_seen(CE)
     train(work_for("scl", lam=1.0, pooling="head_hidden", scl_features="head_hidden"))
-    bias, weight = "parts.head.dense.bias", "parts.head.dense.weight"
+    bias, weight = "new_modules.head.dense.bias", "new_modules.head.dense.weight"
     assert not first[0][bias].any()
     assert first[-1][bias].any()
     assert not second[0][bias].any()
@@ -124,7 +124,7 @@ def test_the_parts_of_a_stage_do_not_depend_on_the_stage_before(
     for epochs in (1, 3):
         train(work_for("supcl-seq", epochs=epochs, probe_epochs=1))
     one, other = probe[0], probe[len(probe) // 2]
-    assert torch.equal(one["parts.head.out.weight"], other["parts.head.out.weight"])
+    assert torch.equal(one["new_modules.head.out.weight"], other["new_modules.head.out.weight"])
     assert not same(encoder_of(one), encoder_of(other))
 
 
@@ -171,24 +171,26 @@ def test_a_method_of_one_stage_trains_with_the_ordinary_dropout_and_evaluates_wi
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "parts"),
+    ("name", "kind", "new_modules"),
     [("cmlm", CMLM, {"mlm", "predictor"}), ("tapt", TAPT, {"mlm"}), ("cssl", CSSL, set())],
     ids=["cmlm", "tapt", "cssl"],
 )
 def test_fine_tuning_begins_where_post_training_ended_and_with_the_encoder_alone(
-    work_for: WorkFor, weights_seen: WeightsSeen, name: str, kind: type, parts: set[str]
+    work_for: WorkFor, weights_seen: WeightsSeen, name: str, kind: type, new_modules: set[str]
 ) -> None:
     post, tuning = weights_seen(kind), weights_seen(CE)
     work = work_for(name)
     result = train(work)
     checkpoint = encoder_of(
-        {f"encoder.{k}": t for k, t in load_encoder(work.job.model, "t").state_dict().items()}
+        {f"encoder.{k}": t for k, t in load_encoder(work.spec.model, "t").state_dict().items()}
     )
     first, last, begin = (encoder_of(weights) for weights in (post[0], post[-1], tuning[0]))
     assert same(first, checkpoint)
     assert 0 < distance(last, begin) < 0.2 * distance(checkpoint, begin)
-    assert {key.split(".")[1] for key in post[0] if key.startswith("parts.")} == parts
-    assert {key.split(".")[1] for key in result.weights if key.startswith("parts.")} == {"head"}
+    assert {key.split(".")[1] for key in post[0] if key.startswith("new_modules.")} == new_modules
+    assert {key.split(".")[1] for key in result.weights if key.startswith("new_modules.")} == {
+        "head"
+    }
 
 
 @pytest.mark.parametrize(("name", "views"), [("tapt", 1), ("cmlm", 2), ("cssl", 2)])
@@ -205,11 +207,11 @@ def test_post_training_reads_each_text_once_a_view_and_epoch(
 @pytest.mark.parametrize("method", ["ce", "supcl-seq"])
 @pytest.mark.parametrize("most", [1, 5, 1000])
 def test_no_stage_has_more_updates_than_the_job_allows(
-    work_for: Callable[..., Work], method: str, most: int
+    work_for: Callable[..., TrainingData], method: str, most: int
 ) -> None:
     work = work_for(method, evaluate="end", epochs=2)
-    job = replace(work.job, most_updates=most)
-    result: Any = train(replace(work, job=job))
-    planned = [6 * stage.training.epochs for stage in job.method.stages(job.training)]
+    spec = replace(work.spec, max_updates=most)
+    result: Any = train(replace(work, spec=spec))
+    planned = [6 * stage.training.epochs for stage in spec.method.stages(spec.training)]
     assert result.evaluations[-1]["update"] == min(planned[-1], most)
     assert [one["update"] for one in result.stages][-1:] == [min(u, most) for u in planned[:-1]]

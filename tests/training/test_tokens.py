@@ -10,33 +10,33 @@ import torch
 from sclsearch.encoders.load import load_tokenizer
 from sclsearch.tasks.base import Split, Task, TaskData, Texts
 from sclsearch.training.batches import collate
-from sclsearch.training.tokens import TokenisedTask, tokenise
+from sclsearch.training.tokens import TokenizedTask, tokenize_task
 
 TEXTS = [("the film was good",), ("bad",), ("it was a very fine, lovely film!",), ("not awful",)]
 PAIRS = [("the film", "it was good"), ("bad", "not"), ("a very fine film", "a film and a film")]
 CPU = torch.device("cpu")
 
-Tokenised = Callable[..., TokenisedTask]
+Tokenised = Callable[..., TokenizedTask]
 
 
 @pytest.fixture
-def tokenised(tiny_bert: Path) -> Tokenised:
-    def tokenised(texts: list[tuple[str, ...]], max_length: int = 32) -> TokenisedTask:
+def tokenized(tiny_bert: Path) -> Tokenised:
+    def tokenized(texts: list[tuple[str, ...]], max_length: int = 32) -> TokenizedTask:
         y = np.arange(len(texts), dtype=np.int64) % 2
         data = TaskData(
             Task("toy", "", ("no", "yes"), "accuracy"), {"train": Split(tuple(texts), y)}, "memory"
         )
-        return tokenise(data, load_tokenizer(tiny_bert), max_length)
+        return tokenize_task(data, load_tokenizer(tiny_bert), max_length)
 
-    return tokenised
+    return tokenized
 
 
 @pytest.mark.parametrize("texts", [TEXTS, PAIRS], ids=["texts", "pairs"])
 @pytest.mark.parametrize("max_length", [32, 6])
 def test_every_row_is_what_the_tokenizer_makes_of_it(
-    tiny_bert: Path, tokenised: Tokenised, texts: list[tuple[str, ...]], max_length: int
+    tiny_bert: Path, tokenized: Tokenised, texts: list[tuple[str, ...]], max_length: int
 ) -> None:
-    tokens = tokenised(texts, max_length).splits["train"]
+    tokens = tokenized(texts, max_length).splits["train"]
     tokenizer = load_tokenizer(tiny_bert)
     for row, text in enumerate(texts):
         own = tokenizer(*text, truncation=True, max_length=max_length, return_token_type_ids=True)
@@ -46,20 +46,20 @@ def test_every_row_is_what_the_tokenizer_makes_of_it(
         assert tokens.lengths[row] == len(own["input_ids"]) <= max_length
 
 
-def test_a_long_text_is_cut_and_keeps_its_end_mark(tokenised: Tokenised) -> None:
-    task = tokenised([("good " * 50,), ("good",)], 8)
+def test_a_long_text_is_cut_and_keeps_its_end_mark(tokenized: Tokenised) -> None:
+    task = tokenized([("good " * 50,), ("good",)], 8)
     tokens = task.splits["train"]
     assert tokens.lengths.tolist() == [8, 3]
     assert tokens.ids[7] == tokens.ids[tokens.starts[2] - 1]
 
 
-def test_the_second_text_of_a_pair_is_its_second_segment(tokenised: Tokenised) -> None:
-    tokens = tokenised(PAIRS).splits["train"]
+def test_the_second_text_of_a_pair_is_its_second_segment(tokenized: Tokenised) -> None:
+    tokens = tokenized(PAIRS).splits["train"]
     assert tokens.types[: tokens.starts[1]].tolist() == [0] * 4 + [1] * 4
 
 
-def test_a_tokenised_task_knows_classes_and_padding(tokenised: Tokenised) -> None:
-    task = tokenised(TEXTS)
+def test_a_tokenised_task_knows_classes_and_padding(tokenized: Tokenised) -> None:
+    task = tokenized(TEXTS)
     assert (task.classes, task.pad) == (2, 0)
 
 
@@ -67,7 +67,7 @@ def test_scores_have_no_classes(tiny_bert: Path) -> None:
     data = TaskData(
         Task("toy", "", (), "pearson"), {"train": Split((("good",),), np.array([2.5]))}, "memory"
     )
-    task = tokenise(data, load_tokenizer(tiny_bert), 16)
+    task = tokenize_task(data, load_tokenizer(tiny_bert), 16)
     assert task.classes == 0
     batch = collate(task.splits["train"], np.array([0]), task.pad, (0.1,), CPU)
     assert batch.y.dtype == torch.float32
@@ -77,9 +77,9 @@ def test_scores_have_no_classes(tiny_bert: Path) -> None:
 @pytest.mark.parametrize("texts", [TEXTS, PAIRS], ids=["texts", "pairs"])
 @pytest.mark.parametrize("index", [[0, 1, 2], [2, 0], [1], [1, 1, 0]], ids=str)
 def test_a_batch_holds_its_rows_in_order_with_padding_on_the_right(
-    tokenised: Tokenised, texts: list[tuple[str, ...]], index: list[int]
+    tokenized: Tokenised, texts: list[tuple[str, ...]], index: list[int]
 ) -> None:
-    tokens = tokenised(texts).splits["train"]
+    tokens = tokenized(texts).splits["train"]
     pad = 3
     batch = collate(tokens, np.array(index), pad, (0.0, 0.2), CPU)
     lengths = tokens.lengths[index]
@@ -99,8 +99,8 @@ def test_a_batch_holds_its_rows_in_order_with_padding_on_the_right(
     assert batch.view_y.tolist() == tokens.y[index].tolist() * 2
 
 
-def test_content_is_what_is_neither_special_nor_padding(tokenised: Tokenised) -> None:
-    tokens = tokenised(PAIRS).splits["train"]
+def test_content_is_what_is_neither_special_nor_padding(tokenized: Tokenised) -> None:
+    tokens = tokenized(PAIRS).splits["train"]
     batch = collate(tokens, np.arange(len(PAIRS)), 0, (0.0,), CPU)
     assert torch.equal(batch.content, batch.mask & ~torch.isin(batch.ids, torch.arange(5)))
     assert batch.content.any(1).all()
@@ -111,8 +111,8 @@ def test_rows_that_are_not_read_stay_without_tokens(tiny_bert: Path) -> None:
     splits = {"train": Split((("good",), ("bad",), ("fine",)), y), "test": Split((("a",),), y[:1])}
     data = TaskData(Task("toy", "", ("no", "yes"), "accuracy"), splits, "memory")
     tokenizer = load_tokenizer(tiny_bert)
-    some = tokenise(data, tokenizer, 16, used={"train": np.array([0, 2])})
-    every = tokenise(data, tokenizer, 16)
+    some = tokenize_task(data, tokenizer, 16, used={"train": np.array([0, 2])})
+    every = tokenize_task(data, tokenizer, 16)
     assert set(some.splits) == {"train"}
     assert some.splits["train"].lengths.tolist() == [3, 0, 3]
     for row in (0, 2):
@@ -132,11 +132,11 @@ def test_paraphrases_are_read_beside_their_text(tiny_bert: Path) -> None:
         ("good",): (("great",), ("the good",)),
         ("fine",): (("a fine",), ("lovely",)),
     }
-    task = tokenise(data, tokenizer, 16, views)
+    task = tokenize_task(data, tokenizer, 16, views)
     tokens, both = task.paraphrases_of(np.array([2, 0]))
     batch = collate(tokens, both, task.pad, (0.1,), CPU)
     read = [tokenizer.decode(ids[mask]) for ids, mask in zip(batch.ids, batch.content, strict=True)]
     assert read == ["a fine", "great", "lovely", "the good"]
     assert batch.y.tolist() == [0, 0, 0, 0]
     with pytest.raises(ValueError, match="was tokenised without"):
-        tokenise(data, tokenizer, 16).paraphrases_of(np.array([0]))
+        tokenize_task(data, tokenizer, 16).paraphrases_of(np.array([0]))

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
-from sclsearch.protocols.base import Parts, Rows
+from sclsearch.protocols.base import Rows, Splits
 from sclsearch.protocols.splits import plain_split
 from sclsearch.tasks.base import TaskData
 from sclsearch.training.engine import train
-from sclsearch.training.job import Work
 from sclsearch.training.result import TrainingResult
+from sclsearch.training.spec import TrainingData
 
-WorkFor = Callable[..., Work]
+WorkFor = Callable[..., TrainingData]
 
 LABELLED, ALL, BATCH, EPOCHS = 20, 44, 8, 2
 POST: Mapping[str, int] = {"epochs": EPOCHS, "post_epochs": EPOCHS, "post_batch_size": BATCH}
@@ -28,10 +28,10 @@ METHODS: Mapping[str, Mapping[str, int]] = {
 
 
 @pytest.fixture
-def parts(toy: TaskData) -> Parts:
+def splits(toy: TaskData) -> Splits:
     """Returns 20 training rows, and 24 further ones of the training split."""
     train, every = (Rows("train", np.arange(rows)) for rows in (LABELLED, ALL))
-    return replace(plain_split(toy), train=train, unlabelled=every)
+    return replace(plain_split(toy), train=train, unlabeled=every)
 
 
 def updates(result: TrainingResult) -> tuple[Any, Any]:
@@ -51,41 +51,41 @@ def with_further(data: TaskData, **changes: Any) -> TaskData:
 
 @pytest.mark.parametrize("name", METHODS)
 def test_the_first_stage_has_all_texts_and_fine_tuning_the_labelled_ones(
-    work_for: WorkFor, parts: Parts, name: str
+    work_for: WorkFor, splits: Splits, name: str
 ) -> None:
     few, many = (-(-rows // BATCH) * EPOCHS for rows in (LABELLED, ALL))
     fields = {**METHODS[name], "batch_size": BATCH}
-    assert updates(train(work_for(name, parts=parts, **fields))) == (many, few)
-    without = replace(parts, unlabelled=None)
-    assert updates(train(work_for(name, parts=without, **fields))) == (few, few)
+    assert updates(train(work_for(name, splits=splits, **fields))) == (many, few)
+    without = replace(splits, unlabeled=None)
+    assert updates(train(work_for(name, splits=without, **fields))) == (few, few)
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_the_labels_of_further_texts_change_nothing_and_the_texts_do(
-    work_for: WorkFor, toy: TaskData, parts: Parts, name: str
+    work_for: WorkFor, toy: TaskData, splits: Splits, name: str
 ) -> None:
     split, fields = toy.splits["train"], METHODS[name]
-    before = train(work_for(name, parts=parts, **fields))
+    before = train(work_for(name, splits=splits, **fields))
     y = np.concatenate([split.y[:LABELLED], 1 - split.y[LABELLED:]])
-    relabelled = train(work_for(name, data=with_further(toy, y=y), parts=parts, **fields))
+    relabelled = train(work_for(name, data=with_further(toy, y=y), splits=splits, **fields))
     assert figures(relabelled) == figures(before)
     assert all(torch.equal(before.weights[name], t) for name, t in relabelled.weights.items())
     texts = (*split.texts[:LABELLED], *[("it was a lovely film",)] * (ALL - LABELLED))
-    reworded = train(work_for(name, data=with_further(toy, texts=texts), parts=parts, **fields))
+    reworded = train(work_for(name, data=with_further(toy, texts=texts), splits=splits, **fields))
     assert figures(reworded) != figures(before)
 
 
 @pytest.mark.parametrize("name", ["ce", "supcl-seq"])
 def test_stages_with_labels_leave_further_texts_aside(
-    work_for: WorkFor, parts: Parts, name: str
+    work_for: WorkFor, splits: Splits, name: str
 ) -> None:
     with_, without = (
-        train(work_for(name, parts=rows, epochs=1))
-        for rows in (parts, replace(parts, unlabelled=None))
+        train(work_for(name, splits=rows, epochs=1))
+        for rows in (splits, replace(splits, unlabeled=None))
     )
     assert figures(with_) == figures(without)
 
 
-def test_balanced_batches_are_of_labelled_texts(work_for: WorkFor, parts: Parts) -> None:
-    result = train(work_for("simcse", parts=parts, epochs=1, batch_sampling="balanced"))
+def test_balanced_batches_are_of_labelled_texts(work_for: WorkFor, splits: Splits) -> None:
+    result = train(work_for("simcse", splits=splits, epochs=1, batch_sampling="balanced"))
     assert updates(result)[0] == -(-LABELLED // BATCH)

@@ -11,29 +11,29 @@ import torch
 from safetensors import safe_open
 
 from sclsearch.canonical import digest
-from sclsearch.training.job import Work
 from sclsearch.training.result import TrainingResult
+from sclsearch.training.spec import TrainingData
 from sclsearch.training.weights import save_tensors, save_weights
 
 
 def test_weights_and_identity_come_back(
     tmp_path: Path,
-    work_for: Callable[..., Work],
+    work_for: Callable[..., TrainingData],
     trained: Callable[..., TrainingResult],
     method: str,
 ) -> None:
-    job, result = work_for(method).job, trained(method)
+    spec, result = work_for(method).spec, trained(method)
     path = tmp_path / "weights.safetensors"
     for _ in range(2):
-        save_weights(path, result, job)
+        save_weights(path, result, spec)
     assert list(path.parent.iterdir()) == [path]
     with safe_open(path, "pt") as file:
         metadata = file.metadata()
         stored = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     assert stored.keys() == result.weights.keys()
     assert all(torch.equal(tensor, result.weights[name]) for name, tensor in stored.items())
-    assert {name.partition(".")[0] for name in stored} == {"encoder", "parts"}
-    assert metadata["key"] == job.key == digest(json.loads(metadata["identity"]))
+    assert {name.partition(".")[0] for name in stored} == {"encoder", "new_modules"}
+    assert metadata["key"] == spec.key == digest(json.loads(metadata["identity"]))
     assert metadata["model"] == "tiny"
 
 

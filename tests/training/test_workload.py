@@ -14,17 +14,17 @@ from sclsearch.protocols.base import Rows
 from sclsearch.protocols.splits import plain_split
 from sclsearch.tasks.base import TaskData
 from sclsearch.training.engine import train
-from sclsearch.training.job import Work
+from sclsearch.training.spec import TrainingData
 from sclsearch.training.workload import Workload, workload
 
-WorkFor = Callable[..., Work]
+WorkFor = Callable[..., TrainingData]
 
 
 @pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch, work_for: WorkFor) -> Callable[[Work], Workload]:
+def seen(monkeypatch: pytest.MonkeyPatch, work_for: WorkFor) -> Callable[[TrainingData], Workload]:
     """Returns what trains a seed run and counts the forward passes of its encoder."""
-    job = work_for("ce").job
-    load_encoder(job.model, job.model_name)  # so that the forward of loading does not count
+    spec = work_for("ce").spec
+    load_encoder(spec.model, spec.model_name)  # so that the forward of loading does not count
     found: list[Workload] = []
     hidden = Encoder.hidden
 
@@ -43,7 +43,7 @@ def seen(monkeypatch: pytest.MonkeyPatch, work_for: WorkFor) -> Callable[[Work],
 
     monkeypatch.setattr(Encoder, "hidden", counted)
 
-    def seen(work: Work) -> Workload:
+    def seen(work: TrainingData) -> Workload:
         found.clear()
         train(work)
         return sum(found, Workload())
@@ -52,7 +52,7 @@ def seen(monkeypatch: pytest.MonkeyPatch, work_for: WorkFor) -> Callable[[Work],
 
 
 def test_every_method_passes_the_rows_and_tokens_that_were_counted(
-    work_for: WorkFor, seen: Callable[[Work], Workload], method: str
+    work_for: WorkFor, seen: Callable[[TrainingData], Workload], method: str
 ) -> None:
     work = work_for(method, epochs=2)
     found = workload(work)
@@ -76,7 +76,7 @@ def test_every_method_passes_the_rows_and_tokens_that_were_counted(
     ],
 )
 def test_what_changes_the_number_of_passes_is_counted(
-    work_for: WorkFor, seen: Callable[[Work], Workload], method: str, fields: dict[str, Any]
+    work_for: WorkFor, seen: Callable[[TrainingData], Workload], method: str, fields: dict[str, Any]
 ) -> None:
     work = work_for(method, **{"epochs": 2, **fields})
     assert workload(work) == seen(work) != workload(work_for(method))
@@ -84,20 +84,20 @@ def test_what_changes_the_number_of_passes_is_counted(
 
 @pytest.mark.parametrize("method", ["simcse", "cmlm", "tapt", "cssl"])
 def test_further_texts_are_counted_in_the_stages_that_read_no_labels(
-    work_for: WorkFor, seen: Callable[[Work], Workload], toy: TaskData, method: str
+    work_for: WorkFor, seen: Callable[[TrainingData], Workload], toy: TaskData, method: str
 ) -> None:
     few, all_ = (Rows("train", np.arange(rows)) for rows in (20, 44))
-    parts = replace(plain_split(toy), train=few)
-    work = work_for(method, epochs=2, parts=replace(parts, unlabelled=all_))
-    assert workload(work) == seen(work) != workload(work_for(method, epochs=2, parts=parts))
+    splits = replace(plain_split(toy), train=few)
+    work = work_for(method, epochs=2, splits=replace(splits, unlabeled=all_))
+    assert workload(work) == seen(work) != workload(work_for(method, epochs=2, splits=splits))
 
 
 @pytest.mark.parametrize("method", ["ce", "supcl-seq", "cmlm", "cssl"])
 @pytest.mark.parametrize("most", [1, 7])
 def test_a_stage_that_is_ended_early_is_counted_until_then(
-    work_for: WorkFor, seen: Callable[[Work], Workload], method: str, most: int
+    work_for: WorkFor, seen: Callable[[TrainingData], Workload], method: str, most: int
 ) -> None:
     work = work_for(method, epochs=3)
-    short = replace(work, job=replace(work.job, most_updates=most))
+    short = replace(work, spec=replace(work.spec, max_updates=most))
     assert workload(short) == seen(short)
     assert workload(short).trained < workload(work).trained

@@ -1,0 +1,193 @@
+"""The texts that are paraphrased: what the replicates of a protocol train on, or all there are."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sclsearch.errors import SclsearchError, lookup
+from sclsearch.protocols import PROTOCOLS, cmlm
+from sclsearch.protocols.base import Protocol, Rows, Size
+from sclsearch.protocols.draws import (
+    Unlabeled,
+    all_labeled,
+    check_some_unlabeled,
+    check_unlabeled,
+    draw_parts,
+)
+from sclsearch.protocols.repeated import fresh
+from sclsearch.tasks import TASKS, check_task_name
+from sclsearch.tasks.base import TaskData, Texts
+from sclsearch.tasks.clue import CLUE
+from sclsearch.tasks.custom import CustomTask
+from sclsearch.tasks.custom_options import as_options
+from sclsearch.tasks.fewclue import FEWCLUE
+from sclsearch.tasks.paraphrases import READ
+
+# CSSL, which reads paraphrases, follows it unless it is told another.
+FEW_SHOT = cmlm.FEW_SHOT
+READER = "cssl"
+CHINESE = frozenset((*CLUE, *FEWCLUE))
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Which training texts of a task.
+
+    Attributes:
+        task: Name of the task, or a user's own files.
+        protocol: Whose replicates draw them; None for all.
+        size: Training examples of a replicate.
+        replicates: How many replicates draw; 0 without a protocol.
+        unlabeled: Texts of a replicate's stages without labels; None for its training examples.
+    """
+
+    task: str | CustomTask
+    protocol: Protocol | None
+    size: Size | None
+    replicates: int
+    unlabeled: Unlabeled | None = None
+
+    @property
+    def name(self) -> str:
+        """The task's name."""
+        return self.task if isinstance(self.task, str) else self.task.path.stem
+
+    @property
+    def usual(self) -> Protocol | None:
+        """The protocol of `tune` if it is told none; None where that is the method's."""
+        if self.size is not None:
+            return FEW_SHOT
+        return None if isinstance(self.task, str) else PROTOCOLS["plain"]
+
+    @property
+    def file_name(self) -> str:
+        """What a file of these texts is called, but for the back-end."""
+        told = [self.name, str(self.header["size"])]
+        if self.protocol is not self.usual:
+            told.append(str(self.header["protocol"]))
+        if self.unlabeled is not None:
+            told.append(f"unlabelled-{self.unlabeled}")
+        return "-".join(told)
+
+    @property
+    def method(self) -> str:
+        """A method that reads the paraphrases, or whose training rows they join."""
+        if not self.joined:
+            return READER
+        task = TASKS[self.task] if isinstance(self.task, str) else self.task
+        return "ce" if task.regression else "scl"
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """What the file says of it."""
+        said = {
+            "task": self.name,
+            "size": str(self.size or "full"),
+            "protocol": self.protocol and self.protocol.name,
+            "replicates": self.replicates,
+        }
+        return said if self.unlabeled is None else {**said, "unlabelled": self.unlabeled}
+
+    @property
+    def options(self) -> list[str]:
+        """What `tune` must be told to train on these texts."""
+        told = ["--method", self.method, *as_options(self.task)]
+        if self.protocol is not self.usual:
+            told += ["--protocol", str(self.header["protocol"])]
+        if self.size is not None:
+            few = ("--train-size", self.size.total), ("--shots", self.size.per_class)
+            told += [str(word) for option in few if option[1] is not None for word in option]
+        if self.unlabeled is not None:
+            told += ["--unlabelled", str(self.unlabeled)]
+        if self.protocol and self.replicates < self.protocol.replicates:
+            told += ["--seeds", str(self.replicates)]
+            told += ["--rule", "mean"] if self.replicates < self.protocol.rule.least else []
+        return told
+
+    @property
+    def joined(self) -> int:
+        """Paraphrases of each text that join the training rows."""
+        return self.protocol.joined if self.protocol else 0
+
+    def views(self, asked: int | None) -> int:
+        """Returns how many paraphrases each text gets: as asked, or as many as are read.
+
+        Raises:
+            SclsearchError: More are read than asked for.
+        """
+        if asked is not None and asked < self.joined:
+            raise SclsearchError(
+                f"--views {asked}: it must be at least {self.joined}, which is how many "
+                f"{self.header['protocol']} joins to each training row. Leave it out."
+            )
+        return asked or max(READ, self.joined)
+
+    def check_english(self, backend: str) -> None:
+        """Refuses a task in another language.
+
+        Raises:
+            SclsearchError: Its texts are Chinese.
+        """
+        if isinstance(self.task, str) and self.task in CHINESE:
+            raise SclsearchError(
+                f"--backend {backend}: the texts must be English, but those of {self.task} are "
+                "Chinese. Take --backend eda."
+            )
+
+    def texts(self, data: TaskData) -> tuple[Texts, ...]:
+        """Returns each text once, without the blank ones.
+
+        Raises:
+            SclsearchError: The task has too few rows for the size, classes for the protocol, or
+                texts without labels.
+        """
+        check_some_unlabeled(data, self.size, self.unlabeled)
+        if self.protocol is None:
+            rows = iter(data.splits["train"].texts)
+        else:
+            data = self.protocol.data(data)
+            read = self._read(self.protocol, data)
+            rows = (data.splits[part.split].texts[row] for part in read for row in part.index)
+        return tuple(row for row in dict.fromkeys(rows) if any(text.strip() for text in row))
+
+    def _read(self, protocol: Protocol, data: TaskData) -> Iterator[Rows]:
+        own = min(self.replicates, protocol.replicates)
+        replicates = [protocol.replicate(number) for number in range(own)]
+        if further := self.replicates - own:
+            again = fresh(protocol, further)
+            replicates += [again.replicate(number) for number in range(further)]
+        for one in replicates:
+            yield draw_parts(protocol, data, self.size, self.unlabeled, one).without_labels
+
+
+def find_drawn(
+    task: str | CustomTask,
+    protocol: str | None,
+    train_size: int | None,
+    shots: int | None,
+    replicates: int | None,
+    unlabeled: Unlabeled | None = None,
+) -> Drawn:
+    """Returns which texts the options mean.
+
+    Raises:
+        SclsearchError: A name is unknown, or the options do not fit each other.
+    """
+    if isinstance(task, str):
+        check_task_name(task)
+    size = Size.of(train_size, shots)
+    if unlabeled is not None and size is None and isinstance(task, str):
+        raise all_labeled(unlabeled)
+    chosen = Drawn(task, None, size, 0).usual
+    if protocol is not None:
+        chosen = lookup(PROTOCOLS, protocol, "protocol")
+        chosen.check_size(size, FEW_SHOT.name)
+    if chosen is None and replicates is not None:
+        raise SclsearchError(
+            "--replicates: it must come with a training size or a protocol, but there is neither, "
+            "and all training texts are taken. Leave it out."
+        )
+    if chosen is not None:
+        check_unlabeled(chosen, unlabeled)
+    count = replicates or (chosen.replicates if chosen else 0)
+    return Drawn(task, chosen, size, count, unlabeled)

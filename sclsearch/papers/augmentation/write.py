@@ -1,0 +1,200 @@
+"""Writes a file of paraphrases; an interrupted one goes on where it was."""
+
+import json
+import os
+import reprlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from sclsearch.canonical import digest
+from sclsearch.errors import SclsearchError
+from sclsearch.papers.augmentation.base import Backend
+from sclsearch.papers.augmentation.texts import Drawn
+from sclsearch.tasks.base import TaskData, Texts
+from sclsearch.tasks.paraphrases import FORMAT, paraphrase_source
+from sclsearch.tasks.tables import load_bytes
+
+# What a command that goes on may say otherwise.
+FREE = ("date",)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What came of it.
+
+    Attributes:
+        texts: Texts in the file.
+        earlier: How many of them were there before.
+        paraphrases: Paraphrases made now of texts that are not empty.
+        same: How many of them are the text itself.
+        empty: How many of these are so because the back-end found nothing.
+        equal: For how many rows the first two, which are contrasted, are the same.
+    """
+
+    texts: int
+    earlier: int
+    paraphrases: int
+    same: int
+    empty: int
+    equal: int
+
+
+def header(
+    name: str, views: int, backend: Backend, drawn: Drawn, data: TaskData, rows: Sequence[Texts]
+) -> dict[str, Any]:
+    """Returns the first line of a file: how its paraphrases come about, and of what.
+
+    Args:
+        name: The back-end's name.
+        views: Paraphrases of each text.
+        backend: Makes them.
+        drawn: Which texts.
+        data: The task's rows.
+        rows: The texts.
+
+    Raises:
+        SclsearchError: Something that the back-end needs cannot be had.
+    """
+    return {
+        "paraphrases": FORMAT,
+        **backend.header(),
+        "backend": name,
+        "views": views,
+        **drawn.header,
+        "data": data.digest,
+        "texts": {"count": len(rows), "digest": digest(rows)},
+        "date": datetime.now(UTC).date().isoformat(),
+        "sclsearch": version("sclsearch"),
+    }
+
+
+def write(
+    path: Path,
+    first: Mapping[str, Any],
+    rows: Sequence[Texts],
+    backend: Backend,
+    tell: Callable[[int], None],
+) -> Written:
+    """Writes the paraphrases of each row, the texts of a pair by themselves.
+
+    Which texts the back-end gets together depends on `rows` alone, so that an interrupted file ends
+    as an undisturbed one.
+
+    Args:
+        path: The file; its rows are kept.
+        first: Its first line. One that is there must say the same but for the date.
+        rows: Texts, each once.
+        backend: Makes the paraphrases.
+        tell: Is told the number of finished rows as they come.
+
+    Raises:
+        SclsearchError: The file is another's or cannot be written.
+    """
+    done = _begin(path, first)
+    made: list[tuple[str, str]] = []
+    finished, equal = len(done), 0
+    tell(finished)
+    for block in _blocks(rows, backend.at_once):
+        new = [row for row in block if row not in done]
+        if not new:
+            continue
+        found = _paraphrased(block, backend)
+        records = [_record(row, found) for row in new]
+        with _writing(path), path.open("a", encoding="utf-8") as file:
+            file.writelines(map(_line, records))
+        made += [(text, view) for row in new for text in row for view in found.get(text, ())]
+        finished += len(new)
+        equal += sum(views[0] == views[1] for views in (r["paraphrases"] for r in records))
+        tell(finished)
+    return Written(
+        texts=finished,
+        earlier=len(done),
+        paraphrases=len(made),
+        same=sum(_or_text(view, text).split() == text.split() for text, view in made),
+        empty=sum(not view.strip() for _, view in made),
+        equal=equal,
+    )
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Turns what goes wrong on the disk into what the user can mend."""
+    try:
+        yield
+    except OSError as error:
+        raise SclsearchError(
+            f"--out {path}: it must be a file that can be written, but: {error}. Make room or give "
+            "leave to write there; the same command goes on. Or name another file."
+        ) from error
+
+
+def _blocks(rows: Sequence[Texts], size: int) -> Iterator[list[Texts]]:
+    """Yields rows of like length together, the longest first: they take the most memory."""
+    order = sorted(rows, key=lambda row: (-sum(map(len, row)), row))
+    for start in range(0, len(order), size):
+        yield order[start : start + size]
+
+
+def _paraphrased(block: list[Texts], backend: Backend) -> dict[str, tuple[str, ...]]:
+    """Returns the paraphrases of each text that is not blank."""
+    texts = list(dict.fromkeys(text for row in block for text in row if text.strip()))
+    return dict(zip(texts, backend.paraphrases(texts), strict=True))
+
+
+def _record(row: Texts, found: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+    count = max(len(found.get(text, ())) for text in row)
+    # Where one text of a pair is empty in the data there is nothing to paraphrase.
+    splits = [[_or_text(view, text) for view in found.get(text, ("",) * count)] for text in row]
+    return {"text": row, "paraphrases": list(zip(*splits, strict=True))}
+
+
+def _or_text(view: str, text: str) -> str:
+    return view if view.strip() else text
+
+
+def _begin(path: Path, first: Mapping[str, Any]) -> set[Texts]:
+    """Returns the rows that are there; a last line that was cut off is removed."""
+    if not path.exists():
+        part = path.with_name(f".{path.name}.part")
+        with _writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part.write_text(_line(first), encoding="utf-8")
+            part.replace(path)
+        return set()
+    content = load_bytes(path)
+    _check_header(path, content.partition(b"\n"), first)
+    with _writing(path):
+        os.truncate(path, content.rfind(b"\n") + 1)
+    return set(paraphrase_source(path).rows)
+
+
+def _check_header(path: Path, lines: tuple[bytes, bytes, bytes], first: Mapping[str, Any]) -> None:
+    try:
+        found = json.loads(lines[0]) if lines[1] else None
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or "paraphrases" not in found:
+        raise SclsearchError(
+            f"--out {path}: it must be a new file or one that the same command began, but its "
+            "first line is no header of paraphrases. Name another file."
+        )
+    wanted = json.loads(_line(first))
+    differing = [
+        f"{key} is {reprlib.repr(found.get(key))} there and {reprlib.repr(wanted.get(key))} here"
+        for key in dict.fromkeys([*wanted, *found])
+        if key not in FREE and found.get(key) != wanted.get(key)
+    ]
+    if differing:
+        raise SclsearchError(
+            f"--out {path}: it must have been begun with the same options, but "
+            f"{'; '.join(differing)}. Give those of the file, or name another with --out."
+        )
+
+
+def _line(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False) + "\n"

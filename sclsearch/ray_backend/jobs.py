@@ -1,0 +1,191 @@
+"""Searches as jobs of a Ray cluster: they run there whatever becomes of the machine that asked."""
+
+import asyncio
+import logging
+import os
+import re
+import shlex
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import aiohttp
+from ray._private.authentication.authentication_token_setup import (
+    maybe_enable_token_auth_if_token_available,
+)
+from ray.dashboard.modules.job import sdk
+from ray.exceptions import AuthenticationError
+from ray.job_submission import JobStatus, JobSubmissionClient
+
+from sclsearch.errors import SclsearchError, suggestion
+from sclsearch.study.resources import CLUSTER, first_sentence, token_refused
+
+if TYPE_CHECKING:
+    from ray.job_submission import JobDetails
+
+ANSWER_SECONDS = 5.0
+STOP_SECONDS = 30.0
+STOPPED = 130
+"""Exit code of a job that was stopped, as a shell gives it."""
+
+_ATTEMPT = re.compile(r"(?P<name>.+)-(?P<number>\d+)")
+
+
+class Jobs:
+    """The jobs of a cluster, each named `<study>-<attempt>`.
+
+    Args:
+        cluster: URL of the cluster's dashboard.
+
+    Raises:
+        SclsearchError: It does not answer, or does not let this machine in.
+    """
+
+    def __init__(self, cluster: str) -> None:
+        self.cluster = cluster.rstrip("/")
+        if not re.fullmatch(r"https?://[^/\s]+", self.cluster):
+            raise SclsearchError(
+                f"--cluster {cluster}: it must be the dashboard's URL, but it is not. Give "
+                "http://HOST:8265; a tunnel to it is http://127.0.0.1:8265."
+            )
+        for module in ("ray", sdk.__name__):  # which sets a level of its own
+            logging.getLogger(module).setLevel(logging.ERROR)
+        # Ray takes both variables for more important than what it is told.
+        os.environ["RAY_API_SERVER_ADDRESS"] = self.cluster
+        with self._told():
+            maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
+            _await_answer(self.cluster)
+            self.client = JobSubmissionClient(self.cluster)
+
+    def submit(self, name: str, command: Sequence[str]) -> str:
+        """Starts a command as the next attempt of a study; returns the job's name.
+
+        Raises:
+            SclsearchError: An attempt is running.
+        """
+        earlier = self.attempts(name)
+        if earlier and not earlier[-1].status.is_terminal():
+            raise self._running(name, str(earlier[-1].submission_id))
+        # The cluster refuses a name that it knows: of two who submit at once one gets through.
+        job = f"{name}-{_number(earlier[-1]) + 1 if earlier else 1}"
+        try:
+            with self._told():
+                self.client.submit_job(entrypoint=shlex.join(command), submission_id=job)
+        except SclsearchError as error:
+            if "already exists" in str(error.__cause__):
+                raise self._running(name, job) from None
+            raise
+        return job
+
+    def attempts(self, name: str) -> "list[JobDetails]":
+        """Returns a study's jobs in order."""
+        with self._told():
+            jobs = self.client.list_jobs()
+        return sorted((job for job in jobs if _study_of(job) == name), key=_number)
+
+    def latest(self, name: str) -> "JobDetails":
+        """Returns a study's last job.
+
+        Raises:
+            SclsearchError: There is none.
+        """
+        found = self.attempts(name)
+        if found:
+            return found[-1]
+        with self._told():
+            known = {_study_of(job) for job in self.client.list_jobs()} - {""}
+        raise SclsearchError(f"Unknown job {name!r} on {self.cluster}.{suggestion(name, known)}")
+
+    def follow(self, job: str, write: Callable[[str], object]) -> int:
+        """Writes a job's log from its beginning until it ends; returns its exit code.
+
+        Raises:
+            SclsearchError: The cluster was lost sight of, or could not start the job, or its log
+                ended before it.
+        """
+        with self._told():
+            asyncio.run(_write_all(self.client.tail_job_logs(job), write))
+            ended = self.client.get_job_info(job)
+        if not ended.status.is_terminal():
+            raise SclsearchError(
+                f"{job}: its log must last until the job ends, but it broke off before. `sclsearch "
+                f"job logs {_study_of(ended)}{self.option}` follows it again; the job goes on."
+            )
+        if ended.status == JobStatus.STOPPED:
+            return STOPPED
+        if ended.driver_exit_code is None and ended.status == JobStatus.FAILED:
+            told = first_sentence(ended.message)
+            raise SclsearchError(f"{job}: the cluster must be able to start it, but: {told}.")
+        return int(ended.driver_exit_code or 0)
+
+    def stop(self, job: str) -> bool:
+        """Stops a job and waits until it has ended; returns whether that is what ended it.
+
+        Raises:
+            SclsearchError: It has not ended in time.
+        """
+        end = time.monotonic() + STOP_SECONDS
+        with self._told():
+            running: bool = self.client.stop_job(job)
+            while not (status := self.client.get_job_status(job)).is_terminal():
+                if time.monotonic() > end:
+                    raise self._still_running(job)
+                time.sleep(0.5)
+        return running and status == JobStatus.STOPPED
+
+    @property
+    def option(self) -> str:
+        """The option that names this cluster, for commands that are told; empty by default."""
+        return "" if self.cluster == CLUSTER else f" --cluster {self.cluster}"
+
+    def _running(self, name: str, job: str) -> SclsearchError:
+        return SclsearchError(
+            f"{name}: one job at a time must run it, but {job} does. Follow it by "
+            f"`sclsearch job logs {name}{self.option}`, or end it by "
+            f"`sclsearch job stop {name}{self.option}`."
+        )
+
+    def _still_running(self, job: str) -> SclsearchError:
+        study = job.rpartition("-")[0]
+        return SclsearchError(
+            f"{job}: it must end within {STOP_SECONDS:g} seconds of being told, but it is still "
+            f"running. `sclsearch job status {study}{self.option}` tells when it has ended."
+        )
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except AuthenticationError as error:
+            raise token_refused(f"--cluster {self.cluster}", error) from None
+        except (OSError, RuntimeError, aiohttp.ClientError) as error:
+            told = first_sentence(str(error))
+            raise SclsearchError(
+                f"--cluster {self.cluster}: it must answer, but: {told}. Is the cluster up, and a "
+                "tunnel to it? A job that was submitted goes on."
+            ) from error
+
+
+def _await_answer(cluster: str) -> None:
+    # The client itself would wait for ever.
+    try:
+        urlopen(f"{cluster}/api/version", timeout=ANSWER_SECONDS).close()
+    except HTTPError as error:
+        error.close()  # whatever it says, it answers
+
+
+async def _write_all(log: AsyncIterator[str], write: Callable[[str], object]) -> None:
+    async for lines in log:
+        write(lines)
+
+
+def _study_of(job: "JobDetails") -> str:
+    found = _ATTEMPT.fullmatch(job.submission_id or "")
+    return found["name"] if found else ""
+
+
+def _number(job: "JobDetails") -> int:
+    return int(str(job.submission_id).rpartition("-")[2])

@@ -1,0 +1,76 @@
+"""Whether every node of a cluster can do the seed runs of a study, asked before the first."""
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import ray
+from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from sclsearch.errors import SclsearchError
+from sclsearch.ray_backend.nodes import NodeRequirements, node_errors, node_requirements
+from sclsearch.store.objects import create, read, remove
+from sclsearch.store.storage import StoragePath
+
+if TYPE_CHECKING:
+    from sclsearch.study.prepared import PreparedStudy
+
+ANSWER_SECONDS = 120.0
+
+
+def check_nodes(prepared: "PreparedStudy") -> None:
+    """Has every node read and write the storage, and compare model and versions.
+
+    Nodes that join later are not asked: their seed runs look for themselves.
+
+    Raises:
+        SclsearchError: A node cannot do what is needed; names every one.
+    """
+    this = f"preflight-{uuid.uuid4().hex}"
+    folder = prepared.store.folder
+    mark = folder / f"{this}.json"
+    nodes = {node["NodeID"]: node for node in ray.nodes() if node["Alive"]}
+    answers = {one: folder / f"{this}-{one}.json" for one in nodes}
+    create(mark, {})
+    try:
+        needs = node_requirements(prepared, mark)
+        asked = {one: _ask(one, needs, answers[one], _called(node)) for one, node in nodes.items()}
+        ray.wait([*asked.values()], num_returns=len(asked), timeout=ANSWER_SECONDS)
+        faults = {
+            one: _faults(needs, asked[one], answers[one], _called(nodes[one])) for one in asked
+        }
+    finally:
+        for path in (mark, *answers.values()):
+            remove(path)
+    # A node that was taken away meanwhile needs nothing any more.
+    there = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
+    told = [fault for one, found in faults.items() if one in there for fault in found]
+    if told:
+        raise SclsearchError("\n".join(told))
+
+
+def _ask(node: str, needs: NodeRequirements, answer: StoragePath, called: str) -> Any:
+    there = NodeAffinitySchedulingStrategy(node, soft=False)
+    task = ray.remote(num_cpus=0, max_retries=0, scheduling_strategy=there)(node_errors)
+    return task.remote(needs, answer, called)
+
+
+def _faults(needs: NodeRequirements, asked: Any, answer: StoragePath, called: str) -> list[str]:
+    try:
+        found: list[str] = ray.get(asked, timeout=0)
+    except RayError as error:
+        told = str(error).strip().splitlines()[-1]
+        return [
+            f"{called}: every node must run sclsearch within {ANSWER_SECONDS:g} seconds, but: "
+            f"{told}. Start all from one image."
+        ]
+    if not found and read(answer) is None:
+        return [
+            f"--storage {needs.storage}: every node must read and write it, but what {called} "
+            "wrote there is not seen here. Give a folder that all nodes share, or s3://…"
+        ]
+    return found
+
+
+def _called(node: dict[str, Any]) -> str:
+    return f"node {node['NodeManagerHostname']} ({node['NodeManagerAddress']})"

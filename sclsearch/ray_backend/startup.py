@@ -1,0 +1,220 @@
+"""Ray on this machine, or a cluster that is there."""
+
+import gc
+import logging
+import os
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray._private import services
+from ray._private.authentication.authentication_token_generator import (
+    generate_new_authentication_token,
+)
+from ray._private.authentication.authentication_token_setup import (
+    maybe_enable_token_auth_if_token_available,
+)
+from ray._private.utils import get_num_cpus
+from ray._raylet import GcsClient  # type: ignore[attr-defined]
+from ray.exceptions import AuthenticationError, RayError
+
+from sclsearch.errors import SclsearchError
+from sclsearch.methods import NamedMethod
+from sclsearch.ray_backend.leftovers import sweep, watched
+from sclsearch.ray_backend.local import sigterm_kept, start_local
+from sclsearch.store.objects import publish
+from sclsearch.study.resources import CLUSTER_SLOTS, first_sentence, token_refused
+
+ENVIRONMENT = {
+    # Tune prints a table of its own even at verbosity 0 unless its old output is chosen.
+    "RAY_AIR_NEW_OUTPUT": "0",
+    # Each trial would write CSV, JSON and TensorBoard files that nobody reads.
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    # Ray by itself lets trials that ask for no GPU see all of them.
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",
+}
+MOST_AT_A_TIME = 1000
+"""Ray holds a placement group for each trial, and is tested with about so many."""
+
+_ANSWER_SECONDS = 5.0
+_TOKEN_VARIABLES = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+
+
+@contextmanager
+def started_ray(address: str | None) -> Iterator[None]:
+    """Starts Ray on this machine, or joins a cluster, while the body runs.
+
+    Without an address a Ray of our own is started even where another runs on the machine.
+
+    Raises:
+        SclsearchError: The cluster does not answer, or does not let this machine in; or Ray did
+            not start; or this process has a Ray already.
+    """
+    if ray.is_initialized():
+        raise SclsearchError(
+            "Ray: it must not run in this process yet, since a search starts and ends its own, but "
+            "it does. Call ray.shutdown() before, or search in a process of its own."
+        )
+    for name, value in ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    # Tune prints the traceback of every trial that fails; the seed run's record has the cause.
+    logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
+    quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
+    try:
+        with sigterm_kept():
+            if address is None:
+                sweep()
+                keep_token_private()
+                start_local(cores(), quiet)
+            else:
+                _join(address, quiet)
+        with nullcontext() if address else watched():
+            yield
+    finally:
+        _shut_down()
+
+
+def _shut_down() -> None:
+    """Shuts Ray down while nothing of it is freed.
+
+    Its core ends the process, by exit code 1 and without a word, where a reference to an object is
+    freed just after it was shut down, as the garbage collector may do in any thread.
+    """
+    collecting = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        ray.shutdown()
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def keep_token_private() -> None:
+    """Writes the token that a Ray of our own asks for, unless one is there, for its user alone.
+
+    Ray would write it itself, for every user of the machine to read.
+    """
+    if any(name in os.environ for name in _TOKEN_VARIABLES):
+        return
+    path = Path.home() / ".ray" / "auth_token"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, part = tempfile.mkstemp(dir=path.parent)  # mode 0600
+    try:
+        with os.fdopen(handle, "w", encoding="ascii") as file:
+            file.write(generate_new_authentication_token())
+        if not publish(Path(part), path):
+            with suppress(PermissionError):
+                path.chmod(0o600)
+    finally:
+        Path(part).unlink(missing_ok=True)
+
+
+def _join(address: str, quiet: Mapping[str, Any]) -> None:
+    # A pending worker is given up whenever another one is free, and Ray tells each time.
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    try:
+        # Ray takes a token that is there without being asked for a Ray of its own alone.
+        maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
+        place = services.canonicalize_bootstrap_address_or_die(address)
+        host, _, port = place.rpartition(":")
+        # Ray itself waits for minutes where nobody answers, 20 seconds where a token is wrong.
+        socket.create_connection((host.strip("[]"), int(port)), _ANSWER_SECONDS).close()
+        GcsClient(address=place)
+        with _standard_error_closed():  # Ray would tell there that its log level was set
+            ray.init(address=place, **quiet)
+    except AuthenticationError as error:
+        raise token_refused(f"--address {address}", error) from None
+    except (OSError, ValueError, RuntimeError, RayError) as error:
+        raise SclsearchError(
+            f"--address {address}: a Ray cluster must answer, but: {first_sentence(str(error))}. "
+            "Start one, or give HOST:PORT of its head."
+        ) from error
+
+
+@contextmanager
+def _standard_error_closed() -> Iterator[None]:
+    """Leads what Ray's core, which is no Python, writes to standard error to nowhere."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def send_own_code(method: NamedMethod) -> None:
+    """Lets a user's own method travel to the workers, which do not have its file."""
+    if method.digest:
+        ray.cloudpickle.register_pickle_by_value(sys.modules[method.kind.__module__])
+
+
+def fitting(cpus: int, gpus: float) -> int:
+    """Returns how many seed runs fit into the nodes that are there, at a time."""
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    return sum(_fitting_on(node, cpus, gpus) for node in nodes)
+
+
+def fitting_here(cpus: int, gpus: float) -> int:
+    """Returns how many seed runs a Ray of our own will run at a time, known before it starts."""
+    return _fitting_on(_here(gpus), cpus, gpus)
+
+
+def check_room_here(cpus: int, gpus: float) -> None:
+    """Raises SclsearchError if a Ray of our own would have no room for a single seed run."""
+    if not fitting_here(cpus, gpus):
+        raise _no_room(_here(gpus), cpus, gpus)
+
+
+def _here(gpus: float) -> dict[str, float]:
+    import torch
+
+    return {"CPU": cores(), "GPU": torch.cuda.device_count() if gpus else 0}
+
+
+def _no_room(there: Mapping[str, float], cpus: int, gpus: float) -> SclsearchError:
+    return SclsearchError(
+        f"--cpus-per-trial {cpus}, --gpus-per-trial {gpus:g}: a seed run must fit into this "
+        f"machine, but it has {there.get('CPU', 0):g} cores and {there.get('GPU', 0):g} GPUs."
+    )
+
+
+def at_a_time(asked: int | None, cpus: int, gpus: float, *, joined: bool) -> int:
+    """Returns how many seed runs Ray is asked for at a time.
+
+    A cluster may grow by what it is asked for: it is asked for `CLUSTER_SLOTS` at least.
+
+    Args:
+        asked: What the user says.
+        cpus: CPU cores of a seed run.
+        gpus: GPUs of a seed run.
+        joined: Whether Ray is a cluster that was joined.
+
+    Raises:
+        SclsearchError: This machine has no room for a single one.
+    """
+    here = fitting(cpus, gpus)
+    if not here and not joined:
+        raise _no_room(ray.cluster_resources(), cpus, gpus)
+    return asked or min(max(here, CLUSTER_SLOTS if joined else 1), MOST_AT_A_TIME)
+
+
+def cores() -> int:
+    """Returns the cores that this process may use: Ray knows a container's limit, no affinity."""
+    known = int(get_num_cpus(override_docker_cpu_warning=True))
+    able = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else known
+    return max(min(known, able), 1)
+
+
+def _fitting_on(resources: Mapping[str, float], cpus: int, gpus: float) -> int:
+    by_cpu = int(resources.get("CPU", 0) // cpus)
+    return min(by_cpu, int(resources.get("GPU", 0) / gpus + 1e-9)) if gpus else by_cpu

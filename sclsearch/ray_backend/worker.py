@@ -1,0 +1,203 @@
+"""What a Ray worker does: one seed run, stored before it is reported."""
+
+import json
+import logging
+import time
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from sclsearch.errors import SclsearchError
+from sclsearch.protocols.base import Splits
+from sclsearch.ray_backend.nodes import model_here, versions_here
+from sclsearch.store.runs import Failure, RunStore, SeedRun
+from sclsearch.store.storage import Storage
+from sclsearch.store.studies import StudyStore
+from sclsearch.study.environment import environment
+from sclsearch.study.study import Study
+from sclsearch.study.tokenized import tokenized
+from sclsearch.training.engine import train
+from sclsearch.training.evaluation import NonFiniteLossError
+from sclsearch.training.faults import is_of_machine, is_out_of_memory
+from sclsearch.training.result import TrainingResult
+from sclsearch.training.spec import SeedRunSpec, TrainingData
+from sclsearch.training.tokens import TokenizedTask
+from sclsearch.training.weights import save_weights
+
+if TYPE_CHECKING:
+    from sclsearch.study.prepared import PreparedStudy
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerContext:
+    """All that a worker needs for any seed run of a study.
+
+    Attributes:
+        study: The study, without its texts.
+        name: The study's name.
+        storage: Where seed runs and weights go.
+        tokens: The task, tokenised, by `max_length`.
+        splits: Rows by replicate.
+        threads: Torch threads of a seed run.
+        origin: What `rerun` needs to train a seed run again.
+        versions: Those of the driver, which a worker's must equal.
+    """
+
+    study: Study
+    name: str
+    storage: Storage
+    tokens: Mapping[int, TokenizedTask]
+    splits: Mapping[int, Splits]
+    threads: int
+    origin: Mapping[str, Any]
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+def worker_context(prepared: "PreparedStudy", threads: int) -> WorkerContext:
+    """Returns what the seed runs of a prepared study share, with as many torch threads each.
+
+    Ray hands it to every trial: its arrays lie in shared memory, its texts would be copied.
+    """
+    study, source = prepared.study, prepared.study.paraphrases
+    return WorkerContext(
+        study=replace(
+            study,
+            data=replace(study.data, splits={}),
+            paraphrases=source and replace(source, rows={}),
+        ),
+        name=prepared.store.name,
+        storage=prepared.storage,
+        tokens=tokenized(study, prepared.splits.values()),
+        splits=prepared.splits,
+        threads=threads,
+        origin=prepared.record.origin,
+        versions=versions_here(),
+    )
+
+
+def seed_run_trial(config: Mapping[str, Any], context: WorkerContext) -> None:
+    """Train a seed run unless it is stored; the trainable that Ray Tune calls.
+
+    Args:
+        config: `configuration` and `replicate`, numbers, `fields`, JSON, and `deadline`, Unix
+            seconds: on a cluster hours may have passed since the seed run was asked for.
+        context: What all trials of the study share.
+    """
+    from ray import tune
+
+    if time.time() > config["deadline"]:
+        tune.report({"key": "", "late": True})
+        return
+    # A worker trains many seed runs; Ray gives it the threads of its first trial only.
+    torch.set_num_threads(context.threads)
+    runs, store = RunStore(context.storage), StudyStore(context.storage, context.name)
+    study = replace(context.study, model=model_here(context.study, store, context.versions))
+    fields, number = json.loads(config["fields"]), config["replicate"]
+    spec = study.seed_run_spec(fields, number, context.splits[number])
+    try:
+        with _storage_faults(context.storage):
+            there = runs.get(spec.key)
+        if there is None:
+            run, result = attempt(spec, context, config["configuration"])
+            if result is not None:
+                _keep_weights(store, spec, result)
+            with _storage_faults(context.storage):
+                runs.put(run)
+        tune.report({"key": spec.key, "out_of_memory": ""})
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        traceback.clear_frames(error.__traceback__)  # they hold the model
+        torch.cuda.empty_cache()
+        tune.report({"key": spec.key, "out_of_memory": _last_line(error) or "out of memory"})
+
+
+class BrokenStorageError(SclsearchError):
+    """The storage cannot be read or written from a worker; no fault of the seed run."""
+
+
+@contextmanager
+def _storage_faults(storage: Storage) -> Iterator[None]:
+    """Raise what the file system raises in the body as BrokenStorageError."""
+    try:
+        yield
+    except OSError as error:
+        raise BrokenStorageError(f"{storage}: {error.strerror or error}") from error
+
+
+def _keep_weights(store: StudyStore, spec: SeedRunSpec, result: TrainingResult) -> None:
+    """Keeps weights if that is possible: `rerun` makes them again, the figures come first."""
+    try:
+        store.save_weights_file(spec.key, partial(save_weights, result=result, spec=spec))
+    except (OSError, SclsearchError) as error:
+        _LOG.warning("seed run %s: its weights cannot be kept: %s", spec.key[:12], error)
+
+
+def attempt(
+    spec: SeedRunSpec, context: WorkerContext, configuration: int
+) -> tuple[SeedRun, TrainingResult | None]:
+    """Train one seed run; return what is stored of it, and the result unless it failed.
+
+    Training is deterministic, so what it raises is final, except errors of the machine: running
+    out of memory, which depends on other processes, and faults of files or GPU are raised, so
+    that Ray ends this worker and the seed run is trained again.
+
+    Args:
+        spec: The seed run.
+        context: What all seed runs of the study share.
+        configuration: The configuration's number.
+    """
+    number = spec.replicate.number
+    run = SeedRun(
+        key=spec.key,
+        identity=spec.identity,
+        origin={**context.origin, "configuration": configuration, "replicate": number},
+        started=time.time(),
+        environment=environment(context.threads),
+    )
+    try:
+        result = train(TrainingData(spec, context.tokens[spec.training.max_length]))
+    except Exception as error:
+        if is_out_of_memory(error) or is_of_machine(error):
+            raise
+        return _failed(run, error), None
+    return with_result(run, result), result
+
+
+def with_result(run: SeedRun, result: TrainingResult) -> SeedRun:
+    """Return the seed run with its scores."""
+    return replace(
+        run,
+        notes=result.notes,
+        stages=tuple(result.stages),
+        evaluations=tuple(result.evaluations),
+        kept=result.kept,
+        test=result.test,
+        predictions=result.predictions,
+        seconds=result.seconds,
+    )
+
+
+def _failed(run: SeedRun, error: Exception) -> SeedRun:
+    if isinstance(error, NonFiniteLossError):
+        failure = Failure("non-finite", str(error))
+    else:
+        failure = Failure("raised", f"{_last_line(error)} ({_place(error)})")
+    return replace(run, seconds=time.time() - run.started, failure=failure)
+
+
+def _last_line(error: BaseException) -> str:
+    return traceback.format_exception_only(error)[-1].strip()
+
+
+def _place(error: BaseException) -> str:
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{Path(frame.filename).name}:{frame.lineno}"

@@ -1,0 +1,104 @@
+"""Where a storage is: a folder, or a place in an object store."""
+
+import errno
+import os
+import re
+import shlex
+from pathlib import Path
+
+from sclsearch.errors import SclsearchError
+from sclsearch.store.remote import PACKAGES, Remote
+
+Storage = Path | str
+StoragePath = Path | Remote
+DEFAULT_STORAGE = "sclsearch-storage"
+
+_URI = re.compile(r"(?P<scheme>[A-Za-z0-9]{2,}):/(?P<slash>/?)(?P<rest>.*)")
+
+
+def storage_path(storage: Storage) -> StoragePath:
+    """Returns where a storage is, absolute.
+
+    Args:
+        storage: A folder, or `s3://bucket/folder`, `gs://bucket/folder`.
+
+    Raises:
+        SclsearchError: It is another URI, or a URI that went through `Path`, which cuts slashes.
+    """
+    found = _URI.fullmatch(str(storage))
+    if not str(storage) or "\0" in str(storage):
+        raise SclsearchError(f"--storage: must be a folder or a URI, got {storage!r}. Name one.")
+    if found is None:
+        try:
+            return Path(storage).expanduser().resolve()
+        except RuntimeError as error:
+            raise SclsearchError(f"--storage {storage}: {error} Give its whole path.") from error
+    bucket = found["rest"].rstrip("/")
+    scheme = found["scheme"].lower()
+    if scheme not in PACKAGES or not found["slash"] or not bucket:
+        raise SclsearchError(
+            f"--storage {storage}: it must be a folder, s3://bucket/folder or gs://bucket/folder, "
+            "as text and not as a Path."
+        )
+    return Remote(f"{scheme}://{bucket}")
+
+
+def storage_folder(storage: Storage, *, make: bool = True) -> Storage:
+    """Returns the storage, absolute; a folder is made, an object store must answer.
+
+    Args:
+        storage: As `place_of` takes it.
+        make: Whether a folder is made if it is not there.
+
+    Raises:
+        SclsearchError: It cannot be made or reached, or is no folder.
+    """
+    place = storage_path(storage)
+    if isinstance(place, Remote):
+        place.check()
+        return str(place)
+    try:
+        if make:
+            place.mkdir(parents=True, exist_ok=True)
+            if not os.access(place, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
+        else:
+            next(_nearest(place).iterdir(), None)
+    except OSError as error:
+        raise _not_writable(storage, error) from error
+    return place
+
+
+def check_can_be_written(storage: Storage) -> None:
+    """Check that a folder can be made and written, without making it.
+
+    Raises:
+        SclsearchError: The nearest folder that exists is none, or cannot be written.
+    """
+    place = storage_path(storage)
+    if isinstance(place, Remote):
+        return
+    try:
+        there = _nearest(place)
+        next(there.iterdir(), None)
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(there))
+    except OSError as error:
+        raise _not_writable(storage, error) from error
+
+
+def _nearest(place: Path) -> Path:
+    """Return the nearest parent that exists, or the path itself if it does."""
+    return next(path for path in (place, *place.parents) if path.exists())
+
+
+def _not_writable(storage: Storage, error: OSError) -> SclsearchError:
+    return SclsearchError(
+        f"--storage {storage}: it must be a folder that can be written, but: {error}."
+    )
+
+
+def storage_option(storage: Storage) -> str:
+    """Returns what names a storage in a command that is told, ` --storage …`; empty by default."""
+    place = storage_path(storage)
+    return "" if place == storage_path(DEFAULT_STORAGE) else f" --storage {shlex.quote(str(place))}"

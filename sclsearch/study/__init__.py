@@ -1,0 +1,1 @@
+"""Studies: their specification, resolution and seed run keys; no Ray, no Optuna."""

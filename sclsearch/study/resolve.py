@@ -1,0 +1,263 @@
+"""Turns what a user asks for into a study, or says all that is wrong with it."""
+
+from dataclasses import MISSING, fields, replace
+
+from sclsearch.encoders.models import base_model, check_name, model_digest, model_folder
+from sclsearch.errors import SclsearchError, lookup
+from sclsearch.methods import METHODS, NamedMethod, find_method, method_class
+from sclsearch.methods.base import Method, Training, reads_paraphrases, reads_unlabeled
+from sclsearch.methods.fields import build, field_errors, field_types, typed
+from sclsearch.protocols import PROTOCOLS
+from sclsearch.protocols.base import Protocol, Size
+from sclsearch.protocols.draws import all_labeled, check_some_unlabeled
+from sclsearch.protocols.repeated import crossed, fresh, with_splits
+from sclsearch.protocols.scale import SCALES
+from sclsearch.selection.rules import parse_rule
+from sclsearch.spaces.load import find_space, load_space
+from sclsearch.spaces.space import Space, Values
+from sclsearch.study.extra_texts import paraphrases_of, unlabeled_of
+from sclsearch.study.resources import check_address, gpu_share
+from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.study.study import FieldDefault, Study
+from sclsearch.tasks import TASKS, check_task_name, load_task
+from sclsearch.tasks.base import TaskData
+from sclsearch.tasks.custom import CustomTask, unsplit
+from sclsearch.tasks.metrics import METRICS
+from sclsearch.training.spec import Numerics
+
+EPOCHS = frozenset({"epochs", "post_epochs"})
+
+
+def resolve(spec: StudySpec, options: RunOptions) -> Study:
+    """Returns the study that the options describe.
+
+    Names and options are checked before any file is read, files before an encoder is fetched.
+
+    Raises:
+        SclsearchError: An option is wrong, or a file, a model or data cannot be had.
+    """
+    check_address(options.address)
+    gpu_share(options.gpus_per_trial or 0)  # raises where GPUs cannot be shared so
+    named = find_method(spec.method)
+    method = named.kind
+    size = _size(spec)
+    protocol = _protocol(spec, method, size)
+    if spec.scale is not None:
+        protocol = lookup(SCALES, spec.scale, "scale")(protocol)
+    protocol = _repeated(protocol, spec)
+    rule = protocol.rule if options.rule is None else parse_rule(options.rule)
+    seeds = protocol.replicates if options.seeds is None else options.seeds
+    rule.check(seeds)
+    if spec.crossed is not None and seeds > protocol.replicates:
+        raise SclsearchError(
+            f"--seeds {seeds}: it must be at most {protocol.replicates}, the seed runs of the "
+            "crossing. Leave it out."
+        )
+    spec = replace(spec, settings=_settings(spec, method))
+    numerics = _numerics(options)
+    model_name = protocol.model if spec.model is None else str(spec.model)
+    check_name(model_name)
+    space = _space(spec, named, model_name)
+    whole = _loaded(spec, options, model_name)
+    check_some_unlabeled(whole, size, spec.unlabeled)
+    data = protocol.data(whole)
+    _check_task(named, data, protocol)
+    splits = protocol.splits(data, size, protocol.replicate(0))
+    rows = len(splits.train.index) * (1 + protocol.joined)
+    start: Values = {}
+    if not spec.searched:
+        start = _start(space, protocol.training(rows, 1))
+        space = space.with_settings({**start, **spec.settings})
+        space = replace(space, parameters={}, published=())
+    setter = "winner" if spec.fresh or spec.crossed else "--set"
+    defaults = _defaults(method, protocol, rows, (space.fixed, start, spec.settings), setter)
+    built, training = build(method, {n: o.value for n, o in defaults.items()}, "defaults")
+    unlabeled = unlabeled_of(spec, named, protocol, read=reads_unlabeled(built, training))
+    source = paraphrases_of(spec, named, protocol, read=reads_paraphrases(built, training))
+    folder = model_folder(model_name)
+    study = Study(
+        method=named,
+        data=data,
+        protocol=protocol,
+        size=size,
+        rows=rows,
+        unlabeled=unlabeled,
+        rule=rule,
+        seeds=seeds,
+        space=space,
+        defaults=defaults,
+        model_name=model_name,
+        model=folder,
+        model_digest=model_digest(folder),
+        numerics=numerics,
+        sampler=spec.sampler,
+        search_seed=spec.search_seed,
+        paraphrases=source,
+    )
+    study.lengths()  # raises where a length is searched over a range
+    study.fields({})  # raises where scores are to be balanced
+    return study
+
+
+def _loaded(spec: StudySpec, options: RunOptions, model_name: str) -> TaskData:
+    """Return the task's rows; if these and the model are missing, the error names both."""
+    task = spec.task
+    if spec.splits is not None and isinstance(task, CustomTask):
+        task = unsplit(task)
+    try:
+        return load_task(task, options.data_dir)
+    except SclsearchError as error:
+        try:
+            model_folder(model_name)
+        except SclsearchError as other:
+            raise SclsearchError(
+                f"{error}\n{other}\nWithout data and model: --task demo --model minilm."
+            ) from error
+        raise
+
+
+def _size(spec: StudySpec) -> Size | None:
+    size = Size.of(spec.train_size, spec.shots)
+    if size is None and spec.unlabeled is not None and isinstance(spec.task, str):
+        raise all_labeled(spec.unlabeled)
+    return size
+
+
+def _protocol(spec: StudySpec, method: type[Method], size: Size | None) -> Protocol:
+    if spec.protocol is None:
+        own = None if isinstance(spec.task, str) else "plain"
+        if isinstance(spec.task, str):
+            check_task_name(spec.task)
+            own = TASKS[spec.task].protocol
+        return lookup(PROTOCOLS, method.few_shot if size else own or method.protocol, "protocol")
+    protocol = lookup(PROTOCOLS, spec.protocol, "protocol")
+    protocol.check_size(size, method.few_shot)
+    return protocol
+
+
+def _repeated(protocol: Protocol, spec: StudySpec) -> Protocol:
+    if spec.fresh is not None and spec.crossed is not None:
+        raise SclsearchError(
+            "crossed: it must come without fresh, but both are given. Give one of them."
+        )
+    if spec.splits is not None:
+        protocol = with_splits(protocol, spec.splits)
+    if spec.fresh is not None:
+        return fresh(protocol, spec.fresh, spec.first_fresh)
+    return protocol if spec.crossed is None else crossed(protocol, spec.crossed)
+
+
+def _settings(spec: StudySpec, method: type[Method]) -> Values:
+    faults = field_errors(method, spec.settings)
+    if faults:
+        raise SclsearchError("\n".join(f"--set {name}: {reason}" for name, reason in faults))
+    return typed(method, spec.settings)
+
+
+def _space(spec: StudySpec, method: NamedMethod, model_name: str) -> Space:
+    if spec.space is None and method.digest:
+        if spec.searched:
+            raise SclsearchError(
+                f"--method {method.place}: a method of your own must come with its search space, "
+                "but there is none. Write a file as `sclsearch ls spaces` shows, and pass --space."
+            )
+        return Space(method.name, "none", {}, (), spec.settings, "--set")
+    # What a user's file is called does not make it the task of that name.
+    task = spec.task if isinstance(spec.task, str) else "default"
+    path = spec.space or find_space(method.name, task)
+    space = load_space(path, method.kind, base_model(model_name))
+    if spec.searched:
+        space = space.with_settings(spec.settings)
+        if spec.sampler == "grid":
+            space.grid()  # raises where a parameter is a range
+        if spec.sampler == "grid" and spec.search_seed:
+            raise SclsearchError(
+                f"--search-seed {spec.search_seed}: it must come with a sampler that draws, but "
+                "grid takes all in their order. Leave it out."
+            )
+    return space
+
+
+def _start(space: Space, told: Values) -> Values:
+    """Returns the published point that is trained where nothing is searched.
+
+    Of several, as for few rows and for all, it is the first that agrees most with the protocol.
+
+    Args:
+        space: The space.
+        told: What the protocol says, at any batch size: epochs alone depend on it.
+    """
+    fields = told.keys() - EPOCHS
+    return max(
+        space.published,
+        key=lambda point: sum(point.get(name) == told[name] for name in fields),
+        default={},
+    )
+
+
+def _check_task(method: NamedMethod, data: TaskData, protocol: Protocol) -> None:
+    if data.task.regression and not method.kind.regression:
+        able = ", ".join(name for name in METHODS if method_class(name).regression)
+        raise SclsearchError(
+            f"--method {method.name}: it needs a task of classes, but {data.task.name} has scores. "
+            f"Take one of {able}."
+        )
+    METRICS[protocol.metric(data)].check(len(data.task.labels), f"task {data.task.name}")
+
+
+def _defaults(
+    method: type[Method],
+    protocol: Protocol,
+    rows: int,
+    given: tuple[Values, Values, Values],
+    setter: str,
+) -> dict[str, FieldDefault]:
+    """Returns every field's value and who set it.
+
+    Args:
+        method: The method.
+        protocol: The protocol.
+        rows: Rows that a replicate is trained on.
+        given: What the space fixes, its point that is trained, and what is set by hand.
+        setter: Who sets that.
+    """
+    shared, own = _declared(Training), {**_declared(method), **method.training}
+    by_space, start, settings = given
+    batch_size = {**shared, **own, **by_space, **start, **settings}["batch_size"]
+    told = protocol.training(rows, int(str(batch_size)))
+    # A protocol may know the epochs of a phase that not every method has.
+    by_protocol = {name: told[name] for name in told if name in field_types(method)}
+    # The epochs that a space fixes are for all rows; a few-shot protocol knows how few it has.
+    few = {name: by_protocol[name] for name in EPOCHS & by_protocol.keys() if protocol.few_shot}
+    layers: tuple[tuple[str, Values], ...] = (
+        ("training", shared),
+        ("method", own),
+        ("protocol", by_protocol),
+        ("space", by_space),
+        ("protocol", few),
+        ("space", start),
+        (setter, settings),
+    )
+    return {
+        name: FieldDefault(value, source)
+        for source, layer in layers
+        for name, value in layer.items()
+    }
+
+
+def _declared(kind: type) -> dict[str, object]:
+    return {field.name: field.default for field in fields(kind) if field.default is not MISSING}
+
+
+def _numerics(options: RunOptions) -> Numerics:
+    gpus = options.gpus_per_trial
+    if gpus is None:
+        import torch
+
+        gpus = float(torch.cuda.is_available())
+        if not gpus and options.address is not None:
+            raise SclsearchError(
+                "--gpus-per-trial: on a cluster it must be given where the head has no GPU, but it "
+                "is not. Give 1, or 0.5, …, for the workers' GPUs, 0 for their CPUs."
+            )
+    return "cuda-bf16" if gpus > 0 else "cpu-fp32"

@@ -1,0 +1,266 @@
+"""A study with everything resolved: it can say any seed run's job before one is trained."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sclsearch.canonical import digest
+from sclsearch.encoders.encoder import Encoder
+from sclsearch.errors import SclsearchError
+from sclsearch.methods import NamedMethod
+from sclsearch.methods.base import Method, reads_paraphrases, reads_unlabeled
+from sclsearch.methods.fields import build, resolved
+from sclsearch.protocols.base import Protocol, Size, Splits
+from sclsearch.protocols.draws import Unlabeled, draw_parts
+from sclsearch.selection.rules import Rule
+from sclsearch.spaces.parameters import Choice
+from sclsearch.spaces.space import Space
+from sclsearch.store.records import ConfigurationRecord, ReplicateRecord
+from sclsearch.study.extra_texts import unread
+from sclsearch.study.spec import Sampler
+from sclsearch.tasks.base import TaskData
+from sclsearch.tasks.paraphrases import ParaphraseSource
+from sclsearch.training.spec import Numerics, SeedRunSpec
+
+
+@dataclass(frozen=True, slots=True)
+class FieldDefault:
+    """A field's value before the search touches it, and who set it.
+
+    Attributes:
+        value: The value.
+        source: `method`, `training`, `protocol`, `space`, `--set`; `winner` where it is repeated.
+    """
+
+    value: object
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """A search: method x task x model x protocol x space.
+
+    Attributes:
+        method: The method.
+        data: The task with its rows.
+        protocol: How it is split, repeated, evaluated and selected.
+        size: Training examples, for a protocol that draws them.
+        rows: Rows that a replicate is trained on, those that join them too.
+        unlabeled: Texts of the stages that read no labels; None for the training rows alone.
+        rule: How seeds are counted.
+        seeds: Replicates of each configuration.
+        space: What is searched.
+        defaults: Every field that can be set, where a configuration says nothing of it.
+        model_name: The encoder's name.
+        model: Its folder.
+        model_digest: SHA-256 of its files.
+        numerics: Device and precision of every seed run.
+        sampler: Who proposes configurations.
+        search_seed: The sampler's seed.
+        paraphrases: Where paraphrases come from, for a method or a protocol that reads some.
+    """
+
+    method: NamedMethod
+    data: TaskData
+    protocol: Protocol
+    size: Size | None
+    rows: int
+    unlabeled: Unlabeled | None
+    rule: Rule
+    seeds: int
+    space: Space
+    defaults: Mapping[str, FieldDefault]
+    model_name: str
+    model: Path
+    model_digest: str
+    numerics: Numerics
+    sampler: Sampler
+    search_seed: int
+    paraphrases: ParaphraseSource | None
+
+    @property
+    def model_place(self) -> str:
+        """Where another start of the study finds the encoder: by its name, or in its folder."""
+        own = Path(self.model_name).expanduser().resolve()
+        return str(own) if self.model == own else self.model_name
+
+    @property
+    def metric(self) -> str:
+        """Name of the metric that selects and is reported."""
+        return self.protocol.metric(self.data)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What must not change when the study is run again, beside its seed runs' own identity."""
+        read = self.paraphrases and self.splits(0).paraphrases
+        given = {"unlabelled": self.unlabeled, "paraphrases": read}
+        return {
+            "task": self.data.task.name,
+            "model": self.model_name,
+            "protocol": self.protocol.title,
+            "size": None if self.size is None else str(self.size),
+            **{name: found for name, found in given.items() if found is not None},
+            "space": self.space.spec(),
+            "sampler": self.sampler,
+            "search_seed": self.search_seed,
+        }
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the figures must know of the space and the data."""
+        found = [f"search space: {self.space.note}"] if self.space.note else []
+        source, joined = self.paraphrases, self.protocol.joined
+        if source and joined:
+            found.append(f"training: each row is joined by {joined} paraphrases from {source.name}")
+        if source and source.note:
+            found.append(source.note)
+        if self.metric != self.data.task.metric:
+            found.append(
+                f"metric: {self.metric}, as protocol {self.protocol.name} reports "
+                f"{self.data.task.name}, not the usual {self.data.task.metric}: compare it with "
+                "results of this protocol alone"
+            )
+        if self.unlabeled is None and (bare := self.data.splits["train"].unlabeled):
+            found.append(unread(bare, reader=reads_unlabeled(*self._built({}))))
+        return [*found, *self.data.notes]
+
+    @property
+    def reads_paraphrases(self) -> bool:
+        """Whether a stage of the method reads paraphrases."""
+        return reads_paraphrases(*self._built({}))
+
+    def default_name(self, model: str | None = None) -> str:
+        """Return a name made from the identity.
+
+        Args:
+            model: What stands for the encoder; by default the digest of a folder's files, so that
+                all paths of a folder give one name, or the name of any other encoder.
+        """
+        if model is None:
+            folder = self.model == Path(self.model_name).expanduser().resolve()
+            model = self.model_digest if folder else self.model_name
+        identity = {**self.identity, "model": model}
+        whole = digest({**identity, **self.seed_run_spec({}, 0).shared_identity})
+        last = self.model_place.rpartition("/")[2]
+        told = f"{self.method.name}-{self.data.task.name}-{last}-{self.size or 'full'}"
+        plain = "".join(c if c.isascii() and c.isalnum() else "-" for c in told).lstrip("-")
+        return f"{plain[:91]}-{whole[:8]}"  # 100 are what a study's name may have
+
+    def fields(self, values: Mapping[str, object]) -> dict[str, object]:
+        """Returns every field of method and training of a configuration.
+
+        Raises:
+            SclsearchError: A value is outside its field's bounds.
+        """
+        return resolved(*self._built(values))
+
+    def splits(self, number: int) -> Splits:
+        """Returns the rows of a replicate, with the digest of their paraphrases if any are read."""
+        splits = self._drawn(number)
+        if self.paraphrases is None:
+            return splits
+        texts = self.data.splits["train"].texts
+        read = {texts[row] for row in splits.without_labels.index}
+        joined = self.protocol.joined if self.reads_paraphrases else 0
+        return replace(splits, paraphrases=self.paraphrases.digest_of(read, joined))
+
+    def seed_run_spec(
+        self, values: Mapping[str, object], number: int, splits: Splits | None = None
+    ) -> SeedRunSpec:
+        """Returns one configuration on one replicate.
+
+        Args:
+            values: The configuration's values.
+            number: The replicate's number.
+            splits: The replicate's rows, where they have been drawn already.
+        """
+        method, training = self._built(values)
+        return SeedRunSpec(
+            task=self.data.task,
+            data_digest=self.data.digest,
+            splits=splits or self.splits(number),
+            metric=self.metric,
+            evaluate=self.protocol.evaluate,
+            keep=self.protocol.keep,
+            method_name=self.method.name,
+            method=method,
+            training=training,
+            replicate=self.protocol.replicate(number),
+            model_name=self.model_name,
+            model=self.model,
+            model_digest=self.model_digest,
+            numerics=self.numerics,
+            max_updates=self.protocol.max_updates,
+            method_digest=self.method.digest,
+            joined=self.protocol.joined,
+            bare_digest=self.data.bare_digest,
+        )
+
+    def check(self, encoder: Encoder) -> None:
+        """Checks the encoder against every value that a configuration may have.
+
+        Raises:
+            SclsearchError: With one of them the method cannot be trained on this encoder.
+        """
+        encoder.check_length(self.lengths()[-1], "max_length")
+        for values in self.space.covering():
+            self._built(values)[0].check(encoder)
+
+    def configuration(
+        self, number: int, values: Mapping[str, object], origin: str
+    ) -> ConfigurationRecord:
+        """Returns the record of a configuration."""
+        return ConfigurationRecord(number, values, self.fields(values), origin)
+
+    def replicate(self, number: int, splits: Splits) -> ReplicateRecord:
+        """Returns the record of a replicate."""
+        seeds = self.protocol.replicate(number).seeds
+        return ReplicateRecord(number, splits.digests, seeds, splits.notes)
+
+    def lengths(self) -> tuple[int, ...]:
+        """Returns every `max_length` that a configuration can have.
+
+        Raises:
+            SclsearchError: It is searched over a range: each length is tokenised on its own.
+        """
+        searched = self.space.parameters.get("max_length")
+        if searched is not None and not isinstance(searched, Choice):
+            raise SclsearchError(
+                f"{self.space.file}: space.max_length: it must be a choice, since each length is "
+                "tokenised on its own, but it is a range."
+            )
+        values = (self.defaults["max_length"].value, *(searched.values if searched else ()))
+        return tuple(sorted({int(str(value)) for value in values}))
+
+    def _drawn(self, number: int) -> Splits:
+        replicate = self.protocol.replicate(number)
+        return draw_parts(self.protocol, self.data, self.size, self.unlabeled, replicate)
+
+    def _built(self, values: Mapping[str, object]) -> tuple[Method, Any]:
+        merged = {**{name: origin.value for name, origin in self.defaults.items()}, **values}
+        # A configuration may have another batch size than the defaults.
+        told = self.protocol.training(self.rows, int(str(merged["batch_size"])))
+        by_protocol = {
+            name: told[name]
+            for name, origin in self.defaults.items()
+            if origin.source == "protocol" and name not in values
+        }
+        method, training = build(self.method.kind, {**merged, **by_protocol}, self.space.file)
+        if training.batch_sampling == "balanced" and self.data.task.regression:
+            raise SclsearchError(
+                f"batch_sampling: 'balanced' needs classes, but {self.data.task.name} has scores."
+            )
+        if training.class_weights == "balanced":
+            self._check_weights()
+        return method, training
+
+    def _check_weights(self) -> None:
+        """Raise SclsearchError if the method or the task has no classes to weigh."""
+        if self.data.task.regression:
+            told = f"{self.data.task.name} has scores"
+        elif not getattr(self.method.kind, "cross_entropy", True):
+            told = f"{self.method.name} has no cross-entropy"
+        else:
+            return
+        raise SclsearchError(f"class_weights: 'balanced' weighs classes, but {told}. Leave it out.")

@@ -1,0 +1,80 @@
+"""Ray on this machine starts whole or leaves nothing behind, and says why."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sclsearch.errors import SclsearchError
+from sclsearch.ray_backend.signals import sigterm_as_ctrl_c
+
+LATE = "The current node timed out during startup. This could happen because of a full moon."
+
+Starting = Callable[..., list[subprocess.Popen[bytes]]]
+
+
+@pytest.fixture
+def starting(monkeypatch: pytest.MonkeyPatch) -> Starting:
+    """Returns what makes Ray start a process each time, which then ends as it is told."""
+    import ray
+    from ray._private import services, utils
+
+    def starting(*ends: Callable[[], object]) -> list[subprocess.Popen[bytes]]:
+        started: list[subprocess.Popen[bytes]] = []
+
+        def init(**_: Any) -> None:
+            utils.set_sigterm_handler(lambda *_: os._exit(15))
+            process = services.start_ray_process(["sleep", "600"], "raylet", fate_share=True)
+            started.append(process.process)
+            ends[len(started) - 1]()
+
+        monkeypatch.setattr(ray, "init", init)
+        return started
+
+    return starting
+
+
+def late() -> None:
+    raise Exception(LATE)  # noqa: TRY002  # as Ray does
+
+
+def test_ray_that_is_late_is_started_once_more(starting: Starting) -> None:
+    from sclsearch.ray_backend.local import start_local
+
+    started = starting(late, lambda: None)
+    start_local(2, {})
+    first, second = started
+    assert first.poll() == -signal.SIGKILL
+    assert second.poll() is None
+    assert os.getpgid(second.pid) == second.pid != os.getpgid(0)
+    second.kill()
+    second.wait()
+
+
+def test_ray_that_is_late_again_is_one_error_and_nothing_of_it_stays(starting: Starting) -> None:
+    from sclsearch.ray_backend.local import start_local
+
+    started = starting(late, late)
+    with pytest.raises(SclsearchError) as caught:
+        start_local(2, {})
+    assert [process.poll() for process in started] == [-signal.SIGKILL] * 2
+    told = str(caught.value)
+    assert told.startswith(
+        "Ray: its processes must start on this machine, but twice they did not: "
+        "The current node timed out during startup. The load is "
+    )
+    assert told.endswith("/ray/session_latest/logs. The same command goes on.")
+
+
+def test_sigterm_while_ray_starts_is_ctrl_c_and_nothing_of_it_stays(starting: Starting) -> None:
+    from sclsearch.ray_backend.local import sigterm_kept, start_local
+
+    started = starting(lambda: os.kill(os.getpid(), signal.SIGTERM))
+    with sigterm_as_ctrl_c(), sigterm_kept(), pytest.raises(KeyboardInterrupt):
+        start_local(2, {})
+    assert [process.poll() for process in started] == [-signal.SIGKILL]
+    assert not Path(f"/proc/{started[0].pid}").exists()

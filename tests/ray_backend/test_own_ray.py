@@ -1,0 +1,107 @@
+"""A Ray of our own: nobody beyond this machine hears it, its workers share one memory."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sclsearch.ray_backend.signals import sigterm_as_ctrl_c
+from sclsearch.ray_backend.worker import WorkerContext, worker_context
+from sclsearch.study.prepared import PreparedStudy
+from sclsearch.study.spec import StudySpec
+
+LISTENS = "0A"
+LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def own_ray(processes: Any) -> Iterator[None]:
+    """Starts a Ray whose processes are marked."""
+    import ray
+
+    from sclsearch.ray_backend.startup import started_ray
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in processes.environment.items():
+            patch.setenv(name, value)
+        patch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+        with sigterm_as_ctrl_c(), started_ray(None):
+            yield
+    assert not ray.is_initialized()
+
+
+def listening(processes: list[int]) -> Iterator[tuple[int, str]]:
+    """Yields number of the process and address of every socket that listens."""
+    rows = [
+        line.split()
+        for table in ("tcp", "tcp6")
+        for line in Path("/proc/net", table).read_text().splitlines()[1:]
+    ]
+    addresses = {
+        f"socket:[{row[9]}]": row[1].partition(":")[0] for row in rows if row[3] == LISTENS
+    }
+    for pid in processes:
+        for file in Path(f"/proc/{pid}/fd").iterdir():
+            try:
+                socket = str(file.readlink())
+            except FileNotFoundError:
+                continue
+            if socket in addresses:
+                yield pid, addresses[socket]
+
+
+def test_no_process_of_ray_listens_beyond_this_machine(own_ray: None, processes: Any) -> None:
+    titles = processes.titles()
+    assert any("raylet" in title for title in titles.values())
+    found = [*listening([os.getpid(), *titles])]
+    assert len({pid for pid, _ in found}) >= 3
+    assert {address for _, address in found} <= LOOPBACK
+
+
+def test_sigterm_to_its_group_is_for_the_driver_alone(own_ray: None, processes: Any) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert os.getpgid(0) not in map(os.getpgid, processes.titles())
+
+
+def test_a_worker_sees_no_gpu_that_it_did_not_ask_for(own_ray: None) -> None:
+    import ray
+
+    seen = ray.remote(num_gpus=0)(os.getenv).remote("CUDA_VISIBLE_DEVICES")
+    assert ray.get(seen) == ""
+
+
+def mappings_of(config: Any, context: WorkerContext) -> list[tuple[bool, str]]:
+    """Returns whether each array can be written, and the file its memory is of, in a worker."""
+    spans = []
+    for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
+        span, *_, file = f"{line} ".split(" ", maxsplit=5)
+        start, end = (int(bound, 16) for bound in span.split("-"))
+        spans.append((start, end, file.strip()))
+    found = []
+    for tokens in context.tokens[16].splits.values():
+        for array in (tokens.ids, tokens.types, tokens.content, tokens.starts, tokens.y):
+            place = array.__array_interface__["data"][0]
+            (file,) = (file for start, end, file in spans if start <= place < end)
+            found.append((bool(array.flags.writeable), file))
+    return found
+
+
+def test_trials_read_the_token_ids_from_the_memory_that_all_workers_share(
+    own_ray: None, asked: Callable[..., StudySpec], preparing: Callable[..., PreparedStudy]
+) -> None:
+    import ray
+    from ray import tune
+
+    prepared = preparing(asked(settings={"max_length": 16}))
+    context = worker_context(prepared, threads=1)
+    trial = ray.remote(tune.with_parameters(mappings_of, context=context))
+    for found in ray.get([trial.remote({}), trial.remote({})]):
+        assert len(found) == 15
+        assert not any(writeable for writeable, _ in found)
+        assert all(file.startswith("/dev/shm/plasma") for _, file in found)

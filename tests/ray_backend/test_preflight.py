@@ -1,0 +1,245 @@
+"""A cluster of several nodes on this machine: asked first, survived when one of them is gone."""
+
+import os
+import shutil
+import signal
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from sclsearch.errors import SclsearchError
+from sclsearch.ray_backend.retries import RETRIES
+from sclsearch.search.prepare import prepare_study
+from sclsearch.search.rerun import rerun
+from sclsearch.search.run import run
+from sclsearch.search.scheduler import Scheduler
+from sclsearch.study.prepared import PreparedStudy
+from sclsearch.study.spec import RunOptions
+from tests.search.beside import beside
+from tests.studies import LOST, amid
+from tests.workspace import Workers, Workspace
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(600)]
+
+CONFIGS, SEEDS = 6, 2
+WANTED: dict[str, Any] = {"configs": CONFIGS, "seeds": SEEDS, "study": "s", "tracking": "none"}
+LONG: dict[str, Any] = {"settings": {"epochs": 72}}
+STORED_BEFORE_THE_LOSS = 3
+
+
+@pytest.fixture(scope="module")
+def cluster(processes: Any) -> Iterator[Any]:
+    """Returns a head without CPUs and a node with one."""
+    from ray._private.authentication.authentication_token_setup import (
+        maybe_enable_token_auth_if_token_available,
+    )
+    from ray.cluster_utils import Cluster
+
+    from sclsearch.ray_backend.startup import keep_token_private
+
+    # A process reads its token and whether there is one once: this cluster has what each Ray
+    # that the process starts has, before and after.
+    keep_token_private()
+    maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
+    # The path of a socket has at most 107 characters: pytest's folders are too deep.
+    folder = tempfile.mkdtemp(prefix="ray-")
+    node = {"object_store_memory": 80_000_000, "include_dashboard": False}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**processes.environment, "RAY_TMPDIR": folder}.items():
+            patch.setenv(name, value)
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **node})
+        cluster.add_node(num_cpus=1, num_gpus=2, **node)
+        yield cluster
+        cluster.shutdown()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def trains(pid: str) -> bool:
+    """Returns whether a worker trains a seed run just now."""
+    with suppress(FileNotFoundError):
+        return b".train" in Path("/proc", pid, "cmdline").read_bytes()
+    return False
+
+
+def stopped_in_training(node: Any) -> int | None:
+    """Stops a worker of a node that trains a seed run just now; returns its process, if any."""
+    (raylet,) = node.all_processes["raylet"]
+    children = Path("/proc", str(raylet.process.pid)).glob("task/*/children")
+    for pid in filter(trains, " ".join(file.read_text() for file in children).split()):
+        os.kill(int(pid), signal.SIGSTOP)
+        if trains(pid):
+            return int(pid)
+        os.kill(int(pid), signal.SIGCONT)
+    return None
+
+
+@pytest.fixture
+def joined(cluster: Any) -> Iterator[None]:
+    """Joins the cluster."""
+    from sclsearch.ray_backend.startup import started_ray
+
+    with started_ray(cluster.address):
+        yield
+
+
+def test_a_cluster_is_asked_for_more_than_fits_into_it_and_a_machine_is_not(joined: None) -> None:
+    from sclsearch.ray_backend.startup import at_a_time, fitting
+
+    assert fitting(1, 0) == 1
+    assert fitting(2, 0) == 0
+    assert at_a_time(None, 1, 0, joined=True) == 64
+    assert at_a_time(None, 1, 1, joined=True) == 64
+    assert at_a_time(3, 1, 0, joined=True) == 3
+    assert at_a_time(None, 1, 0, joined=False) == 1
+    with pytest.raises(SclsearchError, match=r"must fit into this machine, but it has 1 cores"):
+        at_a_time(None, 2, 0, joined=False)
+
+
+def test_nodes_pass_or_every_one_is_named_with_what_it_lacks(
+    joined: None,
+    preparing: Callable[..., PreparedStudy],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from sclsearch.ray_backend.preflight import check_nodes
+    from sclsearch.study.environment import versions
+
+    prepared = preparing()
+    check_nodes(prepared)
+    assert isinstance(prepared.store.folder, Path)
+    assert not [*prepared.store.folder.iterdir()]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "sclsearch.ray_backend.nodes.versions", lambda: {**versions(), "torch": "1.0"}
+        )
+        with pytest.raises(SclsearchError) as refused:
+            check_nodes(prepared)
+    assert str(refused.value).count("torch 1.0: every node must have the driver's versions, ") == 2
+
+    monkeypatch.chdir(tmp_path)
+    # Each process sees a folder of its own there, as each machine does below /tmp.
+    storage = Path("/proc/self/cwd/here")
+    prepared = replace(prepared, storage=storage)
+    prepared.store.folder = storage / "studies" / "mine"
+    with pytest.raises(SclsearchError) as refused:
+        check_nodes(prepared)
+    lines = str(refused.value).splitlines()
+    assert len(lines) == 2
+    for line in lines:
+        assert line.startswith("--storage /proc/self/cwd/here: every node must read and write")
+        assert f"but node {os.uname().nodename} (" in line
+        assert "does not see what the driver wrote there. Give a folder that all nodes" in line
+    assert not [*(tmp_path / "here/studies/mine").iterdir()]
+
+
+def test_what_was_asked_for_in_time_does_not_start_after_the_time_budget(
+    cluster: Any, place: Workspace, tmp_path: Path
+) -> None:
+    place = place.elsewhere(tmp_path, settings={"epochs": 200})
+    done = place.run(
+        address=cluster.address, configs=8, concurrency=None, time_budget=10, tracking="none"
+    )
+    assert done.ending == "out of time"
+    assert done.done < 16
+    assert done.failed == 0
+
+
+def test_what_no_node_has_room_for_ends_with_the_time_budget_and_says_so(
+    cluster: Any, place: Workspace, tmp_path: Path
+) -> None:
+    shown = Console(record=True, file=StringIO())
+    place = place.elsewhere(tmp_path)
+    options = RunOptions(
+        storage=place.storage,
+        address=cluster.address,
+        configs=1,
+        seeds=1,
+        cpus_per_trial=2,
+        gpus_per_trial=0,
+        time_budget=2,
+        tracking="none",
+    )
+    assert run(place.spec, options, shown).ending == "out of time"
+    assert "no node has room yet" in shown.export_text()
+
+
+@contextmanager
+def losing_a_node(cluster: Any, disturbed: Workspace) -> Iterator[None]:
+    """Has one more node, which is gone once the study is in its midst."""
+    victim = cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
+
+    def unplug(over: threading.Event) -> None:
+        worker = None
+        # Ending a node takes as long as a seed run: this one must not be done by then.
+        while worker is None and not over.wait(0.05):
+            if amid(disturbed.storage, STORED_BEFORE_THE_LOSS, quiet=0.5):
+                worker = stopped_in_training(victim)
+        cluster.remove_node(victim, allow_graceful=False)
+        if worker is not None:
+            with suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
+
+    with beside(unplug):
+        yield
+    cluster.wait_for_nodes()  # the next test finds none that is only thought to be alive
+
+
+@pytest.fixture
+def undisturbed(place: Workspace, workers: Workers, tmp_path: Path) -> set[str]:
+    """Returns the keys of the seed runs that the study has where nothing is lost."""
+    options = RunOptions(
+        storage=tmp_path / "undisturbed", concurrency=2, gpus_per_trial=0, **WANTED
+    )
+    prepared = prepare_study(replace(place.spec, **LONG), options).begin()
+    workers.run_out(Scheduler.of(prepared))
+    return {run.key for run in prepared.runs.all()}
+
+
+def test_a_study_that_loses_a_node_ends_as_the_undisturbed_one(
+    cluster: Any,
+    place: Workspace,
+    lost: Counter[tuple[int, str]],
+    undisturbed: set[str],
+    tmp_path: Path,
+) -> None:
+    disturbed = place.elsewhere(tmp_path / "disturbed", **LONG)
+    with losing_a_node(cluster, disturbed):
+        done = disturbed.run(address=cluster.address, **WANTED)
+    assert (done.ending, done.done, done.failed) == ("complete", CONFIGS * SEEDS, 0)
+    assert {cause for _, cause in lost} <= LOST
+    assert sum(lost.values()) >= 1
+    assert disturbed.runs().keys() == undisturbed
+    configurations = disturbed.seed_runs("s")
+    again = {0, *(number for number, _ in lost)}
+    for one in (one for number in again for one in configurations[number]):
+        assert one is not None
+        assert rerun(disturbed.storage, one.key).same
+
+
+def test_a_seed_run_that_has_no_try_left_fails_with_its_node_and_the_others_end(
+    cluster: Any,
+    place: Workspace,
+    lost: Counter[tuple[int, str]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr("sclsearch.ray_backend.retries.RETRIES", dict.fromkeys(RETRIES, 0))
+    disturbed = place.elsewhere(tmp_path, **LONG)
+    with losing_a_node(cluster, disturbed):
+        done = disturbed.run(address=cluster.address, **WANTED)
+    assert (done.ending, done.done) == ("complete", CONFIGS * SEEDS)
+    assert done.failed == sum(lost.values()) >= 1
+    stored = (run for runs in disturbed.seed_runs("s").values() for run in runs)
+    failures = [run.failure.cause for run in stored if run is not None and run.failure is not None]
+    assert len(failures) == done.failed
+    assert {*failures} <= LOST

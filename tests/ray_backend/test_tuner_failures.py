@@ -1,0 +1,210 @@
+"""What becomes of seed runs that go wrong in every way while a search runs."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from sclsearch.errors import SclsearchError
+from sclsearch.reports.report import report
+from sclsearch.search.run import SearchResult
+from sclsearch.store import driver
+from sclsearch.store.objects import NotAFolderError
+from tests.in_process import in_process
+from tests.search.beside import beside
+from tests.workspace import Workspace
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
+
+TROUBLE = """
+method: Smoothed
+source: a test
+published:
+  - {smoothing: 0.3, epochs: 2}
+  - {smoothing: 1.0, epochs: 2}
+  - {smoothing: 0.9, epochs: 2}
+  - {smoothing: 0.5, epochs: 2}
+  - {smoothing: 0.3, epochs: 100000}
+fixed: {max_length: 16, learning_rate: 1e-3}
+space:
+  smoothing: {type: choice, values: [0.3, 0.5, 0.9, 1.0]}
+  epochs: {type: choice, values: [2, 100000]}
+"""
+"""One configuration whose loss is not finite, one that raises, one without end."""
+TROUBLES = """        if self.smoothing == 0.9:
+            raise RuntimeError("no smoothing of 0.9")
+        scores = self.scores(model, batch) / (1 - self.smoothing)
+"""
+
+
+@pytest.fixture(scope="module")
+def troubled(
+    place: Workspace,
+    custom_method: str,
+    write_space: Callable[[str], Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Workspace:
+    folder = tmp_path_factory.mktemp("trouble")
+    file = folder / "mine.py"
+    calm = "        scores = self.scores(model, batch)\n"
+    assert calm in custom_method
+    file.write_text(custom_method.replace(calm, TROUBLES), encoding="utf-8")
+    return place.elsewhere(folder, method=f"{file}:Smoothed", space=write_space(TROUBLE))
+
+
+@pytest.fixture(scope="module")
+def four(troubled: Workspace) -> SearchResult:
+    """Returns how a search of the first four configurations ended."""
+    with in_process():
+        return troubled.run(configs=4, seeds=1, study="trouble", tracking="none")
+
+
+def test_what_training_raises_fails_its_seed_run_for_good_and_the_search_goes_on(
+    troubled: Workspace, four: SearchResult
+) -> None:
+    assert (four.ending, four.done, four.trained, four.failed) == ("complete", 4, 4, 2)
+    runs = troubled.seed_runs("trouble")
+    failures = {
+        number: one.failure.cause
+        for number, (one,) in runs.items()
+        if one is not None and one.failure is not None
+    }
+    assert failures == {1: "non-finite", 2: "raised"}
+    found = {line.number: line for line in report(troubled.storage, "trouble").configurations}
+    assert "fine-tuning: ce must be finite, but it is not at epoch 1" in str(
+        found[1].seeds[0].failure
+    )
+    assert "no smoothing of 0.9 (mine.py:" in str(found[2].seeds[0].failure)
+    assert found[1].score == found[2].score == 0.0
+    assert found[0].score is not None
+    assert found[0].score > 0
+
+
+def test_a_failed_seed_run_is_not_trained_again_until_it_shall_be(
+    troubled: Workspace, four: SearchResult
+) -> None:
+    before = troubled.runs()
+    again = troubled.run(configs=4, seeds=1, study="trouble", tracking="none")
+    assert (again.trained, again.failed) == (0, 2)
+    assert troubled.runs() == before
+
+
+def test_a_seed_run_that_hangs_is_tried_once_more_and_then_fails(
+    troubled: Workspace, four: SearchResult, lost: Counter[tuple[int, str]], tmp_path: Path
+) -> None:
+    troubled = troubled.copy(tmp_path)
+    done = troubled.run(configs=5, seeds=1, study="trouble", tracking="none", trial_timeout=5)
+    assert (done.ending, done.done, done.trained, done.failed) == ("complete", 5, 1, 3)
+    assert lost == {(4, "hang"): 2}
+    (one,) = troubled.seed_runs("trouble")[4]
+    assert one is not None
+    assert one.failure is not None
+    assert one.failure.cause == "hang"
+
+
+@contextmanager
+def in_its_midst(place: Workspace, disturb: Callable[[], object]) -> Iterator[None]:
+    """Disturbs a search once it has stored a seed run."""
+
+    def watch(over: threading.Event) -> None:
+        while not over.wait(0.02):
+            if place.runs():
+                disturb()
+                break
+
+    with beside(watch):
+        yield
+
+
+def test_a_storage_that_goes_away_ends_the_search_with_what_it_says(
+    place: Workspace, tmp_path: Path
+) -> None:
+    place = place.elsewhere(tmp_path)
+    folder = place.storage / "runs"
+
+    def unmount() -> None:
+        folder.rename(place.storage / "elsewhere")
+        folder.touch()
+
+    with in_its_midst(place, unmount), pytest.raises(NotAFolderError, match=str(folder)):
+        place.run(configs=8, tracking="none")
+
+
+def test_a_driver_that_lost_its_study_to_another_ends(
+    place: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "BEAT_SECONDS", 0.05)
+    place = place.elsewhere(tmp_path)
+
+    def take(over: threading.Event) -> None:
+        while not over.wait(driver.BEAT_SECONDS):
+            if place.runs():
+                for beat in (place.storage / "studies" / "mine").glob("driver-*.json"):
+                    beat.unlink(missing_ok=True)  # one that is being written comes once more
+
+    with beside(take), pytest.raises(SclsearchError, match=r"^mine: its driver must"):
+        place.run(configs=16, seeds=8, tracking="none", study="mine")
+    assert len(place.runs()) < 128
+
+
+def test_a_worker_that_rays_memory_monitor_kills_does_not_end_the_search(
+    place: Workspace,
+    tmp_path: Path,
+    lost: Counter[tuple[int, str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RAY_memory_usage_threshold", "0.001")
+    monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "10000")
+    place = place.elsewhere(tmp_path, settings={"epochs": 100_000})
+    done = place.run(configs=1, seeds=1, study="memory", tracking="none")
+    assert (done.ending, done.done, done.failed) == ("complete", 1, 1)
+    assert lost == {(0, "out-of-memory"): 2}
+    ((one,),) = place.seed_runs("memory").values()
+    assert one is not None
+    assert one.failure is not None
+    assert one.failure.cause == "out-of-memory"
+    assert "killed due to the node running low on memory" in one.failure.message
+
+
+def test_a_worker_that_it_kills_at_its_start_is_lost_like_one_that_trains() -> None:
+    from ray.air.execution._internal.actor_manager import RayActorManager
+    from ray.exceptions import OutOfMemoryError, RayActorError
+
+    from sclsearch.ray_backend.worker_failures import failure_cause, patch_out_of_memory
+
+    told: list[Exception] = []
+    manager = SimpleNamespace(_failed_actor_ids=set(), _cleanup_actor=lambda tracked_actor: None)
+    worker = SimpleNamespace(actor_id=7, _on_error=lambda _, exception: told.append(exception))
+    patch_out_of_memory()
+    killed = OutOfMemoryError("killed due to the node running low on memory")
+    RayActorManager._actor_start_failed(manager, tracked_actor=worker, exception=killed)
+    (exception,) = told
+    assert isinstance(exception, RayActorError)  # Tune keeps what such a one says
+    assert "killed due to the node running low on memory" in str(exception)
+    assert failure_cause(str(exception)) == "out-of-memory"
+
+
+@pytest.mark.parametrize(
+    ("told", "cause"),
+    [
+        ("OutOfMemoryError: 1 worker(s) were killed", "out-of-memory"),
+        ("ray::ImplicitFunc.train()\nCUDA out of memory. Tried to allocate 2 GiB", "out-of-memory"),
+        ("The actor died because its node has died. Node Id: 12", "node-lost"),
+        ("The actor died because its node was terminated: a spot instance", "node-lost"),
+        ("Task failed because the node it was running on is dead or unavailable", "node-lost"),
+        ("The actor 12 is unavailable: RPC error: Socket closed.", "worker-silent"),
+        ("ray::ImplicitFunc.train()\nsclsearch.search.node.UnfitNodeError: no", "node-unfit"),
+        ("The actor died unexpectedly before finishing this task.", "worker-lost"),
+        ("ray::train()\nsclsearch.store.remote.StorageError: s3://a/b", "storage-lost"),
+        ("ray::train()\nsclsearch.search.trial.BrokenStorageError: /s: full", "storage-broken"),
+        ("no reason given", "worker-lost"),
+    ],
+)
+def test_the_cause_of_a_loss_is_read_from_what_ray_says(told: str, cause: str) -> None:
+    from sclsearch.ray_backend.worker_failures import failure_cause
+
+    assert failure_cause(told) == cause

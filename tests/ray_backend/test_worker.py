@@ -1,0 +1,125 @@
+"""What a worker stores of a seed run that ends, fails or meets a fault of the machine."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from sclsearch.canonical import canonical
+from sclsearch.ray_backend.worker import attempt, seed_run_trial, worker_context
+from sclsearch.search.rerun import rerun
+from sclsearch.search.scheduler import Scheduler
+from sclsearch.store.runs import SeedRun
+from sclsearch.store.studies import StudyStore
+from sclsearch.study.prepared import PreparedStudy
+from sclsearch.study.spec import StudySpec
+
+Asked = Callable[..., StudySpec]
+Preparing = Callable[..., PreparedStudy]
+Raises = Callable[[Exception], None]
+
+
+@pytest.fixture
+def short(asked: Asked, preparing: Preparing) -> PreparedStudy:
+    """Return a study of one short seed run."""
+    settings = {"epochs": 1, "max_length": 16}
+    prepared = preparing(asked(settings=settings), configs=1, seeds=1)
+    prepared.begin()
+    return prepared
+
+
+@pytest.fixture
+def loss_raises(monkeypatch: pytest.MonkeyPatch) -> Raises:
+    """Return a function that makes the contrastive loss raise an error."""
+
+    def loss_raises(error: Exception) -> None:
+        def raising(*_: Any, **__: Any) -> Any:
+            raise error
+
+        monkeypatch.setattr("sclsearch.methods.scl.sup_con", raising)
+
+    return loss_raises
+
+
+def trial(prepared: PreparedStudy, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, SeedRun | None]:
+    """Run the trial of the only seed run; return the report and the stored seed run."""
+    reports: list[Any] = []
+    monkeypatch.setattr("ray.tune.report", reports.append)
+    task = Scheduler.of(prepared).next()
+    assert task is not None
+    config = {
+        "configuration": 0,
+        "replicate": task.replicate.number,
+        "fields": canonical(task.configuration.fields),
+        "deadline": time.time() + 3600,
+    }
+    seed_run_trial(config, worker_context(prepared, threads=1))
+    (report,) = reports
+    return report, prepared.runs.get(task.key)
+
+
+def test_a_finished_seed_run_is_stored_with_its_weights_and_repeats(
+    short: PreparedStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report, run = trial(short, monkeypatch)
+    assert run is not None
+    assert report == {"key": run.key, "out_of_memory": ""}
+    assert run.failure is None
+    assert short.store.kept_weights() == {run.key}
+    assert rerun(short.storage, run.key).same
+
+
+def test_running_out_of_memory_is_reported_and_stores_nothing(
+    short: PreparedStudy, loss_raises: Raises, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loss_raises(torch.OutOfMemoryError("a test has no more"))
+    report, run = trial(short, monkeypatch)
+    assert "a test has no more" in report["out_of_memory"]
+    assert run is None
+
+
+def test_a_loss_that_is_no_number_is_a_failure(
+    short: PreparedStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sclsearch.methods.scl.sup_con", lambda *_, **__: torch.tensor(torch.nan))
+    _, run = trial(short, monkeypatch)
+    assert run is not None
+    assert run.failure is not None
+    assert run.failure.cause == "non-finite"
+
+
+def test_a_fault_of_the_machine_is_raised_and_is_no_failure(
+    short: PreparedStudy, loss_raises: Raises, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loss_raises(OSError(116, "Stale file handle"))
+    with pytest.raises(OSError, match=r"Stale file handle"):
+        trial(short, monkeypatch)
+    assert short.runs.keys() == []
+
+
+def test_an_error_of_the_method_is_a_failure_that_names_its_place(
+    short: PreparedStudy, loss_raises: Raises
+) -> None:
+    loss_raises(KeyError("head"))
+    seed_run_spec = short.study.seed_run_spec({}, 0, short.splits[0])
+    run, result = attempt(seed_run_spec, worker_context(short, threads=1), 0)
+    assert (run.key, result) == (seed_run_spec.key, None)
+    assert run.failure is not None
+    assert run.failure.cause == "raised"
+    assert run.failure.message.startswith("KeyError: 'head' (test_trial.py:")
+
+
+def test_scores_are_stored_even_if_the_weights_cannot_be(
+    short: PreparedStudy, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(StudyStore, "save_weights_file", full)
+    report, run = trial(short, monkeypatch)
+    assert not report["out_of_memory"]
+    assert run is not None
+    assert run.failure is None
+    assert caplog.text.count("its weights cannot be kept: [Errno 28] No space left") == 1

@@ -1,0 +1,145 @@
+"""A user's own method, which real Ray sends to its workers, and a user's own paraphrases."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sclsearch.errors import SclsearchError
+from sclsearch.reports.report import report
+from sclsearch.search.rerun import rerun
+from sclsearch.store.runs import RunStore, SeedRun
+from sclsearch.study.resolve import resolve
+from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.tasks.custom import CustomTask
+from tests.in_process import in_process
+from tests.workspace import Workspace
+
+SMALL = {"epochs": 2, "batch_size": 8, "max_length": 16, "learning_rate": 1e-2}
+SPACE = """
+method: Smoothed
+source: a test
+published: [{smoothing: 0.1}]
+fixed: {epochs: 2, batch_size: 8, max_length: 16, learning_rate: 1e-2}
+space:
+  smoothing: {type: choice, values: [0.0, 0.1]}
+"""
+
+
+@pytest.fixture
+def toy_texts(toy: CustomTask) -> list[str]:
+    """Returns the distinct texts of the toy task."""
+    lines = toy.path.read_text(encoding="utf-8").splitlines()[1:]
+    return sorted({line.partition(",")[0] for line in lines})
+
+
+@pytest.fixture
+def mine(custom_method: str, tmp_path: Path) -> Path:
+    file = tmp_path / "mine.py"
+    file.write_text(custom_method, encoding="utf-8")
+    return file
+
+
+def runs_of(place: Workspace, name: str) -> list[SeedRun]:
+    found = [run for runs in place.seed_runs(name).values() for run in runs if run is not None]
+    assert found
+    return found
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_an_own_method_is_searched_stored_and_repeated(
+    place: Workspace, mine: Path, write_space: Callable[[str], Path]
+) -> None:
+    spec = replace(place.spec, method=f"{mine}:Smoothed", space=write_space(SPACE))
+    own = replace(place, spec=spec)
+    done = own.run(configs=2)
+    assert (done.done, done.failed) == (4, 0)
+    assert report(own.storage, done.name).method == "Smoothed"
+    runs = runs_of(own, done.name)
+    with pytest.raises(SclsearchError, match=r"Read the file, then pass --method FILE.py:CLASS"):
+        rerun(own.storage, runs[0].key)
+    named = partial(rerun, own.storage, runs[0].key, method=f"{mine}:Smoothed")
+    assert named().differing == ()
+    mine.write_text(mine.read_text().replace("0.1\n", "0.10\n"), encoding="utf-8")
+    with pytest.raises(SclsearchError, match="its hash differs"):
+        named()
+
+
+@pytest.mark.slow
+def test_paraphrases_of_a_file_are_read_and_named(
+    place: Workspace, tmp_path: Path, toy_texts: list[str]
+) -> None:
+    file = tmp_path / "paraphrases.jsonl"
+    lines: list[Any] = [{"paraphrases": 1, "source": "by hand", "note": "made by hand"}]
+    lines += [{"text": [t], "paraphrases": [[f"so {t}"], [f"{t} so"]]} for t in toy_texts]
+    file.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    settings = {**SMALL, "post_epochs": 1, "pooling": "mean"}
+    spec = replace(
+        place.spec, method="cssl", space=None, searched=False, settings=settings, paraphrases=file
+    )
+    by_file, by_eda = (
+        replace(place, spec=spec),
+        replace(place, spec=replace(spec, paraphrases=None)),
+    )
+    with in_process():
+        found = {place_.run(tracking="none").name: place_ for place_ in (by_file, by_eda)}
+    assert len(found) == 2
+    notes = [report(place_.storage, name).notes for name, place_ in found.items()]
+    assert "made by hand" in notes[0]
+    assert any("EDA" in note for note in notes[1])
+    keys = [{run.key for run in runs_of(place_, name)} for name, place_ in found.items()]
+    assert keys[0].isdisjoint(keys[1])
+    run = RunStore(place.storage).get(min(keys[0]))
+    assert run is not None
+    assert {reading["stage"] for reading in run.stages} == {"post-training"}
+    assert rerun(place.storage, run.key).differing == ()
+
+
+def test_paraphrases_are_refused_by_a_method_that_reads_none(
+    resolved: Callable[..., Any], tmp_path: Path
+) -> None:
+    with pytest.raises(SclsearchError, match=r"^--paraphrases .*: it must come with a method or "):
+        resolved(paraphrases=tmp_path / "any.jsonl")
+
+
+def test_an_own_method_must_come_with_its_space(resolved: Callable[..., Any], mine: Path) -> None:
+    with pytest.raises(SclsearchError, match=r"a method of your own must come with its search sp"):
+        resolved(method=f"{mine}:Smoothed", space=None)
+
+
+def test_a_space_of_another_method_is_refused(
+    asked: Callable[..., StudySpec], resolved: Callable[..., Any], mine: Path
+) -> None:
+    with pytest.raises(SclsearchError, match="must be 'Smoothed', but there is 'scl'"):
+        resolved(method=f"{mine}:Smoothed")
+
+
+def test_a_value_that_the_encoder_cannot_have_is_refused_before_anything_is_stored(
+    place: Workspace, write_space: Callable[[str], Path], tmp_path: Path
+) -> None:
+    space = (
+        "method: lacon\nsource: a test\npublished: [{heads: 4}]\nfixed: {max_length: 16}\n"
+        "space:\n  heads: {type: choice, values: [1, 4, 5]}\n"
+    )
+    own = place.elsewhere(tmp_path, method="lacon", space=write_space(space))
+    with pytest.raises(
+        SclsearchError, match=r"^heads: it must divide the width .* 16, but it is 5"
+    ):
+        own.run(configs=1)
+    assert not list((tmp_path / "storage" / "studies").glob("*"))
+
+
+def test_a_protocol_that_an_own_method_names_must_be_there(
+    place: Workspace, custom_method: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(custom_method.replace('"gunel-fewshot"', '"gunel-few"'), encoding="utf-8")
+    spec = StudySpec(method=f"{file}:Smoothed", task="demo", train_size=20, searched=False)
+    with pytest.raises(SclsearchError, match=r"Unknown protocol 'gunel-few'\. Did you mean"):
+        resolve(replace(spec, model=place.spec.model), RunOptions(gpus_per_trial=0))

@@ -1,0 +1,198 @@
+"""Rows of one's own file that have no label are read by stages without labels, and by nothing."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sclsearch.errors import SclsearchError
+from sclsearch.ray_backend.worker import WorkerContext, attempt
+from sclsearch.search.plan import plan
+from sclsearch.search.rerun import rerun
+from sclsearch.search.scheduler import Scheduler
+from sclsearch.study.prepared import PreparedStudy
+from sclsearch.study.resolve import resolve
+from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.study.study import Study
+from sclsearch.study.tokenized import tokenized
+from sclsearch.tasks.custom import CustomTask
+
+FEW: Mapping[str, Any] = {
+    "space": None,
+    "protocol": "cmlm-fewshot",
+    "train_size": 60,
+    "searched": False,
+    "settings": {"epochs": 1, "post_epochs": 1, "max_length": 16, "pooling": "mean"},
+}
+METHODS = ("tapt", "cmlm", "cssl", "simcse")
+
+Asked = Callable[..., StudySpec]
+Preparing = Callable[..., PreparedStudy]
+
+
+@pytest.fixture
+def mixed(toy: CustomTask, tmp_path: Path) -> CustomTask:
+    """Returns the toy's rows with 30 among them that have no label."""
+    header, *rows = toy.path.read_text().splitlines()
+    bare = [f"a text {number} was seen,,train" for number in range(30)]
+    path = tmp_path / "mixed.csv"
+    path.write_text("\n".join([header, *bare[:20], *rows, *bare[20:]]) + "\n")
+    return replace(toy, path=path)
+
+
+@pytest.fixture
+def study_of(asked: Asked) -> Callable[..., Study]:
+    """Returns what makes the study of some files."""
+
+    def study_of(files: CustomTask, method: str, unlabeled: Any) -> Study:
+        settings = {name: FEW["settings"][name] for name in ("epochs", "max_length", "pooling")}
+        own = {} if method == "tapt" else {"settings": settings}
+        spec = asked(**{**FEW, "task": files, "method": method, "unlabeled": unlabeled, **own})
+        return resolve(spec, RunOptions(gpus_per_trial=0))
+
+    return study_of
+
+
+def test_figures_without_them_are_those_of_the_labelled_rows_alone(
+    toy: CustomTask, mixed: CustomTask, study_of: Callable[..., Study]
+) -> None:
+    with_, without = (study_of(files, "ce", None) for files in (mixed, toy))
+    assert with_.data.digest == without.data.digest
+    assert [with_.seed_run_spec({}, n).identity["rows"] for n in range(3)] == [
+        without.seed_run_spec({}, n).identity["rows"] for n in range(3)
+    ]
+    note = "training rows without a label that are not read: 30"
+    assert with_.notes == [note, *without.notes]
+    reader = study_of(mixed, "tapt", None).notes
+    assert f"{note}; --unlabelled all gives them to the stages that read no labels" in reader
+    assert study_of(mixed, "tapt", "all").notes == study_of(toy, "tapt", 60).notes
+
+
+def test_all_of_them_are_read_where_all_are_asked_for(
+    mixed: CustomTask, study_of: Callable[..., Study]
+) -> None:
+    splits = study_of(mixed, "tapt", 90).splits(0)
+    assert splits.digests == study_of(mixed, "tapt", "all").splits(0).digests
+    assert splits.unlabeled is not None
+    assert splits.unlabeled.index.tolist() == list(range(90))
+    assert splits.train.index.max() < 60
+    some = study_of(mixed, "tapt", 75).splits(0).unlabeled
+    assert some is not None
+    assert (len(some.index), int((some.index < 60).sum())) == (75, 60)
+
+
+def test_their_texts_are_part_of_the_key_of_what_reads_them(
+    mixed: CustomTask, study_of: Callable[..., Study]
+) -> None:
+    before = {n: study_of(mixed, "tapt", n) for n in (None, 90)}
+    mixed.path.write_text(mixed.path.read_text().replace("a text 7 was", "a text 7 is"))
+    after = {n: study_of(mixed, "tapt", n) for n in (None, 90)}
+    same = {
+        n: before[n].seed_run_spec({}, 0).key == after[n].seed_run_spec({}, 0).key for n in before
+    }
+    assert same == {None: True, 90: False}
+    names = {n: before[n].default_name() == after[n].default_name() for n in same}
+    assert names == same
+
+
+@pytest.mark.parametrize(
+    ("method", "changes", "of_file"),
+    [
+        *((method, {}, {}) for method in METHODS),
+        ("tapt", {"train_size": None, "protocol": None}, {}),
+        ("cmlm", {"settings": {**FEW["settings"], "batch_sampling": "balanced"}}, {}),
+        ("tapt", {}, {"regression": True}),
+    ],
+    ids=str,
+)
+def test_a_seed_run_that_reads_them_is_trained_and_trained_again(
+    asked: Asked,
+    preparing: Preparing,
+    mixed: CustomTask,
+    tmp_path: Path,
+    method: str,
+    changes: dict[str, Any],
+    of_file: dict[str, Any],
+) -> None:
+    if of_file:
+        mixed.path.write_text(mixed.path.read_text().replace(",n,", ",0.5,").replace(",y,", ",2,"))
+    fields = dict(FEW["settings"])
+    if method == "simcse":
+        del fields["post_epochs"]
+    task = replace(mixed, **of_file)
+    spec = asked(
+        **{**FEW, "settings": fields, "task": task, "method": method, "unlabeled": 90, **changes}
+    )
+    prepared = preparing(spec, seeds=1)
+    prepared.begin()
+    Scheduler.of(prepared).refill()
+    context = WorkerContext(
+        study=prepared.study,
+        name=prepared.record.name,
+        storage=tmp_path / "storage",
+        tokens=tokenized(prepared.study, prepared.splits.values()),
+        splits=prepared.splits,
+        threads=1,
+        origin=prepared.record.origin,
+    )
+    run, _ = attempt(prepared.study.seed_run_spec({}, 0, prepared.splits[0]), context, 0)
+    assert run.failure is None
+    prepared.runs.put(run)
+    assert rerun(tmp_path / "storage", run.key).differing == ()
+
+
+def test_paraphrases_join_the_labelled_rows_alone(
+    asked: Asked, preparing: Preparing, toy: CustomTask, mixed: CustomTask
+) -> None:
+    few = {"space": None, "protocol": "gunel-noisy", "train_size": 20, "searched": False}
+    with_, without = (
+        preparing(asked(**few, task=files, method="ce"), study=files.path.stem, seeds=3)
+        for files in (mixed, toy)
+    )
+    assert with_.study.seed_run_spec({}, 0).key == without.study.seed_run_spec({}, 0).key
+    own, its = (
+        next(iter(tokenized(one.study, one.splits.values()).values())).splits["train"]
+        for one in (with_, without)
+    )
+    assert np.array_equal(own.ids, its.ids)
+    assert np.array_equal(own.starts, its.starts)
+
+
+def test_a_test_text_among_them_is_told_as_what_it_is(
+    mixed: CustomTask, study_of: Callable[..., Study]
+) -> None:
+    text = mixed.path.read_text().replace("a text 7 was seen,,train", "seen,,train\nseen,y,test")
+    mixed.path.write_text(text)
+    notes = study_of(mixed, "tapt", 90).notes
+    assert "1 of 21 test texts are also texts without a label" in notes
+    assert not any(note.startswith("1 of 21") and "training texts" in note for note in notes)
+
+
+def test_a_file_without_any_label_is_told_so(
+    mixed: CustomTask, study_of: Callable[..., Study]
+) -> None:
+    mixed.path.write_text("text,label,split\na,,train\nb,,train\nc,y,test\n")
+    with pytest.raises(SclsearchError, match="training rows with a label must be there"):
+        study_of(mixed, "tapt", None)
+
+
+def test_a_dry_run_counts_them(asked: Asked, mixed: CustomTask, tmp_path: Path) -> None:
+    spec = asked(**FEW, task=mixed, method="tapt", unlabeled=90)
+    planned = plan(spec, RunOptions(storage=tmp_path, gpus_per_trial=0))
+    assert planned.rows == (60, 20, 20, 90)
+    assert "stages without labels: 30 texts beside the 60 training rows" in planned.notes
+
+
+def test_a_text_without_label_must_hold_something_and_be_for_training(
+    mixed: CustomTask, study_of: Callable[..., Study]
+) -> None:
+    text = mixed.path.read_text()
+    mixed.path.write_text(text.replace("a text 0 was seen", " "))
+    with pytest.raises(SclsearchError, match="line 2: every text must hold something, but one is"):
+        study_of(mixed, "tapt", 90)
+    mixed.path.write_text(text.replace("a text 0 was seen,,train", "a text,,test"))
+    with pytest.raises(SclsearchError, match="line 2: the label must be there, but it is empty"):
+        study_of(mixed, "tapt", 90)

@@ -1,0 +1,209 @@
+"""A board that races trains fewer seeds, ends with the same winner and goes on where it stopped."""
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.console import Console
+
+from sclsearch.reports.report import report
+from sclsearch.search.estimate import estimate
+from sclsearch.search.progress import Progress
+from sclsearch.search.scheduler import Scheduler
+from sclsearch.store.runs import Failure, SeedRun
+from sclsearch.study.prepared import PreparedStudy
+from sclsearch.study.seed_runs import SeedRunTask
+
+if TYPE_CHECKING:
+    from tests.workspace import Workers
+
+Preparing = Callable[..., PreparedStudy]
+
+ROWS = 1000
+CONFIGS, SEEDS, RISK = 8, 10, 0.05
+# The published one is good, the fourth is better.
+MEANS = (0.80, 0.60, 0.55, 0.84, 0.70, 0.62, 0.50, 0.66)
+
+
+def ended(workers: "Workers", task: SeedRunTask) -> SeedRun:
+    """Returns a seed run that is about as good as its configuration."""
+    number, seed = task.id
+    right = round(ROWS * (MEANS[number] + random.Random(100 * number + seed).gauss(0, 0.01)))
+    counts = {"confusion": [[right, ROWS - right], [0, 0]]}
+    evaluation = {"epoch": 1.0, "update": 4, "loss": {}, "validation": counts}
+    return replace(workers.trained(task), evaluations=(evaluation,), test=counts)
+
+
+def run_out(
+    workers: "Workers", scheduler: Scheduler, at_a_time: int = 2, most: int = 1_000
+) -> list[tuple[int, int]]:
+    """Finishes what the scheduler hands out, at the most so many; returns their places."""
+    places: list[tuple[int, int]] = []
+    while len(places) < most and (tasks := workers.running(scheduler, at_a_time)):
+        scheduler.runs.put(run := ended(workers, tasks[0]))
+        scheduler.finish(tasks[0], run)
+        places.append(tasks[0].id)
+    return places
+
+
+def prepared(preparing: Preparing, race: float | None = RISK, **changes: object) -> PreparedStudy:
+    return preparing(configs=CONFIGS, seeds=SEEDS, race=race, **changes)
+
+
+Raced = tuple[PreparedStudy, Scheduler, list[tuple[int, int]]]
+
+
+@pytest.fixture
+def raced(preparing: Preparing, workers: "Workers") -> Raced:
+    """Returns a stored study, its scheduler after a race, and the places that were trained."""
+    study = prepared(preparing)
+    study.begin()
+    scheduler = Scheduler.of(study, race=RISK)
+    return study, scheduler, run_out(workers, scheduler)
+
+
+def test_a_race_spares_seeds_and_finds_the_winner_of_all(raced: Raced) -> None:
+    study, scheduler, places = raced
+    assert scheduler.complete
+    assert len(places) == len({*places}) == len(scheduler.done)
+    assert scheduler.skipped == CONFIGS * SEEDS - len(places) > CONFIGS * SEEDS / 4
+    found = report(study.storage, study.store.name)
+    assert found.winner is not None
+    assert found.winner.number == 3
+    assert 0 < found.risk <= RISK
+    assert found.notes[0] == (
+        f"{len(scheduler.race.waiting)} of 8 configurations lack seeds: the probability that one "
+        f"of them would win with all is about {found.risk:.2g}"
+    )
+    forecasts = {line.number: line.forecast for line in found.configurations if line.score is None}
+    assert (forecasts, found.risk) == scheduler.race.odds()
+
+
+def test_a_finished_race_is_complete_at_once_when_it_is_started_again(
+    preparing: Preparing, raced: Raced
+) -> None:
+    _, first, _ = raced
+    again = Scheduler.of(prepared(preparing), race=RISK)
+    again.refill()
+    assert again.complete
+    assert again.next() is None
+    assert again.race.waiting.keys() == first.race.waiting.keys()
+
+
+def test_what_a_race_does_not_need_takes_no_time_and_is_counted(
+    preparing: Preparing, raced: Raced
+) -> None:
+    study, first, _ = raced
+    scheduler = Scheduler.of(prepared(preparing), race=RISK, dry=True)
+    scheduler.refill()
+    assert scheduler.skipped == first.skipped > 0
+    assert estimate(study, scheduler, 1, list).seconds == 0.0
+    progress = Progress(Console(file=StringIO()), CONFIGS * SEEDS)
+    progress.done, progress.skipped = len(first.done), first.skipped
+    assert f"{len(first.done)}/80 seed runs · {first.skipped} spared" in progress.line().plain
+    progress.finished_seconds, progress.running_seconds = [60.0], [0.0]
+    assert progress.left() == 0.0
+
+
+@pytest.mark.parametrize("most", [1, 9, 23])
+def test_a_stopped_race_goes_on_and_trains_nothing_twice(
+    preparing: Preparing, workers: "Workers", most: int
+) -> None:
+    places = run_out(workers, Scheduler.of(prepared(preparing), race=RISK), most=most)
+    scheduler = Scheduler.of(prepared(preparing), race=RISK)
+    places += run_out(workers, scheduler)
+    assert scheduler.complete
+    assert len(places) == len({*places}) < CONFIGS * SEEDS
+
+
+def test_a_smaller_risk_trains_more_and_none_trains_all(
+    preparing: Preparing, workers: "Workers"
+) -> None:
+    counts = [
+        len(run_out(workers, Scheduler.of(prepared(preparing, race), race=race)))
+        for race in (0.3, 0.0, None)
+    ]
+    assert all(counts)
+    assert sum(counts) == CONFIGS * SEEDS
+
+
+def test_further_configurations_race_against_those_there_are(
+    preparing: Preparing, workers: "Workers"
+) -> None:
+    few = preparing(configs=4, seeds=SEEDS, race=RISK)
+    run_out(workers, Scheduler.of(few, race=RISK))
+    scheduler = Scheduler.of(prepared(preparing), race=RISK)
+    run_out(workers, scheduler)
+    assert scheduler.complete
+    assert scheduler.skipped
+    assert max(scheduler.scores, key=scheduler.scores.__getitem__) == 3
+
+
+def test_a_proposal_is_told_what_is_expected_of_those_that_wait(raced: Raced) -> None:
+    _, scheduler, _ = raced
+    told = [known.score for known in scheduler._known()[: CONFIGS - 1]]
+    assert told == pytest.approx(MEANS[: CONFIGS - 1], abs=0.02)
+
+
+def test_all_seeds_of_a_diverged_configuration_need_not_fail(
+    preparing: Preparing, workers: "Workers"
+) -> None:
+    scheduler = Scheduler.of(prepared(preparing), race=0.0)
+    failure = Failure("non-finite", "loss ce is nan at update 7")
+    while tasks := workers.running(scheduler, 2):
+        run = ended(workers, tasks[0])
+        if tasks[0].id[0] == 1:
+            run = replace(run, evaluations=(), test={}, failure=failure)
+        scheduler.runs.put(run)
+        scheduler.finish(tasks[0], run)
+    assert 2 <= sum(number == 1 for number, _ in scheduler.done) < 5
+    assert scheduler.complete
+
+
+def test_a_race_is_over_with_its_last_seed_run_though_none_is_asked_for_any_more(
+    preparing: Preparing, workers: "Workers"
+) -> None:
+    needed = len(run_out(workers, Scheduler.of(prepared(preparing), race=RISK)))
+    for run in [*(study := prepared(preparing)).runs.keys()]:
+        (study.runs.folder / f"{run}.json").unlink()  # type: ignore[union-attr]
+    scheduler = Scheduler.of(study, race=RISK)
+    run_out(workers, scheduler, most=needed)
+    scheduler.settle()
+    assert scheduler.complete
+
+
+def test_a_failed_seed_run_of_a_configuration_that_waits_is_not_forgotten(
+    preparing: Preparing, workers: "Workers"
+) -> None:
+    study = prepared(preparing)
+    scheduler = Scheduler.of(study)
+    while tasks := workers.running(scheduler, 2):
+        run = ended(workers, tasks[0])
+        if tasks[0].id == (1, 5):
+            run = replace(run, evaluations=(), test={}, failure=Failure("worker-lost", "gone"))
+        scheduler.runs.put(run)
+        scheduler.finish(tasks[0], run)
+    again = Scheduler.of(study, race=RISK, retry_failed=True)
+    assert run_out(workers, again) == []
+    assert again.complete
+    (failed,) = (run for run in study.runs.all() if run.failure)
+    assert failed.origin["replicate"] == 5
+    assert run_out(workers, Scheduler.of(study, retry_failed=True)) == [(1, 5)]
+    assert not any(run.failure for run in study.runs.all())
+
+
+def test_more_configurations_are_open_in_a_race_on_many_workers(preparing: Preparing) -> None:
+    assert prepared(preparing, concurrency=64).record.open_configurations == 23
+    assert prepared(preparing, None, concurrency=64).record.open_configurations == 8
+
+
+def test_the_storage_has_nothing_that_a_study_without_a_race_has_not(
+    raced: Raced, tmp_path: Path
+) -> None:
+    study, *_ = raced
+    kinds = {path.parent.name for path in (tmp_path / "storage").rglob("*.json")}
+    assert kinds == {"runs", study.store.name, "configurations", "replicates"}

@@ -1,0 +1,202 @@
+"""Texts without labels go from the option to records, paraphrases and repetitions."""
+
+import json
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sclsearch.api import select
+from sclsearch.errors import SclsearchError
+from sclsearch.papers.augmentation.texts import find_drawn
+from sclsearch.ray_backend.worker import WorkerContext, attempt
+from sclsearch.search.plan import plan
+from sclsearch.search.rerun import rerun
+from sclsearch.search.scheduler import Scheduler
+from sclsearch.search.views import study_view
+from sclsearch.study.prepared import PreparedStudy
+from sclsearch.study.restore import restore_spec
+from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.study.study import Study
+from sclsearch.study.tokenized import tokenized
+from sclsearch.tasks.custom import CustomTask
+from sclsearch.tasks.custom_options import as_options
+
+FEW: Mapping[str, Any] = {
+    "space": None,
+    "protocol": "cmlm-fewshot",
+    "train_size": 20,
+    "searched": False,
+}
+FIELDS = {"epochs": 1, "post_epochs": 1, "max_length": 16, "pooling": "mean"}
+NOTE = "stages without labels: 20 texts beside the 20 training rows"
+
+Asked = Callable[..., StudySpec]
+Preparing = Callable[..., PreparedStudy]
+Resolved = Callable[..., Study]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"train_size": None, "protocol": None},
+            "--unlabelled 40: it must come with a training size, but without",
+        ),
+        ({"method": "ce"}, "has a stage without labels, but ce reads them in all. cmlm, tapt"),
+        ({"protocol": "gunel-noisy"}, "joins no paraphrases to the training rows, but gunel-noi"),
+        ({"train_size": 41}, "--unlabelled 40: it must lie between the 41 training rows"),
+        ({"unlabeled": 61}, "texts, and the 60 rows of toy's training split that are not for"),
+    ],
+    ids=str,
+)
+def test_what_does_not_fit_is_refused(
+    asked: Asked, preparing: Preparing, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(SclsearchError) as raised:
+        preparing(asked(**{**FEW, "method": "tapt", "unlabeled": 40, **changes}), seeds=None)
+    assert message in str(raised.value)
+
+
+def test_a_study_is_another_with_them_and_as_it_was_without(resolved: Resolved) -> None:
+    without, with_ = (resolved(**FEW, method="tapt", unlabeled=n) for n in (None, 40))
+    assert "unlabelled" not in without.identity
+    assert {**without.identity, "unlabelled": 40} == with_.identity
+    assert without.default_name() != with_.default_name()
+    before, after = without.seed_run_spec({}, 0).identity, with_.seed_run_spec({}, 0).identity
+    assert after["rows"].pop("unlabelled")  # type: ignore[attr-defined]
+    assert before == after
+
+
+def test_as_many_as_training_rows_are_the_same_seed_runs(resolved: Resolved) -> None:
+    without, with_ = (resolved(**FEW, method="tapt", unlabeled=n) for n in (None, 20))
+    assert without.seed_run_spec({}, 0).key == with_.seed_run_spec({}, 0).key
+
+
+def test_plan_and_tracking_say_how_many_there_are(
+    asked: Asked, preparing: Preparing, tmp_path: Path
+) -> None:
+    spec = asked(**FEW, method="tapt", unlabeled=40)
+    planned = plan(spec, RunOptions(storage=tmp_path, gpus_per_trial=0))
+    assert planned.rows == (20, 20, 20, 40)
+    assert NOTE in planned.notes
+    prepared = preparing(spec)
+    assert prepared.replicates[0].rows == prepared.splits[0].digests
+    assert study_view(prepared.record).params["unlabelled"] == 40
+
+
+def test_fresh_replicates_and_crossings_have_texts_of_their_own(
+    asked: Asked, preparing: Preparing
+) -> None:
+    before = preparing(asked(**FEW, method="tapt", unlabeled=40))
+    origin = json.loads(json.dumps(before.record.origin))
+    fresh = preparing(restore_spec(origin, {}, fresh=2), seeds=None)
+    crossed = preparing(restore_spec(origin, {}, crossed={"subset": 2, "order": 2}), seeds=None)
+    for name in ("train", "unlabelled"):
+        chose = {before.study.splits(number).digests[name] for number in range(15)}
+        new = {splits.digests[name] for splits in fresh.splits.values()}
+        assert (len(new), len(chose), new & chose) == (2, 5, set())
+    assert [splits.digests["unlabelled"] for splits in crossed.splits.values()] == [
+        before.splits[number].digests["unlabelled"] for number in (0, 0, 1, 1)
+    ]
+
+
+def test_the_further_texts_need_paraphrases_too(
+    asked: Asked, preparing: Preparing, tmp_path: Path
+) -> None:
+    spec = asked(**FEW, method="cssl", unlabeled=40)
+    by_eda = preparing(spec)
+    texts = by_eda.study.data.splits["train"].texts
+    (tokens,) = tokenized(by_eda.study, [by_eda.splits[0]]).values()
+    assert tokens.paraphrases is not None
+    unlabeled = by_eda.splits[0].unlabeled
+    assert unlabeled is not None
+    assert (tokens.paraphrases.lengths[unlabeled.index] > 0).all()
+    path = tmp_path / "paraphrases.jsonl"
+    rows = {texts[row] for row in by_eda.splits[0].train.index}
+    lines = [{"paraphrases": 1, "source": "by hand"}]
+    lines += [{"text": row, "paraphrases": [["so"], ["it"]]} for row in rows]
+    path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    by_file = {"method": "cssl", "paraphrases": path}
+    assert preparing(asked(**FEW, **by_file), seeds=1).splits
+    with pytest.raises(SclsearchError, match=r"text must have 2 paraphrases, but \d+ of \d+ have"):
+        preparing(asked(**FEW, **by_file, unlabeled=40), seeds=1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (
+            {"unlabeled": 40},
+            "--train-size 20 --protocol cmlm-fewshot --replicates 1 --unlabelled 40",
+        ),
+        ({"protocol": None, "train_size": None}, "--protocol plain --replicates 1"),
+        (
+            {"protocol": None, "train_size": None, "unlabeled": "all"},
+            "--protocol plain --replicates 1 --unlabelled all",
+        ),
+    ],
+    ids=["unlabelled", "labelled", "all"],
+)
+def test_a_file_that_lacks_texts_of_ones_own_says_what_writes_them(
+    asked: Asked,
+    preparing: Preparing,
+    toy: CustomTask,
+    tmp_path: Path,
+    changes: dict[str, Any],
+    told: str,
+) -> None:
+    path = tmp_path / "paraphrases.jsonl"
+    path.write_text('{"paraphrases": 1, "source": "by hand"}\n', encoding="utf-8")
+    mixed = replace(toy, path=tmp_path / "mixed.csv")
+    mixed.path.write_text(f"{toy.path.read_text()}a text without a label,,train\n")
+    asked_for = {"method": "cssl", "task": mixed, "paraphrases": path, **changes}
+    spec = asked(**{**FEW, **asked_for})
+    with pytest.raises(SclsearchError) as raised:
+        preparing(spec, seeds=1)
+    files = shlex.join(as_options(mixed))
+    assert f"`sclsearch augment {files} {told} --backend …` writes" in str(raised.value)
+
+
+@pytest.mark.parametrize("unlabeled", [None, 20, 40])
+@pytest.mark.parametrize("repeated", [{}, {"fresh": 3}])
+def test_what_augment_paraphrases_is_what_a_study_and_its_repetition_read(
+    asked: Asked, preparing: Preparing, unlabeled: int | None, repeated: dict[str, int]
+) -> None:
+    spec = asked(**FEW, method="cssl", unlabeled=unlabeled, **repeated)
+    found = preparing(spec, seeds=repeated.get("fresh", 15))
+    rows = [splits.unlabeled or splits.train for splits in found.splits.values()]
+    texts = found.study.data.splits["train"].texts
+    read = {texts[row] for one in rows for row in one.index}
+    options = spec.task, FEW["protocol"], FEW["train_size"], None
+    drawn = set(find_drawn(*options, 15, unlabeled).texts(found.study.data))
+    assert (drawn == read) == (not repeated)
+    again = find_drawn(*options, 15 + len(found.splits) * bool(repeated), unlabeled)
+    assert read <= set(again.texts(found.study.data))
+
+
+def test_a_seed_run_with_them_is_reported_and_trained_again(
+    asked: Asked, preparing: Preparing, tmp_path: Path
+) -> None:
+    spec = asked(**FEW, method="tapt", unlabeled=40, settings=FIELDS)
+    prepared = preparing(spec, study="mine", seeds=1)
+    prepared.store.create(prepared.record)
+    prepared.store.add(prepared.replicates[0])
+    Scheduler.of(prepared).refill()
+    context = WorkerContext(
+        study=prepared.study,
+        name="mine",
+        storage=tmp_path / "storage",
+        tokens=tokenized(prepared.study, prepared.splits.values()),
+        splits=prepared.splits,
+        threads=1,
+        origin=prepared.record.origin,
+    )
+    run, _ = attempt(prepared.study.seed_run_spec({}, 0, prepared.splits[0]), context, 0)
+    assert run.failure is None
+    prepared.runs.put(run)
+    assert NOTE in select("mine", storage=tmp_path / "storage").notes
+    assert rerun(tmp_path / "storage", run.key).differing == ()

@@ -1,0 +1,151 @@
+"""Weights stay on disk for the seeds that a report is made of, and for no others."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sclsearch.search.scheduler import Scheduler
+from sclsearch.search.weight_pruner import WeightPruner, delete_unneeded_weights
+from sclsearch.store.runs import Failure, SeedRun
+from sclsearch.study.prepared import PreparedStudy
+from sclsearch.study.seed_runs import SeedRunTask
+
+Preparing = Callable[..., PreparedStudy]
+RIGHT = {0: (12, 15, 14, 15), 1: (19, 1, 18, 17), 2: (16, None, 11, 10)}
+"""Validation rows of 20 that each seed of a configuration gets right, None where it failed."""
+
+
+def finish(scheduler: Scheduler, task: SeedRunTask, right: int | None) -> None:
+    counts = {"confusion": [[right, 20 - right], [0, 0]]} if right is not None else {}
+    scheduler.finish(
+        task,
+        SeedRun(
+            key=task.key,
+            identity=task.identity,
+            origin={},
+            evaluations=({"validation": counts},),
+            test=counts,
+            failure=Failure("raised", "a test") if right is None else None,
+        ),
+    )
+
+
+def train(scheduler: Scheduler, until: int) -> list[SeedRunTask]:
+    """Takes seed runs, each with weights, and finishes the first ones; returns all."""
+    tasks = []
+    while task := scheduler.next():
+        tasks.append(task)
+        scheduler.store.save_weights_file(task.key, Path.touch)
+        if len(tasks) <= until:
+            finish(scheduler, task, RIGHT[task.id[0]][task.id[1]])
+    return tasks
+
+
+def kept(scheduler: Scheduler, tasks: list[SeedRunTask]) -> set[tuple[int, int]]:
+    return {task.id for task in tasks if task.key in scheduler.store.kept_weights()}
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ("mean", {(0, 1)}),
+        ("best", {(1, 0)}),
+        ("top-2", {(1, 0), (1, 2)}),
+        ("top-2/best", {(1, 0)}),
+        ("best/top-3", {(1, 0), (1, 2), (1, 3)}),
+        ("best/mean", {(1, 0)}),
+        ("mean/top-2", {(0, 1), (0, 3)}),
+    ],
+)
+def test_of_a_complete_study_the_reported_seeds_of_the_winner_are_kept(
+    preparing: Preparing, rule: str, expected: set[tuple[int, int]]
+) -> None:
+    scheduler = Scheduler.of(preparing(rule=rule, seeds=4, configs=3))
+    tasks = train(scheduler, until=12)
+    delete_unneeded_weights(scheduler)
+    assert kept(scheduler, tasks) == expected
+
+
+def test_what_the_first_starts_rule_reports_is_kept_under_another(preparing: Preparing) -> None:
+    first = preparing(rule="mean", seeds=4, configs=3)
+    first.store.create(first.record)
+    scheduler = Scheduler.of(preparing(rule="best", seeds=4, configs=3))
+    tasks = train(scheduler, until=12)
+    delete_unneeded_weights(scheduler)
+    assert kept(scheduler, tasks) == {(0, 1), (1, 0)}
+
+
+def test_while_a_study_runs_what_may_still_be_reported_is_kept_too(preparing: Preparing) -> None:
+    scheduler = Scheduler.of(preparing(seeds=4, configs=3))
+    leading, unfinished = {(0, 1)}, {(1, 0)}
+    training = {(1, 2), (1, 3), (2, 0), (2, 1), (2, 2), (2, 3)}
+    tasks = train(scheduler, until=6)
+    delete_unneeded_weights(scheduler)
+    assert kept(scheduler, tasks) == leading | unfinished | training
+
+
+def test_weights_are_deleted_whenever_a_configuration_gets_its_score(preparing: Preparing) -> None:
+    scheduler = Scheduler.of(preparing(seeds=4, configs=3))
+    scheduler.listeners = [WeightPruner(scheduler)]
+    assert kept(scheduler, train(scheduler, until=12)) == {(0, 1)}
+
+
+def test_weights_that_may_not_be_deleted_stop_no_search(
+    preparing: Preparing, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    scheduler = Scheduler.of(preparing(seeds=4, configs=3))
+    tasks = train(scheduler, until=12)
+    drop, fixed = scheduler.store.delete_weights, tasks[3].key
+
+    def refuse(key: str) -> None:
+        if key == fixed:
+            raise PermissionError(key)
+        drop(key)
+
+    monkeypatch.setattr(scheduler.store, "delete_weights", refuse)
+    delete_unneeded_weights(scheduler)
+    assert kept(scheduler, tasks) == {(0, 1), tasks[3].id}
+    assert fixed in caplog.text
+
+
+def test_of_what_waits_at_the_end_of_a_race_no_weights_are_kept(preparing: Preparing) -> None:
+    scheduler = Scheduler.of(preparing(seeds=5, configs=3), race=0.0)
+    tasks = []
+    while task := scheduler.next():
+        tasks.append(task)
+        scheduler.store.save_weights_file(task.key, Path.touch)
+        finish(scheduler, task, 0 if task.id[0] else 20)
+        delete_unneeded_weights(scheduler)
+    assert scheduler.complete
+    delete_unneeded_weights(scheduler)
+    assert {*scheduler.race.waiting} == {1, 2}
+    assert kept(scheduler, tasks) == {(0, 0)}
+
+
+@pytest.mark.parametrize("part", [{"configs": 2}, {"seeds": 2}], ids=str)
+def test_a_look_at_a_part_of_a_study_deletes_nothing(
+    preparing: Preparing, part: dict[str, int]
+) -> None:
+    whole = preparing(seeds=4, configs=3)
+    for replicate in whole.replicates:
+        whole.store.add(replicate)
+    scheduler = Scheduler.of(whole)
+    tasks = train(scheduler, until=12)
+    smaller = Scheduler.of(preparing(**{"seeds": 4, "configs": 3, **part}))
+    delete_unneeded_weights(smaller)
+    assert kept(scheduler, tasks) == {task.id for task in tasks}
+
+
+def test_weights_that_a_killed_worker_half_wrote_are_deleted(preparing: Preparing) -> None:
+    store = preparing().store
+    assert isinstance(store.folder, Path)
+
+    def killed(part: Path) -> None:
+        part.touch()
+        os.link(part, part.with_name(".left.safetensors.0.part"))
+
+    store.save_weights_file("whole", killed)
+    store.delete_partial_weights()
+    assert [path.name for path in (store.folder / "weights").iterdir()] == ["whole.safetensors"]

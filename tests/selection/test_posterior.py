@@ -1,0 +1,110 @@
+"""What a configuration may still come to: exact by bounds, else as likely as it says."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from sclsearch.selection.posterior import Forecast, ScorePosterior, risk_of
+from sclsearch.selection.rules import Top
+
+N = math.nan
+GOOD = [0.80, 0.82, 0.78, 0.81, 0.79]
+
+
+def outlook(*scores: Sequence[float], top: Top | None = None) -> ScorePosterior:
+    return ScorePosterior(top or Top(), scores, 0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("top", "certain"), [(Top(), 0.32), (Top(2), 0.8), (Top(3), 0.5333333333), (Top(1), 0.82)]
+)
+def test_what_is_certain_follows_from_the_seeds_that_are_known(top: Top, certain: float) -> None:
+    found = outlook([0.82, 0.78, N, N, N], [0.5, N, N, N, N], top=top)
+    assert found.certain == pytest.approx(certain)
+
+
+@pytest.mark.parametrize(
+    ("top", "row", "out"),
+    [
+        # The mean of five is 0.8: with four ones to come, 0.0 reaches it and with three 0.1 + 0.8.
+        (Top(), [0.0, N, N, N, N], False),
+        (Top(), [0.0, 0.9, N, N, N], True),
+        (Top(), [0.1, 0.9, N, N, N], False),
+        # The best three of five: two ones and a third.
+        (Top(3), [0.1, 0.1, N, N, N], False),
+        (Top(3), [0.1, 0.1, 0.4, N, N], True),
+        (Top(3), [0.1, 0.1, 0.5, N, N], False),
+    ],
+)
+def test_a_chance_is_none_only_where_no_seeds_could_bring_it_there(
+    top: Top, row: list[float], out: bool
+) -> None:
+    found = outlook(GOOD, row, top=top).forecast(1)
+    assert (found.better == 0.0) == out
+
+
+def test_what_a_seed_does_to_all_is_told_from_what_it_does_to_one() -> None:
+    hard = [0.2, 0.0, 0.0, 0.0, 0.0]
+    known = [[0.5 + mean - shift for shift in hard] for mean in (0.0, 0.1, 0.2, 0.05, 0.15)]
+    # On the seed that is hard for all it is as bad as the third, which is the best.
+    unlucky = outlook(*known, [0.5, N, N, N, N]).forecast(5)
+    plain = outlook([0.7, 0.7, 0.7, 0.7, 0.7], [0.5, N, N, N, N]).forecast(1)
+    assert unlucky.expected == pytest.approx(0.66, abs=0.01)
+    assert unlucky.better > 0.3
+    assert plain.better < 0.01
+
+
+def test_equal_scores_so_far_do_not_promise_equal_ones() -> None:
+    constant = [0.7] * 5
+    near = outlook(constant, [0.69, 0.69, N, N, N]).forecast(1)
+    far = outlook(constant, [0.50, 0.50, N, N, N]).forecast(1)
+    assert near.better > 0.01
+    assert 0 < far.better < 1e-3
+
+
+def test_a_configuration_whose_seeds_differ_has_wider_prospects() -> None:
+    calm = outlook(GOOD, GOOD, [0.70, 0.70, N, N, N], top=Top(1)).forecast(2)
+    wild = outlook(GOOD, GOOD, [0.55, 0.85, N, N, N], top=Top(1)).forecast(2)
+    assert calm.better < 0.05
+    assert wild.better == 1.0
+
+
+def test_one_seed_that_failed_in_others_does_not_hide_how_alike_seeds_are() -> None:
+    tail = [0.70, 0.70, N, N, N]
+    alone = outlook(*[GOOD] * 8, tail).forecast(8).better
+    failed = outlook(*[GOOD] * 8, [0.0, *GOOD[1:]], tail).forecast(9).better
+    assert failed < 10 * alone < 0.05
+
+
+def test_the_same_scores_give_the_same_chance() -> None:
+    scores = (GOOD, [0.79, 0.80, N, N, N])
+    assert outlook(*scores).forecast(1) == outlook(*scores).forecast(1)
+
+
+@pytest.mark.parametrize("top", [Top(), Top(3)])
+def test_a_chance_is_as_often_right_as_it_says(top: Top) -> None:
+    """Among 400 searches of ten finished configurations and one with three of ten seeds."""
+    draw = np.random.default_rng(0)
+    said, came = [], []
+    for _ in range(400):
+        means = 0.7 + 0.03 * draw.standard_normal((11, 1))
+        noise = 0.02 * draw.standard_normal((1, 10)) + 0.03 * draw.standard_normal((11, 10))
+        scores = (means + noise).clip(0, 1)
+        known = scores.copy()
+        known[10, 3:] = N
+        found = ScorePosterior(top, known.tolist(), 0.0, 1.0)
+        said.append(found.forecast(10).better)
+        came.append(top.value(scores[10].tolist()) >= found.certain)
+    for low, high in ((0.0, 0.02), (0.02, 0.1), (0.1, 0.4), (0.4, 1.0)):
+        inside = [k for k, p in enumerate(said) if low <= p < high]
+        mean, share = np.mean([said[k] for k in inside]), np.mean([came[k] for k in inside])
+        error = math.sqrt(mean * (1 - mean) / len(inside))
+        assert abs(share - mean) < 3 * error + 0.02, (low, high, len(inside), mean, share)
+
+
+def test_a_risk_adds_up_and_what_is_unknown_may_be_anything() -> None:
+    assert risk_of([]) == 0.0
+    assert risk_of([Forecast(0.01, 0.5), Forecast(0.02, 0.6)]) == pytest.approx(0.03)
+    assert risk_of([Forecast(0.01, 0.5), None]) == 1.0

@@ -1,0 +1,190 @@
+"""Options become a study whose every value has an origin."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sclsearch.methods.fields import field_types
+from sclsearch.protocols import PROTOCOLS
+from sclsearch.study.resolve import resolve
+from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.study.study import FieldDefault, Study
+from sclsearch.tasks.custom import CustomTask
+
+Asked = Callable[..., StudySpec]
+Resolved = Callable[..., Study]
+WriteSpace = Callable[[str], Path]
+
+
+def names(study: Study) -> tuple[str, str, int]:
+    return study.protocol.name, str(study.rule), study.seeds
+
+
+def test_every_field_has_a_value_and_the_last_that_set_it(resolved: Resolved) -> None:
+    study = resolved(settings={"lam": 0.5, "max_length": 32})
+    origins = {name: (origin.value, origin.source) for name, origin in study.defaults.items()}
+    assert origins["weight_decay"] == (0.1, "training")
+    assert origins["scl_features"] == ("cls_raw", "method")
+    assert origins["epochs"] == (8, "space")
+    assert origins["lam"] == (0.5, "--set")
+    assert origins["max_length"] == (32, "--set")
+    assert {*origins} == {*field_types(study.method.kind)}
+
+
+def test_a_few_shot_protocol_knows_the_epochs_better_than_method_and_space(
+    resolved: Resolved, write_space: WriteSpace
+) -> None:
+    text = "method: supcl-seq\nsource: a test\npublished: []\nspace: {}\nfixed: {epochs: 3}\n"
+    own = {"method": "supcl-seq", "space": write_space(text)}
+    few = {**own, "protocol": "gunel-fewshot", "train_size": 40}
+    told = PROTOCOLS["gunel-fewshot"].training(40, 128)["epochs"]
+    study = resolved(**few)
+    assert told not in {3, study.method.kind.training["epochs"]}
+    assert (
+        study.defaults["epochs"] == study.defaults["probe_epochs"] == FieldDefault(told, "protocol")
+    )
+    assert study.defaults["batch_size"].source == "method"
+    assert resolved(**own).defaults["epochs"] == FieldDefault(3, "space")
+    by_hand = resolved(**few, settings={"epochs": 7})
+    assert by_hand.defaults["epochs"] == FieldDefault(7, "--set")
+
+
+def test_a_few_shot_protocol_knows_nothing_else_better_than_the_space(
+    resolved: Resolved, write_space: WriteSpace
+) -> None:
+    text = "method: supcl-seq\nsource: a test\npublished: []\nspace: {}\nfixed:\n"
+    fixed = {"warmup_ratio": 0.2, "weight_decay": 0.3, "max_grad_norm": 2.0, "probe_epochs": 2}
+    listed = "".join(f"  {name}: {value}\n" for name, value in fixed.items())
+    own = {"method": "supcl-seq", "space": write_space(text + listed), "train_size": 20}
+    for protocol in ("cmlm-fewshot", "lacon-fewshot", "gunel-fewshot"):
+        defaults = resolved(**own, protocol=protocol).defaults
+        assert {name: defaults[name] for name in fixed} == {
+            name: FieldDefault(value, "space") for name, value in fixed.items()
+        }
+
+
+def test_few_shot_epochs_are_for_the_batch_size_of_the_configuration(
+    resolved: Resolved, write_space: WriteSpace
+) -> None:
+    text = (
+        "method: ce\nsource: a test\npublished: [{batch_size: 32}]\n"
+        "space: {batch_size: {type: choice, values: [16, 32]}}\n"
+    )
+    few = {"method": "ce", "space": write_space(text), "train_size": 60}
+    study = resolved(**few)
+    assert study.fields({"batch_size": 16})["epochs"] == 27
+    assert study.fields({"batch_size": 32})["epochs"] == 54
+    assert study.fields({"batch_size": 32, "epochs": 3})["epochs"] == 3
+    assert resolved(**few, searched=False).fields({})["epochs"] == 54
+    assert resolved(**few, settings={"epochs": 7}).fields({"batch_size": 32})["epochs"] == 7
+
+
+def test_the_published_point_is_trained_alike_with_a_search_and_without(
+    resolved: Resolved, write_space: WriteSpace
+) -> None:
+    text = (
+        "method: cmlm\nsource: a test\npublished: [{epochs: 3, warmup_ratio: 0.2}]\n"
+        "fixed: {post_epochs: 4}\n"
+        "space:\n  epochs: {type: int, low: 1, high: 5}\n"
+        "  warmup_ratio: {type: float, low: 0.0, high: 0.5}\n"
+    )
+    few = {"method": "cmlm", "space": write_space(text), "train_size": 20}
+    search, alone = resolved(**few), resolved(**few, searched=False)
+    assert alone.fields({}) == search.fields(search.space.published[0])
+    assert alone.defaults["epochs"] == FieldDefault(3, "space")
+    assert alone.defaults["post_epochs"] == FieldDefault(200, "protocol")
+
+
+def test_a_value_of_the_configuration_stands_above_all(resolved: Resolved) -> None:
+    study = resolved()
+    assert study.fields({"lam": 0.5, "tau": 0.1, "learning_rate": 1e-3})["tau"] == 0.1
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, ("plain", "mean", 5)),
+        ({"task": "demo"}, ("plain", "mean", 5)),
+        ({"train_size": 20}, ("gunel-fewshot", "top-3", 10)),
+        ({"shots": 10}, ("gunel-fewshot", "top-3", 10)),
+        ({"protocol": "gunel-full"}, ("gunel-full", "mean/best", 10)),
+        ({"protocol": "supcl-seq"}, ("supcl-seq", "mean", 5)),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else value[0],
+)
+def test_size_and_task_choose_the_protocol(
+    resolved: Resolved, changes: dict[str, Any], expected: tuple[str, str, int]
+) -> None:
+    assert names(resolved(**changes)) == expected
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [("scl", "gunel-full"), ("ce", "gunel-full"), ("supcl-seq", "supcl-seq")],
+)
+def test_a_paper_chooses_the_protocol_of_a_task_that_has_none(
+    asked: Asked, glue: Path, method: str, expected: str
+) -> None:
+    spec = asked(method=method, task="rte", space=None)
+    assert resolve(spec, RunOptions(gpus_per_trial=0, data_dir=glue)).protocol.name == expected
+
+
+def test_seeds_and_rule_replace_the_protocols(asked: Asked) -> None:
+    study = resolve(asked(shots=10), RunOptions(seeds=5, rule="top-2/best", gpus_per_trial=0))
+    assert names(study) == ("gunel-fewshot", "top-2/best", 5)
+
+
+def test_a_users_own_files_are_a_task(resolved: Resolved, toy: CustomTask) -> None:
+    study = resolved()
+    assert study.data.task.name == "toy"
+    assert study.data.task.labels == ("n", "y")
+    splits = study.splits(0)
+    assert [len(rows.index) for rows in (splits.train, splits.validation, splits.test)] == [
+        60,
+        20,
+        20,
+    ]
+    assert str(toy.path) in study.data.source
+
+
+def test_a_users_file_that_is_called_like_a_task_is_not_that_task(
+    resolved: Resolved, toy: CustomTask, tmp_path: Path
+) -> None:
+    path = tmp_path / "mrpc.csv"
+    path.write_bytes(toy.path.read_bytes())
+    own = {"task": replace(toy, path=path, metric="f1"), "method": "supcl-seq", "space": None}
+    few = resolved(**own, protocol="gunel-fewshot", train_size=20)
+    assert (few.data.task.name, few.metric) == ("mrpc", "f1")
+    assert Path(few.space.file).name == "default.yaml"
+
+
+def test_without_a_search_the_first_published_point_is_trained(resolved: Resolved) -> None:
+    study = resolved(searched=False, settings={"lam": 0.5})
+    assert study.space.parameters == {}
+    fields = study.fields({})
+    assert (fields["tau"], fields["lam"], fields["learning_rate"]) == (0.3, 0.5, 1e-2)
+
+
+@pytest.mark.parametrize("method", ["tapt", "cssl"])
+@pytest.mark.parametrize(("size", "rate"), [(None, 3e-5), (20, 1e-5)])
+def test_without_a_search_the_published_point_is_the_protocols(
+    resolved: Resolved, write_space: WriteSpace, method: str, size: int | None, rate: float
+) -> None:
+    points = "[{post_learning_rate: 1.0e-5}, {post_learning_rate: 3.0e-5}]"
+    space = write_space(
+        f"method: {method}\nsource: a test\npublished: {points}\n"
+        "space:\n  post_learning_rate: {type: choice, values: [1.0e-5, 3.0e-5]}\n"
+    )
+    protocol = {None: "cmlm-full", 20: "cmlm-fewshot"}[size]
+    given = {"method": method, "space": space, "train_size": size, "protocol": protocol}
+    study = resolved(**given, searched=False)
+    assert study.fields({})["post_learning_rate"] == rate
+
+
+def test_what_is_set_is_not_searched(resolved: Resolved) -> None:
+    study = resolved(settings={"lam": 0.5})
+    assert {*study.space.parameters} == {"tau", "learning_rate"}
+    assert study.space.published == ({"tau": 0.3, "learning_rate": 1e-2},)

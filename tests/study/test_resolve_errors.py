@@ -1,0 +1,124 @@
+"""What cannot be searched is an error with its place and the way out."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sclsearch.errors import SclsearchError
+from sclsearch.study.prepared import PreparedStudy
+from sclsearch.study.spec import StudySpec
+from sclsearch.study.study import Study
+from sclsearch.tasks.custom import CustomTask
+
+Asked = Callable[..., StudySpec]
+Preparing = Callable[..., PreparedStudy]
+Resolved = Callable[..., Study]
+WriteSpace = Callable[[str], Path]
+
+ERRORS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
+    (
+        "two sizes",
+        {"train_size": 20, "shots": 5},
+        {},
+        "--train-size: it must come without --shots, but both are given. Give the number",
+    ),
+    (
+        "a size on full data",
+        {"train_size": 20, "protocol": "gunel-full"},
+        {},
+        "--protocol gunel-full: it trains on all rows, but a training size is given. Leave out "
+        "the size, or take --protocol gunel-fewshot.",
+    ),
+    (
+        "few shots without a size",
+        {"protocol": "gunel-fewshot"},
+        {},
+        "--protocol gunel-fewshot: a training size must be given. Pass --train-size N, in total, "
+        "or --shots K, of each class.",
+    ),
+    ("protocol", {"protocol": "gunel-ful"}, {}, "Unknown protocol 'gunel-ful'. Did you mean"),
+    ("method", {"method": "sc1"}, {}, "Unknown method 'sc1'. Did you mean 'scl'? Known: ce"),
+    ("task", {"task": "colla"}, {}, "Unknown task 'colla'. Did you mean 'cola'?"),
+    ("a file as a name", {"task": "mine.csv"}, {}, "--task mine.csv: a file must be there"),
+    ("set unknown", {"settings": {"tua": 1}}, {}, "--set tua: unknown key. Did you mean 'tau'?"),
+    (
+        "set out of bounds",
+        {"settings": {"lam": 1.5, "tau": 0}},
+        {},
+        "--set lam: input should be less than or equal to 1, but there is 1.5\n"
+        "--set tau: input should be greater than 0, but there is 0",
+    ),
+    ("rule", {}, {"rule": "median"}, "Unknown rule 'median'. It must be mean, best, top-K"),
+    (
+        "few seeds",
+        {"shots": 5},
+        {"seeds": 2},
+        "--seeds: rule top-3 needs at least 3 seeds, but there are 2. Give more seeds or another",
+    ),
+    ("no seeds", {}, {"seeds": 0}, "--seeds: it must be at least 1, but it is 0."),
+    (
+        "grid over a range",
+        {"sampler": "grid"},
+        {},
+        "--sampler grid: learning_rate must have values to choose from, but in",
+    ),
+    (
+        "seed of a grid",
+        {"sampler": "grid", "search_seed": 5, "settings": {"learning_rate": 1e-3}},
+        {},
+        "--search-seed 5: it must come with a sampler that draws, but grid takes all in their",
+    ),
+    ("model", {"model": "./none"}, {}, "--model ./none: it must be an alias, a folder, or owner/"),
+    (
+        "unknown encoder",
+        {"model": "no-such-encoder"},
+        {},
+        "--model no-such-encoder: it must be an alias, a folder, or owner/name on the hub",
+    ),
+    ("no configuration", {}, {"configs": 0}, "--configs: it must be at least 1, but it is 0."),
+]
+
+
+@pytest.mark.parametrize(
+    ("spec", "options", "message"), [case[1:] for case in ERRORS], ids=[case[0] for case in ERRORS]
+)
+def test_what_is_wrong_is_said_with_its_place_and_the_way_out(
+    asked: Asked, preparing: Preparing, spec: dict[str, Any], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(SclsearchError) as raised:
+        preparing(asked(**spec), **{"seeds": None, **options})
+    assert message in str(raised.value)
+
+
+def test_a_method_that_needs_classes_refuses_scores(resolved: Resolved, tmp_path: Path) -> None:
+    path = tmp_path / "scores.csv"
+    path.write_text("text,label\n" + "".join(f"it was {n},{n / 7}\n" for n in range(40)))
+    files = CustomTask(path, text=("text",), label="label", regression=True)
+    with pytest.raises(SclsearchError, match=r"^--method scl: it needs a task of classes, but sco"):
+        resolved(task=files)
+    study = resolved(task=files, method="ce", space=None)
+    assert study.metric == "pearson"
+    with pytest.raises(SclsearchError, match=r"^batch_sampling: 'balanced' needs classes, but sc"):
+        resolved(task=files, method="ce", space=None, settings={"batch_sampling": "balanced"})
+
+
+def test_a_space_file_must_be_of_the_method(resolved: Resolved, write_space: WriteSpace) -> None:
+    path = write_space("method: ce\nsource: a test\npublished: []\nspace: {}\n")
+    with pytest.raises(
+        SclsearchError, match=r"mine.yaml: method: .*must be '?scl'?.* but .*'?ce'?"
+    ):
+        resolved(space=path)
+
+
+def test_lengths_are_tokenised_one_by_one_so_a_range_of_them_is_refused(
+    resolved: Resolved, write_space: WriteSpace
+) -> None:
+    head = "method: scl\nsource: a test\npublished: []\nspace:\n"
+    choice = write_space(f"{head}  max_length: {{type: choice, values: [32, 16]}}\n")
+    assert {16, 32} <= {*resolved(space=choice).lengths()}
+    assert resolved(space=choice, settings={"max_length": 8}).lengths() == (8,)
+    whole = write_space(f"{head}  max_length: {{type: int, low: 8, high: 16}}\n")
+    with pytest.raises(SclsearchError, match=r"space.max_length: it must be a choice, .* a range"):
+        resolved(space=whole)

@@ -1,0 +1,139 @@
+"""A study is named after its identity, and its record and its plan say what that is."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sclsearch.errors import SclsearchError
+from sclsearch.search.plan import plan
+from sclsearch.study.prepared import PreparedStudy
+from sclsearch.study.resolve import resolve
+from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.study.study import Study
+from sclsearch.tasks.custom import CustomTask
+
+Asked = Callable[..., StudySpec]
+Preparing = Callable[..., PreparedStudy]
+Resolved = Callable[..., Study]
+WriteSpace = Callable[[str], Path]
+
+
+def test_the_name_is_made_from_the_identity_and_of_nothing_else(
+    asked: Asked, resolved: Resolved
+) -> None:
+    name = resolved().default_name()
+    assert name.startswith("scl-toy-")
+    options = RunOptions(
+        gpus_per_trial=0, seeds=2, rule="best", concurrency=7, time_budget=1.0, configs=3
+    )
+    assert resolve(asked(), options).default_name() == name
+
+
+def test_every_path_of_an_encoder_is_the_same_study(
+    asked: Asked, preparing: Preparing, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = preparing(asked(model=str(tiny_bert)))
+    before.store.create(before.record)
+    monkeypatch.chdir(tiny_bert.parent)
+    after = preparing(asked(model=f"./{tiny_bert.name}"))
+    assert after.record == before.record
+    named = preparing(asked(model=f"./{tiny_bert.name}"), study=before.store.name)
+    assert named.record == before.record
+
+
+def test_a_study_that_release_0_1_0_named_by_a_path_goes_on(
+    asked: Asked, preparing: Preparing, tiny_bert: Path
+) -> None:
+    before = preparing(asked(model=str(tiny_bert)))
+    name = before.study.default_name(str(tiny_bert))
+    assert name != before.store.name
+    early = preparing(asked(model=str(tiny_bert)), study=name)
+    early.store.create(early.record)
+    assert preparing(asked(model=str(tiny_bert))).store.name == name
+
+
+def test_a_whole_number_set_by_hand_is_the_same_study(resolved: Resolved) -> None:
+    whole, real = (resolved(settings={"tau": tau}) for tau in (1, 1.0))
+    assert whole.default_name() == real.default_name()
+
+
+@pytest.mark.parametrize("stem", ["отзывы", "é", "_", "long" * 40])
+def test_whatever_a_file_is_called_its_study_has_a_name(
+    preparing: Preparing, asked: Asked, toy: CustomTask, tmp_path: Path, stem: str
+) -> None:
+    file = tmp_path / f"{stem}.csv"
+    file.write_bytes(toy.path.read_bytes())
+    prepared = preparing(asked(task=replace(toy, path=file)))
+    assert prepared.store.name == prepared.study.default_name()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"search_seed": 1},
+        {"sampler": "random"},
+        {"settings": {"epochs": 2}},
+        {"protocol": "supcl-seq"},
+        {"train_size": 20},
+        {"searched": False},
+    ],
+    ids=str,
+)
+def test_another_identity_has_another_name_and_is_refused_under_the_same(
+    asked: Asked, resolved: Resolved, preparing: Preparing, changes: dict[str, Any]
+) -> None:
+    before = preparing(study="mine")
+    before.store.create(before.record)
+    assert resolved(**changes).default_name() != before.study.default_name()
+    with pytest.raises(SclsearchError, match=r"^--study mine: \w+ must stay .* Give another --stu"):
+        preparing(asked(**changes), study="mine", seeds=None)
+
+
+def test_a_study_of_the_same_identity_goes_on_with_its_record(preparing: Preparing) -> None:
+    before = preparing(study="mine")
+    before.store.create(before.record)
+    assert preparing(study="mine", seeds=3, configs=9).record == before.record
+
+
+def test_a_plan_says_values_origins_rows_and_what_is_stored(
+    asked: Asked, tmp_path: Path, tiny_bert: Path
+) -> None:
+    spec = asked(settings={"lam": 0.5})
+    planned = plan(spec, RunOptions(storage=tmp_path, gpus_per_trial=0, configs=3, seeds=2))
+    assert planned.rows == (60, 20, 20)
+    assert planned.model == (str(tiny_bert), str(tiny_bert))
+    assert (planned.protocol, planned.rule, planned.metric) == ("plain", "mean", "accuracy")
+    assert {*planned.searched} == {"tau", "learning_rate"}
+    assert planned.fields["lam"].source == "--set"
+    assert not {*planned.searched} & {*planned.fields}
+    assert (planned.configurations, planned.seeds, planned.seed_runs, planned.stored) == (
+        3,
+        2,
+        6,
+        0,
+    )
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_the_notes_of_space_and_rows_reach_the_record(
+    asked: Asked, preparing: Preparing, write_space: WriteSpace
+) -> None:
+    path = write_space("method: scl\nsource: a test\nnote: made up\npublished: []\nspace: {}\n")
+    notes = preparing(asked(space=path)).record.origin["notes"]
+    assert notes == [
+        "search space: made up",
+        "7 of 20 validation texts are also training texts",
+        "4 of 20 test texts are also training texts",
+    ]
+
+
+def test_what_is_set_by_hand_reaches_the_record_but_not_what_is_trained_again(
+    asked: Asked, preparing: Preparing
+) -> None:
+    spec = asked(settings={"lam": 0.5, "dropout": 0.2})
+    assert preparing(spec).record.origin["settings"] == {"lam": 0.5, "dropout": 0.2}
+    again = replace(spec, searched=False, fresh=2)
+    assert preparing(again).record.origin["settings"] == {}

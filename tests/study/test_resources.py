@@ -1,0 +1,105 @@
+"""Addresses a search can be run from, and shares of a GPU that fill it."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sclsearch.errors import SclsearchError
+from sclsearch.study.resolve import resolve
+from sclsearch.study.resources import check_address, gpu_share, unusable_gpu
+from sclsearch.study.spec import RunOptions, StudySpec
+
+
+@pytest.mark.parametrize("address", [None, "auto", "10.0.0.1:6379", "head.local:6379", "[::1]:63"])
+def test_a_search_runs_from_within_a_cluster(address: str | None) -> None:
+    check_address(address)
+
+
+@pytest.mark.parametrize(
+    ("address", "found"),
+    [
+        ("ray://head:10001", "it is Ray Client's: the search would die with this machine's conn"),
+        ("http://head:8265", "it is not. From elsewhere: sclsearch submit --cluster http://"),
+        ("head", "it is not. "),
+        ("local", "it is not. "),
+    ],
+)
+def test_another_address_is_refused_with_the_command_that_does_it(address: str, found: str) -> None:
+    with pytest.raises(SclsearchError) as refused:
+        check_address(address)
+    assert str(refused.value).startswith(f"--address {address}: it must be auto or HOST:PORT, ")
+    assert f"but {found}" in str(refused.value)
+    assert "sclsearch submit --cluster http://HOST:8265 -- tune" in str(refused.value)
+
+
+@pytest.mark.parametrize("asked", [-1.0, -0.5, 1.5, 2.0, math.inf, math.nan])
+def test_what_is_no_number_of_gpus_is_refused(asked: float) -> None:
+    with pytest.raises(SclsearchError, match=r"^--gpus-per-trial: must be 0, 1/k or 1, .* got "):
+        gpu_share(asked)
+
+
+@given(k=st.integers(1, 100), digits=st.integers(3, 6))
+def test_a_kth_is_taken_however_it_is_rounded_and_k_of_them_fill_a_gpu(k: int, digits: int) -> None:
+    share = gpu_share(round(1 / k, digits) if k < 10 else 1 / k)
+    assert k * share <= 1
+    assert (k + 1) * share > 1
+
+
+@pytest.mark.parametrize("whole", [0, 1])
+def test_none_and_one_gpu_are_taken(whole: int) -> None:
+    assert gpu_share(whole) == whole
+
+
+@pytest.mark.parametrize(
+    ("asked", "nearest"),
+    [(0.4, "0.3333 or 0.5"), (0.3, "0.25 or 0.3333"), (0.7, "0.5 or 1")],
+)
+def test_another_share_is_refused_with_the_two_nearest(asked: float, nearest: str) -> None:
+    with pytest.raises(
+        SclsearchError, match=rf"^--gpus-per-trial: .* got {asked}\. Give {nearest}\.$"
+    ):
+        gpu_share(asked)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (RunOptions(address="ray://head:10001", gpus_per_trial=0), "--address ray://head:10001: "),
+        (RunOptions(gpus_per_trial=0.4), "--gpus-per-trial: must be 1/k"),
+    ],
+)
+def test_a_search_is_refused_before_anything_is_read(options: RunOptions, message: str) -> None:
+    with pytest.raises(SclsearchError) as refused:
+        resolve(StudySpec(method="scl", task="cola", model="./nowhere"), options)
+    assert str(refused.value).startswith(message)
+
+
+def test_on_a_cluster_gpus_are_never_left_out_by_mistake(
+    asked: Callable[..., StudySpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(SclsearchError, match=r"^--gpus-per-trial: on a cluster it must be given"):
+        resolve(asked(), RunOptions(address="auto"))
+    assert resolve(asked(), RunOptions(address="auto", gpus_per_trial=0)).numerics == "cpu-fp32"
+    assert resolve(asked(), RunOptions()).numerics == "cpu-fp32"
+
+
+def test_a_driver_that_torch_cannot_use_is_said_with_both_versions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    driver = tmp_path / "version"
+    assert unusable_gpu(driver) == ""
+    driver.write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.57.02  Tue Jul 13\n")
+    told = unusable_gpu(driver)
+    assert told.startswith("This machine has NVIDIA driver 470.57.02, but torch ")
+    assert torch.__version__ in told
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert unusable_gpu(driver) == ""

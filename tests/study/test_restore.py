@@ -1,0 +1,183 @@
+"""What is asked for again from the store's records is what was asked for before."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sclsearch.errors import SclsearchError
+from sclsearch.search.prepare import prepare_study
+from sclsearch.search.scheduler import Scheduler
+from sclsearch.store.records import ConfigurationRecord
+from sclsearch.study.prepared import PreparedStudy
+from sclsearch.study.restore import check_unchanged, restore_data_dir, restore_spec
+from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.tasks import load_task
+from sclsearch.tasks.custom import CustomTask
+
+OWN_SPACE = """
+method: Smoothed
+source: a test
+published: [{smoothing: 0.1}]
+space:
+  smoothing: {type: choice, values: [0.0, 0.1]}
+"""
+
+Asked = Callable[..., StudySpec]
+Preparing = Callable[..., PreparedStudy]
+
+
+def stored(thing: Any) -> Any:
+    """Returns a record as it comes back from a file."""
+    return json.loads(json.dumps(thing))
+
+
+def origin_of(prepared: PreparedStudy) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = stored(prepared.record.origin)
+    return found
+
+
+def test_an_encoder_that_was_not_named_is_kept_by_its_name(
+    asked: Asked, minilm: Path, tmp_path: Path
+) -> None:
+    spec = asked(model=None, scale="laptop", space=None)
+    options = RunOptions(storage=tmp_path, gpus_per_trial=0)
+    assert origin_of(prepare_study(spec, options))["model"] == "minilm"
+
+
+def winner_of(prepared: PreparedStudy) -> ConfigurationRecord:
+    scheduler = Scheduler.of(prepared)
+    scheduler.refill()
+    return ConfigurationRecord(**stored(asdict(scheduler.configurations[-1])))
+
+
+def keys(prepared: PreparedStudy, values: Mapping[str, Any]) -> list[str]:
+    study = prepared.study
+    return [study.seed_run_spec(values, r, splits).key for r, splits in prepared.splits.items()]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"train_size": 20},
+        {"shots": 4, "scale": "laptop"},
+        {"method": "tapt", "space": None, "train_size": 20, "unlabeled": 40},
+        {"protocol": "supcl-seq", "settings": {"pooling": "cls_raw"}},
+    ],
+    ids=str,
+)
+def test_a_stored_configuration_asked_for_again_has_the_same_seed_runs(
+    asked: Asked, preparing: Preparing, changes: dict[str, Any]
+) -> None:
+    before = preparing(asked(**changes), seeds=3)
+    winner = winner_of(before)
+    spec = restore_spec(origin_of(before), winner.fields)
+    again = preparing(spec, seeds=3)
+    assert keys(again, {}) == keys(before, winner.values)
+    assert again.study.fields({}) == before.study.fields(winner.values)
+    assert not again.study.space.parameters
+    once_more = restore_spec(origin_of(again), winner_of(again).fields)
+    assert preparing(once_more, seeds=3).study.default_name() == again.study.default_name()
+
+
+def test_own_files_come_back_as_they_were_given(
+    toy: CustomTask, asked: Asked, preparing: Preparing, tmp_path: Path
+) -> None:
+    header, *rows = toy.path.read_text(encoding="utf-8").splitlines()
+    files = {}
+    for name, some in {"train": rows[:60], "validation": rows[60:80], "test": rows[80:]}.items():
+        files[name] = tmp_path / f"{name}.csv"
+        files[name].write_text("\n".join([header, *some]), encoding="utf-8")
+    by_files = CustomTask(
+        files["train"],
+        text=("text",),
+        label="label",
+        validation=files["validation"],
+        test=files["test"],
+        metric="macro_f1",
+    )
+    by_shares = replace(toy, split_column=None, fractions=(0.6, 0.2, 0.2))
+    for task in (by_files, by_shares):
+        before = preparing(asked(task=task))
+        winner = winner_of(before)
+        spec = restore_spec(origin_of(before), winner.fields)
+        assert spec.task == task
+        assert keys(preparing(spec), {}) == keys(before, winner.values)
+
+
+def test_an_own_method_comes_back_without_its_space(
+    custom_method: str, asked: Asked, preparing: Preparing, tmp_path: Path
+) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(custom_method, encoding="utf-8")
+    space = tmp_path / "space.yaml"
+    space.write_text(OWN_SPACE, encoding="utf-8")
+    before = preparing(asked(method=f"{file}:Smoothed", space=space))
+    winner = winner_of(before)
+    space.unlink()
+    again = preparing(restore_spec(origin_of(before), winner.fields))
+    assert keys(again, {}) == keys(before, winner.values)
+
+
+def test_lists_are_tuples_again_and_files_are_paths(tmp_path: Path, tiny_bert: Path) -> None:
+    paper = tmp_path / "paraphrases.jsonl"
+    texts = dict.fromkeys(load_task("demo").splits["train"].texts)
+    lines = [json.dumps({"text": text, "paraphrases": [text, text]}) for text in texts]
+    paper.write_text("\n".join(['{"paraphrases": 1, "source": "by hand"}', *lines]))
+    spec = StudySpec(method="cssl", task="demo", model=str(tiny_bert), paraphrases=paper)
+    prepared = prepare_study(spec, RunOptions(storage=tmp_path, seeds=1, gpus_per_trial=0))
+    again = restore_spec(origin_of(prepared), {"dropouts": [0.0, 0.1], "tau": 0.5})
+    assert (again.settings, again.paraphrases) == ({"dropouts": (0.0, 0.1), "tau": 0.5}, paper)
+
+
+def test_fresh_replicates_begin_after_those_of_the_study(
+    asked: Asked, preparing: Preparing
+) -> None:
+    before = preparing(asked(train_size=20), seeds=12)
+    winner = winner_of(before)
+    spec = restore_spec(origin_of(before), winner.fields, fresh=2, first_fresh=12)
+    fresh = preparing(spec, seeds=None)
+    assert set(keys(fresh, {})).isdisjoint(keys(before, winner.values))
+    longer = preparing(asked(train_size=20), seeds=14)
+    assert keys(fresh, {}) == keys(longer, winner.values)[12:]
+    assert origin_of(fresh)["first_fresh"] == 12
+
+
+def test_a_crossing_finds_the_seed_runs_of_equal_seeds(asked: Asked, preparing: Preparing) -> None:
+    before = preparing(asked(train_size=20), seeds=2, rule="mean")
+    winner = winner_of(before)
+    levels = {"subset": 2, "initialization": 2, "order": 2}
+    found = keys(
+        preparing(restore_spec(origin_of(before), winner.fields, crossed=levels), seeds=None), {}
+    )
+    assert [found[0], found[-1]] == keys(before, winner.values)
+    assert len(set(found)) == 8
+
+
+def test_fresh_and_crossed_together_are_refused(resolved: Callable[..., Any]) -> None:
+    with pytest.raises(SclsearchError, match=r"^crossed: it must come without fresh, but both"):
+        resolved(fresh=2, crossed={"order": 2, "initialization": 2})
+
+
+def test_a_crossing_has_no_more_seed_runs_than_cells(asked: Asked, preparing: Preparing) -> None:
+    with pytest.raises(SclsearchError, match=r"^--seeds 5: it must be at most 4, the seed runs of"):
+        preparing(asked(crossed={"order": 2, "initialization": 2}), seeds=5)
+
+
+def test_everything_that_changed_is_named() -> None:
+    before = {"data": "a", "weights": "b", "engine": 1}
+    check_unchanged("mine", "the study", before, {**before, "numerics": "cpu-fp32"})
+    with pytest.raises(SclsearchError, match=r"^mine: data, engine must be what the study was mad"):
+        check_unchanged("mine", "the study", before, {"weights": "b", "data": "c"})
+
+
+def test_a_folder_is_the_one_that_is_told_or_stored_and_none_is_told_in_vain() -> None:
+    cola, demo = ({"task": task, "data_dir": "before"} for task in ("cola", "demo"))
+    assert restore_data_dir(cola, Path("now")) == Path("now")
+    assert [restore_data_dir(one, None) for one in (cola, demo)] == [Path("before")] * 2
+    with pytest.raises(SclsearchError, match=r"^--data-dir now: .* but demo is made by sclsearch"):
+        restore_data_dir(demo, Path("now"))

@@ -1,0 +1,81 @@
+"""What a caller gives from Python is checked as options are, and named as they are."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sclsearch.errors import SclsearchError
+from sclsearch.study.resolve import resolve
+from sclsearch.study.spec import RunOptions, StudySpec
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"sampler": "bayes"},
+            "--sampler: it must be 'tpe', 'random' or 'grid', but it is 'bayes'.",
+        ),
+        ({"settings": [1]}, "--set: it must be a valid dictionary, but it is [1]."),
+        ({"space": 3}, "--space: it must be a path, but it is 3."),
+        ({"crossed": {"order": 1.5}}, "crossed: it must be a valid integer, but it is {'order': 1"),
+        ({"shots": 2.5}, "--shots: it must be a valid integer, but it is 2.5."),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_asked_for_is_named(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(SclsearchError) as raised:
+        StudySpec(**{"method": "scl", "task": "demo", **given})
+    assert str(raised.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"configs": 0}, "--configs: it must be at least 1, but it is 0."),
+        ({"configs": 2.5}, "--configs: it must be a valid integer, but it is 2.5."),
+        ({"configs": 10**9}, "--configs: it must be at most 100000, but it is 1000000000."),
+        ({"seeds": 0}, "--seeds: it must be at least 1, but it is 0."),
+        ({"seeds": 1_000_000}, "--seeds: it must be at most 1000, but it is 1000000."),
+        ({"concurrency": 0}, "--concurrency: it must be at least 1, but it is 0."),
+        ({"cpus_per_trial": 0}, "--cpus-per-trial: it must be at least 1, but it is 0."),
+        ({"gpus_per_trial": -1}, "--gpus-per-trial: it must be at least 0, but it is -1."),
+        ({"time_budget": "1h"}, "--time-budget: it must be a valid number, but it is '1h'."),
+        ({"time_budget": -1}, "--time-budget: it must be at least 0, but it is -1."),
+        ({"trial_timeout": float("nan")}, "--trial-timeout: it must be greater than 0, but it is"),
+    ],
+    ids=str,
+)
+def test_how_it_cannot_be_run_is_named(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(SclsearchError) as raised:
+        RunOptions(**given)
+    assert str(raised.value).startswith(message)
+
+
+def test_every_fault_is_named_at_once() -> None:
+    wrong: Any = {"seeds": 0, "concurrency": "many"}
+    with pytest.raises(SclsearchError) as raised:
+        RunOptions(**wrong)
+    assert [line.partition(":")[0] for line in str(raised.value).splitlines()] == [
+        "--seeds",
+        "--concurrency",
+    ]
+
+
+def test_text_becomes_a_path_but_where_it_may_be_in_an_object_store() -> None:
+    told: Any = {"space": "mine.yaml", "paraphrases": "texts.jsonl"}
+    spec = StudySpec(method="scl", task="demo", **told)
+    assert (spec.space, spec.paraphrases) == (Path("mine.yaml"), Path("texts.jsonl"))
+    folder: Any = "glue"
+    options = RunOptions(storage="s3://bucket/folder", data_dir=folder)
+    assert (options.storage, options.data_dir) == ("s3://bucket/folder", Path("glue"))
+
+
+def test_a_model_may_be_a_path(asked: Callable[..., StudySpec], tiny_bert: Path) -> None:
+    by_path = resolve(asked(model=tiny_bert), RunOptions(gpus_per_trial=0))
+    assert (
+        by_path.identity
+        == resolve(asked(model=str(tiny_bert)), RunOptions(gpus_per_trial=0)).identity
+    )
