@@ -46,7 +46,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a public name on first use."""
+    """Import a public name on first use; errors of functions name their arguments."""
     from importlib import import_module
     from importlib.metadata import version
 
@@ -54,4 +54,10 @@ def __getattr__(name: str) -> Any:
         return version("sclsearch")
     if name not in _HOMES:
         raise AttributeError(f"module 'sclsearch' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    found = getattr(import_module(_HOMES[name]), name)
+    if _HOMES[name] == "sclsearch.api":
+        from sclsearch.arguments import arguments_named
+
+        found = arguments_named(found)
+    globals()[name] = found
+    return found

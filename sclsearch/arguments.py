@@ -1,18 +1,24 @@
-"""What a caller gives for a dataclass's fields: checked against their types, named as options."""
+"""Values of a dataclass's fields, checked against their types, and their names in errors.
+
+Python names a value by its field, the command line by its option.
+"""
 
 import re
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import fields
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from sclsearch.errors import SclsearchError
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 REASONS: Mapping[str, str] = MappingProxyType(
     {
@@ -25,6 +31,45 @@ REASONS: Mapping[str, str] = MappingProxyType(
 )
 
 
+_OPTIONS = MappingProxyType({"settings": "set", "custom_method": "method", "path": "task"})
+_ARGUMENTS = MappingProxyType({"set": "settings"})
+_FIELD = re.compile(r"^(\w+)(?=: )", flags=re.MULTILINE)
+# Commands stand in backquotes, or follow the program's name; they keep their options.
+_OPTION = re.compile(r"(`[^`]*`|\bsclsearch [^\n]*)|(?<![\w-])--([a-z]+(?:-[a-z]+)*)")
+
+
+@contextmanager
+def options_named() -> Iterator[None]:
+    """Name options instead of fields in the errors of the body, for the command line."""
+    try:
+        yield
+    except SclsearchError as error:
+        told = _FIELD.sub(lambda found: _option(found[1]), str(error))
+        raise SclsearchError(told) from error
+
+
+def _option(field: str) -> str:
+    return f"--{_OPTIONS.get(field, field).replace('_', '-')}"
+
+
+def arguments_named(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Return a function whose errors name arguments instead of options, for Python."""
+
+    @wraps(function)
+    def named(*arguments: _P.args, **options: _P.kwargs) -> _R:
+        try:
+            return function(*arguments, **options)
+        except SclsearchError as error:
+            told = _OPTION.sub(_argument, str(error))
+            raise type(error)(told).with_traceback(error.__traceback__) from error.__cause__
+
+    return named
+
+
+def _argument(found: re.Match[str]) -> str:
+    return found[1] or _ARGUMENTS.get(found[2], found[2]).replace("-", "_")
+
+
 def expanded(path: Path) -> Path:
     """Returns a path with a user's folder for a leading `~`; as it is if there is no such user."""
     with suppress(RuntimeError):
@@ -32,7 +77,7 @@ def expanded(path: Path) -> Path:
     return path
 
 
-def check_fields(thing: Any, names: Mapping[str, str]) -> None:
+def check_fields(thing: Any) -> None:
     """Checks a dataclass's fields, for its `__post_init__`; what fits is made of the field's type.
 
     A text becomes a path, a leading `~` of a path a user's folder, a list a tuple. Fields whose
@@ -40,10 +85,10 @@ def check_fields(thing: Any, names: Mapping[str, str]) -> None:
 
     Args:
         thing: The dataclass, frozen or not.
-        names: What fields are called in errors, where it is not `--field-name`.
 
     Raises:
-        SclsearchError: Fields do not fit; the message has a line for each.
+        SclsearchError: Fields do not fit; the message has a line for each, which begins with the
+            field's name.
     """
     from pydantic import ValidationError
 
@@ -54,8 +99,7 @@ def check_fields(thing: Any, names: Mapping[str, str]) -> None:
             fitting = check.validate_python(value)
         except ValidationError as error:
             reasons = " or ".join(dict.fromkeys(map(_reason, error.errors())))
-            where = names.get(name, f"--{name.replace('_', '-')}")
-            faults.append(f"{where}: {reasons}, but it is {value!r}.")
+            faults.append(f"{name}: {reasons}, but it is {value!r}.")
         else:
             known = expanded(fitting) if isinstance(fitting, Path) else fitting
             object.__setattr__(thing, name, known)

@@ -9,6 +9,12 @@ STOPPED = "Stopped. The same command goes on; nothing finished is lost."
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as a shell gives it."""
 
+INCOMPLETE = 3
+"""Exit code of a search that ended with failed seed runs, or with seed runs left to train.
+
+Python and Ray end with 1 where they crash, and a scheduler has to start the command again then.
+"""
+
 
 class SclsearchError(Exception):
     """Something that the user can mend: an option, a file, a name.

@@ -1,11 +1,14 @@
 """From Python a search is asked for as on the command line, and answers with its report."""
 
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import sclsearch
 from sclsearch import Report, RunOptions, StudySpec, compare, export, select, train, tune
 from sclsearch.errors import SclsearchError
 from sclsearch.search.prepare import prepare_study
@@ -121,7 +124,7 @@ def test_what_the_caller_can_mend_is_raised(tmp_path: Path, options: RunOptions)
         select("mine", rule="median", storage=tmp_path)
     with pytest.raises(SclsearchError, match="Did you mean 'scl'"):
         tune(StudySpec(method="sc1", task="demo"), options)
-    with pytest.raises(SclsearchError, match=r"^--data-dir .* but demo is made by sclsearch"):
+    with pytest.raises(SclsearchError, match=r"^data_dir .* but demo is made by sclsearch"):
         tune(StudySpec(method="scl", task="demo"), replace(options, data_dir=tmp_path))
 
 
@@ -136,3 +139,42 @@ def test_winners_of_two_methods_are_compared_on_the_rows_of_both(
     comparison = found.studies[1].comparison
     assert comparison is not None
     assert (comparison.n, comparison.difference) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("what", "changes", "told"),
+    [
+        ({"shots": 0}, {}, "shots 0: it must lie between 1 and"),
+        ({"train_size": 0}, {}, "train_size 0: it must lie between 1 and"),
+        ({"settings": {"tua": 1}}, {}, "settings tua: unknown key."),
+        ({"method": 3}, {}, "method: it must be a name, FILE.py:CLASS or a class, but it is 3."),
+        ({"model": "./nothing"}, {}, "model ./nothing: it must be"),
+        ({"splits": 1}, {}, "splits: must be at least 2, got 1."),
+        ({}, {"gpus_per_trial": 2}, "gpus_per_trial: must be 0, 1/k or 1"),
+        ({}, {"study": "a/b"}, "study 'a/b': a name must be"),
+        ({}, {"storage": ""}, "storage: must be a folder or a URI, got ''."),
+        ({}, {"tracking": "http://"}, "tracking: a server or a database must be named"),
+        ({}, {"cpus_per_trial": 999}, "cpus_per_trial 999, gpus_per_trial 0: a seed run must fit"),
+        ({}, {"race": 3}, "race: it must be less than 1, but it is 3."),
+    ],
+    ids=str,
+)
+def test_errors_name_arguments_and_not_options(
+    encoder: str, options: RunOptions, spec: dict[str, Any], changes: dict[str, Any], told: str
+) -> None:
+    asked: dict[str, Any] = {"method": "scl", "task": "demo", "model": encoder, **spec}
+    with pytest.raises(SclsearchError) as raised:
+        sclsearch.tune(
+            StudySpec(**asked), replace(options, **{"seeds": 3, "gpus_per_trial": 0, **changes})
+        )
+    assert str(raised.value).startswith(told)
+    assert "--" not in re.sub("`.*?`", "", str(raised.value))
+
+
+def test_commands_in_errors_keep_their_options(encoder: str, options: RunOptions) -> None:
+    asked = replace(options, address="ray://head:10001", gpus_per_trial=0)
+    with pytest.raises(SclsearchError) as raised:
+        sclsearch.tune(StudySpec(method="scl", task="demo", model=encoder), asked)
+    told = str(raised.value)
+    assert told.startswith("address ray://head:10001: it must be auto or HOST:PORT, ")
+    assert told.endswith("sclsearch submit --cluster http://HOST:8265 -- tune …")

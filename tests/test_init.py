@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from hatchling.metadata.core import ProjectMetadata
+from hatchling.plugin.manager import PluginManager
 
 import sclsearch
 
@@ -32,6 +34,13 @@ def test_every_public_name_is_there_and_documented(name: str) -> None:
 
 def test_type_checkers_find_the_types() -> None:
     assert (Path(sclsearch.__file__).parent / "py.typed").is_file()
+
+
+def test_the_package_names_its_authors_and_what_it_is_for() -> None:
+    metadata = ProjectMetadata(str(Path(__file__).parents[1]), PluginManager()).core
+    assert metadata.authors
+    assert "Typing :: Typed" in metadata.classifiers
+    assert "Topic :: Scientific/Engineering :: Artificial Intelligence" in metadata.classifiers
 
 
 def test_an_unknown_name_is_an_attribute_error_as_of_any_module() -> None:

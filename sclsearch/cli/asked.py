@@ -5,6 +5,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sclsearch.arguments import options_named
 from sclsearch.cli import options as o
 from sclsearch.errors import SclsearchError, lookup
 
@@ -41,7 +42,8 @@ def asked(options: Mapping[str, Any]) -> "tuple[StudySpec, RunOptions]":
         "time_budget": o.seconds(options.get("time_budget"), "--time-budget"),
         "trial_timeout": o.seconds(options["trial_timeout"], "--trial-timeout"),
     }
-    return StudySpec(**_only(StudySpec, given)), RunOptions(**_only(RunOptions, given))
+    with options_named():
+        return StudySpec(**_only(StudySpec, given)), RunOptions(**_only(RunOptions, given))
 
 
 def run_options(options: Mapping[str, Any]) -> "RunOptions":
@@ -55,13 +57,14 @@ def run_options(options: Mapping[str, Any]) -> "RunOptions":
     storage = storage_folder(options["storage"], make=False)
     given = {name: options[name] for name in MEANS}
     timeout = o.seconds(options["trial_timeout"], "--trial-timeout")
-    return RunOptions(
-        storage=storage,
-        rule=options.get("rule"),
-        trial_timeout=timeout,
-        custom_method=options.get("method"),
-        **given,
-    )
+    with options_named():
+        return RunOptions(
+            storage=storage,
+            rule=options.get("rule"),
+            trial_timeout=timeout,
+            custom_method=options.get("method"),
+            **given,
+        )
 
 
 def _check_names(options: Mapping[str, Any], own: "CustomTask | None") -> None:
@@ -114,7 +117,8 @@ def own_files(options: Mapping[str, Any]) -> "CustomTask | None":
     from sclsearch.tasks.custom import CustomTask
 
     parsed = {"text": tuple(options["text"]), "fractions": o.fractions(options["fractions"])}
-    return CustomTask(path=Path(options["task"]), **{**given, **parsed})
+    with options_named():
+        return CustomTask(path=Path(options["task"]), **{**given, **parsed})
 
 
 def _only(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import typer
 
 from sclsearch.cli import options as o
 from sclsearch.cli.asked import run_options
-from sclsearch.errors import INTERRUPTED, STOPPED, SclsearchError, lookup
+from sclsearch.errors import INCOMPLETE, INTERRUPTED, STOPPED, SclsearchError, lookup
 from sclsearch.store.storage import DEFAULT_STORAGE
 
 if TYPE_CHECKING:
@@ -132,4 +132,5 @@ def _make(
     if stopped:
         sys.exit(INTERRUPTED)
     wanted = [figure for figure, one in zip(figures, planned, strict=True) if one.spec is not None]
-    sys.exit(int(not wanted or any(None in (figure.mean, *figure.tests) for figure in wanted)))
+    incomplete = not wanted or any(None in (figure.mean, *figure.tests) for figure in wanted)
+    sys.exit(INCOMPLETE if incomplete else 0)

@@ -112,7 +112,7 @@ Concurrency = Annotated[
 ]
 TimeBudget = Annotated[
     str | None,
-    typer.Option(help="No seed run starts after it, 90, 45m, 12h, 2d; exit code 1 if any is left."),
+    typer.Option(help="No seed run starts after it, 90, 45m, 12h, 2d; exit code 3 if any is left."),
 ]
 TrialTimeout = Annotated[
     str | None, typer.Option(help="A seed run that takes longer has hung: 90, 45m, 12h.")

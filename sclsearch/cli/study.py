@@ -13,7 +13,7 @@ import typer
 
 from sclsearch.cli import options as o
 from sclsearch.cli.asked import asked
-from sclsearch.errors import INTERRUPTED, SclsearchError
+from sclsearch.errors import INCOMPLETE, INTERRUPTED, SclsearchError
 from sclsearch.store.storage import DEFAULT_STORAGE, storage_option
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ def _run(spec: "StudySpec", options: "RunOptions", *, as_json: bool) -> None:
         why = "Stopped" if done.ending == "interrupted" else "The time budget is used"
         progress.print(f"{why}: {done.done} of {done.wanted} seed runs. The same command goes on.")
     incomplete = done.failed > 0 or done.ending != "complete"
-    sys.exit(INTERRUPTED if done.ending == "interrupted" else int(incomplete))
+    sys.exit(INTERRUPTED if done.ending == "interrupted" else INCOMPLETE * incomplete)
 
 
 def _stored(done: "SearchResult", options: "RunOptions") -> str:

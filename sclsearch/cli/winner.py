@@ -14,7 +14,7 @@ import typer
 
 from sclsearch.cli import options as o
 from sclsearch.cli.asked import run_options
-from sclsearch.errors import SclsearchError
+from sclsearch.errors import INCOMPLETE, SclsearchError
 from sclsearch.store.storage import DEFAULT_STORAGE
 
 MOST_RUNS = 1000
@@ -132,7 +132,8 @@ def confirm(
         print_json(asdict(found))
     else:
         show_confirmation(Console(), found)
-    sys.exit(int(found.fresh.winner is None or found.fresh.winner.failed > 0))
+    winner = found.fresh.winner
+    sys.exit(INCOMPLETE if winner is None or winner.failed else 0)
 
 
 def variance(

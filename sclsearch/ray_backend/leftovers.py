@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Iterable, Iterator
@@ -14,7 +15,7 @@ from typing import Any
 
 from ray._private import worker
 
-from sclsearch.store.driver import born, numbering
+from sclsearch.store.driver import HIDDEN, born, numbering
 
 PREFIX = "sclsearch-ray-"
 OWNER = "owner.json"
@@ -33,6 +34,7 @@ def scratch_folder() -> Iterator[Path]:
         owner = {
             "pid": os.getpid(),
             "born": born(os.getpid()),
+            "host": socket.gethostname(),
             "numbering": numbering(),
             "groups": sorted({os.getpgid(pid) for _, pid in _processes()}) if ours else [],
             "session": node.get_session_dir_path() if ours else None,
@@ -46,11 +48,10 @@ def sweep() -> None:
     for folder in Path(gettempdir()).glob(f"{PREFIX}*"):
         try:
             owner = json.loads((folder / OWNER).read_text(encoding="utf-8"))
-            if folder.stat().st_uid != os.getuid() or _lives(owner):
-                continue
-        except (OSError, ValueError):
+            if folder.stat().st_uid == os.getuid() and _is_dead(owner):
+                _delete(folder, owner)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue
-        _delete(folder, owner)
 
 
 @contextmanager
@@ -98,26 +99,41 @@ def _processes() -> Iterable[tuple[str, int]]:
     return [(kind, info.process.pid) for kind, infos in every.items() for info in infos]
 
 
-def _lives(owner: dict[str, Any]) -> bool:
-    return bool(owner["numbering"] == numbering() and born(owner["pid"]) == owner["born"])
+def _is_dead(owner: dict[str, Any]) -> bool:
+    """Return whether the owner's process is gone for certain.
+
+    Machines and containers may share the folder: a process of another one counts as alive.
+    """
+    ours, theirs = numbering(), owner["numbering"]
+    if theirs == ours:
+        return born(owner["pid"]) not in {owner["born"], HIDDEN}
+    if ours is None or theirs is None or owner["host"] != socket.gethostname():
+        return False
+    return str(theirs).split()[0] != ours.split()[0]  # this machine has been restarted since
 
 
 def _delete(folder: Path, owner: dict[str, Any]) -> None:
+    session = owner["session"]
+    session = Path(session) if session and Path(session).name.startswith("session_") else None
     if owner["numbering"] == numbering():
-        for process in _of_groups({*owner["groups"]} - {os.getpgid(0)}):
+        for process in _of_search({*owner["groups"]} - {os.getpgid(0)}, session):
             with suppress(OSError):
                 os.kill(process, signal.SIGKILL)
-    session = owner["session"]
-    if session is not None and Path(session).name.startswith("session_"):
+    if session is not None:
         shutil.rmtree(session, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _of_groups(groups: set[int]) -> Iterator[int]:
-    """Yield Ray's processes in some process groups; a number may have become another's since."""
+def _of_search(groups: set[int], session: Path | None) -> Iterator[int]:
+    """Yield Ray's processes of a search; a number may have become another's since.
+
+    Workers have groups of their own. One that is still starting would write the session's folder
+    again after it is deleted.
+    """
+    named = f"--session-name={session.name}".encode() if session else None
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError, ProcessLookupError):
-            if os.getpgid(int(entry.name)) in groups:
-                command = (entry / "cmdline").read_bytes()
-                if b"ray::" in command or b"/ray/" in command:
-                    yield int(entry.name)
+            command = (entry / "cmdline").read_bytes()
+            ray = b"ray::" in command or b"/ray/" in command
+            if ray and (os.getpgid(int(entry.name)) in groups or named in command.split(b"\0")):
+                yield int(entry.name)

@@ -11,7 +11,7 @@ from typing import Any
 
 import ray
 from ray._common.utils import get_default_ray_temp_dir
-from ray._private import ray_constants, services, utils
+from ray._private import ray_constants, services, utils, worker
 
 from sclsearch.errors import SclsearchError
 from sclsearch.study.resources import first_sentence
@@ -60,6 +60,17 @@ def sigterm_kept() -> Iterator[None]:
     finally:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)
+
+
+@contextmanager
+def errors_unprinted() -> Iterator[None]:
+    """Keep a Ray that the body starts or joins from printing its processes' errors.
+
+    Its driver would write them to standard output, such as the last 20 lines of a dead raylet's
+    log, where `--json` writes JSON. The search itself reports what ends it.
+    """
+    with _replaced(worker, "listen_error_messages", lambda *_: None):
+        yield
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from ray.exceptions import AuthenticationError, RayError
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import NamedMethod
 from sclsearch.ray_backend.leftovers import sweep, watched
-from sclsearch.ray_backend.local import sigterm_kept, start_local
+from sclsearch.ray_backend.local import errors_unprinted, sigterm_kept, start_local
 from sclsearch.store.objects import publish
 from sclsearch.study.resources import CLUSTER_SLOTS, first_sentence, token_refused
 
@@ -67,7 +67,7 @@ def started_ray(address: str | None) -> Iterator[None]:
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
     try:
-        with sigterm_kept():
+        with sigterm_kept(), errors_unprinted():
             if address is None:
                 sweep()
                 keep_token_private()

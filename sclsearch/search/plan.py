@@ -13,6 +13,7 @@ from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.study.study import FieldDefault
 from sclsearch.tasks.base import TaskData
+from sclsearch.tracking.server import check as check_tracking
 from sclsearch.tracking.server import masked
 
 
@@ -103,6 +104,8 @@ def plan_prepared(
 ) -> Plan:
     """Returns what the search of a study that was prepared dry would do; see `plan`."""
     tracking = tracking_uri_of(prepared.storage, options)
+    if tracking is not None:
+        check_tracking(tracking)
     check_new(prepared, options)
     study = prepared.study
     scheduler = Scheduler.of(

@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from sclsearch.errors import SclsearchError
 from sclsearch.store.remote import PACKAGES, Remote
@@ -79,12 +80,20 @@ def check_can_be_written(storage: Storage) -> None:
     if isinstance(place, Remote):
         return
     try:
-        there = _nearest(place)
-        next(there.iterdir(), None)
-        if not os.access(there, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(there))
+        try_to_write(place)
     except OSError as error:
         raise _not_writable(storage, error) from error
+
+
+def try_to_write(place: Path) -> None:
+    """Write a file that has no name in the nearest folder that exists."""
+    there = _nearest(place)
+    next(there.iterdir(), None)
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(there))
+    # The superuser has access to folders where nobody can create a file, such as /proc.
+    with TemporaryFile(dir=there) as file:
+        file.write(b"0")
 
 
 def _nearest(place: Path) -> Path:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from annotated_types import Ge, Gt, Interval
@@ -23,8 +22,6 @@ NO_TRACKING = "none"
 MOST_SEEDS = 1_000
 MOST_CONFIGS = 100_000
 # Fields that no command has as an option of their name.
-NAMES = MappingProxyType({name: name for name in ("fresh", "first_fresh", "crossed", "searched")})
-
 AtLeastOne = Annotated[int, Ge(1)]
 
 
@@ -79,7 +76,7 @@ class StudySpec:
 
     def __post_init__(self) -> None:
         """Raises SclsearchError if a field is not of its type."""
-        check_fields(self, {**NAMES, "settings": "--set"})
+        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,4 +128,4 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         """Raises SclsearchError if a field is not of its type or out of its bounds."""
-        check_fields(self, {"own_method": "--method"})
+        check_fields(self)

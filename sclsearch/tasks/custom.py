@@ -74,7 +74,7 @@ class CustomTask:
 
     def __post_init__(self) -> None:
         """Makes a tuple of the columns of texts; raises SclsearchError at a field's wrong type."""
-        check_fields(self, {"path": "--task"})
+        check_fields(self)
         columns = (self.text,) if isinstance(self.text, str) else tuple(self.text)
         object.__setattr__(self, "text", columns)
 

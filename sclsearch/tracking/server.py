@@ -16,7 +16,7 @@ from uuid import uuid4
 from sclsearch.arguments import expanded
 from sclsearch.errors import SclsearchError
 from sclsearch.store.objects import publish
-from sclsearch.store.storage import Storage, storage_path
+from sclsearch.store.storage import Storage, storage_path, try_to_write
 
 NO_DATABASE = (
     "a server or a database must be named by --tracking or MLFLOW_TRACKING_URI, but there is none: "
@@ -86,6 +86,29 @@ def masked(text: str) -> str:
     return re.sub(r"(?i)\b(\w*(?:password|passwd|pwd|token|secret))=[^&\s]+", r"\1=***", text)
 
 
+def check(uri: str) -> None:
+    """Check what `prepare` needs, and create nothing.
+
+    Raises:
+        SclsearchError: The folder cannot be written, or the database's driver is not installed.
+    """
+    database = sqlite_file(uri)
+    if database is None:
+        _check_driver(uri)
+    elif not database.exists():
+        try:
+            try_to_write(database.parent)
+        except OSError as error:
+            raise _not_created(database, error) from None
+
+
+def _not_created(database: Path, error: OSError) -> SclsearchError:
+    return SclsearchError(
+        f"{database}: MLflow's database must be created here, but {error}."
+        " Choose another --tracking or --storage"
+    )
+
+
 def prepare(uri: str) -> None:
     """Creates the database if the URI names a SQLite file that is missing.
 
@@ -108,10 +131,7 @@ def prepare(uri: str) -> None:
             connect(f"sqlite:///{made}")
             _publish(made, database)
     except OSError as error:
-        raise SclsearchError(
-            f"{database}: MLflow's database must be created here, but {error}."
-            " Choose another --tracking or --storage"
-        ) from None
+        raise _not_created(database, error) from None
 
 
 def _check_driver(uri: str) -> None:

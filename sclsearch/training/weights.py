@@ -12,7 +12,7 @@ from sclsearch.training.spec import SeedRunSpec
 
 
 def save_weights(path: Path, result: TrainingResult, spec: SeedRunSpec) -> None:
-    """Writes encoder and parts, `encoder.…` and `new_modules.…`, with the job's identity as metadata.
+    """Write encoder and new modules (`encoder.…`, `new_modules.…`), with the seed run's identity.
 
     Args:
         path: The file.

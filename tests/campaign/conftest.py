@@ -49,7 +49,7 @@ class Ended:
         for text in (self.out, self.err):
             assert "Traceback (most recent call last)" not in text, text
         if self.code:
-            assert self.code in {1, 2}, f"exit code {self.code}"
+            assert self.code in {1, 2, 3}, f"exit code {self.code}"
             assert self.err.strip(), "no message"
             assert len(self.err.splitlines()) <= MOST_LINES, self.err
 

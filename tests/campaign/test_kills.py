@@ -1,7 +1,7 @@
 """A search that is killed at random goes on, and ends as if nobody had touched it.
 
-`SCLSEARCH_KILLS=30 pytest tests/campaign/test_kills.py` is the whole campaign, whose last result is
-in benchmarks/kills.md; without the variable there are four kills, one for each kind of process.
+`SCLSEARCH_KILLS=30 pytest -s tests/campaign/test_kills.py` is the whole campaign; its last result
+is in benchmarks/kills.md. Without the variable there are four kills, one for each kind of process.
 """
 
 import json
@@ -12,9 +12,10 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
@@ -36,6 +37,7 @@ TARGETS = {
     "raylet": "raylet/raylet",
     "GCS": "gcs/gcs_server",
 }
+CODES = {"driver": -signal.SIGKILL, "worker": 130, "raylet": 2, "GCS": 2}
 CONFIGS, SEEDS = 20, max(3, 2 * KILLS // 3)
 ENTRY = "from sclsearch.__main__ import main; main()"
 
@@ -87,22 +89,53 @@ def descendants(driver: int) -> Iterator[tuple[int, str]]:
             yield number, commands[number]
 
 
-def killed(process: "subprocess.Popen[bytes]", target: str, wait: float) -> bool:
-    """Kill a search's process of some kind, some seconds after Ray has started."""
+def until(process: "subprocess.Popen[bytes]", met: Callable[[], bool]) -> bool:
+    """Wait for a condition; return whether it was met while the process ran."""
     end = time.monotonic() + 90
-    while owner(process.pid) is None:
+    while not met():
         if process.poll() is not None or time.monotonic() > end:
             return False
         time.sleep(0.1)
+    return True
+
+
+def stored(storage: Path) -> int:
+    """Return the number of stored seed runs."""
+    return len(RunStore(storage).keys()) if storage.exists() else 0
+
+
+def has_ray(driver: int, sessions: set[str]) -> bool:
+    """Return whether a driver has started Ray; add the folder of its session."""
+    found = owner(driver)
+    sessions.update([str(found["session"])] if found else [])
+    return found is not None
+
+
+def has_stored(storage: Path, wanted: int) -> bool:
+    """Return whether so many seed runs are stored."""
+    return stored(storage) >= wanted
+
+
+def killed(process: "subprocess.Popen[bytes]", target: str, wait: float) -> bool:
+    """Kill a search's process of some kind after some seconds."""
+    end = time.monotonic() + 90
     time.sleep(wait)
     found = [process.pid] if target == "driver" else []
     while not found and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.02)
         found = [number for number, line in descendants(process.pid) if TARGETS[target] in line]
     if not found or process.poll() is not None:
         return False
     with suppress(ProcessLookupError):
         os.kill(found[0], signal.SIGKILL)
     return True
+
+
+def command_lines() -> Iterator[str]:
+    """Yield the command lines of all processes."""
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            yield file.read_bytes().decode(errors="replace")
 
 
 def figures(run: SeedRun) -> tuple[object, ...]:
@@ -117,24 +150,44 @@ def test_nothing_is_lost_or_doubled_and_every_figure_is_the_same(
     targets = [list(TARGETS)[number % len(TARGETS)] for number in range(KILLS)]
     forecast.shuffle(targets)
     counts: Counter[str] = Counter()
+    in_training: Counter[str] = Counter()
+    sessions: set[str] = set()
+    starts = 0
     began = time.monotonic()
-    for target in targets:
-        log = tmp_path / "log.txt"
+    while sum(counts.values()) < KILLS:
+        starts += 1
+        assert starts <= 2 * KILLS, f"{counts} of {KILLS} kills in {starts} starts"
+        target = targets[sum(counts.values())]
+        log, before = tmp_path / "log.txt", stored(storage)
         with log.open("wb") as output:
             process = subprocess.Popen(command(spec, storage), stdout=output, stderr=output)
-        hit = killed(process, target, forecast.uniform(0, 4))
-        stored = len(RunStore(storage).keys()) if storage.exists() else 0
-        if target == "worker":
-            process.send_signal(signal.SIGINT)  # Ray replaces a worker: the search goes on
-        process.wait(timeout=180)
+        # Half of the kills meet the start of the workers, the others training.
+        wanted = before + forecast.choice((0, 0, 0, 1, 2, 5))
+        # A search that ends in order leaves Ray's logs.
+        swept = set[str]() if target == "worker" else sessions
+        ready = until(process, partial(has_ray, process.pid, swept))
+        ready = ready and until(process, partial(has_stored, storage, wanted))
+        hit = ready and killed(process, target, forecast.uniform(0, 2))
+        kept = stored(storage)
+        if target == "worker":  # Ray replaces a worker, and the search continues
+            until(process, partial(has_stored, storage, kept + 1))
+            process.send_signal(signal.SIGINT)
+        code = process.wait(timeout=180)
         said = log.read_text(encoding="utf-8", errors="replace")
         assert "Traceback" not in said, said
+        assert "(raylet)" not in said, said  # a line of Ray's log
+        assert stored(storage) >= kept
+        if not hit:
+            continue
         if target in {"raylet", "GCS"}:
             assert f"its {target} on this machine died. The same command goes on" in said
-        counts[target] += hit
-        assert len(RunStore(storage).keys()) >= stored
+        assert code == CODES[target], said
+        counts[target] += 1
+        in_training[target] += kept > before
     done = subprocess.run(command(spec, storage), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    assert not [session for session in sessions if Path(session).exists()]
+    assert not [line for line in command_lines() if any(session in line for session in sessions)]
 
     options = RunOptions(storage=tmp_path / "whole", study="mine", configs=CONFIGS, seeds=SEEDS)
     options = replace(options, concurrency=2, gpus_per_trial=0, tracking="none")
@@ -154,7 +207,8 @@ def test_nothing_is_lost_or_doubled_and_every_figure_is_the_same(
     assert set(shown) >= set(ours)
     assert set(shown.values()) == {1}
     sys.stdout.write(
-        f"{sum(counts.values())} kills ({dict(counts)}), {len(ours)} seed runs, "
+        f"{sum(counts.values())} kills {dict(counts)}, of these after the start's first seed run "
+        f"{dict(in_training)}; {starts} starts, {len(ours)} seed runs, "
         f"{time.monotonic() - began:.0f} s\n"
     )
 

@@ -156,14 +156,14 @@ def test_figures_come_from_the_store_without_training(
     assert told["figures"][0]["published"] == [0.611, 0.013]
 
 
-def test_failed_seeds_and_tables_without_a_figure_are_exit_code_1(
+def test_failed_seeds_and_tables_without_a_figure_are_exit_code_3(
     sclsearch: Call, made: Finish
 ) -> None:
     made(failed=(1,))
     done = sclsearch(*TABLE, *ONE)
-    assert (done.returncode, "2/3" in done.stdout) == (1, True)
+    assert (done.returncode, "2/3" in done.stdout) == (3, True)
     done = sclsearch("reproduce", "gunel/table-2", "--cells", "Avg")
-    assert done.returncode == 1
+    assert done.returncode == 3
     assert "full, CE, Avg and 1 more: a mean of others" in flat(done.stdout)
 
 
@@ -200,11 +200,11 @@ def test_a_confirmation_shows_chosen_and_fresh_figures(
     assert "mean of 4 seeds fresh - chosen" in text
 
 
-def test_failed_fresh_seeds_are_exit_code_1(sclsearch: Call, made: Finish, again: Finish) -> None:
+def test_failed_fresh_seeds_are_exit_code_3(sclsearch: Call, made: Finish, again: Finish) -> None:
     name = made()
     again(name, fresh=4, first_fresh=3, failed=(2,))
     done = sclsearch("confirm", name, "--seeds", "4", *ON_CPU)
-    assert (done.returncode, "mean of 3 of 4 seeds" in done.stdout) == (1, True)
+    assert (done.returncode, "mean of 3 of 4 seeds" in done.stdout) == (3, True)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -149,18 +150,18 @@ def test_many_classes_are_cut_to_a_line(
     assert 70 < len(line) <= 80
 
 
-def test_a_finished_search_is_read_from_the_store_and_a_failed_seed_is_exit_code_1(
+def test_a_finished_search_is_read_from_the_store_and_a_failed_seed_is_exit_code_3(
     sclsearch: Call, finished: tuple[str, ...]
 ) -> None:
     done = sclsearch(*finished)
-    assert done.returncode == 1
+    assert done.returncode == 3
     assert "Winner #0 tau=0.3 lam=0.9" in done.stdout
     assert "test accuracy 0.6100 ± 0.0141, mean ± std of all 2 seeds" in done.stdout
     assert done.stdout.endswith("\n  sclsearch export mine FOLDER\n  sclsearch confirm mine\n")
     assert done.stderr == ""
 
 
-def test_a_search_whose_time_is_used_is_exit_code_1(
+def test_a_search_whose_time_is_used_is_exit_code_3(
     sclsearch: Call, finished: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = ("--configs", "1")
@@ -174,7 +175,7 @@ def test_a_search_whose_time_is_used_is_exit_code_1(
     monkeypatch.setattr("sclsearch.search.run._train", train)
     done = sclsearch(*finished, *first, "--seeds", "3", "--time-budget", "2m")
     assert budgets == [120.0]
-    assert done.returncode == 1
+    assert done.returncode == 3
     assert done.stderr.endswith(
         "The time budget is used: 2 of 3 seed runs. The same command goes on.\n"
     )
@@ -277,3 +278,14 @@ def test_splits_are_drawn_anew_for_each_replicate_and_said(sclsearch: Call, plac
     refused = sclsearch("tune", "--method", "ce", "--task", "cola", "--splits", "5", "--dry-run")
     assert refused.returncode == 2
     assert "--splits 5: must come with protocol plain" in refused.stderr
+
+
+@pytest.mark.parametrize("active", [True, False])
+def test_a_search_ends_with_the_next_commands_and_how_to_find_them(
+    active: bool, sclsearch: Call, finished: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sclsearch.cli.study.which", lambda _: "/bin/sclsearch" if active else None)
+    last = sclsearch(*finished).stdout.rpartition("\nNext:\n")[2].splitlines()
+    activate = f"  source {Path(sys.prefix) / 'bin' / 'activate'}"
+    commands = ["  sclsearch export mine FOLDER", "  sclsearch confirm mine"]
+    assert last == [*([] if active else [activate]), *commands]

@@ -190,3 +190,21 @@ def test_a_study_that_is_searched_otherwise_is_refused_with_the_name_of_the_fiel
     done = sclsearch(*finished, "--dry-run", *options.split())
     assert done.returncode == 2
     assert message in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--storage", "/proc/nothing"), "--storage /proc/nothing: it must be a folder that can"),
+        (("--tracking", "sqlite:////proc/nothing/mlflow.db"), "/proc/nothing/mlflow.db: MLflow's"),
+        (("--tracking", "mysql://me:secret@127.0.0.1/x"), "mysql://***@127.0.0.1/x: the Python"),
+    ],
+    ids=lambda part: part[-1] if isinstance(part, tuple) else "",
+)
+def test_a_dry_run_refuses_places_where_the_search_could_not_write(
+    sclsearch: Call, search: tuple[str, ...], options: tuple[str, ...], message: str
+) -> None:
+    for last in (("--dry-run",), ()):
+        done = sclsearch(*search, *options, *last)
+        assert done.returncode == 2
+        assert message in done.stderr

@@ -21,7 +21,13 @@ def faults(text: str, settings: Mapping[str, str]) -> list[str]:
     """Returns what is wrong with the Dockerfile."""
     lines = re.sub(r"\\\n\s*", "", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE)).splitlines()
     steps = [(step, rest) for step, _, rest in (line.partition(" ") for line in lines if line)]
-    return [*_base(steps), *_installed(steps), *_copied(steps), *_set(steps, settings)]
+    return [
+        *_base(steps),
+        *_installed(steps),
+        *_copied(steps),
+        *_arguments(steps),
+        *_set(steps, settings),
+    ]
 
 
 def _base(steps: list[tuple[str, str]]) -> Iterator[str]:
@@ -58,6 +64,17 @@ def _copied(steps: list[tuple[str, str]]) -> Iterator[str]:
     )
 
 
+def _arguments(steps: list[tuple[str, str]]) -> Iterator[str]:
+    """Yield the faults of the build's arguments: the commit, and the index of torch."""
+    given = {rest.partition("=")[0] for step, rest in steps if step == "ARG"}
+    words = [word for step, rest in steps if step == "ENV" for word in rest.split()]
+    if "COMMIT" not in given or "SCLSEARCH_COMMIT=$COMMIT" not in words:
+        yield "the argument COMMIT must reach the container: there is no .git"
+    torch = [rest for step, rest in steps if step == "RUN" and rest.endswith(" torch")]
+    if "TORCH_INDEX" not in given or not any("$TORCH_INDEX" in run for run in torch):
+        yield "the argument TORCH_INDEX must choose the CUDA of torch"
+
+
 OF_THE_IMAGE = {"HOME", "SCLSEARCH_COMMIT"}  # env.sh is for machines that have them already
 
 
@@ -85,6 +102,9 @@ MISTAKES = [
     ("    && rm -rf /var/lib/apt/lists/*\n", "    && true\n", "apt's lists"),
     ("'.[s3]'", "'.[s4]'", "the extra s4 is unknown"),
     ("COPY cluster/spot_watch.py", "COPY cluster/spot.py", "cluster/spot.py is not there"),
+    ("ARG COMMIT", "ARG REVISION", "the argument COMMIT must reach"),
+    ("SCLSEARCH_COMMIT=$COMMIT", "SCLSEARCH_COMMIT=", "the argument COMMIT must reach"),
+    ('--index-url "$TORCH_INDEX"', "", "the argument TORCH_INDEX must choose"),
     ("RAY_AUTH_MODE=token", "RAY_AUTH_MODE=disabled", "ENV RAY_AUTH_MODE must be token"),
     ("    TUNE_GLOBAL_CHECKPOINT_S=300 \\\n", "", "ENV TUNE_GLOBAL_CHECKPOINT_S must be 300"),
     ("ENV HOME", "ENV OMP_NUM_THREADS=1 HOME", "ENV OMP_NUM_THREADS must be None"),

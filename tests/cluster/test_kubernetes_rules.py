@@ -32,6 +32,8 @@ def faults(text: str, settings: Mapping[str, str], pods: "Pods") -> list[str]:
     documents = list(yaml.safe_load_all(text))
     found = [*_words(documents), *_services(documents), *_policies(documents, pods)]
     for document in documents:
+        if document["kind"] == "PersistentVolumeClaim":
+            found += _volume(document["spec"])
         found += [fault for pod in pods(document) for fault in _pod(pod)]
         if document["kind"] == "RayJob":
             found += [*_job(document["spec"]), *_ray(document["spec"], settings)]
@@ -98,6 +100,20 @@ def _pod(pod: Any) -> Iterator[str]:
                 yield f"{variable['name']} must come from a Secret"
 
 
+def _volume(spec: Any) -> Iterator[str]:
+    if "ReadWriteMany" in spec["accessModes"] and not spec.get("storageClassName"):
+        yield "a volume that many nodes write must name a storageClassName"
+
+
+def _autoscaler(cluster: Any) -> Iterator[str]:
+    """Yield what Pod Security "restricted" refuses of the container that the operator adds."""
+    context = cluster.get("autoscalerOptions", {}).get("securityContext", {})
+    if context.get("allowPrivilegeEscalation") is not False:
+        yield "the autoscaler must have allowPrivilegeEscalation: false"
+    if "ALL" not in context.get("capabilities", {}).get("drop", ()):
+        yield "the autoscaler must drop all capabilities"
+
+
 def _job(spec: Any) -> Iterator[str]:
     words = shlex.split(spec["entrypoint"])
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
@@ -120,10 +136,14 @@ def _job(spec: Any) -> Iterator[str]:
             yield f"the entrypoint must have {option} {value}"
     if "://" not in given.get("--storage", ""):
         yield "--storage must be one that every pod reaches"
+    # KubeRay builds a new cluster at any other exit code than 0.
+    if not spec["entrypoint"].rstrip().endswith("|| test $? -eq 3"):
+        yield "the entrypoint must end well where seed runs failed for good"
 
 
 def _ray(spec: Any, settings: Mapping[str, str]) -> Iterator[str]:
     cluster = spec["rayClusterSpec"]
+    yield from _autoscaler(cluster)
     if cluster["headGroupSpec"]["rayStartParams"].get("num-cpus") != "0":
         yield "the head must have num-cpus 0"
     for group in cluster["workerGroupSpecs"]:
@@ -169,6 +189,15 @@ MISTAKES = [
     (RAYJOB, "--tracking http://mlflow:5000", "", "must have --tracking http://mlflow:5000"),
     (RAYJOB, "runAsNonRoot: true", "runAsNonRoot: false", "a pod must have runAsNonRoot"),
     (RAYJOB, "Escalation: false", "Escalation: true", "submitter must have allowPriv"),
+    (
+        RAYJOB,
+        "securityContext: &container\n        allowPrivilegeEscalation: false",
+        "securityContext: &container",
+        "the autoscaler must have allowPriv",
+    ),
+    (RAYJOB, "drop: [ALL]", "drop: []", "the autoscaler must drop all"),
+    (RAYJOB, "storageClassName: EXAMPLE-SHARED", "", "must name a storageClassName"),
+    (RAYJOB, "|| test $? -eq 3", "", "must end well where seed runs failed"),
     (RAYJOB, "labels: &labels {app", "labels: &labels {ap", "must choose every pod"),
     (
         MLFLOW,

@@ -105,7 +105,7 @@ def test_nothing_of_the_token_is_left_or_told(start: Start, tmp_path: Path) -> N
     assert log == ""
 
 
-@pytest.mark.parametrize("code", [1, 2, 130])
+@pytest.mark.parametrize("code", [1, 2, 3, 130])
 def test_the_exit_code_of_the_study_is_that_of_the_job(
     code: int, start: Start, tmp_path: Path
 ) -> None:

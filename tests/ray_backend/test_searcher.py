@@ -1,16 +1,19 @@
 """The searcher between Ray Tune and the scheduler: what a trial's end means for its seed runs."""
 
 import math
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from ray.exceptions import RayTaskError
 from ray.tune.experiment import Trial
 
 from sclsearch.ray_backend.retries import RETRIES
 from sclsearch.ray_backend.tuner import SeedSearcher, Watchdog
-from sclsearch.ray_backend.worker_failures import failure_cause, line_of, node_address
+from sclsearch.ray_backend.worker_failures import failure_cause, line_of, node_address, ray_message
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.objects import NotAFolderError
 from sclsearch.study.prepared import PreparedStudy
@@ -160,3 +163,24 @@ def test_the_watchdog_times_trials_that_run_and_that_came_to_their_end(
     watchdog.on_step_end()
     assert ticks[0] == ([], [10.0, 9.0, 8.0])
     assert ticks[1] == ([9.0], [10.0])
+
+
+def test_the_cause_is_read_from_the_colored_text_of_rays_error_file(tmp_path: Path) -> None:
+    try:
+        raise KeyError("head")  # noqa: TRY301
+    except KeyError as error:
+        error.add_note("a note")
+        ours = error
+    text = "".join(traceback.format_exception(ours))
+    raised = RayTaskError("train", text, ours, "ray::ImplicitFunc.train", 12, "10.0.0.7", "f", "ab")
+    assert "\x1b[36mray::" in str(raised)
+    file = tmp_path / "error.txt"
+    file.write_text(f"Failure # 1 (occurred at 10:00)\n{raised}\n", encoding="utf-8")
+    trial: Any = SimpleNamespace(error_file=str(file))
+    told = ray_message(trial)
+    assert "\x1b" not in told
+    assert (line_of(told), failure_cause(told), node_address(told)) == (
+        "KeyError: 'head'",
+        "worker-lost",
+        "10.0.0.7",
+    )

@@ -113,3 +113,19 @@ def test_the_token_is_nowhere_but_in_its_file(home: Path, place: Workspace, proc
         assert {"mlflow.db", "raylet.out", "gcs_server.out"} <= {path.name for path in files}
         assert [path for path in files if TOKEN.encode() in path.read_bytes()] == [file]
     assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_errors_of_rays_processes_are_not_printed(
+    home: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from ray._private.utils import push_error_to_driver
+    from ray._private.worker import global_worker
+
+    from sclsearch.ray_backend.startup import started_ray
+
+    capfd.readouterr()
+    with started_ray(None):
+        push_error_to_driver(global_worker, "a test", "the last 20 lines of a log")
+        time.sleep(2)
+    printed = capfd.readouterr()
+    assert "the last 20 lines of a log" not in printed.out + printed.err

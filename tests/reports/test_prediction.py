@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import sclsearch
+from sclsearch.canonical import file_digest
 from sclsearch.cli import app
 from sclsearch.encoders.models import CARD
 from sclsearch.errors import SclsearchError
@@ -124,6 +125,23 @@ def test_what_is_no_export_is_refused(exported: Path, tmp_path: Path) -> None:
     (exported / CARD).write_text(json.dumps({**card, "method_digest": "0" * 64}))
     with pytest.raises(SclsearchError, match="a method of sclsearch has no file"):
         sclsearch.predict(exported, ["one"])
+
+
+def test_code_that_an_export_names_runs_only_if_the_caller_names_it_and_it_is_unchanged(
+    exported: Path, tmp_path: Path
+) -> None:
+    mark, file = tmp_path / "imported", tmp_path / "theirs.py"
+    file.write_text(f"open({str(mark)!r}, 'w')\n", encoding="utf-8")
+    named = f"{file}:Theirs"
+    card = json.loads((exported / CARD).read_text())
+    recorded = {**card, "place": named, "method_digest": file_digest(file)}
+    (exported / CARD).write_text(json.dumps(recorded))
+    with pytest.raises(SclsearchError, match="not imported without your consent"):
+        sclsearch.predict(exported, ["one"])
+    (exported / CARD).write_text(json.dumps({**recorded, "method_digest": "0" * 64}))
+    with pytest.raises(SclsearchError, match="its hash differs"):
+        sclsearch.predict(exported, ["one"], method=named)
+    assert not mark.exists()
 
 
 def test_parts_that_are_cut_off_or_gone_are_named(exported: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sclsearch.errors import SclsearchError
-from sclsearch.store.objects import create, read, write
+from sclsearch.store.objects import create, keep_file, read, write
 
 JSON = st.recursive(
     st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -131,3 +131,24 @@ def test_a_broken_file_is_named_with_what_to_do(tmp_path: Path, content: bytes) 
     where = re.escape(str(path))
     with pytest.raises(SclsearchError, match=rf"^{where}: it must hold a JSON.*\. Do this\.$"):
         read(path, "Do this.")
+
+
+@pytest.mark.parametrize("put", ["create", "write", "keep_file"])
+def test_a_file_is_on_the_disk_before_its_name_and_the_name_before_the_return(
+    put: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[str, bool]] = []
+    path, fsync = tmp_path / "one", os.fsync
+
+    def record(descriptor: int) -> None:
+        synced.append((Path(f"/proc/self/fd/{descriptor}").readlink().name, path.exists()))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", record)
+    if put == "keep_file":
+        keep_file(path, Path.touch)
+    else:
+        {"create": create, "write": write}[put](path, {"score": 1})
+    (first, named_before), (last, named) = synced
+    assert first.endswith(".part")
+    assert (named_before, last, named) == (False, tmp_path.name, True)

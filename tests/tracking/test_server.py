@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -181,3 +182,20 @@ def test_the_interface_of_a_server_is_the_server() -> None:
 def test_importing_the_package_does_not_import_mlflow() -> None:
     program = "import sys, sclsearch.tracking; sys.exit('mlflow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_mlflow_prints_no_address_of_a_run_on_standard_output(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from mlflow.store.tracking.rest_store import RestStore
+    from mlflow.tracking._tracking_service.client import TrackingServiceClient
+
+    info = SimpleNamespace(experiment_id="1", run_name="one")
+    run = SimpleNamespace(info=info, data=SimpleNamespace(tags={}))
+    monkeypatch.setattr(RestStore, "get_run", lambda *_: run)
+    client = TrackingServiceClient("http://127.0.0.1:9")
+    client._log_url("ab")
+    assert "View run one" in capsys.readouterr().out
+    with quietly():
+        client._log_url("ab")
+    assert capsys.readouterr().out == ""

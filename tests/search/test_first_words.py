@@ -1,0 +1,60 @@
+"""The lines that a search prints before its first seed run, and what it stores after the last."""
+
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from sclsearch.errors import SclsearchError
+from sclsearch.reports.report import report
+from sclsearch.search.run import idle, run
+from sclsearch.study.spec import RunOptions
+from sclsearch.training.baselines import LOGISTIC, MAJORITY
+from tests.in_process import in_process
+from tests.workspace import Workspace
+
+
+def no_ray(address: str | None) -> None:
+    raise SclsearchError("no Ray")
+
+
+@pytest.mark.slow
+def test_each_step_before_the_first_seed_run_is_announced(
+    place: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sclsearch.ray_backend.startup.started_ray", no_ray)
+    monkeypatch.setattr("sclsearch.search.run.unusable_gpu", lambda: "an unusable GPU")
+    console = Console(width=200, record=True, file=StringIO())
+    with pytest.raises(SclsearchError, match="no Ray"):
+        run(place.spec, RunOptions(storage=tmp_path / "storage", seeds=2, tracking="none"), console)
+    lines = console.export_text().splitlines()
+    steps = [line for line in lines if line.endswith(" …")]
+    assert lines[0] == "an unusable GPU"
+    assert steps == [f"Loading {place.spec.model} …", "Tokenizing …", "Starting Ray …"]
+
+
+@pytest.mark.slow
+def test_a_finished_search_has_both_baselines(place: Workspace, tmp_path: Path) -> None:
+    here = place.elsewhere(tmp_path)
+    with in_process():
+        done = here.run(configs=1, study="mine", tracking="none")
+    assert done.ending == "complete"
+    found = report(here.storage, "mine")
+    assert [line.origin for line in found.baselines] == [MAJORITY, LOGISTIC]
+    assert all(line.score is not None for line in found.baselines)
+    assert any(note.startswith("warning: ") for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("slots", "concurrency", "missing", "told"),
+    [
+        (800, 64, 5000, "at most 64 run at a time. Give more --concurrency."),
+        (800, 800, 20, "at most 20 run at a time. Join a smaller one."),
+    ],
+)
+def test_slots_that_stay_idle_are_said_with_advice(
+    slots: int, concurrency: int, missing: int, told: str
+) -> None:
+    expected = f"The cluster has room for 800 seed runs, but {told}"
+    assert idle(slots, concurrency, missing) == expected

@@ -1,0 +1,17 @@
+"""The commit that is recorded with a seed run: of the checkout, or of the image's build."""
+
+from pathlib import Path
+
+import pytest
+
+from sclsearch.study import environment
+
+
+def test_an_image_records_the_commit_that_its_build_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "__file__", str(tmp_path / "sclsearch/search/environment.py"))
+    monkeypatch.setenv("SCLSEARCH_COMMIT", "abc")
+    assert environment.commit.__wrapped__() == "abc"
+    monkeypatch.setenv("SCLSEARCH_COMMIT", "")  # the argument's default
+    assert environment.commit.__wrapped__() is None
