@@ -60,8 +60,19 @@ COMMANDS = (
 )
 
 
+RENAMED = {"--unlabelled": "--unlabeled", "--initialisations": "--initializations"}
+"""Old spellings of options, which the commands still accept."""
+
+
 class HomeCommand(TyperCommand):
     """A command whose paths may begin with `~`: shells leave it in `--option=~/folder`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the options; old spellings are replaced first."""
+        split = (argument.partition("=") for argument in args)
+        return super().parse_args(
+            ctx, [f"{RENAMED.get(name, name)}{equals}{value}" for name, equals, value in split]
+        )
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""

@@ -198,7 +198,7 @@ def unlabeled(text: str | None) -> int | Literal["all"] | None:
     if text == "all":
         return "all"
     if not text.isdecimal():
-        raise SclsearchError(f"--unlabelled {text}: it must be a number of texts, or all.")
+        raise SclsearchError(f"--unlabeled {text}: it must be a number of texts, or all.")
     return int(text)
 
 

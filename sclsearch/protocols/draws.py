@@ -89,7 +89,7 @@ def check_some_unlabeled(data: TaskData, size: Size | None, total: Unlabeled | N
 def all_labeled(total: Unlabeled) -> SclsearchError:
     """Returns the error that all training rows have labels, and are training examples."""
     return SclsearchError(
-        f"--unlabelled {total}: it must come with a training size, but without one all rows have "
+        f"--unlabeled {total}: it must come with a training size, but without one all rows have "
         "labels. Pass --train-size N, in total, or --shots K, of each class."
     )
 
@@ -102,7 +102,7 @@ def check_unlabeled(protocol: Protocol, total: Unlabeled | None) -> None:
     """
     if total is not None and protocol.joined:
         raise SclsearchError(
-            f"--unlabelled {total}: it must come with a protocol that joins no paraphrases to the "
+            f"--unlabeled {total}: it must come with a protocol that joins no paraphrases to the "
             f"training rows, but {protocol.name} does. Take another --protocol."
         )
 
@@ -145,7 +145,7 @@ def _with_unlabelled(
     further = len(rest.index) if total == "all" else total - len(own.index)
     if not 0 <= further <= len(rest.index):
         raise SclsearchError(
-            f"--unlabelled {total}: it must lie between the {len(own.index)} training rows, which "
+            f"--unlabeled {total}: it must lie between the {len(own.index)} training rows, which "
             f"are among the texts, and the {len(own.index) + len(rest.index)} rows of "
             f"{data.task.name}'s training split that are not for validation; `all` takes these."
         )

@@ -140,7 +140,7 @@ def _augmented(spec: StudySpec, options: RunOptions, study: Study, replicates: i
         "--shots": spec.shots,
         "--protocol": study.protocol.name,
         "--replicates": replicates,
-        "--unlabelled": spec.unlabeled,
+        "--unlabeled": spec.unlabeled,
     }
     told = [(name, str(value)) for name, value in given.items() if value is not None]
     return shlex.join([*as_options(spec.task), *chain.from_iterable(told)])

@@ -50,7 +50,7 @@ def unlabeled_of(
     """
     if spec.unlabeled is not None and not read:
         raise SclsearchError(
-            f"--unlabelled {spec.unlabeled}: it must come with a method that has a stage without "
+            f"--unlabeled {spec.unlabeled}: it must come with a method that has a stage without "
             f"labels, but {method.name} reads them in all. cmlm, tapt, cssl and simcse have one."
         )
     check_unlabeled(protocol, spec.unlabeled)
@@ -64,5 +64,5 @@ def unread(rows: int, *, reader: bool) -> str:
         rows: How many.
         reader: Whether a stage of its method could read them.
     """
-    options = "; --unlabelled all gives them to the stages that read no labels" if reader else ""
+    options = "; --unlabeled all gives them to the stages that read no labels" if reader else ""
     return f"training rows without a label that are not read: {rows}{options}"

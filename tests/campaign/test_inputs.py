@@ -36,7 +36,7 @@ OPTIONS = [
     *(("--scale", value) for value in ("", "desktop", "LAPTOP")),
     *(("--train-size", value) for value in ("0", "-1", "x", "1e3", "", "99999999999999999999")),
     *(("--shots", value) for value in ("0", "-1", "x", "1000000")),
-    *(("--unlabelled", value) for value in ("-1", "x", "1.5", "")),
+    *(("--unlabeled", value) for value in ("-1", "x", "1.5", "")),
     *(("--rule", value) for value in ("", "top", "top-0", "top-99", "mean/worst", "best/best/x")),
     *(("--seeds", value) for value in ("0", "-3", "x", "2.5", "")),
     *(("--configs", value) for value in ("0", "-1", "x")),

@@ -20,7 +20,7 @@ DEMO = ("augment", "--task", "demo", "--train-size", "20", "--backend", "eda")
 NOISY = (*DEMO, "--protocol", "gunel-noisy")
 FILE = "paraphrases-demo-20-eda.jsonl"
 OWN = ("--task", "my reviews.csv", "--text", "text", "--label", "label")
-FEW = ("--train-size", "20", "--unlabelled", "60", "--replicates", "3")
+FEW = ("--train-size", "20", "--unlabeled", "60", "--replicates", "3")
 
 
 def test_the_command_knows_every_back_end() -> None:
@@ -75,8 +75,8 @@ def reviews(place: Path) -> None:
     [
         ((), 80),
         (("--fractions", "0.5,0.25,0.25"), 50),
-        (("--unlabelled", "100", "--replicates", "1"), 100),
-        (("--unlabelled", "all"), 130),
+        (("--unlabeled", "100", "--replicates", "1"), 100),
+        (("--unlabeled", "all"), 130),
         (FEW, None),
     ],
     ids=["plain", "fractions", "some", "all", "few"],
@@ -93,7 +93,7 @@ def test_texts_of_ones_own_file_end_by_the_command_that_reads_them(
     planned = sclsearch(*command[1:], "--model", "./encoder", "--dry-run")
     assert planned.returncode == 0
     if told == FEW:
-        more = sclsearch(*command[1:], "--unlabelled", "61", "--model", "./encoder", "--dry-run")
+        more = sclsearch(*command[1:], "--unlabeled", "61", "--model", "./encoder", "--dry-run")
         assert "every text must have 2 paraphrases, but" in more.stderr
 
 
@@ -140,8 +140,8 @@ def test_other_options_want_another_file(sclsearch: Call) -> None:
     [
         (("--task", "mine", "--backend", "eda"), "Unknown task 'mine'."),
         ((*OWN[:2], "--backend", "eda"), "--task my reviews.csv: a file must be there, but"),
-        ((*DEMO[1:3], *FEW[2:], "--backend", "eda"), "--unlabelled 60: it must come with a train"),
-        ((*DEMO[1:], "--unlabelled", "most"), "--unlabelled most: it must be a number of texts"),
+        ((*DEMO[1:3], *FEW[2:], "--backend", "eda"), "--unlabeled 60: it must come with a train"),
+        ((*DEMO[1:], "--unlabeled", "most"), "--unlabeled most: it must be a number of texts"),
         ((*NOISY[1:], "--views", "2"), "--views 2: it must be at least 3, which is how many"),
         (("--task", "demo", "--backend", "eda", "--temperature", "1"), "--temperature: it must be"),
         (("--task", "demo", "--backend", "google"), "Invalid value for '--backend'"),
@@ -163,9 +163,9 @@ def test_a_file_whose_rows_all_have_labels_has_no_others_to_paraphrase(
 ) -> None:
     rows = "".join(f"row {number},{number % 2}\n" for number in range(100))
     (place / OWN[1]).write_text(f"text,label\n{rows}")
-    done = sclsearch("augment", *OWN, "--unlabelled", "all", "--backend", "eda")
+    done = sclsearch("augment", *OWN, "--unlabeled", "all", "--backend", "eda")
     assert done.returncode == 2
-    assert done.stderr.startswith("--unlabelled all: it must come with a training size, but")
+    assert done.stderr.startswith("--unlabeled all: it must come with a training size, but")
     assert not list(place.glob("*.jsonl"))
 
 

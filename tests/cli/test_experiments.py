@@ -27,7 +27,7 @@ Finish = Callable[..., str]
 TABLE = ("reproduce", "lacon/table-6", "--model", "./encoder", "--data-dir", "glue")
 ONE = ("--cells", "LCL,CoLA", "--scale", "laptop", "--tracking", "none", "--gpus-per-trial", "0")
 ON_CPU = ("--tracking", "none", "--gpus-per-trial", "0")
-CROSSING = "--initialisations 2 --orders 2"
+CROSSING = "--initializations 2 --orders 2"
 
 
 @pytest.fixture

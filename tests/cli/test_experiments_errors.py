@@ -62,7 +62,7 @@ def test_what_a_user_can_mend_is_one_text_and_exit_code_2(
     [
         (("confirm", "mine"), "Unknown study 'mine' in"),
         (("variance", "mine"), "Unknown study 'mine' in"),
-        (("variance", "mine", "--orders", "1"), "--subsets, --initialisations, --orders: at least"),
+        (("variance", "mine", "--orders", "1"), "--subsets, --initializations, --orders: at least"),
         (("variance", "mine", "--orders", "400"), "there must be at most 1000, but there are 1200"),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),

@@ -44,7 +44,7 @@ def test_a_dry_run_prints_each_value_with_its_origin_and_writes_nothing(
 
 
 def test_a_dry_run_tells_the_texts_without_labels(sclsearch: Call, search: tuple[str, ...]) -> None:
-    few = ("--method", "tapt", "--train-size", "100", "--unlabelled", "500")
+    few = ("--method", "tapt", "--train-size", "100", "--unlabeled", "500")
     done = sclsearch(*search, "--dry-run", *few)
     kinds = "training / validation / test / stages without labels"
     assert f"rows     100 / 500 / 500 / 500 ({kinds})\n" in done.stdout

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 # The command line, which beside its own lines writes what was lost.
 DRIVER = """
 from sclsearch.cli import main
-from sclsearch.search.scheduler import Board
+from sclsearch.search.scheduler import Scheduler
 
-lose = Board.lose
+record_failure = Scheduler.record_failure
 
-def told(board, task, loss):
-    print("lost:", loss.cause, loss.message, flush=True)
-    lose(board, task, loss)
+def printed(scheduler, task, failure):
+    print("lost:", failure.cause, failure.message, flush=True)
+    record_failure(scheduler, task, failure)
 
-Board.lose = told
+Scheduler.record_failure = printed
 main()
 """
 CONFIGS, SEEDS = 12, 2

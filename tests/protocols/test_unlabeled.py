@@ -110,7 +110,7 @@ def test_fewer_than_are_trained_on_or_more_than_there_are_is_refused(
         with pytest.raises(SclsearchError) as raised:
             parts_of(PROTOCOLS[name], data, 0, 20, total)
         assert str(raised.value) == (
-            f"--unlabelled {total}: it must lie between the 20 training rows, which are among the "
+            f"--unlabeled {total}: it must lie between the 20 training rows, which are among the "
             f"texts, and the {most} rows of toy's training split that are not for validation; "
             "`all` takes these."
         )

@@ -67,7 +67,7 @@ def test_figures_without_them_are_those_of_the_labelled_rows_alone(
     note = "training rows without a label that are not read: 30"
     assert with_.notes == [note, *without.notes]
     reader = study_of(mixed, "tapt", None).notes
-    assert f"{note}; --unlabelled all gives them to the stages that read no labels" in reader
+    assert f"{note}; --unlabeled all gives them to the stages that read no labels" in reader
     assert study_of(mixed, "tapt", "all").notes == study_of(toy, "tapt", 60).notes
 
 

@@ -44,11 +44,11 @@ Resolved = Callable[..., Study]
     [
         (
             {"train_size": None, "protocol": None},
-            "--unlabelled 40: it must come with a training size, but without",
+            "--unlabeled 40: it must come with a training size, but without",
         ),
         ({"method": "ce"}, "has a stage without labels, but ce reads them in all. cmlm, tapt"),
         ({"protocol": "gunel-noisy"}, "joins no paraphrases to the training rows, but gunel-noi"),
-        ({"train_size": 41}, "--unlabelled 40: it must lie between the 41 training rows"),
+        ({"train_size": 41}, "--unlabeled 40: it must lie between the 41 training rows"),
         ({"unlabeled": 61}, "texts, and the 60 rows of toy's training split that are not for"),
     ],
     ids=str,
@@ -131,12 +131,12 @@ def test_the_further_texts_need_paraphrases_too(
     [
         (
             {"unlabeled": 40},
-            "--train-size 20 --protocol cmlm-fewshot --replicates 1 --unlabelled 40",
+            "--train-size 20 --protocol cmlm-fewshot --replicates 1 --unlabeled 40",
         ),
         ({"protocol": None, "train_size": None}, "--protocol plain --replicates 1"),
         (
             {"protocol": None, "train_size": None, "unlabeled": "all"},
-            "--protocol plain --replicates 1 --unlabelled all",
+            "--protocol plain --replicates 1 --unlabeled all",
         ),
     ],
     ids=["unlabelled", "labelled", "all"],

@@ -98,7 +98,7 @@ class Drawn:
             few = ("--train-size", self.size.total), ("--shots", self.size.per_class)
             told += [str(word) for option in few if option[1] is not None for word in option]
         if self.unlabeled is not None:
-            told += ["--unlabelled", str(self.unlabeled)]
+            told += ["--unlabeled", str(self.unlabeled)]
         if self.protocol and self.replicates < self.protocol.replicates:
             told += ["--seeds", str(self.replicates)]
             told += ["--rule", "mean"] if self.replicates < self.protocol.rule.least else []

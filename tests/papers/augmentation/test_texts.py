@@ -105,8 +105,8 @@ def test_a_blank_text_is_left_out_and_half_a_pair_is_not() -> None:
         (("demo", "cmlm-full", 20, None, None), "--protocol cmlm-full: it trains on all rows, but"),
         (("demo", "cmlm-fewshot", None, None, None), "--protocol cmlm-fewshot: a training size"),
         (("demo", None, None, None, 3), "--replicates: it must come with a training size or a"),
-        (("demo", None, None, None, None, 40), "--unlabelled 40: it must come with a training s"),
-        (("demo", "gunel-noisy", 20, None, None, 40), "--unlabelled 40: it must come with a prot"),
+        (("demo", None, None, None, None, 40), "--unlabeled 40: it must come with a training s"),
+        (("demo", "gunel-noisy", 20, None, None, 40), "--unlabeled 40: it must come with a prot"),
     ],
     ids=("task", "two sizes", "protocol", "size", "no size", "replicates", "all", "joined"),
 )
@@ -125,7 +125,7 @@ def test_texts_of_stages_without_labels_are_drawn_too(demo: TaskData) -> None:
     assert set(few.texts(demo)) < set(more.texts(demo))
     assert more.header == {**few.header, "unlabelled": 60}
     size, seeds = few.options[-4:-2], few.options[-2:]
-    assert more.options == [*CSSL_ON_DEMO, *size, "--unlabelled", "60", *seeds]
+    assert more.options == [*CSSL_ON_DEMO, *size, "--unlabeled", "60", *seeds]
 
 
 def test_files_of_ones_own_are_told_on_as_they_were(tmp_path: Path) -> None:
