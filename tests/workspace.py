@@ -238,5 +238,5 @@ def lost(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[int, str]]:
         seen[task.id[0], loss.cause] += 1
         record_failure(scheduler, task, loss)
 
-    monkeypatch.setattr(Scheduler, "lose", watched)
+    monkeypatch.setattr(Scheduler, "record_failure", watched)
     return seen

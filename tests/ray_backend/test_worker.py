@@ -108,7 +108,7 @@ def test_an_error_of_the_method_is_a_failure_that_names_its_place(
     assert (run.key, result) == (seed_run_spec.key, None)
     assert run.failure is not None
     assert run.failure.cause == "raised"
-    assert run.failure.message.startswith("KeyError: 'head' (test_trial.py:")
+    assert run.failure.message.startswith("KeyError: 'head' (test_worker.py:")
 
 
 def test_scores_are_stored_even_if_the_weights_cannot_be(
