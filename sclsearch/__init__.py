@@ -1,7 +1,7 @@
 """Hyperparameter search for supervised contrastive fine-tuning of text classifiers.
 
-`from sclsearch import tune, train, select, compare, export, predict, StudySpec` is the Python
-interface; importing this package alone loads none of torch, Ray, MLflow and transformers.
+Python API: `from sclsearch import tune, train, select, compare, export, predict, StudySpec`.
+Importing this package does not load torch, Ray, MLflow or transformers.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -46,7 +46,10 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name on first use; errors of functions name their arguments."""
+    """Import a public name on first use.
+
+    API functions are wrapped so that their error messages name Python arguments, not options.
+    """
     from importlib import import_module
     from importlib.metadata import version
 

@@ -1,4 +1,4 @@
-"""Entry point of the command line: `sclsearch`, or `python -m sclsearch`."""
+"""Entry point of the commands `sclsearch` and `python -m sclsearch`."""
 
 import sys
 
@@ -6,7 +6,7 @@ from sclsearch.errors import INTERRUPTED, STOPPED
 
 
 def main() -> None:
-    """Run the command line; Ctrl-C ends it with one line, also while packages are imported."""
+    """Run the command line; on Ctrl-C print one line and exit, even during imports."""
     try:
         from sclsearch.cli import main as run
 

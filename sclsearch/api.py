@@ -1,4 +1,4 @@
-"""The Python interface: each function does what the command of its name does."""
+"""Python API: one function for each command of the same name."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 def tune(
     spec: StudySpec, options: RunOptions | None = None, console: Console | None = None
 ) -> Report:
-    """Searches, or goes on with a search, and returns its report.
+    """Search for the best configuration and return the report; the same call resumes the search.
 
-    Where `How.time_budget` ended it, fewer configurations than were asked for have a score; the
-    same call goes on.
+    If `RunOptions.time_budget` ends the search early, some configurations have no score yet.
 
     Args:
-        spec: What is searched: `StudySpec(method="scl", task="cola", train_size=100)`.
-        options: How it is run: no seed run's figures depend on it, but that a GPU is not a CPU.
-        console: Where progress is shown; None shows none.
+        spec: The study, for example `StudySpec(method="scl", task="cola", train_size=100)`.
+        options: Storage, resources, budgets and tracking. They do not affect the scores of a seed
+            run, except that CPU and GPU differ.
+        console: Console for progress output; None prints no progress.
 
     Raises:
-        SclsearchError: Something that the caller can mend.
-        KeyboardInterrupt: It was stopped; the same call goes on.
+        SclsearchError: An error that the caller can correct.
+        KeyboardInterrupt: The search was interrupted; the same call resumes it.
     """
     options = options or RunOptions()
     check_data_dir(spec.task, options.data_dir)
@@ -55,18 +55,19 @@ def tune(
 def train(
     spec: StudySpec, options: RunOptions | None = None, console: Console | None = None
 ) -> Report:
-    """Trains one configuration, the space's starting point with the settings, over the seeds.
+    """Train one configuration with every seed and return the report.
 
-    Ends early as `tune` does.
+    The configuration is the starting point of the search space, changed by `StudySpec.settings`.
+    A time budget ends the training early, as in `tune`.
 
     Args:
-        spec: What is trained; its fields stand in `settings`.
-        options: How it is run.
-        console: Where progress is shown; None shows none.
+        spec: The study; `settings` holds the hyperparameters set by hand.
+        options: Storage, resources, budgets and tracking.
+        console: Console for progress output; None prints no progress.
 
     Raises:
-        SclsearchError: Something that the caller can mend.
-        KeyboardInterrupt: It was stopped; the same call goes on.
+        SclsearchError: An error that the caller can correct.
+        KeyboardInterrupt: The training was interrupted; the same call resumes it.
     """
     return tune(replace(spec, searched=False), options, console)
 
@@ -78,16 +79,17 @@ def select(
     storage: Storage = DEFAULT_STORAGE,
     seeds: int | None = None,
 ) -> Report:
-    """Returns a study's ranking under any rule; trains nothing.
+    """Return the report of a study under any selection rule, without training.
 
     Args:
         study: The study's name.
-        rule: `mean`, `best`, `top-3`, `mean/best`; None takes that of the study's first start.
-        storage: Where it is stored.
-        seeds: The first so many replicates; None takes all.
+        rule: Selection rule, for example `mean`, `best`, `top-3` or `mean/best`. None uses the
+            rule of the study's first run.
+        storage: Storage of the study.
+        seeds: Number of replicates to use, from the first; None uses all.
 
     Raises:
-        SclsearchError: There is no such study or rule.
+        SclsearchError: The study or the rule does not exist.
     """
     place = storage_folder(storage, make=False)
     return report(place, study, None if rule is None else parse_rule(rule), seeds)
@@ -99,19 +101,20 @@ def compare(
     storage: Storage = DEFAULT_STORAGE,
     seeds: int | None = None,
 ) -> StudyComparison:
-    """Returns what tells the winners of studies from that of the first; trains nothing.
+    """Return a paired comparison of the winners of several studies, without training.
 
-    Test figures of all replicates, none picked, paired by replicate: of one protocol methods share
-    its rows, their order and a head's first weights.
+    The first study is the reference. The comparison uses the test scores of all replicates, paired
+    by replicate. Under one protocol, the methods share a replicate's rows, their order and the
+    initial weights of a head.
 
     Args:
         studies: Names of two or more studies of one task and protocol.
-        rule: Who wins; None takes each study's own.
-        storage: Where they are stored.
-        seeds: The first so many replicates; None takes as many as all have.
+        rule: Selection rule that chooses the winners; None uses each study's own rule.
+        storage: Storage of the studies.
+        seeds: Number of replicates to use, from the first; None uses as many as all studies have.
 
     Raises:
-        SclsearchError: There is no such study, one has no winner, or they cannot be compared.
+        SclsearchError: A study does not exist or has no winner, or the studies are not comparable.
     """
     return compare_studies(
         [select(study, rule=rule, storage=storage, seeds=seeds) for study in studies]
@@ -125,17 +128,17 @@ def export(
     rule: str | None = None,
     storage: Storage = DEFAULT_STORAGE,
 ) -> Card:
-    """Writes the encoder of a study's winner as a Hugging Face folder; returns what it is.
+    """Write the encoder of a study's winner as a Hugging Face folder and return its card.
 
     Args:
         study: The study's name.
-        folder: A folder that is empty or not there.
-        rule: Who wins; None takes that of the study's first start.
-        storage: Where it is stored.
+        folder: An empty or missing folder.
+        rule: Selection rule that chooses the winner; None uses the rule of the study's first run.
+        storage: Storage of the study.
 
     Raises:
-        SclsearchError: There is no such study or it has no winner, its weights are not kept, or
-            the folder is not free.
+        SclsearchError: The study does not exist, has no winner or no stored weights, or the folder
+            is not empty.
     """
     found = select(study, rule=rule, storage=storage)
     return export_winner(found, storage_folder(storage, make=False), Path(folder))
@@ -147,21 +150,21 @@ def predict(
     *,
     method: "str | type[Method] | None" = None,
 ) -> list[Prediction]:
-    """Returns what an exported winner says of new texts, in their order.
+    """Return the predictions of an exported winner for new texts, in the order of the texts.
 
     Args:
-        folder: What `export` wrote.
-        texts: Texts, or pairs of them where the task has pairs.
-        method: A method of your own, as `FILE.py:CLASS` or its class, if the export was trained
-            with it: code that an export names runs only if you name it, too.
+        folder: Folder written by `export`.
+        texts: Texts, or text pairs if the task has pairs.
+        method: Custom method of the export, as `FILE.py:CLASS` or its class. Code that an export
+            names runs only if the caller passes it here.
 
     Raises:
-        SclsearchError: The folder is none, its method is not there, or a text is empty, a pair
-            where the task has none, or none where it has pairs.
+        SclsearchError: The folder is no export, its method is missing, or a text is invalid: empty,
+            a pair where the task has none, or a single text where the task has pairs.
     """
     return predict_by(expanded(Path(folder)), texts, method)
 
 
 def report_of(done: "SearchResult") -> Report:
-    """Returns the report of a study that was run just now."""
+    """Return the report of a study from the result of its run."""
     return report(done.storage, done.name, done.rule, done.seeds, done.configs)

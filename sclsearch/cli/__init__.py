@@ -1,4 +1,4 @@
-"""The command line. Everything heavy is imported inside the command that needs it."""
+"""Command line interface. Each command imports torch, Ray and other slow packages itself."""
 
 import errno
 import sys
@@ -23,7 +23,7 @@ from sclsearch.errors import INTERRUPTED, STOPPED, SclsearchError
 
 
 class Commands(TyperGroup):
-    """All commands; Ctrl-C ends any of them with one line."""
+    """Command group that exits with one line on Ctrl-C."""
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
         """Parse the options before the command's name."""
@@ -61,21 +61,21 @@ COMMANDS = (
 
 
 RENAMED = {"--unlabelled": "--unlabeled", "--initialisations": "--initializations"}
-"""Old spellings of options, which the commands still accept."""
+"""Old spellings of options, which all commands still accept, with the current spelling."""
 
 
 class HomeCommand(TyperCommand):
-    """A command whose paths may begin with `~`: shells leave it in `--option=~/folder`."""
+    """Command that expands `~` in path options, since shells do not expand `--option=~/folder`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the options; old spellings are replaced first."""
+        """Parse the options after replacing old spellings."""
         split = (argument.partition("=") for argument in args)
         return super().parse_args(
             ctx, [f"{RENAMED.get(name, name)}{equals}{value}" for name, equals, value in split]
         )
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command."""
+        """Run the command with expanded paths."""
         ctx.params = {name: _at_home(value) for name, value in ctx.params.items()}
         return super().invoke(ctx)
 
@@ -87,7 +87,7 @@ def _at_home(value: Any) -> Any:
 
 
 for command in COMMANDS:
-    # What follows the name of a command that is submitted belongs to that one.
+    # All arguments after `submit COMMAND` belong to COMMAND.
     interspersed = {"allow_interspersed_args": command is not submit}
     app.command(cls=HomeCommand, context_settings=interspersed)(command)
 
@@ -102,7 +102,9 @@ def _tell_version(asked: bool) -> None:
 def _sclsearch(
     _version: Annotated[
         bool,
-        typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version."),
+        typer.Option(
+            "--version", callback=_tell_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Hyperparameter search for supervised contrastive fine-tuning of text classifiers."""
@@ -115,7 +117,7 @@ DISK_FAULTS = {
 
 
 def main() -> None:
-    """Runs a command; what a user can mend is one red text and exit code 2."""
+    """Run a command; print errors that the user can correct in red and exit with code 2."""
     try:
         app()
     except SclsearchError as error:

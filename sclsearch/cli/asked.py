@@ -1,4 +1,7 @@
-"""What is asked for by options, checked as far as that goes before anything heavy is imported."""
+"""Conversion of command line options to `StudySpec` and `RunOptions`, with early checks.
+
+Names and paths are checked before torch, Ray and other slow packages are imported.
+"""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -25,10 +28,10 @@ MEANS = (
 
 
 def asked(options: Mapping[str, Any]) -> "tuple[StudySpec, RunOptions]":
-    """Returns what is searched and how, from the options of a command that trains a study.
+    """Return the StudySpec and the RunOptions of a command that trains a study.
 
     Raises:
-        SclsearchError: A name is unknown, a value is none, or options do not fit together.
+        SclsearchError: A name is unknown, a value is invalid, or options contradict each other.
     """
     own = own_files(options)
     _check_names(options, own)
@@ -47,9 +50,9 @@ def asked(options: Mapping[str, Any]) -> "tuple[StudySpec, RunOptions]":
 
 
 def run_options(options: Mapping[str, Any]) -> "RunOptions":
-    """Returns where and with what an experiment is done again.
+    """Return the RunOptions of a command that repeats experiments, such as `reproduce`.
 
-    Its studies and their seeds are the command's own.
+    The command itself sets the studies and their seeds.
     """
     from sclsearch.store.storage import storage_folder
     from sclsearch.study.spec import RunOptions
@@ -68,7 +71,7 @@ def run_options(options: Mapping[str, Any]) -> "RunOptions":
 
 
 def _check_names(options: Mapping[str, Any], own: "CustomTask | None") -> None:
-    """Refuses unknown names, and a folder in vain, before anything heavy is imported."""
+    """Raise SclsearchError for an unknown name or an unused data folder, before slow imports."""
     from sclsearch.methods import check_method_name
     from sclsearch.protocols import PROTOCOLS
     from sclsearch.protocols.base import Size
@@ -93,10 +96,10 @@ def _check_names(options: Mapping[str, Any], own: "CustomTask | None") -> None:
 
 
 def own_files(options: Mapping[str, Any]) -> "CustomTask | None":
-    """Returns what the options say of a file of one's own; None for a named task.
+    """Return the custom task that the options for the user's own file describe; None for others.
 
     Raises:
-        SclsearchError: They come with a named task, or without the file's columns.
+        SclsearchError: The options come with a named task, or the text or label column is missing.
     """
     given = {name: options[name] for name in o.OWN_FILES if options[name] not in (None, False)}
     if not given:

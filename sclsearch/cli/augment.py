@@ -1,4 +1,4 @@
-"""The command that writes a file of paraphrases."""
+"""The `augment` command, which writes a file of paraphrases."""
 
 import shlex
 import sys
@@ -25,44 +25,59 @@ BackendName = Literal["marian", "eda"]
 
 def augment(
     task: o.TaskName,
-    backend: Annotated[BackendName, typer.Option(help="What paraphrases the texts.")],
+    backend: Annotated[
+        BackendName, typer.Option(help="Paraphrasing back-end: marian (translation) or eda.")
+    ],
     train_size: o.TrainSize = None,
     shots: o.Shots = None,
     protocol: Annotated[
         str | None,
         typer.Option(
-            help="Whose training texts. Default: with a size CSSL's, of your own file plain's, "
-            "else all."
+            help="Protocol that draws the training texts. Default: CSSL's few-shot protocol with "
+            "a training size, plain for your own file, else all training texts."
         ),
     ] = None,
     replicates: Annotated[
-        int | None, typer.Option(min=1, help="How many draw texts. Default: the protocol's.")
-    ] = None,
-    unlabeled: o.Unlabeled = None,
-    pivot: Annotated[str | None, typer.Option(help="Language between. Default: de.")] = None,
-    second_pivot: Annotated[
-        str | None,
+        int | None,
         typer.Option(
-            help="Language between, of every second paraphrase. Default: zh with 2 views."
+            min=1, help="Number of replicates that draw texts. Default: the protocol's number."
         ),
     ] = None,
+    unlabeled: o.Unlabeled = None,
+    pivot: Annotated[
+        str | None, typer.Option(help="Pivot language of the translation. Default: de.")
+    ] = None,
+    second_pivot: Annotated[
+        str | None,
+        typer.Option(help="Pivot language of every second paraphrase. Default: zh with 2 views."),
+    ] = None,
     temperature: Annotated[
-        float | None, typer.Option(help="Of sampling; higher is noisier. Default: 0.7.")
+        float | None,
+        typer.Option(help="Sampling temperature; higher values are noisier. Default: 0.7."),
     ] = None,
     views: Annotated[
         int | None,
         typer.Option(
-            min=2, help="Paraphrases of each text. Default: 2, or what the protocol joins."
+            min=2,
+            help="Paraphrases per text. Default: 2, or the number that the protocol adds to each "
+            "training row if it is higher.",
         ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Of sampling. Default: 0.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the sampling. Default: 0.")] = None,
     models: Annotated[
-        Path | None, typer.Option(help="Folder with opus-mt-en-de/, … Default: the hub.")
+        Path | None,
+        typer.Option(
+            help="Folder with the translation models (opus-mt-en-de/, …). Default: the Hugging "
+            "Face hub."
+        ),
     ] = None,
     data_dir: o.DataDir = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="The file. Default: here, named by texts and back-end."),
+        typer.Option(
+            help="Output file. Default: a file in the current folder, named after the texts and "
+            "the back-end."
+        ),
     ] = None,
     text: o.Text = None,
     label: o.Label = None,
@@ -73,7 +88,10 @@ def augment(
     metric: o.Metric = None,
     regression: o.Regression = False,
 ) -> None:
-    """Writes paraphrases of the training texts for --paraphrases; the same command goes on."""
+    """Write paraphrases of training texts to a file for the option --paraphrases.
+
+    Run the same command again to resume.
+    """
     asked = locals()
     from sclsearch.cli.asked import own_files
     from sclsearch.papers.augmentation.base import Options
@@ -139,7 +157,10 @@ def _say(written: "Written", path: Path, first: Mapping[str, Any], command: str)
 
 @contextmanager
 def _progress(console: "Console", wanted: int) -> "Iterator[Callable[[int], None]]":
-    """Yields what is told the number of finished texts: a live bar, else now and then a line."""
+    """Yield a progress function that takes the number of finished texts.
+
+    On a terminal it updates a live bar, elsewhere it prints a line every `PLAIN_SECONDS`.
+    """
     from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
     columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())

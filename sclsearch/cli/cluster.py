@@ -1,4 +1,4 @@
-"""Commands that speak with a Ray cluster from elsewhere: submit and job."""
+"""Commands that control jobs on a remote Ray cluster: `submit` and `job`."""
 
 import re
 import sys
@@ -14,17 +14,24 @@ from sclsearch.study.resources import CLUSTER
 if TYPE_CHECKING:
     from sclsearch.ray_backend.jobs import Jobs
 
-Cluster = Annotated[str, typer.Option(help="URL of the cluster's dashboard, or of a tunnel to it.")]
+Cluster = Annotated[
+    str, typer.Option(help="URL of the Ray dashboard of the cluster, or of a tunnel to it.")
+]
 Action = Literal["status", "logs", "stop"]
 
 
 def submit(
     context: typer.Context,
-    command: Annotated[list[str], typer.Argument(help="The command: tune --method … --study …")],
+    command: Annotated[
+        list[str],
+        typer.Argument(help="Command to run, with its options. Example: tune --method … --study …"),
+    ],
     cluster: Cluster = CLUSTER,
-    no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not follow the log.")] = False,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Return without following the log.")
+    ] = False,
 ) -> None:
-    """Runs a command on a Ray cluster as a job, and follows its log; Ctrl-C leaves it running."""
+    """Run a command as a job on a Ray cluster and follow its log; Ctrl-C leaves the job running."""
     options = _options(context, command)
     name = _job_name(command[0], options)
     _check_travels(options)
@@ -40,11 +47,13 @@ def submit(
 
 
 def job(
-    action: Annotated[Action, typer.Argument(help="What is asked.")],
-    study: Annotated[str, typer.Argument(help="The study that was submitted.")],
+    action: Annotated[
+        Action, typer.Argument(help="Show the status, follow the log, or stop the job.")
+    ],
+    study: Annotated[str, typer.Argument(help="Name of the submitted study.")],
     cluster: Cluster = CLUSTER,
 ) -> None:
-    """Shows the status of what was submitted, follows its log, or stops it."""
+    """Show the status of a submitted job, follow its log, or stop it."""
     from sclsearch.ray_backend.jobs import Jobs
 
     jobs = Jobs(cluster)
@@ -61,7 +70,7 @@ def job(
 
 
 def _options(context: typer.Context, command: list[str]) -> dict[str, Any]:
-    """Returns the options of the command, read as it would read them: a slip shows here."""
+    """Return the parsed options of the command to submit; report errors before submission."""
     group: Any = context.parent and context.parent.command
     able = {
         name: found
@@ -84,7 +93,10 @@ def _job_name(command: str, options: Mapping[str, Any]) -> str:
 
 
 def _check_travels(options: Mapping[str, Any]) -> None:
-    """Refuses what the cluster would not find, or what must not be read there by others."""
+    """Raise SclsearchError for relative paths, an address, or a password in the tracking URI.
+
+    The cluster cannot find relative paths, and its dashboard shows the command to others.
+    """
     from sclsearch.tracking.server import masked
 
     faults = [

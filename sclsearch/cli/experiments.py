@@ -1,4 +1,4 @@
-"""The command that does a paper's experiments again."""
+"""The `reproduce` command, which repeats the experiments of a published table."""
 
 import sys
 import time
@@ -23,14 +23,23 @@ if TYPE_CHECKING:
 
 def reproduce(
     context: typer.Context,
-    table: Annotated[str, typer.Argument(help="A published table, gunel/table-4, or `ls`.")],
+    table: Annotated[
+        str, typer.Argument(help="Published table, or `ls` to list all. Example: gunel/table-4.")
+    ],
     cells: Annotated[
         list[str] | None,
-        typer.Option(help="Rows, columns, conditions: CE+SCL,20,SST-2; repeatable. Default: all."),
+        typer.Option(
+            help="Cells by row, column and condition; repeatable. Default: all cells. Example: "
+            "CE+SCL,20,SST-2."
+        ),
     ] = None,
     scale: o.Scale = None,
     model: Annotated[
-        str | None, typer.Option(help="Alias, folder or hub name. Default: the table's or scale's.")
+        str | None,
+        typer.Option(
+            help="Encoder: an alias, a folder or a hub name. Default: the encoder of the table or "
+            "of --scale."
+        ),
     ] = None,
     paraphrases: o.Paraphrases = None,
     storage: o.Storage = DEFAULT_STORAGE,
@@ -46,7 +55,7 @@ def reproduce(
     dry_run: o.DryRun = False,
     json_: o.Json = False,
 ) -> None:
-    """Trains a paper's table again and shows our figures beside the published ones."""
+    """Repeat the experiments of a published table and show our scores beside the published ones."""
     from sclsearch.papers.tables import published_tables
 
     tables = published_tables()
@@ -68,7 +77,7 @@ def reproduce(
 
 
 def _check_alone(context: typer.Context) -> None:
-    """Refuses options where the tables are listed: none of them would count."""
+    """Raise SclsearchError for options beside `ls`, which ignores all of them."""
     for name in context.params:
         if name != "table" and o.given(context, name):
             raise SclsearchError(
@@ -124,7 +133,7 @@ def _make(
         progress.print(STOPPED)
         stopped = True
     if as_json:
-        # The published value in our unit: a table may print percent.
+        # Convert the published value to our unit: a table may use percent.
         told = [{**asdict(one), "published": table.as_metric(one.cell)} for one in figures]
         print_json({"table": table.name, "figures": told, "pairs": pairs(figures)})
     else:

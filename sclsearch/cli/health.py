@@ -1,4 +1,4 @@
-"""What works on this machine."""
+"""Checks of the `doctor` command: packages, devices, model, data, storage and tracking."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -14,13 +14,13 @@ PACKAGES = ("sclsearch", "torch", "transformers", "ray", "optuna", "mlflow", "da
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that works or does not.
+    """Result of one check.
 
     Attributes:
-        what: What was looked at.
-        works: Whether it works.
-        detail: What was seen.
-        needed: Whether no search works without it.
+        what: Name of the checked component.
+        works: True if the component works.
+        detail: Version, location or error message.
+        needed: True if every search needs the component.
     """
 
     what: str
@@ -30,7 +30,7 @@ class Finding:
 
 
 def findings(storage: Storage, data_dir: Path | None, tracking: str | None) -> Iterator[Finding]:
-    """Yields what works here, in the order in which a search needs it."""
+    """Yield the result of each check, in the order in which a search needs the components."""
     version_told = sys.version.partition(" ")[0]
     yield Finding("python", sys.version_info >= (3, 11), version_told, needed=True)
     for package in PACKAGES:

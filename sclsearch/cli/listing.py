@@ -1,4 +1,4 @@
-"""The command that lists what there is: ls."""
+"""The `ls` command, which lists methods, tasks, protocols, spaces, models and studies."""
 
 import sys
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ Kind = Literal["methods", "tasks", "protocols", "spaces", "models", "studies"]
 
 def ls(
     context: typer.Context,
-    kind: Annotated[Kind, typer.Argument(help="What is listed.")],
+    kind: Annotated[Kind, typer.Argument(help="Kind of entries to list.")],
     storage: o.Storage = DEFAULT_STORAGE,
     json_: o.Json = False,
 ) -> None:
-    """Lists what there is, one line each."""
+    """List methods, tasks, protocols, spaces, models or studies, one per line."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -56,13 +56,13 @@ def ls(
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What has a name and a line that says what it is."""
+    """Entry of a list: a name and a summary of one line."""
 
     name: str
     summary: str
 
     def __str__(self) -> str:
-        """Returns that line."""
+        """Return the summary."""
         return self.summary
 
 

@@ -1,4 +1,4 @@
-"""Commands that train nothing: select, compare, check, track, ui and doctor."""
+"""Commands that do not train: `select`, `compare`, `check`, `track`, `ui` and `doctor`."""
 
 import os
 import socket
@@ -14,18 +14,21 @@ from sclsearch.cli import options as o
 from sclsearch.errors import SclsearchError
 from sclsearch.store.storage import DEFAULT_STORAGE
 
-# Without the type the UI opens with the pages for language model applications.
+# Without `workflowType` the MLflow UI opens its pages for language model applications.
 PAGE = "#/experiments?workflowType=machine_learning"
 
 
 def select(
-    study: Annotated[str, typer.Argument(help="A study: `sclsearch ls studies`.")],
+    study: Annotated[str, typer.Argument(help="Name of a study, see `sclsearch ls studies`.")],
     rule: o.StudyRule = None,
     seeds: o.StudySeeds = None,
     storage: o.Storage = DEFAULT_STORAGE,
     json_: o.Json = False,
 ) -> None:
-    """Ranks a study's configurations under any rule and shows the winner; trains nothing."""
+    """Rank the configurations of a study under any selection rule and show the winner.
+
+    This command does not train.
+    """
     from rich.console import Console
 
     from sclsearch.api import select as chosen
@@ -42,14 +45,19 @@ def select(
 def compare(
     studies: Annotated[
         list[str],
-        typer.Argument(help="Two or more of one task and protocol; the first is the base."),
+        typer.Argument(
+            help="Two or more studies of one task and protocol. The first is the reference."
+        ),
     ],
     rule: o.StudyRule = None,
     seeds: o.StudySeeds = None,
     storage: o.Storage = DEFAULT_STORAGE,
     json_: o.Json = False,
 ) -> None:
-    """Tests whether winners of studies differ on the test rows, seed by seed; trains nothing."""
+    """Compare the test scores of the winners of several studies by a paired significance test.
+
+    Scores are paired by seed. This command does not train.
+    """
     from rich.console import Console
 
     from sclsearch.api import compare as compared
@@ -64,14 +72,21 @@ def compare(
 
 
 def check(
-    files: Annotated[list[Path] | None, typer.Argument(help="Space files.")] = None,
-    all_: Annotated[bool, typer.Option("--all", help="Check every shipped space.")] = False,
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="Search space files to validate.")
+    ] = None,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Validate all built-in search spaces.")
+    ] = False,
     method: Annotated[
         str | None,
-        typer.Option(help="Method of the files, or FILE.py:CLASS. Default: that which each names."),
+        typer.Option(
+            help="Method that the files are for, or FILE.py:CLASS. Default: the method that each "
+            "file names."
+        ),
     ] = None,
 ) -> None:
-    """Says every fault of search space files at once, each with its place."""
+    """Validate search space files; report every error with its line."""
     from sclsearch.methods import find_method
     from sclsearch.spaces.load import check_file, space_files
 
@@ -91,11 +106,11 @@ def check(
 
 
 def track(
-    study: Annotated[str, typer.Argument(help="A study: `sclsearch ls studies`.")],
+    study: Annotated[str, typer.Argument(help="Name of a study, see `sclsearch ls studies`.")],
     storage: o.Storage = DEFAULT_STORAGE,
     tracking: o.TrackingUri = None,
 ) -> None:
-    """Completes what MLflow shows of a study; nothing is written twice."""
+    """Log the missing runs of a study to MLflow, without duplicates."""
     from sclsearch.search.views import all_views
     from sclsearch.selection.rules import parse_rule
     from sclsearch.store.runs import RunStore
@@ -114,11 +129,13 @@ def track(
 
 def ui(
     context: typer.Context,
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.")] = 5000,
+    port: Annotated[
+        int, typer.Option(min=1, max=65535, help="Port of the server on 127.0.0.1.")
+    ] = 5000,
     storage: o.Storage = DEFAULT_STORAGE,
     tracking: o.TrackingUri = None,
 ) -> None:
-    """Serves the MLflow UI on 127.0.0.1 until Ctrl-C."""
+    """Serve the MLflow UI on 127.0.0.1 until Ctrl-C."""
     from sclsearch.tracking import prepare, tracking_uri, ui_command
 
     uri = tracking_uri(tracking, storage)
@@ -129,16 +146,16 @@ def ui(
     prepare(uri)
     sys.stdout.write(f"http://127.0.0.1:{port}/{PAGE} shows the studies. Ctrl-C ends it.\n")
     sys.stdout.flush()
-    # The server takes this process over: whatever ends the command ends the server.
+    # The server replaces this process, so that ending the command also ends the server.
     os.execve(command[0], command, {**os.environ, **environment})
 
 
 def doctor(
     storage: o.Storage = DEFAULT_STORAGE, data_dir: o.DataDir = None, tracking: o.Tracking = None
 ) -> None:
-    """Says what works here: GPUs, hub, data, model, tracking, storage, versions.
+    """Check this machine: packages, GPUs, model, hub, data, storage and tracking.
 
-    Exit code 1 if a package or the storage, without which no search works, is amiss.
+    Exit code 1 if a required package is missing or the storage does not work.
     """
     from rich.console import Console
     from rich.markup import escape
@@ -158,7 +175,7 @@ def doctor(
 
 
 def _check_shown(storage: str, tracking: str | None) -> None:
-    """Refuses a storage that is not there, or that is not what would be shown."""
+    """Raise SclsearchError for a missing storage, or a storage that the UI would not show."""
     if tracking is not None or os.environ.get("MLFLOW_TRACKING_URI"):
         raise SclsearchError(
             f"--storage {storage}: it must come without --tracking and MLFLOW_TRACKING_URI, but "

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Command line options that several commands share, and the parsers of their values."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,121 +13,199 @@ OwnMethod = Annotated[
     typer.Option(
         "--method",
         metavar="FILE.py:CLASS",
-        help="Required if the study's method is in a file: code named by stored data runs only so.",
+        help="Custom method of the study. Required if the method is defined in a file: code that "
+        "stored data names runs only with this option.",
     ),
 ]
 Method = Annotated[
-    str, typer.Option(help="How it is fine-tuned: `sclsearch ls methods`, or FILE.py:CLASS.")
+    str,
+    typer.Option(
+        help="Fine-tuning method: a name from `sclsearch ls methods`, or FILE.py:CLASS. Example: "
+        "scl."
+    ),
 ]
 TaskName = Annotated[
-    str, typer.Option(help="A task, `sclsearch ls tasks`, or a CSV, TSV, JSON Lines, Parquet file.")
+    str,
+    typer.Option(
+        help="Task: a name from `sclsearch ls tasks`, or a CSV, TSV, JSON Lines or Parquet file. "
+        "Example: cola."
+    ),
 ]
 Model = Annotated[
     str | None,
-    typer.Option(help="Alias, folder or hub name of the encoder. Default: the protocol's."),
+    typer.Option(
+        help="Encoder: an alias from `sclsearch ls models`, a folder or a hub name. Default: the "
+        "protocol's encoder. Example: minilm."
+    ),
 ]
 ProtocolName = Annotated[
     str | None,
-    typer.Option("--protocol", help="How it is split and selected. Default: the paper's."),
+    typer.Option(
+        "--protocol",
+        help="Protocol for data splits and selection, see `sclsearch ls protocols`. Default: the "
+        "protocol of the method's paper. Example: plain.",
+    ),
 ]
 Scale = Annotated[
     str | None,
-    typer.Option(help="laptop: MiniLM, 3 seeds, at most 150 updates, 200 and 500 rows."),
+    typer.Option(
+        help="Reduced scale. laptop: MiniLM, 3 seeds, and per stage at most 150 updates; at most "
+        "200 validation and 500 test rows. Default: full scale."
+    ),
 ]
 Splits = Annotated[
     int | None,
     typer.Option(
-        help="Random splits into training and validation rows, in turn by seed; protocol plain."
+        help="Number of random splits into training and validation rows, which the seeds use in "
+        "turn; only for protocol plain. Example: 5."
     ),
 ]
-TrainSize = Annotated[int | None, typer.Option(help="Training examples in total; few-shot.")]
-Shots = Annotated[int | None, typer.Option(help="Training examples of each class; few-shot.")]
+TrainSize = Annotated[
+    int | None, typer.Option(help="Few-shot: training examples in total. Example: 100.")
+]
+Shots = Annotated[
+    int | None, typer.Option(help="Few-shot: training examples per class. Example: 16.")
+]
 Unlabeled = Annotated[
     str | None,
     typer.Option(
         "--unlabeled",
         metavar="N|all",
-        help="Texts of the stages that read no labels, as post-training: the training examples "
-        "and others, in your own file also rows without a label. Default: the training examples.",
+        help="Number of texts for stages that read no labels, such as post-training. It counts "
+        "the training examples; further texts may be rows of your own file without a label. "
+        "Default: the training examples only. Example: 500.",
     ),
 ]
 RuleName = Annotated[
     str | None,
-    typer.Option("--rule", help="mean, best, top-K, or score/report. Default: the protocol's."),
+    typer.Option(
+        "--rule",
+        help="Selection rule: mean, best, top-K, or score/report. Default: the protocol's rule. "
+        "Example: mean/best.",
+    ),
 ]
 Race = Annotated[
     float | None,
     typer.Option(
         metavar="RISK",
-        help="Leave out seeds of configurations that can hardly win: the probability, by a model, "
-        "that another would win with them, at most, as 0.05; 0 leaves out what cannot win.",
+        help="Skip the remaining seeds of configurations that will almost surely lose. RISK is "
+        "the accepted probability of missing the true winner, estimated by a model; 0 skips only "
+        "configurations that cannot win. Default: off. Example: 0.05.",
     ),
 ]
 StudyRule = Annotated[
     str | None,
-    typer.Option("--rule", help="mean, best, top-K, or score/report. Default: the study's."),
+    typer.Option(
+        "--rule",
+        help="Selection rule: mean, best, top-K, or score/report. Default: the study's rule. "
+        "Example: mean/best.",
+    ),
 ]
-Seeds = Annotated[int | None, typer.Option(help="Seeds a configuration. Default: the protocol's.")]
+Seeds = Annotated[
+    int | None,
+    typer.Option(help="Seeds per configuration. Default: the protocol's number. Example: 5."),
+]
 StudySeeds = Annotated[
-    int | None, typer.Option("--seeds", help="The first so many. Default: all of the study's.")
+    int | None,
+    typer.Option(
+        "--seeds",
+        help="Number of seeds to use, from the first. Default: all seeds of the study. Example: 5.",
+    ),
 ]
 Paraphrases = Annotated[
-    Path | None, typer.Option(help="Paraphrases of the training texts. Default: by EDA.")
+    Path | None,
+    typer.Option(
+        help="File with paraphrases of the training texts, as written by `sclsearch augment`. "
+        "Default: paraphrases by EDA."
+    ),
 ]
-Study = Annotated[str | None, typer.Option(help="Name. Default: made from what is searched.")]
+Study = Annotated[
+    str | None,
+    typer.Option(help="Name of the study. Default: a name derived from its specification."),
+]
 Storage = Annotated[
-    str, typer.Option(help="Folder of runs and studies, s3://bucket/folder or gs://bucket/folder.")
+    str,
+    typer.Option(
+        help="Storage of seed runs and studies: a folder, s3://bucket/folder or gs://bucket/folder."
+    ),
 ]
 DataDir = Annotated[
     Path | None,
-    typer.Option(help="Folder with CoLA/, RTE/, … Default: SCLSEARCH_DATA, then the hub."),
+    typer.Option(
+        help="Folder with the data sets (CoLA/, RTE/, …). Default: SCLSEARCH_DATA, then the "
+        "Hugging Face hub."
+    ),
 ]
 Tracking = Annotated[
     str | None,
     typer.Option(
-        help="MLflow URI, or none. Default: MLFLOW_TRACKING_URI, then SQLite in a storage folder."
+        help="MLflow tracking URI, or none to disable MLflow. Default: MLFLOW_TRACKING_URI, then "
+        "SQLite if the storage is a folder."
     ),
 ]
 TrackingUri = Annotated[
     str | None,
     typer.Option(
         "--tracking",
-        help="MLflow URI. Default: MLFLOW_TRACKING_URI, then SQLite in a storage folder.",
+        help="MLflow tracking URI. Default: MLFLOW_TRACKING_URI, then SQLite if the storage is a "
+        "folder.",
     ),
 ]
 Address = Annotated[
     str | None,
-    typer.Option(help="From a machine of a Ray cluster: auto or HOST:PORT. Default: Ray here."),
+    typer.Option(
+        help="Address of a Ray cluster, on one of its machines: auto or HOST:PORT. Default: start "
+        "Ray on this machine."
+    ),
 ]
-Cpus = Annotated[int, typer.Option("--cpus-per-trial", min=1, help="Cores of a seed run.")]
+Cpus = Annotated[int, typer.Option("--cpus-per-trial", min=1, help="CPU cores per seed run.")]
 Gpus = Annotated[
     float | None,
     typer.Option(
-        "--gpus-per-trial", min=0, help="GPUs of a seed run, or 1/k. Default: 1 if there is one."
+        "--gpus-per-trial",
+        min=0,
+        help="GPUs per seed run, or the fraction 1/k of one GPU. Default: 1 if there is a GPU. "
+        "Example: 0.5.",
     ),
 ]
 Concurrency = Annotated[
     int | None,
-    typer.Option(min=1, help="Seed runs at a time. Default: as many as fit; 64 of a cluster."),
+    typer.Option(
+        min=1,
+        help="Maximum number of concurrent seed runs. Default: as many as fit; on a cluster at "
+        "least 64.",
+    ),
 ]
 TimeBudget = Annotated[
     str | None,
-    typer.Option(help="No seed run starts after it, 90, 45m, 12h, 2d; exit code 3 if any is left."),
+    typer.Option(
+        help="Start no seed run after this time; exit code 3 if seed runs remain. Default: no "
+        "limit. Examples: 90 (seconds), 45m, 12h, 2d."
+    ),
 ]
 TrialTimeout = Annotated[
-    str | None, typer.Option(help="A seed run that takes longer has hung: 90, 45m, 12h.")
+    str | None,
+    typer.Option(
+        help="Treat a seed run as hung after this time. Default: no limit. Examples: 90 (seconds), "
+        "45m, 12h."
+    ),
 ]
 Settings = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Sets a field; repeatable.")
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Set a hyperparameter to a fixed value; repeatable. Example: tau=0.3.",
+    ),
 ]
 RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Train failed seed runs again.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan without training.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON to standard output.")]
 
 OWN = "Your own file"
 Text = Annotated[
     list[str] | None,
-    typer.Option(rich_help_panel=OWN, help="Column of the text; twice for a pair."),
+    typer.Option(rich_help_panel=OWN, help="Column of the text; pass it twice for text pairs."),
 ]
 Label = Annotated[str | None, typer.Option(rich_help_panel=OWN, help="Column of the label.")]
 Validation = Annotated[
@@ -136,17 +214,25 @@ Validation = Annotated[
 Test = Annotated[Path | None, typer.Option(rich_help_panel=OWN, help="File with test rows.")]
 SplitColumn = Annotated[
     str | None,
-    typer.Option(rich_help_panel=OWN, help="Column that says train, validation or test."),
+    typer.Option(
+        rich_help_panel=OWN, help="Column of the split of each row: train, validation or test."
+    ),
 ]
 Fractions = Annotated[
-    str | None, typer.Option(rich_help_panel=OWN, help="Train,validation,test: 0.8,0.1,0.1.")
+    str | None,
+    typer.Option(
+        rich_help_panel=OWN,
+        help="Fractions of training, validation and test rows. Example: 0.8,0.1,0.1.",
+    ),
 ]
 Metric = Annotated[
     str | None,
-    typer.Option(rich_help_panel=OWN, help="accuracy, mcc, f1, macro_f1, pearson, spearman."),
+    typer.Option(
+        rich_help_panel=OWN, help="Metric: accuracy, mcc, f1, macro_f1, pearson or spearman."
+    ),
 ]
 Regression = Annotated[
-    bool, typer.Option("--regression", rich_help_panel=OWN, help="Labels are scores.")
+    bool, typer.Option("--regression", rich_help_panel=OWN, help="Regression: labels are numbers.")
 ]
 OWN_FILES = (
     "text",
@@ -163,15 +249,15 @@ SECONDS: Mapping[str, float] = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def given(context: typer.Context, name: str) -> bool:
-    """Returns whether a parameter was given, though it may have the value of its default."""
+    """Return True if a parameter is on the command line, even with its default value."""
     return "COMMANDLINE" in str(context.get_parameter_source(name))
 
 
 def seconds(text: str | None, option: str) -> float | None:
-    """Returns a duration in seconds.
+    """Return a duration such as `90`, `45m` or `12h` in seconds.
 
     Raises:
-        SclsearchError: It is no positive number with an optional unit.
+        SclsearchError: The text is not a positive number with an optional unit.
     """
     if text is None:
         return None
@@ -188,10 +274,10 @@ def seconds(text: str | None, option: str) -> float | None:
 
 
 def unlabeled(text: str | None) -> int | Literal["all"] | None:
-    """Returns how many texts the stages have that read no labels.
+    """Return the value of `--unlabeled`: the number of texts for stages without labels, or `all`.
 
     Raises:
-        SclsearchError: It is neither `all` nor a number.
+        SclsearchError: The text is neither `all` nor a number.
     """
     if text is None:
         return None
@@ -203,7 +289,7 @@ def unlabeled(text: str | None) -> int | Literal["all"] | None:
 
 
 def settings(pairs: Sequence[str] | None) -> dict[str, object]:
-    """Returns the fields that `--set KEY=VALUE` sets; a value is read as YAML.
+    """Return the hyperparameters of `--set KEY=VALUE` options, with values parsed as YAML.
 
     Raises:
         SclsearchError: A pair has no `=`, no key, or a value that YAML cannot read.
@@ -225,10 +311,10 @@ def settings(pairs: Sequence[str] | None) -> dict[str, object]:
 
 
 def fractions(text: str | None) -> tuple[float, float, float] | None:
-    """Returns the shares of train, validation and test.
+    """Return the fractions of training, validation and test rows.
 
     Raises:
-        SclsearchError: They are not three numbers.
+        SclsearchError: The text is not three numbers.
     """
     if text is None:
         return None

@@ -1,4 +1,4 @@
-"""How commands print: plans as text, anything as JSON; and how they end on Ctrl-C."""
+"""Output of commands: plans as text, and any result as JSON."""
 
 import json
 import sys
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from sclsearch.search.plan import Plan
 
 LONG = 3600.0
-"""Seconds beyond which a dry run says how to take less."""
-# Beside the names of 9 columns; a class may be a long text.
+"""Estimated seconds above which a dry run suggests shorter alternatives."""
+# Characters left beside the row names of 9 columns. Class names may be long.
 WIDTH = 71
 ROWS = ("training", "validation", "test", "stages without labels")
 
 
 def print_json(named: Mapping[str, Any]) -> None:
-    """Prints what may hold dataclasses as JSON on standard output."""
+    """Print a mapping, which may contain dataclasses, as JSON to standard output."""
     sys.stdout.write(json.dumps(named, indent=2, ensure_ascii=False, default=asdict) + "\n")
 
 
 def print_plan(plan: "Plan", *, as_json: bool) -> None:
-    """Prints every value with its origin, and how many seed runs there would be."""
+    """Print a plan: every hyperparameter with its source, and the number of seed runs."""
     if as_json:
         print_json({**asdict(plan), "seed_runs": plan.seed_runs})
     else:

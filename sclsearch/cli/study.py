@@ -1,4 +1,4 @@
-"""Commands that train: tune, train and rerun."""
+"""Commands that train: `tune`, `train` and `rerun`."""
 
 import os
 import shlex
@@ -34,10 +34,15 @@ def tune(
     unlabeled: o.Unlabeled = None,
     rule: o.RuleName = None,
     space: Annotated[
-        Path | None, typer.Option(help="A space file. Default: the shipped one.")
+        Path | None,
+        typer.Option(help="Search space file (YAML). Default: the built-in space of the method."),
     ] = None,
     configs: Annotated[
-        int | None, typer.Option(help="Configurations in total. Default: 20, or all there are.")
+        int | None,
+        typer.Option(
+            help="Number of configurations. Default: 20, or all if the space has fewer. Example: "
+            "40."
+        ),
     ] = None,
     seeds: o.Seeds = None,
     race: o.Race = None,
@@ -50,13 +55,15 @@ def tune(
     gpus_per_trial: o.Gpus = None,
     concurrency: o.Concurrency = None,
     sampler: Annotated[
-        o.SamplerName, typer.Option(help="Who proposes after the published ones.")
+        o.SamplerName, typer.Option(help="Sampler used after the published configurations.")
     ] = "tpe",
     time_budget: o.TimeBudget = None,
     trial_timeout: o.TrialTimeout = None,
     set_: o.Settings = None,
     paraphrases: o.Paraphrases = None,
-    search_seed: Annotated[int, typer.Option(help="Seed of the sampler and of nothing else.")] = 0,
+    search_seed: Annotated[
+        int, typer.Option(help="Seed of the sampler; it does not affect training.")
+    ] = 0,
     retry_failed: o.RetryFailed = False,
     dry_run: o.DryRun = False,
     json_: o.Json = False,
@@ -69,7 +76,7 @@ def tune(
     metric: o.Metric = None,
     regression: o.Regression = False,
 ) -> None:
-    """Searches the best configuration; the same command again goes on, or reads the store."""
+    """Search for the best configuration. Run the same command again to resume."""
     _go(locals())
 
 
@@ -108,12 +115,12 @@ def train(
     metric: o.Metric = None,
     regression: o.Regression = False,
 ) -> None:
-    """Trains one configuration over the seeds: the space's starting point and what --set sets."""
+    """Train one configuration with every seed: the space's starting point, changed by --set."""
     _go(locals(), searched=False)
 
 
 def rerun(
-    key: Annotated[str, typer.Argument(help="A seed run's key, or its beginning.")],
+    key: Annotated[str, typer.Argument(help="Key of a seed run, or a prefix of it.")],
     storage: o.Storage = DEFAULT_STORAGE,
     data_dir: o.DataDir = None,
     weights: Annotated[
@@ -121,7 +128,10 @@ def rerun(
     ] = None,
     method: o.OwnMethod = None,
 ) -> None:
-    """Trains one seed run again and compares it bit for bit; exit code 1 if it ends otherwise."""
+    """Train one seed run again and check that the result is identical, bit for bit.
+
+    Exit code 1 if the result differs.
+    """
     if weights is not None and weights.suffix != ".safetensors":
         raise SclsearchError(
             f"--weights {weights}: it must end in .safetensors, the format that is written. "
@@ -206,7 +216,7 @@ def _run(spec: "StudySpec", options: "RunOptions", *, as_json: bool) -> None:
 
 
 def _stored(done: "SearchResult", options: "RunOptions") -> str:
-    """Returns the options that name where a study is stored and shown."""
+    """Return the command line options for a study's storage and MLflow URI."""
     from sclsearch.tracking import NO_DATABASE
     from sclsearch.tracking.server import masked
 

@@ -1,4 +1,4 @@
-"""Commands that take a winner out of its study: to use it, or to train it on other seeds."""
+"""Commands that use a study's winner: `export`, `predict`, `confirm` and `variance`."""
 
 import csv
 import math
@@ -19,16 +19,19 @@ from sclsearch.store.storage import DEFAULT_STORAGE
 
 MOST_RUNS = 1000
 
-StudyName = Annotated[str, typer.Argument(help="A study: `sclsearch ls studies`.")]
+StudyName = Annotated[str, typer.Argument(help="Name of a study, see `sclsearch ls studies`.")]
 
 
 def export(
     study: StudyName,
-    folder: Annotated[Path, typer.Argument(help="Where to: a folder that is not there yet.")],
+    folder: Annotated[Path, typer.Argument(help="Output folder, empty or missing.")],
     rule: o.StudyRule = None,
     storage: o.Storage = DEFAULT_STORAGE,
 ) -> None:
-    """Writes the winner's encoder as a Hugging Face folder, of its best seed by validation."""
+    """Export the winner of a study as a Hugging Face folder.
+
+    The export has the weights of the seed with the best validation score.
+    """
     from sclsearch.api import export as write
 
     card = write(study, folder, rule=rule, storage=storage)
@@ -43,24 +46,25 @@ def export(
 
 
 def predict(
-    folder: Annotated[Path, typer.Argument(help="What `sclsearch export` wrote.")],
-    file: Annotated[Path, typer.Argument(help="Texts: a CSV, TSV, JSON Lines or Parquet file.")],
+    folder: Annotated[Path, typer.Argument(help="Folder written by `sclsearch export`.")],
+    file: Annotated[Path, typer.Argument(help="CSV, TSV, JSON Lines or Parquet file with texts.")],
     text: Annotated[
         list[str] | None,
         typer.Option(
-            help="Column of the texts; twice for pairs. Default: as in a file that was trained on."
+            help="Column of the text; pass it twice for text pairs. Default: the text columns of "
+            "the training file."
         ),
     ] = None,
     keep: Annotated[
         list[str] | None,
-        typer.Option(help="Another column that is printed, as an id; repeatable."),
+        typer.Option(help="Further column to print; repeatable. Example: id."),
     ] = None,
     method: o.OwnMethod = None,
 ) -> None:
-    """Labels the texts of a file by an exported winner; prints CSV.
+    """Predict labels for the texts of a file with an exported winner; print CSV.
 
-    Each class has a score, as the method gives it: the highest is the label. Their softmax is a
-    probability, but for lacon and lacon-fusion, whose scores are cosines.
+    The output has one score per class; the class with the highest score is the label. The softmax
+    of the scores gives probabilities, except for lacon and lacon-fusion: their scores are cosines.
     """
     from sclsearch.reports.prediction import predict as predict_by
     from sclsearch.reports.prediction import read_card
@@ -97,7 +101,7 @@ def predict(
 
 def confirm(
     study: StudyName,
-    seeds: Annotated[int, typer.Option(min=1, help="Fresh replicates.")] = 10,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of new seeds.")] = 10,
     rule: o.StudyRule = None,
     storage: o.Storage = DEFAULT_STORAGE,
     data_dir: o.DataDir = None,
@@ -112,7 +116,7 @@ def confirm(
     dry_run: o.DryRun = False,
     json_: o.Json = False,
 ) -> None:
-    """Trains a study's winner on fresh seeds: choosing by the best of some flatters it."""
+    """Re-evaluate the winner on new seeds, without selection bias."""
     from rich.console import Console
 
     from sclsearch.cli.output import print_json, print_plan
@@ -139,18 +143,21 @@ def confirm(
 def variance(
     study: StudyName,
     subsets: Annotated[
-        int, typer.Option(min=1, help="Training subsets, where a protocol draws them.")
+        int,
+        typer.Option(
+            min=1, help="Number of training subsets, for protocols that draw subsets. Example: 3."
+        ),
     ] = 1,
     initializations: Annotated[
         int,
         typer.Option(
             "--initializations",
             min=1,
-            help="Initializations of the new layers.",
+            help="Number of initializations of the new layers.",
         ),
     ] = 3,
     orders: Annotated[
-        int, typer.Option(min=1, help="Data orders, each with noise of its own.")
+        int, typer.Option(min=1, help="Number of data orders, each with different random noise.")
     ] = 3,
     rule: o.StudyRule = None,
     storage: o.Storage = DEFAULT_STORAGE,
@@ -166,7 +173,7 @@ def variance(
     dry_run: o.DryRun = False,
     json_: o.Json = False,
 ) -> None:
-    """Says how much of a winner's spread comes from subset, initialisation and data order."""
+    """Measure how much subset, initialization and data order each add to the winner's variance."""
     from rich.console import Console
 
     from sclsearch.cli.output import print_json, print_plan

@@ -1,1 +1,1 @@
-"""What is printed of a study: ranking, winner, test figure, and how they came about."""
+"""Reports on studies: ranking, winner, test score, comparison, export and prediction."""

@@ -1,4 +1,4 @@
-"""Baselines beside a study's configurations, and doubts about a winner."""
+"""Baseline classifiers of a study's report, and warnings about a doubtful winner."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -12,23 +12,25 @@ from sclsearch.store.records import ConfigurationRecord
 from sclsearch.store.runs import SeedRun
 
 FEW_ROWS = 10
-"""Validation rows of a class below which one row moves its score by a tenth or more."""
+"""Minimum validation rows per class; below it one row moves the class's score by over a tenth."""
 
 
 def baseline_lines(
     stored: Mapping[int, Any], replicates: Sequence[int], rule: Rule, metric: str
 ) -> tuple[ConfigurationLine, ...]:
-    """Return the baselines under a rule, as if each were a configuration; its origin names it.
+    """Return report lines for the baselines, each scored like a configuration under a rule.
+
+    The `origin` of a line is the name of the baseline.
 
     Args:
-        stored: Evaluations of each baseline by replicate.
+        stored: Evaluations of each baseline, by replicate.
         replicates: Numbers of the replicates.
-        rule: How seeds are counted.
+        rule: Selection rule that aggregates the seeds.
         metric: Name of the metric.
     """
     names = {name for found in stored.values() for name in found}
     lines = []
-    for name in sorted(names, key=lambda name: ("encoder" in name, name)):  # the simplest first
+    for name in sorted(names, key=lambda name: ("encoder" in name, name)):  # simplest first
         runs = [(number, _as_run(stored.get(number, {}).get(name))) for number in replicates]
         lines.append(line_of(ConfigurationRecord(-1, {}, {}, name), runs, (), rule, metric))
     return tuple(lines)
@@ -40,13 +42,15 @@ def doubts(
     runs: Sequence[SeedRun],
     labels: Sequence[str],
 ) -> Iterator[str]:
-    """Yield what makes a winner doubtful.
+    """Yield a warning for each reason to doubt a winner.
+
+    Reasons: it predicts one class, is not above a baseline, or a class has few validation rows.
 
     Args:
-        winner: The winner.
+        winner: The winning configuration.
         baselines: The baselines under the same rule.
         runs: The winner's seed runs.
-        labels: Names of the classes; empty in regression.
+        labels: Names of the classes; empty for regression.
     """
     counts = [
         np.array(run.evaluations[run.kept]["validation"]["confusion"])

@@ -1,13 +1,14 @@
-"""Exported classifiers that transformers and sentence-transformers load as they are.
+"""Export formats that transformers and sentence-transformers load directly.
 
-Two formats are exact, each for some encoders and poolings:
+Two formats represent a classifier exactly, each for some encoders and poolings:
 
-- `…ForSequenceClassification` of BERT and RoBERTa, whose head is a dense layer with tanh on the
-  first token's state and a linear layer; BERT keeps the dense layer in its pooler.
-- A sentence-transformers folder: the encoder, pooling of the first token or the mean over tokens,
-  and the head's linear layers. `SentenceTransformer(FOLDER).encode(texts)` returns the logits.
+- `…ForSequenceClassification` of BERT and RoBERTa. The head is a dense layer with tanh on the
+  hidden state of the first token, then a linear layer. BERT stores the dense layer in its pooler.
+- A sentence-transformers folder: the encoder, first-token or mean pooling, and the linear layers
+  of the head. `SentenceTransformer(FOLDER).encode(texts)` returns the logits.
 
-Other heads (label vectors, label attention) have no such format; `sclsearch predict` reads them.
+Other heads (label vectors, label attention) have no such format. Only `sclsearch predict` loads
+them.
 """
 
 import json
@@ -22,7 +23,7 @@ Tensors = Mapping[str, Tensor]
 
 HEAD = {"head.out.weight", "head.out.bias"}
 HIDDEN = {"head.dense.weight", "head.dense.bias"}
-# Model type: class, prefix of the encoder's weights, and the layers of the head.
+# By model type: class, prefix of the encoder weights, dense layer and output layer of the head.
 _CLASSIFIERS = {
     "bert": ("BertForSequenceClassification", "bert", "bert.pooler.dense", "classifier"),
     "roberta": (
@@ -42,12 +43,12 @@ _MODULES = "sentence_transformers.models"
 
 
 def format_of(model_type: str, parts: Tensors, pooling: str | None) -> Format:
-    """Return the format that represents a classifier exactly.
+    """Return the export format that represents a classifier exactly.
 
     Args:
-        model_type: The encoder's, as in its config.json.
-        parts: Trained weights beside the encoder.
-        pooling: The method's field; None if it has none.
+        model_type: `model_type` in the encoder's config.json.
+        parts: Trained weights of the new modules, without the encoder.
+        pooling: The method's hyperparameter `pooling`; None if the method has none.
     """
     if parts.keys() not in (HEAD, HEAD | HIDDEN) or pooling is None:
         return "sclsearch"
@@ -61,11 +62,11 @@ def format_of(model_type: str, parts: Tensors, pooling: str | None) -> Format:
 def as_sequence_classifier(
     model_type: str, encoder: Tensors, parts: Tensors
 ) -> tuple[str, dict[str, Tensor]]:
-    """Return the class in transformers, and its weights.
+    """Return the transformers class of a classifier and the weights under its parameter names.
 
     Args:
-        model_type: The encoder's, one that `format_of` answers `transformers` for.
-        encoder: Weights of the encoder, without prefix.
+        model_type: Model type of an encoder whose `format_of` is `transformers`.
+        encoder: Weights of the encoder, without a prefix.
         parts: Weights of the head.
     """
     kind, prefix, dense, out = _CLASSIFIERS[model_type]
@@ -80,7 +81,11 @@ def as_sequence_classifier(
 
 
 def label_fields(labels: Sequence[str]) -> dict[str, Any]:
-    """Return the fields of config.json that name the classes; none of them in regression."""
+    """Return the config.json fields that describe the classes, or the score for regression.
+
+    Args:
+        labels: Names of the classes; empty for regression.
+    """
     if not labels:
         return {"id2label": {"0": "score"}, "label2id": {"score": 0}, "problem_type": "regression"}
     return {
@@ -91,13 +96,13 @@ def label_fields(labels: Sequence[str]) -> dict[str, Any]:
 
 
 def write_sentence_transformer(folder: Path, parts: Tensors, pooling: str, max_length: int) -> None:
-    """Write the modules of a sentence-transformers model beside an encoder's files.
+    """Add the module files of a sentence-transformers model to a folder with an encoder.
 
     Args:
-        folder: Holds config.json, weights and tokenizer.
+        folder: Folder with config.json, weights and tokenizer.
         parts: Weights of the head.
-        pooling: `mean`, or the first token.
-        max_length: Tokens after which a text is cut.
+        pooling: `mean` for mean pooling; any other value for the first token.
+        max_length: Maximum number of tokens; longer texts are truncated.
     """
     from sclsearch.training.weights import save_tensors
 

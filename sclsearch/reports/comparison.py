@@ -1,4 +1,4 @@
-"""The winners of several studies against the first one's, paired by replicate."""
+"""Comparison of the winners of several studies with that of the first, paired by replicate."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ READ = {"unlabelled": "texts without labels", "paraphrases": "paraphrases"}
 
 @dataclass(frozen=True, slots=True)
 class ComparedStudy:
-    """A study's winner beside those of others.
+    """Winner of one study within a comparison of several studies.
 
     Attributes:
         study: The study's name.
         method: The method's name.
-        number: The winner's number.
-        repeats: Whether the study repeats the winner of another.
-        values: Its values of the searched parameters; of what is fixed where nothing is searched.
-        test_mean: Mean test figure over the replicates that did not fail.
-        test_std: Their sample standard deviation; None for one.
-        comparison: Its test figures minus those of the first study; None for the first.
-        adjusted: The p-value adjusted for all studies here (Holm); None for the first.
+        number: Number of the winning configuration.
+        repeats: True if the study repeats the winner of another study.
+        values: Values of the searched hyperparameters, or of the fixed ones if none is searched.
+        test_mean: Mean test score over the replicates that did not fail.
+        test_std: Sample standard deviation of these scores; None for a single score.
+        comparison: Paired test: its test scores minus those of the first study; None for the first.
+        adjusted: P-value after Holm's correction for all studies; None for the first.
     """
 
     study: str
@@ -42,14 +42,14 @@ class ComparedStudy:
 
 @dataclass(frozen=True, slots=True)
 class StudyComparison:
-    """Studies of one task against the first of them.
+    """Comparison of studies of one task; the first study is the reference.
 
     Attributes:
         task: The task's name.
         metric: Name of the metric.
-        seeds: The first so many replicates of each.
-        studies: In the order given.
-        notes: What a reader must know.
+        seeds: Number of replicates used, the first of each study.
+        studies: The studies, in the order of the arguments.
+        notes: Differences between the studies, and other caveats.
     """
 
     task: str
@@ -60,13 +60,15 @@ class StudyComparison:
 
 
 def compare_studies(reports: Sequence[Report]) -> StudyComparison:
-    """Returns what the test figures of the winners say, over all their replicates, none picked.
+    """Return a paired comparison of the winners' test scores over all shared replicates.
+
+    No replicate is selected by its score.
 
     Args:
-        reports: Two or more; the first is what the others are compared with.
+        reports: Reports of two or more studies; the first is the reference.
 
     Raises:
-        SclsearchError: They cannot be compared, or one has no winner.
+        SclsearchError: The studies cannot be compared, or one has no winner.
     """
     names = [report.study for report in reports]
     if len(reports) < 2 or len(set(names)) < len(names):
@@ -124,7 +126,7 @@ def _check(base: Report, other: Report, seeds: int) -> None:
 
 
 def _subsets(base: Report, other: Report, seeds: int) -> list[tuple[str, str]]:
-    """Returns what each replicate is trained on in the one study and in the other."""
+    """Return the hashes of the training rows of each replicate, in both studies."""
     rows = zip(base.rows[:seeds], other.rows[:seeds], strict=True)
     return [(own["train"], its["train"]) for own, its in rows]
 
@@ -158,7 +160,10 @@ def _of_one(report: Report, seeds: int) -> Iterator[str]:
 
 
 def _read_beside(base: Report, other: Report, seeds: int) -> Iterator[str]:
-    """Yields what one reads beside the training rows, where the other reads none or others."""
+    """Yield a note for each kind of additional data that only one study reads, or both differently.
+
+    The kinds are texts without labels and paraphrases.
+    """
     for kind, called in READ.items():
         reads = [(report, _rows(report, kind, seeds)) for report in (base, other)]
         readers = [report.study for report, rows in reads if any(rows)]
@@ -172,7 +177,10 @@ def _read_beside(base: Report, other: Report, seeds: int) -> Iterator[str]:
 
 
 def _terms(report: Report, other: Report) -> dict[str, str]:
-    """Returns in what studies should be equal, of the fields those that both methods have."""
+    """Return the settings that comparable studies should share.
+
+    Fields set by hand are included only if both methods have them.
+    """
     shared = finished_winner(report).fields.keys() & finished_winner(other).fields.keys()
     by_hand = {name: value for name, value in report.settings.items() if name in shared}
     finished = sum(line.score is not None for line in report.configurations)
@@ -183,7 +191,7 @@ def _terms(report: Report, other: Report) -> dict[str, str]:
         "finished configurations": str(finished),
         "set by hand": ", ".join(f"{n}={shown(v)}" for n, v in by_hand.items()) or "nothing",
     }
-    # What repeats a winner has all its fields from that.
+    # A study that repeats a winner takes all fields from that winner.
     return {**terms, "set by hand": ""} if report.repeats or other.repeats else terms
 
 

@@ -1,4 +1,4 @@
-"""The winner of a study as a Hugging Face folder, where other programs and studies begin."""
+"""Export of a study's winner as a Hugging Face folder for other programs and studies."""
 
 import json
 import shlex
@@ -23,34 +23,34 @@ WEIGHTS = "model.safetensors"
 PARTS = "parts.safetensors"
 CLASSIFIER_FIELDS = {"architectures", "id2label", "label2id", "num_labels", "problem_type"}
 ENCODER_PREFIX, NEW_MODULES_PREFIX = "encoder.model.", "new_modules."
-OLD_PREFIX = "parts."  # of NEW_MODULES_PREFIX, in release 0.1.0
+OLD_PREFIX = "parts."  # value of NEW_MODULES_PREFIX in release 0.1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What an exported encoder is; `sclsearch.json` in its folder.
+    """Description of an exported encoder, stored as `sclsearch.json` in its folder.
 
     Attributes:
         base: Name of the encoder that was fine-tuned.
         method: The method's name.
         task: The task's name.
-        size: Training examples, None for all.
+        size: Training set size; None for all training examples.
         protocol: The protocol's name.
-        study: The study whose winner it is.
-        rule: How the winner was chosen.
-        key: Name of its seed run in the run store.
-        replicate: Its replicate: of those that are reported, the best on validation rows.
-        seeds: Replicates of the study.
+        study: Name of the study that the winner belongs to.
+        rule: Selection rule that chose the winner.
+        key: Key of the exported seed run in the run store.
+        replicate: Number of the exported replicate: the best reported one by validation score.
+        seeds: Number of replicates of the study.
         metric: Name of the metric.
-        validation: Its validation figure.
-        test: Its test figure.
-        fields: Every field of method and training.
-        place: How the method is found again, `FILE.py:CLASS` if it is a user's own.
+        validation: Validation score of the exported seed run.
+        test: Test score of the exported seed run.
+        fields: Every hyperparameter of method and training.
+        place: Name of the method, or `FILE.py:CLASS` for a custom method.
         method_digest: SHA-256 of that file; empty for a method of sclsearch.
-        labels: Names of the classes, in the order of their scores; empty in regression.
-        pair: Whether it reads two texts at once.
-        columns: Where a user's own file has the texts; empty for other tasks.
-        mean_test: Mean test figure of all seeds of the winner that did not fail, none picked.
+        labels: Names of the classes, in the order of the scores; empty for regression.
+        pair: True if the classifier reads text pairs.
+        columns: Text columns of the user's own file; empty for other tasks.
+        mean_test: Mean test score over all seeds of the winner that did not fail.
     """
 
     base: str
@@ -76,7 +76,7 @@ class Card:
 
 
 def card_of(found: Report) -> Card:
-    """Returns what an export of the study would be.
+    """Return the card of a study's winner; `export` adds fields from the stored record.
 
     Raises:
         SclsearchError: The study has no winner.
@@ -103,19 +103,19 @@ def card_of(found: Report) -> Card:
 
 
 def export(found: Report, storage: Storage, folder: Path) -> Card:
-    """Writes the winner's encoder, float32, and beside it the method's own parts.
+    """Write the winner's encoder in float32 and its new modules to a folder.
 
-    Config and tokenizer are those of the encoder that was fine-tuned; a pooler is there if that
-    one had it.
+    Config and tokenizer come from the encoder that was fine-tuned. The export has a pooler if that
+    encoder had one.
 
     Args:
         found: The study's report.
-        storage: Where the study is stored.
-        folder: A folder that is empty or not there; afterwards it is whole or still not there.
+        storage: Storage of the study.
+        folder: An empty or missing folder. On failure no partial export remains.
 
     Raises:
-        SclsearchError: There is no winner, its weights are not kept, the encoder that it began
-            with has changed, or the folder is not free or cannot be written.
+        SclsearchError: There is no winner, its weights are not stored, or the original encoder
+            has changed. Also if the folder is not empty or not writable.
     """
     card = card_of(found)
     folder = folder.expanduser().resolve()
@@ -137,7 +137,7 @@ def export(found: Report, storage: Storage, folder: Path) -> Card:
     card = _told(card, record)
     check_writable(folder.parent)
     with TemporaryDirectory(prefix=".export-", dir=folder.parent) as near:
-        # A folder within, since that one is for its owner's eyes alone.
+        # Use a subfolder: the temporary folder itself is readable only by its owner.
         part = Path(near) / folder.name
         part.mkdir()
         write_folder(part, weights, begun, card)
@@ -146,7 +146,7 @@ def export(found: Report, storage: Storage, folder: Path) -> Card:
 
 
 def _told(card: Card, record: StudyRecord) -> Card:
-    """Returns the card with what a new text needs to be read."""
+    """Return the card with the fields that prediction needs: method, classes and text columns."""
     origin, own = record.origin, record.origin["task"]
     return replace(
         card,
@@ -170,13 +170,13 @@ def _begun_with(record: StudyRecord) -> Path:
 
 
 def write_folder(folder: Path, weights: bytes, begun: Path, card: Card) -> None:
-    """Write an exported classifier in the format that represents its head exactly.
+    """Write a classifier to a folder in the format that represents its head exactly.
 
     Args:
         folder: An empty folder.
-        weights: A seed run's weights, safetensors.
+        weights: Weights of a seed run, in safetensors format.
         begun: Folder of the encoder that was fine-tuned.
-        card: Its description.
+        card: Description of the classifier.
     """
     from safetensors.torch import load
 
@@ -208,10 +208,10 @@ def write_folder(folder: Path, weights: bytes, begun: Path, card: Card) -> None:
     )
     save_tensors(folder / PARTS, parts, {"format": "pt"})
     config = json.loads((begun / "config.json").read_text(encoding="utf-8"))
-    # Where it says half precision, transformers would round the weights to it.
+    # With a half precision dtype here, transformers would round the weights.
     config.pop("torch_dtype", None)
-    # Names of classes, or a classifier's name, beside weights without its head would make
-    # transformers answer from random weights in our words.
+    # These weights may lack a head. With class names or a classifier class in the config,
+    # transformers would then predict our labels from a randomly initialized head.
     kinds = [kind for kind in config.get("architectures") or () if "Classification" not in kind]
     config = {name: config[name] for name in config.keys() - CLASSIFIER_FIELDS}
     pooling = None if is_own(card.place) else card.fields.get("pooling")

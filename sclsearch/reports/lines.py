@@ -1,4 +1,4 @@
-"""The lines of a report: a configuration under a rule, and its seed runs."""
+"""Lines of a report: one per configuration, with its score under a rule and its seed runs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,14 +15,14 @@ from sclsearch.tasks.metrics import MAXIMUM, METRICS
 
 @dataclass(frozen=True, slots=True)
 class SeedLine:
-    """One seed run of a configuration.
+    """Scores of one seed run of a configuration.
 
     Attributes:
-        replicate: Its replicate.
-        key: Its name in the run store.
-        validation: Validation figure; None if it failed.
-        test: Test figure; None if it failed.
-        failure: Why it failed; None if it did not.
+        replicate: Number of its replicate.
+        key: Key of the seed run in the run store.
+        validation: Validation score; None if the seed run failed.
+        test: Test score; None if the seed run failed.
+        failure: Cause and message of the failure; None on success.
     """
 
     replicate: int
@@ -34,19 +34,19 @@ class SeedLine:
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationLine:
-    """One configuration under the rule.
+    """Scores of one configuration under a selection rule.
 
     Attributes:
-        number: Its number.
-        origin: `published`, `start`, `sampled` or `given`.
-        values: Values of the searched parameters; of what is fixed where nothing is searched.
-        fields: Every field of method and training.
-        seeds: Its finished seed runs.
-        score: The rule's score; None while seed runs are missing.
-        reported: Positions among `seeds` that the report is made of, best validation first.
-        test_mean: Mean test figure of those; None without any.
-        test_std: Their sample standard deviation; None for fewer than two.
-        forecast: What it may come to where some seed runs are missing and some are not; else None.
+        number: Number of the configuration in its study.
+        origin: `published`, `start`, `sampled` or `given`; for a baseline its name.
+        values: Values of the searched hyperparameters, or of the fixed ones if none is searched.
+        fields: Every hyperparameter of method and training.
+        seeds: Finished seed runs.
+        score: Score under the rule; None while seed runs are missing.
+        reported: Indices into `seeds` of the reported seed runs, best validation score first.
+        test_mean: Mean test score of the reported seed runs; None if there are none.
+        test_std: Sample standard deviation of these test scores; None for fewer than two.
+        forecast: Predicted final score if some, but not all, seed runs are missing; else None.
     """
 
     number: int
@@ -62,13 +62,13 @@ class ConfigurationLine:
 
     @property
     def plain(self) -> tuple[float, float | None] | None:
-        """Mean and deviation of the test figure over all seeds that did not fail, if any."""
+        """Return mean and standard deviation of all test scores; None if no seed run succeeded."""
         tests = [seed.test for seed in self.seeds if seed.test is not None]
         return mean_std(tests) if tests else None
 
     @property
     def failed(self) -> int:
-        """How many seed runs failed for good."""
+        """Return the number of seed runs that failed permanently."""
         return sum(seed.failure is not None for seed in self.seeds)
 
 
@@ -79,14 +79,14 @@ def line_of(
     rule: Rule,
     metric: str,
 ) -> ConfigurationLine:
-    """Returns a configuration under a rule.
+    """Return the report line of a configuration under a selection rule.
 
     Args:
         configuration: The configuration.
-        runs: Numbers of the replicates and their seed runs, None where one is missing.
-        order: Names of the searched parameters as the space has them; of what is fixed where
-            nothing is searched.
-        rule: How seeds are counted.
+        runs: Replicate numbers with their seed runs; None for a missing seed run.
+        order: Names of the searched hyperparameters in the order of the space, or of the fixed
+            ones if none is searched.
+        rule: Selection rule that aggregates the seeds.
         metric: Name of the metric.
     """
     asked, known = list(runs), configuration.values or configuration.fields
@@ -119,13 +119,15 @@ def line_of(
 def with_forecasts(
     lines: Sequence[ConfigurationLine], rule: Rule, metric: str, replicates: Sequence[int]
 ) -> tuple[list[ConfigurationLine], float]:
-    """Returns the lines with what unfinished ones may come to, and how likely one would win.
+    """Return the lines with forecasts for unfinished configurations, and the risk that one wins.
+
+    The risk is the probability that an unfinished configuration would win with all its seeds.
 
     Args:
-        lines: All of a study.
-        rule: How seeds are counted.
+        lines: All lines of a study.
+        rule: Selection rule that aggregates the seeds.
         metric: Name of the metric.
-        replicates: Numbers of the replicates of each configuration.
+        replicates: Replicate numbers of each configuration.
     """
     race = Race(rule.score, METRICS[metric].minimum, MAXIMUM, len(replicates))
     for number, line in enumerate(lines):

@@ -1,4 +1,4 @@
-"""What an exported winner says of new texts."""
+"""Prediction on new texts with an exported winner."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ SPLIT = "texts"
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What is said of one text or pair.
+    """Prediction for one text or text pair.
 
     Attributes:
-        label: The class, or the score in regression.
-        scores: By class: what its head gives, of which the softmax is a probability, and the
-            cosines of text and class in `lacon` and `lacon-fusion`; empty in regression.
+        label: The predicted class, or the predicted score for regression.
+        scores: Score of each class; empty for regression. Scores are logits, except for `lacon`
+            and `lacon-fusion`: there they are cosine similarities of text and class.
     """
 
     label: str | float
@@ -36,10 +36,10 @@ class Prediction:
 
 
 def read_card(folder: Path) -> Card:
-    """Returns what an exported folder says of itself.
+    """Return the card of an exported folder, from its `sclsearch.json`.
 
     Raises:
-        SclsearchError: It is none, or of a version that did not say its classes.
+        SclsearchError: The folder has no valid card, or the card of an old version without classes.
     """
     from pydantic import TypeAdapter, ValidationError
 
@@ -67,16 +67,17 @@ def predict(
     texts: Sequence[str | Texts],
     custom_method: "str | type[Method] | None" = None,
 ) -> list[Prediction]:
-    """Returns what an exported winner says of some texts, in their order.
+    """Return the predictions of an exported winner for texts, in the order of the texts.
 
     Args:
-        folder: What `export` wrote.
-        texts: Texts, or pairs of them where the task has pairs.
-        custom_method: `FILE.py:CLASS` or the class, required if the export's method is in a file of
-            code: its hash must be the recorded one.
+        folder: Folder written by `export`.
+        texts: Texts, or text pairs if the task has pairs.
+        custom_method: `FILE.py:CLASS` or the class; required if the export's method is a custom
+            method in a file. The hash of the file must equal the recorded hash.
 
     Raises:
-        SclsearchError: The folder is none, its method is not there, or a text is no pair or one.
+        SclsearchError: The folder is no export, its method is missing, or a text is invalid: empty,
+            or a pair where the task has none, or the reverse.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""A study's ranking and its winner's test figure under any rule, from the store alone."""
+"""Report of a study: ranking and test score of the winner under any rule, from stored runs."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,32 +19,32 @@ NO_CHECKSUMS = "files of release 0.1.0 have no checksums: a change to their numb
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a study says under a rule.
+    """Ranking, winner and test scores of a study under a selection rule.
 
     Attributes:
-        study: Its name.
-        storage: Where it is stored.
+        study: Name of the study.
+        storage: Storage of the study: a folder or a URI.
         method: The method's name.
         task: The task's name.
         model: The encoder's name.
-        model_place: Where it is found again: its name, or its folder.
+        model_place: Name or folder from which the encoder can be loaded again.
         protocol: The protocol's name.
-        size: Training examples, None for all.
+        size: Training set size; None for all training examples.
         metric: Name of the metric.
-        rule: The rule.
-        seeds: Replicates of each configuration.
+        rule: The selection rule.
+        seeds: Number of replicates per configuration.
         data: SHA-256 of the task's texts and labels.
-        without_label: SHA-256 of the texts that have no label, where stages read some.
-        rows: SHA-256 of the rows of each replicate, by what they are for.
-        drawn: Seeds of initialisation and order of each replicate.
-        repeats: Whether it repeats the winner of another study.
-        settings: What was set by hand, by field.
-        baselines: Reference classifiers under the same rule: their name is `origin`.
-        configurations: Best first; unfinished ones at the end, by what they may come to.
-        risk: Probability, by the model of `selection.outlook`, that another would win if all had
-            all seeds; 0 if they have.
-        notes: What a reader of the figures must know.
-        weights: Files with the winner's weights, by key.
+        without_label: SHA-256 of the texts without a label; empty if no stage reads such texts.
+        rows: For each replicate, SHA-256 of its rows by their use, for example `train`, `test`.
+        drawn: For each replicate, its seeds of initialization and data order.
+        repeats: True if the study repeats the winner of another study.
+        settings: Hyperparameters set by hand, by name.
+        baselines: Baseline classifiers under the same rule; `origin` is the name of each.
+        configurations: Configurations, best first. Unfinished ones follow, by expected score.
+        risk: Probability that another configuration would win if all had all seeds, by the model
+            in `selection.posterior`; 0 if all have all seeds.
+        notes: Warnings and caveats about the scores.
+        weights: Files with the winner's weights, by seed run key.
     """
 
     study: str
@@ -72,15 +72,15 @@ class Report:
 
     @property
     def winner(self) -> ConfigurationLine | None:
-        """The best finished configuration; None if there is none."""
+        """Return the best finished configuration; None if there is none."""
         return next((line for line in self.configurations[:1] if line.score is not None), None)
 
 
 def finished_winner(found: Report) -> ConfigurationLine:
-    """Returns the winner, of which at least one seed run did not fail.
+    """Return the winner of a report if at least one of its seed runs succeeded.
 
     Raises:
-        SclsearchError: There is none.
+        SclsearchError: No configuration is finished, or every seed run of the winner failed.
     """
     if found.winner is None:
         raise SclsearchError(
@@ -101,14 +101,14 @@ def report(
     seeds: int | None = None,
     configs: int | None = None,
 ) -> Report:
-    """Returns the report of a study.
+    """Return the report of a study under a rule, from stored seed runs alone.
 
     Args:
-        storage: Where it is stored.
-        name: The study's name, or its beginning.
-        rule: How seeds are counted; None takes the study's.
-        seeds: The first so many replicates; None takes all.
-        configs: The first so many configurations; None takes all.
+        storage: Storage of the study.
+        name: The study's name, or a prefix of it.
+        rule: Selection rule that aggregates the seeds; None uses the study's rule.
+        seeds: Number of replicates to use, from the first; None uses all.
+        configs: Number of configurations to use, from the first; None uses all.
 
     Raises:
         SclsearchError: There is no such study, or it has too few seeds.
@@ -118,9 +118,9 @@ def report(
     replicates, faults = _first(store, seeds)
     rule.check(len(replicates))
     runs = RunStore(storage)
-    # Stored JSON is sorted; a reader expects the order of the space.
+    # Stored JSON has sorted keys; reports list hyperparameters in the order of the space.
     space = record.identity["space"]
-    # Where nothing is searched, what is trained is what the space and the user set.
+    # Without searched hyperparameters the report shows the fixed ones.
     unsearched = [] if record.repeats else list(space.get("fixed", ()))
     order = [parameter["name"] for parameter in space["parameters"]] or unsearched
     metric = str(record.training["metric"])
@@ -186,7 +186,7 @@ def _place(line: ConfigurationLine) -> tuple[int, float, int]:
 
 
 def _missing(lines: Sequence[ConfigurationLine], risk: float) -> Iterator[str]:
-    """Yields the note on configurations that lack seeds, where others do not."""
+    """Yield a note if some, but not all, configurations lack seeds."""
     missing = sum(line.score is None for line in lines)
     if not 0 < missing < len(lines):
         return

@@ -1,4 +1,4 @@
-"""What each study of a storage searches, and how far it is."""
+"""Studies of a storage, with the search settings and the progress of each."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -13,19 +13,19 @@ from sclsearch.store.studies import StudyStore, study_names
 
 @dataclass(frozen=True, slots=True)
 class StudyLine:
-    """A study, as its record has it.
+    """Summary of a study's record and progress.
 
     Attributes:
-        name: Its name.
+        name: Name of the study.
         method: The method's name.
         task: The task's name.
-        size: Training examples, None for all.
+        size: Training set size; None for all training examples.
         model: The encoder's name.
         protocol: The protocol's name.
-        configurations: Configurations that have been opened.
-        seeds: Replicates of each.
-        stored: Seed runs of these that are stored.
-        faults: What is wrong with records that cannot be read.
+        configurations: Number of configurations started so far.
+        seeds: Number of replicates per configuration.
+        stored: Number of their seed runs that are stored.
+        faults: Error messages for unreadable records.
     """
 
     name: str
@@ -40,7 +40,7 @@ class StudyLine:
     faults: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Return all but the name: one line, and one for each fault."""
+        """Return the summary without the name: one line, then one line per fault."""
         size = f" ({self.size})" if self.size else ""
         return (
             f"{self.method} on {self.task}{size}, {self.model}, {self.protocol}; "
@@ -55,22 +55,22 @@ class DamagedStudy:
     """A study whose record cannot be read.
 
     Attributes:
-        name: Its name.
-        fault: What is wrong.
+        name: Name of the study.
+        fault: Error message.
     """
 
     name: str
     fault: str
 
     def __str__(self) -> str:
-        """Returns what is wrong in one line."""
+        """Return the error message as one line."""
         return f"cannot be read: {self.fault}"
 
 
 def studies(storage: Storage) -> list[StudyLine | DamagedStudy]:
-    """Returns the studies of a storage by name.
+    """Return a summary of each study in a storage, sorted by name.
 
-    It reads the records and no seed run: a storage may have thousands.
+    The function reads only the records: a storage may hold thousands of seed runs.
     """
     lines: list[StudyLine | DamagedStudy] = []
     stored = frozenset(RunStore(storage).keys())

@@ -1,4 +1,4 @@
-"""The report as text of 80 columns."""
+"""Terminal output of reports and comparisons, 80 columns wide."""
 
 from collections.abc import Sequence
 
@@ -15,21 +15,21 @@ from sclsearch.store.storage import storage_option
 
 FIRST = ("published", "start")
 CONFIGURATION = {False: "defaults", True: "the winner that it repeats"}
-"""A configuration without values to show, by whether its study repeats the winner of another."""
+"""Label of a configuration without values; the key is True if the study repeats a winner."""
 ALPHA = 0.05
 FEWEST = 6
-"""Pairs of unequal figures whose p can be below it."""
+"""Minimum number of pairs with unequal scores for a p-value below `ALPHA`."""
 COMPARED = ("diff", "95 %", "pairs", "p", "adjusted")
 UNDERSTOOD = {"mean": "mean of {n} seeds", "best": "best of {n} seeds"}
 
 
 def show(console: Console, report: Report, *, most: int = 20) -> None:
-    """Prints ranking, winner and test figure.
+    """Print the ranking, the winner and the test score of a report.
 
     Args:
-        console: Where to.
-        report: What.
-        most: Configurations shown at the most; the winner is among them.
+        console: Console for the output.
+        report: The report.
+        most: Maximum number of configurations to show, best first.
     """
     size = f", {report.size} training examples" if report.size else ""
     console.print(
@@ -114,13 +114,13 @@ def _show_notes(console: Console, report: Report) -> None:
 
 
 def show_comparison(console: Console, found: StudyComparison) -> None:
-    """Prints the winners of some studies, and what tells them from the first."""
+    """Print the winners of several studies and their differences from the first winner."""
     console.print(
         f"test {found.metric} on [bold]{escape(found.task)}[/], the winners over the first "
         f"{found.seeds} seeds, none picked",
         soft_wrap=True,
     )
-    # A study's name may take half of the width, and is there to be copied.
+    # Names stand on lines without wrapping: they may be long, and users copy them.
     for number, one in enumerate(found.studies, 1):
         console.print(f"[bold]{number}[/]  {escape(one.study)}", soft_wrap=True)
     winners = [
@@ -147,7 +147,7 @@ def show_comparison(console: Console, found: StudyComparison) -> None:
 
 
 def compared(comparison: Comparison, adjusted: float) -> tuple[str, ...]:
-    """Returns the cells of a comparison, as `COMPARED` heads them."""
+    """Return the table cells of a comparison, in the order of the headings `COMPARED`."""
     low, high = comparison.interval or (None, None)
     return (
         f"{100 * comparison.difference:+.1f}",
@@ -159,7 +159,7 @@ def compared(comparison: Comparison, adjusted: float) -> tuple[str, ...]:
 
 
 def show_limits(console: Console, found: Sequence[Comparison]) -> None:
-    """Prints what the columns are, and what so many pairs can show at all."""
+    """Print the meaning of the comparison columns and the smallest reachable p-value."""
     console.print(
         "95 %: interval of the mean difference; pairs: seeds, or means of seeds with one training "
         "subset where it is one of several; p: Wilcoxon's signed ranks; adjusted: for all rows "
@@ -176,7 +176,7 @@ def show_limits(console: Console, found: Sequence[Comparison]) -> None:
 def grid(
     headings: Sequence[str], rows: Sequence[Sequence[str]], optional: Sequence[str] = ()
 ) -> Table:
-    """Returns a grid of texts; optional columns are left out where all rows have the same."""
+    """Return a table of texts without the optional columns whose cells are all equal."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     kept = [
         place
@@ -191,17 +191,17 @@ def grid(
 
 
 def figure(line: ConfigurationLine) -> str:
-    """Returns mean ± standard deviation of the test figures that are reported."""
+    """Return mean ± standard deviation of the reported test scores, or `none`."""
     return "none" if line.test_mean is None else with_spread(line.test_mean, line.test_std)
 
 
 def with_spread(mean: float, std: float | None) -> str:
-    """Returns `0.6493 ± 0.0142`, without a deviation the mean alone."""
+    """Return a mean with its standard deviation, `0.6493 ± 0.0142`, or the mean alone."""
     return f"{mean:.4f}" + ("" if std is None else f" ± {std:.4f}")
 
 
 def duration(seconds: float | None) -> str:
-    """Returns `7 min` or `1.9 h`."""
+    """Return a duration as text, such as `7 min` or `1.9 h`."""
     if seconds is None:
         return "unknown"
     minutes = seconds / 60
@@ -211,7 +211,7 @@ def duration(seconds: float | None) -> str:
 
 
 def understood(top: str, seeds: int) -> str:
-    """Returns a rule's half in words, `mean of the top 3 of 10 seeds`."""
+    """Return the score part of a rule in words, such as `mean of the top 3 of 10 seeds`."""
     if seeds == 1:
         return "one seed"
     known = UNDERSTOOD.get(top, f"mean of the top {top.removeprefix('top-')} of {{n}} seeds")
