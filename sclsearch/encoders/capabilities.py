@@ -1,4 +1,4 @@
-"""Look in forwards what an encoder can do, whatever its architecture is called."""
+"""Detection of an encoder's capabilities by test forward passes, for any architecture."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Load an encoder and its tokenizer from a folder."""
+"""Loading of an encoder and its tokenizer from a folder."""
 
 import copy
 import logging

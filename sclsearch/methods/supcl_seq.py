@@ -25,7 +25,7 @@ class SupCLSeq:
     regression, texts have the same class if their scores agree to one decimal (the paper's
     footnote), and the probe minimizes squared error. All views are anchors, as in Eq. (2). The
     paper names transformers' Trainer but no warm-up; here it is fairseq's 0.06, as in all methods.
-    The probe has the batch size of the contrast.
+    The probe has the batch settings of the contrast.
 
     Attributes:
         tau: Temperature τ; the paper has 0.05.
