@@ -1,1 +1,1 @@
-"""Hugging Face encoders: where they come from, pooling, and dropout by row."""
+"""Hugging Face encoders: lookup, loading, pooling, per-row dropout, heads and projections."""

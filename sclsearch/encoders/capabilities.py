@@ -1,4 +1,4 @@
-"""Looks in forwards what an encoder can do, whatever its architecture is called."""
+"""Detection of an encoder's capabilities by test forward passes, for any architecture."""
 
 from typing import TYPE_CHECKING
 
@@ -15,14 +15,14 @@ ONE_STILL_VIEW = (0.0,)
 
 @torch.no_grad()
 def probe(encoder: "Encoder", views: DropoutRates, *, layered: bool) -> None:
-    """Sets the attributes of an encoder that say what it can do.
+    """Detect the capabilities of an encoder and set its capability attributes.
 
-    In evaluation mode, since a model may have dropout whose rate is none of ours.
+    The check runs in evaluation mode, because a model may have dropout that we do not control.
 
     Args:
-        encoder: The encoder; left in the mode that it is in.
-        views: Its handle of the rates.
-        layered: Whether its layers were found.
+        encoder: The encoder; its mode does not change.
+        views: Dropout rates of the encoder's views.
+        layered: True if the list of its layers is known.
     """
     model, training = encoder.model, encoder.model.training
     _, mask = probing_texts()
@@ -47,23 +47,23 @@ def probe(encoder: "Encoder", views: DropoutRates, *, layered: bool) -> None:
 
 
 def max_tokens(model: nn.Module) -> int | None:
-    """Returns how many positions a model has learnt; None where it learns none."""
+    """Return the number of learned positions of a model; None if it has no learned positions."""
     for name, module in model.named_modules():
         if name.endswith(".position_embeddings") and isinstance(module, nn.Embedding):
-            # Where padding has a row of its own, as in RoBERTa, positions begin behind it.
+            # If padding has a separate row, as in RoBERTa, positions begin after it.
             before = 0 if module.padding_idx is None else module.padding_idx + 1
             return module.num_embeddings - before
     return None
 
 
 def probing_texts() -> tuple[Tensor, Tensor]:
-    """Returns ids and mask, `[4, 4]`, of rows on which encoders that differ in kind differ."""
+    """Return the ids and the mask, both `[4, 4]`, of the rows for the capability checks."""
     ids = torch.tensor([[0, 0, 0, 0], [0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
     return ids, torch.tensor([[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 1], [1, 0, 0, 0]]).bool()
 
 
 def by_keys(mask: Tensor) -> Tensor:
-    """Returns a mask by tokens, `[rows, T]`, as attention reads it, `[rows, 1, T, T]`."""
+    """Return the attention mask, `[rows, 1, T, T]`, for a token mask, `[rows, T]`."""
     return mask[:, None, None].expand(-1, 1, mask.shape[1], -1)
 
 
@@ -84,7 +84,7 @@ def _pools(encoder: "Encoder", states: Tensor) -> bool:
 
 
 def _takes_masks(encoder: "Encoder", padded: Tensor) -> bool:
-    # A ready mask would take the place of one of each kind.
+    # With sliding windows the model needs two masks, but a prepared mask would replace both.
     windows = "sliding_attention" in (getattr(encoder.model.config, "layer_types", None) or ())
     if windows or not encoder.per_row_dropout:
         return False
@@ -97,13 +97,13 @@ def _takes_masks(encoder: "Encoder", padded: Tensor) -> bool:
 
 
 def _alike(encoder: "Encoder", padded: Tensor, mask: Tensor, *, first_only: bool = False) -> bool:
-    """Returns whether the states at tokens, or at position 0, are those with padding."""
+    """Return whether the states at tokens, or at position 0, equal those with padding."""
     if first_only:
         padded, mask = padded[:, :1], mask[:, :1]
     try:
         states = _hidden(encoder, first_only=first_only)
     except (AttributeError, RuntimeError):
-        # Positions that enter in every layer, as rotary ones do, come in the shape of rows; keys
-        # and values may come from modules of another name.
+        # Positions that enter every layer, such as rotary ones, have the shape of padded rows. The
+        # modules for keys and values may have unknown names.
         return False
     return states.shape == padded.shape and torch.allclose(states[mask], padded[mask], atol=1e-4)

@@ -1,4 +1,4 @@
-"""An encoder as methods see it: token ids in, one embedding a row and view out."""
+"""Wrapper of a Hugging Face encoder: token ids to one embedding per row and dropout view."""
 
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -18,24 +18,24 @@ from sclsearch.errors import SclsearchError
 
 
 class Encoder(nn.Module):
-    """A pretrained encoder with dropout by row.
+    """Pretrained encoder with per-row dropout.
 
     Attributes:
-        name: The model's name, for errors.
-        model: The Hugging Face model.
+        name: Name of the model, for errors.
+        model: Hugging Face model.
         width: d, the size of an embedding.
-        pretrained_pooler: Whether the checkpoint holds the dense+tanh pooler, as a module of its
-            own: ALBERT's is a bare linear layer.
-        per_row_dropout: Whether views of one batch can have different dropout rates.
-        causal: Whether a token does not see those after it, as in a decoder.
-        governed: Whether no noise is left at rate 0.
-        packs: Whether its layers can do without padding.
-        takes_masks: Whether its attention is transformers' and takes a mask that is ready for it.
-        max_tokens: Positions that it has learnt, so tokens of a text at most; None for no limit.
-        trims: Whether its last layer can do without positions that are not read.
-        mask_token: Id of the token that stands for a hidden one; None if there is none.
-        masked_lm: Weights of the checkpoint's own masked-language-model head; empty if it has
-            none. They are no parameters: a stage that needs the head copies them.
+        pretrained_pooler: True if the checkpoint has the dense+tanh pooler as a separate module.
+            ALBERT's pooler is only a linear layer.
+        per_row_dropout: True if views of one batch can have different dropout probabilities.
+        causal: True if a token does not attend to later tokens, as in a decoder.
+        governed: True if the model has no noise at dropout 0.
+        packs: True if the layers work without padding.
+        takes_masks: True if the attention is transformers' and accepts a prepared mask.
+        max_tokens: Number of learned positions, thus most tokens of a text; None for no limit.
+        trims: True if the last layer works without the positions that are not read.
+        mask_token: Id of the mask token; None if the tokenizer has none.
+        masked_lm: Weights of the checkpoint's masked-LM head; empty if it has none. They are not
+            parameters: a stage that needs the head copies them.
     """
 
     pretrained_pooler: bool
@@ -70,10 +70,11 @@ class Encoder(nn.Module):
 
     @property
     def embeddings(self) -> Tensor:
-        """The input embeddings of all tokens, `[vocabulary, e]`.
+        """Input embeddings of all tokens, `[vocabulary, e]`.
 
         Raises:
-            RuntimeError: They are cut; a stage that reads them says `whole_vocabulary`.
+            RuntimeError: The embeddings are cut. A stage that reads them must set
+                `whole_vocabulary`.
         """
         words: nn.Embedding = self.model.get_input_embeddings()  # type: ignore[assignment]
         if type(words) is CutEmbedding:
@@ -82,10 +83,10 @@ class Encoder(nn.Module):
         return words.weight
 
     def cut(self, tokens: Tensor) -> CutEmbedding | None:
-        """Leaves the embeddings of other tokens out, until they are restored.
+        """Cut the input embeddings to some tokens, until `CutEmbedding.restore`.
 
         Args:
-            tokens: Numbers of all tokens that will be seen, `[U]`.
+            tokens: Ids of all tokens that the stage reads, `[U]`.
         """
         return CutEmbedding.install(self.model, tokens)
 
@@ -98,15 +99,15 @@ class Encoder(nn.Module):
         *,
         first_only: bool = False,
     ) -> Tensor:
-        """Returns the last hidden states of all views, `[V * B, T, d]`.
+        """Return the last hidden states of all views, `[V * B, T, d]`.
 
         Args:
             ids: Token ids, `[B, T]`.
             mask: True at tokens, `[B, T]`.
-            types: Segments, `[B, T]`; left out where the encoder has one segment only.
-            rates: Dropout rate of each of the V views; no effect in evaluation mode.
-            first_only: Whether only those at position 0 are read, where every text must have a
-                token: an encoder that can leaves the others out, `[V * B, 1, d]`.
+            types: Segments, `[B, T]`; ignored if the encoder has only one segment.
+            rates: Dropout probability of each of the V views; no effect in evaluation mode.
+            first_only: True if the caller reads only position 0, where every text must have a
+                token. An encoder with `trims` then returns only that position, `[V * B, 1, d]`.
         """
         forward = partial(self._hidden, first_only=first_only and self.trims)
         if is_large(ids, rates) and torch.is_grad_enabled() and self._trains:
@@ -131,11 +132,11 @@ class Encoder(nn.Module):
         mask = mask.repeat(views, 1)
         inputs = {"input_ids": ids.repeat(views, 1), "attention_mask": mask}
         if ids.is_cuda and self.takes_masks:
-            # Of a mask by tokens transformers asks whether there is padding; a GPU's host waits.
+            # transformers checks a token mask for padding, which makes the host wait for the GPU.
             inputs["attention_mask"] = by_keys(mask)
         if getattr(self.model.config, "type_vocab_size", 0) > 1:
             inputs["token_type_ids"] = types.repeat(views, 1)
-        # A GPU would wait for the tokens to be counted, and short rows do not fill it anyway.
+        # On a GPU, counting the tokens would block the host, and short rows do not fill the GPU.
         packed = self.packs and not ids.is_cuda
         with (
             self._views.packing.of(mask) if packed else nullcontext(),
@@ -145,11 +146,11 @@ class Encoder(nn.Module):
         return states
 
     def pool(self, states: Tensor, mask: Tensor, pooling: str) -> Tensor:
-        """Returns one embedding a row, `[V * B, d]`.
+        """Return the pooled embedding of each row, `[V * B, d]`.
 
         Args:
             states: Last hidden states of all views, `[V * B, T, d]`, or those at position 0,
-                `[V * B, 1, d]`, of which there is no `mean`.
+                `[V * B, 1, d]`, which do not support `mean`.
             mask: True at tokens, `[B, T]`.
             pooling: `cls_raw`, the state at position 0; `cls_pooled`, that state after the
                 pretrained dense+tanh layer; `mean`, the mean over tokens without padding.
@@ -167,7 +168,7 @@ class Encoder(nn.Module):
         return states[:, 0]
 
     def check_pooling(self, pooling: str, where: str) -> None:
-        """Raises SclsearchError if the checkpoint has no pooler and `cls_pooled` is asked for."""
+        """Raise SclsearchError if the pooling is `cls_pooled` but the checkpoint has no pooler."""
         if pooling == "cls_pooled" and not self.pretrained_pooler:
             raise SclsearchError(
                 f"{where}: 'cls_pooled' must be backed by a pooler as BERT's in the checkpoint, "
@@ -176,7 +177,7 @@ class Encoder(nn.Module):
             )
 
     def check_length(self, tokens: int, where: str) -> None:
-        """Raises SclsearchError if texts of so many tokens are longer than it can read."""
+        """Raise SclsearchError if a text length exceeds the encoder's number of positions."""
         if self.max_tokens is not None and tokens > self.max_tokens:
             raise SclsearchError(
                 f"{where}: it must be at most {self.max_tokens}, the positions that model "
@@ -184,7 +185,7 @@ class Encoder(nn.Module):
             )
 
     def check_per_row_dropout(self, where: str) -> None:
-        """Raises SclsearchError if views of one batch cannot have different dropout rates."""
+        """Raise SclsearchError if views of one batch cannot differ in dropout probability."""
         if not self.per_row_dropout:
             raise SclsearchError(
                 f"{where}: attention dropout must be settable for each view, but model "
@@ -193,7 +194,7 @@ class Encoder(nn.Module):
             )
 
     def check_mask_token(self, where: str) -> None:
-        """Raises SclsearchError if the tokenizer has no mask token."""
+        """Raise SclsearchError if the tokenizer has no mask token."""
         if self.mask_token is None:
             raise SclsearchError(
                 f"{where}: the tokenizer must have a mask token, but that of model {self.name!r} "

@@ -1,7 +1,7 @@
-"""The last layer at position 0 alone, for embeddings that read no other last state.
+"""Last layer computed at position 0 only, for embeddings that read only that state.
 
-Of the other tokens such an embedding needs the keys and values of the last layer. Their queries,
-the layer's output projection and its feed-forward part change nothing: of six layers an eighth of
+Such an embedding needs only the last layer's keys and values of the other tokens. Their queries,
+output projection and feed-forward part do not affect it. With six layers this saves an eighth of
 the work.
 """
 
@@ -15,17 +15,17 @@ from torch import Tensor, nn
 from sclsearch.encoders.packing import Packing
 
 PROJECTIONS = (("key", "value"), ("k_lin", "v_lin"))
-"""What the families call the layers that make keys and values."""
+"""Names of the key and value projections in the model families."""
 
 
 @dataclass
 class FirstPosition:
-    """What the last layer of one encoder was given, shared by all of the encoder's modules.
+    """Input of an encoder's last layer, shared by all modules of the encoder.
 
     Attributes:
-        packing: Where the tokens stand while there is no padding.
-        wanted: Whether the last states at position 0 are enough in the forward in force.
-        given: States of all tokens before the last layer, while that runs for position 0 alone.
+        packing: Positions of the tokens while padding is removed.
+        wanted: True if the current forward pass needs only position 0 of the last states.
+        given: States of all tokens before the last layer, while it runs at position 0 only.
     """
 
     packing: Packing
@@ -34,7 +34,7 @@ class FirstPosition:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Leaves the other positions out in the body."""
+        """Compute only position 0 in the last layer, inside the with block."""
         self.wanted = True
         try:
             yield
@@ -44,7 +44,7 @@ class FirstPosition:
     def before_last(
         self, _layer: nn.Module, given: tuple[Any, ...], named: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-        """Takes the first positions, `[V * B, 1, d]`, of what the last layer is given."""
+        """Replace the input of the last layer by its first positions, `[V * B, 1, d]`."""
         if not self.wanted:
             return None
         self.given = given[0]
@@ -52,14 +52,14 @@ class FirstPosition:
         return (first, *given[1:]), named
 
     def keys_and_values(self, attention: nn.Module, width: int) -> tuple[Tensor, Tensor]:
-        """Returns keys and values of all positions, `[V * B, heads, T, width]`.
+        """Return keys and values of all positions, `[V * B, heads, T, width]`.
 
         Args:
-            attention: The last layer's.
-            width: That of a head.
+            attention: Attention module of the last layer.
+            width: Width of a head.
 
         Raises:
-            AttributeError: It has none of the known projections.
+            AttributeError: The module has none of the known projections.
         """
         names = next((n for n in PROJECTIONS if hasattr(attention, n[0])), PROJECTIONS[0])
         key, value = (self._of_all(getattr(attention, name), width) for name in names)
@@ -73,5 +73,5 @@ class FirstPosition:
 
 
 def install_first_position(layers: nn.ModuleList, first: FirstPosition) -> None:
-    """Makes the last of an encoder's layers take position 0 alone where that is wanted."""
+    """Install the hook that lets an encoder's last layer compute only position 0."""
     layers[-1].register_forward_pre_hook(first.before_last, with_kwargs=True)

@@ -1,9 +1,9 @@
 """Large batches in small memory (GradCache: Gao et al., 2021, https://arxiv.org/abs/2101.06983).
 
-A contrast needs the states of all rows at once, but not what led to them. So the rows go forward in
-chunks of which the last states alone are kept; once their gradients are known, each chunk goes
-forward again, by the same dropout, and backward. All gradients are those of the whole batch, which
-those of smaller batches, added up, are not.
+A contrastive loss needs the last states of all rows at once, but not their activations. So the rows
+go forward in chunks that keep only the last states. When the gradients of these states are known,
+each chunk goes forward again, with the same dropout, and backward. The gradients equal those of the
+whole batch; the summed gradients of smaller batches do not.
 """
 
 from collections.abc import Callable
@@ -13,35 +13,36 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 LIMIT = 2**15
-"""Positions, views times texts times tokens, that go through an encoder in one piece at most.
+"""Most positions (views * texts * tokens) of one undivided forward pass.
 
-BERT base keeps 0.8 MB for each in float32. Chunks draw another noise than the whole batch, so the
-limit is no matter of the machine; another limit, or another `CHUNK`, is another engine.
+BERT base keeps 0.8 MB per position in float32. Chunks draw other random numbers than the whole
+batch, so the limit must not depend on the machine. A change of it or of `CHUNK` needs a new
+`ENGINE_VERSION`.
 """
 CHUNK = 2**13
-"""Positions of a chunk at most, as far as whole texts allow it."""
+"""Most positions per chunk, unless a single text has more."""
 
 Forward = Callable[[Tensor, Tensor, Tensor, tuple[float, ...]], Tensor]
 
 
 def is_large(ids: Tensor, rates: tuple[float, ...]) -> bool:
-    """Returns whether a batch, `[B, T]`, seen once at each rate, is for `in_chunks`."""
+    """Return whether a batch, `[B, T]`, with one view per rate needs `in_chunks`."""
     return ids.numel() * len(rates) > LIMIT
 
 
 def in_chunks(
     forward: Forward, ids: Tensor, mask: Tensor, types: Tensor, rates: tuple[float, ...]
 ) -> Tensor:
-    """Returns the states of all views, `[V * B, T, d]`, without what leads to them.
+    """Return the states of all views, `[V * B, T, d]`, without keeping their activations.
 
     Args:
-        forward: Returns the states of some texts, in the order of its arguments those below. It is
-            called again when gradients come: whatever it reads besides, as the rates of dropout
-            modules are, it must set itself, since only the state of the noise is restored.
+        forward: Returns the states of texts; takes the arguments below in their order. The
+            backward pass calls it again and restores only the random state. It must therefore set
+            other state that it reads, such as the rates of dropout modules.
         ids: Token ids, `[B, T]`.
         mask: True at tokens, `[B, T]`.
         types: Segments, `[B, T]`.
-        rates: Dropout rate of each of the V views.
+        rates: Dropout probability of each of the V views.
     """
     chunks = min(-(-ids.numel() * len(rates) // CHUNK), len(ids))
     texts = zip(*(tensor.tensor_split(chunks) for tensor in (ids, mask, types)), strict=True)

@@ -1,4 +1,4 @@
-"""The classification head on top of an embedding."""
+"""Classification or regression head on top of an embedding."""
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -7,12 +7,12 @@ INIT_STD = 0.02
 
 
 class Head(nn.Module):
-    """Dropout and a linear layer, or RoBERTa's head with a dense+tanh layer before it.
+    """Head of dropout and a linear layer, or RoBERTa's head with a dense+tanh layer before it.
 
     Args:
         width: d, the size of an embedding.
         classes: C; 0 in regression.
-        hidden: Whether there is a dense+tanh layer, as in RoBERTa's head.
+        hidden: Add a dense+tanh layer, as in RoBERTa's head.
     """
 
     def __init__(self, width: int, classes: int, *, hidden: bool) -> None:
@@ -26,22 +26,22 @@ class Head(nn.Module):
                 nn.init.zeros_(layer.bias)
 
     def features(self, z: Tensor, rate: float) -> Tensor:
-        """Returns what the linear layer reads, `[N, d]`, before its dropout."""
+        """Return the input of the linear layer, `[N, d]`, before its dropout."""
         if self.dense is None:
             return z
         hidden: Tensor = self.dense(F.dropout(z, rate, self.training))
         return hidden.tanh()
 
     def forward(self, z: Tensor, rate: float) -> Tensor:
-        """Returns logits `[N, C]`, or scores `[N]` in regression.
+        """Return logits `[N, C]`, or scores `[N]` in regression.
 
         Args:
             z: Embeddings, `[N, d]`.
-            rate: Dropout rate; no effect in evaluation mode.
+            rate: Dropout probability; no effect in evaluation mode.
         """
         return self.read(self.features(z, rate), rate)
 
     def read(self, features: Tensor, rate: float) -> Tensor:
-        """Returns what `forward` does, from features `[N, d]`."""
+        """Return logits `[N, C]`, or scores `[N]` in regression, from features `[N, d]`."""
         logits: Tensor = self.out(F.dropout(features, rate, self.training))
         return logits.squeeze(1) if self.regression else logits

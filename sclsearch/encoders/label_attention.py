@@ -1,8 +1,8 @@
-"""Attention of label vectors over the tokens of a text: LEAM's, and LSAN's.
+"""Attention of label vectors over the tokens of a text, as in LEAM and in LSAN.
 
 LEAM: Wang et al., 2018, https://arxiv.org/abs/1805.04174. LSAN: Xiao et al., 2019,
 https://aclanthology.org/D19-1044. Both read the encoder's last hidden states, where the papers
-have word vectors and an LSTM. Padding gets no weight and does not reach its neighbours.
+have word vectors and an LSTM. Padding gets no weight and does not affect its neighbors.
 """
 
 from typing import Literal
@@ -18,16 +18,17 @@ Mixing = Literal["full", "shared"]
 
 
 class WindowAttention(nn.Module):
-    """A token counts by its best match with a label vector, judged in a window around it.
+    """LEAM's attention, which weights tokens by the best label match in a window around them.
 
-    G = cos(label, token); a convolution over tokens; the greatest over labels; softmax over
+    G = cos(label, token); then a convolution over tokens, the maximum over labels, and softmax over
     tokens.
 
     Args:
         classes: C.
         kernel: Tokens in a window, odd.
-        mixing: Whether the convolution mixes the C rows of G, or is one filter for each row.
-        relu: Whether ReLU follows the convolution.
+        mixing: `full` mixes the C rows of G in the convolution; `shared` applies one filter to
+            each row.
+        relu: Apply ReLU after the convolution.
     """
 
     def __init__(self, classes: int, kernel: int, *, mixing: Mixing, relu: bool = True) -> None:
@@ -37,7 +38,7 @@ class WindowAttention(nn.Module):
         self.relu = relu
 
     def forward(self, states: Tensor, labels: Tensor, mask: Tensor, counted: Tensor) -> Tensor:
-        """Returns the weighted sum of states, `[B, d]`.
+        """Return the weighted sum of states, `[B, d]`.
 
         Args:
             states: Last hidden states, `[B, T, d]`.
@@ -48,7 +49,7 @@ class WindowAttention(nn.Module):
         return (self.weights(states, labels, mask, counted)[:, None] @ states).squeeze(1)
 
     def weights(self, states: Tensor, labels: Tensor, mask: Tensor, counted: Tensor) -> Tensor:
-        """Returns the weight of each token, `[B, T]`; the arguments are those of `forward`."""
+        """Return the weight of each token, `[B, T]`; the arguments are those of `forward`."""
         cosines = F.normalize(labels, dim=-1) @ F.normalize(states, dim=-1).mT  # [B, C, T]
         cosines = cosines * mask[:, None]
         tokens = cosines.shape[-1]
@@ -58,12 +59,12 @@ class WindowAttention(nn.Module):
 
 
 class LabelSpecificAttention(nn.Module):
-    """One text vector a label, from the text's own attention and the label's, mixed by the text.
+    """LSAN's attention: one text vector per label, from a gated mix of self- and label attention.
 
     Args:
         width: d, of states and label vectors.
         classes: C.
-        hidden: Width of the layer below the text's own attention.
+        hidden: Width of the hidden layer of the self-attention.
     """
 
     def __init__(self, width: int, classes: int, hidden: int) -> None:
@@ -74,7 +75,7 @@ class LabelSpecificAttention(nn.Module):
         self.label_gate = nn.Linear(width, 1)
 
     def forward(self, states: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
-        """Returns `[B, C, d]`.
+        """Return the text vector of each label, `[B, C, d]`.
 
         Args:
             states: Last hidden states, `[B, T, d]`.
@@ -91,7 +92,7 @@ class LabelSpecificAttention(nn.Module):
 
 
 def check_window(kernel: int, where: str) -> None:
-    """Raises SclsearchError if a window has no token in its middle."""
+    """Raise SclsearchError if a window size is even and thus has no middle token."""
     if kernel % 2 == 0:
         raise SclsearchError(
             f"{where}: a window must be odd, with a token in its middle, but it is {kernel}. "
@@ -100,7 +101,7 @@ def check_window(kernel: int, where: str) -> None:
 
 
 def check_heads(heads: int, encoder: Encoder, where: str) -> None:
-    """Raises SclsearchError if an embedding cannot be cut into equal heads; names what can be."""
+    """Raise SclsearchError if the number of heads does not divide the encoder's width."""
     if encoder.width % heads:
         divisors = [str(d) for d in range(1, encoder.width + 1) if encoder.width % d == 0]
         raise SclsearchError(

@@ -1,4 +1,4 @@
-"""Loads an encoder and its tokenizer from a folder."""
+"""Loading of an encoder and its tokenizer from a folder."""
 
 import copy
 import logging
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
 
 
 def load_encoder(folder: Path, name: str) -> Encoder:
-    """Returns a fresh copy of the encoder, float32, in evaluation mode.
+    """Return a new copy of a pretrained encoder, float32, in evaluation mode.
 
-    The files are read once in a process: a worker that trains many seed runs copies the weights.
+    A process reads the files once. A worker that trains many seed runs copies the weights.
 
     Args:
-        folder: Holds config.json, model.safetensors and tokenizer.json.
-        name: The model's name, for errors.
+        folder: Folder with config.json, model.safetensors and tokenizer.json.
+        name: Name of the model, for errors.
 
     Raises:
-        SclsearchError: It is no encoder that transformers can load.
+        SclsearchError: transformers cannot load the folder as an encoder.
     """
     return copy.deepcopy(_pretrained(folder, name))
 
 
 def load_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
-    """Returns the fast tokenizer of a model's folder.
+    """Return the fast tokenizer of a model's folder.
 
     Raises:
-        SclsearchError: The folder's files are no tokenizer.
+        SclsearchError: transformers cannot load a tokenizer from the folder.
     """
     from transformers import AutoTokenizer
 
@@ -64,10 +64,10 @@ def _pretrained(folder: Path, name: str) -> Encoder:
             f"{lacking[0]} and {len(lacking) - 1} more are missing. Take a complete checkpoint."
         )
     if missing:
-        model.pooler = None  # type: ignore[assignment]  # left in, it would be random weights
+        model.pooler = None  # type: ignore[assignment]  # its weights would be random
     if model.config.is_encoder_decoder:
         raise SclsearchError(f"--model {name}: it must be an encoder, but {kind} has a decoder.")
-    # A head with a decoder of its own would be another one when it is tied to the embeddings.
+    # Our head shares the input embeddings, so a head with a separate decoder cannot be loaded.
     tied = getattr(model.config, "tie_word_embeddings", True)
     encoder = Encoder(
         name,
@@ -89,24 +89,24 @@ def _mask_token(folder: Path) -> int | None:
     try:
         found: int | None = load_tokenizer(folder).mask_token_id
     except SclsearchError:
-        # Whoever tokenises texts is told; the encoder itself is sound.
+        # Tokenization reports this error. The encoder itself is valid.
         return None
     return found
 
 
 def _read(folder: Path, name: str) -> "tuple[PreTrainedModel, list[str]]":
-    """Returns the model and the names of the weights that its file lacks."""
+    """Return the model and the names of the weights that its file lacks."""
     from transformers import AutoModel
 
     with _quiet():
         try:
-            # The checkpoint's own type is kept otherwise, and half precision does not train.
+            # Otherwise the checkpoint's dtype is kept, and half precision cannot be trained.
             model, loading = AutoModel.from_pretrained(
                 str(folder),
                 dtype=torch.float32,
                 use_safetensors=True,
                 trust_remote_code=False,
-                ignore_mismatched_sizes=True,  # they are refused below, by name
+                ignore_mismatched_sizes=True,  # reported below, by name
                 output_loading_info=True,
             )
         except Exception as error:  # transformers documents no errors for damaged files
@@ -137,7 +137,7 @@ def _first_line(error: Exception) -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silences transformers' bars and warnings on newly initialised layers while loading."""
+    """Silence transformers' progress bars and its warnings on newly initialized layers."""
     from transformers.utils import logging as transformers_logging
 
     level = transformers_logging.get_verbosity()

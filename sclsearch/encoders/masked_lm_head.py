@@ -1,4 +1,4 @@
-"""The masked-language-model head: the checkpoint's own where it has one, else a fresh one."""
+"""Masked-language-model head, from the checkpoint if it has one, else newly initialized."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.head import INIT_STD
 
-# Where a checkpoint keeps the dense layer, the norm and the bias over the vocabulary.
+# Names in a checkpoint of the dense layer, the norm and the module with the vocabulary bias.
 LAYOUTS = (
     ("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions"),
     ("lm_head.dense", "lm_head.layer_norm", "lm_head"),  # RoBERTa, XLM-R, CamemBERT, MPNet
@@ -16,21 +16,21 @@ LAYOUTS = (
     ("generator_predictions.dense", "generator_predictions.LayerNorm", "generator_lm_head"),
     ("head.dense", "head.norm", "decoder"),  # ModernBERT
 )
-# ModernBERT's layers have no biases: zeros do the same.
+# ModernBERT's layers have no biases: zero biases are equivalent.
 NEEDED = frozenset({"dense.weight", "norm.weight", "bias"})
 BERT_EPSILON = 1e-12
 
 
 class MaskedLMHead(nn.Module):
-    """Dense layer, GELU and norm; then a product with the input embeddings, plus a bias.
+    """Masked-LM head: dense layer, GELU, norm, product with the input embeddings, and a bias.
 
-    The embeddings belong to the encoder, so they are handed in at each call.
+    The embeddings belong to the encoder, so the caller passes them to each call.
 
     Args:
         width: d, the size of a state.
-        embedding: e, the size of an input embedding; in ELECTRA another one.
+        embedding: e, the size of an input embedding, which differs from d in ELECTRA.
         vocabulary: Number of tokens that can be predicted.
-        epsilon: Of the norm.
+        epsilon: Epsilon of the norm.
     """
 
     def __init__(self, width: int, embedding: int, vocabulary: int, epsilon: float) -> None:
@@ -42,7 +42,7 @@ class MaskedLMHead(nn.Module):
         nn.init.zeros_(self.dense.bias)
 
     def forward(self, states: Tensor, embeddings: Tensor) -> Tensor:
-        """Returns scores over the vocabulary, `[S, vocabulary]`.
+        """Return scores over the vocabulary, `[S, vocabulary]`.
 
         Args:
             states: Last hidden states of the S tokens that are predicted, `[S, d]`.
@@ -52,7 +52,7 @@ class MaskedLMHead(nn.Module):
 
 
 def masked_lm_head(encoder: Encoder) -> MaskedLMHead:
-    """Returns the head that the checkpoint brought, or else a fresh one."""
+    """Return a masked-LM head with the checkpoint's weights, or newly initialized without them."""
     vocabulary, embedding = encoder.embeddings.shape
     config = encoder.model.config
     epsilon = getattr(config, "layer_norm_eps", getattr(config, "norm_eps", BERT_EPSILON))
@@ -62,14 +62,14 @@ def masked_lm_head(encoder: Encoder) -> MaskedLMHead:
 
 
 def masked_lm_notes(encoder: Encoder) -> tuple[str, ...]:
-    """Returns what a reader of the figures must know: that the head was not pretrained."""
+    """Return a note for reports if the masked-LM head is not pretrained."""
     if encoder.masked_lm:
         return ()
     return (f"masked-LM head: fresh, the checkpoint of {encoder.name} has none",)
 
 
 def load_head_weights(file: Path) -> dict[str, Tensor]:
-    """Returns the weights of a checkpoint's own head under our names, float32; none if it has none.
+    """Return a checkpoint's masked-LM head weights under our names, float32; empty without a head.
 
     Args:
         file: The checkpoint, model.safetensors.
@@ -86,7 +86,7 @@ def load_head_weights(file: Path) -> dict[str, Tensor]:
 
 
 def _names(layout: tuple[str, str, str], stored: frozenset[str]) -> dict[str, str]:
-    """Returns the stored name of each of our weights that is there."""
+    """Return the stored name of each head weight that the checkpoint has."""
     dense, norm, decoder = layout
     candidates = {
         "dense.weight": (f"{dense}.weight",),

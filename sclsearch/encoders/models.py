@@ -1,4 +1,4 @@
-"""Where encoders come from: a folder, an alias, the Hugging Face hub."""
+"""Lookup of encoders by folder, by alias or on the Hugging Face hub."""
 
 import hashlib
 import importlib.util
@@ -14,23 +14,23 @@ from sclsearch.errors import SclsearchError, suggestion
 FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
 HUB_FILES = (*FILES, "vocab.txt", "vocab.json", "merges.txt", "special_tokens_map.json")
 MOST_BYTES = 255
-"""Length of a file's name that file systems allow."""
+"""Longest file name that file systems allow, in bytes."""
 SIZES = frozenset(
     {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size"}
 )
-"""Fields of config.json that count something."""
+"""Fields of config.json that are sizes or counts."""
 CARD = "sclsearch.json"
-"""File in the folder of an exported encoder that says what it is."""
+"""Metadata file in the folder of an exported encoder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """A short name for an encoder.
+    """Short name of an encoder.
 
     Attributes:
         summary: One line for `sclsearch ls models`.
-        hub: Its name on the hub.
-        package: A Python package that carries the files, and the folder within it.
+        hub: Name on the hub.
+        package: Python package that contains the files, and the folder within it.
         weights: SHA-256 that the package's weights must have.
     """
 
@@ -62,13 +62,13 @@ ALIASES: Mapping[str, Alias] = MappingProxyType(
 
 
 def model_folder(name: str) -> Path:
-    """Returns the folder that holds a model's files, fetched from the hub if need be.
+    """Return the folder with a model's files; download them from the hub if necessary.
 
     Args:
         name: An alias, a folder, or a name on the hub.
 
     Raises:
-        SclsearchError: There is no such model here, and the hub has none or cannot be reached.
+        SclsearchError: The model is neither on this machine nor available on the hub.
     """
     packaged = local_folder(name)
     if packaged is not None:
@@ -81,7 +81,7 @@ def model_folder(name: str) -> Path:
 
 
 def check_name(name: str) -> None:
-    """Raise SclsearchError if a name can be neither a folder's nor a model's."""
+    """Raise SclsearchError if a name is not valid for a folder or a model."""
     if "\0" in name or any(len(part.encode()) > MOST_BYTES for part in name.split("/")):
         raise SclsearchError(
             f"--model {name[:40]!r}…: must be an alias, a folder, or owner/name on the hub, got a "
@@ -90,17 +90,17 @@ def check_name(name: str) -> None:
 
 
 def name_fault(name: str) -> str:
-    """Returns why a name can be no encoder's, whatever is installed or reached; else nothing."""
+    """Return why a name cannot refer to an encoder; an empty string if it can."""
     if name in ALIASES or "/" in name or Path(name).is_dir():
         return ""
     return f"must be an alias, a folder, or owner/name on the hub.{suggestion(name, ALIASES)}"
 
 
 def local_folder(name: str) -> Path | None:
-    """Returns the folder of an alias whose package is installed, or None.
+    """Return the folder of an alias whose package is installed, or None.
 
     Raises:
-        SclsearchError: The package's weights are not what they must be.
+        SclsearchError: The package's weights do not have the expected SHA-256.
     """
     alias = ALIASES.get(name)
     if alias is None or alias.package is None:
@@ -109,10 +109,10 @@ def local_folder(name: str) -> Path | None:
 
 
 def base_model(name: str) -> str:
-    """Returns the name of the encoder that an exported one was fine-tuned from, else the name.
+    """Return the base encoder of an exported encoder, or the given name if it is not exported.
 
     Raises:
-        SclsearchError: The folder's card does not say it.
+        SclsearchError: The metadata file of the folder does not name the base encoder.
     """
     card = Path(name).expanduser() / CARD
     if name in ALIASES or not card.is_file():
@@ -126,13 +126,13 @@ def base_model(name: str) -> str:
 
 
 def model_digest(folder: Path) -> str:
-    """Returns the SHA-256 over the files that determine what the model computes."""
+    """Return the SHA-256 over the files that determine what the model computes."""
     parts = [f"{name}:{file_digest(folder / name)}" for name in FILES if (folder / name).is_file()]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def _packaged(package: tuple[str, str], weights: str | None) -> Path | None:
-    # The package's own code is never imported: its files are all that is wanted.
+    # Only the package's files are needed. Its code is never imported.
     spec = importlib.util.find_spec(package[0])
     if spec is None or spec.origin is None:
         return None
@@ -168,9 +168,9 @@ def _checked(folder: Path, name: str) -> Path:
 
 
 def config_fault(file: Path) -> str:
-    """Return why a model's config.json cannot describe an encoder; nothing if it can.
+    """Return why a config.json cannot describe an encoder; an empty string if it can.
 
-    transformers reads such files, too, and fails later with an error from within its layers.
+    transformers accepts such files and fails later with an error inside its layers.
     """
     try:
         config = json.loads(file.read_bytes())

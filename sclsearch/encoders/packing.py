@@ -1,9 +1,9 @@
-"""Layers without padding: between embeddings and last hidden states the tokens stand in one row.
+"""Removal of padding: an encoder's layers process all tokens of a batch as one packed row.
 
-Linear layers and norms treat every token by itself, and they are nearly all of the work; only
-attention needs the rows. So the embeddings' output is packed before the first layer, attention
-unpacks its queries, keys and values, and the last layer's output is unpacked. Masks and positions
-stay as the model makes them, and a batch keeps its composition.
+Linear layers and norms process each token separately, and they are nearly all of the work. Only
+attention needs the rows. So the output of the embeddings is packed before the first layer.
+Attention unpacks its queries, keys and values, and the output of the last layer is unpacked. Masks,
+positions and the composition of the batch do not change.
 """
 
 from collections.abc import Iterator
@@ -15,18 +15,18 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 WORTH = 0.95
-"""Padding is left in where more of the positions than this are tokens: moving them costs too."""
+"""Share of tokens among the positions above which packing is not worth its cost."""
 
 
 @dataclass
 class Packing:
-    """Where the tokens of the batch in force stand, shared by all modules of one encoder.
+    """Token positions of the current batch, shared by all modules of one encoder.
 
     Attributes:
-        places: Positions of the tokens among those of all rows, `[tokens]`; None leaves padding in.
+        places: Positions of the tokens in the flattened rows, `[tokens]`; None keeps the padding.
         rows: V * B.
         length: T.
-        active: Whether the states are packed at present, between the first and the last layer.
+        active: True while the states are packed, between the first and the last layer.
     """
 
     places: Tensor | None = None
@@ -36,7 +36,7 @@ class Packing:
 
     @contextmanager
     def of(self, mask: Tensor) -> Iterator[None]:
-        """Packs the batch that has tokens at these positions, `[V * B, T]`, in the body."""
+        """Pack a batch with the token mask `[V * B, T]`, inside the with block."""
         self.rows, self.length = mask.shape
         places = mask.flatten().nonzero()[:, 0]
         if len(places) <= WORTH * mask.numel():
@@ -48,23 +48,23 @@ class Packing:
 
     @property
     def row_of_token(self) -> Tensor:
-        """The row of each token, `[tokens]`."""
+        """Row number of each token, `[tokens]`."""
         return self._moved() // self.length
 
     def pack(self, x: Tensor) -> Tensor:
-        """Returns `[1, tokens, ...]` from `[V * B, T, ...]`."""
+        """Return the packed states, `[1, tokens, ...]`, from padded ones, `[V * B, T, ...]`."""
         return x.flatten(0, 1).index_select(0, self._moved())[None]
 
     def unpack(self, x: Tensor) -> Tensor:
-        """Returns `[V * B, T, ...]` from `[1, tokens, ...]`, zero at padding."""
+        """Return the padded states, `[V * B, T, ...]`, from `[1, tokens, ...]`; padding is zero."""
         padded = x.new_zeros(self.rows * self.length, *x.shape[2:])
         padded = padded.index_copy(0, self._moved(), x[0])
         return padded.view(self.rows, self.length, *x.shape[2:])
 
     def unpack_first(self, x: Tensor) -> Tensor:
-        """Returns position 0 of each row, `[V * B, 1, ...]`, from `[1, tokens, ...]`.
+        """Return position 0 of each row, `[V * B, 1, ...]`, from `[1, tokens, ...]`.
 
-        From here on the states are no longer packed. Every row must have a token there.
+        After this call the states are no longer packed. Every row must have a token at position 0.
         """
         self.active = False
         starts = (self._moved() % self.length == 0).nonzero()[:, 0]
@@ -73,14 +73,14 @@ class Packing:
     def before_layers(
         self, _layer: nn.Module, given: tuple[Any, ...], named: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-        """Packs what the first layer is given."""
+        """Pack the input of the first layer."""
         if self.places is None:
             return None
         self.active = True
         return (self.pack(given[0]), *given[1:]), named
 
     def after_layers(self, _layer: nn.Module, _given: tuple[Any, ...], output: Any) -> Any:
-        """Unpacks what the last layer returns."""
+        """Unpack the output of the last layer."""
         if not self.active:
             return None
         self.active = False
@@ -95,14 +95,14 @@ class Packing:
 
 
 def layers_of(model: PreTrainedModel) -> nn.ModuleList | None:
-    """Returns an encoder's layers, the first one first; None if they are not to be told."""
+    """Return an encoder's layers in order; None if they cannot be identified."""
     count = getattr(model.config, "num_hidden_layers", None)
     lists = [m for m in model.modules() if isinstance(m, nn.ModuleList) and len(m) == count]
     return lists[0] if len(lists) == 1 else None
 
 
 def install_packing(layers: nn.ModuleList, packing: Packing) -> None:
-    """Makes an encoder's layers take what is packed."""
-    # Methods, not closures: a copy of the encoder must get hooks with a state of its own.
+    """Install the hooks that pack the states before the first layer and unpack them at the end."""
+    # Methods instead of closures: a copy of the encoder must get hooks with separate state.
     layers[0].register_forward_pre_hook(packing.before_layers, with_kwargs=True)
     layers[-1].register_forward_hook(packing.after_layers)

@@ -1,8 +1,8 @@
-"""Dropout at one rate a view, so that all views of a batch go through an encoder at once.
+"""Dropout with one probability per view, so that an encoder processes all views at once.
 
-SupCL-Seq sees a batch once for each rate of its list. Stacked into one batch, hidden dropout is a
-module and can be replaced; attention dropout is an argument of the attention function, so a
-function of our own is registered with transformers.
+SupCL-Seq reads a batch once per dropout probability. Here the views are stacked into one batch.
+Hidden dropout is a module and can be replaced. Attention dropout is an argument of the attention
+function, so this module registers a custom function with transformers.
 """
 
 from collections.abc import Mapping
@@ -25,13 +25,13 @@ ATTENTION = "sclsearch_row_dropout"
 
 @dataclass
 class DropoutRates:
-    """The rates in force, shared by all modules of one encoder.
+    """Current dropout probabilities, shared by all modules of one encoder.
 
     Attributes:
-        rates: Rate of each view; rows are views of equal size, one after the other.
-        attention_seen: Whether the registered attention function has been called.
-        packing: Where the tokens stand while there is no padding.
-        first: What the last layer leaves out.
+        rates: Dropout probability of each view; the batch is a stack of views of equal size.
+        attention_seen: True if the registered attention function has been called.
+        packing: Positions of the tokens while padding is removed.
+        first: State of a last layer that computes only position 0.
     """
 
     rates: tuple[float, ...] = field(default=(0.0,))
@@ -44,19 +44,19 @@ class DropoutRates:
 
     @property
     def shared(self) -> float | None:
-        """The rate, if all views have the same."""
+        """Dropout probability that all views share; None if they differ."""
         return self.rates[0] if len(set(self.rates)) == 1 else None
 
 
 class RowDropout(nn.Dropout):
-    """Dropout whose rate depends on the view that a row belongs to."""
+    """Dropout with the probability of the view that a row belongs to."""
 
     def __init__(self, views: DropoutRates) -> None:
         super().__init__(0.0)
         self.views = views
 
     def forward(self, x: Tensor) -> Tensor:
-        """Returns `x` with dropout; rows first, `[V * B, ...]`, or `[1, tokens, ...]` if packed."""
+        """Return `x` with dropout; rows first, `[V * B, ...]`, or `[1, tokens, ...]` if packed."""
         if not self.training:
             return x
         if self.views.shared is not None:
@@ -74,7 +74,7 @@ class RowDropout(nn.Dropout):
 
 @lru_cache(maxsize=16)
 def _keep(rates: tuple[float, ...], device: torch.device) -> Tensor:
-    # Made once: what the host copies to a GPU waits for it, in every layer.
+    # Cached, because each copy to the GPU would block the host in every layer.
     return 1 - torch.tensor(rates, device=device)
 
 
@@ -108,7 +108,7 @@ def _by_view(
     mask: Tensor | None,
     options: Mapping[str, Any],
 ) -> Tensor:
-    """Returns attention with the rate of each view, `[V * B, T, heads, width]`."""
+    """Return attention with the dropout of each view, `[V * B, T, heads, width]`."""
     views: DropoutRates = module.view_rates  # type: ignore[assignment]  # set by install
     rate = views.shared if module.training else 0.0
     if rate is not None:
@@ -138,7 +138,7 @@ def _rows(
     rate: float,
     options: Mapping[str, Any],
 ) -> Tensor:
-    """Returns attention at one rate, `[rows, T, heads, width]`."""
+    """Return attention with one dropout probability, `[rows, T, heads, width]`."""
     return _sdpa(module, query, key, value, mask, dropout=rate, **options)[0]
 
 
@@ -148,10 +148,10 @@ ALL_MASK_ATTENTION_FUNCTIONS.register(ATTENTION, ALL_MASK_ATTENTION_FUNCTIONS["s
 
 
 def install(model: PreTrainedModel) -> DropoutRates:
-    """Replaces the dropout of an encoder; returns the handle that sets the rates.
+    """Replace the dropout of an encoder; return the object that sets the dropout probabilities.
 
-    Attention dropout follows the rates only where the model calls transformers' attention
-    interface: run a forward and look at `attention_seen`.
+    Attention dropout follows it only if the model calls transformers' attention interface. After a
+    forward pass `attention_seen` shows whether it does.
     """
     views = DropoutRates()
     for module in list(model.modules()):

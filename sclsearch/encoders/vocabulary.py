@@ -1,8 +1,8 @@
-"""Input embeddings of those tokens alone that occur in a task's texts.
+"""Input embeddings restricted to the tokens that occur in a task's texts.
 
-A small encoder has most of its weights in the embeddings of tokens that a task never shows. They
-have no gradient, so AdamW does nothing to them but decay: they are left out while a stage trains
-and get their decay, one factor, at its end.
+Most weights of a small encoder are embeddings of tokens that never occur in a task. They have no
+gradient, so AdamW only decays them. They are left out while a stage trains, and get their decay as
+one factor at its end.
 """
 
 from typing import Self
@@ -14,18 +14,18 @@ from transformers import PreTrainedModel
 
 
 class CutEmbedding(nn.Embedding):
-    """Embeddings of some tokens, called with the numbers that the tokens have among all.
+    """Embeddings of a subset of the tokens, indexed by the original token ids.
 
     Attributes:
-        tokens: Numbers of the tokens that are kept, `[U]`.
-        decay: The factor that weight decay has made of the others so far.
+        tokens: Ids of the tokens that are kept, `[U]`.
+        decay: Accumulated weight-decay factor of the other tokens.
     """
 
     def __init__(self, whole: nn.Embedding, tokens: Tensor) -> None:
         super().__init__(len(tokens), whole.embedding_dim, _weight=whole.weight.detach()[tokens])
         self.tokens = tokens
         self.decay = 1.0
-        # In a tuple, as it is no part of this module: it is neither trained nor saved with it.
+        # In a tuple, so that it is not registered as a submodule: it is neither trained nor saved.
         self._whole = (whole,)
         self._numbers = torch.full((whole.num_embeddings,), -1, device=tokens.device)
         self._numbers[tokens] = torch.arange(len(tokens), device=tokens.device)
@@ -34,7 +34,7 @@ class CutEmbedding(nn.Embedding):
 
     @classmethod
     def install(cls, model: PreTrainedModel, tokens: Tensor) -> Self | None:
-        """Cuts a model's input embeddings; returns None where they are of a kind of their own."""
+        """Replace a model's input embeddings by cut ones; return None for unsupported types."""
         whole = model.get_input_embeddings()
         if type(whole) is not nn.Embedding or whole.max_norm or whole.scale_grad_by_freq:
             return None
@@ -43,19 +43,19 @@ class CutEmbedding(nn.Embedding):
         return cut
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Returns the embeddings, `[..., e]`, of tokens by their numbers among all, `[...]`."""
+        """Return the embeddings, `[..., e]`, of original token ids, `[...]`."""
         return F.embedding(self._numbers[ids], self.weight, self._padding)
 
     @torch.no_grad()
     def whole_weight(self) -> Tensor:
-        """Returns the embeddings of all tokens, those that were kept as they are now."""
+        """Return the embeddings of all tokens: trained for kept tokens, decayed for the others."""
         (whole,) = self._whole
         weight = whole.weight * self.decay
         weight[self.tokens] = self.weight
         return weight
 
     def restore(self, model: PreTrainedModel) -> None:
-        """Puts the embeddings of all tokens back."""
+        """Restore the model's input embeddings of all tokens, with the trained weights."""
         (whole,) = self._whole
         whole.weight.data = self.whole_weight()
         model.set_input_embeddings(whole)

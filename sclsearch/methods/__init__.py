@@ -1,4 +1,4 @@
-"""Methods, one frozen dataclass each. A line here is all that a new method needs."""
+"""Registry of the training methods, one frozen dataclass each; a new method needs one line here."""
 
 import ast
 import importlib
@@ -35,13 +35,13 @@ METHODS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class NamedMethod:
-    """A method with the names that it goes by.
+    """Method class with its name and its reference.
 
     Attributes:
-        name: In reports and in the run store: the name in `METHODS`, or that of a user's class.
-        kind: Its class.
-        place: How it is found again: the name in `METHODS`, or `FILE.py:CLASS`.
-        digest: SHA-256 of a user's file; empty for those that sclsearch brings.
+        name: Name in reports and in the run store: the key in `METHODS`, or a custom class's name.
+        kind: Class of the method.
+        place: Reference for a later lookup: the key in `METHODS`, or `FILE.py:CLASS`.
+        digest: SHA-256 of the file of a custom method; empty for a built-in method.
     """
 
     name: str
@@ -51,11 +51,11 @@ class NamedMethod:
 
 
 def find_method(method: "str | type[Method]") -> NamedMethod:
-    """Returns a method by its name, by `FILE.py:CLASS`, or by its class.
+    """Return a method, given its name, `FILE.py:CLASS`, or its class.
 
     Raises:
-        SclsearchError: There is no such method, or a user's own is not complete or has the name of
-            one that sclsearch brings.
+        SclsearchError: The method does not exist, or a custom method is incomplete or has the
+            name of a built-in method.
     """
     if isinstance(method, str) and not is_own(method):
         return NamedMethod(method, method_class(method), method)
@@ -83,17 +83,17 @@ def find_recorded_method(
 ) -> NamedMethod:
     """Return the method that a stored record or an export names.
 
-    Code from outside the package is imported only if the caller names it, and only after its
-    digest was compared with the recorded one.
+    A file outside the package is imported only if the caller names it, and only after its digest
+    matches the recorded one.
 
     Args:
         recorded: Recorded name, or `FILE.py:CLASS`.
-        digest: Recorded SHA-256 of the file; empty for a method of sclsearch.
-        given: `FILE.py:CLASS` or the class, as the caller passed it; None if it did not.
-        where: What names the method, for errors.
+        digest: Recorded SHA-256 of the file; empty for a built-in method.
+        given: `FILE.py:CLASS` or the class that the caller passed; None if it passed nothing.
+        where: Source of the recorded name, for errors.
 
     Raises:
-        SclsearchError: The record names a file and the caller none, or the file has changed.
+        SclsearchError: The record names a file but the caller does not, or the file has changed.
     """
     if not is_own(recorded):
         if digest:
@@ -125,26 +125,26 @@ def _other_method(where: str, place: str) -> str:
 
 
 def is_own(method: str) -> bool:
-    """Returns whether a name is that of a user's method, `FILE.py:CLASS`."""
+    """Return whether a name refers to a custom method, `FILE.py:CLASS`."""
     return method.rpartition(":")[0].endswith(".py")
 
 
 def method_name(kind: "type[Method]") -> str:
-    """Returns the name of a method by its class; of a user's own, that of the class."""
+    """Return the name of a method class: its key in `METHODS`, or a custom class's own name."""
     return next((name for name, known in METHODS.items() if known == _place(kind)), kind.__name__)
 
 
 def check_method_name(method: str) -> None:
-    """Raises SclsearchError at an unknown name, without importing any method."""
+    """Raise SclsearchError if a method name is unknown, without importing any method."""
     if not is_own(method):
         lookup(METHODS, method, "method")
 
 
 def method_class(name: str) -> "type[Method]":
-    """Returns the class of a method.
+    """Return the class of a built-in method.
 
     Raises:
-        SclsearchError: There is no method of that name.
+        SclsearchError: No method has that name.
     """
     module, _, attribute = lookup(METHODS, name, "method").partition(":")
     found: type[Method] = getattr(importlib.import_module(module), attribute)
@@ -156,7 +156,7 @@ def _place(kind: "type[Method]") -> str:
 
 
 def method_summaries() -> dict[str, str]:
-    """Returns each method's first docstring line, read without importing torch."""
+    """Return the first docstring line of each built-in method, without importing torch."""
     folder = Path(__file__).parent
     summaries = {}
     for name, place in METHODS.items():

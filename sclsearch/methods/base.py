@@ -1,4 +1,4 @@
-"""What a method is to the engine: parts, stages, terms and scores."""
+"""Interface between methods and the engine: settings, batches, models, stages and scores."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,27 +16,29 @@ Rate = Annotated[float, Ge(0), Lt(1)]
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """What every method shares. Defaults: fairseq's GLUE recipe for RoBERTa.
+    """Training settings that all methods share. Defaults: fairseq's GLUE recipe for RoBERTa.
 
-    Gunel et al. use fairseq and state learning rate, batch size and dropout alone. It departs from
-    the recipe in torch's betas (0.9, 0.999) and eps 1e-8, where that has (0.9, 0.98) and 1e-6, in
-    the decay, which spares biases and norms, and in the head's dropout, which is the encoder's,
-    where fairseq's is 0.
+    Gunel et al. use fairseq and state only learning rate, batch size and dropout. The settings
+    depart from the recipe in three points. AdamW has torch's betas (0.9, 0.999) and eps 1e-8, where
+    fairseq has (0.9, 0.98) and 1e-6. Biases and norms have no weight decay. The head has the
+    encoder's dropout, where fairseq's is 0.
 
     Attributes:
         learning_rate: Peak learning rate of AdamW; Gunel et al.: 1e-5.
-        batch_size: Texts in a batch; Gunel et al.: 16.
+        batch_size: Texts per batch; Gunel et al.: 16.
         epochs: Passes over the training rows; fairseq: 10.
-        warmup_ratio: Share of updates in which the rate rises linearly; fairseq: 0.06.
+        warmup_ratio: Share of updates with linear learning-rate warm-up; fairseq: 0.06.
         weight_decay: Decoupled weight decay, not on biases and norms; fairseq: 0.1.
-        dropout: Rate of hidden and attention dropout while training; 0.1 in Gunel et al. and CMLM
-            as in BERT itself, LaCon states none.
+        dropout: Probability of hidden and attention dropout in training; 0.1 in Gunel et al., CMLM
+            and BERT; LaCon states none.
         max_grad_norm: Norm to which gradients are clipped, 0 for no clipping; fairseq: 0.
-        max_length: Tokens after which a text, or a pair, is cut; 128 in BERT's GLUE recipe.
+        max_length: Most tokens of a text or pair, which is truncated there; 128 in BERT's GLUE
+            recipe.
         batch_sampling: `shuffle` every epoch, or `balanced`: classes equally often in each batch.
-        drop_last: Whether a last batch of fewer rows is left out.
-        class_weights: `balanced` weighs the cross-entropy of a class with n / (C n_c), n of the
-            training rows and n_c of those of class c; it enters identities only where it is set.
+        drop_last: Leave out a last batch that has fewer rows.
+        class_weights: `balanced` weights the cross-entropy of class c by n / (C n_c), with n
+            training rows of which n_c have class c. It enters the identity of a seed run only if
+            it is set.
     """
 
     learning_rate: Annotated[float, Gt(0), Lt(1)] = 1e-5
@@ -54,7 +56,7 @@ class Training:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Rows as the engine hands them to a method.
+    """Batch of rows that the engine passes to a method.
 
     Attributes:
         ids: Token ids, `[B, T]`; B texts.
@@ -62,9 +64,10 @@ class Batch:
         types: Segment of each token, `[B, T]`.
         content: True at tokens that are neither padding nor special, `[B, T]`.
         y: Class, `[B]` int64, or score, `[B]` float32.
-        rates: Dropout rate of each view; a batch with V rates is seen V times. In a stage that
-            reads paraphrases the first half of the rows are the first paraphrases.
-        features: The frozen encoder's embeddings, `[B, d]`, in a stage that caches them.
+        rates: Dropout probability of each view; the encoder reads a batch with V rates V times.
+            In a stage that reads paraphrases, the first half of the rows are the first
+            paraphrases.
+        features: Embeddings of the frozen encoder, `[B, d]`, in a stage that caches them.
     """
 
     ids: Tensor
@@ -82,12 +85,12 @@ class Batch:
 
 
 class Model(nn.Module):
-    """An encoder and what a method trains beyond it.
+    """Encoder with the new modules that a method trains beside it.
 
     Attributes:
-        encoder: The pretrained encoder.
-        new_modules: The method's own modules by name.
-        class_weights: Weight of each class in a cross-entropy, `[C]`; None weighs all alike.
+        encoder: Pretrained encoder.
+        new_modules: New modules of the method, by name.
+        class_weights: Weight of each class in the cross-entropy, `[C]`; None for equal weights.
     """
 
     def __init__(
@@ -99,17 +102,17 @@ class Model(nn.Module):
         self.class_weights = class_weights
 
     def hidden(self, batch: Batch, *, first_only: bool = False) -> Tensor:
-        """Returns the last hidden states of all views, `[V * B, T, d]`, as the encoder does."""
+        """Return the last hidden states of all views, `[V * B, T, d]`; see `Encoder.hidden`."""
         inputs = (batch.ids, batch.mask, batch.types, batch.rates)
         return self.encoder.hidden(*inputs, first_only=first_only)
 
     def embeddings(self, batch: Batch, *poolings: str) -> tuple[Tensor, ...]:
-        """Returns one embedding a row and view for each pooling, `[V * B, d]`, of one forward."""
+        """Return the embeddings of all views, `[V * B, d]`, for each pooling, from one forward."""
         states = self.hidden(batch, first_only="mean" not in poolings)
         return tuple(self.encoder.pool(states, batch.mask, pooling) for pooling in poolings)
 
     def embed(self, batch: Batch, pooling: str) -> Tensor:
-        """Returns one embedding a row and view, `[V * B, d]`; cached features where there are."""
+        """Return the embeddings of all views, `[V * B, d]`, or the batch's cached features."""
         if batch.features is not None:
             return batch.features
         (z,) = self.embeddings(batch, pooling)
@@ -118,28 +121,28 @@ class Model(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One training stage of a method.
+    """Training stage of a method.
 
     Attributes:
-        name: For logs and errors.
-        training: The settings of this stage.
-        terms: The loss by named parts, each a scalar, already weighted.
-        new_modules: Returns the modules that the stage trains beside the encoder, given the encoder
-            and C, which is 0 in regression. The next stage gets the encoder, not these modules.
-        rates: Dropout rates of the views at an update, counted from 0; None is one view at the
-            ordinary rate. Not read where features are cached: one view without dropout.
-        reads: The texts, or two paraphrases of each, `[2 * B, T]`.
-        labeled: Whether the loss reads labels. Without, the stage trains on further texts too
-            where a study has some, whose `y` must not be looked at.
-        monitored: Names among the terms that are watched and not added to the loss.
-        lr_scales: Learning rate of a part as a multiple of the stage's, by the part's name.
-        no_weight_decay: Parts without weight decay.
-        frozen_pooling: Set where the encoder does not train: how the features are pooled that
-            the stage reads.
-        encoder_train_mode: Whether dropout is active in a frozen encoder; if not, its features
+        name: Name for logs and errors.
+        training: Training settings of this stage.
+        terms: Returns the terms of the loss by name, weighted scalars.
+        new_modules: Returns the modules that the stage trains beside the encoder. Its arguments are
+            the encoder and C, which is 0 in regression. The next stage gets only the encoder.
+        rates: Returns the dropout probability of each view at an update, counted from 0. None
+            means one view at `training.dropout`. A stage with cached features ignores it: it
+            reads one view without dropout.
+        reads: Input: the texts, or two paraphrases of each, `[2 * B, T]`.
+        labeled: True if the loss reads labels. If false, the stage also trains on the unlabeled
+            texts of a study. It must not read their `y`.
+        monitored: Names of terms that are recorded but not added to the loss.
+        lr_scales: Multiplier of the stage's learning rate, by module name.
+        no_weight_decay: Names of new modules without weight decay.
+        frozen_pooling: Pooling of the features of a frozen encoder; None if the encoder trains.
+        encoder_train_mode: True if a frozen encoder has active dropout. If false, its features
             are computed once.
-        whole_vocabulary: Whether it needs tokens beyond those of the texts: it predicts or draws
-            some.
+        whole_vocabulary: True if the stage needs tokens that the texts do not contain, because it
+            predicts or samples tokens.
     """
 
     name: str
@@ -162,38 +165,38 @@ class Stage:
 
     @property
     def cached(self) -> bool:
-        """Whether the encoder's features are computed once for all epochs."""
+        """True if the encoder's features are computed once for all epochs."""
         return self.frozen_pooling is not None and not self.encoder_train_mode
 
     @property
     def reads_labels(self) -> bool:
-        """Whether it needs labelled rows, for its loss or to balance the classes of a batch."""
+        """True if the stage needs labels, for its loss or for class-balanced batches."""
         return self.labeled or self.training.batch_sampling == "balanced"
 
     @property
     def views(self) -> int:
-        """How often a text of a batch is seen."""
+        """Number of views of each text in a batch."""
         return len(self.rates_at(0)) * (2 if self.reads == "paraphrases" else 1)
 
     def rates_at(self, update: int) -> tuple[float, ...]:
-        """Returns the dropout rate of each view at an update, counted from 0."""
+        """Return the dropout probability of each view at an update, counted from 0."""
         return (self.training.dropout,) if self.rates is None else self.rates(update)
 
     def loss(self, terms: Terms) -> Tensor:
-        """Returns the sum of the terms that are no gauges, a scalar."""
+        """Return the sum of the terms that are not monitored, a scalar."""
         return torch.stack([t for name, t in terms.items() if name not in self.monitored]).sum()
 
 
 class Method(Protocol):
-    """What the engine asks of a method: a frozen dataclass whose fields can be searched.
+    """Interface of a training method: a frozen dataclass whose fields are hyperparameters.
 
     Attributes:
         protocol: Name of the paper's protocol on full data.
-        few_shot: Name of the paper's protocol when a training size is given.
-        regression: Whether it can learn scores.
-        training: The paper's settings where they differ from `Training`'s defaults.
-        cross_entropy: Whether its last stage has a cross-entropy, which classes can be weighed in;
-            a method that says nothing has one.
+        few_shot: Name of the paper's protocol for a given number of training texts.
+        regression: True if the method supports regression tasks.
+        training: Training settings of the paper that differ from the defaults of `Training`.
+        cross_entropy: True if the last stage has a cross-entropy, so that `class_weights` applies.
+            A method without this attribute counts as True.
     """
 
     protocol: ClassVar[str]
@@ -202,29 +205,29 @@ class Method(Protocol):
     training: ClassVar[Mapping[str, object]]
 
     def check(self, encoder: Encoder) -> tuple[str, ...]:
-        """Returns what a reader of the figures must know of method and encoder together.
+        """Return notes for reports on this method with this encoder.
 
         Raises:
-            SclsearchError: The encoder cannot do what the method needs.
+            SclsearchError: The encoder lacks a capability that the method needs.
         """
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
-        """Returns the stages in order; only the last is evaluated."""
+        """Return the training stages in order; the engine evaluates only the last one."""
 
     def scores(self, model: Model, batch: Batch) -> Tensor:
-        """Returns `[B, C]`, or `[B]` in regression."""
+        """Return the class scores `[B, C]`, or the predicted scores `[B]` in regression."""
 
 
 def reads_paraphrases(method: Method, training: Training) -> bool:
-    """Returns whether a stage of a method reads paraphrases."""
+    """Return whether a stage of a method reads paraphrases."""
     return any(stage.reads == "paraphrases" for stage in method.stages(training))
 
 
 def reads_unlabeled(method: Method, training: Training) -> bool:
-    """Returns whether a stage of a method reads no labels."""
+    """Return whether a stage of a method reads no labels."""
     return not all(stage.reads_labels for stage in method.stages(training))
 
 
 def no_new_modules(_encoder: Encoder, _classes: int) -> nn.ModuleDict:
-    """Returns no modules: for a stage that trains the encoder alone."""
+    """Return an empty module dict, for a stage that trains only the encoder."""
     return nn.ModuleDict()

@@ -21,10 +21,10 @@ class CE:
     """Cross-entropy fine-tuning of encoder and head; squared error in regression.
 
     Attributes:
-        pooling: What the linear layer reads: the head's own dense+tanh layer on the first token's
-            state (RoBERTa, Gunel et al.), that state itself, the pretrained pooler's output
-            (BERT), or the mean over tokens.
-        projection: What stands between embedding and head: nothing, or LaCon's three layers `g`,
+        pooling: Input of the linear layer: the head's dense+tanh layer on the first token's state
+            (RoBERTa, Gunel et al.), that state itself, the pretrained pooler's output (BERT), or
+            the mean over tokens.
+        projection: Module between embedding and head: none, or LaCon's three layers `g`, which is
             its control "BERT w/ g".
     """
 
@@ -37,12 +37,12 @@ class CE:
     projection: Literal["none", "g"] = "none"
 
     def check(self, encoder: Encoder) -> tuple[str, ...]:
-        """Raises SclsearchError if the encoder has no pretrained pooler and one is asked for."""
+        """Raise SclsearchError if the pooling needs a pretrained pooler that the encoder lacks."""
         encoder.check_pooling(self.pooling, "pooling")
         return ()
 
     def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
-        """Returns a fresh head, and g if it is asked for."""
+        """Return a new head, and g if `projection` selects it."""
         new_modules = nn.ModuleDict(
             {"head": Head(encoder.width, classes, hidden=self.pooling == "head_hidden")}
         )
@@ -51,15 +51,15 @@ class CE:
         return new_modules
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
-        """Returns one stage."""
+        """Return the one stage, fine-tuning."""
         return (Stage("fine-tuning", training, self.terms, self.new_modules),)
 
     def terms(self, model: Model, batch: Batch) -> Terms:
-        """Returns `ce`."""
+        """Return the loss term `ce`."""
         return {"ce": prediction_loss(self.scores(model, batch), batch.y, model.class_weights)}
 
     def scores(self, model: Model, batch: Batch) -> Tensor:
-        """Returns `[B, C]`, or `[B]` in regression."""
+        """Return the class scores `[B, C]`, or the predicted scores `[B]` in regression."""
         z = model.embed(batch, encoder_pooling(self.pooling))  # [B, d]
         if self.projection == "g":
             z = model.new_modules["g"](z)
@@ -68,5 +68,5 @@ class CE:
 
 
 def encoder_pooling(pooling: Pooling) -> str:
-    """Returns the encoder's part of a pooling: the dense+tanh head reads the raw first state."""
+    """Return the encoder pooling for a head; the dense+tanh head reads the raw first state."""
     return "cls_raw" if pooling == "head_hidden" else pooling

@@ -1,4 +1,4 @@
-"""Contrastive masked language modelling, CMLM (Luo et al., 2021).
+"""Contrastive masked language modeling, CMLM (Luo et al., 2021).
 
 Paper: https://arxiv.org/abs/2106.02327.
 """
@@ -41,36 +41,37 @@ BOTTLENECK = 4
 class CMLM:
     """Post-training by masked words and complementary masks, then cross-entropy fine-tuning.
 
-    Post-training has the loss of Eq. (12), L_MLM + α L_CL, on the training texts without labels:
-    the first view hides few tokens and predicts them, each further view hides many of the others,
-    and the views of a text are contrasted. `feature_spread` is watched beside it: at 0 all texts
-    have one embedding. Without contrast (α = 0) it is `tapt`.
+    Post-training minimizes Eq. (12), L_MLM + α L_CL, on the training texts without labels. The
+    first view hides few tokens and predicts them. Each further view hides many of the other tokens.
+    L_CL contrasts the views of a text. The monitored term `feature_spread` is 0 if all texts have
+    the same embedding. Without contrast (α = 0) the method is `tapt`.
 
     Attributes:
-        alpha: α, the weight of the contrast; the paper's best is 0.5.
-        p_m: Share of the tokens that the first view selects; the paper's 0.15.
-        p_c: Share that a further view selects of what the first did not; the paper's best is 0.7.
-        k: K, the number of further views; the paper's 1.
-        masking: How further views select: complementary to the first (`crm`, the paper), or
-            regardless of it (`drm`, the paper's ablation).
-        drm_prob: Which share `drm` selects; not stated in the paper.
-        crm_corruption: Of the selected tokens of a further view: 80 % masked, 10 % replaced and
-            10 % kept, or all masked; not stated in the paper, which has one recipe for all.
-        mlm: Whether the first view's tokens are predicted; without, the paper's ablation.
-        mlm_reduction: Mean over all selected tokens of the batch, as transformers has it; or by
-            text first, as Eq. (6) prints.
+        alpha: α, weight of the contrast; the paper's best is 0.5.
+        p_m: Share of the tokens that the first view selects; the paper has 0.15.
+        p_c: Share of the remaining tokens that each further view selects; the paper's best is 0.7.
+        k: K, number of further views; the paper has 1.
+        masking: Selection in further views: complementary to the first view (`crm`, the paper), or
+            independent of it (`drm`, the paper's ablation).
+        drm_prob: Share of the tokens that `drm` selects; not stated in the paper.
+        crm_corruption: Corruption of the selected tokens of a further view: 80 % masked, 10 %
+            replaced and 10 % kept, or all masked; not stated in the paper, which has one recipe
+            for all views.
+        mlm: Predict the selected tokens of the first view; false is an ablation of the paper.
+        mlm_reduction: Mean over all selected tokens of the batch, as in transformers; or first
+            over each text, as Eq. (6) prints.
         contrast: `simsiam`, Eq. (9), as in the paper's results, or `simclr`, Eq. (7).
-        contrast_pooling: What is contrasted: the first token's last state (the paper), or the mean
-            over tokens.
-        predictor: Of `simsiam`: the paper's two matrices with GELU, Eq. (10); the same with a norm
-            between (`ln`); or SimSiam's own predictor (`simsiam_bn`).
-        simsiam_wrap: The paper's exponential, or SimSiam's own negative cosine.
+        contrast_pooling: Contrasted embedding: the first token's last state (the paper), or the
+            mean over tokens.
+        predictor: Predictor of `simsiam`: the paper's two matrices with GELU, Eq. (10); the same
+            with a LayerNorm between (`ln`); or SimSiam's original predictor (`simsiam_bn`).
+        simsiam_wrap: The paper's exponential, or SimSiam's original negative cosine.
         tau: Temperature τ of `simclr`; not stated in the paper; SimCLR's best is 0.1.
-        post_learning_rate: Of post-training; the paper's 1e-5, on full data 3e-5.
-        post_batch_size: Of post-training; the paper's 8.
-        post_epochs: Of post-training; the paper's 200, 50 and 5 for 20, 100 and 1000 texts, on
-            full data 3.
-        pooling: What the classifier reads after post-training, as in `ce`.
+        post_learning_rate: Learning rate of post-training; the paper has 1e-5, on full data 3e-5.
+        post_batch_size: Texts per batch of post-training; the paper has 8.
+        post_epochs: Epochs of post-training; the paper has 200, 50 and 5 for 20, 100 and 1000
+            texts, on full data 3.
+        pooling: Input of the classifier after post-training, as in `ce`.
     """
 
     protocol: ClassVar[str] = "cmlm-full"
@@ -98,13 +99,13 @@ class CMLM:
     pooling: Pooling = "head_hidden"
 
     def check(self, encoder: Encoder) -> tuple[str, ...]:
-        """Returns whether the head is fresh; raises SclsearchError without mask token or pooler."""
+        """Return a note if the head is new; raise SclsearchError without mask token or pooler."""
         encoder.check_mask_token("p_m")
         notes = CE(self.pooling).check(encoder)
         return (*notes, *masked_lm_notes(encoder)) if self.mlm else notes
 
     def new_modules(self, encoder: Encoder, _classes: int) -> nn.ModuleDict:
-        """Returns the masked-LM head and the predictor, those of them that post-training needs."""
+        """Return the masked-LM head and the predictor, if post-training needs them."""
         new_modules = nn.ModuleDict()
         if self.mlm:
             new_modules["mlm"] = masked_lm_head(encoder)
@@ -113,7 +114,7 @@ class CMLM:
         return new_modules
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
-        """Returns post-training and fine-tuning."""
+        """Return the two stages, post-training and fine-tuning."""
         post = post_training(
             training, self.post_learning_rate, self.post_batch_size, self.post_epochs
         )
@@ -133,7 +134,7 @@ class CMLM:
         )
 
     def terms(self, model: Model, batch: Batch) -> Terms:
-        """Returns `contrast`, the gauge `feature_spread`, and `mlm`, of post-training."""
+        """Return the post-training terms `contrast`, `mlm` and the monitored `feature_spread`."""
         selected = draw_selection(batch.content, self.p_m)  # [B, T]
         views = 1 + self.k
         states = model.hidden(
@@ -156,11 +157,11 @@ class CMLM:
         return terms
 
     def scores(self, model: Model, batch: Batch) -> Tensor:
-        """Returns `[B, C]`, or `[B]` in regression."""
+        """Return the class scores `[B, C]`, or the predicted scores `[B]` in regression."""
         return CE(self.pooling).scores(model, batch)
 
     def _views(self, encoder: Encoder, batch: Batch, selected: Tensor) -> Tensor:
-        """Returns the tokens of all views, `[(K + 1) * B, T]`, the first view first."""
+        """Return the tokens of all views, `[(K + 1) * B, T]`, the first view first."""
         others = [
             hidden_tokens(
                 encoder, batch.ids, self._further(batch.content, selected), self.crm_corruption
@@ -175,7 +176,7 @@ class CMLM:
         return draw_selection(content, self.p_m if self.drm_prob == "p_m" else self.p_c)
 
     def _contrast(self, model: Model, h: Tensor) -> Tensor:
-        """Returns L_CL, a scalar, from the embeddings of all views, `[K + 1, B, d]`."""
+        """Return L_CL, a scalar, from the embeddings of all views, `[K + 1, B, d]`."""
         if self.contrast == "simclr":
             return sim_clr(h[0], h[1:], tau=self.tau)
         z = model.new_modules["predictor"](h.flatten(0, 1)).view_as(h)
@@ -183,10 +184,11 @@ class CMLM:
 
 
 def _predictor(kind: Predictor, width: int) -> nn.Sequential:
-    """Returns what predicts one view's embedding from another's, `[N, d]` to `[N, d]`.
+    """Return the predictor of one view's embedding from another's, `[N, d]` to `[N, d]`.
 
-    SimSiam's own narrows to a quarter of d and has batch statistics, here over all views at once,
-    so that a last batch of one text has some. Its projector is left out, as CMLM has none.
+    SimSiam's original predictor has a bottleneck of d / 4 and batch statistics. Here they are
+    computed over all views at once, so that they exist for a last batch of one text. SimSiam's
+    projector is omitted, because CMLM has none.
     """
     if kind == "simsiam_bn":
         narrow = max(width // BOTTLENECK, 1)

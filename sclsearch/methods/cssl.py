@@ -1,7 +1,7 @@
-"""Contrastive self-supervised post-training (CERT: Fang & Xie, 2020).
+"""Contrastive self-supervised post-training, CSSL (CERT: Fang & Xie, 2020).
 
 Paper: https://arxiv.org/abs/2005.12766. The form is that of CMLM's comparison (Luo et al., 2021,
-https://arxiv.org/abs/2106.02327): contrast within the batch, where CERT keeps a queue (MoCo).
+https://arxiv.org/abs/2106.02327): it contrasts within the batch, where CERT has a queue (MoCo).
 """
 
 from collections.abc import Mapping
@@ -30,20 +30,20 @@ from sclsearch.objectives import sim_clr
 class CSSL:
     """Contrast of two paraphrases of each training text, then cross-entropy fine-tuning.
 
-    Eq. (13) and (14) of CMLM: two back-translations take the place of the masked views, and there
-    is no masked language modelling. The contrast is SimCLR's, as in the authors' README; read to
-    the letter, Eq. (14) could keep CMLM's SimSiam. The first paraphrase chooses among the second
-    ones.
+    Eq. (13) and (14) of CMLM: two back-translations replace the masked views, and masked language
+    modeling is omitted. The contrast is SimCLR's, as in the authors' README; the text of Eq. (14)
+    also permits CMLM's SimSiam. First paraphrases are the anchors, second ones the candidates.
 
     Attributes:
         tau: Temperature τ; not stated in CMLM's comparison; CERT's released code has 0.07.
-        contrast_pooling: What is contrasted: the first token's last state (the paper), or the mean
-            over tokens.
-        post_learning_rate: Of post-training; CMLM's comparison has 1e-5, on full data 3e-5.
-        post_batch_size: Texts in a batch of post-training; CMLM's comparison has 8.
-        post_epochs: Of post-training; CMLM's comparison has 200, 50 and 5 for 20, 100 and 1000
-            texts, on full data 3.
-        pooling: What the classifier reads after post-training, as in `ce`.
+        contrast_pooling: Contrasted embedding: the first token's last state (the paper), or the
+            mean over tokens.
+        post_learning_rate: Learning rate of post-training; CMLM's comparison has 1e-5, on full
+            data 3e-5.
+        post_batch_size: Texts per batch of post-training; CMLM's comparison has 8.
+        post_epochs: Epochs of post-training; CMLM's comparison has 200, 50 and 5 for 20, 100 and
+            1000 texts, on full data 3.
+        pooling: Input of the classifier after post-training, as in `ce`.
     """
 
     protocol: ClassVar[str] = "cmlm-full"
@@ -59,11 +59,11 @@ class CSSL:
     pooling: Pooling = "head_hidden"
 
     def check(self, encoder: Encoder) -> tuple[str, ...]:
-        """Raises SclsearchError if the encoder has no pretrained pooler and one is asked for."""
+        """Raise SclsearchError if the pooling needs a pretrained pooler that the encoder lacks."""
         return CE(self.pooling).check(encoder)
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
-        """Returns post-training on paraphrases, and fine-tuning on the texts."""
+        """Return the two stages: post-training on paraphrases, fine-tuning on the texts."""
         post = post_training(
             training, self.post_learning_rate, self.post_batch_size, self.post_epochs
         )
@@ -80,10 +80,10 @@ class CSSL:
         )
 
     def terms(self, model: Model, batch: Batch) -> Terms:
-        """Returns `sim_clr`, of post-training."""
+        """Return the post-training term `sim_clr`."""
         first, second = model.embed(batch, self.contrast_pooling).chunk(2)  # [B, d] each
         return {"sim_clr": sim_clr(first, second[None], tau=self.tau)}
 
     def scores(self, model: Model, batch: Batch) -> Tensor:
-        """Returns `[B, C]`, or `[B]` in regression."""
+        """Return the class scores `[B, C]`, or the predicted scores `[B]` in regression."""
         return CE(self.pooling).scores(model, batch)

@@ -1,4 +1,4 @@
-"""A user's own method, from a file of theirs: `./mine.py:MyMethod`."""
+"""Loading and validation of a custom method from a user's file, such as `./mine.py:MyMethod`."""
 
 import importlib.util
 import inspect
@@ -16,14 +16,14 @@ MODULE = "sclsearch_own_"
 
 
 def load_custom_method(place: str) -> type[Any]:
-    """Returns the class of a method in a user's file.
+    """Import a custom method and return its class.
 
     Args:
         place: `FILE.py:CLASS`.
 
     Raises:
-        SclsearchError: There is no such file or class, or the class is no method; the message has
-            a line for each fault.
+        SclsearchError: The file or class does not exist, or the class is not a valid method. The
+            message has one line per fault.
     """
     path, _, name = place.rpartition(":")
     file = Path(path).expanduser().resolve()
@@ -48,10 +48,10 @@ def load_custom_method(place: str) -> type[Any]:
 
 
 def source_file(kind: type) -> Path:
-    """Returns the file that a class is written in.
+    """Return the source file of a class.
 
     Raises:
-        SclsearchError: It is in no file, as in an interactive session, so it has no digest.
+        SclsearchError: The class has no file, as in an interactive session, and thus no digest.
     """
     try:
         file = Path(inspect.getfile(kind))
@@ -71,7 +71,7 @@ def _import(file: Path, place: str) -> ModuleType:
     if spec is None or spec.loader is None:
         raise SclsearchError(f"--method {place}: {file.name} must be a Python file: FILE.py:CLASS.")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up
+    sys.modules[name] = module  # dataclasses look up their module here
     try:
         spec.loader.exec_module(module)
     except Exception as error:

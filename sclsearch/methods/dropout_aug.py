@@ -1,4 +1,4 @@
-"""Fine-tuning on dropout views, the augmented baseline of SupCL-Seq's Table 2.
+"""Fine-tuning on dropout views, the augmented baseline in Table 2 of SupCL-Seq.
 
 Sedghamiz et al., 2021, section 3.2.1, https://arxiv.org/abs/2109.07424.
 """
@@ -22,13 +22,14 @@ from sclsearch.objectives import prediction_loss
 class DropoutAug:
     """SupCL-Seq's augmented baseline: cross-entropy, or squared error, averaged over dropout views.
 
-    Training is that of SupCL-Seq's appendix A, to which section 3.2.1 refers. Whether the
-    ordinary view is counted besides the listed ones is not said; here it is not. The dropout of
-    the head goes with its view, which the paper does not say either.
+    Training follows SupCL-Seq's appendix A, to which section 3.2.1 refers. The paper does not state
+    whether a view at the normal dropout is added to the listed ones; here it is not. The head has
+    the dropout of its view, which the paper does not state either.
 
     Attributes:
-        dropouts: Dropout rate of each view; the paper's lists have 2 to 5, (0, 0.1, 0.2) on CoLA.
-        pooling: What the linear layer reads, as in `ce`; BERT, which the paper fine-tunes, has the
+        dropouts: Dropout probability of each view; the paper's lists have 2 to 5 entries, on CoLA
+            (0, 0.1, 0.2).
+        pooling: Input of the linear layer, as in `ce`; the paper fine-tunes BERT, which has the
             pretrained pooler's output.
     """
 
@@ -41,16 +42,16 @@ class DropoutAug:
     pooling: Pooling = "cls_pooled"
 
     def check(self, encoder: Encoder) -> tuple[str, ...]:
-        """Raises SclsearchError without a pretrained pooler or dropout rates by view."""
+        """Raise SclsearchError if the encoder lacks a needed pooler or per-row dropout."""
         encoder.check_per_row_dropout("dropouts")
         return self._one_view.check(encoder)
 
     def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
-        """Returns a fresh head."""
+        """Return a new classification head."""
         return self._one_view.new_modules(encoder, classes)
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
-        """Returns one stage."""
+        """Return the one stage, fine-tuning."""
         return (
             Stage(
                 "fine-tuning", training, self.terms, self.new_modules, lambda _update: self.dropouts
@@ -58,14 +59,14 @@ class DropoutAug:
         )
 
     def terms(self, model: Model, batch: Batch) -> Terms:
-        """Returns `ce`, the mean over all views."""
+        """Return the loss term `ce`, the mean over all views."""
         z = model.embed(batch, encoder_pooling(self.pooling))  # [V * B, d]
         views = zip(z.chunk(len(batch.rates)), batch.rates, strict=True)
         scores = torch.cat([model.new_modules["head"](view, rate) for view, rate in views])
         return {"ce": prediction_loss(scores, batch.view_y, model.class_weights)}
 
     def scores(self, model: Model, batch: Batch) -> Tensor:
-        """Returns `[B, C]`, or `[B]` in regression."""
+        """Return the class scores `[B, C]`, or the predicted scores `[B]` in regression."""
         return self._one_view.scores(model, batch)
 
     @property

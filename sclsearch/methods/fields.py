@@ -1,4 +1,4 @@
-"""The fields of a method and of `Training`: their checks and how values become objects."""
+"""Validation of hyperparameters, and construction of methods and `Training` from them."""
 
 import reprlib
 from collections.abc import Iterable, Mapping
@@ -12,12 +12,12 @@ from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.methods.base import Method, Training
 
 LARGEST = 100_000
-"""Greatest whole number that a field may have; of epochs, for one, more never ends."""
+"""Largest integer value of a field; a training with more epochs, for example, never ends."""
 
 
 @cache
 def field_types(method: type[Method]) -> Mapping[str, TypeAdapter[Any]]:
-    """Returns the check of every field that can be searched: the method's, then `Training`'s."""
+    """Return a validator for each hyperparameter: those of the method, then those of `Training`."""
     return {
         name: TypeAdapter(hints[name], config=ConfigDict(allow_inf_nan=False))
         for kind in (method, Training)
@@ -27,7 +27,7 @@ def field_types(method: type[Method]) -> Mapping[str, TypeAdapter[Any]]:
 
 
 def field_errors(method: type[Method], values: Mapping[str, object]) -> list[tuple[str, str]]:
-    """Returns every fault of some values as pairs of field and reason."""
+    """Return all validation errors of hyperparameter values, as pairs of field and reason."""
     types = field_types(method)
     faults = []
     for name, value in values.items():
@@ -45,7 +45,7 @@ def field_errors(method: type[Method], values: Mapping[str, object]) -> list[tup
 
 
 def typed(method: type[Method], values: Mapping[str, object]) -> dict[str, object]:
-    """Returns values without faults as their fields have them: 1 of a float field is 1.0."""
+    """Return valid values converted to the types of their fields: 1 of a float field is 1.0."""
     types = field_types(method)
     return {name: types[name].validate_python(as_tuples(v)) for name, v in values.items()}
 
@@ -53,15 +53,15 @@ def typed(method: type[Method], values: Mapping[str, object]) -> dict[str, objec
 def build(
     method: type[Method], values: Mapping[str, object], where: str
 ) -> tuple[Method, Training]:
-    """Returns the method and the training settings that the values describe.
+    """Return the method and the training settings with the given hyperparameter values.
 
     Args:
-        method: The class of the method.
-        values: Fields of the method and of `Training` in one table; the rest keep their defaults.
-        where: Where the values come from, for the error.
+        method: Class of the method.
+        values: Fields of the method and of `Training`; the other fields keep their defaults.
+        where: Source of the values, for the error.
 
     Raises:
-        SclsearchError: A field is unknown or outside its bounds; the message names all of them.
+        SclsearchError: A field is unknown or out of bounds; the message names all such fields.
     """
     faults = field_errors(method, values)
     if faults:
@@ -74,9 +74,9 @@ def build(
 
 
 def resolved(method: Method, training: Training) -> dict[str, object]:
-    """Returns every field with its value, the method's first.
+    """Return all hyperparameters with their values, those of the method first.
 
-    Fields that are younger than a release are left out at their defaults: keys stay what they were.
+    A field that a later release added is left out at its default. Thus stored keys stay valid.
     """
     return {
         name: value
@@ -87,7 +87,7 @@ def resolved(method: Method, training: Training) -> dict[str, object]:
 
 
 def as_tuples(value: object) -> object:
-    """Returns the value with lists, as YAML and JSON have them, turned into tuples."""
+    """Return the value with all lists, which come from YAML and JSON, converted to tuples."""
     if isinstance(value, list | tuple):
         return tuple(as_tuples(item) for item in value)
     return value

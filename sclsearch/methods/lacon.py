@@ -1,4 +1,4 @@
-"""LaCon (Zhang et al., 2022, https://arxiv.org/abs/2205.10227)."""
+"""Method LaCon (Zhang et al., 2022, https://arxiv.org/abs/2205.10227)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ from sclsearch.objectives.lacon import (
 TRAINING: Mapping[str, object] = MappingProxyType(
     {"learning_rate": 2e-5, "batch_size": 32, "weight_decay": 0.0, "max_grad_norm": 1.0}
 )
-"""The middle of the paper's grids; decay and clipping are those of transformers' trainer."""
+"""Middle of the paper's grids; weight decay and clipping are those of transformers' Trainer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,34 +37,35 @@ class LaCon:
     """Texts and trained label vectors drawn together in both directions; the nearest label wins.
 
     Eq. (7): ICL' + LCL + λ LER, without cross-entropy. LCL is far below 0 once the classes are
-    apart, so the loss may be negative; as printed it also grows with the batch. The paper gives
-    grids and no winners.
+    separated, so the loss can be negative. As printed, LCL also grows with the batch. The paper
+    gives search grids but no best settings.
 
     Attributes:
         tau: Temperature τ; the paper sweeps 0.05 to 0.5 and recommends 0.1 to 0.2.
         lam: λ, weight of LER, 0 for none; not stated; in the paper's sweep of 0.1 to 1 a
-            wide range does well, none and large values do not.
-        heads: m, slices of the embedding that ICL' compares one by one, a divisor of its width;
-            1 is ICL; the paper's best on RTE is 6.
-        tau_lcl: Temperature of LCL, where 0 takes τ; the paper has one.
-        icl: Whether ICL' is in the loss; off in an ablation of the paper.
-        lcl: Whether LCL is in the loss; off in an ablation of the paper.
-        icl_head_reduction: Over heads: the paper's sum, or the mean.
-        head_sim: In a head: the cosine of the slices, or their product as slices of vectors
-            normalised whole; not stated in the paper.
-        lcl_positive_reduction: Over a label's texts: the paper's sum, or the mean.
-        lcl_denominator: A text is compared with those of other labels (the paper), or with all.
-        ler_reduction: Over pairs of labels: the mean, as the paper's text says, or the sum.
-        predict: The paper's cosine of whole vectors, or the mean of the heads' cosines.
-        pooling: What g reads: the first token's last state (the paper), the pretrained pooler's
+            wide range works well, while zero and large values do not.
+        heads: m, number of slices of the embedding that ICL' compares separately, a divisor of its
+            width; 1 gives ICL; the paper's best on RTE is 6.
+        tau_lcl: Temperature of LCL, 0 for τ; the paper has one temperature.
+        icl: Include ICL' in the loss; false is an ablation of the paper.
+        lcl: Include LCL in the loss; false is an ablation of the paper.
+        icl_head_reduction: Reduction over heads: the paper's sum, or the mean.
+        head_sim: Similarity in a head: the cosine of the slices, or the dot product of slices of
+            the normalized whole vectors; not stated in the paper.
+        lcl_positive_reduction: Reduction over a label's texts: the paper's sum, or the mean.
+        lcl_denominator: Texts in the denominator: those of other labels (the paper), or all.
+        ler_reduction: Reduction over pairs of labels: the mean, as in the paper's text, or the sum.
+        predict: Score for prediction: the paper's cosine of whole vectors, or the mean of the
+            heads' cosines.
+        pooling: Input of g: the first token's last state (the paper), the pretrained pooler's
             output, or the mean over tokens.
-        g_layers: Linear layers of the projection g, 0 for none; the paper's 3.
-        g_final_relu: Whether ReLU follows the last of them too; the paper has it on hidden layers.
-        g_lr_mult: Learning rate of g as a multiple of the encoder's; the paper has one rate.
-        label_init_std: Standard deviation of the label vectors at the start; not stated in the
-            paper; BERT's 0.02.
-        label_lr_mult: Learning rate of the label vectors as a multiple of the encoder's; the
-            paper has one rate. They are not decayed.
+        g_layers: Number of linear layers of the projection g, 0 for none; the paper has 3.
+        g_final_relu: Apply ReLU after the last layer of g too; the paper has it on hidden layers.
+        g_lr_mult: Multiplier of the learning rate for g; the paper has one learning rate.
+        label_init_std: Standard deviation of the label vectors at initialization; not stated in
+            the paper; BERT's 0.02.
+        label_lr_mult: Multiplier of the learning rate for the label vectors; the paper has one
+            learning rate. The label vectors have no weight decay.
     """
 
     protocol: ClassVar[str] = "lacon"
@@ -93,7 +94,7 @@ class LaCon:
     label_lr_mult: Annotated[float, Gt(0)] = 1.0
 
     def check(self, encoder: Encoder) -> tuple[str, ...]:
-        """Raises SclsearchError if heads do not divide the width, or nothing reads the texts."""
+        """Raise SclsearchError if heads do not divide the width, or no loss reads the texts."""
         encoder.check_pooling(self.pooling, "pooling")
         check_heads(self.heads, encoder, "heads")
         if not (self.icl or self.lcl):
@@ -104,13 +105,13 @@ class LaCon:
         return ()
 
     def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
-        """Returns fresh label vectors and a fresh g."""
+        """Return new label vectors and a new projection g."""
         g = projection(encoder.width, layers=self.g_layers, final_relu=self.g_final_relu)
         labels = label_vectors(classes, encoder.width, self.label_init_std)
         return nn.ModuleDict({"labels": labels, "g": g})
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
-        """Returns one stage."""
+        """Return the one stage, matching of texts and labels."""
         return (
             Stage(
                 "matching",
@@ -123,15 +124,15 @@ class LaCon:
         )
 
     def terms(self, model: Model, batch: Batch) -> Terms:
-        """Returns `icl`, `lcl` and `ler`, without those that are off."""
+        """Return the loss terms `icl`, `lcl` and `ler`, without those that are disabled."""
         return self.losses(model, model.embed(batch, self.pooling), batch.y)
 
     def scores(self, model: Model, batch: Batch) -> Tensor:
-        """Returns the cosine of each text and label, `[B, C]`."""
+        """Return the cosine of each text and label, `[B, C]`."""
         return self.matches(model, model.embed(batch, self.pooling))
 
     def losses(self, model: Model, z: Tensor, y: Tensor) -> Terms:
-        """Returns the terms for what g reads, `[B, d]`, and its classes, `[B]`."""
+        """Return the loss terms for the input of g, `[B, d]`, and its classes, `[B]`."""
         h, labels = model.new_modules["g"](z), vectors_of(model)
         spread = label_embedding_regularizer(labels, reduction=self.ler_reduction)
         terms = {"ler": self.lam * spread}
@@ -157,13 +158,13 @@ class LaCon:
         return terms
 
     def matches(self, model: Model, z: Tensor) -> Tensor:
-        """Returns the scores for what g reads, `[B, d]`."""
+        """Return the class scores, `[B, C]`, for the input of g, `[B, d]`."""
         return label_scores(
             model.new_modules["g"](z), vectors_of(model), heads=self.heads, predict=self.predict
         )
 
 
 def vectors_of(model: Model) -> Tensor:
-    """Returns the label vectors of a model that has them, `[C, d]`."""
+    """Return the label vectors of a model, `[C, d]`."""
     labels: nn.Embedding = model.new_modules["labels"]  # type: ignore[assignment]
     return labels.weight

@@ -1,4 +1,4 @@
-"""LaCon-fusion (Zhang et al., 2022, section 2.6, https://arxiv.org/abs/2205.10227)."""
+"""Method LaCon-fusion (Zhang et al., 2022, section 2.6, https://arxiv.org/abs/2205.10227)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -25,12 +25,12 @@ from sclsearch.objectives.lacon import (
 class LaConFusion:
     """LaCon whose g reads an average of all tokens, weighted by their match with the labels.
 
-    Eq. (9): the label vectors that texts are compared with also judge the tokens' last states.
-    The paper says neither how wide the convolution is nor what it mixes; LEAM's code tells the
-    second, and its width of 55 is not taken.
+    Eq. (9): the label vectors also weight the tokens' last states. The paper states neither the
+    width of the convolution nor the rows that it mixes. The rows follow LEAM's code, but the width
+    does not: LEAM's is 55.
 
     Attributes:
-        tau: As in `lacon`, like all up to `label_lr_mult`.
+        tau: As in `lacon`, like all fields up to `label_lr_mult`.
         lam: As in `lacon`.
         heads: As in `lacon`.
         tau_lcl: As in `lacon`.
@@ -44,14 +44,14 @@ class LaConFusion:
         predict: As in `lacon`.
         g_layers: As in `lacon`.
         g_final_relu: As in `lacon`.
-        g_lr_mult: As in `lacon`; the convolution has the encoder's rate.
+        g_lr_mult: As in `lacon`; the convolution has the encoder's learning rate.
         label_init_std: As in `lacon`.
         label_lr_mult: As in `lacon`.
         fusion_kernel: Tokens in the convolution's window, odd; not stated in the paper; 5.
-        fusion_conv: `full` mixes the labels' rows as LEAM's code does; `shared` is one filter for
-            each row as in LEAM's paper; not stated in the paper.
-        fusion_relu: Whether ReLU follows the convolution; not stated in the paper; LEAM's yes.
-        fusion_exclude_special: Whether [CLS] and [SEP] get no weight; the paper keeps [CLS].
+        fusion_conv: `full` mixes the rows of the labels, as in LEAM's code; `shared` applies one
+            filter to each row, as in LEAM's paper; not stated in the paper.
+        fusion_relu: Apply ReLU after the convolution; not stated in the paper; LEAM does.
+        fusion_exclude_special: Give [CLS] and [SEP] no weight; the paper keeps [CLS].
     """
 
     protocol: ClassVar[str] = "lacon"
@@ -83,12 +83,12 @@ class LaConFusion:
     fusion_exclude_special: bool = False
 
     def check(self, encoder: Encoder) -> tuple[str, ...]:
-        """Raises SclsearchError as `lacon` does, and for an even window."""
+        """Raise SclsearchError as `LaCon.check` does, or if `fusion_kernel` is even."""
         check_window(self.fusion_kernel, "fusion_kernel")
         return self._vanilla.check(encoder)
 
     def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
-        """Returns LaCon's parts and a fresh attention."""
+        """Return LaCon's new modules and a new attention module."""
         new_modules = self._vanilla.new_modules(encoder, classes)
         new_modules["attention"] = WindowAttention(
             classes, self.fusion_kernel, mixing=self.fusion_conv, relu=self.fusion_relu
@@ -96,23 +96,23 @@ class LaConFusion:
         return new_modules
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
-        """Returns one stage."""
+        """Return the one stage, matching of texts and labels."""
         (vanilla,) = self._vanilla.stages(training)
         return (replace(vanilla, terms=self.terms, new_modules=self.new_modules),)
 
     def terms(self, model: Model, batch: Batch) -> Terms:
-        """Returns LaCon's terms of the fused texts."""
+        """Return LaCon's loss terms for the fused texts."""
         return self._vanilla.losses(model, self.fuse(model, batch), batch.y)
 
     def scores(self, model: Model, batch: Batch) -> Tensor:
-        """Returns the cosine of each fused text and label, `[B, C]`."""
+        """Return the cosine of each fused text and label, `[B, C]`."""
         return self._vanilla.matches(model, self.fuse(model, batch))
 
     def fuse(self, model: Model, batch: Batch) -> Tensor:
-        """Returns z of Eq. (9), `[B, d]`."""
+        """Return the fused text embedding z of Eq. (9), `[B, d]`."""
         counted = batch.mask
         if self.fusion_exclude_special:
-            # A text of no token but special ones is read by these.
+            # A text with only special tokens gives them the weight.
             counted = batch.content | (batch.mask & ~batch.content.any(1, keepdim=True))
         z: Tensor = model.new_modules["attention"](
             model.hidden(batch), vectors_of(model), batch.mask, counted

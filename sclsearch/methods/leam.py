@@ -1,4 +1,4 @@
-"""LEAM (Wang et al., 2018, https://arxiv.org/abs/1805.04174) on an encoder, as LaCon compares."""
+"""Method LEAM (Wang et al., 2018, https://arxiv.org/abs/1805.04174) on an encoder, as in LaCon."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,22 +20,24 @@ from sclsearch.objectives import prediction_loss
 class LEAM:
     """Cross-entropy on an average of the tokens, weighted by their match with label vectors.
 
-    The classifier must also tell the label vectors apart. LEAM reads word vectors; here tokens
-    are the encoder's last states, as LaCon has it, with settings that it does not state. LEAM's
-    label vectors start as the mean word vector of the label's name; here they are random.
+    The classifier also classifies the label vectors. LEAM reads word vectors. Here the tokens are
+    the encoder's last states, as in LaCon's comparison, which does not state its settings. LEAM
+    initializes each label vector with the mean word vector of the label's name; here they are
+    random.
 
     Attributes:
-        kernel: Tokens in the convolution's window, odd; the released code's 55.
-        conv: `full` mixes the labels' rows, as the released code does; `shared` is one filter for
-            each row, as in the paper.
-        label_penalty: Weight of the cross-entropy of the label vectors; the released code's 1.
-        mlp_width: Width of the classifier's hidden layer, where 0 takes the encoder's; in the
-            released code it is that of the word vectors, 300.
-        mlp_dropout: Dropout rate before both layers of the classifier; the released code's 0.5.
-        label_init_std: Standard deviation of the label vectors at the start; not stated in the
-            paper; BERT's 0.02.
-        label_lr_mult: Learning rate of the label vectors as a multiple of the encoder's; not
-            stated in the paper; 1. They are not decayed.
+        kernel: Tokens in the convolution's window, odd; the released code has 55.
+        conv: `full` mixes the rows of the labels, as in the released code; `shared` applies one
+            filter to each row, as in the paper.
+        label_penalty: Weight of the cross-entropy of the label vectors; the released code has 1.
+        mlp_width: Width of the classifier's hidden layer, 0 for the encoder's width; the released
+            code has the width of the word vectors, 300.
+        mlp_dropout: Dropout probability before both layers of the classifier; the released code
+            has 0.5.
+        label_init_std: Standard deviation of the label vectors at initialization; not stated in
+            the paper; BERT's 0.02.
+        label_lr_mult: Multiplier of the learning rate for the label vectors; not stated in the
+            paper; 1. The label vectors have no weight decay.
     """
 
     protocol: ClassVar[str] = "lacon"
@@ -52,12 +54,12 @@ class LEAM:
     label_lr_mult: Annotated[float, Gt(0)] = 1.0
 
     def check(self, encoder: Encoder) -> tuple[str, ...]:  # noqa: ARG002
-        """Raises SclsearchError for an even window."""
+        """Raise SclsearchError if `kernel` is even."""
         check_window(self.kernel, "kernel")
         return ()
 
     def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
-        """Returns fresh label vectors, attention and classifier."""
+        """Return new label vectors, a new attention module and a new classifier."""
         width, hidden = encoder.width, self.mlp_width or encoder.width
         mlp = nn.Sequential(
             nn.Dropout(self.mlp_dropout),
@@ -71,7 +73,7 @@ class LEAM:
         return nn.ModuleDict({"labels": labels, "attention": attention, "mlp": mlp})
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
-        """Returns one stage."""
+        """Return the one stage, fine-tuning."""
         return (
             Stage(
                 "fine-tuning",
@@ -84,7 +86,7 @@ class LEAM:
         )
 
     def terms(self, model: Model, batch: Batch) -> Terms:
-        """Returns `ce` and `label`, the label vectors' own cross-entropy."""
+        """Return the loss terms `ce` and `label`, the cross-entropy of the label vectors."""
         vectors = vectors_of(model)
         classes = torch.arange(len(vectors), device=vectors.device)
         own = prediction_loss(model.new_modules["mlp"](vectors), classes)
@@ -94,7 +96,7 @@ class LEAM:
         }
 
     def scores(self, model: Model, batch: Batch) -> Tensor:
-        """Returns `[B, C]`."""
+        """Return the class scores, `[B, C]`."""
         z = model.new_modules["attention"](
             model.hidden(batch), vectors_of(model), batch.mask, batch.mask
         )

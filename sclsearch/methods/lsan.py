@@ -1,4 +1,4 @@
-"""LSAN (Xiao et al., 2019, https://aclanthology.org/D19-1044) on an encoder, as LaCon compares."""
+"""Method LSAN (Xiao et al., 2019, https://aclanthology.org/D19-1044) on an encoder, as in LaCon."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,16 +20,16 @@ from sclsearch.objectives import prediction_loss
 class LSAN:
     """Cross-entropy on text vectors of each label, from the text's attention and the label's.
 
-    LSAN reads an LSTM in both directions; here tokens are the encoder's last states, and softmax
-    stands for its sigmoid, as LaCon has it. Its label vectors are given and stay; here they start
-    at random and train.
+    LSAN reads a bidirectional LSTM and ends in a sigmoid. Here the tokens are the encoder's last
+    states, and softmax replaces the sigmoid, as in LaCon's comparison. LSAN's label vectors are
+    given and fixed; here they start at random and are trained.
 
     Attributes:
-        attention_dim: Width of the layer below the text's own attention; the released code's 200.
-        label_init_std: Standard deviation of the label vectors at the start; not stated in the
-            paper; BERT's 0.02.
-        label_lr_mult: Learning rate of the label vectors as a multiple of the encoder's; not
-            stated in the paper; 1. They are not decayed.
+        attention_dim: Width of the hidden layer in the self-attention; the released code has 200.
+        label_init_std: Standard deviation of the label vectors at initialization; not stated in
+            the paper; BERT's 0.02.
+        label_lr_mult: Multiplier of the learning rate for the label vectors; not stated in the
+            paper; 1. The label vectors have no weight decay.
     """
 
     protocol: ClassVar[str] = "lacon"
@@ -42,11 +42,11 @@ class LSAN:
     label_lr_mult: Annotated[float, Gt(0)] = 1.0
 
     def check(self, encoder: Encoder) -> tuple[str, ...]:  # noqa: ARG002
-        """Returns no notes: every encoder will do."""
+        """Return no notes; the method supports every encoder."""
         return ()
 
     def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
-        """Returns fresh label vectors, attention and a linear layer."""
+        """Return new label vectors, a new attention module and a new linear layer."""
         width = encoder.width
         return nn.ModuleDict(
             {
@@ -57,7 +57,7 @@ class LSAN:
         )
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
-        """Returns one stage."""
+        """Return the one stage, fine-tuning."""
         return (
             Stage(
                 "fine-tuning",
@@ -70,11 +70,11 @@ class LSAN:
         )
 
     def terms(self, model: Model, batch: Batch) -> Terms:
-        """Returns `ce`."""
+        """Return the loss term `ce`."""
         return {"ce": prediction_loss(self.scores(model, batch), batch.y, model.class_weights)}
 
     def scores(self, model: Model, batch: Batch) -> Tensor:
-        """Returns `[B, C]`."""
+        """Return the class scores, `[B, C]`."""
         by_label = model.new_modules["attention"](
             model.hidden(batch), vectors_of(model), batch.mask
         )  # [B, C, d]

@@ -1,8 +1,8 @@
-"""Which tokens are hidden from a masked language model: sections 3.1 and 3.2 of CMLM.
+"""Token masking for masked language modeling: sections 3.1 and 3.2 of CMLM.
 
-Luo et al., 2021, https://arxiv.org/abs/2106.02327. The draws come from torch's global generator,
-like dropout's: one for each token whatever the masks are, so that several replicates can be drawn
-in one batched program.
+Luo et al., 2021, https://arxiv.org/abs/2106.02327. Random numbers come from torch's global
+generator, as for dropout. Each token gets one number, whatever the masks are. Thus one batched
+program can draw several replicates.
 """
 
 from typing import Literal
@@ -17,11 +17,11 @@ RANDOM = 0.1
 
 
 def draw_selection(maskable: Tensor, p: float) -> Tensor:
-    """Returns a dynamic random mask (DRM), Eq. (1): each token is selected with probability p.
+    """Return a dynamic random mask (DRM), Eq. (1): each token is selected with probability p.
 
     Args:
-        maskable: True at tokens that are neither padding nor special, `[B, T]`; the rest is never
-            selected.
+        maskable: True at tokens that are neither padding nor special, `[B, T]`; other tokens are
+            never selected.
         p: Probability, from 0 to 1.
 
     Returns:
@@ -31,14 +31,15 @@ def draw_selection(maskable: Tensor, p: float) -> Tensor:
 
 
 def draw_complement(maskable: Tensor, selected: Tensor, p_c: float) -> Tensor:
-    """Returns a complementary random mask (CRM), Eq. (2): p_c where not selected before, else 0.
+    """Return a complementary random mask (CRM), Eq. (2): select unselected tokens with p_c.
 
-    A token counts as selected whether it was masked, replaced or kept.
+    Tokens of the first mask have probability 0, whether they were masked, replaced or kept.
 
     Args:
         maskable: True at tokens that are neither padding nor special, `[B, T]`.
-        selected: True at those that the first mask selected, `[B, T]`.
-        p_c: Probability, from 0 to 1; of all maskable tokens p_c (1 - p_m) are selected on average.
+        selected: True at tokens that the first mask selected, `[B, T]`.
+        p_c: Probability, from 0 to 1; on average the share p_c (1 - p_m) of all maskable tokens is
+            selected.
 
     Returns:
         True at selected tokens, `[B, T]`, none of which is in `selected`.
@@ -54,16 +55,16 @@ def corrupt(
     vocabulary: int,
     how: Corruption = "80_10_10",
 ) -> Tensor:
-    """Returns the tokens as the encoder sees them, `[B, T]`.
+    """Return the token ids with the selected ones corrupted, `[B, T]`.
 
     Args:
-        ids: Tokens, `[B, T]`.
-        selected: True at those to corrupt, `[B, T]`.
-        mask_token: Number of the mask token.
-        vocabulary: Number of tokens that there are.
-        how: BERT's recipe: of the selected 80 % are masked, 10 % become a token drawn evenly from
-            the whole vocabulary, special ones included as in transformers, and 10 % are kept. Or
-            all are masked.
+        ids: Token ids, `[B, T]`.
+        selected: True at tokens to corrupt, `[B, T]`.
+        mask_token: Id of the mask token.
+        vocabulary: Size of the vocabulary.
+        how: `80_10_10` is BERT's recipe. It masks 80 % of the selected tokens and keeps 10 %. It
+            replaces 10 % by a uniform draw from the whole vocabulary, including special tokens as
+            in transformers. `all_mask` masks all of them.
     """
     if how == "all_mask":
         return ids.masked_fill(selected, mask_token)

@@ -1,6 +1,6 @@
-"""What methods share that post-train the encoder on the training texts, without their labels.
+"""Shared code of methods that post-train the encoder on the training texts, without labels.
 
-Their second stage is cross-entropy fine-tuning; only the encoder passes on to it.
+Their second stage is cross-entropy fine-tuning, which gets only the encoder of the first stage.
 """
 
 from collections.abc import Mapping
@@ -18,8 +18,8 @@ from sclsearch.objectives import masked_lm
 from sclsearch.objectives.masked_lm import IGNORED, MlmReduction
 
 NAME = "post-training"
-# CMLM's paper names AdamW alone. Its authors' README has no warm-up and, by leaving them out, the
-# defaults of transformers 2.8: no weight decay, gradients clipped at 1.
+# CMLM's paper names only AdamW. Its authors' README has no warm-up. It omits weight decay and
+# clipping, so the defaults of transformers 2.8 apply: no weight decay, gradients clipped at 1.
 AUTHORS_TRAINING: Mapping[str, object] = MappingProxyType(
     {"warmup_ratio": 0.0, "weight_decay": 0.0, "max_grad_norm": 1.0}
 )
@@ -34,7 +34,7 @@ ContrastPooling = Literal["cls_raw", "mean"]
 def post_training(
     training: Training, learning_rate: float, batch_size: int, epochs: int
 ) -> Training:
-    """Returns the settings of the first stage: as given, and batches that look at no label."""
+    """Return the settings of the post-training stage, whose batches do not depend on labels."""
     return replace(
         training,
         learning_rate=learning_rate,
@@ -47,7 +47,7 @@ def post_training(
 def hidden_tokens(
     encoder: Encoder, ids: Tensor, selected: Tensor, how: Corruption = "80_10_10"
 ) -> Tensor:
-    """Returns the tokens with the selected ones corrupted, `[B, T]`."""
+    """Return the token ids with the selected ones corrupted for the encoder, `[B, T]`."""
     if encoder.mask_token is None:
         raise ValueError("check_mask_token has not been called")
     return corrupt(
@@ -62,17 +62,17 @@ def hidden_tokens(
 def masked_lm_of(
     model: Model, batch: Batch, states: Tensor, selected: Tensor, reduction: MlmReduction
 ) -> Tensor:
-    """Returns the loss of predicting the selected tokens, and those alone, a scalar.
+    """Return the masked-LM loss over the selected tokens, a scalar.
 
     Args:
-        model: Has the head as part `mlm`.
-        batch: The texts, not corrupted.
-        states: What the encoder made of the corrupted ones, `[B, T, d]`.
+        model: Model with the masked-LM head as new module `mlm`.
+        batch: The uncorrupted texts.
+        states: Last hidden states of the corrupted texts, `[B, T, d]`.
         selected: True at tokens to predict, `[B, T]`.
-        reduction: Over tokens, or by text first.
+        reduction: Mean over tokens, or first over each text.
     """
     texts, length = selected.shape
-    # Their number is what a device is waited for: once, and not for each of the three.
+    # `nonzero` waits for the device to count the tokens. One call serves all three index_selects.
     places = selected.flatten().nonzero()[:, 0]  # [S]
     targets = batch.ids.masked_fill(~selected, IGNORED).flatten()
     hidden = states.flatten(0, 1).index_select(0, places)  # [S, d]

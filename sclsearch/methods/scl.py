@@ -1,4 +1,4 @@
-"""Supervised contrastive fine-tuning (Gunel et al., 2021, https://arxiv.org/abs/2011.01403)."""
+"""Supervised contrastive fine-tuning, SCL (Gunel et al., 2021, https://arxiv.org/abs/2011.01403)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -22,17 +22,17 @@ class SCL:
     """Cross-entropy and supervised contrast in one loss: Eq. (1), (1 - λ) L_CE + λ L_SCL.
 
     The grid and the best point (τ, λ) = (0.3, 0.9) come from the ICLR version; arXiv v1 has none.
-    At λ = 1 the head gets no gradient, so it is then fitted to the frozen encoder in a second
-    stage, with learning rate 1e-3.
+    At λ = 1 the head gets no gradient. A second stage then trains it on the frozen encoder, with
+    learning rate 1e-3.
 
     Attributes:
         tau: Temperature τ of the contrastive term; the paper's best is 0.3.
-        lam: λ, the contrastive term's share; 0 is cross-entropy alone; the paper's best is 0.9.
-        scl_reduction: Over anchors: mean of those that have a positive, mean of all (as fairseq
-            divides by sentences), or the sum that Eq. (3) prints.
-        scl_features: What is contrasted: the first token's last state, the head's hidden layer,
+        lam: λ, weight of the contrastive term; 0 is cross-entropy only; the paper's best is 0.9.
+        scl_reduction: Reduction over anchors: mean of those with a positive, mean of all (as
+            fairseq divides by sentences), or the sum that Eq. (3) prints.
+        scl_features: Contrasted embedding: the first token's last state, the head's hidden layer,
             the pretrained pooler's output, or the mean over tokens.
-        pooling: What the linear layer reads, as in `ce`.
+        pooling: Input of the linear layer, as in `ce`.
     """
 
     protocol: ClassVar[str] = "gunel-full"
@@ -47,18 +47,18 @@ class SCL:
     pooling: Pooling = "head_hidden"
 
     def check(self, encoder: Encoder) -> tuple[str, ...]:
-        """Raises SclsearchError if the encoder has no pretrained pooler and one is asked for."""
+        """Raise SclsearchError if the pooling needs a pretrained pooler that the encoder lacks."""
         encoder.check_pooling(self.pooling, "pooling")
         encoder.check_pooling(self.scl_features, "scl_features")
         return ()
 
     def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
-        """Returns a fresh head; it has the dense+tanh layer if either field asks for it."""
+        """Return a new head, with the dense+tanh layer if `pooling` or `scl_features` needs it."""
         hidden = "head_hidden" in {self.pooling, self.scl_features}
         return nn.ModuleDict({"head": Head(encoder.width, classes, hidden=hidden)})
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
-        """Returns one stage, and at λ = 1 the fit of the head."""
+        """Return the contrast stage, and at λ = 1 also a linear probe."""
         joint = Stage("contrast", training, self.terms, self.new_modules)
         if self.lam < 1:
             return (joint,)
@@ -75,7 +75,7 @@ class SCL:
         )
 
     def terms(self, model: Model, batch: Batch) -> Terms:
-        """Returns `ce` and `scl`."""
+        """Return the loss terms `ce` and `scl`."""
         head: Head = model.new_modules["head"]  # type: ignore[assignment]
         rate = batch.rates[0]
         poolings = encoder_pooling(self.pooling), encoder_pooling(self.scl_features)
@@ -89,7 +89,7 @@ class SCL:
         }
 
     def scores(self, model: Model, batch: Batch) -> Tensor:
-        """Returns `[B, C]`."""
+        """Return the class scores, `[B, C]`."""
         return self._cross_entropy.scores(model, batch)
 
     @property

@@ -1,4 +1,4 @@
-"""Self-supervised contrast and a probe: what SupCL-Seq compares itself with in its Table 3.
+"""Method SimCSE with a linear probe, the self-supervised comparison in Table 3 of SupCL-Seq.
 
 SupCL-Seq: Sedghamiz et al., 2021, https://arxiv.org/abs/2109.07424. SimCSE: Gao et al., 2021,
 https://arxiv.org/abs/2104.08821.
@@ -21,18 +21,18 @@ from sclsearch.methods.supcl_seq import SupCLSeq
 class SimCSE:
     """Contrast of dropout views without labels (SimCSE), then a linear probe as in SupCL-Seq.
 
-    The loss is Eq. (1) of SupCL-Seq, its Eq. (2) with every text as a class of its own: with two
-    views NT-Xent, with more the mean over the other views of the text. It is averaged over
-    anchors where the paper prints a sum. SimCSE's MLP on the embedding is left out, as SupCL-Seq
-    leaves it out. Only the probe reads labels.
+    The loss is Eq. (1) of SupCL-Seq, which is its Eq. (2) with each text as a separate class. With
+    two views it is NT-Xent; with more it is the mean over the other views of the text. It is
+    averaged over anchors where the paper prints a sum. SimCSE's MLP on the embedding is omitted, as
+    in SupCL-Seq. Only the probe reads labels.
 
     Attributes:
         tau: Temperature τ; not stated for the comparison, 0.05 in both papers.
-        dropouts: Dropout rate of each view; not stated for the comparison: SupCL-Seq's own,
-            (0, 0.1, 0.2) on CoLA. SimCSE itself has (0.1, 0.1).
-        pooling: The embedding, as in `supcl-seq`.
-        probe_learning_rate: Of the linear probe; SupCL-Seq's released code has 1e-3.
-        probe_epochs: Of the linear probe; SupCL-Seq's released code has 5.
+        dropouts: Dropout probability of each view; not stated for the comparison: those of
+            SupCL-Seq, (0, 0.1, 0.2) on CoLA. SimCSE itself has (0.1, 0.1).
+        pooling: Pooling of the embedding, as in `supcl-seq`.
+        probe_learning_rate: Learning rate of the linear probe; SupCL-Seq's released code has 1e-3.
+        probe_epochs: Epochs of the linear probe; SupCL-Seq's released code has 5.
     """
 
     protocol: ClassVar[str] = SupCLSeq.protocol
@@ -47,22 +47,22 @@ class SimCSE:
     probe_epochs: Annotated[int, Ge(1)] = 5
 
     def check(self, encoder: Encoder) -> tuple[str, ...]:
-        """Raises SclsearchError without a pretrained pooler or dropout rates by view."""
+        """Raise SclsearchError if the encoder lacks a needed pooler or per-row dropout."""
         return self._supervised.check(encoder)
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
-        """Returns contrast and probe."""
+        """Return the two stages, contrast and linear probe."""
         contrast, probe = self._supervised.stages(training)
         contrast = replace(contrast, terms=self.contrast, labeled=False)
         return contrast, probe
 
     def contrast(self, model: Model, batch: Batch) -> Terms:
-        """Returns `sup_con` over all views as anchors, each text a class of its own."""
+        """Return the loss term `sup_con`, with all views as anchors and each text as a class."""
         texts = torch.arange(len(batch.y), device=batch.y.device)
         return self._supervised.contrast(model, replace(batch, y=texts))
 
     def scores(self, model: Model, batch: Batch) -> Tensor:
-        """Returns `[B, C]`, or `[B]` in regression."""
+        """Return the class scores `[B, C]`, or the predicted scores `[B]` in regression."""
         return self._supervised.scores(model, batch)
 
     @property

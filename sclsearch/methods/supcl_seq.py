@@ -1,4 +1,4 @@
-"""SupCL-Seq (Sedghamiz et al., 2021, https://arxiv.org/abs/2109.07424)."""
+"""Method SupCL-Seq (Sedghamiz et al., 2021, https://arxiv.org/abs/2109.07424)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -22,24 +22,26 @@ class SupCLSeq:
     """Supervised contrast of dropout views, then a linear probe on the frozen encoder.
 
     The contrastive loss is Eq. (2), averaged over anchors where the paper prints a sum. In
-    regression, texts are of one class if their scores agree to one decimal (the paper's
-    footnote), and the probe learns by squared error. All views are anchors, as in Eq. (2). The
-    paper names transformers' trainer and no warm-up; fairseq's 0.06 is taken, as everywhere. The
-    probe has the batches of the contrast.
+    regression, texts have the same class if their scores agree to one decimal (the paper's
+    footnote), and the probe minimizes squared error. All views are anchors, as in Eq. (2). The
+    paper names transformers' Trainer but no warm-up; here it is fairseq's 0.06, as in all methods.
+    The probe has the batch settings of the contrast.
 
     Attributes:
-        tau: Temperature τ; the paper's 0.05.
-        dropouts: Dropout rate of each view; the paper's lists have 2 to 5, (0, 0.1, 0.2) on CoLA.
-        pooling: The embedding: the pretrained pooler's output, as in the released code for BERT
-            (the paper's footnote 2 can mean either), the first token's last state, or the mean
-            over tokens.
-        view_mode: `paper` makes one view for each listed rate; `official_code` does what the
-            released code does: a view more, at the rate left over, and 0.1 never sets the rate.
+        tau: Temperature τ; the paper has 0.05.
+        dropouts: Dropout probability of each view; the paper's lists have 2 to 5 entries, on CoLA
+            (0, 0.1, 0.2).
+        pooling: Pooling of the embedding: the pretrained pooler's output, as in the released code
+            for BERT (footnote 2 of the paper permits both), the first token's last state, or the
+            mean over tokens.
+        view_mode: `paper` makes one view per listed probability. `official_code` follows the
+            released code: it adds a view at the probability left by the last update, and a listed
+            0.1 never changes the probability.
         loss_scale: `one`, or `tau_over_base`: the released code's factor τ / 0.07.
-        probe_learning_rate: Of the linear probe; the released code's 1e-3.
-        probe_epochs: Of the linear probe; the released code's 5.
-        probe_encoder_mode: `eval` reads the encoder without dropout, its features computed once;
-            `train` leaves its dropout on, as the released code does.
+        probe_learning_rate: Learning rate of the linear probe; the released code has 1e-3.
+        probe_epochs: Epochs of the linear probe; the released code has 5.
+        probe_encoder_mode: `eval` disables the encoder's dropout and computes its features once;
+            `train` keeps the dropout active, as in the released code.
     """
 
     protocol: ClassVar[str] = "supcl-seq"
@@ -65,17 +67,17 @@ class SupCLSeq:
     probe_encoder_mode: Literal["eval", "train"] = "eval"
 
     def check(self, encoder: Encoder) -> tuple[str, ...]:
-        """Raises SclsearchError without a pretrained pooler or dropout rates by view."""
+        """Raise SclsearchError if the encoder lacks a needed pooler or per-row dropout."""
         encoder.check_pooling(self.pooling, "pooling")
         encoder.check_per_row_dropout("dropouts")
         return ()
 
     def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
-        """Returns the fresh probe."""
+        """Return a new linear probe."""
         return nn.ModuleDict({"head": Head(encoder.width, classes, hidden=False)})
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
-        """Returns contrast and probe."""
+        """Return the two stages, contrast and linear probe."""
         probe = replace(training, learning_rate=self.probe_learning_rate, epochs=self.probe_epochs)
         return (
             Stage(
@@ -96,14 +98,14 @@ class SupCLSeq:
         )
 
     def view_rates(self, update: int) -> tuple[float, ...]:
-        """Returns the dropout rate of each view at an update, counted from 0."""
+        """Return the dropout probability of each view at an update, counted from 0."""
         if self.view_mode == "paper":
             return self.dropouts
         rates, left_over = _official_views(self.dropouts, OFFICIAL_RATE)
         return rates if update == 0 else _official_views(self.dropouts, left_over)[0]
 
     def contrast(self, model: Model, batch: Batch) -> Terms:
-        """Returns `sup_con` over all views as anchors."""
+        """Return the loss term `sup_con`, with all views as anchors."""
         y = batch.view_y
         if y.is_floating_point():
             y = (y * 10).round().long()
@@ -111,20 +113,20 @@ class SupCLSeq:
         return {"sup_con": scale * sup_con(model.embed(batch, self.pooling), y, tau=self.tau)}
 
     def terms(self, model: Model, batch: Batch) -> Terms:
-        """Returns `probe`, cross-entropy or squared error."""
+        """Return the loss term `probe`, cross-entropy or squared error."""
         return {"probe": prediction_loss(self.scores(model, batch), batch.y, model.class_weights)}
 
     def scores(self, model: Model, batch: Batch) -> Tensor:
-        """Returns `[B, C]`, or `[B]` in regression."""
+        """Return the class scores `[B, C]`, or the predicted scores `[B]` in regression."""
         scores: Tensor = model.new_modules["head"](model.embed(batch, self.pooling), batch.rates[0])
         return scores
 
 
 def _official_views(dropouts: tuple[float, ...], current: float) -> tuple[tuple[float, ...], float]:
-    """Returns the rates that the released code really uses in one update, and what it leaves.
+    """Return the dropout of each view in the released code, and the dropout after the update.
 
-    It sees the batch once at the rate in force; a listed 0.1 counts as already set; and the rate
-    is put back to 0.1 only if the list does not end in 0.1.
+    The code first reads the batch once at the current probability. It treats a listed 0.1 as
+    already set. It resets the probability to 0.1 only if the list does not end in 0.1.
     """
     rates = [current]
     for listed in dropouts:

@@ -1,4 +1,4 @@
-"""Task-adaptive pretraining (Gururangan et al., 2020, https://arxiv.org/abs/2004.10964)."""
+"""Task-adaptive pretraining, TAPT (Gururangan et al., 2020, https://arxiv.org/abs/2004.10964)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -33,14 +33,15 @@ class TAPT:
     themselves post-train with learning rate 1e-4, batches of 256 and 100 epochs.
 
     Attributes:
-        p_m: Share of the tokens that is selected for prediction; 0.15 in both papers.
-        mlm_reduction: Mean over all selected tokens of the batch, as the released code has it; or
-            by text first, as CMLM's Eq. (6) prints.
-        post_learning_rate: Of post-training; CMLM's comparison has 1e-5, on full data 3e-5.
-        post_batch_size: Of post-training; CMLM's comparison has 8.
-        post_epochs: Of post-training; CMLM's comparison has 200, 50 and 5 for 20, 100 and 1000
-            texts, on full data 3.
-        pooling: What the classifier reads after post-training, as in `ce`.
+        p_m: Share of the tokens that are selected for prediction; 0.15 in both papers.
+        mlm_reduction: Mean over all selected tokens of the batch, as in the released code; or
+            first over each text, as CMLM's Eq. (6) prints.
+        post_learning_rate: Learning rate of post-training; CMLM's comparison has 1e-5, on full
+            data 3e-5.
+        post_batch_size: Texts per batch of post-training; CMLM's comparison has 8.
+        post_epochs: Epochs of post-training; CMLM's comparison has 200, 50 and 5 for 20, 100 and
+            1000 texts, on full data 3.
+        pooling: Input of the classifier after post-training, as in `ce`.
     """
 
     protocol: ClassVar[str] = "cmlm-full"
@@ -56,16 +57,16 @@ class TAPT:
     pooling: Pooling = "head_hidden"
 
     def check(self, encoder: Encoder) -> tuple[str, ...]:
-        """Returns whether the head is fresh; raises SclsearchError without mask token or pooler."""
+        """Return a note if the head is new; raise SclsearchError without mask token or pooler."""
         encoder.check_mask_token("p_m")
         return (*CE(self.pooling).check(encoder), *masked_lm_notes(encoder))
 
     def new_modules(self, encoder: Encoder, _classes: int) -> nn.ModuleDict:
-        """Returns the masked-LM head of post-training."""
+        """Return the masked-LM head for post-training."""
         return nn.ModuleDict({"mlm": masked_lm_head(encoder)})
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
-        """Returns post-training and fine-tuning."""
+        """Return the two stages, post-training and fine-tuning."""
         post = post_training(
             training, self.post_learning_rate, self.post_batch_size, self.post_epochs
         )
@@ -82,12 +83,12 @@ class TAPT:
         )
 
     def terms(self, model: Model, batch: Batch) -> Terms:
-        """Returns `mlm`, of post-training."""
+        """Return the post-training term `mlm`."""
         selected = draw_selection(batch.content, self.p_m)
         seen = replace(batch, ids=hidden_tokens(model.encoder, batch.ids, selected))
         states = model.hidden(seen)  # [B, T, d]
         return {"mlm": masked_lm_of(model, batch, states, selected, self.mlm_reduction)}
 
     def scores(self, model: Model, batch: Batch) -> Tensor:
-        """Returns `[B, C]`, or `[B]` in regression."""
+        """Return the class scores `[B, C]`, or the predicted scores `[B]` in regression."""
         return CE(self.pooling).scores(model, batch)

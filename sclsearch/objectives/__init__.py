@@ -1,6 +1,6 @@
-"""Losses as pure functions of tensors, one file a paper's loss, named after it.
+"""Losses of the papers as pure functions of tensors, one module per loss.
 
-Shape letters used everywhere: B texts, V views, N = B * V rows, T tokens, d width, C classes.
+Letters in shapes: B texts, V views, N = B * V rows, T tokens, d width, C classes.
 """
 
 from sclsearch.objectives.lacon import (

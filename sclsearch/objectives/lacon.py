@@ -1,6 +1,6 @@
-"""LaCon: texts against label vectors (Zhang et al., 2022, https://arxiv.org/abs/2205.10227).
+"""LaCon losses on texts and label vectors (Zhang et al., 2022, https://arxiv.org/abs/2205.10227).
 
-Both are rows of width d, and only their cosines count: lengths are divided out here.
+Both are rows of width d. The losses depend only on their cosines and normalize them here.
 """
 
 from typing import Literal
@@ -29,21 +29,23 @@ def instance_centered(
     head_reduction: HeadReduction = "sum",
     head_sim: HeadSim = "cosine",
 ) -> Tensor:
-    r"""ICL', Eq. (4); with one head ICL, Eq. (3): a text chooses among the label vectors.
+    r"""Return the instance-centered loss ICL', Eq. (4), of texts against all label vectors.
+
+    With one head it is ICL, Eq. (3).
 
     $$\frac{-1}{B} \sum_{k=1}^{m} \sum_{i} \log
       \frac{\exp(\cos(h_i^k, l_{y_i}^k) / \tau)}{\sum_{p=1}^{C} \exp(\cos(h_i^k, l_p^k) / \tau)}$$
 
-    With one head it is cross-entropy of the cosines over τ.
+    ICL is the cross-entropy of the cosines divided by τ.
 
     Args:
         h: Texts, `[B, d]`.
-        labels: Label vectors, `[C, d]`; all C classes, present in the batch or not.
+        labels: Label vectors, `[C, d]`, of all C classes, in the batch or not.
         y: Class of each text, `[B]`, below C.
         tau: Temperature τ > 0.
-        heads: m, a divisor of d: slices of the width that are compared one by one.
+        heads: m, a divisor of d: number of slices of the width that are compared separately.
         head_reduction: The paper's sum over heads, or their mean, which does not grow with m.
-        head_sim: The cosine of the slices, or their product as slices of vectors normalised whole.
+        head_sim: Cosine of the slices, or dot product of slices of the normalized whole vectors.
 
     Returns:
         The loss, a scalar, float32 or float64.
@@ -62,15 +64,17 @@ def label_centered(
     positive_reduction: PositiveReduction = "sum",
     denominator: Denominator = "negatives",
 ) -> Tensor:
-    r"""LCL, Eq. (5): a label vector p tells its texts A(p) from those of other classes B(p).
+    r"""Return the label-centered loss LCL, Eq. (5), of label vectors against the texts.
+
+    A(p) are the texts of label p, and B(p) are the texts of other labels.
 
     $$\frac{-1}{|P|} \sum_{p \in P} \sum_{a \in A(p)} \log
       \frac{\exp(\cos(l_p, h_a) / \tau)}{\sum_{b \in B(p)} \exp(\cos(l_p, h_b) / \tau)}$$
 
-    As printed, a positive is not below its own line, so a pair costs down to -2/τ + log |B(p)|,
-    far below 0, and the sum over A(p) grows with the batch. Departs from the paper in one thing:
-    P is the classes in the batch that have a negative, since B(p) is empty where a batch is of
-    one class; such a batch costs 0.
+    As printed, the denominator does not contain the positive. The loss of a pair can thus be as
+    low as -2/τ + log |B(p)|, far below 0, and the sum over A(p) grows with the batch. One departure
+    from the paper: P contains only classes of the batch that have a negative. B(p) is empty if all
+    texts of a batch have one class; such a batch has loss 0.
 
     Args:
         h: Texts, `[B, d]`.
@@ -78,18 +82,18 @@ def label_centered(
         y: Class of each text, `[B]`, below C.
         tau: Temperature τ > 0.
         positive_reduction: The paper's sum over A(p), or the mean.
-        denominator: The paper's negatives, or all texts as in `sup_con`. With all of them no
-            class of the batch is left out and a pair costs at least 0; a batch of one class then
-            costs 0 only where it is a single text.
+        denominator: The paper's negatives, or all texts as in `sup_con`. With all texts, no class
+            of the batch is left out and the loss of a pair is at least 0. A batch of one class
+            then has loss 0 only if it is a single text.
 
     Returns:
-        The loss, a scalar, float32 or float64, with finite gradients whatever `y` is.
+        The loss, a scalar, float32 or float64, with finite gradients for every `y`.
     """
     logits = similarities(normalize(labels, 1 / tau), normalize(h))  # [C, B]
     positive = torch.arange(len(labels), device=y.device)[:, None] == y  # [C, B]
     below = ~positive if denominator == "negatives" else torch.ones_like(positive)
     counted = positive.any(1) & below.any(1)  # [C]
-    # A class that does not count keeps its logits: the log of an empty sum has no gradient.
+    # An ignored class keeps its logits, because the log of an empty sum has no finite gradient.
     log_sum = logits.masked_fill(~below & counted[:, None], -torch.inf).logsumexp(1, keepdim=True)
     costs = (log_sum - logits).masked_fill(~(positive & counted[:, None]), 0.0).sum(1)  # [C]
     if positive_reduction == "mean":
@@ -98,16 +102,16 @@ def label_centered(
 
 
 def label_embedding_regularizer(labels: Tensor, *, reduction: LabelReduction = "mean") -> Tensor:
-    r"""LER, Eq. (6): label vectors spread out.
+    r"""Return the label embedding regularizer LER, Eq. (6), which spreads the label vectors.
 
     $$\operatorname{avg}_{i \ne j} (\exp(1 + \cos(l_i, l_j)) - 1)$$
 
-    Each pair is between 0 and e² - 1. All of them reach 0 with two classes only; the best C can do
-    is exp(1 - 1 / (C - 1)) - 1. One class alone costs 0.
+    Each pair contributes between 0 and e² - 1. Only with two classes can all pairs reach 0; the
+    minimum for C classes is exp(1 - 1 / (C - 1)) - 1. With a single class the loss is 0.
 
     Args:
         labels: Label vectors, `[C, d]`.
-        reduction: The mean over the C (C - 1) ordered pairs, or their sum.
+        reduction: Mean over the C (C - 1) ordered pairs, or their sum.
 
     Returns:
         The loss, a scalar, float32 or float64.
@@ -119,27 +123,27 @@ def label_embedding_regularizer(labels: Tensor, *, reduction: LabelReduction = "
 
 
 def label_scores(h: Tensor, labels: Tensor, *, heads: int = 1, predict: Predict = "full") -> Tensor:
-    """Returns how near each text is to each label vector, `[B, C]`; Eq. (8) takes the nearest.
+    """Return the cosine of each text and label vector, `[B, C]`; Eq. (8) predicts the largest.
 
     Args:
         h: Texts, `[B, d]`.
         labels: Label vectors, `[C, d]`.
-        heads: Read with `head_mean`: the m of `instance_centered`.
-        predict: The paper's cosine of whole vectors, or the mean of the heads' cosines, which is
-            what `instance_centered` trains.
+        heads: m of `instance_centered`; used only with `head_mean`.
+        predict: The paper's cosine of whole vectors, or the mean of the heads' cosines, which
+            `instance_centered` optimizes.
     """
     return _similarities(h, labels, 1 if predict == "full" else heads, "cosine", 1.0).mean(0)
 
 
 def _similarities(h: Tensor, labels: Tensor, heads: int, head_sim: HeadSim, tau: float) -> Tensor:
-    """Returns the similarity of each text and label vector in each head over τ, `[m, B, C]`."""
+    """Return the similarity, divided by τ, of each text and label vector per head, `[m, B, C]`."""
     if heads == 1:
         return similarities(normalize(h, 1 / tau), normalize(labels))[None]
     return similarities(_slices(h, heads, head_sim, 1 / tau), _slices(labels, heads, head_sim, 1.0))
 
 
 def _slices(x: Tensor, heads: int, head_sim: HeadSim, length: float) -> Tensor:
-    """Returns `[m, N, d / m]` of `[N, d]`, of a length each, or together where `dot` is asked."""
+    """Return normalized slices, `[m, N, d / m]`, of `[N, d]`; `dot` normalizes whole vectors."""
     whole = normalize(x, length) if head_sim == "dot" else x
     slices = whole.reshape(len(x), heads, -1).transpose(0, 1)
     return slices if head_sim == "dot" else normalize(slices, length)

@@ -1,4 +1,4 @@
-"""Masked language modelling (Devlin et al., 2019, https://arxiv.org/abs/1810.04805)."""
+"""Masked language modeling loss (Devlin et al., 2019, https://arxiv.org/abs/1810.04805)."""
 
 from typing import Literal
 
@@ -19,18 +19,19 @@ def masked_lm(
     texts: int,
     reduction: MlmReduction = "tokens",
 ) -> Tensor:
-    """Returns the mean cross-entropy of the tokens that were selected for prediction.
+    """Return the mean cross-entropy of the tokens that are selected for prediction.
 
-    Without any of them the loss is 0, and so is its gradient.
+    Without selected tokens the loss and its gradient are 0.
 
     Args:
-        logits: Scores over the vocabulary at S places, `[S, vocabulary]`.
-        targets: The token that was there, `[S]`; `IGNORED` where none is to be predicted, so that
-            batches can be filled up to one S.
-        rows: Number of the text that each place is in, `[S]`; read with `sequences`.
-        texts: B, how many texts there are, with selected tokens or without.
-        reduction: Over all selected tokens of the batch, as Hugging Face does; or by text and then
-            over the B texts, Eq. (6) of CMLM, where a text without a selected token costs 0.
+        logits: Scores over the vocabulary at S positions, `[S, vocabulary]`.
+        targets: Original token at each position, `[S]`; `IGNORED` at positions without prediction,
+            which pad batches to a common S.
+        rows: Index of the text of each position, `[S]`; used only with `sequences`.
+        texts: B, number of texts, with or without selected tokens.
+        reduction: Mean over all selected tokens of the batch, as in Hugging Face transformers. Or
+            mean over each text and then over the B texts, Eq. (6) of CMLM, where a text without
+            selected tokens has loss 0.
 
     Returns:
         The loss, a scalar, float32 or float64.

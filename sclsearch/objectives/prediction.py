@@ -1,4 +1,4 @@
-"""What a prediction costs: cross-entropy for classes, squared error for scores."""
+"""Prediction loss: cross-entropy for classes, squared error for scores."""
 
 import torch
 import torch.nn.functional as F
@@ -6,12 +6,12 @@ from torch import Tensor
 
 
 def prediction_loss(scores: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
-    """Returns the mean cross-entropy, or in regression the mean squared error.
+    """Return the mean cross-entropy, or in regression the mean squared error.
 
     Args:
         scores: Logits `[B, C]`, or predicted scores `[B]`.
         y: Classes `[B]`, integer, or true scores `[B]`.
-        weights: Weight of each class, `[C]`; the mean is weighted by them. None weighs all alike.
+        weights: Weight of each class in the mean, `[C]`; None for equal weights.
 
     Returns:
         The loss, a scalar, float32 or float64.

@@ -1,4 +1,4 @@
-"""SimSiam as CMLM uses it, and a gauge of whether it has collapsed.
+"""SimSiam loss in CMLM's form, and a metric that detects its collapse.
 
 SimSiam: Chen & He, 2021, https://arxiv.org/abs/2011.10566. CMLM: Luo et al., 2021,
 https://arxiv.org/abs/2106.02327.
@@ -15,7 +15,7 @@ Wrap = Literal["exp", "neg_cos"]
 
 
 def sim_siam(z0: Tensor, zk: Tensor, h0: Tensor, hk: Tensor, *, wrap: Wrap = "exp") -> Tensor:
-    r"""Eq. (9) of CMLM: each view predicts the other, and only the prediction learns.
+    r"""Return Eq. (9) of CMLM: each view predicts the other, with no gradient into the target.
 
     $$\frac{1}{K B} \sum_{k=1}^{K} \sum_{b=1}^{B}
       \exp(-\tfrac{1}{2} (D(z_b^k, h_b^0) + D(z_b^0, h_b^k)))$$
@@ -23,12 +23,13 @@ def sim_siam(z0: Tensor, zk: Tensor, h0: Tensor, hk: Tensor, *, wrap: Wrap = "ex
     with D(z, h) the cosine of z and h, and no gradient into h, Eq. (11).
 
     Args:
-        z0: What the predictor makes of `h0`, Eq. (10), `[B, d]`.
-        zk: What it makes of `hk`, `[K, B, d]`.
+        z0: Output of the predictor for `h0`, Eq. (10), `[B, d]`.
+        zk: Output of the predictor for `hk`, `[K, B, d]`.
         h0: States of the first view, `[B, d]`.
-        hk: States of the K others, `[K, B, d]`.
-        wrap: The paper's exponential, between 1/e and e, or SimSiam's own negative cosine, between
-            -1 and 1; the gradient of a pair is the latter's times the former's value.
+        hk: States of the K other views, `[K, B, d]`.
+        wrap: The paper's exponential, between 1/e and e, or SimSiam's original negative cosine,
+            between -1 and 1. The gradient of the exponential for a pair is that of the negative
+            cosine times the value of the exponential.
 
     Returns:
         The loss, a scalar, float32 or float64.
@@ -38,12 +39,12 @@ def sim_siam(z0: Tensor, zk: Tensor, h0: Tensor, hk: Tensor, *, wrap: Wrap = "ex
 
 
 def feature_spread(h: Tensor) -> Tensor:
-    """Returns how far the directions of some states are spread: 0 if collapsed, at most 1.
+    """Return the spread of the directions of states: 0 if they collapsed, at most 1.
 
-    Section 4.1 of Chen & He: the standard deviation of each coordinate of the normalised states
-    over the batch, averaged, is 0 for constant states and 1/√d for directions spread evenly;
-    √d times that. The deviation is the population's, so one row gives 0, and B rows spread evenly
-    about √(1 - 1/B).
+    It is √d times the measure in section 4.1 of Chen & He. They average the standard deviation over
+    the batch of each coordinate of the normalized states. Their mean is 0 for constant states and
+    1/√d for evenly spread directions. The deviation is that of the population: one row gives 0, and
+    B evenly spread rows give about √(1 - 1/B).
 
     Args:
         h: States, `[B, d]`.

@@ -10,35 +10,35 @@ from sclsearch.objectives.cosine import normalize, similarities
 Reduction = Literal["mean_valid", "mean_all", "sum"]
 
 MANY = 2048
-"""Rows from which on anchors are compared with all rows in blocks; another order of sums."""
+"""Least number of rows for which anchors are processed in blocks, which changes the sum order."""
 BLOCK = 2**21
-"""Pairs of a block; at 8192 rows that of 256 anchors."""
+"""Pairs per block; with 8192 rows a block has 256 anchors."""
 
 
 def sup_con(
     z: Tensor, y: Tensor, *, tau: float = 0.07, reduction: Reduction = "mean_valid"
 ) -> Tensor:
-    r"""L_out^sup, Eq. (2): the mean over positives is outside the log.
+    r"""Return the supervised contrastive loss L_out^sup, Eq. (2), with the mean outside the log.
 
     $$\ell_i = \frac{-1}{|P(i)|} \sum_{p \in P(i)}
       \log \frac{\exp(z_i \cdot z_p / \tau)}{\sum_{a \ne i} \exp(z_i \cdot z_a / \tau)}$$
 
-    The same sum is Eq. (3) of Gunel et al. and Eq. (2) of SupCL-Seq. Departs from them in two
-    things: an anchor without a positive costs 0 instead of 1/0, and the anchors are averaged
-    unless `sum` is asked for. The factor tau / 0.07 of Khosla's code is left out. The loss never
-    goes below the mean of log |P(i)|, so figures of different batches are not comparable.
+    The same sum is Eq. (3) of Gunel et al. and Eq. (2) of SupCL-Seq. Two departures from them: an
+    anchor without a positive has loss 0 instead of 1/0, and the anchors are averaged unless
+    `reduction` is `sum`. The factor tau / 0.07 of Khosla's code is omitted. The loss is at least
+    the mean of log |P(i)|. Loss values of batches with different class counts are therefore not
+    comparable.
 
-    Of `MANY` rows or more no matrix of all pairs is made.
+    With `MANY` rows or more the function does not build the matrix of all pairs.
 
     Args:
-        z: Embeddings, `[N, d]`; L2-normalised here. Views of one text are rows like any other.
+        z: Embeddings, `[N, d]`, which are L2-normalized here. Each view of a text is a row.
         y: Class of each row, `[N]`, integer.
         tau: Temperature τ > 0.
-        reduction: Over anchors: their mean where there is a positive, their mean with the lonely
-            ones as 0, or their sum.
+        reduction: Mean over anchors that have a positive, mean over all anchors, or sum.
 
     Returns:
-        The loss, a scalar, float32 or float64, with a finite gradient in `z` whatever `y` is.
+        The loss, a scalar, float32 or float64, with a finite gradient in `z` for every `y`.
     """
     z = normalize(z)
     if len(y) < MANY:
@@ -51,12 +51,12 @@ def sup_con(
 
 
 def _of_all_pairs(z: Tensor, y: Tensor, tau: float) -> tuple[Tensor, Tensor]:
-    """Returns the sum of all costs, and how many anchors have a positive."""
+    """Return the sum of the anchors' losses, and the number of anchors with a positive."""
     own = torch.eye(len(y), dtype=torch.bool, device=z.device)
     positive = ((y[:, None] == y[None, :]) & ~own).to(z.dtype)  # [N, N]
     positives = positive.sum(1)  # [N]
-    # Added and multiplied, since filling where a mask is takes several times as long; and the
-    # lowest number instead of -∞, with which a row alone would have no gradient.
+    # Sums and products, because masked_fill takes several times as long. The lowest finite number
+    # instead of -∞, because with -∞ a single row would have no finite gradient.
     below = torch.full_like(positives, torch.finfo(z.dtype).min).diag()
     log_p = similarities(z / tau, z).add_(below).log_softmax(dim=1)
     costs = -(log_p * positive).sum(1) / positives.clamp(min=1)
@@ -64,10 +64,10 @@ def _of_all_pairs(z: Tensor, y: Tensor, tau: float) -> tuple[Tensor, Tensor]:
 
 
 class _InBlocks(torch.autograd.Function):
-    """What `_of_all_pairs` returns, a block of anchors at a time.
+    """Blockwise computation of `_of_all_pairs`, one block of anchors at a time.
 
-    The gradient is made on the way, while the block's probabilities are there: with p of Eq. (2)
-    and [.] of positives, that of an anchor's cost in its logits is p - [.] / |P|.
+    The forward pass also computes the gradient from the probabilities p of the block, Eq. (2). The
+    gradient of an anchor's loss in its logits is p - [.] / |P|, where [.] is 1 at positives.
     """
 
     generate_vmap_rule = True

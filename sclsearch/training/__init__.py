@@ -1,1 +1,1 @@
-"""The engine: stages, optimiser, batches, evaluation, best weights. It knows no method by name."""
+"""Training engine for any method: batches, optimizer, stages, evaluation and best weights."""

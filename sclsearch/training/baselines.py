@@ -1,8 +1,8 @@
 """Baselines of every report: the majority class, and a linear model on the frozen encoder.
 
-Both see the rows of each replicate, as its seed runs do. The linear model reads the pretrained
-encoder's mean over tokens, standardised on the training rows: logistic regression with the defaults
-of scikit-learn (L2, C = 1), or in regression ridge regression (alpha = 1).
+Both use the rows of each replicate, as its seed runs do. The linear model reads the pretrained
+encoder's mean over tokens, standardized on the training rows. It is logistic regression with the
+defaults of scikit-learn (L2, C = 1), or ridge regression (alpha = 1) in regression tasks.
 """
 
 import warnings
@@ -28,7 +28,7 @@ LOGISTIC = "logistic regression on the frozen encoder"
 RIDGE = "ridge regression on the frozen encoder"
 POOLING = "mean"
 MOST_ROWS_ON_CPU = 20_000
-"""Rows that an encoder reads in some minutes on a CPU; beyond, the linear model is left out."""
+"""Most distinct rows for the linear model on a CPU (some minutes); with more it is left out."""
 
 Evaluations = Mapping[str, Mapping[str, Any]]
 
@@ -40,8 +40,8 @@ def baselines(
 
     Args:
         data: The task.
-        tokens: Its rows as token ids.
-        splits: Rows of each replicate.
+        tokens: Tokenized rows of the task.
+        splits: Splits of each replicate, by its number.
         encoder: The pretrained encoder.
     """
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -1,4 +1,4 @@
-"""Which rows form a batch, and the tensors of a batch."""
+"""Batch sampling, and conversion of a batch's rows to tensors."""
 
 from collections.abc import Iterator
 from itertools import chain, islice
@@ -16,10 +16,11 @@ from sclsearch.training.tokens import Tokens
 
 
 def epoch_order(y: Labels, training: Training, rng: np.random.Generator) -> Index:
-    """Returns positions into the training rows in the order of one epoch.
+    """Return positions into the training rows in the order of one epoch.
 
-    `balanced` deals the classes in turn, each class shuffled and begun anew when it runs out, so
-    the classes of a batch differ by at most one row; an epoch has as many rows as otherwise.
+    `balanced` takes one row of each class in turn. It shuffles each class, and again whenever the
+    class runs out. The class counts of a batch differ by at most one row. An epoch has as many
+    rows as with `shuffle`.
     """
     if training.batch_sampling == "shuffle":
         return rng.permutation(len(y)).astype(np.int64)
@@ -33,7 +34,7 @@ def epoch_order(y: Labels, training: Training, rng: np.random.Generator) -> Inde
 
 
 def batches_of(order: Index, training: Training) -> Iterator[Index]:
-    """Yields the positions of each batch of an epoch."""
+    """Yield the positions of each batch of an epoch."""
     size = training.batch_size
     for batch in range(updates_per_epoch(len(order), training)):
         yield order[batch * size : (batch + 1) * size]
@@ -60,7 +61,7 @@ def batches_in_order(
 
 
 def by_length(lengths: npt.NDArray[np.int64], size: int) -> Iterator[Index]:
-    """Yields positions in batches of rows of about one length, for work without an order."""
+    """Yield the positions of batches of rows of similar length, for passes without an order."""
     order = np.argsort(lengths, kind="stable").astype(np.int64)
     for start in range(0, len(order), size):
         yield order[start : start + size]
@@ -73,7 +74,7 @@ def collate(
     rates: tuple[float, ...],
     device: torch.device,
 ) -> Batch:
-    """Returns the rows of a split as a batch, padded to the longest of them."""
+    """Return rows of a split as a batch, padded to the longest row."""
     starts, lengths = tokens.starts[index], tokens.lengths_of(index)
     columns = np.arange(lengths.max())
     mask = columns < lengths[:, None]  # [B, T]
@@ -92,7 +93,7 @@ def collate(
 
 
 def labels_of(tokens: Tokens, index: Index, device: torch.device) -> Tensor:
-    """Returns the labels of some rows, `[B]`: int64 classes or float32 scores."""
+    """Return the labels of some rows, `[B]`: int64 classes or float32 scores."""
     y = tokens.y[index]
     return on_device(
         y.astype(np.float32 if np.issubdtype(y.dtype, np.floating) else np.int64), device
@@ -100,8 +101,8 @@ def labels_of(tokens: Tokens, index: Index, device: torch.device) -> Tensor:
 
 
 def on_device(array: npt.NDArray[np.generic], device: torch.device) -> Tensor:
-    """Returns an array as a tensor on a device; the host does not wait for the copy."""
+    """Return an array as a tensor on a device, without blocking the host."""
     tensor = torch.from_numpy(array)
-    if device.type == "cuda":  # from other memory a larger copy waits for the device
+    if device.type == "cuda":  # a larger copy from pageable memory blocks the host
         tensor = tensor.pin_memory()
     return tensor.to(device, non_blocking=True)

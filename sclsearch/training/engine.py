@@ -1,4 +1,4 @@
-"""The training loop: each stage of a method, validation, best weights, one test evaluation."""
+"""Training loop: train each stage, validate, restore the best weights, evaluate once on test."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ from sclsearch.training.schedule import (
 from sclsearch.training.spec import TrainingData
 
 LOSS_RECORDS = 20
-"""Losses of a stage that is not evaluated are recorded so often, at most."""
+"""Most loss records of a stage that is not evaluated."""
 
 
 def train(work: TrainingData) -> TrainingResult:
@@ -40,7 +40,7 @@ def train(work: TrainingData) -> TrainingResult:
 
     Raises:
         NonFiniteLossError: A loss term or a score is NaN or infinite.
-        SclsearchError: The encoder lacks what the method needs.
+        SclsearchError: The encoder lacks a capability that the method needs.
     """
     started, spec = time.perf_counter(), work.spec
     device = device_for(spec.numerics)
@@ -66,7 +66,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     remaining = len(spec.stages) - 1 - position
     last = remaining == 0
 
-    # Model: the encoder so far, and new modules from a seed of their own.
+    # Model: the encoder of the previous stage, and new modules with their own seed.
     torch.manual_seed(seed_for(replicate.initialization, purpose("parts", remaining)))
     balanced = training.class_weights == "balanced" and stage.labeled
     weights = _class_weights(work, rows, device) if balanced else None
@@ -111,7 +111,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
         if update not in points:
             continue
 
-        # The first wait for the device since the last evaluation.
+        # The host waits for the device here, for the first time since the last evaluation.
         losses = _mean_terms(history, tuple(terms), f"{stage.name}: ", update, per_epoch)
         history.clear()
         record: dict[str, object] = {"epoch": update / per_epoch, "update": update, "loss": losses}
@@ -146,7 +146,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
 
 
 def _class_weights(work: TrainingData, rows: Rows, device: torch.device) -> Tensor | None:
-    """Return n / (C n_c) of each class among a stage's rows, `[C]`; None without classes."""
+    """Return the weight n / (C n_c) of each class in a stage's rows, `[C]`; None in regression."""
     classes = work.tokens.classes
     if not classes:
         return None
@@ -173,17 +173,17 @@ def _batch(
 def _mean_terms(
     history: Sequence[Tensor], names: Sequence[str], where: str, update: int, per_epoch: int
 ) -> Mapping[str, float]:
-    """Return the mean of each loss term over some updates.
+    """Return the mean of each loss term over consecutive updates.
 
     Args:
         history: The terms of each update, `[terms]`.
-        names: Their names.
+        names: Names of the terms.
         where: Start of the error message.
-        update: The last of the updates, counted from 1.
-        per_epoch: Updates of an epoch.
+        update: Number of the last update, counted from 1.
+        per_epoch: Updates per epoch.
 
     Raises:
-        NonFiniteLossError: A term is NaN or infinite; names the first.
+        NonFiniteLossError: A term is NaN or infinite; the message names the first one.
     """
     values = torch.stack(list(history)).cpu().numpy()  # [updates, terms]
     wrong = np.argwhere(~np.isfinite(values))
@@ -194,7 +194,7 @@ def _mean_terms(
             f"{where}{names[column]} must be finite, but it is not at epoch {epoch + 1}, "
             f"update {step + 1} of {per_epoch}"
         )
-    # In order, so that the last digits do not depend on how the sum is split.
+    # A sum in order: the last digits do not depend on how the sum is split.
     sums = reduce(np.add, values)
     return {name: float(total) / len(history) for name, total in zip(names, sums, strict=True)}
 
@@ -204,6 +204,6 @@ def _on_cpu(module: nn.Module) -> dict[str, Tensor]:
 
 
 def _trained(model: Model) -> dict[str, Tensor]:
-    """Return what updates change: trained weights, and buffers of the new modules."""
+    """Return the tensors that updates change: trained weights and buffers of the new modules."""
     weights = {name: p for name, p in model.named_parameters() if p.requires_grad}
     return {**weights, **dict(model.new_modules.named_buffers(prefix="new_modules"))}

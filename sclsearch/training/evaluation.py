@@ -1,4 +1,4 @@
-"""Evaluation in batches sorted by length, through the method's own scores."""
+"""Evaluation with the method's `scores`, in batches sorted by length."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,15 +24,15 @@ Predictions = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
 
 class NonFiniteLossError(ArithmeticError):
-    """A loss term or a score is NaN or infinite; the message says which one, and when."""
+    """Error for a NaN or infinite loss term or score; the message names the term and update."""
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Embeddings of some rows by a frozen encoder, in evaluation mode.
+    """Embeddings of rows, computed by a frozen encoder in evaluation mode.
 
     Attributes:
-        position: Position of a row among the features, by split and row number.
+        position: Position of each row in `values`, by split and row number; -1 if it has none.
         values: Embeddings, `[rows, d]`.
     """
 
@@ -40,7 +40,7 @@ class Features:
     values: Tensor
 
     def batch(self, tokens: Tokens, split: str, index: npt.NDArray[np.int64]) -> Batch:
-        """Returns the rows as a batch that carries features instead of tokens."""
+        """Return rows as a batch that holds features instead of tokens."""
         device = self.values.device
         nothing = torch.empty(0, device=device)
         return Batch(
@@ -58,7 +58,7 @@ class Features:
 def compute_features(
     model: Model, task: TokenizedTask, rows: tuple[Rows, ...], pooling: str, device: torch.device
 ) -> Features:
-    """Returns the embeddings of all rows that a stage will read, each computed once."""
+    """Return the embeddings of all rows that a stage reads; compute each of them once."""
     model.eval()
     position: dict[str, npt.NDArray[np.int64]] = {}
     values, count = [], 0
@@ -82,10 +82,10 @@ def predict(
     features: Features | None,
     device: torch.device,
 ) -> Predictions:
-    """Returns the predicted class, int64, or score, float64, of each row, `[rows]`.
+    """Return the predicted class, int64, or score, float64, of each row, `[rows]`.
 
     Raises:
-        NonFiniteLossError: The last update before it broke the weights; no loss has told yet.
+        NonFiniteLossError: A score is NaN or infinite, because the last update broke the weights.
     """
     return answers(scores_of(model, method, task, rows, features, device), rows, task)
 
@@ -99,7 +99,7 @@ def scores_of(
     features: Features | None,
     device: torch.device,
 ) -> npt.NDArray[np.float32]:
-    """Returns the method's scores of each row, `[rows, C]`, or `[rows]` in regression."""
+    """Return the method's scores of each row, `[rows, C]`, or `[rows]` in regression."""
     model.eval()
     tokens = task.splits[rows.split]
     outputs: list[Tensor] = []
@@ -113,17 +113,17 @@ def scores_of(
         )
         with autocast(device):
             outputs.append(method.scores(model, batch).float())
-    # Of all batches at once: it waits for the device.
+    # One copy for all batches, because each copy waits for the device.
     return in_order(torch.cat(outputs).cpu().numpy(), order)
 
 
 def in_order(scores: npt.NDArray[np.float32], batches: Sequence[Index]) -> npt.NDArray[np.float32]:
-    """Returns the scores of rows that were read in batches, in the order of the rows."""
+    """Return scores in row order, given scores in the order of the batches."""
     return scores[np.argsort(np.concatenate(batches))]
 
 
 def answers(scores: npt.NDArray[np.float32], rows: Rows, task: TokenizedTask) -> Predictions:
-    """Returns what scores say of each row, `[rows]`.
+    """Return the predicted class or score of each row, `[rows]`.
 
     Args:
         scores: `[rows, C]`, or `[rows]` in regression.
@@ -131,7 +131,7 @@ def answers(scores: npt.NDArray[np.float32], rows: Rows, task: TokenizedTask) ->
         task: The task.
 
     Raises:
-        NonFiniteLossError: Some are not finite.
+        NonFiniteLossError: A score is NaN or infinite.
     """
     if not np.isfinite(scores).all():
         raise NonFiniteLossError(f"{rows.split}: scores must be finite, but some are not")
@@ -142,5 +142,5 @@ def answers(scores: npt.NDArray[np.float32], rows: Rows, task: TokenizedTask) ->
 def judge(
     spec: SeedRunSpec, task: TokenizedTask, rows: Rows, predictions: Predictions
 ) -> dict[str, object]:
-    """Returns the evaluation of some predictions as it is stored."""
+    """Return the metrics of predictions in the form that the run store keeps."""
     return evaluate(spec.task, task.splits[rows.split].y[rows.index], predictions)

@@ -1,4 +1,4 @@
-"""Errors of training that tell of the machine: the same seed run may train elsewhere or later."""
+"""Detection of machine errors, after which a seed run may succeed elsewhere or later."""
 
 import torch
 
@@ -14,17 +14,17 @@ BROKEN = (
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Returns whether an error says that the memory of a GPU or of the machine is used up."""
-    # The CPU's allocator and cuBLAS raise no type of their own.
+    """Return whether an error reports that GPU memory or main memory is exhausted."""
+    # The CPU allocator and cuBLAS raise plain RuntimeErrors.
     said = isinstance(error, RuntimeError) and any(sign in str(error) for sign in NO_MEMORY)
     return said or isinstance(error, torch.OutOfMemoryError | MemoryError)
 
 
 def is_of_machine(error: BaseException) -> bool:
-    """Returns whether an error comes from a file system or a GPU and not from what is computed.
+    """Return whether a file system or a GPU caused an error, and not the computation.
 
-    A failed assertion on the GPU may be either's. The process can do nothing more, so it counts as
-    the machine's; by its message it is tried again once only.
+    A failed assertion on the GPU can come from either. It makes the process unusable, so it counts
+    as a machine error. Its message limits it to one retry.
     """
     if isinstance(error, RuntimeError):
         return any(sign in str(error) for sign in BROKEN)

@@ -1,4 +1,4 @@
-"""Features of a frozen encoder; those of the pretrained one are computed once in a process."""
+"""Features of a frozen encoder, with a per-process cache for the pretrained encoder."""
 
 from collections import OrderedDict
 from functools import partial
@@ -12,7 +12,7 @@ from sclsearch.training.evaluation import Features, compute_features
 from sclsearch.training.spec import TrainingData
 
 MOST_BYTES = 1 << 28
-"""Of the features that are kept; the last ones are kept whatever their size."""
+"""Most bytes of cached features; the latest ones are always kept, whatever their size."""
 
 _KEPT: OrderedDict[str, Features] = OrderedDict()
 
@@ -26,21 +26,21 @@ def features_of(
     *,
     pretrained: bool,
 ) -> Features:
-    """Returns the features of some rows.
+    """Return the features of rows; take those of the pretrained encoder from the cache.
 
     Args:
-        work: The seed run.
-        model: Has the encoder.
-        rows: What a stage will read.
-        pooling: How states become features.
-        device: Where they are computed and stay.
-        pretrained: Whether the encoder is as it was loaded, the same for many seed runs.
+        work: Training data of the seed run.
+        model: Model with the encoder.
+        rows: Rows that the stage reads.
+        pooling: Pooling of the hidden states.
+        device: Device that computes and holds the features.
+        pretrained: True if the encoder has its pretrained weights, which many seed runs share.
     """
     compute = partial(compute_features, model, work.tokens, rows, pooling, device)
     if not pretrained:
         return compute()
     spec = work.spec
-    # A row's last digits depend on the batch that it is in: the same features are of the same rows.
+    # The last digits of a row depend on its batch, so the key contains all rows.
     read = [part.digest for part in rows]
     machine = [str(spec.model), torch.get_num_threads()]
     key = digest([spec.shared_identity, read, pooling, spec.training.max_length, *machine])

@@ -1,6 +1,6 @@
-"""Training rows that paraphrases join, as in Gunel et al., 2021, section 4.2.
+"""Augmentation of the training rows with paraphrases, as in Gunel et al., 2021, section 4.2.
 
-Where n rows are joined by K paraphrases each, row k·n + r is the k-th paraphrase of row r.
+With n rows and K paraphrases of each, row k·n + r is the k-th paraphrase of row r.
 """
 
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ from sclsearch.tasks.base import Split, TaskData, Texts
 
 
 def join(data: TaskData, views: Mapping[Texts, tuple[Texts, ...]], count: int) -> TaskData:
-    """Returns the task with paraphrases after its training rows, each with its row's label.
+    """Return the task with paraphrases after its training rows, each with its row's label.
 
     Args:
-        data: The task. Its digest stays: the paraphrases have one of their own.
-        views: Paraphrases of the texts that are trained on; those of other texts stay empty.
-        count: K.
+        data: The task. Its digest does not change; the paraphrases have a separate digest.
+        views: Paraphrases of the training texts; the paraphrases of other texts are empty.
+        count: K, paraphrases per text.
     """
     train = data.splits["train"]
     train = train.take(np.arange(train.labeled))
@@ -31,12 +31,12 @@ def join(data: TaskData, views: Mapping[Texts, tuple[Texts, ...]], count: int) -
 
 
 def joined_rows(drawn: Rows, count: int, total: int) -> Rows:
-    """Returns the drawn rows and the paraphrases that join them, `[(1 + K) * rows]`.
+    """Return the drawn rows and their paraphrases, `[(1 + K) * rows]`.
 
     Args:
-        drawn: Some of the n rows.
-        count: K.
-        total: Rows of the split with all paraphrases, (1 + K)·n.
+        drawn: A subset of the n rows.
+        count: K, paraphrases per text.
+        total: Rows of the split including all paraphrases, (1 + K)·n.
     """
     starts = np.arange(0, total, total // (1 + count))
     return Rows(drawn.split, (starts[:, None] + drawn.index).reshape(-1))

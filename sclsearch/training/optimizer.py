@@ -7,9 +7,9 @@ from sclsearch.methods.base import Model, Stage
 
 
 def adamw(model: Model, stage: Stage) -> torch.optim.AdamW:
-    """Return AdamW over the trained parameters; each group has its peak learning rate as `peak`.
+    """Return AdamW over the trained parameters; each group stores its peak learning rate as `peak`.
 
-    Biases, norms and the stage's `undecayed` modules have no weight decay.
+    Biases, norms and the modules in the stage's `no_weight_decay` have no weight decay.
     """
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for name, module in (("", model.encoder), *model.new_modules.items()):
@@ -29,13 +29,13 @@ def adamw(model: Model, stage: Stage) -> torch.optim.AdamW:
 
 
 def set_lr(optimizer: torch.optim.Optimizer, scale: float) -> None:
-    """Set the learning rates to a share of their peaks."""
+    """Set each learning rate to `scale` times its peak."""
     for group in optimizer.param_groups:
         group["lr"] = group["peak"] * scale
 
 
 def clip(model: nn.Module, max_norm: float) -> None:
-    """Scale the gradients down to a norm; 0 leaves them unchanged."""
+    """Clip the gradients to a total norm; 0 leaves them unchanged."""
     if max_norm > 0:
         nn.utils.clip_grad_norm_(
             [p for p in model.parameters() if p.grad is not None], max_norm, foreach=True

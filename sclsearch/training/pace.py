@@ -1,4 +1,4 @@
-"""How fast this machine trains and reads an encoder, timed on a few batches."""
+"""Measured speed of an encoder on this machine, in training and in inference."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -23,19 +23,19 @@ Step = Callable[[Batch], float]
 CLASSES = 2
 TIMES = 3
 TOKENS: Mapping[str, int] = MappingProxyType({"cpu": 256, "cuda": 16384})
-"""Tokens of the larger batch; few leave a GPU idle."""
+"""Tokens of the larger batch, by device; too few tokens leave a GPU idle."""
 OCCURRING = 5_000
-"""Tokens of the vocabulary that the texts of a small task have; the engine leaves out the rest."""
+"""Distinct tokens in the texts of a small task; the engine leaves out the other embeddings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Seconds that an encoder takes.
+    """Time that an encoder needs, in seconds.
 
     Attributes:
-        update: For an update, beside its tokens.
-        trained: For a token forward and backward.
-        read: For a token forward alone.
+        update: Seconds per update, without the time of its tokens.
+        trained: Seconds per token, forward and backward.
+        read: Seconds per token, forward only.
     """
 
     update: float
@@ -43,29 +43,29 @@ class Pace:
     read: float
 
     def seconds(self, load: Workload) -> float:
-        """Returns how long a workload takes."""
+        """Return the duration of a workload, in seconds."""
         return self.update * load.updates + self.trained * load.trained + self.read * load.read
 
 
 @cache
 def measured_pace(folder: Path, name: str, numerics: Numerics, threads: int, length: int) -> Pace:
-    """Returns the pace of an encoder under cross-entropy training.
+    """Return the measured pace of an encoder in cross-entropy training.
 
-    A batch of one row tells what an update takes beside its tokens, above all the optimizer.
+    A batch of one row gives the fixed time of an update, mainly that of the optimizer.
 
     Args:
-        folder: The encoder's.
-        name: The encoder's, for errors.
+        folder: Folder of the encoder.
+        name: Name of the encoder, for errors.
         numerics: Device and precision.
-        threads: Torch threads.
-        length: Tokens of a row.
+        threads: Number of torch threads.
+        length: Tokens per row.
 
     Raises:
-        SclsearchError: The encoder cannot be loaded, or there is no such device.
+        SclsearchError: The encoder cannot be loaded, or the device does not exist.
     """
     device = device_for(numerics)
     update, read = _steps(folder, name, device)
-    # This thread takes part in all that a CPU computes; what others do meanwhile is not counted.
+    # On a CPU this thread takes part in every computation. Its clock excludes other processes.
     clock = time.thread_time if device.type == "cpu" else time.perf_counter
     rows = max(TOKENS[device.type] // length, 2)
     one, many = (_batch(count, length, device) for count in (1, rows))
@@ -73,7 +73,7 @@ def measured_pace(folder: Path, name: str, numerics: Numerics, threads: int, len
     torch.set_num_threads(threads)
     try:
         least, most, reading = (
-            # The first of the times is the longest.
+            # The first repetition is the slowest.
             min(repeat(partial(step, batch), number=1, repeat=TIMES, timer=clock))
             for step, batch in ((update, one), (update, many), (read, many))
         )
@@ -84,10 +84,10 @@ def measured_pace(folder: Path, name: str, numerics: Numerics, threads: int, len
 
 
 def _steps(folder: Path, name: str, device: torch.device) -> tuple[Step, Step]:
-    """Returns what updates an encoder by a batch, and what reads a batch; both wait for the end."""
+    """Return two functions, one update and one forward pass; both wait for the device."""
     encoder = load_encoder(folder, name).to(device)
     encoder.cut(torch.arange(min(len(encoder.embeddings), OCCURRING), device=device))
-    # The mean needs all of the last layer; what reads one state of it is a little faster.
+    # Mean pooling needs the whole last layer; poolings that read one state are a little faster.
     (stage,) = CE(pooling="mean").stages(Training())
     model = Model(encoder, stage.new_modules(encoder, CLASSES)).to(device)
     optimizer = adamw(model, stage)
@@ -111,6 +111,6 @@ def _steps(folder: Path, name: str, device: torch.device) -> tuple[Step, Step]:
 
 
 def _batch(rows: int, length: int, device: torch.device) -> Batch:
-    """Returns a batch without padding; how long it takes does not depend on what it says."""
+    """Return a batch without padding; its content does not affect the time."""
     ids = torch.ones(rows, length, dtype=torch.int64, device=device)
     return Batch(ids, ids > 0, ids * 0, ids > 0, ids[:, 0] * 0, (Training().dropout,))

@@ -1,4 +1,4 @@
-"""Where and how precisely a seed run is computed."""
+"""Device and numeric precision of a seed run."""
 
 import os
 
@@ -9,30 +9,30 @@ from sclsearch.training.spec import Numerics
 
 
 def device_for(numerics: Numerics) -> torch.device:
-    """Returns the device of some numerics; on CUDA only deterministic kernels are taken there.
+    """Return the device of `numerics`; for CUDA, enable deterministic kernels.
 
-    An operation that has none there, in a method of one's own, raises torch's error.
+    A custom method that uses an operation without a deterministic kernel gets torch's error.
 
     Raises:
-        SclsearchError: The numerics are CUDA's, but no GPU is seen.
+        SclsearchError: The numerics need CUDA, but torch finds no GPU.
     """
     if numerics == "cpu-fp32":
-        # Read at its first use in a process. oneDNN keeps what it compiles for 1024 shapes:
-        # hardly two batches have the same one, and between those small blocks freed memory lies
-        # idle, gigabytes of it. An update needs two of them.
+        # oneDNN reads this at its first use in a process. By default it caches kernels for 1024
+        # shapes, but few batches share a shape. The small cached blocks fragment the memory, so
+        # gigabytes of freed memory stay unused. An update needs two kernels.
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
         return torch.device("cpu")
     if not torch.cuda.is_available():
         raise SclsearchError(f"{numerics}: a GPU must be there, but torch sees none.")
-    # Read when cuBLAS is first used in a process.
+    # cuBLAS reads this at its first use in a process.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    # To warn alone would leave the backward of fused attention as it is.
+    # With warn_only, the backward pass of fused attention would stay nondeterministic.
     torch.use_deterministic_algorithms(True)
-    # It costs a kernel a tensor.
+    # Filling would launch one more kernel per tensor.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     return torch.device("cuda")
 
 
 def autocast(device: torch.device) -> torch.autocast:
-    """Returns bfloat16 autocast on CUDA, where it pays; on CPUs it was 14 times slower."""
+    """Return bfloat16 autocast, enabled on CUDA only: on CPUs it was 14 times slower."""
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type == "cuda")

@@ -1,4 +1,4 @@
-"""Result of a finished training."""
+"""Result of training one seed run."""
 
 from dataclasses import dataclass, field
 
@@ -7,16 +7,16 @@ from torch import Tensor
 
 @dataclass(slots=True)
 class TrainingResult:
-    """Result of a finished training.
+    """Result of training one seed run.
 
     Attributes:
         notes: Remarks that reports print beside the scores.
         stages: Loss records of the stages before the last one, in order.
         evaluations: Evaluations on the validation rows, in order.
-        kept: Index of the evaluation that counts.
+        kept: Index of the evaluation that gives the reported score.
         test: The one evaluation on the test rows, with the weights of the kept evaluation.
         predictions: Predicted class or score of each validation and test row, same weights.
-        weights: Encoder and modules with these weights, on the CPU.
+        weights: Weights of the encoder and the new modules at the kept evaluation, on the CPU.
         seconds: Wall-clock time.
     """
 

@@ -7,18 +7,19 @@ from sclsearch.protocols.base import Evaluate
 def purpose(use: str, remaining: int) -> str:
     """Return the name of a stage's random stream for one use, such as `order`.
 
-    Stages are counted from the end, so that methods are paired: in one replicate, the last stages
-    of all methods start from the same head, if they have the same, and see rows in the same order.
+    Stages are counted from the end, which pairs the methods. In one replicate the last stages of
+    all methods read the rows in the same order. They start from the same head if the heads have
+    the same form.
 
     Args:
-        use: The use.
+        use: Use of the stream.
         remaining: Number of stages that follow.
     """
     return f"{use}/{remaining}"
 
 
 def updates_per_epoch(rows: int, training: Training) -> int:
-    """Return the number of batches of an epoch, at least 1."""
+    """Return the number of batches per epoch, at least 1."""
     whole, rest = divmod(rows, training.batch_size)
     return max(whole if training.drop_last else whole + (rest > 0), 1)
 
@@ -47,12 +48,12 @@ def lr_scale(update: int, total: int, warmup_ratio: float) -> float:
 
 
 def evenly(total: int, times: int) -> frozenset[int]:
-    """Return about evenly spaced updates, counted from 1; the last update is one of them."""
+    """Return `times` evenly spaced update numbers, counted from 1, that include the last update."""
     return frozenset(-(-total * part // times) for part in range(1, times + 1))
 
 
 def evaluation_points(evaluate: Evaluate, per_epoch: int, total: int) -> frozenset[int]:
-    """Return the updates, counted from 1, after which validation is computed."""
+    """Return the updates, counted from 1, after which the engine validates."""
     if evaluate == "tenth":
         return evenly(total, 10)
     every = {"epoch": per_epoch, "end": total}[evaluate] if isinstance(evaluate, str) else evaluate

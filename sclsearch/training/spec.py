@@ -1,4 +1,4 @@
-"""What one seed run is made of, and the key that names it."""
+"""Specification of a seed run, its key, and the data that its training reads."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,34 +18,34 @@ from sclsearch.training.joined import joined_rows
 from sclsearch.training.tokens import TokenizedTask, Tokens
 
 ENGINE_VERSION = 6
-"""Raised by hand when the figures of a training change; a pinned tiny training says when."""
+"""Version of the engine. Raise it when training results change; a test pins a tiny training."""
 
 Numerics = Literal["cpu-fp32", "cuda-bf16"]
 
 
 @dataclass(frozen=True, slots=True)
 class SeedRunSpec:
-    """One configuration on one replicate.
+    """Full specification of a seed run: one configuration and one replicate.
 
     Attributes:
-        task: What is learnt.
+        task: Task to learn.
         data_digest: SHA-256 of the task's rows.
-        splits: Rows for training, as drawn, validation and test.
+        splits: Training rows as drawn, validation rows and test rows.
         metric: Name of the metric that picks the best evaluation.
-        evaluate: When validation is computed.
-        keep: Which evaluation counts.
+        evaluate: Evaluation schedule.
+        keep: Evaluation that gives the reported score: the `best` or the `last`.
         max_updates: Updates after which a stage ends; None for no limit.
-        method_name: The method's name.
-        method: The method with its fields.
-        training: The training fields.
-        replicate: The seeds.
-        model_name: The encoder's name, for errors.
-        model: The encoder's folder.
+        method_name: Name of the method.
+        method: Method with its hyperparameters.
+        training: Training settings.
+        replicate: Replicate with its seeds.
+        model_name: Name of the encoder, for errors.
+        model: Folder of the encoder.
         model_digest: SHA-256 of the encoder's files.
         numerics: Device and precision.
-        method_digest: SHA-256 of the file of a user's own method, otherwise empty.
-        joined: Paraphrases of each training row that join the training rows.
-        bare_digest: SHA-256 of the task's texts that have no label; empty if all have one.
+        method_digest: SHA-256 of the file of a custom method; empty for a built-in method.
+        joined: Paraphrases of each training row that are added to the training rows.
+        bare_digest: SHA-256 of the task's unlabeled texts; empty if all texts have a label.
     """
 
     task: Task
@@ -69,7 +69,7 @@ class SeedRunSpec:
 
     @property
     def shared_identity(self) -> dict[str, object]:
-        """What all seed runs of a study have in common of their identity."""
+        """Part of the identity that all seed runs of a study share."""
         given = {
             "most_updates": self.max_updates,
             "method_file": self.method_digest,
@@ -90,9 +90,10 @@ class SeedRunSpec:
 
     @property
     def identity(self) -> dict[str, object]:
-        """Everything that determines the figures of the seed run, and nothing else.
+        """Everything that determines the results of the seed run, and nothing else.
 
-        The records of a study tell the same without a job (`store.records`).
+        `store.records` derives the same identity from the records of a study, without a
+        SeedRunSpec.
         """
         return {
             **self.shared_identity,
@@ -103,22 +104,22 @@ class SeedRunSpec:
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """The method's stages in their order."""
+        """Stages of the method, in order."""
         return self.method.stages(self.training)
 
     @property
     def key(self) -> str:
-        """SHA-256 of the identity: the name of the seed run."""
+        """SHA-256 of the identity; names the seed run in the run store."""
         return digest(self.identity)
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingData:
-    """A job with the arrays it reads.
+    """Specification of a seed run with the token arrays that its training reads.
 
     Attributes:
-        spec: The seed run.
-        tokens: The task, tokenised at the job's `max_length`.
+        spec: Specification of the seed run.
+        tokens: Task, tokenized at the `max_length` of the specification.
     """
 
     spec: SeedRunSpec
@@ -126,7 +127,7 @@ class TrainingData:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the figures must know of the texts."""
+        """Note for reports on how many test texts reach `max_length`; empty if none does."""
         rows, longest = self.spec.splits.test, self.spec.training.max_length
         full = self.tokens.splits[rows.split].lengths_of(rows.index) >= longest
         if not full.any():
@@ -136,16 +137,16 @@ class TrainingData:
 
     @property
     def train(self) -> Rows:
-        """The rows that are trained on: those drawn, and the paraphrases that join them."""
+        """Training rows: the drawn rows and their added paraphrases."""
         drawn = self.spec.splits.train
         return joined_rows(drawn, self.spec.joined, len(self.tokens.splits[drawn.split].y))
 
     def rows_of(self, stage: Stage) -> Rows:
-        """Returns what a stage trains on: further texts too where it reads no labels."""
+        """Return the training rows of a stage; include unlabeled texts if it reads no labels."""
         return self._unlabeled(stage) or self.train
 
     def order(self, stage: Stage, remaining: int) -> Iterator[Index]:
-        """Yield the rows of each batch of a stage that has so many stages after it."""
+        """Yield the rows of each batch of a stage that `remaining` stages follow."""
         rows = self.rows_of(stage)
         y = self.tokens.splits[rows.split].y[rows.index]
         seed, most = self.spec.replicate.order, self.spec.max_updates
@@ -153,7 +154,7 @@ class TrainingData:
             yield rows.index[positions]
 
     def read(self, stage: Stage, index: Index) -> tuple[Tokens, Index]:
-        """Returns what a stage reads of some rows: their texts, or two paraphrases of each."""
+        """Return the input of a stage for some rows: their texts, or two paraphrases of each."""
         if stage.reads == "texts":
             drawn = self._unlabeled(stage) or self.spec.splits.train
             return self.tokens.splits[drawn.split], index
@@ -161,7 +162,7 @@ class TrainingData:
 
     @property
     def occurring(self) -> Index:
-        """The tokens of all texts that the seed run reads, and padding, ascending."""
+        """Ids of all tokens in the texts that the seed run reads, and of padding, ascending."""
         splits = self.spec.splits
         trained = splits.unlabeled or self.train
         found = [

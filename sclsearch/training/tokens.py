@@ -1,4 +1,4 @@
-"""Texts as flat arrays of token ids, made once a task, tokenizer and length."""
+"""Tokenized texts as flat arrays, made once per task, tokenizer and maximum length."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The rows of one split.
+    """Tokenized rows of one split.
 
     Attributes:
-        ids: Token ids of all rows, one row after the other, `[tokens]`.
+        ids: Token ids of all rows, concatenated, `[tokens]`.
         types: Segment of each token, `[tokens]`.
-        content: True at tokens that are not special, as an unknown one is, `[tokens]`.
-        starts: Where each row starts, and the end of the last, `[rows + 1]`.
+        content: True at tokens that are not special, `[tokens]`; the unknown token is special.
+        starts: Start of each row, and the end of the last row, `[rows + 1]`.
         y: Labels, `[rows]`.
     """
 
@@ -37,11 +37,11 @@ class Tokens:
         return np.diff(self.starts)
 
     def lengths_of(self, index: Index) -> npt.NDArray[np.int64]:
-        """Returns the number of tokens of some rows, `[B]`."""
+        """Return the number of tokens of some rows, `[B]`."""
         return self.starts[index + 1] - self.starts[index]
 
     def occurring(self, index: Index) -> npt.NDArray[np.int32]:
-        """Returns which tokens occur in some rows, ascending."""
+        """Return the distinct token ids of some rows, ascending."""
         read = np.zeros(len(self.y), dtype=np.bool_)
         read[index] = True
         return np.unique(self.ids[np.repeat(read, self.lengths)])
@@ -49,14 +49,14 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class TokenizedTask:
-    """A task as the engine reads it.
+    """Tokenized task: the form that the engine reads.
 
     Attributes:
-        splits: Rows by split.
-        classes: C; 0 in regression.
+        splits: Tokenized rows, by split.
+        classes: C, number of classes; 0 in regression.
         pad: Token id of padding.
-        paraphrases: Two paraphrases of the training texts, first all the first ones, then all
-            the second ones; of no tokens where none was asked for.
+        paraphrases: Two paraphrases of each training text: all first ones, then all second ones.
+            Texts without paraphrases have no tokens. None if no stage reads paraphrases.
     """
 
     splits: Mapping[str, Tokens]
@@ -65,7 +65,7 @@ class TokenizedTask:
     paraphrases: Tokens | None = None
 
     def paraphrases_of(self, index: Index) -> tuple[Tokens, Index]:
-        """Returns the paraphrases, and the rows of those of some texts, first and second ones."""
+        """Return all paraphrases, and the row numbers of both paraphrases of some texts."""
         if self.paraphrases is None:
             raise ValueError("a stage reads paraphrases, but the task was tokenised without")
         return self.paraphrases, np.concatenate([index, index + len(self.paraphrases.y) // 2])
@@ -78,15 +78,15 @@ def tokenize_task(
     paraphrases: Mapping[Texts, tuple[Texts, ...]] | None = None,
     used: Mapping[str, Index] | None = None,
 ) -> TokenizedTask:
-    """Returns the task's token ids, every text or pair cut at `max_length` tokens.
+    """Return the tokenized task, with each text or pair truncated to `max_length` tokens.
 
     Args:
         data: The task.
-        tokenizer: The model's.
-        max_length: Tokens of a text or pair.
-        paraphrases: Two or more of each training text that is trained on, for methods that read
-            them: the first two.
-        used: Rows that will be read, by split; the others stay without tokens. None is all.
+        tokenizer: Tokenizer of the model.
+        max_length: Most tokens of a text or pair.
+        paraphrases: Paraphrases of the training texts, at least two of each. Only the first two
+            are tokenized, for methods that read paraphrases.
+        used: Rows to tokenize, by split; other rows get no tokens. None means all rows.
     """
     if used is None:
         used = {name: np.arange(len(split)) for name, split in data.splits.items()}
@@ -116,7 +116,7 @@ def _encode(
     tokenizer: "PreTrainedTokenizerBase",
     max_length: int,
 ) -> Tokens:
-    """Returns rows of token ids; a row without text has none."""
+    """Return the tokenized rows; a row whose text is None has no tokens."""
     given = [number for number, row in enumerate(texts) if row is not None]
     columns = [list(column) for column in zip(*filter(None, texts), strict=True)]
     encoded = tokenizer(

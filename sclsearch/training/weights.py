@@ -1,4 +1,4 @@
-"""Weights of a seed run as safetensors."""
+"""Storage of a seed run's weights in a safetensors file."""
 
 import errno
 from collections.abc import Mapping
@@ -15,19 +15,19 @@ def save_weights(path: Path, result: TrainingResult, spec: SeedRunSpec) -> None:
     """Write encoder and new modules (`encoder.…`, `new_modules.…`), with the seed run's identity.
 
     Args:
-        path: The file.
-        result: Holds the weights.
-        spec: Says what they are.
+        path: File to write.
+        result: Result of the training, with the weights.
+        spec: Specification of the seed run, for the file's metadata.
     """
     metadata = {"key": spec.key, "identity": canonical(spec.identity), "model": spec.model_name}
     save_tensors(path, result.weights, metadata)
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-    """Writes tensors.
+    """Write tensors to a safetensors file.
 
     Raises:
-        OSError: The file system does not take them; safetensors has an error of its own for that.
+        OSError: The write failed. A SafetensorError is converted to this type.
     """
     from safetensors import SafetensorError
     from safetensors.torch import save_file
@@ -36,6 +36,6 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[st
     usual = path.stat().st_mode
     try:
         save_file({name: t.contiguous() for name, t in tensors.items()}, path, dict(metadata))
-        path.chmod(usual)  # safetensors makes a file for its owner's eyes alone
+        path.chmod(usual)  # safetensors lets only the owner read its files
     except SafetensorError as error:
         raise OSError(errno.EIO, str(error), str(path)) from error

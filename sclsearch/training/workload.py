@@ -1,4 +1,4 @@
-"""What a seed run puts through the encoder, counted and not computed."""
+"""Number of updates, tokens and rows that a seed run feeds to the encoder, without training."""
 
 from dataclasses import astuple, dataclass
 
@@ -12,13 +12,13 @@ from sclsearch.training.tokens import TokenizedTask
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What goes through the encoder; padding is not counted.
+    """Number of updates, tokens and rows that an encoder processes, without padding.
 
     Attributes:
         updates: Updates of the encoder.
-        trained: Tokens that go forward and backward.
-        read: Tokens that go forward alone.
-        rows: Rows that these tokens are of, each as often as it is seen.
+        trained: Tokens of forward and backward passes.
+        read: Tokens of passes that are forward only.
+        rows: Rows that these tokens belong to; a row counts each time that it is read.
     """
 
     updates: int = 0
@@ -27,12 +27,12 @@ class Workload:
     rows: int = 0
 
     def __add__(self, other: "Workload") -> "Workload":
-        """Returns both together."""
+        """Return the sum of two workloads."""
         return Workload(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
 def workload(work: TrainingData) -> Workload:
-    """Returns what `train` puts through the encoder; of the tokens it reads the lengths alone."""
+    """Return the encoder workload of `train`, computed from the lengths of the rows only."""
     found = Workload()
     stages = work.spec.stages
     for position, stage in enumerate(stages):
@@ -76,7 +76,7 @@ def _evaluating(work: TrainingData, stage: Stage) -> Workload:
 
 
 def _reading(task: TokenizedTask, *splits: Rows) -> Workload:
-    """Returns what reading each row of some parts once takes."""
+    """Return the workload of one forward pass over each distinct row of some splits."""
     rows = sum(len(index) for index in by_split(splits).values())
     tokens = sum(int(task.splits[n].lengths_of(i).sum()) for n, i in by_split(splits).items())
     return Workload(read=tokens, rows=rows)
