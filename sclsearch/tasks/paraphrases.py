@@ -26,7 +26,7 @@ from sclsearch.tasks.tables import Table, character_fault, check_faults
 FORMAT = 1
 KEYS = ("text", "paraphrases")
 SHOWN_FAULTS = 20
-# Default number of paraphrases per text that a method reads.
+# Number of paraphrases per text that a method reads.
 READ = 2
 EDA_NOTE = "paraphrases: EDA (random swap and deletion), not back-translation"
 Paraphrases = tuple[Texts, ...]
