@@ -23,7 +23,7 @@ Figure = Annotated[
     | None,
     BeforeValidator(_as_list),
 ]
-"""A value, `[value, standard deviation]`, or null if the paper prints a dash."""
+"""Cell entry: a value, `[value, standard deviation]`, or null if the paper prints a dash."""
 
 
 def _named(entries: object) -> object:

@@ -3,9 +3,9 @@
 FewCLUE has five training sets of 32 rows, `train_0` to `train_4`, each with a validation set of the
 same size. For Tnews a set has 240 rows, 16 per class. `train_few_all` and `dev_few_all` are the
 unions. We read the unions, because a protocol draws its own subset for each replicate and one set
-has fewer than 20 rows per class. The two unions share no text. A text that occurs several times in
-a union is kept once, since two of the five sets may share it and a protocol may draw validation
-rows from the training split.
+has fewer than 20 rows per class. The two unions share no text. Two of the five
+sets may share a text. A union keeps it once, since a protocol may draw validation rows from the
+training split.
 
 The test is `test_public`; `test` and `unlabeled` have no labels, so they are not read.
 """

@@ -4,8 +4,8 @@ The first line of the file describes it; further keys are allowed:
 
     {"paraphrases": 1, "source": "back-translation en-de-en and en-zh-en, opus-mt"}
 
-Every other line has a text, or the two of a pair, and two or more paraphrases, of which the first
-ones are used:
+Every other line has a text, or the two of a pair, and two or more paraphrases. The first ones are
+used:
 
     {"text": ["A fine film."], "paraphrases": [["A good movie."], ["The film is fine."]]}
 """
