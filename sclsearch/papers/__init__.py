@@ -1,1 +1,1 @@
-"""The papers' tables: what they print, under which conditions, and by which of the methods here."""
+"""Published tables of the papers: their values, conditions, and the methods that reproduce them."""

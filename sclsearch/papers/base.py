@@ -1,4 +1,4 @@
-"""What a published table is: its rows, columns, blocks and figures."""
+"""Data types of a published table: rows, columns, blocks and cells."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,14 +18,15 @@ SCALES: Mapping[Unit, int] = MappingProxyType({"percent": 100, "fraction": 1})
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What was trained.
+    """Table row: the trained method.
 
     Attributes:
         name: As printed.
-        method: Name in `METHODS`; None where the figure is published only: nothing here makes it.
-        settings: The method's fields that make the row; of it alone, see `Cell.settings`.
-        settings_of: Name of the table whose settings for a task are taken over.
-        note: What is assumed.
+        method: Name in `METHODS`; None if sclsearch has no such method and shows the published
+            value only.
+        settings: Fields of the method that define the row; they are one layer of `Cell.settings`.
+        settings_of: Name of the table whose settings for a task apply here too.
+        note: Assumptions.
     """
 
     name: str
@@ -37,16 +38,17 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What it was trained on and measured by.
+    """Table column: task and metric.
 
     Attributes:
-        name: As printed, with the metric where a printed column has two.
+        name: As printed, with the metric if a printed column has two.
         metric: Name in `METRICS`.
         task: Name of the task; None in a mean of columns.
-        of_class: The class whose F1 it is, by its training rows; None for all.
-        model: Name of the encoder; None is the table's.
-        settings: What the paper sets for the task; of it alone, see `Cell.settings`.
-        average_of: Names of the columns that it is the mean of.
+        of_class: Class whose F1 is printed, by its share of the training rows; None for all
+            classes.
+        model: Name of the encoder; None uses the table's.
+        settings: Fields that the paper sets for the task; they are one layer of `Cell.settings`.
+        average_of: Names of the columns whose mean this is.
     """
 
     name: str
@@ -61,11 +63,11 @@ class Column:
 @with_config(extra="forbid")
 @dataclass(frozen=True, slots=True)
 class Augmentation:
-    """Paraphrases that join the training rows.
+    """Paraphrases that are added to the training rows.
 
     Attributes:
         views: Paraphrases of each row.
-        temperature: Of the translation models' sampling.
+        temperature: Sampling temperature of the translation models.
     """
 
     views: Count
@@ -74,16 +76,16 @@ class Augmentation:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The condition of a part of a table.
+    """Condition of one section of a table.
 
     Attributes:
-        name: In the paper's terms, `N=20`; `full` or `sampled` where there is one condition.
+        name: In the paper's terms, `N=20`; `full` or `sampled` if there is one condition.
         train_size: N training rows in total.
-        shots: K training rows of each class.
+        shots: K training rows per class.
         augmentation: Paraphrases of the training rows, if any.
-        first_task: Task that the encoder is fine-tuned on before, by the same method.
-        settings: What the condition sets; of it alone, see `Cell.settings`.
-        average_of: Names of the blocks that it is the mean of.
+        first_task: Task on which the same method fine-tunes the encoder beforehand.
+        settings: Fields that the condition sets; they are one layer of `Cell.settings`.
+        average_of: Names of the blocks whose mean this is.
     """
 
     name: str
@@ -97,16 +99,16 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A printed figure.
+    """Table cell: one published value.
 
     Attributes:
-        row: What was trained.
-        column: On which task, by which metric.
-        block: Under which condition.
+        row: The trained method.
+        column: Task and metric.
+        block: The condition.
         value: As printed, in the table's `unit`.
-        std: Standard deviation as printed, in the table's `std_unit`; None without one.
+        std: Standard deviation as printed, in the table's `std_unit`; None if none is printed.
         model: Name of the encoder.
-        settings: All that is set: by table, task, condition and row, the later before the earlier.
+        settings: Combined fields of table, task, condition and row; later ones take precedence.
     """
 
     row: Row
@@ -119,34 +121,36 @@ class Cell:
 
     @property
     def trainable(self) -> bool:
-        """Whether it comes from training by a method here; not so published only and means."""
+        """True if a method here reproduces it; False for published-only rows and for means."""
         averaged = self.column.average_of or self.block.average_of
         return self.row.method is not None and not averaged
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of a paper.
+    """Published table of a paper.
 
     Attributes:
-        name: The name on the command line, `gunel/table-4`.
+        name: Name on the command line, `gunel/table-4`.
         paper: Authors, year and address.
-        number: Its number in the paper.
-        title: What it holds, in one line.
+        number: Number in the paper.
+        title: Content, in one line.
         source: Sections that describe it.
-        figure: What a figure is, in one line.
-        unit: Of the values.
-        std_unit: Of the standard deviations.
-        rule: How seeds become a figure; None where the paper does not say.
-        runs: Seed runs behind a figure; None where the paper does not say.
-        protocol: Name in `PROTOCOLS`. It sets what the cells' settings do not, such as epochs.
-        model: Name of the encoder where a cell has no other.
-        settings: What the paper sets for the whole table; see `Cell.settings`.
-        notes: Errata, and what a reader of the figures must know.
-        rows: By name.
-        columns: By name.
-        blocks: By name.
-        cells: By block, row and column; a dash has none, nor has a table of settings.
+        figure: Definition of a cell's value, in one line.
+        unit: Unit of the values.
+        std_unit: Unit of the standard deviations.
+        rule: Aggregation of the seeds into a value; None if the paper does not state it.
+        runs: Seed runs behind a value; None if the paper does not state it.
+        protocol: Name in `PROTOCOLS`. It sets the fields that the cells' settings do not, such as
+            epochs.
+        model: Default encoder of the cells.
+        settings: Fields that the paper sets for the whole table; see `Cell.settings`.
+        notes: Errata, and remarks for readers of the values.
+        rows: Rows by name.
+        columns: Columns by name.
+        blocks: Blocks by name.
+        cells: Cells by block, row and column. A printed dash has no cell; a table of settings has
+            no cells.
     """
 
     name: str
@@ -169,7 +173,7 @@ class Table:
     cells: tuple[Cell, ...]
 
     def as_metric(self, cell: Cell) -> tuple[float, float | None]:
-        """Returns value and standard deviation in the unit of the metrics here: 1 is the best."""
+        """Return value and standard deviation on the scale of the metrics, whose maximum is 1."""
         # Rounded, since 88.1 / 100 is 0.8809999999999999.
         value = round(cell.value / SCALES[self.unit], 6)
         return value, None if cell.std is None else round(cell.std / SCALES[self.std_unit], 6)

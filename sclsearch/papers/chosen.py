@@ -1,4 +1,4 @@
-"""The cells of a published table that a user names by rows, columns and conditions."""
+"""Selection of a published table's cells by names of rows, columns and conditions."""
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 
@@ -7,17 +7,16 @@ from sclsearch.papers.base import Cell, Table
 
 
 def chosen_cells(table: Table, wanted: Sequence[str]) -> list[Cell]:
-    """Returns the cells that are asked for, all without a wish.
+    """Return the selected cells of a table, or all cells if nothing is selected.
 
     Args:
         table: The table.
-        wanted: Each names rows, columns and conditions, `CE+SCL,20,SST-2`; a cell is chosen if it
-            is among what one of them names of each kind. Case and blanks do not count; a number
-            is a training size, in total or of each class.
+        wanted: Selectors, each a list of names of rows, columns and conditions: `CE+SCL,20,SST-2`.
+            A selector matches a cell if, for each kind that it names, the cell has one of these
+            names. Case and blanks are ignored; a number is a training size, in total or per class.
 
     Raises:
-        SclsearchError: The table holds no figures, a name is none of the table's, or no figure is
-            printed where the names meet.
+        SclsearchError: The table has no values, it lacks a name, or a selector matches no value.
     """
     if not table.cells:
         raise SclsearchError(f"{table.name}: it must hold figures, but it holds settings alone.")
@@ -37,7 +36,7 @@ def chosen_cells(table: Table, wanted: Sequence[str]) -> list[Cell]:
 
 
 def _wish(table: Table, text: str) -> list[set[str]]:
-    """Returns the names that are asked for, as the table has them: rows, columns, conditions."""
+    """Return the names in a selector, as printed in the table: rows, columns, conditions."""
     names = _names(table)
     terms = list(_terms(text, {plain for kind in names for plain in kind}))
     for term in terms:
@@ -51,7 +50,7 @@ def _wish(table: Table, text: str) -> list[set[str]]:
 
 
 def _terms(text: str, known: Set[str]) -> Iterator[str]:
-    """Yields the names between commas, the longest known first: `[0.0,0.1]` is one."""
+    """Yield the comma-separated names, longest known match first: `[0.0,0.1]` is one name."""
     splits = text.split(",")
     while splits:
         lengths = range(len(splits), 0, -1)
@@ -61,7 +60,7 @@ def _terms(text: str, known: Set[str]) -> Iterator[str]:
 
 
 def _names(table: Table) -> tuple[Mapping[str, set[str]], ...]:
-    """Returns the names of rows, columns and conditions by how they may be written."""
+    """Return the printed names of rows, columns and conditions, by their accepted spellings."""
     blocks = {_plain(name): {name} for name in table.blocks}
     for name, block in table.blocks.items():
         size = block.train_size or block.shots

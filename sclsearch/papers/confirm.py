@@ -1,4 +1,4 @@
-"""A study's winner trained on other replicates: fresh ones, or a crossing of seeds."""
+"""Evaluation of a study's winner on other replicates: new seeds, or crossed seeds."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,11 +34,11 @@ Stored = Callable[[], Sequence[SeedRun]]
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """The winner of a study as it was chosen, and on replicates that did not choose it.
+    """Reports of a study's winner: on the replicates that chose it, and on new ones.
 
     Attributes:
         chosen: The study's report.
-        fresh: The report on the fresh replicates.
+        fresh: The report on the new replicates.
     """
 
     chosen: Report
@@ -46,28 +46,28 @@ class Confirmation:
 
 
 def confirm(study: str, count: int, options: RunOptions, console: Console) -> Confirmation:
-    """Trains a study's winner on fresh replicates: beyond the protocol's and the study's own.
+    """Train a study's winner on replicates beyond those of the protocol and of the study.
 
     Args:
-        study: The study's name.
-        count: Fresh replicates.
-        options: How they are trained; its storage is that of the study.
-        console: Where progress is shown.
+        study: Name of the study.
+        count: Number of new replicates.
+        options: Run options; the storage is that of the study.
+        console: Console for the progress.
 
     Raises:
-        SclsearchError: There is no such study, it has no winner, it is a repetition itself, or
-            what it was made from has changed.
-        KeyboardInterrupt: It was stopped; the same call goes on.
+        SclsearchError: The study does not exist, has no winner, is a repetition itself, or its
+            inputs have changed.
+        KeyboardInterrupt: The run was stopped; the same call resumes it.
     """
     chosen, spec = _fresh(study, count, options)
     return Confirmation(chosen, _again(study, spec, options, console))
 
 
 def plan_confirmation(study: str, count: int, options: RunOptions, finished: Stored) -> Plan:
-    """Returns what `confirm` would do.
+    """Return the plan of `confirm`, without training.
 
     Raises:
-        SclsearchError: As it would.
+        SclsearchError: See `confirm`.
     """
     _, spec = _fresh(study, count, options)
     return _planned(study, spec, options, finished)
@@ -94,18 +94,18 @@ def _fresh(study: str, count: int, options: RunOptions) -> tuple[Report, StudySp
 def variance(
     study: str, levels: Mapping[str, int], options: RunOptions, console: Console
 ) -> Spread:
-    """Trains a study's winner over crossed seeds and says where the spread comes from.
+    """Train a study's winner over crossed seeds and return the sources of the score's variance.
 
     Args:
-        study: The study's name.
-        levels: Seeds of subset, initialisation and order.
-        options: How they are trained; its storage is that of the study.
-        console: Where progress is shown.
+        study: Name of the study.
+        levels: Number of seeds of subset, initialization and order.
+        options: Run options; the storage is that of the study.
+        console: Console for the progress.
 
     Raises:
-        SclsearchError: There is no such study, it has no winner, its subsets are all the same,
-            what it was made from has changed, or seed runs failed: the crossing must be full.
-        KeyboardInterrupt: It was stopped; the same call goes on.
+        SclsearchError: The study does not exist, has no winner, or has identical subsets; or its
+            inputs have changed; or seed runs failed, since the crossing must be complete.
+        KeyboardInterrupt: The run was stopped; the same call resumes it.
     """
     chosen, spec = _crossing(study, levels, options)
     found = _again(study, spec, options, console)
@@ -131,10 +131,10 @@ def variance(
 def plan_variance(
     study: str, levels: Mapping[str, int], options: RunOptions, finished: Stored
 ) -> Plan:
-    """Returns what `variance` would do.
+    """Return the plan of `variance`, without training.
 
     Raises:
-        SclsearchError: As it would.
+        SclsearchError: See `variance`.
     """
     _, spec = _crossing(study, levels, options)
     return _planned(study, spec, options, finished)
@@ -143,7 +143,7 @@ def plan_variance(
 def _crossing(
     study: str, levels: Mapping[str, int], options: RunOptions
 ) -> tuple[Report, StudySpec]:
-    design(levels)  # raises where there is nothing to cross
+    design(levels)  # raises if no source varies
     chosen, winner = _winner(study, options)
     _, record = existing_study(options.storage, study)
     return chosen, restore_spec(
@@ -180,7 +180,7 @@ def _prepared(
     study: str, spec: StudySpec, options: RunOptions, *, dry: bool = False
 ) -> tuple[RunOptions, PreparedStudy]:
     store, record = existing_study(options.storage, study)
-    # The rule told who won; what repeats the winner is counted by that of its own protocol.
+    # The study's rule chose the winner; the repetition uses the rule of its own protocol.
     options = replace(
         options, rule=None, data_dir=restore_data_dir(record.origin, options.data_dir)
     )
@@ -194,8 +194,8 @@ def _prepared(
 
 
 def _check(study: str, record: StudyRecord, prepared: PreparedStudy) -> None:
-    """Refuses what would be trained on something else than the study, or in vain."""
-    # The same figures are worth confirming on other devices.
+    """Reject a repetition whose inputs differ from the study's, or whose subsets are too few."""
+    # Device differences are allowed: a confirmation on other devices is useful.
     before = {name: value for name, value in record.training.items() if name != "numerics"}
     check_unchanged(study, "the study", before, prepared.record.training)
     subsets = (prepared.record.origin["crossed"] or {}).get("subset", 1)

@@ -1,4 +1,4 @@
-"""Our figures of a published table's cells, from the run store, and what they still cost."""
+"""Reproduced values of a published table's cells, and the cost of those still missing."""
 
 import math
 import time
@@ -30,20 +30,20 @@ OUT_OF_TIME = "the time budget is used; the same command goes on"
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A cell as it came out here.
+    """Reproduced value of a table cell.
 
     Attributes:
-        cell: The published figure.
-        mean: Ours, by the study's rule; None where there is none.
-        std: Its sample standard deviation; None for fewer than two seeds.
+        cell: The published cell.
+        mean: Our score, aggregated by the study's rule; None if there is none.
+        std: Sample standard deviation; None for fewer than two seeds.
         plain: Mean over all seeds that did not fail.
-        rule: Which of the seeds count.
-        tests: Figure of each replicate of the winner; None where it failed.
+        rule: Rule that selects the seeds to count.
+        tests: Test score of each replicate of the winner; None if it failed.
         subsets: SHA-256 of each replicate's training rows.
-        seeds: Replicates.
-        study: The study's name.
-        notes: What a reader of our figure must know.
-        reason: Why there is none; empty if there is one.
+        seeds: Number of replicates.
+        study: Name of the study.
+        notes: Remarks for readers of our score.
+        reason: Reason for a missing score; empty if there is one.
     """
 
     cell: Cell
@@ -61,14 +61,15 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a study would still cost.
+    """Remaining cost of a study.
 
     Attributes:
-        study: Its name; empty where it cannot be planned, or not yet: its encoder is to be made.
-        seed_runs: In total.
-        missing: Those that the run store lacks.
-        time: How long the missing ones may take; None where it cannot be planned.
-        reason: Why it cannot be planned; empty if it can.
+        study: Name of the study; empty if it cannot be planned, or while its encoder is not
+            trained.
+        seed_runs: Total number of seed runs.
+        missing: Seed runs that the run store lacks.
+        time: Estimated time of the missing ones; None if it cannot be planned.
+        reason: Reason why it cannot be planned; empty if it can.
     """
 
     study: str = ""
@@ -79,11 +80,11 @@ class Work:
 
 
 def work_of(one: PlannedCell, finished: Callable[[], Sequence[SeedRun]]) -> Work:
-    """Returns what a cell's study would cost.
+    """Return the remaining cost of a cell's study.
 
     Args:
         one: The cell.
-        finished: Returns seed runs that tell how long it may take.
+        finished: Returns finished seed runs, for the time estimate.
     """
     if one.spec is None:
         return Work(reason=one.reason)
@@ -92,7 +93,7 @@ def work_of(one: PlannedCell, finished: Callable[[], Sequence[SeedRun]]) -> Work
         if spec is not None:
             found = plan(spec, one.options, finished)
             return Work(found.study, found.seed_runs, found.missing, found.time)
-        # Nothing that is stored is of an encoder that is still to be made.
+        # The encoder is not trained yet, so no stored seed run uses it.
         with TemporaryDirectory() as empty:
             found = plan(one.spec, replace(one.options, storage=Path(empty)), finished)
             return Work("", found.seed_runs, found.missing, found.time)
@@ -101,15 +102,15 @@ def work_of(one: PlannedCell, finished: Callable[[], Sequence[SeedRun]]) -> Work
 
 
 def make(one: PlannedCell, console: Console, deadline: float = math.inf) -> Figure:
-    """Returns a cell's figure; trains the seed runs that the store lacks.
+    """Return a cell's reproduced value; train the seed runs that the store lacks.
 
     Args:
         one: The cell.
-        console: Where progress is shown.
-        deadline: When no further seed run starts, by `time.monotonic`.
+        console: Console for the progress.
+        deadline: Time by `time.monotonic` after which no seed run starts.
 
     Raises:
-        KeyboardInterrupt: It was stopped; the same call goes on.
+        KeyboardInterrupt: The run was stopped; the same call resumes it.
     """
     if one.spec is None:
         return Figure(one.cell, reason=one.reason)
@@ -123,7 +124,7 @@ def make(one: PlannedCell, console: Console, deadline: float = math.inf) -> Figu
 
 
 def _trained(one: PlannedCell, console: Console, deadline: float) -> Report | Figure:
-    """Returns the report of a cell's study, or a figure that says why it is not complete."""
+    """Return the report of a cell's study, or a `Figure` with the reason why it is incomplete."""
     if one.spec is None:
         return Figure(one.cell, reason=one.reason)
     options = one.options
@@ -140,7 +141,7 @@ def _trained(one: PlannedCell, console: Console, deadline: float) -> Report | Fi
 
 
 def figure_of(one: PlannedCell, found: Report) -> Figure:
-    """Returns a cell's figure out of the report of its study."""
+    """Return a cell's reproduced value, given the report of its study."""
     winner = found.winner
     if winner is None:
         return Figure(one.cell, study=found.study, reason="its study is not finished")
@@ -188,9 +189,9 @@ def _measured(cell: Cell, run: SeedRun, of_class: int | None) -> float:
 
 
 def _class_number(cell: Cell, options: RunOptions) -> int | None:
-    """Returns the class whose F1 is meant: the rarer or the more frequent of the training rows.
+    """Return the class whose F1 is printed: the rarest or the most frequent in the training rows.
 
-    Among equally frequent ones the first is the rarer, as where rows are drawn out of balance.
+    Among equally frequent classes the first is the rarest, as in the imbalanced protocols.
     """
     if cell.column.of_class is None or cell.column.task is None:
         return None

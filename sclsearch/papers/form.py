@@ -1,4 +1,4 @@
-"""The form of a published table's file: its keys, their types, and what must fit together."""
+"""Schema of a published table's YAML file: keys, types and consistency checks."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
@@ -23,11 +23,11 @@ Figure = Annotated[
     | None,
     BeforeValidator(_as_list),
 ]
-"""A value, `[value, standard deviation]`, or null where the paper prints a dash."""
+"""Cell entry: a value, `[value, standard deviation]`, or null if the paper prints a dash."""
 
 
 def _named(entries: object) -> object:
-    """Gives each entry its key as its name."""
+    """Give each entry its key as its name."""
     if not isinstance(entries, dict):
         return entries
     return {
@@ -37,9 +37,9 @@ def _named(entries: object) -> object:
 
 
 class TableFile(BaseModel):
-    """A whole file. Figures are found by block, row and column.
+    """Content of a table file; values are found by block, row and column.
 
-    Its numbers alone are strict: a strict form would refuse mappings where there are dataclasses.
+    Only numbers are strict: a strict model would reject mappings in place of dataclasses.
     """
 
     paper: str
@@ -65,7 +65,7 @@ ENTRIES: Mapping[str, type] = {"rows": Row, "columns": Column, "blocks": Block}
 
 
 def read_table(raw: object) -> TableFile | list[Fault]:
-    """Returns the content of a file, as YAML gives it, or all of its faults."""
+    """Return the validated content of a parsed YAML file, or all of its faults."""
     form = read_form(raw, TableFile, "")
     faults = [*unknown_keys(raw, TableFile.model_fields, ""), *_unknown_in_entries(raw)]
     if isinstance(form, list):
@@ -108,7 +108,7 @@ def _average_faults(file: TableFile) -> Iterator[Fault]:
 
 
 def _cell_faults(file: TableFile) -> Iterator[Fault]:
-    """Finds figures that are missing or too many; a table without any has settings alone."""
+    """Yield missing and surplus values; a table without values has only settings."""
     if not file.cells:
         return
     yield from _key_faults("cells", file.cells, file.blocks)

@@ -1,4 +1,4 @@
-"""Rows of a published table against the first that is made, paired by replicate."""
+"""Paired comparison of a published table's rows with the first reproduced row."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from sclsearch.selection.significance import Comparison, compare, holm
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two rows of a table on one task under one condition.
+    """Comparison of two rows of a table on one task under one condition.
 
     Attributes:
-        ours: The row that is compared.
-        base: The row it is compared with, the first that is made there.
-        comparison: Of their test figures, paired by replicate.
-        adjusted: The p-value adjusted for all comparisons of the table (Holm).
+        ours: The compared row.
+        base: The baseline, which is the first reproduced row there.
+        comparison: Comparison of their test scores, paired by replicate.
+        adjusted: p-value adjusted for all comparisons of the table (Holm).
     """
 
     ours: Cell
@@ -26,9 +26,9 @@ class Pair:
 
 
 def pairs(figures: Sequence[Figure]) -> list[Pair]:
-    """Returns each row against the first that is made, on each task under each condition.
+    """Return the comparison of each row with the first reproduced one, by task and condition.
 
-    A pair of which no replicate finished in both says nothing and is left out.
+    Pairs without a replicate that finished in both are omitted.
     """
     places: dict[tuple[str, str], list[Figure]] = {}
     for figure in figures:
@@ -39,7 +39,8 @@ def pairs(figures: Sequence[Figure]) -> list[Pair]:
     for base, *others in places.values():
         for other in others:
             if any(None not in both for both in zip(other.tests, base.tests, strict=True)):
-                # Where conditions are one figure there is one comparison to adjust for.
+                # If several conditions share one study, they count as one comparison in the
+                # adjustment.
                 own = other.cell.row.name, other.cell.column.name, other.study, base.study
                 comparison = compare(other.tests, base.tests, base.subsets)
                 compared.setdefault(own, (other, base, comparison))

@@ -1,4 +1,4 @@
-"""Which studies make the cells of a published table, and which cells cannot be made here."""
+"""Plan of a table's reproduction: the study of each cell, or the reason why there is none."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
@@ -16,7 +16,7 @@ from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks.paraphrases import paraphrase_source
 
 SCALED_CONFIGS = 2
-# Of either phase, where there are two.
+# Training fields of both phases, if there are two.
 SHARED = frozenset(f"{phase}{field.name}" for phase in ("", "post_") for field in fields(Training))
 NO_TEMPERATURE = (
     "T does not apply to these paraphrases: the conditions that differ in it are one figure"
@@ -25,13 +25,13 @@ NO_TEMPERATURE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """How a table is to be reproduced.
+    """Options for the reproduction of a table.
 
     Attributes:
-        options: Where and with what; rule and number of configurations are the table's.
-        scale: Name in `SCALES`; None is the paper's own.
-        model: Encoder instead of the paper's, or of the scale's.
-        paraphrases: File for the methods, and the training rows, that read paraphrases.
+        options: Run options; the table sets the rule and the number of configurations.
+        scale: Name in `SCALES`; None is the paper's scale.
+        model: Encoder that replaces the paper's, or the scale's.
+        paraphrases: Paraphrase file, for methods or training rows that use one.
     """
 
     options: RunOptions
@@ -42,15 +42,15 @@ class Wishes:
 
 @dataclass(frozen=True, slots=True)
 class PlannedCell:
-    """A cell and the study that makes it.
+    """Table cell and the study that reproduces it.
 
     Attributes:
-        cell: The published figure.
-        spec: What is trained; None where it cannot be.
-        options: How it is trained.
-        reason: Why it cannot be trained here; empty if it can.
-        note: What a reader of the figure must know of the plan; empty if there is nothing to say.
-        first: What its encoder is fine-tuned on before; None where it is used as it is.
+        cell: The published cell.
+        spec: Specification of the study; None if there is none.
+        options: Run options.
+        reason: Reason why the cell cannot be trained here; empty if it can.
+        note: Remark about the plan for readers of the score; empty if there is none.
+        first: Study that fine-tunes the encoder beforehand; None if the encoder is used unchanged.
     """
 
     cell: Cell
@@ -62,18 +62,19 @@ class PlannedCell:
 
 
 def plan_cells(table: Table, cells: Sequence[Cell], wishes: Wishes) -> list[PlannedCell]:
-    """Returns the study of each cell.
+    """Return the study of each cell.
 
-    At the paper's scale a study is one configuration, the cell's settings. At another it is a
-    search over two, the first the space's published one: rates and batch sizes of large encoders
-    do not suit a small one, so only what makes the method is set, and what alone tells a cell from
-    another of its table.
+    At the paper's scale a study has one configuration, the cell's settings. At a smaller scale it
+    is a search over two configurations, the first being the published one of the space. Learning
+    rates and batch sizes of large encoders do not suit a small encoder. Therefore only fields of
+    the method, and fields that distinguish the cell from others of its table, are fixed.
 
-    Where paraphrases join the training rows, a file of another temperature than the cell's does
-    not make it. One that names none, and EDA, make a figure that is every temperature's.
+    If paraphrases are added to the training rows, a file with another temperature than the cell's
+    does not reproduce the cell. A file without a temperature, and EDA, give one score for every
+    temperature.
 
     Raises:
-        SclsearchError: The scale is unknown, no cell reads the paraphrases, or the file has faults.
+        SclsearchError: The scale is unknown, no cell uses the paraphrases, or the file has faults.
     """
     if wishes.scale is not None:
         lookup(SCALES, wishes.scale, "scale")
@@ -129,7 +130,7 @@ def _no_folder(cell: Cell, wishes: Wishes) -> str:
 
 
 def _first(cell: Cell, spec: StudySpec, options: RunOptions) -> PlannedCell | None:
-    """Returns what the encoder is fine-tuned on before: all of a task, by the same method."""
+    """Return the study that first fine-tunes the encoder, on a whole task by the same method."""
     if cell.block.first_task is None:
         return None
     protocol = find_method(spec.method).kind.protocol
@@ -139,12 +140,12 @@ def _first(cell: Cell, spec: StudySpec, options: RunOptions) -> PlannedCell | No
 
 
 def _own(cell: Cell) -> Settings:
-    """Returns what makes the method, without what every method shares."""
+    """Return the method's fields, without those that all methods share."""
     return {name: value for name, value in cell.settings.items() if name not in SHARED}
 
 
 def _making(table: Table, cell: Cell) -> Settings:
-    """Returns what makes the cell: the method's own, and what alone tells it from other cells."""
+    """Return the fields of the method and the fields that distinguish similar cells."""
     alike = [other for other in table.cells if _made_alike(cell) == _made_alike(other)]
     telling = {
         name: cell.settings[name]
@@ -155,7 +156,7 @@ def _making(table: Table, cell: Cell) -> Settings:
 
 
 def _made_alike(cell: Cell) -> tuple[object, ...]:
-    # Not conditions as such: batch sizes are one.
+    # Compare the fields, not the blocks: a block may differ by its batch size alone.
     condition = cell.block.train_size, cell.block.shots, cell.block.augmentation
     return cell.row.method, cell.column, condition, _own(cell)
 
@@ -174,9 +175,9 @@ def _reason(cell: Cell) -> str:
 
 
 def studies_of(planned: Sequence[PlannedCell]) -> Iterator[PlannedCell]:
-    """Yields one cell of each study, before it that of what is fine-tuned first.
+    """Yield one cell per study, preceded by the study that fine-tunes its encoder, if any.
 
-    Two metrics of a task come from one study, two tasks may begin with the same encoder.
+    Two metrics of a task share one study; two tasks may share the fine-tuned encoder.
     """
     seen: list[tuple[StudySpec, StudySpec | None]] = []
     for cell in planned:

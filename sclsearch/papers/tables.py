@@ -1,4 +1,4 @@
-"""Reads the papers' tables from `published/<paper>/table-<number>.yaml`."""
+"""Loader for the papers' tables in `published/<paper>/table-<number>.yaml`."""
 
 from collections.abc import Iterator, Mapping, Set
 from functools import cache
@@ -16,15 +16,15 @@ PUBLISHED = Path(__file__).parent / "published"
 
 @cache
 def published_tables() -> Mapping[str, Table]:
-    """Returns the tables that sclsearch brings, by name: `gunel/table-4`."""
+    """Return the tables in the package, by name: `gunel/table-4`."""
     return load_tables(PUBLISHED)
 
 
 def load_tables(folder: Path) -> Mapping[str, Table]:
-    """Returns the tables of a folder, by `<paper>/table-<number>`.
+    """Return the tables of a folder, by `<paper>/table-<number>`.
 
     Raises:
-        SclsearchError: A file has faults; the message has a line for each, of all files.
+        SclsearchError: Files have faults; the message has a line for each fault of all files.
     """
     files: dict[str, TableFile] = {}
     faults: dict[str, list[Fault]] = {}
@@ -112,7 +112,7 @@ def _table(name: str, file: TableFile, files: Mapping[str, TableFile]) -> Table:
 
 
 def _borrowed(row: Row, task: str | None, files: Mapping[str, TableFile]) -> Settings:
-    """Returns what another table sets for the task, if the row refers to one."""
+    """Return the settings of another table for the task, if the row refers to one."""
     if row.settings_of is None:
         return {}
     columns = files[row.settings_of].columns.values()

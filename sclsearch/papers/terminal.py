@@ -1,4 +1,4 @@
-"""Our figures beside the published ones, as text of 80 columns."""
+"""Terminal output that compares reproduced with published values, 80 columns wide."""
 
 from collections.abc import Sequence
 
@@ -31,7 +31,7 @@ SEEDS_OF_PAPERS = 10
 def show_work(
     console: Console, works: Sequence[tuple[PlannedCell, Work]], planned: Sequence[PlannedCell]
 ) -> None:
-    """Prints the studies of some cells, their seed runs and how long they may take."""
+    """Print the studies of some cells, their seed runs and their estimated time."""
     made = [(one, work) for one, work in works if not work.reason]
     if made:
         rows = [
@@ -70,7 +70,7 @@ def _show_total(console: Console, works: Sequence[Work]) -> None:
 
 
 def show_figures(console: Console, table: Table, figures: Sequence[Figure]) -> None:
-    """Prints each figure beside the published one, comparisons of rows, and what to know."""
+    """Print each reproduced value beside the published one, row comparisons and remarks."""
     console.print(f"[bold]{table.name}[/] {escape(table.title)}")
     console.print(f"published: {escape(table.figure)}")
     made = [one for one in figures if one.mean is not None]
@@ -109,7 +109,7 @@ def _show_made(console: Console, table: Table, made: Sequence[Figure]) -> None:
 
 
 def show_confirmation(console: Console, found: Confirmation) -> None:
-    """Prints a winner's figure as it was chosen, over all its seeds, and on fresh ones."""
+    """Print a winner's score as chosen, over all its seeds, and on new seeds."""
     winner, again = found.chosen.winner, found.fresh.winner
     if winner is None or again is None:
         console.print("The fresh replicates are not finished.")
@@ -129,7 +129,7 @@ def show_confirmation(console: Console, found: Confirmation) -> None:
 
 
 def show_spread(console: Console, study: str, spread: Spread) -> None:
-    """Prints where the spread of a configuration comes from, and what seeds can detect."""
+    """Print the sources of a score's variance, and the differences that seeds can detect."""
     console.print(
         f"[bold]{escape(study)}[/], its winner: {spread.runs} seed runs, mean test figure "
         f"{spread.mean:.4f}"
@@ -185,7 +185,7 @@ def _show_pairs(console: Console, figures: Sequence[Figure]) -> None:
 
 
 def _show_reasons(console: Console, reasons: Sequence[tuple[Cell, str]]) -> None:
-    """Prints why cells are not made, each reason once with the first of its cells."""
+    """Print the reasons for missing cells, each reason once with its first cell."""
     cells: dict[str, list[str]] = {}
     for cell, reason in reasons:
         if reason:

@@ -1,4 +1,4 @@
-"""Cells whose encoder is fine-tuned on another task first: exported once, below `encoders/`."""
+"""Encoders that another task fine-tunes first; each is exported once to `encoders/`."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,14 +14,14 @@ from sclsearch.study.spec import StudySpec
 
 
 def on_exported(one: PlannedCell, found: Report) -> PlannedCell:
-    """Returns the cell on the encoder that was fine-tuned first; its note says so.
+    """Return the cell with the exported encoder that was fine-tuned first, and a note about it.
 
     Args:
         one: The cell.
-        found: Report of what was to be trained first; its winner is exported if it is not yet.
+        found: Report of the first fine-tuning; its winner is exported unless this has been done.
 
     Raises:
-        SclsearchError: It has no winner, or its weights are not kept.
+        SclsearchError: It has no winner, or the winner's weights were not kept.
     """
     card = card_of(found)
     folder = _folder(one, card)
@@ -35,10 +35,12 @@ def on_exported(one: PlannedCell, found: Report) -> PlannedCell:
 
 
 def known_what(one: PlannedCell) -> StudySpec | None:
-    """Returns what a cell trains; None as long as its encoder is not there. Trains nothing.
+    """Return the specification of a cell's study, or None while its encoder is missing.
+
+    Nothing is trained.
 
     Raises:
-        SclsearchError: What is to be trained first cannot be planned, or all of it failed.
+        SclsearchError: The first fine-tuning cannot be planned, or all of its seed runs failed.
     """
     first = one.first
     if first is None or first.spec is None:
@@ -54,7 +56,7 @@ def known_what(one: PlannedCell) -> StudySpec | None:
 
 
 def _folder(one: PlannedCell, card: Card) -> Path:
-    # In the storage, a folder by plan: the workers of a cluster have it too.
+    # In the storage, so that the workers of a cluster can read it; one folder per plan.
     storage = storage_folder(one.options.storage, make=False)
     return Path(storage) / "encoders" / f"{card.task}-{card.key[:12]}"
 

@@ -1,4 +1,4 @@
-"""Protocols as literals. A line here is all that a new protocol needs."""
+"""Registry of the evaluation protocols; add a new protocol to `PROTOCOLS`."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

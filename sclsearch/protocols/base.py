@@ -1,4 +1,4 @@
-"""What a protocol is: how a paper splits, samples, repeats, evaluates, selects and reports."""
+"""Evaluation protocols: how a paper splits, samples, repeats, evaluates, selects and reports."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +14,8 @@ from sclsearch.tasks.base import Index, Labels, TaskData, first_classes
 from sclsearch.tasks.metrics import METRICS
 
 Evaluate = Literal["epoch", "end", "tenth"] | int
-"""At the end of each epoch, at the end alone, ten times evenly, or every so many updates."""
+"""Evaluation schedule: after each epoch, at the end, at every tenth of training, or every n
+updates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Rows:
     index: Index
 
     def labels(self, data: TaskData) -> Labels:
-        """Returns the labels of the rows."""
+        """Return the labels of the rows."""
         found: Labels = data.splits[self.split].y[self.index]
         return found
 
@@ -41,7 +42,7 @@ class Rows:
 
 
 def by_split(splits: Iterable[Rows]) -> dict[str, Index]:
-    """Returns the numbers of all rows of some parts, each row once, by split."""
+    """Return the distinct row numbers of several row sets, grouped by split."""
     found: dict[str, list[Index]] = {}
     for rows in splits:
         found.setdefault(rows.split, []).append(rows.index)
@@ -50,16 +51,16 @@ def by_split(splits: Iterable[Rows]) -> dict[str, Index]:
 
 @dataclass(frozen=True, slots=True)
 class Splits:
-    """The rows that a protocol trains on, selects by and reports.
+    """Training, validation and test rows of a replicate.
 
     Attributes:
-        train: What is trained on, or what the training subset is drawn from.
-        validation: What selection reads; nothing else does.
-        test: What is reported.
-        notes: What a reader of the figure must know about the split.
-        unlabeled: What stages that read no labels train on; None is the training rows alone.
-        held: Rows of validation and test before these were cut: nothing may train on them either.
-        paraphrases: SHA-256 of the paraphrases that are read; empty where none are.
+        train: Training rows, or the pool from which the training subset is drawn.
+        validation: Rows for model selection; nothing else reads them.
+        test: Rows for the reported score.
+        notes: Remarks about the split for readers of the score.
+        unlabeled: Training rows of stages that read no labels; None uses the training rows alone.
+        held: Validation and test rows before they were subsampled. Training excludes them too.
+        paraphrases: SHA-256 of the paraphrases that training reads; empty if it reads none.
     """
 
     train: Rows
@@ -72,29 +73,29 @@ class Splits:
 
     @property
     def rows(self) -> dict[str, Rows]:
-        """Each kind of rows; unlabelled ones only where there are some."""
+        """Rows by kind; includes unlabeled rows only if there are any."""
         labeled = {"train": self.train, "validation": self.validation, "test": self.test}
         return labeled if self.unlabeled is None else {**labeled, "unlabelled": self.unlabeled}
 
     @property
     def digests(self) -> dict[str, str]:
-        """SHA-256 of each kind of rows, and of the paraphrases."""
+        """SHA-256 of each kind of rows, and of the paraphrases if any."""
         found = {kind: rows.digest for kind, rows in self.rows.items()}
         return found | ({"paraphrases": self.paraphrases} if self.paraphrases else {})
 
     @property
     def without_labels(self) -> Rows:
-        """What stages that read no labels train on."""
+        """Training rows of stages that read no labels."""
         return self.unlabeled or self.train
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How many training examples there are.
+    """Number of training examples of a replicate.
 
     Attributes:
-        total: N in total, classes as in the training split.
-        per_class: K of each class.
+        total: N in total, with the class proportions of the training split.
+        per_class: K per class.
     """
 
     total: int | None = None
@@ -102,10 +103,10 @@ class Size:
 
     @classmethod
     def of(cls, total: int | None, per_class: int | None) -> "Size | None":
-        """Returns the size that two options give; None where neither does.
+        """Return the size that two options specify, or None if neither is given.
 
         Raises:
-            SclsearchError: Both are given.
+            SclsearchError: Both options are given.
         """
         if total is not None and per_class is not None:
             raise SclsearchError(
@@ -115,40 +116,42 @@ class Size:
         return None if total is None and per_class is None else cls(total, per_class)
 
     def __str__(self) -> str:
-        """Returns `100` or `20-per-class`."""
+        """Return `100` or `20-per-class`."""
         return f"{self.total}" if self.per_class is None else f"{self.per_class}-per-class"
 
 
 def no_training_changes(_rows: int, _batch_size: int) -> Mapping[str, object]:
-    """Returns no training fields: the protocol leaves them to the method."""
+    """Return no training fields, so that the method's own values apply."""
     return {}
 
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """How a paper splits, samples, repeats, evaluates, selects and reports.
+    """Evaluation protocol: how a paper splits, samples, repeats, evaluates, selects and reports.
 
     Attributes:
-        name: The name on the command line.
+        name: Name on the command line.
         summary: One line for `sclsearch ls protocols`.
         split: Returns the rows for training, validation and test.
-        few_shot: Whether a training size must be given (or must not).
+        few_shot: True if a training size is required, False if none is allowed.
         draw: Returns the training subset of a replicate.
-        redraw: Returns the rows of a replicate out of those of the split, for a protocol that
-            draws validation rows too, or without being told a size.
-        replicates: n.
-        rule: How seeds score a configuration and which are reported.
-        evaluate: When validation is computed.
-        max_updates: Updates after which a stage ends, wherever it is; None for no limit.
-        classes: How many of a task's classes are taken, the first ones; None for all.
-        keep: `best` by validation, the earliest among equals, or `last`.
+        redraw: Returns the rows of a replicate, given those of the split. For protocols that also
+            draw validation rows, or that draw without a given size.
+        replicates: Number n of replicates.
+        rule: How the seeds of a configuration are aggregated for selection and for the report.
+        evaluate: Schedule of the evaluations on the validation rows.
+        max_updates: Maximum number of updates per stage; None for no limit.
+        classes: Number of classes to keep, the first ones of the task; None keeps all.
+        keep: `best` keeps the checkpoint with the best validation score, the earliest among ties;
+            `last` keeps the last one.
         model: The paper's encoder.
-        metrics: The metric of a task where it is not the task's own.
-        training: Fields that the protocol sets, by the number of training rows and of texts in a
-            batch; of a method's own fields those that the method has.
-        replicate: Returns the seeds of repetition r.
-        joined: Paraphrases of each training row that join the training rows with its label.
-        scale: Name in `SCALES` if it is scaled; None for the protocol itself.
+        metrics: Metric by task, for tasks that do not use their default metric.
+        training: Returns the training fields that the protocol sets, given the number of training
+            rows and the batch size in texts. Fields that only some methods have are set for those
+            methods.
+        replicate: Returns the seeds of replicate r.
+        joined: Paraphrases of each training row that are added to the training rows with its label.
+        scale: Name in `SCALES` if the protocol is scaled down; None otherwise.
         repetition: How its replicates differ from the paper's; None if they do not.
     """
 
@@ -174,15 +177,16 @@ class Protocol:
 
     @property
     def title(self) -> str:
-        """The name in reports."""
+        """Name in reports."""
         scaled = f" at {self.scale} scale" if self.scale else ""
         return f"{self.name}{scaled}{f', {self.repetition}' if self.repetition else ''}"
 
     def check_size(self, size: Size | None, few_shot: str) -> None:
-        """Refuses a training size, or none, that does not suit the protocol.
+        """Reject a training size that the protocol does not accept; reject a missing one.
 
         Raises:
-            SclsearchError: It does not; the message names `few_shot`, a protocol that takes one.
+            SclsearchError: The size does not suit the protocol. The message names `few_shot`, a
+                protocol that takes a size.
         """
         if size is not None and not self.few_shot:
             raise SclsearchError(
@@ -196,14 +200,14 @@ class Protocol:
             )
 
     def metric(self, data: TaskData) -> str:
-        """Returns the name of the metric that selects and is reported."""
+        """Return the name of the metric for selection and for the report."""
         return self.metrics.get(data.task.public_name, data.task.metric)
 
     def data(self, whole: TaskData) -> TaskData:
-        """Returns the task as the protocol takes it: `parts` and `metric` are of that.
+        """Return the task with the protocol's classes only, as `splits` and `metric` expect it.
 
         Raises:
-            SclsearchError: The task has fewer classes than the protocol takes, or scores.
+            SclsearchError: The task has fewer classes than the protocol takes, or is a regression.
         """
         if self.classes is None:
             return whole
@@ -217,14 +221,15 @@ class Protocol:
         return first_classes(whole, self.classes)
 
     def same_rows(self, size: Size | None) -> bool:
-        """Returns whether all replicates have the same rows."""
+        """Return True if all replicates have the same rows."""
         return self.redraw is None and (self.draw is None or size is None)
 
     def splits(self, data: TaskData, size: Size | None, replicate: Replicate) -> Splits:
-        """Returns the rows of one replicate.
+        """Return the rows of one replicate.
 
         Raises:
-            SclsearchError: There are too few rows, or none to select by of the metric's class.
+            SclsearchError: There are too few rows, or validation lacks the class that the metric
+                needs.
         """
         splits = self._parts(data, size, replicate)
         for kind, rows in splits.rows.items():

@@ -1,8 +1,8 @@
-"""The protocols of CMLM (Luo et al., 2021, sections 4.1, 4.3, 4.5 and 4.7).
+"""Protocols of CMLM (Luo et al., 2021, sections 4.1, 4.3, 4.5 and 4.7).
 
-Its MRPC has GLUE's 3.7k training rows, and figures that fit the original corpus's 1725 test rows;
-GLUE has 408. Subsets are drawn anew, so they overlap; none has a row twice. Of MNLI-MM the matched
-rows are validation and all mismatched ones the test.
+The paper's MRPC has GLUE's 3.7k training rows. Its MRPC scores fit the 1725 test rows of the
+original corpus; GLUE has 408. Every subset is drawn independently, so subsets overlap; none has a
+row twice. On MNLI-MM the matched rows are validation and all mismatched rows are the test.
 """
 
 from collections.abc import Mapping
@@ -16,41 +16,42 @@ from sclsearch.protocols.splits import split_dev_at_random
 from sclsearch.selection.rules import Rule, Top
 
 SUBSETS = 5
-# The paper's seeds are 31, 42 and 53; repetitions beyond its own go on in its steps.
+# The paper's seeds are 31, 42 and 53; further replicates continue in steps of 11.
 FIRST_SEED, SEED_STEP = 31, 11
 METRICS: Mapping[str, str] = dict.fromkeys(("mrpc", "qqp"), "accuracy")
 
-# Of fine-tuning and of post-training, by the number of training rows: about 700 updates with
+# Epochs of (fine-tuning, post-training) by the number of training rows: about 700 updates with
 # batches of 16, and 650 with batches of 8.
 EPOCHS: Mapping[int, tuple[int, int]] = MappingProxyType(
     {20: (350, 200), 100: (100, 50), 1000: (10, 5)}
 )
 FULL_EPOCHS = 3
-# Of the authors' README and transformers 2.8; the paper trains all methods alike.
+# Values of the authors' README and of transformers 2.8; the paper trains all methods alike.
 SHARED: Mapping[str, object] = MappingProxyType(
     {"warmup_ratio": 0.0, "weight_decay": 0.0, "max_grad_norm": 1.0}
 )
 
-# The paper's 500 validation rows are more than RTE has. Its figures for RTE are multiples of one
-# in 77, which is what 200 leave; no other of its tests is smaller.
+# The paper's 500 validation rows are more than RTE has. Its RTE scores are multiples of 1/77, so
+# its test has the 77 rows that 200 validation rows leave. No other test is smaller.
 cmlm_split = partial(split_dev_at_random, sizes=(500, 200), least=77, most={"qqp": 2000})
 
 
 def few_shot_replicate(number: int) -> Replicate:
-    """Returns repetition r: subset r mod 5, trained with seed r div 5."""
+    """Return replicate r: subset r mod 5, trained with seed r div 5."""
     turn, subset = divmod(number, SUBSETS)
     return _seeded(number, subset, turn)
 
 
 def full_replicate(number: int) -> Replicate:
-    """Returns repetition r: all rows, trained with seed r."""
+    """Return replicate r: all rows, trained with seed r."""
     return _seeded(number, 0, number)
 
 
 def few_shot_training(rows: int, _batch_size: int) -> Mapping[str, object]:
-    """Returns the epochs of both phases: the paper's, between its sizes as many updates as there.
+    """Return the epochs of post-training and fine-tuning for a few-shot run.
 
-    On full data it trains for 3 epochs; so long at least.
+    The paper's sizes use its epochs. Other sizes use about as many updates as the paper's. The
+    minimum is 3 epochs, as on full data.
     """
     between = [max(FULL_EPOCHS, total // -(-rows // size)) for total, size in ((700, 16), (650, 8))]
     epochs, post_epochs = EPOCHS.get(rows, between)
@@ -58,7 +59,7 @@ def few_shot_training(rows: int, _batch_size: int) -> Mapping[str, object]:
 
 
 def full_training(_rows: int, _batch_size: int) -> Mapping[str, object]:
-    """Returns the learning rate and the epochs of both phases on full data."""
+    """Return the learning rate and epochs of post-training and fine-tuning on full data."""
     return {
         **SHARED,
         "learning_rate": 3e-5,

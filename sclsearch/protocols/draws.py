@@ -1,4 +1,4 @@
-"""The rows that a replicate draws: its training subset, and others out of the rest."""
+"""Random draws of a replicate's rows: its training subset, validation rows and unlabeled rows."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,14 +14,15 @@ from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.stratified import per_class, stratified
 
 Unlabeled = int | Literal["all"]
-"""How many texts the stages have that read no labels."""
+"""Number of texts for stages that read no labels, or `all`."""
 
 
 def draw_subset(data: TaskData, pool: Rows, size: Size, replicate: Replicate) -> Rows:
-    """Returns the training subset of a replicate.
+    """Return the training subset of a replicate.
 
     Raises:
-        SclsearchError: The pool has fewer rows than asked for, or a task of scores no classes.
+        SclsearchError: The pool has fewer rows than requested, or K per class is requested in
+            regression.
     """
     y = pool.labels(data)
     rng = stream(replicate.subset, "subset")
@@ -42,12 +43,12 @@ def draw_subset(data: TaskData, pool: Rows, size: Size, replicate: Replicate) ->
 
 
 def draw_at_random(data: TaskData, pool: Rows, size: Size, replicate: Replicate) -> Rows:
-    """Returns the training subset of a replicate, N rows with the classes as they fall.
+    """Return the training subset of a replicate: N rows, drawn without stratification.
 
-    K rows of each class, where the size asks for them, are drawn as `draw_subset` draws them.
+    If the size is K per class, the draw is that of `draw_subset`.
 
     Raises:
-        SclsearchError: As there.
+        SclsearchError: See `draw_subset`.
     """
     if size.per_class is not None:
         return draw_subset(data, pool, size, replicate)
@@ -55,9 +56,9 @@ def draw_at_random(data: TaskData, pool: Rows, size: Size, replicate: Replicate)
 
 
 def draw_alike(data: TaskData, train: Rows, pool: Rows, seed: int) -> Rows:
-    """Returns validation rows, as many of each class as for training, out of the pool's others.
+    """Return validation rows from the rest of the pool, as many of each class as for training.
 
-    Of a class that has not so many left, all that are left.
+    A class with fewer remaining rows contributes all of them.
 
     Raises:
         SclsearchError: No row is left.
@@ -77,17 +78,17 @@ def draw_alike(data: TaskData, train: Rows, pool: Rows, seed: int) -> Rows:
 
 
 def check_some_unlabeled(data: TaskData, size: Size | None, total: Unlabeled | None) -> None:
-    """Refuses texts without labels of a task where every row is a training example.
+    """Reject unlabeled texts for a task in which every row is a training example.
 
     Raises:
-        SclsearchError: They are asked for there.
+        SclsearchError: Unlabeled texts are requested for such a task.
     """
     if total is not None and size is None and not data.splits["train"].unlabeled:
         raise all_labeled(total)
 
 
 def all_labeled(total: Unlabeled) -> SclsearchError:
-    """Returns the error that all training rows have labels, and are training examples."""
+    """Return the error for a task whose training rows all have labels and are training examples."""
     return SclsearchError(
         f"--unlabeled {total}: it must come with a training size, but without one all rows have "
         "labels. Pass --train-size N, in total, or --shots K, of each class."
@@ -95,10 +96,10 @@ def all_labeled(total: Unlabeled) -> SclsearchError:
 
 
 def check_unlabeled(protocol: Protocol, total: Unlabeled | None) -> None:
-    """Refuses texts without labels where paraphrases join the training rows.
+    """Reject unlabeled texts for a protocol that adds paraphrases to the training rows.
 
     Raises:
-        SclsearchError: They are asked for there.
+        SclsearchError: Unlabeled texts are requested for such a protocol.
     """
     if total is not None and protocol.joined:
         raise SclsearchError(
@@ -114,21 +115,22 @@ def draw_parts(
     unlabeled: Unlabeled | None,
     replicate: Replicate,
 ) -> Splits:
-    """Returns the rows of a replicate, with so many texts for stages that read no labels.
+    """Return the rows of a replicate, with the requested number of unlabeled texts.
 
-    The training rows are among them; the others are drawn at random from what is left of their
-    split. Fewer texts of a replicate are among more of it.
+    The unlabeled texts include the training rows; the others are drawn at random from the rest of
+    the split. For one replicate, a smaller draw is a subset of a larger one.
 
     Args:
-        protocol: Draws the labelled rows.
+        protocol: Protocol that draws the labeled rows.
         data: The task.
         size: Training examples; None takes all.
-        unlabeled: Texts in all, or all that are left; None for the training rows alone.
-        replicate: Which one.
+        unlabeled: Total number of texts for stages without labels, or `all`; None takes the
+            training rows alone.
+        replicate: The replicate.
 
     Raises:
-        SclsearchError: There are too few rows, fewer texts than training rows, or more than are
-            left.
+        SclsearchError: There are too few rows. Or fewer texts than training rows, or more than the
+            split has left, are requested.
     """
     splits = protocol.splits(data, size, replicate)
     return splits if unlabeled is None else _with_unlabelled(data, splits, unlabeled, replicate)
@@ -161,21 +163,21 @@ def _with_unlabelled(
 
 
 def draw_some(pool: Rows, size: int, rng: np.random.Generator) -> Rows:
-    """Returns that many rows of the pool at random, all of them if there are fewer."""
+    """Return `size` random rows of the pool, or all rows if the pool has fewer."""
     return Rows(pool.split, np.sort(rng.permutation(pool.index)[:size]))
 
 
 def draw_counts(
     data: TaskData, pool: Rows, wanted: Mapping[int, int], rng: np.random.Generator
 ) -> Rows:
-    """Returns that many rows of each class, all rows of a class that has fewer."""
+    """Return the wanted number of rows of each class, or all rows of a class that has fewer."""
     y = pool.labels(data)
     chosen = [rng.permutation(pool.index[y == label])[:count] for label, count in wanted.items()]
     return Rows(pool.split, np.sort(np.concatenate(chosen)))
 
 
 def class_counts(data: TaskData, rows: Rows) -> dict[int, int]:
-    """Returns the number of rows of each class that is there, by the class's number."""
+    """Return the number of rows of each class that occurs, by class number."""
     classes, counts = np.unique(rows.labels(data), return_counts=True)
     return dict(zip(classes.tolist(), counts.tolist(), strict=True))
 

@@ -1,4 +1,4 @@
-"""The protocols of Gunel et al., 2021, sections 4.1 and 4.2 (arXiv v1)."""
+"""Protocols of Gunel et al., 2021, sections 4.1 and 4.2 (arXiv v1)."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,10 +13,10 @@ ACCURACY: Mapping[str, str] = dict.fromkeys(("cola", "mrpc", "qqp"), "accuracy")
 
 
 def few_shot_training(rows: int, batch_size: int) -> Mapping[str, object]:
-    """Returns the epochs, of a probe too: at least 100 updates and 10 epochs.
+    """Return the epochs of training and of a linear probe: at least 100 updates and 10 epochs.
 
-    The paper does not say how long it trains; two updates an epoch, as 20 rows give, are far from
-    enough in the 10 epochs of full data.
+    The paper does not state its training length. With 20 rows an epoch has two updates, so the 10
+    epochs of full data are far too few.
     """
     epochs = max(10, -(-100 * min(batch_size, rows) // rows))
     return {"epochs": epochs, "probe_epochs": epochs}
@@ -56,7 +56,7 @@ FEW_SHOT = Protocol(
     training=few_shot_training,
 )
 
-# Section 4.2: one supervised example to three augmented ones.
+# Section 4.2: three augmented examples per supervised example.
 NOISY = replace(
     FEW_SHOT,
     name="gunel-noisy",

@@ -1,6 +1,7 @@
-"""The protocols of LaCon (Zhang et al., 2022, sections 3.1, 4.1, 4.2 and 4.5).
+"""Protocols of LaCon (Zhang et al., 2022, sections 3.1, 4.1, 4.2 and 4.5).
 
-Its MRPC is the original corpus, with 4076 training and 1725 test rows; GLUE has 3668 and 408.
+The paper's MRPC is the original corpus, with 4076 training and 1725 test rows; GLUE has 3668 and
+408.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +24,8 @@ HELD_OUT = 0.05
 MINORITY = 32
 IMBALANCES = (1, 3, 5, 10, 20)
 CLASSES = range(2, 15)
-# All methods are trained by one recipe (section 3.1); decay and clipping are transformers' own.
+# The paper trains all methods alike (section 3.1); weight decay and clipping are transformers'
+# defaults.
 SHARED: Mapping[str, object] = {"warmup_ratio": 0.06, "weight_decay": 0.0, "max_grad_norm": 1.0}
 METRICS: Mapping[str, str] = {
     "tnews": "macro_f1",
@@ -36,10 +38,10 @@ MEAN = Rule(score=Top(), report=Top())
 
 
 def full_rows(data: TaskData, splits: Splits, _size: Size | None, replicate: Replicate) -> Splits:
-    """Returns at most so many rows of each class, 5 % of them for validation.
+    """Return at most the paper's number of rows per class, 5 % of them for validation.
 
-    Where that is all rows, and always on the three tasks that the paper takes whole, every
-    replicate has the same. Scores have no classes that could be limited.
+    If this keeps all rows, every replicate has the same rows. The three tasks that the paper uses
+    whole always keep all rows. In regression there are no classes and therefore no limit.
     """
     if data.task.public_name in WHOLE or data.task.regression:
         return hold_out(data, splits, share=HELD_OUT, seed=0)
@@ -50,10 +52,10 @@ def full_rows(data: TaskData, splits: Splits, _size: Size | None, replicate: Rep
 def rows_by_classes(
     data: TaskData, splits: Splits, _size: Size | None, replicate: Replicate
 ) -> Splits:
-    """Returns at most 1000 rows of each class, of two classes too, 5 % of them for validation.
+    """Return at most 1000 rows per class, even with two classes, 5 % of them for validation.
 
-    The paper does not say which of a task's classes it takes: here the first. Nor does it say what
-    it selects by; here as on full data.
+    The paper does not state which classes of a task it uses; here they are the first ones. It does
+    not state its validation rows either; here they are drawn as on full data.
     """
     note = f"classes: the first {len(data.task.labels)} classes; the paper does not say which"
     return _at_most(MOST_OF_MORE, data, replace(splits, notes=(*splits.notes, note)), replicate)
@@ -73,10 +75,10 @@ def _at_most(most: int, data: TaskData, splits: Splits, replicate: Replicate) ->
 def few_shot_rows(
     data: TaskData, splits: Splits, size: Size | None, replicate: Replicate
 ) -> Splits:
-    """Returns the training subset of a replicate and as many validation rows out of the rest.
+    """Return the training subset of a replicate and as many validation rows from the rest.
 
     Raises:
-        SclsearchError: There are fewer rows than asked for, or none is left for validation.
+        SclsearchError: There are fewer rows than requested, or no row is left for validation.
     """
     if size is None:
         raise ValueError("a few-shot protocol is given no size")
@@ -87,14 +89,14 @@ def few_shot_rows(
 def imbalanced_rows(
     data: TaskData, splits: Splits, _size: Size | None, replicate: Replicate, *, rho: int
 ) -> Splits:
-    """Returns 32 training rows of the rarer class and ρ times as many of the other.
+    """Return 32 training rows of the rarer class and ρ times as many of the other class.
 
-    The paper does not say what it selects by; here as many validation rows out of the rest, as in
-    its few-shot setting. It names no epochs for this setting; here they are those of full data. Nor
-    does it say what the classes between are to have where there are more than two.
+    The paper does not state its validation rows here. We draw as many as for training from the
+    rest, as in its few-shot setting. The paper does not state its epochs either; we use those of
+    full data. The paper does not define the class sizes for more than two classes.
 
     Raises:
-        SclsearchError: There are not two classes, or one has too few rows.
+        SclsearchError: The task does not have two classes, or one class has too few rows.
     """
     where = f"--protocol lacon-imbalance-{rho}"
     counts = {} if data.task.regression else class_counts(data, splits.train)
@@ -130,12 +132,12 @@ def _with_validation(data: TaskData, drawn: Splits, splits: Splits, replicate: R
 
 
 def full_training(_rows: int, _batch_size: int) -> Mapping[str, object]:
-    """Returns the paper's epochs and warm-up, and what all its methods share."""
+    """Return the paper's epochs and warm-up, and the fields that all its methods share."""
     return {**SHARED, "epochs": 10}
 
 
 def few_shot_training(_rows: int, _batch_size: int) -> Mapping[str, object]:
-    """Returns the paper's few-shot epochs and its warm-up, and what all its methods share."""
+    """Return the paper's few-shot epochs and warm-up, and the fields that all its methods share."""
     return {**SHARED, "epochs": 20}
 
 
@@ -169,7 +171,7 @@ FULL = _protocol(
     "lacon", "at most 5000 rows of each of two classes, 1000 of each of more", full_rows
 )
 
-# The paper does not say how many runs its few-shot and imbalanced figures are of.
+# The paper does not state the number of runs behind its few-shot and imbalanced scores.
 FEW_SHOT = _protocol(
     "lacon-fewshot",
     "K rows of each class, as many for validation",
@@ -187,7 +189,7 @@ IMBALANCED = tuple(
     for rho in IMBALANCES
 )
 
-# Nor of how many runs its figures by the number of classes are.
+# The paper does not state the number of runs behind its scores by number of classes.
 BY_CLASSES = tuple(
     _protocol(
         f"lacon-classes-{count}",

@@ -1,4 +1,4 @@
-"""A protocol of no paper, for a user's own files."""
+"""Default protocol for a user's own files; it follows no paper."""
 
 from sclsearch.protocols.base import Protocol
 from sclsearch.protocols.splits import plain_split

@@ -1,4 +1,4 @@
-"""A protocol repeated otherwise than in its paper: on fresh replicates, or over crossed seeds."""
+"""Protocols with other replicates than the paper's: new seeds, random splits or crossed seeds."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,15 +15,16 @@ MEAN = Rule(score=Top(), report=Top())
 
 
 def fresh(protocol: Protocol, count: int, first: int | None = None) -> Protocol:
-    """Returns the protocol on replicates beyond its own: none that a winner was chosen by.
+    """Return the protocol with new replicates, which had no part in the choice of the winner.
 
-    Each few-shot one has a subset of its own, also where a protocol's come again in turn, as CMLM's
-    five.
+    Each few-shot replicate has its own subset, even if the protocol reuses subsets, as CMLM does
+    with its five.
 
     Args:
         protocol: The protocol.
-        count: How many.
-        first: Number of the first, for a winner that more than the protocol's own have chosen.
+        count: Number of replicates.
+        first: Number of the first replicate, for a winner chosen on more replicates than the
+            protocol's own; None continues after the protocol's.
 
     Raises:
         SclsearchError: The number is below 1.
@@ -33,7 +34,7 @@ def fresh(protocol: Protocol, count: int, first: int | None = None) -> Protocol:
     start = max(protocol.replicates, first or 0)
 
     def replicate(number: int) -> Replicate:
-        # Numbered anew: seed runs and records name a replicate by its place in the study.
+        # Renumbered: seed runs and records identify a replicate by its position in the study.
         found = replace(protocol.replicate(start + number), number=number)
         return replace(found, subset=start + number) if protocol.few_shot else found
 
@@ -50,14 +51,14 @@ def fresh(protocol: Protocol, count: int, first: int | None = None) -> Protocol:
 
 
 def with_splits(protocol: Protocol, count: int) -> Protocol:
-    """Return `plain` with so many random splits of the training rows, in turn by replicate.
+    """Return `plain` with `count` random splits of the training rows; replicates cycle through.
 
     Args:
         protocol: The protocol.
-        count: Splits; replicate r takes number r modulo this.
+        count: Number of splits; replicate r uses split r modulo this.
 
     Raises:
-        SclsearchError: The protocol has splits of its own, or the number is below 2.
+        SclsearchError: The protocol defines its own splits, or the number is below 2.
     """
     if protocol.name != "plain":
         raise SclsearchError(
@@ -75,14 +76,14 @@ def with_splits(protocol: Protocol, count: int) -> Protocol:
 
 
 def crossed(protocol: Protocol, levels: Mapping[str, int]) -> Protocol:
-    """Returns the protocol with every subset, initialisation and order combined.
+    """Return the protocol with all combinations of subset, initialization and order seeds.
 
     Args:
         protocol: The protocol.
-        levels: Seeds of each source, by name; a source that is not named takes one.
+        levels: Number of seeds by source; a source that is not named has one.
 
     Raises:
-        SclsearchError: A source is unknown, or too few vary.
+        SclsearchError: A source is unknown, or too few sources vary.
     """
     cells = [Replicate(**cell) for cell in design(levels)]
     varied = {source: levels[source] for source in SOURCES if levels.get(source, 1) > 1}

@@ -1,15 +1,15 @@
-"""Repetitions of a protocol: their seeds."""
+"""Replicates of a protocol and their random seeds."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Replicate:
-    """Repetition r of a protocol: a pure function of r, so that configurations are paired.
+    """Seeds of replicate r: a pure function of r, so that configurations are paired.
 
-    Those of one method share all that is drawn. Methods share the rows, and of their last stages,
-    of the stages before these, and so on, the order of the rows, the first values of layers of
-    one shape, and dropout as far as they ask for it alike.
+    Configurations of one method share every random draw. Different methods share the rows. Their
+    stages are aligned from the last one backwards: aligned stages share the order of the rows, the
+    initial values of layers of one shape, and dropout as far as they request it alike.
 
     Attributes:
         number: r.
@@ -27,7 +27,7 @@ class Replicate:
 
     @property
     def seeds(self) -> dict[str, int]:
-        """The seeds that training depends on, given its rows."""
+        """Seeds that training depends on, given its rows."""
         return {
             "initialisation": self.initialization,
             "order": self.order,
@@ -36,5 +36,5 @@ class Replicate:
 
 
 def all_seeds(number: int) -> Replicate:
-    """Returns the replicate in which every seed is its number."""
+    """Return the replicate whose seeds all equal its number."""
     return Replicate(number, number, number, number, number)

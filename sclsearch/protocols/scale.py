@@ -1,4 +1,4 @@
-"""Protocols at the scale of a laptop: fewer rows, updates and repetitions, and it is said."""
+"""Scaled-down protocols for a laptop: fewer rows, updates and replicates, marked in reports."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -16,10 +16,10 @@ REPLICATES, UPDATES, VALIDATION, TEST = 3, 150, 200, 500
 
 
 def laptop(protocol: Protocol) -> Protocol:
-    """Returns the protocol with MiniLM, 3 replicates and at most 150 updates in a stage.
+    """Return the protocol with MiniLM, 3 replicates and at most 150 updates per stage.
 
     It evaluates ten times, on at most 200 validation and 500 test rows. A rule that counts the top
-    k of n counts the same k; one beyond 3 counts all.
+    k of n keeps its k; if k exceeds 3, the rule counts all seeds.
     """
 
     def redraw(data: TaskData, _parts: Splits, size: Size | None, replicate: Replicate) -> Splits:
@@ -62,7 +62,7 @@ def _less(data: TaskData, splits: Splits) -> Splits:
 
 
 def at_most(most: int, rows: Rows, data: TaskData, purpose: str) -> Rows:
-    """Returns the rows, or so many of them drawn stratified by a stream of the purpose."""
+    """Return a stratified sample of at most `most` rows, drawn by the purpose's random stream."""
     if len(rows.index) <= most:
         return rows
     chosen = stratified(rows.labels(data), most, stream(0, f"{purpose}/{rows.split}"))

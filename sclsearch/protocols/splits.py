@@ -1,4 +1,4 @@
-"""How the labelled rows of a task become training, validation and test rows."""
+"""Functions that divide a task's labeled rows into training, validation and test rows."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -13,22 +13,23 @@ from sclsearch.tasks.stratified import stratified
 
 GUNEL_VALIDATION = 500
 HELD_OUT = 0.2
-"""Share of the training rows that `plain` selects by where there are test rows alone."""
+"""Share of the training rows that `plain` holds out for validation if the task has only a test
+split."""
 
 
 def split_dev(data: TaskData, *, cap: int | None, overlap: bool = False) -> Splits:
-    """Returns the training split, and validation and test rows out of the labelled rest.
+    """Return the training split, and validation and test rows from the other labeled rows.
 
-    A labelled test split stays the test. Without one, as in GLUE, a stratified half of the
-    validation split is the test and validation is drawn from the other half. Without a validation
-    split, as in the corpora of Zhang et al., validation rows are held out of training: as many as
-    the cap, half of the rows at the most.
+    A labeled test split is the test. Without one, as in GLUE, a stratified half of the validation
+    split is the test; validation is drawn from the other half. Without a validation split, as in
+    the corpora of Zhang et al., validation rows are held out of training. Their number is the cap,
+    but at most half of the rows.
 
     Args:
         data: The task's rows.
-        cap: Most validation rows, drawn stratified; None takes all there are.
-        overlap: Draw validation from all of the validation split, test rows included: the only
-            way to have 500 of them beside a half-size test on small sets.
+        cap: Maximum number of validation rows, drawn stratified; None takes all.
+        overlap: Draw validation from the whole validation split, test rows included. On small sets
+            only this gives 500 validation rows beside a test of half the split.
 
     Raises:
         SclsearchError: The task has no validation split, and no cap or no test split either.
@@ -61,10 +62,10 @@ SAME_ROWS = "chosen and reported on the same rows"
 
 
 def dev_is_test(data: TaskData) -> Splits:
-    """Returns the validation split as validation and as test, as SupCL-Seq reports GLUE.
+    """Return the validation split as both validation and test, as SupCL-Seq reports GLUE.
 
-    Of a task that another is but for its test rows, as MNLI's mismatched ones, these are both: the
-    validation split would give the other task's figure.
+    Some tasks differ from another task in their test rows alone, for example mismatched MNLI. For
+    these the test split is both, because the validation split would give the other task's score.
     """
     notes = [SAME_ROWS]
     if data.task.like is not None and "test" in data.splits:
@@ -78,9 +79,9 @@ def dev_is_test(data: TaskData) -> Splits:
 
 
 def from_train(data: TaskData) -> Splits:
-    """Returns the training split for training and validation alike, which replicates draw from it.
+    """Return the training split as both training and validation, for replicates to draw from.
 
-    The test is all of the labelled test split or, without one as in GLUE, of the validation split.
+    The test is the whole labeled test split or, without one as in GLUE, the whole validation split.
 
     Raises:
         SclsearchError: The task has neither.
@@ -93,17 +94,17 @@ def from_train(data: TaskData) -> Splits:
 
 
 def held_out_split(data: TaskData, *, share: float) -> Splits:
-    """Returns `from_train` with a share of the training split as validation, always the same."""
+    """Return `from_train` with a fixed share of the training split as validation."""
     return hold_out(data, from_train(data), share=share, seed=0)
 
 
 def hold_out(data: TaskData, splits: Splits, *, share: float, seed: int) -> Splits:
-    """Returns the parts with a stratified share of the training rows as validation instead.
+    """Return the splits with a stratified share of the training rows as validation instead.
 
-    Training has a row of every class, so that a class of one row is not in validation.
+    Training has a row of every class, so a class with a single row is absent from validation.
 
     Raises:
-        SclsearchError: There are less than two training rows.
+        SclsearchError: There are fewer than two training rows.
     """
     pool = splits.train
     size = len(pool.index) - max(1, round(share * len(pool.index)))
@@ -124,19 +125,19 @@ def hold_out(data: TaskData, splits: Splits, *, share: float, seed: int) -> Spli
 def split_dev_at_random(
     data: TaskData, *, sizes: tuple[int, ...], least: int, most: Mapping[str, int]
 ) -> Splits:
-    """Returns the training split, and validation and test rows drawn without regard to classes.
+    """Return the training split, and validation and test rows drawn without stratification.
 
-    A labelled test split stays the test.
+    A labeled test split is the test.
 
     Args:
         data: The task's rows.
-        sizes: Validation rows, the protocol's first: the first that leaves the test enough counts,
-            else validation has half of the rows.
-        least: How many test rows are enough.
-        most: Most test rows of a task that has a limit.
+        sizes: Candidate numbers of validation rows, the protocol's first. The first that leaves
+            enough test rows is used; if none does, validation has half of the rows.
+        least: Minimum number of test rows.
+        most: Maximum number of test rows by task, for tasks with a limit.
 
     Raises:
-        SclsearchError: The task has no validation split, or one row in it and no test split.
+        SclsearchError: The task has no validation split, or has one row in it and no test split.
     """
     rows = len(_validation_labels(data))
     order = stream(0, "validation").permutation(rows)
@@ -165,7 +166,7 @@ gunel_overlap_split = partial(split_dev, cap=GUNEL_VALIDATION, overlap=True)
 
 
 def plain_split(data: TaskData) -> Splits:
-    """Return the task's own splits; a fifth of the training rows is held out if it has no others.
+    """Return the task's own splits; hold out a fifth of the training rows if validation is missing.
 
     Raises:
         SclsearchError: The task has neither validation nor test rows.

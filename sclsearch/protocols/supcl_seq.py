@@ -1,4 +1,4 @@
-"""The protocol of SupCL-Seq, 2021, section 3 and appendix A."""
+"""Protocols of SupCL-Seq, 2021, section 3 and appendix A."""
 
 from dataclasses import replace
 from functools import partial
@@ -11,7 +11,7 @@ FULL = Protocol(
     name="supcl-seq",
     summary="SupCL-Seq: all training rows; chosen and reported on the same validation rows",
     split=dev_is_test,
-    # The paper prints one figure and no number of seeds.
+    # The paper prints one score per task and does not state the number of seeds.
     replicates=5,
     rule=Rule(score=Top(), report=Top()),
     evaluate="epoch",
@@ -19,7 +19,7 @@ FULL = Protocol(
     model="bert-base",
 )
 
-# A tenth of RTE's training rows are about as many as its validation split has.
+# A tenth of RTE's training rows is about the size of its validation split.
 HELD_OUT = replace(
     FULL,
     name="supcl-seq-heldout",

@@ -1,4 +1,4 @@
-"""Tasks: labelled texts with their metric, as published, from a user's own files, or made here."""
+"""Tasks: labeled texts with a metric, from published data sets, a user's files or the package."""
 
 import os
 from collections.abc import Mapping
@@ -29,15 +29,15 @@ TASKS: Mapping[str, Task] = MappingProxyType(
 
 
 def load_task(task: str | CustomTask, data_dir: Path | None = None) -> TaskData:
-    """Loads a named task, or one from a user's own files.
+    """Load a named task, or one from a user's own files.
 
     Args:
-        task: Name in `TASKS`, or what is said of the files.
-        data_dir: Folder with the files as published, `CoLA/train.tsv`; None takes the folder that
-            the environment variable `SCLSEARCH_DATA` names and, without it, the Hugging Face hub.
+        task: Name in `TASKS`, or a description of the files.
+        data_dir: Folder with the published files, for example `CoLA/train.tsv`. None uses the
+            folder in the environment variable `SCLSEARCH_DATA` or, if unset, the Hugging Face hub.
 
     Raises:
-        SclsearchError: The name is unknown, or the rows cannot be found or used.
+        SclsearchError: The name is unknown, or the rows are missing or invalid.
     """
     if not isinstance(task, str):
         return load_custom_task(task)
@@ -49,16 +49,16 @@ def load_task(task: str | CustomTask, data_dir: Path | None = None) -> TaskData:
 
 
 def data_folder(data_dir: Path | None) -> Path | None:
-    """Returns the folder of the tasks' files: as told, or as the environment names it."""
+    """Return the folder of the tasks' files: the argument, or the one set in the environment."""
     told = os.environ.get(DATA_VARIABLE)
     return data_dir or (expanded(Path(told)) if told else None)
 
 
 def check_data_dir(task: str | CustomTask, data_dir: Path | None) -> None:
-    """Refuses a folder of tasks' files for a task that has none there.
+    """Reject a data folder for a task that does not read one.
 
     Raises:
-        SclsearchError: The task is made here, or a user's own files.
+        SclsearchError: The task is generated or consists of a user's own files.
     """
     if data_dir is None or (isinstance(task, str) and task != DEMO.name):
         return
@@ -70,10 +70,10 @@ def check_data_dir(task: str | CustomTask, data_dir: Path | None) -> None:
 
 
 def check_task_name(name: str) -> None:
-    """Refuses what is no name of a task.
+    """Reject an unknown task name.
 
     Raises:
-        SclsearchError: There is no such task; of a file, the message says what else it needs.
+        SclsearchError: The task does not exist; for a file, the message names the missing options.
     """
     file = Path(name).suffix.lower() in READERS or "/" in name or os.sep in name
     if file and name not in TASKS:

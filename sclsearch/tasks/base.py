@@ -1,4 +1,4 @@
-"""What a task is, and its rows once they are read."""
+"""Data types of a task and of its loaded rows."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -13,25 +13,25 @@ DIGESTED_AT_ONCE = 1_000
 
 Index = npt.NDArray[np.int64]
 Texts = tuple[str, ...]
-"""What a row holds: one text, or the two of a pair."""
+"""Texts of a row: one text, or the two of a pair."""
 Labels = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A labelled text data set with its metric.
+    """Labeled text data set with its metric.
 
     Attributes:
-        name: The name on the command line, `cola`.
+        name: Name on the command line, `cola`.
         summary: One line for `sclsearch ls tasks`.
         labels: Names of the classes, in the order of their numbers; empty for regression.
         metric: Name in `sclsearch.tasks.metrics.METRICS`.
-        pair: Whether a row is two texts.
-        protocol: Name of the protocol without `--protocol`; None takes the method's paper's.
-        like: Name of the task that it is but for its test rows: the hub has it under that name,
-            and methods have their search spaces for that one.
-        own: Whether it is of a user's files, which may be called like a task that papers treat in
-            a way of their own.
+        pair: True if a row has two texts.
+        protocol: Name of the default protocol; None uses that of the method's paper.
+        like: Name of the task with the same rows except for the test. The hub and the methods'
+            search spaces use that name.
+        own: True for a user's files. Their name may equal that of a published task, whose special
+            treatment in papers does not apply to them.
     """
 
     name: str
@@ -45,12 +45,12 @@ class Task:
 
     @property
     def public_name(self) -> str:
-        """The name that papers may know it by; empty for a user's own."""
+        """Name of the published task; empty for a user's own task."""
         return "" if self.own else self.name
 
     @property
     def regression(self) -> bool:
-        """Whether rows carry a score instead of a class."""
+        """True if rows have a score instead of a class."""
         return not self.labels
 
 
@@ -59,10 +59,10 @@ class Split:
     """Rows of one split.
 
     Attributes:
-        texts: One tuple a row, of one text or of two.
-        y: Class of each row, `[rows]` int64; the score, float64, in regression. Of a row without
-            label -1, or NaN.
-        unlabeled: Rows without label, the last ones; only training rows lack some.
+        texts: One tuple per row, with one text or two.
+        y: Class of each row, `[rows]` int64; in regression the score, float64. Unlabeled rows have
+            -1 or NaN.
+        unlabeled: Number of unlabeled rows, which come last; only training splits have any.
     """
 
     texts: tuple[Texts, ...]
@@ -70,21 +70,21 @@ class Split:
     unlabeled: int = 0
 
     def __len__(self) -> int:
-        """Returns the number of rows."""
+        """Return the number of rows."""
         return len(self.texts)
 
     @property
     def labeled(self) -> int:
-        """Number of rows with a label, the first ones."""
+        """Number of labeled rows, which come first."""
         return len(self) - self.unlabeled
 
     def take(self, index: Index) -> "Split":
-        """Returns some of the rows, numbered in ascending order."""
+        """Return the rows with the given numbers, which must ascend."""
         unlabeled = int((index >= self.labeled).sum())
         return Split(tuple(self.texts[row] for row in index), self.y[index], unlabeled)
 
     def with_unlabeled(self, texts: Sequence[Texts]) -> "Split":
-        """Returns the rows and, after them, others without label."""
+        """Return the split with unlabeled rows appended."""
         absent = np.full(len(texts), np.nan if self.y.dtype == np.float64 else -1, self.y.dtype)
         y: Labels = np.concatenate([self.y, absent])
         return Split((*self.texts, *texts), y, len(texts))
@@ -92,16 +92,16 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class TaskData:
-    """A task with its rows.
+    """Task with its rows.
 
     Attributes:
-        task: What the rows belong to.
-        splits: Splits by name: `train` always; `validation` and `test` where there are
-            labels for them; others by their own name, `validation_mismatched`.
-        source: Where the rows come from, for people: a folder, a hub revision.
-        digest: SHA-256 of texts and labels of all splits, without rows that have no label.
-        bare_digest: SHA-256 of the texts that have no label; empty if all have one.
-        notes: What a reader of the figures must know of the rows.
+        task: The task.
+        splits: Splits by name: always `train`; `validation` and `test` if their labels are
+            available; others by their own name, `validation_mismatched`.
+        source: Origin of the rows, for people: a folder, a hub revision.
+        digest: SHA-256 of texts and labels of all splits, without unlabeled rows.
+        bare_digest: SHA-256 of the unlabeled texts; empty if there are none.
+        notes: Remarks about the rows for readers of the scores.
     """
 
     task: Task
@@ -112,7 +112,7 @@ class TaskData:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Fills in the digests, which are functions of the rows alone."""
+        """Compute the digests that are not given, from the rows alone."""
         if not self.digest:
             object.__setattr__(self, "digest", _digest(self.splits))
         if not self.bare_digest:
@@ -120,7 +120,7 @@ class TaskData:
 
 
 def first_classes(data: TaskData, count: int) -> TaskData:
-    """Returns the task of the first so many classes: their rows, and those without a label."""
+    """Return the task restricted to its first `count` classes; unlabeled rows stay."""
     return TaskData(
         replace(data.task, labels=data.task.labels[:count]),
         {name: split.take(np.flatnonzero(split.y < count)) for name, split in data.splits.items()},
@@ -148,7 +148,7 @@ def _bare_digest(splits: Mapping[str, Split]) -> str:
 
 
 def _texts_digest(texts: tuple[Texts, ...]) -> str:
-    # Equals `digest(texts)`, which would hold the JSON of millions of texts at once.
+    # Equals `digest(texts)`, which would hold the JSON of millions of texts in memory.
     json = hashlib.sha256(b"[")
     for start in range(0, len(texts), DIGESTED_AT_ONCE):
         rows = canonical(texts[start : start + DIGESTED_AT_ONCE])

@@ -1,6 +1,6 @@
 """Four tasks of CLUE (Xu et al., 2020, https://arxiv.org/abs/2004.05986) and their JSON files.
 
-CLUE measures each by accuracy. Its `test.json` files have no labels, so they are not read.
+CLUE measures each task by accuracy. The `test.json` files have no labels, so they are not read.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from sclsearch.tasks.base import Task
 from sclsearch.tasks.corpus import SENTENCES, Corpus, Hub
 from sclsearch.tasks.formats import load_json_lines
 
-# What the files and the hub call by a number: the names are those of `label_des`.
+# Class names by the number in the files and on the hub; the names are those of `label_des`.
 TOPICS: Mapping[str, str] = MappingProxyType(
     {
         "100": "news_story",

@@ -1,4 +1,4 @@
-"""A corpus: a task whose rows stand in files as published, and mostly on the Hugging Face hub."""
+"""Published corpora: tasks stored in the files of a distribution or on the Hugging Face hub."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,21 +19,21 @@ from sclsearch.tasks.tables import (
 Reader = Callable[[Path, tuple[str, ...]], Table]
 
 SENTENCES = ("sentence1", "sentence2")
-# The hub stores scores as float32, the files hold up to 14 decimals: so many agree.
+# The hub stores scores as float32, the files with up to 14 decimals. Both agree on this many.
 SCORE_DECIMALS = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Hub:
-    """Where a corpus is on the Hugging Face hub.
+    """Location of a corpus on the Hugging Face hub.
 
     Attributes:
         repository: Name of the data set, `nyu-mll/glue`.
-        revision: The commit that is taken.
-        config: What the repository calls the task.
-        columns: Columns of the texts; the label's is `label`.
-        names: Names of the classes there; empty where they are the task's.
-        splits: Names of splits there, where they differ.
+        revision: Commit to load.
+        config: Name of the task in the repository.
+        columns: Columns of the texts; the label's column is `label`.
+        names: Names of the classes on the hub; empty if they equal the task's.
+        splits: Names of the splits on the hub, where they differ.
     """
 
     repository: str
@@ -46,26 +46,26 @@ class Hub:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """A task and how its rows are written.
+    """Task with the location and format of its rows.
 
     Attributes:
-        task: The task; its labels stand in the order of the hub's.
-        origin: Where the files are to be had, for people.
-        folder: The folder that holds them, as the distribution names it.
-        files: File of each split; those without labels are not among them.
-        read: Reads some columns of such a file.
+        task: The task; its labels have the order of the hub's.
+        origin: Where users can get the files, for people.
+        folder: Folder of the files, as named by the distribution.
+        files: File of each split with labels.
+        read: Reads the given columns of such a file.
         columns: Columns of the files: the texts, then the label.
-        hub: Where the hub has the same rows; None where it does not.
-        written: The labels as the files write them, in the task's order; empty where they are
-            the task's.
-        undecided: What the files write where annotators did not agree. Such rows are left out,
-            and the source says so.
-        distinct: Whether a text that comes again in a file is left out there; the source says so.
-        broken_lines: How many lines of a file may have too few or too many cells. They are left
-            out, as the hub leaves them out, and the source says so.
-        blank_texts: Whether a text may be empty.
-        clean: Makes a text of the files or the hub what is trained on.
-        joined: Whether the texts of a row become one, as a title and what stands under it.
+        hub: Location of the same rows on the hub; None if the hub does not have them.
+        written: Labels as written in the files, in the task's order; empty if they equal the
+            task's.
+        undecided: Label in the files for rows without annotator agreement. Such rows are dropped,
+            and the source states it.
+        distinct: True if a repeated text in a file is dropped; the source states it.
+        broken_lines: Maximum number of lines in a file with too few or too many cells. They are
+            dropped, as on the hub, and the source states it.
+        blank_texts: True if a text may be empty.
+        clean: Converts a text of the files or the hub to the training text.
+        joined: True if the texts of a row are joined into one, for example a title and its body.
     """
 
     task: Task
@@ -85,14 +85,14 @@ class Corpus:
 
     @property
     def classes(self) -> Mapping[str, int] | None:
-        """Class of each label as the files write it; None in regression."""
+        """Class of each label as written in the files; None in regression."""
         if self.task.regression:
             return None
         return {name: n for n, name in enumerate(self.written or self.task.labels)}
 
     @property
     def ways(self) -> str:
-        """What to do to have the rows."""
+        """Instructions for getting the rows."""
         places = " and ".join(f"FOLDER/{self.folder}/{file}" for file in self.files.values())
         files = f"--data-dir FOLDER (or SCLSEARCH_DATA=FOLDER) with {places} from {self.origin}"
         if self.hub is None:
@@ -103,20 +103,20 @@ class Corpus:
         )
 
     def texts(self, cells: tuple[str, ...]) -> Texts:
-        """Returns what is trained on, of the cells of the files or the hub."""
+        """Return the training texts, given the cells of the files or the hub."""
         texts = tuple(self.clean(cell) for cell in cells)
         return (" ".join(text for text in texts if text),) if self.joined else texts
 
 
 def load_corpus(corpus: Corpus, folder: Path) -> TaskData:
-    """Reads a corpus from its own files.
+    """Read a corpus from its own files.
 
     Args:
         corpus: The corpus.
-        folder: The folder that holds `corpus.folder`.
+        folder: Folder that contains `corpus.folder`.
 
     Raises:
-        SclsearchError: A file is missing or a row of it cannot be used.
+        SclsearchError: A file is missing or one of its rows is invalid.
     """
     paths = {split: folder / corpus.folder / file for split, file in corpus.files.items()}
     _check_files(corpus, list(paths.values()))
@@ -158,7 +158,7 @@ def _sound(corpus: Corpus, table: Table) -> tuple[Table, str]:
 
 
 def _split(corpus: Corpus, table: Table) -> Split:
-    # One by one in place, so that millions of texts are not in memory twice.
+    # In place, one row at a time, so that millions of texts are in memory only once.
     for n, row in enumerate(table.rows):
         *cells, label = row.cells
         table.rows[n] = Row(row.place, (*corpus.texts(tuple(cells)), label))

@@ -1,4 +1,4 @@
-"""A user's own task: texts and labels in files."""
+"""Custom tasks: texts and labels in a user's own files."""
 
 import unicodedata
 from collections import Counter
@@ -29,7 +29,7 @@ from sclsearch.tasks.tables import (
 
 FRACTIONS = (0.8, 0.1, 0.1)
 IMBALANCED = 2 / 3
-"""Share of the largest class from which on accuracy says little."""
+"""Share of the largest class above which accuracy is uninformative."""
 SPLIT_VALUES: Mapping[str, str] = MappingProxyType(
     {
         "train": "train",
@@ -45,21 +45,21 @@ Splits = list[tuple[Table, dict[str, list[Row]]]]
 
 @dataclass(frozen=True, slots=True)
 class CustomTask:
-    """What a user says of a task's files.
+    """Description of a task in a user's own files.
 
-    The splits are files, a column, or drawn by fractions; of a split that has a file the fraction
-    is 0. Without any of these the fractions are `FRACTIONS`. Paths may be given as text.
+    The splits come from files, from a column, or from a random draw by fractions. A split with a
+    file has fraction 0. If none is given, the fractions are `FRACTIONS`. Paths may be strings.
 
     Attributes:
-        path: The file with the rows for training, or with all rows; CSV, TSV, JSON Lines, Parquet.
+        path: File with the training rows, or with all rows; CSV, TSV, JSON Lines or Parquet.
         text: Column of the text, or columns of the two texts.
-        label: Column of the label, which rows for training may lack.
-        validation: File with the rows for validation.
-        test: File with the rows for the test.
-        split_column: Column that says `train`, `validation` (or `valid`, `dev`) or `test`.
-        fractions: Shares of train, validation and test, drawn with an equal share of every class.
+        label: Column of the label, which may be empty in training rows.
+        validation: File with the validation rows.
+        test: File with the test rows.
+        split_column: Column with `train`, `validation` (or `valid`, `dev`) or `test`.
+        fractions: Fractions of train, validation and test, drawn stratified by class.
         metric: Name in `METRICS`; None is `accuracy`, or `pearson` in regression.
-        regression: Whether labels are scores.
+        regression: True if labels are scores.
     """
 
     path: Path
@@ -73,20 +73,20 @@ class CustomTask:
     regression: bool = False
 
     def __post_init__(self) -> None:
-        """Makes a tuple of the columns of texts; raises SclsearchError at a field's wrong type."""
+        """Convert `text` to a tuple; raise SclsearchError if a field has the wrong type."""
         check_fields(self)
         columns = (self.text,) if isinstance(self.text, str) else tuple(self.text)
         object.__setattr__(self, "text", columns)
 
 
 def load_custom_task(files: CustomTask) -> TaskData:
-    """Reads a task from a user's files.
+    """Read a task from a user's files.
 
-    Classes are the distinct labels of the training rows, sorted as text. Training rows without a
-    label come last; only stages that read no labels can train on them.
+    The classes are the distinct labels of the training rows, sorted as text. Unlabeled training
+    rows come last; only stages that read no labels train on them.
 
     Raises:
-        SclsearchError: An option, a file or a row cannot be used.
+        SclsearchError: An option, a file or a row is invalid.
     """
     check_options(files)
     splits = _parts(files)
@@ -127,7 +127,7 @@ def load_custom_task(files: CustomTask) -> TaskData:
 
 
 def unsplit(files: CustomTask) -> CustomTask:
-    """Return files of which no validation rows are drawn, where nothing says how to split them."""
+    """Return the task without drawn validation rows, unless the user specified the splits."""
     if files.fractions or files.validation or files.split_column is not None:
         return files
     return replace(files, fractions=(1.0, 0.0, 0.0) if files.test else (0.9, 0.0, 0.1))
@@ -164,7 +164,7 @@ def _classes(train: list[Row]) -> dict[str, int]:
 
 
 def visible(label: str) -> str:
-    """Return a label without what nobody sees: blanks around it, zero-width and composed forms."""
+    """Return a normalized label, without outer blanks, zero-width or composed characters."""
     shown = "".join(c for c in label if unicodedata.category(c) != "Cf")
     return unicodedata.normalize("NFC", shown).strip()
 
@@ -201,7 +201,7 @@ def _drawn(files: CustomTask, found: Mapping[str, Split]) -> Mapping[str, Split]
 
 
 def _shares(files: CustomTask) -> tuple[float, float, float] | None:
-    """Returns the fractions by which the first file is drawn into splits, None if it is not."""
+    """Return the fractions by which the first file is split, or None if it is not split."""
     apart = files.validation or files.test or files.split_column is not None
     return files.fractions or (None if apart else FRACTIONS)
 

@@ -1,4 +1,4 @@
-"""What a user says of files of their own: whether it fits together, and how it is said."""
+"""Checks of a custom task's options, and their form on the command line."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def check_options(files: "CustomTask") -> None:
-    """Raises SclsearchError where columns, paths, splits or the metric do not."""
+    """Raise SclsearchError if columns, paths, splits and metric are inconsistent."""
     if len(files.text) not in {1, 2}:
         raise SclsearchError(
             f"--text: one column or two must be named, but there are {len(files.text)}."
@@ -43,7 +43,7 @@ def check_options(files: "CustomTask") -> None:
 
 
 def as_options(files: "str | CustomTask") -> Iterator[str]:
-    """Yields the options of a command that say it; of a named task its name."""
+    """Yield the command-line options that describe the task; for a named task, its name."""
     if isinstance(files, str):
         yield from ("--task", files)
         return
@@ -73,7 +73,7 @@ def _check_paths(files: "CustomTask") -> None:
             continue
         try:
             other = options.setdefault(path.resolve(), option)
-        except (RuntimeError, ValueError) as error:  # links in a circle, or NUL
+        except (RuntimeError, ValueError) as error:  # circular links, or NUL
             raise SclsearchError(
                 f"{option} {path}: must be a file's path, but: {error}."
             ) from error

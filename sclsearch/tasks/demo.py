@@ -1,4 +1,4 @@
-"""The `demo` task: English acceptability in minimal pairs, part of the package."""
+"""Built-in `demo` task: English acceptability in minimal pairs."""
 
 import csv
 import gzip
@@ -18,7 +18,7 @@ DEMO = Task(
 
 
 def load_demo() -> TaskData:
-    """Return 2,000 training, 500 validation and 500 test rows, half of each acceptable.
+    """Return 2,000 training, 500 validation and 500 test rows, half of them acceptable.
 
     `tools/demo` in the repository generates them.
     """

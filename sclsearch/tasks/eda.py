@@ -7,32 +7,32 @@ import numpy as np
 from sclsearch.randomness import stream
 
 ALPHA = 0.1
-# Raised by hand when a text's paraphrases change.
+# Increase it when the paraphrases of a text change.
 VERSION = 1
-# Of the first paraphrase, the second, the third; further ones begin anew with other draws.
+# Operations of the first, second and third paraphrase; further ones repeat them with new draws.
 OPERATIONS = ("swap", "deletion", "swap-deletion")
 
-# Marks, kana and ideographs of scripts that put no spaces between words.
+# Punctuation, kana and ideographs of scripts without spaces between words.
 _LETTER = "\u3001-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff01-\uff65\U00020000-\U0003ffff"
 _WORD = re.compile(rf"([{_LETTER}]|[^\s{_LETTER}]+)(\s*)")
 
 
 def eda(text: str, views: int = 2) -> tuple[str, ...]:
-    """Returns the text with words swapped, with words deleted, with both, and so on.
+    """Return paraphrases of the text: words swapped, words deleted, both, and so on in turn.
 
-    Random swap exchanges two words max(1, αl) times in a text of l words; random deletion drops
-    each word with probability α. As in the paper α is 0.1. The draws depend on nothing but the
-    text and the paraphrase's place.
+    Random swap exchanges two words max(1, αl) times in a text of l words. Random deletion drops
+    each word with probability α. As in the paper, α is 0.1. The draws depend only on the text and
+    the paraphrase's position.
 
-    Departs from the paper in this: synonym replacement and random insertion are left out, since
-    they need WordNet; every third paraphrase comes from two operations, all others as in the paper
-    from one; case and punctuation stay; a Chinese or Japanese character is a word; one word at
-    least is deleted and one at least stays, so that the first two paraphrases of a text of two
-    words or more always differ. A text of fewer words stays as it is.
+    Departures from the paper: synonym replacement and random insertion are missing, since they need
+    WordNet. Every third paraphrase uses two operations; all others use one, as in the paper. Case
+    and punctuation stay. A Chinese or Japanese character is a word. At least one word is deleted
+    and at least one stays. Hence the first two paraphrases of a text with two or more words always
+    differ. A shorter text stays unchanged.
 
     Args:
         text: The text.
-        views: How many paraphrases.
+        views: Number of paraphrases.
     """
     found = _WORD.findall(text)
     if len(found) < 2:

@@ -1,11 +1,11 @@
 """Three tasks of FewCLUE (Xu et al., 2021, https://arxiv.org/abs/2107.07498) and their JSON files.
 
-FewCLUE gives five training sets of 32 rows (240 of its Tnews, 16 of each class), `train_0` to
-`train_4`, each with a validation set as large, and the union of either, `train_few_all` and
-`dev_few_all`. The unions are taken: a protocol draws its own subset for each replicate, and one set
-does not hold 20 rows of each class. No text of one union is in the other. A text that comes again
-within a union, as two of the five share it, is taken once: a protocol may draw validation rows out
-of the training split.
+FewCLUE has five training sets of 32 rows, `train_0` to `train_4`, each with a validation set of the
+same size. For Tnews a set has 240 rows, 16 per class. `train_few_all` and `dev_few_all` are the
+unions. We read the unions, because a protocol draws its own subset for each replicate and one set
+has fewer than 20 rows per class. The two unions share no text. Two of the five
+sets may share a text. A union keeps it once, since a protocol may draw validation rows from the
+training split.
 
 The test is `test_public`; `test` and `unlabeled` have no labels, so they are not read.
 """

@@ -1,7 +1,7 @@
 """RTE of FewGLUE (Schick and Schütze, 2021, https://arxiv.org/abs/2009.07118).
 
-FewGLUE draws 32 training rows of each SuperGLUE task and leaves validation to SuperGLUE's own
-`val.jsonl`, which is to be put beside them. `unlabeled.jsonl` has no labels, so it is not read.
+FewGLUE draws 32 training rows of each SuperGLUE task. Validation is SuperGLUE's own `val.jsonl`,
+which users put beside them. `unlabeled.jsonl` has no labels, so it is not read.
 """
 
 from collections.abc import Mapping

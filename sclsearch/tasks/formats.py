@@ -1,4 +1,4 @@
-"""Columns of a user's own file: CSV, TSV, JSON Lines or Parquet, told by its ending."""
+"""Readers for a user's own files: CSV, TSV, JSON Lines or Parquet, chosen by file extension."""
 
 import csv
 import json
@@ -23,23 +23,23 @@ from sclsearch.tasks.tables import (
 )
 from sclsearch.tasks.tsv import load_tsv, wrong_width
 
-# A text may be longer than the 131,072 characters that csv takes a cell to have at most.
+# A text may exceed 131,072 characters, the default limit of a cell in the csv module.
 LONGEST_CELL = 2**31 - 1
 
 
 def load_table(path: Path, columns: tuple[str, ...]) -> Table:
-    """Reads some columns as text; rows that cannot be read become faults.
+    """Read some columns of a file as text; collect unreadable rows as faults.
 
-    CSV follows the usual quoting, cells of several lines included; in TSV quotes are text. Blank
-    lines hold no row. Numbers and truth values of JSON and Parquet are written as JSON has them;
-    null is an empty cell.
+    CSV follows the usual quoting, including cells of several lines; in TSV quotes are text. Blank
+    lines are skipped. Numbers and booleans of JSON and Parquet are written as in JSON; null is an
+    empty cell.
 
     Args:
         path: The file.
         columns: Names of the columns to keep.
 
     Raises:
-        SclsearchError: The ending is unknown, the file cannot be read, or a column is missing.
+        SclsearchError: The extension is unknown, the file is unreadable, or a column is missing.
     """
     ending = path.suffix.lower()
     if ending not in READERS:
@@ -51,15 +51,15 @@ def load_table(path: Path, columns: tuple[str, ...]) -> Table:
 
 
 def load_csv(path: Path, columns: tuple[str, ...], header: tuple[str, ...] | None = None) -> Table:
-    """Reads a CSV file row by row, so that of a large one only the cells to keep are in memory.
+    """Read a CSV file row by row, so that only the kept cells of a large file are in memory.
 
     Args:
         path: The file.
         columns: Names of the columns to keep.
-        header: Names of all columns in a file that has no header; None reads the first row.
+        header: Names of all columns, for a file without a header; None reads the first row.
 
     Raises:
-        SclsearchError: The file cannot be read, or a column is missing.
+        SclsearchError: The file is unreadable, or a column is missing.
     """
     table = Table(path, [], [])
     names = header or ()
@@ -75,7 +75,7 @@ def load_csv(path: Path, columns: tuple[str, ...], header: tuple[str, ...] | Non
                 elif cells:
                     table.faults.append((place, wrong_width(len(names), len(cells))))
     except (OSError, UnicodeDecodeError):
-        load_text(path)  # raises the same, with the place
+        load_text(path)  # raises the same error, with the position
         raise
     return table
 
@@ -88,7 +88,7 @@ def _csv_rows(table: Table, lines: TextIO) -> Iterator[tuple[int, list[str]]]:
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            # Where one quote is wrong, whatever follows would be misread.
+            # After one wrong quote, all following rows would be misread.
             table.faults.append((place, f"the row must be CSV, but: {error}"))
             return
         if cells is None:
@@ -97,7 +97,7 @@ def _csv_rows(table: Table, lines: TextIO) -> Iterator[tuple[int, list[str]]]:
 
 
 def load_json_lines(path: Path, columns: tuple[str, ...]) -> Table:
-    """Reads a file of one JSON object a line; lines end at line feeds alone."""
+    """Read a file with one JSON object per line; only line feeds end lines."""
     table = Table(path, [], [])
     for place, record, reasons in json_objects(path):
         if reasons:
@@ -108,13 +108,13 @@ def load_json_lines(path: Path, columns: tuple[str, ...]) -> Table:
 
 
 def json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any], list[str]]]:
-    """Yields the object of each line that is not blank, or why it has none, with its number."""
+    """Yield line number, object (empty after a fault) and faults of each nonblank line."""
     for place, line in enumerate(load_text(path).split("\n"), 1):
         if not line.strip():
             continue
         try:
             record = json.loads(line, object_pairs_hook=_object)
-        except (ValueError, RecursionError) as error:  # also of an integer of thousands of digits
+        except (ValueError, RecursionError) as error:  # or a huge integer
             told = getattr(error, "msg", error)
             column = f" (column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
             yield place, {}, [f"the line must be JSON, but: {told}{column}"]
@@ -127,7 +127,7 @@ def json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any], list[str]]]:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object; refuse keys that are there twice, of which one value would be lost."""
+    """Return a JSON object; reject duplicate keys, since one value would be lost."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(
@@ -138,7 +138,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def load_parquet(path: Path, columns: tuple[str, ...]) -> Table:
-    """Reads a Parquet file; its places are row numbers."""
+    """Read a Parquet file; positions are row numbers."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -51,7 +51,7 @@ def _glue(
             columns=hub_columns,
             splits=MappingProxyType({}) if files is SPLITS else MNLI_ON_THE_HUB,
         ),
-        # Most of the files write a label as its number.
+        # Most files write a label as its number.
         written=() if named else tuple(str(n) for n in range(len(task.labels))),
         broken_lines=broken_lines,
         blank_texts=blank_texts,
@@ -124,8 +124,8 @@ GLUE: Mapping[str, Corpus] = MappingProxyType(
                 "QQP",
                 ("question1", "question2", "is_duplicate"),
                 ("question1", "question2"),
-                # A few questions of the official files are empty or hold a line end, which
-                # breaks their row in two.
+                # A few questions of the official files are empty or contain a line end, which
+                # splits their row.
                 broken_lines=10,
                 blank_texts=True,
             ),
@@ -159,7 +159,7 @@ GLUE: Mapping[str, Corpus] = MappingProxyType(
                 files=MISMATCHED_SPLITS,
             ),
             _glue(
-                # Papers print Pearson/Spearman; the first of the two is the metric.
+                # Papers print Pearson/Spearman; the metric here is Pearson.
                 Task("stsb", "how alike are two sentences, 0 to 5", (), "pearson", pair=True),
                 "STS-B",
                 (*SENTENCES, "score"),

@@ -1,4 +1,4 @@
-"""Corpora from the Hugging Face hub."""
+"""Loader for corpora on the Hugging Face hub."""
 
 import logging
 from collections.abc import Mapping
@@ -13,28 +13,28 @@ from sclsearch.tasks.corpus import SCORE_DECIMALS, Corpus, Hub
 
 BATCH = 10_000
 SECONDS = 10
-"""How long the hub may take to answer at all."""
+"""Timeout in seconds for the first response of the hub."""
 
 logger = logging.getLogger(__name__)
 
 
 def fetch(corpus: Corpus) -> TaskData:
-    """Fetches a corpus, or takes it from the hub's cache.
+    """Download a corpus, or load it from the hub's cache.
 
     Raises:
-        SclsearchError: The hub does not have the corpus, or cannot be reached and its cache does
-            not have it, or it cannot be kept there, or its labels are not the task's.
+        SclsearchError: The hub does not have the corpus, or the labels are not the task's. Or the
+            hub is unreachable and the cache does not have the corpus. Or the cache is not writable.
     """
     import datasets
     from datasets.exceptions import DatasetsError
 
     hub = _hub(corpus)
     offline = datasets.config.HF_HUB_OFFLINE
-    # Where the hub cannot be reached, datasets would ask again for half a minute, at length.
+    # If the hub is unreachable, datasets would retry for half a minute with long messages.
     datasets.config.HF_HUB_OFFLINE = offline or not _answers(hub)
     try:
         found = datasets.load_dataset(hub.repository, hub.config, revision=hub.revision)
-    # ValueError: the cache has other tasks alone.
+    # ValueError: the cache has only other tasks.
     except (OSError, ValueError, DatasetsError) as error:
         raise SclsearchError(
             f"{hub.repository}: {corpus.task.name} must be on the hub or in its cache, "
@@ -46,15 +46,15 @@ def fetch(corpus: Corpus) -> TaskData:
 
 
 def convert(corpus: Corpus, found: Mapping[str, Any]) -> TaskData:
-    """Returns the hub's rows as they are read from the corpus's own files.
+    """Return the hub's rows in the form of the corpus's own files.
 
     Args:
         corpus: The corpus.
-        found: A `datasets.Dataset` for each split; those that the files lack, or have without
-            labels, are left aside.
+        found: A `datasets.Dataset` for each split. Splits that the files lack, or have without
+            labels, are ignored.
 
     Raises:
-        SclsearchError: The labels have other names or another order, or a row has none.
+        SclsearchError: The labels have other names or another order, or a row has no label.
     """
     hub = _hub(corpus)
     splits = {}
@@ -72,13 +72,13 @@ def convert(corpus: Corpus, found: Mapping[str, Any]) -> TaskData:
 
 
 def _answers(hub: Hub) -> bool:
-    """Returns whether the hub can be reached; what else is wrong, `datasets` finds and tells."""
+    """Return True if the hub is reachable; `datasets` reports all other errors."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError
 
     try:
         HfApi().dataset_info(hub.repository, revision=hub.revision, timeout=SECONDS)
-    except (HfHubHTTPError, ValueError):  # it answers with an error, or the name is a folder's
+    except (HfHubHTTPError, ValueError):  # the hub answers with an error, or the name is a folder's
         return True
     except Exception:
         logger.debug("the hub cannot be reached", exc_info=True)
@@ -87,12 +87,12 @@ def _answers(hub: Hub) -> bool:
 
 
 def _reason(error: Exception) -> str:
-    """Returns what went wrong; that a file could not be made has its reason in what caused it."""
+    """Return the reason of an error; for a failed file creation, that of its cause."""
     return str(error) if error.__cause__ is None else f"{error} ({error.__cause__})"
 
 
 def _source(hub: Hub, found: Mapping[str, Any]) -> str:
-    """Returns where rows are from: where the hub cannot be reached, whatever its cache has."""
+    """Return the origin of the rows: the hub revision, or the cached ones when offline."""
     files = [Path(file["filename"]) for rows in found.values() for file in rows.cache_files]
     others = sorted({file.parent.name[:8] for file in files} - {hub.revision[:8]})
     if others:

@@ -1,4 +1,4 @@
-"""Metrics: of classes from a confusion matrix, of scores from predicted and true values."""
+"""Metrics for classification, from a confusion matrix, and for regression, from predictions."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -18,16 +18,16 @@ Scores = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """How good predictions are, the higher the better.
+    """Metric of predictions; higher is better.
 
     Attributes:
-        name: The name on the command line, `mcc`.
+        name: Name on the command line, `mcc`.
         summary: One line for people.
-        minimum: The score of a seed that failed: what a useless classifier gets, or the worst.
-        needs: `classes`: the function takes counts `[C, C]`, rows true, columns predicted;
-            `scores`: it takes predicted and true values, `[rows]` each.
-        function: The metric itself.
-        binary: Whether it is defined for two classes alone.
+        minimum: Score of a failed seed: that of a useless classifier, or the worst.
+        needs: `classes`: the function takes counts `[C, C]`, true classes in rows, predicted ones
+            in columns. `scores`: it takes predicted and true values, `[rows]` each.
+        function: The metric function.
+        binary: True if it is defined for two classes only.
     """
 
     name: str
@@ -38,15 +38,15 @@ class Metric:
     binary: bool = False
 
     def check(self, classes: int, where: str) -> None:
-        """Refuses what the metric cannot measure.
+        """Reject a task that the metric does not support.
 
         Args:
             classes: Number of classes; 0 in regression.
-            where: Start of the error: an option or a file.
+            where: Start of the error message: an option or a file.
 
         Raises:
-            SclsearchError: The metric needs classes and there are scores, or the other way round,
-                or it needs two classes and there are more.
+            SclsearchError: The metric needs classes and the task has scores, or the reverse. Or the
+                metric needs two classes and the task has more.
         """
         kind = "classes" if classes else "scores"
         need = "two classes" if self.binary else self.needs
@@ -58,7 +58,7 @@ class Metric:
             )
 
     def check_rows(self, y: Labels, task: Task, where: str) -> None:
-        """Raises SclsearchError where it is of the second class and validation has no row of it."""
+        """Raise SclsearchError if a binary metric has no validation row of the second class."""
         if self.binary and not y.any():
             raise SclsearchError(
                 f"{where}: the metric {self.name} must have validation rows of the class "
@@ -67,12 +67,12 @@ class Metric:
 
 
 def accuracy(counts: Counts) -> float:
-    """Share of the rows whose class is predicted; 0 without rows."""
+    """Return the share of correctly predicted rows; 0 without rows."""
     return _ratio(float(np.trace(counts)), float(counts.sum()))
 
 
 def mcc(counts: Counts) -> float:
-    """Matthews' correlation for any number of classes; 0 where one side has one class only."""
+    """Return Matthews' correlation for any number of classes; 0 if one side has a single class."""
     true, predicted, rows = counts.sum(1), counts.sum(0), int(counts.sum())
     shared = int(np.trace(counts)) * rows - int(true @ predicted)
     spread_true = rows**2 - int(true @ true)
@@ -81,18 +81,18 @@ def mcc(counts: Counts) -> float:
 
 
 def f1(counts: Counts) -> float:
-    """F1 of class 1; 0 where it is neither there nor predicted."""
+    """Return F1 of class 1; 0 if it neither occurs nor is predicted."""
     return float(f1_by_class(counts)[1])
 
 
 def macro_f1(counts: Counts) -> float:
-    """Mean F1 of the classes that are there or are predicted; the others do not count."""
+    """Return the mean F1 of the classes that occur or are predicted; other classes do not count."""
     seen = counts.sum(0) + counts.sum(1) > 0
     return float(f1_by_class(counts)[seen].mean()) if seen.any() else 0.0
 
 
 def pearson(predicted: Scores, true: Scores) -> float:
-    """Pearson's correlation; 0 where one side is constant, for which it is not defined."""
+    """Return Pearson's correlation; 0 if one side is constant, where it is undefined."""
     if np.ptp(predicted) == 0 or np.ptp(true) == 0:
         return 0.0
     x, y = predicted - predicted.mean(), true - true.mean()
@@ -101,14 +101,14 @@ def pearson(predicted: Scores, true: Scores) -> float:
 
 
 def spearman(predicted: Scores, true: Scores) -> float:
-    """Pearson's correlation of the ranks, ties sharing their mean rank; 0 as there."""
+    """Return Spearman's correlation, with mean ranks for ties; 0 if one side is constant."""
     from scipy.stats import rankdata
 
     return pearson(rankdata(predicted), rankdata(true))
 
 
 MAXIMUM = 1.0
-"""The score of predictions without a fault, whatever the metric."""
+"""Score of perfect predictions, for every metric."""
 METRICS: Mapping[str, Metric] = MappingProxyType(
     {
         metric.name: metric
@@ -125,21 +125,21 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
 
 
 def confusion(y_true: npt.ArrayLike, y_pred: npt.ArrayLike, classes: int) -> Counts:
-    """Returns how often each class is predicted as each, `[C, C]`, rows true."""
+    """Return the confusion matrix `[C, C]`: true classes in rows, predicted classes in columns."""
     pairs = np.asarray(y_true, np.int64) * classes + np.asarray(y_pred, np.int64)
     return np.bincount(pairs, minlength=classes**2).astype(np.int64).reshape(classes, classes)
 
 
 def evaluate(task: Task, y_true: Labels, predictions: npt.ArrayLike) -> dict[str, object]:
-    """Returns an evaluation as it is stored.
+    """Return an evaluation in the form in which it is stored.
 
     Args:
-        task: Whether there are classes, and how many.
+        task: Determines whether there are classes, and how many.
         y_true: Class or score of each row, `[rows]`.
         predictions: Predicted class or score of each row, `[rows]`.
 
     Returns:
-        `{"confusion": [[...]]}`, exact counts from which every class metric follows, or in
+        `{"confusion": [[...]]}` with exact counts, from which every class metric follows. In
         regression `{"pearson": x, "spearman": x, "mse": x}`.
     """
     if not task.regression:
@@ -153,10 +153,10 @@ def evaluate(task: Task, y_true: Labels, predictions: npt.ArrayLike) -> dict[str
 
 
 def value(metric_name: str, evaluation: Mapping[str, Any]) -> float:
-    """Returns what a metric says of a stored evaluation.
+    """Return the value of a metric, computed from a stored evaluation.
 
     Raises:
-        SclsearchError: There is no such metric, or the evaluation is of another kind.
+        SclsearchError: The metric is unknown, or the evaluation is of the other kind.
     """
     metric = lookup(METRICS, metric_name, "metric")
     counts = np.array(evaluation.get("confusion", []), np.int64)
@@ -167,7 +167,7 @@ def value(metric_name: str, evaluation: Mapping[str, Any]) -> float:
 
 
 def f1_by_class(counts: Counts) -> npt.NDArray[np.float64]:
-    """F1 of each class, `[C]`; 0 for a class that is neither there nor predicted."""
+    """Return F1 of each class, `[C]`; 0 for a class that neither occurs nor is predicted."""
     hits = 2 * np.diag(counts)
     shares: npt.NDArray[np.float64] = hits / np.maximum(counts.sum(0) + counts.sum(1), 1)
     return shares

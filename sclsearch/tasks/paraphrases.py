@@ -1,11 +1,11 @@
-"""Paraphrases of each text: from a user's file, or by EDA where there is none.
+"""Sources of paraphrases: a user's JSON Lines file, or EDA without one.
 
-The file is JSON Lines. Its first line says what it is, further keys are free:
+The first line of the file describes it; further keys are allowed:
 
     {"paraphrases": 1, "source": "back-translation en-de-en and en-zh-en, opus-mt"}
 
-Every other line has a text, or the two of a pair, and two paraphrases or more, of which the first
-ones are taken:
+Every other line has a text, or the two of a pair, and two or more paraphrases. The first ones are
+used:
 
     {"text": ["A fine film."], "paraphrases": [["A good movie."], ["The film is fine."]]}
 """
@@ -26,7 +26,7 @@ from sclsearch.tasks.tables import Table, character_fault, check_faults
 FORMAT = 1
 KEYS = ("text", "paraphrases")
 SHOWN_FAULTS = 20
-# Paraphrases that a method reads of a text.
+# Number of paraphrases per text that a method reads.
 READ = 2
 EDA_NOTE = "paraphrases: EDA (random swap and deletion), not back-translation"
 Paraphrases = tuple[Texts, ...]
@@ -35,15 +35,15 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ParaphraseSource:
-    """Where the paraphrases of a text come from.
+    """Source of the paraphrases of each text.
 
     Attributes:
-        name: For people: `EDA`, or what the file says of its source.
+        name: For people: `EDA`, or the source that the file states.
         path: The file; None for EDA.
-        note: What a reader of the figures must know; empty if there is nothing to say.
-        count: Paraphrases of each text that are taken.
-        temperature: At which they were sampled; None if the file does not say, and for EDA.
-        rows: The paraphrases of each text of the file that are taken; empty for EDA.
+        note: Remark for readers of the scores; empty if there is none.
+        count: Number of paraphrases used per text.
+        temperature: Sampling temperature; None for EDA or if the file does not state it.
+        rows: Paraphrases used of each text in the file; empty for EDA.
     """
 
     name: str
@@ -54,14 +54,15 @@ class ParaphraseSource:
     rows: Mapping[Texts, Paraphrases] = field(default_factory=dict, repr=False, compare=False)
 
     def views(self, texts: Iterable[Texts], kind: str = "text") -> dict[Texts, Paraphrases]:
-        """Returns the paraphrases of each text; the texts of a pair are treated by themselves.
+        """Return the paraphrases of each text; the texts of a pair are paraphrased separately.
 
         Args:
             texts: The texts.
-            kind: What they are, for errors.
+            kind: Noun for the texts in errors.
 
         Raises:
-            SclsearchError: The file lacks some of them; the message has their number and the first.
+            SclsearchError: The file lacks some of them; the message has their number and the first
+                one.
         """
         wanted = dict.fromkeys(texts)
         if self.path is None:
@@ -76,13 +77,13 @@ class ParaphraseSource:
         return {row: self.rows[row] for row in wanted}
 
     def digest_of(self, texts: Iterable[Texts], joined: int = 0) -> str:
-        """Returns SHA-256 of the paraphrases that are taken of some texts, or of `eda`'s version.
+        """Return the SHA-256 of the paraphrases used of some texts, or of EDA's version.
 
-        What else a file holds changes no figure, nor when and by whom it was written.
+        The rest of the file, such as its date and author, does not affect results or the digest.
 
         Args:
-            texts: The texts; one that the file lacks counts as without paraphrases.
-            joined: So many paraphrases of each text count as texts too.
+            texts: The texts; a text that the file lacks counts as one without paraphrases.
+            joined: Number of paraphrases of each text that count as texts too.
         """
         if self.path is None:
             return digest(["eda", VERSION])
@@ -93,14 +94,14 @@ class ParaphraseSource:
 
 
 def paraphrase_source(path: Path | None, count: int = READ) -> ParaphraseSource:
-    """Returns the source that a file holds, or EDA without a file.
+    """Return the paraphrase source of a file, or EDA without a file.
 
     Args:
         path: The file.
-        count: Paraphrases of each text that are taken; further ones change no figure.
+        count: Number of paraphrases used per text; further ones do not affect results.
 
     Raises:
-        SclsearchError: The file cannot be read or has faults; the message names each with its line.
+        SclsearchError: The file is unreadable or has faults; the message names each with its line.
     """
     if path is None:
         return ParaphraseSource("EDA", None, EDA_NOTE, count)
@@ -179,7 +180,7 @@ def _paraphrase_fault(text: list[str], paraphrase: object) -> str | None:
         return f"must be a list of texts, but it is {reprlib.repr(paraphrase)}"
     if len(paraphrase) != len(text):
         return f"must have as many texts as 'text', {len(text)}, but it has {len(paraphrase)}"
-    # Where one text of a pair is empty in the data, as in QQP, there is nothing to paraphrase.
+    # If one text of a pair is empty in the data, as in QQP, it needs no paraphrase.
     if any(part.strip() and not new.strip() for part, new in zip(text, paraphrase, strict=True)):
         return "must hold something, but a text of it is empty"
     half = _character_fault(paraphrase)

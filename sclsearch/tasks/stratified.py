@@ -1,4 +1,4 @@
-"""Stratified draws as pure functions of labels and a random stream."""
+"""Stratified random draws, as pure functions of the labels and a random stream."""
 
 from collections.abc import Iterator, Mapping
 
@@ -11,14 +11,14 @@ from sclsearch.tasks.base import Index, Labels, Split, Task
 from sclsearch.tasks.tables import SHOWN_NAMES
 
 NAMES = ("train", "validation", "test")
-"""The splits in the order in which they get a row of every class."""
+"""Names of the splits, in the order in which they get a row of every class."""
 
 
 def stratified(y: Labels, size: int, rng: np.random.Generator) -> Index:
-    """Returns `size` row numbers, ascending, with the classes in the proportions of `y`.
+    """Return `size` row numbers, ascending, with the classes in the proportions of `y`.
 
-    The shares are rounded by largest remainder; every class of `y` is there if `size` allows.
-    Scores of a regression have no classes: their rows are drawn at random.
+    The shares are rounded by largest remainder; every class of `y` occurs if `size` allows it. In
+    regression the rows are drawn uniformly at random.
     """
     if np.issubdtype(y.dtype, np.floating):
         return np.sort(rng.permutation(len(y))[:size]).astype(np.int64)
@@ -28,7 +28,7 @@ def stratified(y: Labels, size: int, rng: np.random.Generator) -> Index:
 
 
 def per_class(y: Labels, shots: int, rng: np.random.Generator) -> Index:
-    """Returns `shots` row numbers of each class, ascending."""
+    """Return `shots` row numbers of each class, ascending."""
     return _take(y, dict.fromkeys(np.unique(y).tolist(), shots), rng)
 
 
@@ -37,7 +37,7 @@ def _shares(counts: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
     shares: npt.NDArray[np.int64] = np.floor(exact).astype(np.int64)
     by_remainder = np.argsort(-(exact - shares), kind="stable")
     shares[by_remainder[: size - shares.sum()]] += 1
-    # A class that rounding left out takes one row of the class that has the most.
+    # A class with a rounded share of 0 takes one row from the largest share.
     for missing in np.flatnonzero(shares == 0):
         if shares.max() > 1:
             shares[shares.argmax()] -= 1
@@ -55,14 +55,14 @@ def _take(y: Labels, wanted: dict[int, int], rng: np.random.Generator) -> Index:
 def draw_splits(
     split: Split, fractions: tuple[float, float, float], where: str
 ) -> Mapping[str, Split]:
-    """Returns `train`, `validation` and `test`; without those whose fraction is 0.
+    """Return `train`, `validation` and `test` splits; omit those whose fraction is 0.
 
-    The draw is the same for the same rows, always. `train` has a row of every class; so have
-    `validation` and then `test`, as far as there are rows of the class and in the split.
+    The draw is deterministic given the rows. `train` has a row of every class. So have `validation`
+    and then `test`, as far as the class has enough rows and the split enough places.
 
     Args:
         split: All rows.
-        fractions: Shares of train, validation and test; their sum is 1.
+        fractions: Fractions of train, validation and test; their sum is 1.
         where: The file, for the error.
 
     Raises:
@@ -88,7 +88,7 @@ def draw_splits(
 
 
 def lacking(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
-    """Returns a line for each split that lacks classes; scores have none."""
+    """Yield a message for each split that lacks classes; yield nothing in regression."""
     counts = {
         name: [int((split.y == n).sum()) for n in range(len(task.labels))]
         for name, split in splits.items()
@@ -104,15 +104,15 @@ def lacking(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
 
 
 def _exchange(y: Labels, place: Index, rng: np.random.Generator) -> None:
-    """Gives splits a row of each class that they lack, for one of the class they have most of.
+    """Give each split a row of each class that it lacks, in exchange for one of its largest class.
 
-    The row comes from the split that can spare most of its class: all but one, or all of them where
-    the split comes later.
+    The row comes from the split with the most rows to spare. A split must keep one row of the
+    class, unless it comes later in `NAMES`.
 
     Args:
         y: Class of each row, `[rows]`.
-        place: Number of the split in `NAMES` that each row is in, `[rows]`; changed in place.
-        rng: Draws the rows that change places.
+        place: Number in `NAMES` of each row's split, `[rows]`; changed in place.
+        rng: Draws the exchanged rows.
     """
     classes, kind = np.unique(y, return_inverse=True)
     cells = np.bincount(place * len(classes) + kind, minlength=len(NAMES) * len(classes))

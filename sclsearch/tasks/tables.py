@@ -1,4 +1,4 @@
-"""Columns of a file as text, each row with its place, and all faults of a file in one error."""
+"""Tables of text cells read from a file, with one error for all faults of the file."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,18 +14,21 @@ from sclsearch.tasks.base import Labels, Split
 
 SHOWN_FAULTS = 5
 MOST_CHARACTERS = 1_000_000
-"""Length of a text; tokenizers read all of it, though an encoder sees some thousand tokens."""
+"""Maximum length of a text in characters.
+
+Tokenizers read all of a text, although an encoder sees only some thousand tokens.
+"""
 SHOWN_NAMES = 10
 Fault = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The cells of the columns asked for.
+    """Requested cells of one row.
 
     Attributes:
         place: Line on which the row starts, or number of the row, from 1.
-        cells: Texts, then the label, unless the reader says otherwise.
+        cells: Texts, then the label, unless the reader documents another order.
     """
 
     place: int
@@ -34,13 +37,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What could be read of a file.
+    """Readable rows of a file, and the faults of the others.
 
     Attributes:
         path: The file.
         rows: Rows without a fault, in the order of the file.
-        faults: Place and reason of each row that is left out.
-        unit: What places count, `line` or `row`.
+        faults: Position and reason of each row that is dropped.
+        unit: Unit of the positions, `line` or `row`.
     """
 
     path: Path
@@ -50,10 +53,10 @@ class Table:
 
 
 def load_text(path: Path) -> str:
-    """Returns a UTF-8 file's text without a byte order mark, line ends untouched.
+    """Return the text of a UTF-8 file without a byte order mark, with unchanged line ends.
 
     Raises:
-        SclsearchError: The file is missing, cannot be read or is not UTF-8.
+        SclsearchError: The file is missing, unreadable or not UTF-8.
     """
     content = load_bytes(path)
     try:
@@ -67,10 +70,10 @@ def load_text(path: Path) -> str:
 
 
 def load_bytes(path: Path) -> bytes:
-    """Returns a file's bytes.
+    """Return a file's bytes.
 
     Raises:
-        SclsearchError: The file is missing or cannot be read.
+        SclsearchError: The file is missing or unreadable.
     """
     try:
         check_regular(path)
@@ -82,10 +85,10 @@ def load_bytes(path: Path) -> bytes:
 
 
 def column_positions(path: Path, header: Sequence[str], columns: Sequence[str]) -> list[int]:
-    """Returns where each column stands.
+    """Return the position of each column in the header.
 
     Raises:
-        SclsearchError: The header lacks a column or has it twice; the message names all.
+        SclsearchError: The header lacks a column or has it twice; the message names all of these.
     """
     faults = [
         f"{path}: {'two columns are' if name in header else 'no column is'} called {name!r}."
@@ -104,15 +107,15 @@ def column_positions(path: Path, header: Sequence[str], columns: Sequence[str]) 
 
 
 def check_faults(table: Table, faults: Sequence[Fault] = (), shown: int = SHOWN_FAULTS) -> None:
-    """Refuses a file of which some rows cannot be used.
+    """Reject a file with invalid rows.
 
     Args:
-        table: What was read, with the reader's faults.
-        faults: Further ones.
-        shown: How many are told.
+        table: The rows read, with the reader's faults.
+        faults: Further faults.
+        shown: Maximum number of faults in the message.
 
     Raises:
-        SclsearchError: There are faults: the first few by place, and how many there are.
+        SclsearchError: There are faults; the message has the first ones by position, and the total.
     """
     every = sorted([*table.faults, *faults], key=itemgetter(0))
     if not every:
@@ -124,15 +127,15 @@ def check_faults(table: Table, faults: Sequence[Fault] = (), shown: int = SHOWN_
 
 
 def check_rows(table: Table, rows: Sequence[Row], of: str = "rows") -> None:
-    """Refuses a file that leaves no rows for some use.
+    """Reject a file that has no rows for some purpose.
 
     Args:
-        table: What was read.
-        rows: The rows for that use.
-        of: What they are called.
+        table: The rows read.
+        rows: The rows for the purpose.
+        of: Noun for the rows in the message.
 
     Raises:
-        SclsearchError: There are none; where rows have faults, the message tells those.
+        SclsearchError: There are no rows; if rows have faults, the message reports those.
     """
     if not rows:
         check_faults(table)
@@ -142,12 +145,12 @@ def check_rows(table: Table, rows: Sequence[Row], of: str = "rows") -> None:
 def row_faults(
     rows: Sequence[Row], classes: Mapping[str, int] | None, *, blank_texts: bool = False
 ) -> list[Fault]:
-    """Returns what is wrong with rows of texts and a label.
+    """Return the faults of rows with texts and a label.
 
     Args:
-        rows: The rows, their label last.
+        rows: The rows, with the label last.
         classes: Class of each label; None in regression.
-        blank_texts: Whether a text may be empty.
+        blank_texts: True if a text may be empty.
     """
     faults = [] if blank_texts else text_faults((row.place, row.cells[:-1]) for row in rows)
     for row in rows:
@@ -158,7 +161,7 @@ def row_faults(
 
 
 def text_faults(rows: Iterable[tuple[int, Sequence[str]]]) -> list[Fault]:
-    """Returns where a text is empty, too long or none, given place and texts of each row."""
+    """Return the faults of rows with an empty, overlong or invalid text, by position."""
     found = ((place, fault) for place, texts in rows for fault in map(_text_fault, texts))
     return list(dict.fromkeys((place, fault) for place, fault in found if fault))
 
@@ -171,7 +174,7 @@ def _text_fault(text: str) -> str:
 
 
 def rows_to_split(rows: Sequence[Row], classes: Mapping[str, int] | None) -> Split:
-    """Returns rows that have no fault as a split; the arguments are those of `row_faults`."""
+    """Return a split of rows without faults; the arguments are those of `row_faults`."""
     labels = [row.cells[-1] for row in rows]
     y: Labels
     if classes is None:
@@ -182,10 +185,10 @@ def rows_to_split(rows: Sequence[Row], classes: Mapping[str, int] | None) -> Spl
 
 
 def character_fault(text: str) -> str:
-    """Return which character of a text no text can have; empty if all are fine.
+    """Return a description of the first invalid character of a text; empty if there is none.
 
-    Half of a surrogate pair, as JSON may hold one, can be neither written nor hashed. NUL ends a
-    text in many programs, and two labels that differ behind it would look the same.
+    Half of a surrogate pair, which JSON may contain, can be neither written nor hashed. NUL ends a
+    text in many programs, so two labels that differ after it would look the same.
     """
     if "\0" in text:
         return f"character {text.index(chr(0)) + 1} is NUL"
@@ -199,7 +202,7 @@ def character_fault(text: str) -> str:
 
 
 def finite(text: str) -> bool:
-    """Returns whether a text is a finite number."""
+    """Return True if a text is a finite number."""
     try:
         return math.isfinite(float(text))
     except ValueError:

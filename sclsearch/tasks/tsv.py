@@ -1,4 +1,4 @@
-"""Tab-separated files as GLUE has them: quotes are text, a line ends at a line feed."""
+"""Reader for TSV files in GLUE's format: quotes are text, and only line feeds end lines."""
 
 from pathlib import Path
 
@@ -6,19 +6,18 @@ from sclsearch.tasks.tables import Row, Table, column_positions, load_text
 
 
 def load_tsv(path: Path, columns: tuple[str, ...], header: tuple[str, ...] | None = None) -> Table:
-    """Reads some columns; rows with too few or too many cells become faults.
+    """Read some columns of a TSV file; collect rows with too few or too many cells as faults.
 
-    Quotes are not special, since GLUE's files hold unbalanced ones. Lines are split at line feeds
-    alone, since texts may hold other characters that Unicode calls line ends. Blank lines hold no
-    row.
+    Quotes are not special, since GLUE's files have unbalanced ones. Only line feeds end lines,
+    since texts may contain other Unicode line separators. Blank lines are skipped.
 
     Args:
         path: The file.
         columns: Names of the columns to keep.
-        header: Names of all columns in a file that has no header; None reads the first line.
+        header: Names of all columns, for a file without a header; None reads the first line.
 
     Raises:
-        SclsearchError: The file cannot be read, or a column is missing.
+        SclsearchError: The file is unreadable, or a column is missing.
     """
     lines = [line.removesuffix("\r") for line in load_text(path).split("\n")]
     names = header or tuple(lines[0].split("\t"))
@@ -37,5 +36,5 @@ def load_tsv(path: Path, columns: tuple[str, ...], header: tuple[str, ...] | Non
 
 
 def wrong_width(columns: int, cells: int) -> str:
-    """Returns the reason of the fault."""
+    """Return the fault message for a row with a wrong number of cells."""
     return f"{columns} columns must be there, but there are {cells}"

@@ -1,7 +1,7 @@
 """Large CSV corpora of Zhang, Zhao and LeCun (2015, https://arxiv.org/abs/1509.01626).
 
-Yelp-2, Amazon-2 and DBpedia-14. Their files have no header; classes count from 1. There is no
-validation split. A title and what stands under it become one text, as both were used there.
+The corpora are Yelp-2, Amazon-2 and DBpedia-14. Their files have no header; classes start at 1.
+There is no validation split. A title and its body become one text, as in the paper.
 """
 
 import re
@@ -16,12 +16,12 @@ from sclsearch.tasks.formats import load_csv
 SPLITS: Mapping[str, str] = MappingProxyType({"train": "train.csv", "test": "test.csv"})
 POLARITY = ("negative", "positive")
 TITLED = ("title", "content")
-# The hub has Yelp's quotes as CSV doubles them, a backslash and two for a backslash and one.
+# The hub keeps Yelp's quotes doubled as in CSV: \"" instead of \".
 _ESCAPED_QUOTE = re.compile(r'\\""?')
 
 
 def plain(text: str) -> str:
-    """Returns a review with the line ends and quotes that the files write with a backslash."""
+    """Return a review with its backslash-escaped line ends and quotes unescaped."""
     return _ESCAPED_QUOTE.sub('"', text).replace("\\n", "\n").strip()
 
 
@@ -43,7 +43,7 @@ def _zhang(
         columns=(*texts, "class"),
         hub=hub,
         written=tuple(str(n) for n in range(1, len(task.labels) + 1)),
-        # One empty review is no reason to refuse millions.
+        # A single empty review must not make millions of rows unusable.
         blank_texts=True,
         clean=clean,
         joined=True,

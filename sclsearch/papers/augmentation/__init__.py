@@ -1,4 +1,4 @@
-"""Back-ends that paraphrase texts. A line here is all that a new one needs."""
+"""Registry of the paraphrasing back-ends; add a new back-end to it."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType

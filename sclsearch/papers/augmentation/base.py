@@ -1,4 +1,4 @@
-"""What a back-end of paraphrases is, and what a user may tell it."""
+"""Interface of a paraphrasing back-end, and its options."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ PAPERS = "the papers' Marian en-de-en/en-zh-en"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What a user tells a back-end; None leaves it to the back-end.
+    """Options of a paraphrasing back-end; None uses the back-end's default.
 
     Attributes:
-        views: Paraphrases of each text, two or more.
-        pivot: Language that a text is translated to and back from, `de`.
-        second_pivot: The language of every second paraphrase.
-        temperature: Of sampling.
-        seed: Of sampling.
+        views: Paraphrases per text, two or more.
+        pivot: Language of the round-trip translation, `de`.
+        second_pivot: Language for every second paraphrase.
+        temperature: Sampling temperature.
+        seed: Sampling seed.
         models: Folder with the folders of the translation models.
     """
 
@@ -31,10 +31,14 @@ class Options:
     models: Path | None = None
 
     def refuse(self, names: Iterable[str], reason: str) -> None:
-        """Refuses options that a back-end has no use for.
+        """Reject options that a back-end does not use.
+
+        Args:
+            names: Names of the unused options.
+            reason: Reason in the message.
 
         Raises:
-            SclsearchError: Some of them are given; the message names all.
+            SclsearchError: Some of them are given; the message names all of these.
         """
         given = {name: getattr(self, name) for name in names}
         faults = [
@@ -47,34 +51,37 @@ class Options:
 
 
 class Backend(Protocol):
-    """Makes paraphrases."""
+    """Generator of paraphrases."""
 
     @property
     def at_once(self) -> int:
-        """How many rows' texts it is given at a time."""
+        """Number of rows whose texts it receives per call."""
         ...
 
     @property
     def english(self) -> bool:
-        """Whether the texts must be English."""
+        """True if the texts must be English."""
         ...
 
     def header(self) -> dict[str, Any]:
-        """Returns `source` and `note` for a reader, and all else that determines its paraphrases.
+        """Return the header of a paraphrase file.
+
+        It has `source` and `note` for readers, and all other settings that determine the
+        paraphrases.
 
         Raises:
-            SclsearchError: Something that it needs cannot be had.
+            SclsearchError: A required resource is unavailable.
         """
         ...
 
     def paraphrases(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
-        """Returns the paraphrases of each text, a pure function of the texts and the header.
+        """Return the paraphrases of each text, a pure function of the texts and the header.
 
-        A paraphrase is empty where the back-end found none. No text is blank.
+        A paraphrase is empty if the back-end found none. No text is blank.
         """
         ...
 
 
 def round_trips(languages: Iterable[str]) -> str:
-    """Returns `en-de-en and en-zh-en`."""
+    """Return a phrase such as `en-de-en and en-zh-en`."""
     return " and ".join(f"en-{language}-en" for language in dict.fromkeys(languages))

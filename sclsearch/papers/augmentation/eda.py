@@ -1,4 +1,4 @@
-"""Paraphrases by easy data augmentation, where there is no translation."""
+"""Paraphrasing back-end without translation: easy data augmentation."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,10 +9,10 @@ from sclsearch.tasks.paraphrases import EDA_NOTE
 
 
 class EDA:
-    """Random swap, deletion and both: the very paraphrases that stand in where no file is given.
+    """Random swap, random deletion, and both: the paraphrases that methods use without a file.
 
     Raises:
-        SclsearchError: An option has no meaning for it.
+        SclsearchError: An option does not apply to EDA.
     """
 
     at_once = 1000
@@ -26,9 +26,9 @@ class EDA:
         self.views = options.views
 
     def header(self) -> dict[str, Any]:
-        """Returns what EDA is."""
+        """Return the description of EDA for the file."""
         return {"source": "EDA", "note": EDA_NOTE, "version": VERSION}
 
     def paraphrases(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
-        """Returns each text with words swapped, with words deleted, and so on."""
+        """Return paraphrases of each text: words swapped, words deleted, and so on."""
         return [eda(text, self.views) for text in texts]

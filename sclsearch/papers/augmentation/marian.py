@@ -1,6 +1,6 @@
 """Back-translation by Marian models with random sampling (Edunov et al., 2018).
 
-The models are opus-mt (Tiedemann & Thottingal, 2020), where Gunel et al. have fairseq's WMT'18.
+The models are opus-mt (Tiedemann & Thottingal, 2020); Gunel et al. use fairseq's WMT'18 models.
 """
 
 import importlib.util
@@ -21,12 +21,12 @@ TEMPERATURE = 0.7
 
 
 class Marian:
-    """English to another language and back, each word drawn at a temperature in both directions.
+    """Back-translation from English, with sampling at a temperature in both directions.
 
-    A text is one sentence to the model: what is longer than it reads is cut.
+    The model treats a text as one sentence and truncates it to its maximum length.
 
     Raises:
-        SclsearchError: An option is out of its bounds, or sentencepiece is not installed.
+        SclsearchError: An option is out of bounds, or sentencepiece is not installed.
     """
 
     at_once = 64
@@ -53,12 +53,12 @@ class Marian:
 
     @cached_property
     def folders(self) -> dict[str, Path]:
-        """The folder of the model of each direction, fetched from the hub if need be."""
+        """Model folder of each direction, downloaded from the hub if necessary."""
         pairs = [(f"en-{pivot}", f"{pivot}-en") for pivot in self.pivots]
         return opus_folders(dict.fromkeys(name for pair in pairs for name in pair), self._models)
 
     def header(self) -> dict[str, Any]:
-        """Returns the models' digests, and what else sampling depends on."""
+        """Return the models' digests, and all other settings that determine the samples."""
         import torch
 
         trips = round_trips(self.pivots)
@@ -80,7 +80,7 @@ class Marian:
         return header
 
     def paraphrases(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
-        """Returns the round trips of each text."""
+        """Return the round-trip translations of each text."""
         clean = [" ".join(text.split()) for text in texts]
         views = []
         for view in range(self.views):
@@ -90,7 +90,7 @@ class Marian:
         return list(zip(*views, strict=True))
 
     def _translated(self, texts: list[str], direction: str, view: int) -> list[str]:
-        # A model that is given nothing makes something up.
+        # A model invents a translation of an empty text.
         some = [text for text in texts if text]
         if not some:
             return texts

@@ -1,4 +1,4 @@
-"""Translation models of opus-mt: where they come from, and how they translate by sampling."""
+"""Opus-mt translation models: download, and translation by sampling."""
 
 import copy
 import warnings
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 OWNER = "Helsinki-NLP"
 NEEDED = ("config.json", "vocab.json", "source.spm", "target.spm")
 MORE = ("generation_config.json", "tokenizer_config.json", "special_tokens_map.json")
-# Most of the models on the hub have the second alone.
+# Most models on the hub have only the second file.
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
-# What a model for several languages must be told, by the language's name in the model's.
+# Target-language token of a multilingual model, by the language in the model's name.
 TARGETS: Mapping[str, str] = MappingProxyType({"zh": ">>cmn_Hans<<"})
 
 
 def opus_folders(directions: Iterable[str], models: Path | None) -> dict[str, Path]:
-    """Returns the folder of the model of each direction, fetched from the hub if need be.
+    """Return the model folder of each direction, downloaded from the hub if necessary.
 
     Args:
         directions: `en-de`, `de-en`.
-        models: Folder that has `opus-mt-en-de` in it; None takes the hub and its cache.
+        models: Folder that contains `opus-mt-en-de`; None uses the hub and its cache.
 
     Raises:
-        SclsearchError: Some cannot be had; the message names each.
+        SclsearchError: Some models are unavailable; the message names each.
     """
     folders, faults = {}, []
     for direction in directions:
@@ -43,20 +43,20 @@ def opus_folders(directions: Iterable[str], models: Path | None) -> dict[str, Pa
 
 
 def model_files(folder: Path) -> list[Path]:
-    """Returns the files that determine what the model computes."""
+    """Return the files that determine the model's output."""
     weights = next(name for name in WEIGHTS if (folder / name).is_file())
     return [folder / name for name in (*NEEDED, *MORE, weights) if (folder / name).is_file()]
 
 
 class Opus:
-    """A translation model with its tokenizer, on the GPU if there is one.
+    """Translation model with its tokenizer, on the GPU if there is one.
 
     Args:
-        folder: Its files.
-        target: The language that it translates to.
+        folder: Folder of the model's files.
+        target: Target language.
 
     Raises:
-        SclsearchError: The files are no model that transformers can load.
+        SclsearchError: transformers cannot load the files as a model.
     """
 
     def __init__(self, folder: Path, target: str) -> None:
@@ -68,7 +68,7 @@ class Opus:
         logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         try:
             with warnings.catch_warnings():
-                # It advises a package for a normalisation that it does not call.
+                # transformers recommends a package for a normalization that it does not call.
                 warnings.filterwarnings("ignore", "Recommended: pip install sacremoses")
                 self.tokenizer: Any = MarianTokenizer.from_pretrained(
                     str(folder), trust_remote_code=False
@@ -86,11 +86,11 @@ class Opus:
         self.prefix = f"{code} " if code in self.tokenizer.supported_language_codes else ""
 
     def sample(self, texts: list[str], temperature: float, seed: int) -> list[str]:
-        """Returns a translation of each text, every word drawn from the whole vocabulary.
+        """Return a translation of each text, with every token sampled from the whole vocabulary.
 
-        The draw is a pure function of the arguments as far as the device's arithmetic is one. A
-        translation ends after twice the tokens of the longest text and 10 more, or as many as the
-        model has places for, if it does not end by itself.
+        The result is a pure function of the arguments, as far as the device's arithmetic is
+        deterministic. The maximum length is twice the tokens of the longest text plus 10, or the
+        model's maximum.
         """
         import torch
 
@@ -113,7 +113,7 @@ class Opus:
         return [" ".join(text.split()) for text in decoded]
 
     def _sampling(self, temperature: float, longest: int) -> "GenerationConfig":
-        # The model's own has beams, which say the most likely and hence nearly always the same.
+        # The model's default is beam search, whose outputs are nearly always the same.
         config: GenerationConfig = copy.deepcopy(self.model.generation_config)
         config.update(  # type: ignore[no-untyped-call]
             do_sample=True,

@@ -1,4 +1,4 @@
-"""The texts that are paraphrased: what the replicates of a protocol train on, or all there are."""
+"""Selection of the texts to paraphrase: a protocol's training rows, or all rows of a task."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from sclsearch.tasks.custom_options import as_options
 from sclsearch.tasks.fewclue import FEWCLUE
 from sclsearch.tasks.paraphrases import READ
 
-# CSSL, which reads paraphrases, follows it unless it is told another.
+# Default protocol of CSSL, which reads paraphrases.
 FEW_SHOT = cmlm.FEW_SHOT
 READER = "cssl"
 CHINESE = frozenset((*CLUE, *FEWCLUE))
@@ -31,13 +31,13 @@ CHINESE = frozenset((*CLUE, *FEWCLUE))
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """Which training texts of a task.
+    """Selection of a task's training texts.
 
     Attributes:
         task: Name of the task, or a user's own files.
-        protocol: Whose replicates draw them; None for all.
+        protocol: Protocol whose replicates draw the texts; None selects all.
         size: Training examples of a replicate.
-        replicates: How many replicates draw; 0 without a protocol.
+        replicates: Number of replicates; 0 without a protocol.
         unlabeled: Texts of a replicate's stages without labels; None for its training examples.
     """
 
@@ -49,19 +49,19 @@ class Drawn:
 
     @property
     def name(self) -> str:
-        """The task's name."""
+        """Name of the task."""
         return self.task if isinstance(self.task, str) else self.task.path.stem
 
     @property
     def usual(self) -> Protocol | None:
-        """The protocol of `tune` if it is told none; None where that is the method's."""
+        """Default protocol of `tune`; None if it depends on the method."""
         if self.size is not None:
             return FEW_SHOT
         return None if isinstance(self.task, str) else PROTOCOLS["plain"]
 
     @property
     def file_name(self) -> str:
-        """What a file of these texts is called, but for the back-end."""
+        """Name of the file of these texts, without the back-end."""
         told = [self.name, str(self.header["size"])]
         if self.protocol is not self.usual:
             told.append(str(self.header["protocol"]))
@@ -71,7 +71,7 @@ class Drawn:
 
     @property
     def method(self) -> str:
-        """A method that reads the paraphrases, or whose training rows they join."""
+        """Name of a method that reads the paraphrases, or that trains on them as rows."""
         if not self.joined:
             return READER
         task = TASKS[self.task] if isinstance(self.task, str) else self.task
@@ -79,7 +79,7 @@ class Drawn:
 
     @property
     def header(self) -> dict[str, Any]:
-        """What the file says of it."""
+        """Entries about the selection in the file's header."""
         said = {
             "task": self.name,
             "size": str(self.size or "full"),
@@ -90,7 +90,7 @@ class Drawn:
 
     @property
     def options(self) -> list[str]:
-        """What `tune` must be told to train on these texts."""
+        """Options of `tune` for training on these texts."""
         told = ["--method", self.method, *as_options(self.task)]
         if self.protocol is not self.usual:
             told += ["--protocol", str(self.header["protocol"])]
@@ -106,14 +106,14 @@ class Drawn:
 
     @property
     def joined(self) -> int:
-        """Paraphrases of each text that join the training rows."""
+        """Number of paraphrases per text that are added to the training rows."""
         return self.protocol.joined if self.protocol else 0
 
     def views(self, asked: int | None) -> int:
-        """Returns how many paraphrases each text gets: as asked, or as many as are read.
+        """Return the number of paraphrases per text: as requested, or as training requires.
 
         Raises:
-            SclsearchError: More are read than asked for.
+            SclsearchError: Training reads more than requested.
         """
         if asked is not None and asked < self.joined:
             raise SclsearchError(
@@ -123,10 +123,10 @@ class Drawn:
         return asked or max(READ, self.joined)
 
     def check_english(self, backend: str) -> None:
-        """Refuses a task in another language.
+        """Reject a task in another language than English.
 
         Raises:
-            SclsearchError: Its texts are Chinese.
+            SclsearchError: The texts are Chinese.
         """
         if isinstance(self.task, str) and self.task in CHINESE:
             raise SclsearchError(
@@ -135,11 +135,11 @@ class Drawn:
             )
 
     def texts(self, data: TaskData) -> tuple[Texts, ...]:
-        """Returns each text once, without the blank ones.
+        """Return the distinct texts, without blank ones.
 
         Raises:
-            SclsearchError: The task has too few rows for the size, classes for the protocol, or
-                texts without labels.
+            SclsearchError: The task has too few rows for the size, too few classes for the
+                protocol, or too few unlabeled texts.
         """
         check_some_unlabeled(data, self.size, self.unlabeled)
         if self.protocol is None:
@@ -168,10 +168,10 @@ def find_drawn(
     replicates: int | None,
     unlabeled: Unlabeled | None = None,
 ) -> Drawn:
-    """Returns which texts the options mean.
+    """Return the selection of texts that the options specify.
 
     Raises:
-        SclsearchError: A name is unknown, or the options do not fit each other.
+        SclsearchError: A name is unknown, or the options are inconsistent.
     """
     if isinstance(task, str):
         check_task_name(task)

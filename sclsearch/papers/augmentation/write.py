@@ -1,4 +1,4 @@
-"""Writes a file of paraphrases; an interrupted one goes on where it was."""
+"""Writer for paraphrase files; it resumes an interrupted file."""
 
 import json
 import os
@@ -19,21 +19,21 @@ from sclsearch.tasks.base import TaskData, Texts
 from sclsearch.tasks.paraphrases import FORMAT, paraphrase_source
 from sclsearch.tasks.tables import load_bytes
 
-# What a command that goes on may say otherwise.
+# Header keys that may differ when a command resumes.
 FREE = ("date",)
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What came of it.
+    """Summary of a written paraphrase file.
 
     Attributes:
         texts: Texts in the file.
-        earlier: How many of them were there before.
-        paraphrases: Paraphrases made now of texts that are not empty.
-        same: How many of them are the text itself.
-        empty: How many of these are so because the back-end found nothing.
-        equal: For how many rows the first two, which are contrasted, are the same.
+        earlier: Texts that the file had before this run.
+        paraphrases: New paraphrases of nonempty texts.
+        same: New paraphrases that equal their text.
+        empty: Those of `same` for which the back-end found nothing.
+        equal: Rows whose first two paraphrases, the contrasted ones, are equal.
     """
 
     texts: int
@@ -47,18 +47,18 @@ class Written:
 def header(
     name: str, views: int, backend: Backend, drawn: Drawn, data: TaskData, rows: Sequence[Texts]
 ) -> dict[str, Any]:
-    """Returns the first line of a file: how its paraphrases come about, and of what.
+    """Return the first line of a file: the origin of its paraphrases and of their texts.
 
     Args:
-        name: The back-end's name.
-        views: Paraphrases of each text.
-        backend: Makes them.
-        drawn: Which texts.
+        name: Name of the back-end.
+        views: Paraphrases per text.
+        backend: The back-end.
+        drawn: Selection of the texts.
         data: The task's rows.
         rows: The texts.
 
     Raises:
-        SclsearchError: Something that the back-end needs cannot be had.
+        SclsearchError: A resource that the back-end requires is unavailable.
     """
     return {
         "paraphrases": FORMAT,
@@ -80,20 +80,19 @@ def write(
     backend: Backend,
     tell: Callable[[int], None],
 ) -> Written:
-    """Writes the paraphrases of each row, the texts of a pair by themselves.
+    """Write the paraphrases of each row; the texts of a pair are paraphrased separately.
 
-    Which texts the back-end gets together depends on `rows` alone, so that an interrupted file ends
-    as an undisturbed one.
+    The batches depend on `rows` alone, so that a resumed file equals an uninterrupted one.
 
     Args:
-        path: The file; its rows are kept.
-        first: Its first line. One that is there must say the same but for the date.
-        rows: Texts, each once.
-        backend: Makes the paraphrases.
-        tell: Is told the number of finished rows as they come.
+        path: The file; existing rows are kept.
+        first: Header of the file. An existing header must be equal except for the date.
+        rows: Distinct texts.
+        backend: The back-end.
+        tell: Receives the number of finished rows after each batch.
 
     Raises:
-        SclsearchError: The file is another's or cannot be written.
+        SclsearchError: The file has another header or is not writable.
     """
     done = _begin(path, first)
     made: list[tuple[str, str]] = []
@@ -123,7 +122,7 @@ def write(
 
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Turns what goes wrong on the disk into what the user can mend."""
+    """Convert disk errors to an error message with instructions."""
     try:
         yield
     except OSError as error:
@@ -134,21 +133,21 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 def _blocks(rows: Sequence[Texts], size: int) -> Iterator[list[Texts]]:
-    """Yields rows of like length together, the longest first: they take the most memory."""
+    """Yield batches of rows of similar length; the longest, which need most memory, come first."""
     order = sorted(rows, key=lambda row: (-sum(map(len, row)), row))
     for start in range(0, len(order), size):
         yield order[start : start + size]
 
 
 def _paraphrased(block: list[Texts], backend: Backend) -> dict[str, tuple[str, ...]]:
-    """Returns the paraphrases of each text that is not blank."""
+    """Return the paraphrases of each text that is not blank."""
     texts = list(dict.fromkeys(text for row in block for text in row if text.strip()))
     return dict(zip(texts, backend.paraphrases(texts), strict=True))
 
 
 def _record(row: Texts, found: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
     count = max(len(found.get(text, ())) for text in row)
-    # Where one text of a pair is empty in the data there is nothing to paraphrase.
+    # If one text of a pair is empty in the data, it needs no paraphrase.
     splits = [[_or_text(view, text) for view in found.get(text, ("",) * count)] for text in row]
     return {"text": row, "paraphrases": list(zip(*splits, strict=True))}
 
@@ -158,7 +157,7 @@ def _or_text(view: str, text: str) -> str:
 
 
 def _begin(path: Path, first: Mapping[str, Any]) -> set[Texts]:
-    """Returns the rows that are there; a last line that was cut off is removed."""
+    """Return the existing rows; remove an incomplete last line."""
     if not path.exists():
         part = path.with_name(f".{path.name}.part")
         with _writing(path):
