@@ -142,7 +142,7 @@ def test_winners_of_two_methods_are_compared_on_the_rows_of_both(
 
 
 @pytest.mark.parametrize(
-    ("what", "changes", "told"),
+    ("spec", "changes", "told"),
     [
         ({"shots": 0}, {}, "shots 0: it must lie between 1 and"),
         ({"train_size": 0}, {}, "train_size 0: it must lie between 1 and"),
