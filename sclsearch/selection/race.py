@@ -3,8 +3,8 @@
 After each seed run the race pauses configurations that are unlikely to win. At the end it evaluates
 all paused configurations again, and resumes as many as the guarantee requires.
 
-The guarantee: if all configurations were trained on all seeds, another configuration would win with
-at most the given risk, according to the model of `ScorePosterior`.
+The guarantee concerns a search that trains all configurations on all seeds. By the model of
+`ScorePosterior`, such a search has another winner with at most the given probability.
 
 With a risk of 0 the race pauses only configurations that cannot win, whatever their missing scores
 are. That rule needs no model and is adaptive capping (Hutter et al. 2009,

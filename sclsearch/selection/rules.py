@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sclsearch.errors import SclsearchError
 
 DECIMALS = 12
-"""Decimal places of a compared score; sums of equal scores may differ in the last bit."""
+"""Decimals to which scores are rounded: sums of equal scores may differ in the last bit."""
 
 
 @dataclass(frozen=True, slots=True)

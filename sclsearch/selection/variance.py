@@ -120,7 +120,7 @@ def design(levels: Mapping[str, int]) -> list[dict[str, int]]:
     """Return the replicates of a fully crossed design, each as the fields of a `Replicate`.
 
     Seeds of every source count from 0. Cells with equal seeds therefore equal the replicates of a
-    protocol whose seeds are the replicate numbers, and both share their seed runs.
+    protocol whose seeds are the replicate numbers. Both designs share these seed runs.
 
     Args:
         levels: Number of seeds per source. A missing source has one seed; the subset must have one
@@ -144,10 +144,10 @@ def design(levels: Mapping[str, int]) -> list[dict[str, int]]:
 def components(observations: Sequence[Observation]) -> Spread:
     r"""Return the variance component of each source, by random-effects analysis of variance.
 
-    The model of a score is a mean plus an independent random effect of every set of sources $T$,
-    from the main effects to the interaction of all sources. One run per cell cannot separate the
-    highest interaction from chance. With $n_f$ levels of source f the mean squares have the
-    expectations
+    The model of a score is a mean plus an independent random effect of every set of sources $T$.
+    The sets range from single sources (main effects) to all sources (highest interaction). One run
+    per cell cannot separate the highest interaction from random noise. With $n_f$ levels of source
+    f the mean squares have the expectations
     $E[M_T] = \sum_{U \supseteq T} \sigma_U^2 \prod_{f \notin U} n_f$. Solved for the variances:
     $\hat\sigma_T^2 = \sum_{U \supseteq T} (-1)^{|U \setminus T|} M_U / \prod_{f \notin T} n_f$.
     These estimates are unbiased for all distributions, and main effects exclude interactions.
