@@ -1,6 +1,6 @@
-"""Values of a dataclass's fields, checked against their types, and their names in errors.
+"""Type checks of dataclass fields, and the names of fields in error messages.
 
-Python names a value by its field, the command line by its option.
+Errors of the Python API name the field; errors of the command line name the option.
 """
 
 import re
@@ -34,13 +34,13 @@ REASONS: Mapping[str, str] = MappingProxyType(
 _OPTIONS = MappingProxyType({"settings": "set", "custom_method": "method", "path": "task"})
 _ARGUMENTS = MappingProxyType({"set": "settings"})
 _FIELD = re.compile(r"^(\w+)(?=: )", flags=re.MULTILINE)
-# Commands stand in backquotes, or follow the program's name; they keep their options.
+# Group 1 matches commands: text in backquotes or after the program's name. Their options stay.
 _OPTION = re.compile(r"(`[^`]*`|\bsclsearch [^\n]*)|(?<![\w-])--([a-z]+(?:-[a-z]+)*)")
 
 
 @contextmanager
 def options_named() -> Iterator[None]:
-    """Name options instead of fields in the errors of the body, for the command line."""
+    """Replace field names by command-line options in every SclsearchError of the `with` body."""
     try:
         yield
     except SclsearchError as error:
@@ -53,7 +53,7 @@ def _option(field: str) -> str:
 
 
 def arguments_named(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Return a function whose errors name arguments instead of options, for Python."""
+    """Return the function with Python argument names instead of options in its errors."""
 
     @wraps(function)
     def named(*arguments: _P.args, **options: _P.kwargs) -> _R:
@@ -71,24 +71,24 @@ def _argument(found: re.Match[str]) -> str:
 
 
 def expanded(path: Path) -> Path:
-    """Returns a path with a user's folder for a leading `~`; as it is if there is no such user."""
+    """Return a path with a leading `~` expanded; unchanged if the user does not exist."""
     with suppress(RuntimeError):
         return path.expanduser()
     return path
 
 
 def check_fields(thing: Any) -> None:
-    """Checks a dataclass's fields, for its `__post_init__`; what fits is made of the field's type.
+    """Validate a dataclass's fields against their types and convert the values.
 
-    A text becomes a path, a leading `~` of a path a user's folder, a list a tuple. Fields whose
-    type is quoted are left as they are.
+    A dataclass calls it in `__post_init__`. Text becomes a path, a list becomes a tuple, and a
+    leading `~` of a path is expanded. Fields with a quoted type are neither checked nor changed.
 
     Args:
-        thing: The dataclass, frozen or not.
+        thing: The dataclass instance, frozen or not.
 
     Raises:
-        SclsearchError: Fields do not fit; the message has a line for each, which begins with the
-            field's name.
+        SclsearchError: Values have a wrong type. The message has one line per field, which begins
+            with the field's name.
     """
     from pydantic import ValidationError
 
@@ -121,6 +121,6 @@ def _types(kind: type) -> "Mapping[str, TypeAdapter[Any]]":
 def _reason(fault: Mapping[str, Any]) -> str:
     if fault["type"] in REASONS:
         return REASONS[fault["type"]].format(**fault.get("ctx", {}))
-    # How pydantic came to see it, "unable to parse string as a number", tells nothing more.
+    # Pydantic's suffix, such as "unable to parse string as a number", only repeats the message.
     message = re.sub(r", (unable|got) .*", "", str(fault["msg"]))
     return message.replace("Input should be", "it must be", 1)

@@ -1,4 +1,4 @@
-"""One way to write a value as JSON, to name it by its hash, and to show it."""
+"""Canonical JSON, SHA-256 digests and short display forms of values."""
 
 import errno
 import hashlib
@@ -10,10 +10,10 @@ from typing import Any
 
 
 def canonical(value: Any) -> str:
-    """Returns JSON with sorted keys and no white space; refuses NaN and infinities.
+    """Return a value as JSON with sorted keys and without white space.
 
     Raises:
-        ValueError: A float is not finite.
+        ValueError: A float is NaN or infinite.
         TypeError: A value has no JSON form.
     """
     return json.dumps(
@@ -22,34 +22,34 @@ def canonical(value: Any) -> str:
 
 
 def digest(value: Any) -> str:
-    """Returns the SHA-256 of the canonical JSON, in hex."""
+    """Return the SHA-256 of a value's canonical JSON as hexadecimal text."""
     return hashlib.sha256(canonical(value).encode()).hexdigest()
 
 
 def file_digest(path: Path) -> str:
-    """Returns the SHA-256 of a file's bytes, in hex."""
+    """Return the SHA-256 of a file's bytes as hexadecimal text."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class NotARegularFileError(OSError):
-    """A path leads to a pipe, a socket or a device, which may block for ever when it is read."""
+    """Error for a path to a pipe, a socket or a device, where a read may block forever."""
 
 
 def check_regular(path: Path) -> None:
-    """Raise NotARegularFileError for a pipe, a socket or a device; OSError if nothing is there."""
+    """Raise NotARegularFileError for a pipe, socket or device; OSError for a missing path."""
     mode = path.stat().st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise NotARegularFileError(errno.EINVAL, "not a regular file", str(path))
 
 
 def settings(values: Mapping[str, Any]) -> str:
-    """Returns `tau=0.3 lam=0.9`."""
+    """Return hyperparameters as one line of text, for example `tau=0.3 lam=0.9`."""
     return " ".join(f"{name}={shown(value)}" for name, value in values.items())
 
 
 def shown(value: Any) -> str:
-    """Returns a value as it is read best: floats with four digits, `[0.1,0.2]`."""
+    """Return a value as short text: floats with four significant digits, lists as `[0.1,0.2]`."""
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, list | tuple):
@@ -58,5 +58,5 @@ def shown(value: Any) -> str:
 
 
 def counted(number: int, name: str) -> str:
-    """Returns `1 seed` or `3 seeds`."""
+    """Return a count with its noun, for example `1 seed` or `3 seeds`."""
     return f"{number} {name}{'' if number == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""The one error for what a person wrote wrongly, and the lookup that suggests the right name."""
+"""Exception for user errors, exit codes, and a name lookup that suggests the nearest name."""
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -7,25 +7,29 @@ from typing import TypeVar
 Thing = TypeVar("Thing")
 STOPPED = "Stopped. The same command goes on; nothing finished is lost."
 INTERRUPTED = 130
-"""Exit code after Ctrl-C, as a shell gives it."""
+"""Exit code after Ctrl-C, the same as a shell's."""
 
 INCOMPLETE = 3
-"""Exit code of a search that ended with failed seed runs, or with seed runs left to train.
+"""Exit code of a search that ended with failed or untrained seed runs.
 
-Python and Ray end with 1 where they crash, and a scheduler has to start the command again then.
+It is not 1, because a crash of Python or Ray exits with 1. A cluster scheduler must restart the
+command only after a crash.
 """
 
 
 class SclsearchError(Exception):
-    """Something that the user can mend: an option, a file, a name.
+    """Error that the user can fix, such as a wrong option, file or name.
 
-    The message reads `<where>: <what must hold>, but <what there is>. <what to do>`. The command
-    line prints it in red and exits with 2; every other exception is a bug and keeps its traceback.
+    The message reads `<where>: <what is wrong, with the value>. <what to do>`. The command line
+    prints it in red and exits with 2. Every other exception is a bug and keeps its traceback.
     """
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Returns ` Did you mean 'x'? Known: x, y.`, without the question if nothing is near."""
+    """Return a hint such as ` Did you mean 'x'? Known: x, y.` for an unknown name.
+
+    The hint has no question if no known name is similar.
+    """
     names = sorted(known)
     meant = {one.casefold(): one for one in names}
     asked = name.casefold()
@@ -36,10 +40,10 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def lookup(table: Mapping[str, Thing], name: str, kind: str) -> Thing:
-    """Returns `table[name]`.
+    """Return `table[name]`.
 
     Raises:
-        SclsearchError: There is no such name; the message holds the nearest and all known ones.
+        SclsearchError: The name is unknown. The message has the nearest name and all known names.
     """
     if name in table:
         return table[name]

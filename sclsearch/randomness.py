@@ -1,4 +1,4 @@
-"""Every draw comes from a stream named by its purpose, so no draw disturbs another."""
+"""Independent random streams, one per purpose: draws for one purpose never change another's."""
 
 import hashlib
 
@@ -6,11 +6,11 @@ import numpy as np
 
 
 def seed_for(seed: int, purpose: str) -> int:
-    """Returns a 63-bit seed that depends on nothing but its arguments."""
+    """Return a 63-bit seed that depends only on the arguments."""
     digest = hashlib.sha256(f"{seed}/{purpose}".encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
 
 
 def stream(seed: int, purpose: str) -> np.random.Generator:
-    """Returns the random stream of one purpose, e.g. `stream(3, "order")`."""
+    """Return the random generator for one purpose, for example `stream(3, "order")`."""
     return np.random.default_rng(seed_for(seed, purpose))

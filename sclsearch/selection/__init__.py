@@ -1,1 +1,1 @@
-"""How seed runs rank a configuration and what is reported of the winner; pure functions."""
+"""Selection rules, early stopping of weak configurations, and statistics; pure functions."""

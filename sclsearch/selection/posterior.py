@@ -1,11 +1,14 @@
-"""What a configuration may still come to by the seeds that it lacks.
+"""Posterior of a configuration's final score, given the seeds observed so far.
 
-A score on a seed is taken as the configuration's mean, plus what that seed does to every
-configuration, plus noise. The mean is not shrunk towards those of others: a sampler that learns
-would make that unfair to late ones. What seeds do is estimated by expectation-maximisation in the
-two-way table with its gaps. The noise of each configuration has a variance of its own, shrunk
-towards a common one, so that a prediction has Student's tails. Whatever no score can be, the exact
-bounds of the rule say.
+The model of a score is the configuration's mean, plus an effect of the seed that all configurations
+share, plus noise.
+
+- The mean is not shrunk towards the means of other configurations. A sampler that learns would
+  make such shrinkage unfair to late configurations.
+- Expectation-maximization estimates the seed effects from the two-way table with missing cells.
+- Each configuration has its own noise variance, shrunk towards a common variance. Predictions
+  therefore have the tails of Student's t distribution.
+- Scores outside the selection rule's exact bounds get probability 0.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,21 +25,21 @@ Numbers = npt.NDArray[np.float64]
 DRAWS = 2**14
 ITERATIONS = 30
 COMMON = 4.0
-"""Degrees of freedom of the common variance in that of one configuration."""
+"""Degrees of freedom with which the common variance enters a configuration's variance."""
 USUAL_DEVIATION = 0.015
-"""Share of the metric's range by which seeds of one configuration differ when little is known."""
+"""Prior standard deviation over a configuration's seeds, as a share of the metric's range."""
 USUAL = 1.0
-"""Degrees of freedom of that: equal scores so far do not promise equal ones."""
+"""Degrees of freedom of that prior, so that equal scores so far do not imply zero variance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a configuration that lacks seeds may come to.
+    """Predicted final score of a configuration with missing seeds.
 
     Attributes:
-        better: Probability, by the model, that its score reaches the best that is certain by now.
-        expected: Its expected score, by its own seeds: of one that waits, as its seeds were bad, a
-            little low.
+        better: Model probability that the score reaches the best score that is already certain.
+        expected: Expected score, from the configuration's own seeds. It is slightly too low for a
+            paused configuration, because bad seeds are the reason for the pause.
     """
 
     better: float
@@ -44,18 +47,21 @@ class Forecast:
 
 
 def risk_of(forecasts: Iterable[Forecast | None]) -> float:
-    """Returns the probability, at the most, that any of them would win; None is any chance."""
+    """Return an upper bound of the probability that any of the forecast configurations wins.
+
+    None stands for a configuration without a forecast and counts as probability 1.
+    """
     return min(1.0, sum(1.0 if forecast is None else forecast.better for forecast in forecasts))
 
 
 class ScorePosterior:
-    """The chances of the configurations of a search.
+    """Posterior of the final scores of all configurations of a search.
 
     Args:
-        top: How validation scores of the seeds rank a configuration.
-        scores: Of each configuration and seed, `[C, n]`; NaN where it is not known yet.
-        low: The least that a score can be.
-        high: The most.
+        top: Rule that combines the validation scores of the seeds into a configuration's score.
+        scores: Score of each configuration and seed, `[C, n]`; NaN where it is unknown.
+        low: Lowest possible score.
+        high: Highest possible score.
     """
 
     def __init__(
@@ -69,31 +75,31 @@ class ScorePosterior:
         self._fit()
 
     def forecast(self, number: int) -> Forecast:
-        """Returns the chance of a configuration, of which one seed's score must be known."""
+        """Return the forecast of a configuration that has at least one known seed score."""
         row, seen = self.scores[number], self.seen[number]
         finals = self._finals(self._drawn(row, seen))
         expected = float(finals.mean())
         if self.top.value(np.where(seen, row, self.high).tolist()) < self.certain:
             return Forecast(0.0, expected)
-        # One more than were counted: what was not drawn is not impossible.
+        # Add one to both counts: an event absent from the draws still has a positive probability.
         reached = int((finals.round(DECIMALS) >= self.certain).sum())
         better = (reached + 1) / (len(finals) + 1)
         return Forecast(better if reached else min(better, self._tail(finals, seen)), expected)
 
     def _fit(self) -> None:
-        """Estimates what each seed does to all configurations, and the common variance."""
+        """Estimate the effect of each seed, which all configurations share, and the variance."""
         seen, scores = self.seen, np.nan_to_num(self.scores)
         counts = seen.sum(1, keepdims=True)
         freedom = np.maximum(counts - 1, 0)
         usual = (USUAL_DEVIATION * (self.high - self.low)) ** 2
         self.effects, self.doubt = np.zeros(seen.shape[1]), np.zeros(seen.shape[1])
-        # From a wide beginning effects are found that a narrow one takes for noise of its rows.
+        # Start with a wide prior: a narrow start would absorb the seed effects into the noise.
         self.variance = between = usual + float(np.nanvar(self.scores))
         for _ in range(ITERATIONS):
             means = (scores - seen * self.effects).sum(1, keepdims=True) / np.maximum(counts, 1)
             rest = seen * (scores - means)
             squares = ((rest - seen * self.effects) ** 2 + seen * self.doubt).sum(1, keepdims=True)
-            # A configuration whose seeds differ more than those of others tells less.
+            # A configuration with more spread over its seeds gets a lower weight.
             weights = (COMMON + freedom) / (COMMON + squares / self.variance)
             total = float((weights * squares).sum()) + USUAL * usual
             self.variance = total / (float(freedom.sum()) + USUAL)
@@ -106,7 +112,7 @@ class ScorePosterior:
             between = float((self.effects**2 + self.doubt).mean())
 
     def _drawn(self, row: Numbers, seen: npt.NDArray[np.bool_]) -> Numbers:
-        """Returns scores of all seeds, `[DRAWS, n]`: the known ones, and others as they may be."""
+        """Return posterior draws of all seed scores, `[DRAWS, n]`; known scores stay fixed."""
         own = row[seen] - self.effects[seen]
         known = len(own)
         freedom = COMMON + known - 1
@@ -122,7 +128,7 @@ class ScorePosterior:
         return scores
 
     def _tail(self, finals: Numbers, seen: npt.NDArray[np.bool_]) -> float:
-        """Returns the probability of the best that is certain, beyond all draws."""
+        """Return the t-tail probability of reaching the best certain score, which no draw did."""
         from scipy.special import stdtr
 
         freedom = COMMON + seen.sum() - 1

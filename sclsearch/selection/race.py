@@ -1,10 +1,14 @@
-"""The race: which configurations need no further seeds for the winner to be known.
+"""Racing: early pausing of configurations that will almost surely not win.
 
-After each seed run those that can hardly win any more wait. At the end all of them are looked at
-again, and as many go on as it takes for the promise to hold: with all seeds of all configurations
-another would win with a probability of the given risk at most, by the model of `outlook`. At a risk
-of 0 only those wait that cannot win whatever their seeds come to, as in adaptive capping (Hutter et
-al. 2009, https://arxiv.org/abs/1401.3492); that needs no model.
+After each seed run the race pauses configurations that are unlikely to win. At the end it evaluates
+all paused configurations again, and resumes as many as the guarantee requires.
+
+The guarantee concerns a search that trains all configurations on all seeds. By the model of
+`ScorePosterior`, such a search has another winner with at most the given probability.
+
+With a risk of 0 the race pauses only configurations that cannot win, whatever their missing scores
+are. That rule needs no model and is adaptive capping (Hutter et al. 2009,
+https://arxiv.org/abs/1401.3492).
 """
 
 import math
@@ -14,19 +18,20 @@ from sclsearch.selection.posterior import Forecast, ScorePosterior, risk_of
 from sclsearch.selection.rules import Top
 
 LEAST = 3
-"""Seeds that every configuration gets: two that failed to learn would agree that it is bad."""
+"""Seeds that every configuration gets. Two diverged seeds could wrongly agree on a low score."""
 
 
 class Race:
-    """What is known of the seeds of each configuration, and which of these wait.
+    """Seed scores of all configurations, and the set of paused configurations.
 
     Args:
-        top: How validation scores of the seeds rank a configuration.
-        low: The least that a score can be.
-        high: The most.
-        seeds: Seeds of a configuration, n.
-        configs: Configurations in total, where there is a risk.
-        risk: Probability, at the most, that another would win with all seeds; None: none waits.
+        top: Rule that combines the validation scores of the seeds into a configuration's score.
+        low: Lowest possible score.
+        high: Highest possible score.
+        seeds: Seeds per configuration, n.
+        configs: Total number of configurations; required if `risk` is given.
+        risk: Highest accepted probability that another configuration would win with all seeds.
+            None turns racing off.
     """
 
     def __init__(
@@ -48,33 +53,36 @@ class Race:
 
     @property
     def certain(self) -> bool:
-        """Whether the promise holds by what is known now."""
+        """True if the guarantee holds for the scores known so far."""
         return self._certain or not self.waiting
 
     def open(self) -> None:
-        """Takes in a further configuration."""
+        """Add a configuration without any scores."""
         self.scores.append([math.nan] * self.seeds)
 
     def note(self, number: int, seed: int, score: float | None) -> None:
-        """Takes in a score of a configuration and a seed, counted from 0; None of a failed one."""
+        """Record the score of a configuration (`number`) and seed, both counted from 0.
+
+        A score of None means that the seed run failed; it counts as the lowest possible score.
+        """
         self.scores[number][seed] = self.low if score is None else score
         self._certain = False
         self._changed.add(number)
         if not self._missing(number):
-            # The best that is certain may be better now, and others can be reached no more.
+            # The best certain score may have risen beyond the reach of other configurations.
             self._changed |= set(range(len(self.scores))) - self.waiting.keys()
 
     def odds(self) -> tuple[dict[int, Forecast], float]:
-        """Returns the chances of configurations that lack seeds, and that any of these would win.
+        """Return forecasts of all incomplete configurations, and the risk that any of them wins.
 
-        One without any seed is not among them, and may come to anything.
+        Configurations without any score have no forecast; each counts as probability 1 in the risk.
         """
         lacking = [number for number in range(len(self.scores)) if self._missing(number)]
         found = self._chances(number for number in lacking if self._missing(number) < self.seeds)
         return found, risk_of(found.get(number) for number in lacking)
 
     def judge(self) -> None:
-        """Lets those wait of which something new is known and that can hardly win."""
+        """Pause configurations with new information that are unlikely to win."""
         if self.risk is None or not self._changed:
             return
         forecasts = self._chances(
@@ -89,13 +97,16 @@ class Race:
             forecasts.items(), key=lambda item: (item[1].better, item[0])
         ):
             spent += forecast.better
-            # What the first ones leave of their share, later ones may use.
+            # Later configurations may use the share of the risk that earlier ones left unused.
             if spent > self.risk * len(self.scores) / self.configs:
                 break
             self.waiting[number] = forecast
 
     def certify(self) -> None:
-        """Looks at all that wait again by what is known now, and lets the likeliest go on."""
+        """Evaluate all paused configurations again and resume the most likely winners.
+
+        Configurations resume until the total risk of the others is at most the accepted risk.
+        """
         if self.certain or self.risk is None:
             return
         self.waiting = self._chances(self.waiting)
@@ -104,7 +115,7 @@ class Race:
         self._certain = True
 
     def order(self, number: int, seed: int) -> tuple[bool, float]:
-        """Returns what sorts seed runs: the first seeds of all, then those of the best so far."""
+        """Return the sort key of a seed run: first seeds of all, then seeds of the best so far."""
         if self.risk is None:
             return False, 0.0
         return seed >= LEAST, -self.expected.get(number, -math.inf)

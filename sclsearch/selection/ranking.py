@@ -1,4 +1,4 @@
-"""What a configuration is worth by the figures of its seeds, and which of them are reported."""
+"""Score of a configuration from its seeds, and the choice of the seeds that a report uses."""
 
 import math
 from collections.abc import Sequence
@@ -7,18 +7,18 @@ from sclsearch.selection.rules import Rule
 
 
 def score(rule: Rule, validation: Sequence[float | None], minimum: float) -> float:
-    """Returns the score of a configuration.
+    """Return the score of a configuration.
 
     Args:
-        rule: How seeds are counted.
-        validation: Figure of each seed, None where it failed.
-        minimum: What a failed seed counts as.
+        rule: Selection rule.
+        validation: Validation score of each seed; None for a failed seed.
+        minimum: Score of a failed seed, the metric's lowest value.
     """
     return rule.score.value([minimum if figure is None else figure for figure in validation])
 
 
 def reported(rule: Rule, validation: Sequence[float | None]) -> tuple[int, ...]:
-    """Returns which seeds the report is made of, best first; failed ones have no figure."""
+    """Return the positions of the seeds in the report, best first, without failed seeds."""
     finished = [position for position, figure in enumerate(validation) if figure is not None]
     figures = [figure for figure in validation if figure is not None]
     return tuple(finished[position] for position in rule.report.seeds(figures))
@@ -27,12 +27,14 @@ def reported(rule: Rule, validation: Sequence[float | None]) -> tuple[int, ...]:
 def reported_test(
     rule: Rule, validation: Sequence[float | None], test: Sequence[float | None]
 ) -> tuple[tuple[int, ...], float | None, float | None]:
-    """Returns which seeds the report is made of, the mean of their test figures and its deviation.
+    """Return the positions of the reported seeds, and mean and deviation of their test scores.
+
+    The deviation is the sample standard deviation. Mean and deviation are None without a score.
 
     Args:
-        rule: How seeds are counted.
-        validation: Figure of each seed, None where it failed.
-        test: The same of the test.
+        rule: Selection rule.
+        validation: Validation score of each seed; None for a failed seed.
+        test: Test score of each seed; None for a failed seed.
     """
     positions = reported(rule, validation)
     figures = [figure for position in positions if (figure := test[position]) is not None]
@@ -40,7 +42,7 @@ def reported_test(
 
 
 def mean_std(figures: Sequence[float]) -> tuple[float, float | None]:
-    """Returns mean and sample standard deviation; of one figure there is no deviation."""
+    """Return mean and sample standard deviation; the deviation of a single score is None."""
     mean = math.fsum(figures) / len(figures)
     if len(figures) < 2:
         return mean, None

@@ -1,4 +1,4 @@
-"""Rules: mean, top k and best over the seeds of a configuration."""
+"""Selection rules: mean, top-k mean and best over the seeds of a configuration."""
 
 import math
 import re
@@ -8,57 +8,57 @@ from dataclasses import dataclass
 from sclsearch.errors import SclsearchError
 
 DECIMALS = 12
-"""Figures are compared rounded to these: sums of equal ones may differ in their last bit."""
+"""Decimals to which scores are rounded: sums of equal scores may differ in the last bit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """The k best seeds by validation score; all of them without a k.
+    """Mean over the k seeds with the best validation scores, or over all seeds.
 
     Attributes:
-        k: How many seeds count; None is all, 1 the best alone.
+        k: Number of seeds that count. None means all seeds, 1 only the best seed.
     """
 
     k: int | None = None
 
     def __str__(self) -> str:
-        """Returns `mean`, `best` or `top-k`."""
+        """Return the name of the rule: `mean`, `best` or, for example, `top-3`."""
         return {None: "mean", 1: "best"}.get(self.k, f"top-{self.k}")
 
     def seeds(self, scores: Sequence[float]) -> tuple[int, ...]:
-        """Returns the positions that count, best first; among equals the earlier position."""
+        """Return the positions of the seeds that count, best first; ties go by position."""
         order = sorted(range(len(scores)), key=lambda position: (-scores[position], position))
         return tuple(order[: self.k])
 
     def value(self, scores: Sequence[float]) -> float:
-        """Returns the mean over the seeds that count; does not depend on their order."""
+        """Return the mean over the seeds that count, independent of the order of the seeds."""
         counted = self.seeds(scores)
         return round(math.fsum(scores[position] for position in counted) / len(counted), DECIMALS)
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A selection rule.
+    """Selection rule: how seeds score a configuration, and the seeds in the test report.
 
     Attributes:
-        score: How validation scores of the seeds rank a configuration.
-        report: Which seeds of the winner the test figure is made of.
+        score: Rule that combines the validation scores of the seeds into a configuration's score.
+        report: Rule that chooses the winner's seeds for the reported test score.
     """
 
     score: Top
     report: Top
 
     def __str__(self) -> str:
-        """Returns what `parse_rule` reads."""
+        """Return the rule as text that `parse_rule` accepts."""
         return str(self.score) if self.score == self.report else f"{self.score}/{self.report}"
 
     @property
     def least(self) -> int:
-        """How many seeds it needs."""
+        """Smallest number of seeds that the rule needs."""
         return max(self.score.k or 1, self.report.k or 1)
 
     def check(self, seeds: int) -> None:
-        """Raises SclsearchError if the rule counts more seeds than there are."""
+        """Raise SclsearchError if the rule needs more seeds than `seeds`."""
         if seeds < self.least:
             raise SclsearchError(
                 f"--seeds: rule {self} needs at least {self.least} seeds, but there are {seeds}. "
@@ -67,10 +67,10 @@ class Rule:
 
 
 def parse_rule(text: str) -> Rule:
-    """Returns the rule that a text names: `mean`, `best`, `top-3`, or score and report `mean/best`.
+    """Return the rule for a name: `mean`, `best`, `top-3`, or score and report as `mean/best`.
 
     Raises:
-        SclsearchError: It names none.
+        SclsearchError: The text is not the name of a rule.
     """
     splits = text.split("/")
     if len(splits) > 2:

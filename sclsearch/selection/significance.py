@@ -1,8 +1,8 @@
-"""Whether one configuration is better than another over paired replicates, and how many are enough.
+"""Significance tests of two configurations on paired replicates, and their statistical power.
 
-The interval is Hesterberg's expanded percentile bootstrap (2015, https://arxiv.org/abs/1411.5279),
-of fewer than six pairs Student's; the adjustment of several p-values is Holm's (1979, Scandinavian
-Journal of Statistics 6:65-70).
+- Confidence interval: Hesterberg's expanded percentile bootstrap (2015,
+  https://arxiv.org/abs/1411.5279); Student's t interval for fewer than six pairs.
+- Adjustment of several p-values: Holm (1979, Scandinavian Journal of Statistics 6:65-70).
 """
 
 import math
@@ -21,17 +21,18 @@ Numbers = npt.NDArray[np.float64]
 
 RESAMPLES = 10_000
 FEWEST_RESAMPLED = 6
-"""Pairs below which resamples cannot cover their mean 95 times in 100."""
+"""Smallest number of pairs for which resampling can reach a coverage of 95 %."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What the paired scores of two configurations, a and b, say of `a - b`.
+    """Paired comparison of the scores of two configurations, a and b.
 
     Attributes:
-        n: Pairs: replicates in which both have a score, or the training subsets of these.
-        n_missing: Replicates left out because at least one of the two failed.
-        n_equal: Pairs of equal scores, which the test leaves out.
+        n: Number of pairs. A pair is a replicate with both scores, or the training subset of such
+            replicates.
+        n_missing: Number of replicates without a pair, because at least one seed run failed.
+        n_equal: Number of pairs with equal scores, which the test ignores.
         difference: Mean of `a - b`.
         std: Sample standard deviation of `a - b`; None for one pair.
         interval: 95 % interval of the mean difference; None for one pair.
@@ -50,23 +51,23 @@ class Comparison:
 def compare(
     a: Sequence[float | None], b: Sequence[float | None], subsets: Sequence[Hashable] = ()
 ) -> Comparison:
-    """Returns what the scores of two configurations on the same replicates say of `a - b`.
+    """Return the paired comparison of two configurations on the same replicates.
 
-    Where several subsets are trained on with several seeds each, as in CMLM's protocol, the seeds
-    of one subset are not independent: their mean difference is one pair.
+    CMLM's protocol trains several seeds on each of several subsets. Seeds of one subset are not
+    independent, so their mean difference forms one pair.
 
-    Does not depend on the order of the replicates; `compare(b, a)` has the opposite signs and the
-    same p. A failed seed is left out here, unlike in the ranking, where it counts as the worst:
-    its pair would say more of the minimum of the metric than of the two configurations.
+    The order of the replicates does not matter. `compare(b, a)` has the opposite signs and the
+    same p. The comparison ignores failed seeds. The ranking counts them as the worst score instead;
+    here such a pair would measure the metric's minimum rather than the two configurations.
 
     Args:
-        a: Score of each replicate, None where the seed failed.
+        a: Score of each replicate; None for a failed seed.
         b: Scores of the other configuration on the same replicates, in the same order.
-        subsets: What each replicate is trained on; without them, or where all are trained on the
-            same, each replicate is a pair.
+        subsets: Identifier of each replicate's training subset. If it is empty, or all subsets are
+            the same, each replicate is a pair.
 
     Raises:
-        SclsearchError: No replicate has two scores.
+        SclsearchError: No replicate has both scores.
     """
     if len(set(subsets)) < 2:
         subsets = range(len(a))
@@ -96,19 +97,20 @@ def compare(
 
 
 def smallest_p(n: int) -> float:
-    """Returns 2 / 2^n, the p-value when all n differences have one sign; 1 without a pair.
+    """Return the smallest p-value that a Wilcoxon signed-rank test of n pairs can reach.
 
-    Five pairs cannot reach 0.05 (0.0625), six can (0.03125).
+    It is 2 / 2^n, where all differences have the same sign, and 1 without a pair. Five pairs
+    cannot reach 0.05 (0.0625); six pairs can (0.03125).
     """
     return min(1.0, math.ldexp(2.0, -n))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Returns the p-values adjusted for their number, in the order given (Holm, 1979).
+    """Return Holm-adjusted p-values in the given order (Holm, 1979).
 
-    The smallest of m is multiplied by m, the next by m - 1, …; none falls below a smaller one's.
-    Rejecting where the adjusted value is at most alpha errs anywhere with probability alpha at
-    most, however the tests depend on each other.
+    The smallest of m p-values is multiplied by m, the next by m - 1, and so on. Adjusted values
+    keep the order of the p-values. Rejecting all adjusted values up to alpha bounds the family-wise
+    error rate by alpha, for any dependence between the tests.
     """
     order = sorted(range(len(p_values)), key=lambda place: p_values[place])
     adjusted = [1.0] * len(p_values)
@@ -120,19 +122,20 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def detectable(differences_std: float, n: int, alpha: float = 0.05, power: float = 0.8) -> float:
-    """Returns the smallest true mean difference that n paired seeds would detect.
+    """Return the smallest true mean difference that a test of n paired seeds detects.
 
-    Of a two-sided paired t-test of normal differences (noncentral t, not its normal
-    approximation; the tail on the wrong side is left out: below 1e-4 for alpha 0.05 and a
-    power from 0.5 on).
-    Wilcoxon's test needs about 5 % more seeds on normal differences (its efficiency is 3/π) and
-    cannot reject at all where `smallest_p(n)` is above alpha.
+    The test is a two-sided paired t-test of normal differences. The power comes from the noncentral
+    t distribution, not from its normal approximation. The tail on the wrong side is ignored: it is
+    below 1e-4 for alpha 0.05 and a power of at least 0.5.
+
+    Wilcoxon's test needs about 5 % more seeds on normal differences (its efficiency is 3/π). It
+    cannot reject at all if `smallest_p(n)` is above alpha.
 
     Args:
         differences_std: Standard deviation of the paired differences.
         n: Number of seeds, at least 2.
-        alpha: Risk of finding a difference where there is none.
-        power: Chance of finding this one.
+        alpha: Probability of a false detection if there is no difference.
+        power: Probability of detecting the returned difference.
 
     Raises:
         SclsearchError: There are fewer than 2 seeds.
@@ -149,28 +152,34 @@ def detectable(differences_std: float, n: int, alpha: float = 0.05, power: float
 
 
 def detection(n: int, difference: float, unit: str = "seeds") -> str:
-    """Returns `10 seeds can detect 1.4 points`; the difference is a share of 1."""
+    """Return a sentence such as `10 seeds can detect 1.4 points`.
+
+    `difference` is a share of 1; a point is a hundredth.
+    """
     return f"{n} {unit} can detect {in_points(difference)} points"
 
 
 def in_points(difference: float) -> str:
-    """Returns a share of 1 in hundredths, `1.4` or `under 0.1`."""
+    """Return a share of 1 as text in hundredths, for example `1.4` or `under 0.1`."""
     points = 100 * difference
     return f"{points:.1f}" if points >= 0.05 else "under 0.1"
 
 
 def _interval(differences: Numbers, mean: float, std: float) -> tuple[float, float]:
-    r"""Interval of the mean: Student's of few pairs, else expanded percentiles of resamples.
+    r"""Return the 95 % interval of the mean difference.
+
+    Few pairs get Student's t interval. More pairs get expanded percentiles of bootstrap resamples.
 
     The plain percentile interval is too narrow for few pairs: it divides by n instead of n - 1 and
-    takes normal for t quantiles. The level of its ends,
-    $\Phi(-\sqrt{n/(n-1)}\, t_{0.975, n-1})$, undoes both where differences are normal. It never
-    leaves the range of the differences, and so covers the mean of symmetric ones with chance
-    1 - 2^(1-n) at most: of three pairs 75 %, which is why so few are not resampled. With ten
-    strongly skewed differences it is about 90 %.
+    uses normal instead of t quantiles. The expanded level of its ends,
+    $\Phi(-\sqrt{n/(n-1)}\, t_{0.975, n-1})$, corrects both for normal differences.
 
-    Resamples of the sorted differences come with their mirror images, which makes the interval
-    of the opposite differences the opposite interval.
+    A percentile interval never leaves the range of the differences. Its coverage of the mean of
+    symmetric differences is therefore at most 1 - 2^(1-n). For three pairs that is 75 %, so the
+    function does not resample so few. Coverage is about 90 % for ten strongly skewed differences.
+
+    The function adds the mirror image of each resample of the sorted differences. Negated
+    differences therefore give the negated interval.
     """
     from scipy.special import ndtr, stdtrit
 
@@ -187,16 +196,16 @@ def _interval(differences: Numbers, mean: float, std: float) -> tuple[float, flo
 
 
 def _wilcoxon(differences: Numbers) -> float:
-    """Two-sided exact p-value of the signed ranks.
+    """Return the exact two-sided p-value of Wilcoxon's signed-rank test.
 
-    Differences of zero are left out, as Wilcoxon did; equal ones share their mean rank, and the
-    distribution over all signs is that of these ranks: exact with ties, which validation splits
-    of a few hundred rows make the rule, where the usual tables are not.
+    The test ignores differences of zero, as Wilcoxon did. Equal absolute differences share their
+    mean rank. The null distribution over all signs uses these ranks, so it is exact with ties; the
+    usual tables are not. Ties are common on validation splits of a few hundred rows.
     """
     unequal = differences[differences != 0]
     _, place, counts = np.unique(np.abs(unequal), return_inverse=True, return_counts=True)
-    doubled = (2 * np.cumsum(counts) - counts + 1)[place]  # twice the mean ranks: whole numbers
-    forecasts = np.ones(1)  # of each doubled sum of the positive ranks
+    doubled = (2 * np.cumsum(counts) - counts + 1)[place]  # doubled mean ranks are integers
+    forecasts = np.ones(1)  # probability of each doubled positive-rank sum
     for rank in doubled:
         forecasts = (np.pad(forecasts, (0, rank)) + np.pad(forecasts, (rank, 0))) / 2
     positive = int(doubled[unequal > 0].sum())

@@ -1,10 +1,11 @@
-"""How much of the spread of scores comes from subset, initialisation and data order.
+"""Variance components of scores: training subset, initialization and data order.
 
-The runs are a full crossing of seeds: every subset with every initialisation with every order, one
-run a cell, as Dodge et al. (2020, https://arxiv.org/abs/2002.06305) crossed initialisations with
-orders. Varied one at a time, with the rest fixed, a source could not be told from the interactions
-that it takes part in. The total is the spread that a comparison meets when all sources are drawn
-afresh, as Bouthillier et al. (2021, https://arxiv.org/abs/2103.03098) advise.
+The design is fully crossed: every subset with every initialization with every data order, one run
+per cell. Dodge et al. (2020, https://arxiv.org/abs/2002.06305) crossed initializations with orders
+in the same way. Varying one source at a time could not separate a source from its interactions.
+
+The total is the variance of a comparison that draws all sources anew, as Bouthillier et al. (2021,
+https://arxiv.org/abs/2103.03098) recommend.
 """
 
 import math
@@ -22,7 +23,7 @@ from sclsearch.selection.significance import detectable
 Numbers = npt.NDArray[np.float64]
 
 SOURCES = ("subset", "initialization", "order")
-"""What is varied; the seed of the noise goes with that of the order."""
+"""Sources of variance. The noise seed always equals the order seed."""
 DRAWS = 10_000
 ONE_SUBSET = (
     "subset: all seed runs here have one training subset, but the protocol draws one for each "
@@ -32,13 +33,13 @@ ONE_SUBSET = (
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One seed run of a design.
+    """Score of one seed run in a crossed design.
 
     Attributes:
         subset: Seed of the training subset.
-        initialization: Seed of the new layers.
+        initialization: Seed of the newly initialized layers.
         order: Seed of data order and noise.
-        score: What it reached; None where it failed.
+        score: Score of the seed run; None if it failed.
     """
 
     subset: int
@@ -49,11 +50,11 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """The variance that one source brings into a score.
+    """Variance of a score due to one source.
 
     Attributes:
-        estimate: Unbiased, so that it can fall below 0 where the source brings little.
-        interval: 95 % interval, cut at 0.
+        estimate: Unbiased estimate. It can be negative if the true variance is small.
+        interval: 95 % interval, truncated at 0.
     """
 
     estimate: float
@@ -61,21 +62,22 @@ class Component:
 
     @property
     def variance(self) -> float:
-        """The estimate, 0 where it is negative."""
+        """The estimate, or 0 if it is negative."""
         return max(0.0, self.estimate)
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Where the spread of the scores of one configuration comes from.
+    """Variance decomposition of the scores of one configuration.
 
     Attributes:
         runs: Number of seed runs.
-        mean: Their mean score.
-        components: For each source that varied, and `residual`: all interactions of the sources,
-            and what no seed governs. A source of one level has no component.
-        total: The variance of a run in which everything that varied here is drawn afresh.
-        one_subset: Whether all were trained on one subset of those that a protocol draws.
+        mean: Mean score.
+        components: Component of each varied source, and `residual`: all interactions of the
+            sources, and nondeterminism that no seed controls. A source with one level has no
+            component.
+        total: Variance of a run that draws all varied sources anew.
+        one_subset: True if all seed runs share one subset although the protocol draws several.
     """
 
     runs: int
@@ -85,13 +87,13 @@ class Spread:
     one_subset: bool = False
 
     def share(self, source: str) -> float:
-        """Returns the part of a source in the sum of the components, 0 if nothing varies."""
+        """Return a source's share of the summed components; 0 if the sum is 0."""
         whole = math.fsum(component.variance for component in self.components.values())
         return self.components[source].variance / whole if whole > 0 else 0.0
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader must know of components that are set to 0 or missing."""
+        """Notes for the report on components that count as 0 or are missing."""
         below = [
             f"{source}: the estimate is {component.estimate:.2g}, below 0, and counts as 0"
             for source, component in self.components.items()
@@ -100,11 +102,11 @@ class Spread:
         return (*below, ONE_SUBSET) if self.one_subset else tuple(below)
 
     def detectable(self, n: int) -> tuple[float, float, float]:
-        """Returns the true mean difference of two such configurations that n seeds detect.
+        """Return the smallest mean difference of two such configurations that n seeds detect.
 
-        With it come those at the ends of the total variance's interval. The difference is given
-        twice the variance, as if sharing a replicate brought nothing; scores that move together
-        over the replicates detect less.
+        The other two values belong to the lower and upper end of the total variance's interval.
+        The variance of the difference is taken as twice the total variance, as for unpaired scores.
+        If paired scores are positively correlated, n seeds detect a smaller difference.
 
         Raises:
             SclsearchError: There are fewer than 2 seeds.
@@ -115,18 +117,18 @@ class Spread:
 
 
 def design(levels: Mapping[str, int]) -> list[dict[str, int]]:
-    """Returns the replicates of a full crossing, each as the fields of a `Replicate`.
+    """Return the replicates of a fully crossed design, each as the fields of a `Replicate`.
 
-    Seeds count from 0 in every source, so that the cells with equal seeds are the replicates of a
-    protocol whose seeds are their numbers, and their runs serve both.
+    Seeds of every source count from 0. Cells with equal seeds therefore equal the replicates of a
+    protocol whose seeds are the replicate numbers. Both designs share these seed runs.
 
     Args:
-        levels: How many seeds each source takes; a source that is not named takes one, as the
-            subset must where the protocol trains on all rows.
+        levels: Number of seeds per source. A missing source has one seed; the subset must have one
+            if the protocol trains on all rows.
 
     Raises:
-        SclsearchError: A source is unknown, a number is below 1, or fewer than two sources vary;
-            the message holds every fault.
+        SclsearchError: A source is unknown, a number is below 1, or fewer than two sources vary.
+            The message lists every error.
     """
     faults = [fault for name, count in levels.items() for fault in _level_faults(name, count)]
     if faults:
@@ -140,20 +142,21 @@ def design(levels: Mapping[str, int]) -> list[dict[str, int]]:
 
 
 def components(observations: Sequence[Observation]) -> Spread:
-    r"""Returns what each source brings, by the analysis of variance of a random-effects model.
+    r"""Return the variance component of each source, by random-effects analysis of variance.
 
-    A score is a mean plus an independent random effect of every set of sources $T$, from the main
-    effects to the interaction of all, which one run a cell cannot tell from chance. With
-    $n_f$ levels of source f the mean squares have the expectations
-    $E[M_T] = \sum_{U \supseteq T} \sigma_U^2 \prod_{f \notin U} n_f$; solved for the variances,
+    The model of a score is a mean plus an independent random effect of every set of sources $T$.
+    The sets range from single sources (main effects) to all sources (highest interaction). One run
+    per cell cannot separate the highest interaction from random noise. With $n_f$ levels of source
+    f the mean squares have the expectations
+    $E[M_T] = \sum_{U \supseteq T} \sigma_U^2 \prod_{f \notin U} n_f$. Solved for the variances:
     $\hat\sigma_T^2 = \sum_{U \supseteq T} (-1)^{|U \setminus T|} M_U / \prod_{f \notin T} n_f$.
-    They are unbiased whatever the distributions, and main effects stay free of interactions.
+    These estimates are unbiased for all distributions, and main effects exclude interactions.
 
     Args:
-        observations: One finished run a cell, in any order.
+        observations: One finished seed run per cell, in any order.
 
     Raises:
-        SclsearchError: Fewer than two sources vary, or a cell has no score or more than one; the
+        SclsearchError: Fewer than two sources vary, or a cell does not have exactly one score. The
             message names every such cell.
     """
     table = _table(observations)
@@ -175,13 +178,13 @@ def components(observations: Sequence[Observation]) -> Spread:
 
 
 def _component(weights: Numbers, squares: Numbers, freedom: Numbers) -> Component:
-    r"""A weighted sum of mean squares, with its interval.
+    r"""Return a weighted sum of mean squares with its 95 % interval.
 
-    The interval is a parametric bootstrap of the mean squares, turned round: where effects are
-    normal, $M_T \nu_T / E[M_T]$ is chi-squared with $\nu_T$ degrees of freedom, so each draw puts
-    $M_T \nu_T / \chi^2$ in the place of $E[M_T]$ (surrogate variables; Chiang, 2001, Technometrics
-    43:356-367). Resampling runs or levels would make it too narrow, as there are few levels to
-    draw from.
+    The interval is an inverted parametric bootstrap of the mean squares. For normal effects,
+    $M_T \nu_T / E[M_T]$ is chi-squared with $\nu_T$ degrees of freedom. Each draw therefore
+    replaces $E[M_T]$ by $M_T \nu_T / \chi^2$ (surrogate variables; Chiang, 2001, Technometrics
+    43:356-367). Resampling runs or levels would give too narrow an interval, because there are few
+    levels.
     """
     forecast = stream(0, "variance").chisquare(freedom[:, None], (len(freedom), DRAWS))
     low, high = np.quantile(weights @ (squares[:, None] / forecast), [0.025, 0.975])
@@ -190,7 +193,7 @@ def _component(weights: Numbers, squares: Numbers, freedom: Numbers) -> Componen
 
 
 def _sum_of_squares(scores: Numbers, some: set[int]) -> float:
-    """Sum of squares of the effects of a set of axes, over all cells."""
+    """Return the sum of squares, over all cells, of the effects of a set of axes."""
     effects = scores
     for axis, count in enumerate(scores.shape):
         mean = effects.mean(axis=axis, keepdims=True)
@@ -199,7 +202,7 @@ def _sum_of_squares(scores: Numbers, some: set[int]) -> float:
 
 
 def _weight(one: set[int], of: set[int], levels: Sequence[int]) -> float:
-    """What the mean square of a set of axes adds to the variance of another set."""
+    """Return the weight of the mean square of axes `of` in the variance of axes `one`."""
     if not one <= of:
         return 0.0
     sign = 1 if len(of - one) % 2 == 0 else -1
@@ -228,7 +231,7 @@ def _check_varied(sources: Sequence[str]) -> None:
 
 
 def _table(observations: Sequence[Observation]) -> Numbers:
-    """Scores by level of each source, `[subsets, initialisations, orders]`."""
+    """Return the scores by level of each source, `[subsets, initializations, orders]`."""
     found: dict[tuple[int, ...], list[float]] = {}
     cells = [(one.subset, one.initialization, one.order) for one in observations]
     for cell, one in zip(cells, observations, strict=True):

@@ -1,1 +1,1 @@
-"""Search spaces: from a YAML file to a checked space."""
+"""Search spaces: YAML files, their validation, and the resulting `Space` objects."""

@@ -1,4 +1,4 @@
-"""From the content of a search space file to its spaces, with every fault on the way."""
+"""Validation of search space files; reports every error at once."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ ValueCheck = Callable[[Values], Sequence[Fault]]
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A space that may have faults, and the parameters whose entries cannot be read."""
+    """Search space during validation, and the parameters with unreadable entries."""
 
     space: Space
     unread: frozenset[str] = frozenset()
@@ -36,12 +36,14 @@ class Draft:
 def read_spaces(
     raw: object, file: str, method: type[Method] | None
 ) -> tuple[dict[str | None, Space], list[Fault]]:
-    """Returns the spaces of a file, by encoder and under None its own, or the faults.
+    """Return the search spaces of a file by encoder name, or the errors of the file.
+
+    The key None has the space for encoders without a section.
 
     Args:
-        raw: The content, as YAML gives it.
-        file: Where it comes from.
-        method: The class that the space must be of; None takes the one that the file names.
+        raw: The parsed YAML content.
+        file: Path of the file, as error messages show it.
+        method: Required method class. None accepts the method that the file names.
     """
     content, faults = _content(raw)
     if content is None:
@@ -66,7 +68,10 @@ def read_spaces(
 
 
 def _content(raw: object) -> tuple[SpaceFile | None, list[Fault]]:
-    """Returns the keys of a file, without `published` if nothing else is of another form."""
+    """Return the validated keys of a file and its errors.
+
+    If only `published` is malformed, the result lacks this key, so that checks can continue.
+    """
     content, faults = read_form(raw, SpaceFile, ""), unknown_keys(raw, SpaceFile.model_fields, "")
     if not isinstance(content, list):
         return content, faults
@@ -94,7 +99,7 @@ def _method(name: str, method: type[Method] | None) -> tuple[type[Method] | None
 def _section(
     base: Draft, raw: object, name: str, check: ValueCheck, known: Sequence[Fault]
 ) -> tuple[Draft, list[Fault]]:
-    """Returns the space of one encoder and its faults, but for those that are the file's own."""
+    """Return the space of one encoder and its errors, without errors of the file's base space."""
     place = within("models", name)
     faults = [(place, reason)] if (reason := name_fault(name)) else []
     faults += unknown_keys(raw, Section.model_fields, place)
@@ -107,7 +112,7 @@ def _section(
 
 
 def _draft(base: Draft, content: SpaceFile | Section, place: str) -> tuple[Draft, list[Fault]]:
-    """Returns the content laid over another space; null takes a key away."""
+    """Return the base space with a file's or section's entries merged in; null removes a key."""
     faults: list[Fault] = []
     parameters: dict[str, Parameter] = {}
     unread = set()
@@ -140,7 +145,7 @@ def _given(entries: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _laid_over(below: Mapping[str, Any], raw: Values, above: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns both, without what is null above or cannot be read there."""
+    """Return the merged entries, without keys that are null or unreadable in `raw`."""
     return {
         name: entry
         for name, entry in {**below, **above}.items()
@@ -155,7 +160,7 @@ def _not_there(below: Set[str], raw: Values, place: str) -> Iterator[Fault]:
 
 
 def _faults(draft: Draft, check: ValueCheck) -> list[Fault]:
-    """Returns what is wrong with the values of a space, at places within its part of the file."""
+    """Return the errors in a space's values, with paths relative to its section of the file."""
     space = draft.space
     faults = [
         (f"space.{name}", reason)
@@ -222,9 +227,10 @@ def _published_faults(
 
 
 def _typed(space: Space, method: type[Method]) -> Space:
-    """Returns the space with values of the fields' own types: 1 is 1.0 where there are floats.
+    """Return the space with values converted to the types of the method's fields.
 
-    Of a range of whole numbers they are whole whatever the field, as a sampler draws them.
+    For example, 1 becomes 1.0 for a float field. Values of an `int` range stay integers for every
+    field type, because samplers draw integers.
     """
     types = field_types(method)
 

@@ -1,4 +1,4 @@
-"""Finds and reads search space files; faults come all at once, each with its place."""
+"""Lookup and loading of search space files, with all errors reported at once."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,15 +13,17 @@ if TYPE_CHECKING:
 
 
 def find_space(method: str, task: str, folder: Path | None = None) -> Path:
-    """Returns the file of a method for a task or the one that it is like, or the default.
+    """Return the path of the search space file of a method for a task.
+
+    The function tries the task's file, the file of the similar task (`like`), then `default.yaml`.
 
     Args:
         method: Name of the method.
         task: Name of the task.
-        folder: Where the methods' folders are; None takes the spaces that sclsearch brings.
+        folder: Folder with one folder per method. None uses the search spaces of the package.
 
     Raises:
-        SclsearchError: The method has neither file.
+        SclsearchError: The method has none of these files.
     """
     from sclsearch.tasks import TASKS
 
@@ -37,15 +39,15 @@ def find_space(method: str, task: str, folder: Path | None = None) -> Path:
 
 
 def load_space(path: Path, method: "type[Method] | str", model: str | None = None) -> "Space":
-    """Returns the checked space of a file.
+    """Return the validated search space of a file.
 
     Args:
         path: The YAML file.
-        method: The method that the space must be of, by class or by name.
-        model: Name of the encoder. If `models` has it, its section is laid over the file.
+        method: Required method, by class or by name.
+        model: Name of the encoder. A section of `models` with this name overrides the file's keys.
 
     Raises:
-        SclsearchError: The file has faults; the message has a line for each.
+        SclsearchError: The file has errors. The message has one line per error.
     """
     from sclsearch.methods import method_class
     from sclsearch.spaces.check import read_spaces
@@ -58,11 +60,11 @@ def load_space(path: Path, method: "type[Method] | str", model: str | None = Non
 
 
 def check_file(path: Path, method: "type[Method] | None" = None) -> list[str]:
-    """Returns every fault of a file, a line each.
+    """Return all errors of a search space file, one line per error.
 
     Args:
         path: The YAML file.
-        method: The class that the space must be of; None takes the one that the file names.
+        method: Required method class. None accepts the method that the file names.
     """
     from sclsearch.spaces.check import read_spaces
 
@@ -74,19 +76,19 @@ def check_file(path: Path, method: "type[Method] | None" = None) -> list[str]:
 
 
 def shipped_spaces() -> Path:
-    """Returns the folder of the spaces that sclsearch brings: in the wheel, or in a checkout."""
+    """Return the folder of the package's search spaces, in a wheel or in a checkout."""
     package = Path(__file__).parents[1]
     inside = package / "search_spaces"
     return inside if inside.is_dir() else package.parent / "search_spaces"
 
 
 def space_files() -> list[Path]:
-    """Returns the files that sclsearch brings, by method and task."""
+    """Return the package's search space files, sorted by method and task."""
     return sorted(shipped_spaces().rglob("*.yaml"))
 
 
 def space_summaries() -> dict[str, str]:
-    """Returns the source of each file that sclsearch brings, by `<method>/<task>`."""
+    """Return the `source` text of each search space of the package, by `<method>/<task>`."""
     summaries = {}
     for path in space_files():
         summaries[f"{path.parent.name}/{path.stem}"] = _source(path)
@@ -94,13 +96,13 @@ def space_summaries() -> dict[str, str]:
 
 
 def _source(path: Path) -> str:
-    """Return what follows `source`; the rest of the file, which takes its time, is not read."""
+    """Return the value of `source` without constructing the rest of the file, which is slow."""
     told = iter(scalars(path.read_text(encoding="utf-8")))
     return next(told, "") if "source" in told else ""
 
 
 def _read(path: Path) -> object:
-    """Return the content of a YAML file that JSON could hold too."""
+    """Return the content of a YAML file, restricted to values that JSON supports."""
     where = _shown(path)
     try:
         check_regular(path)
@@ -122,6 +124,6 @@ def _lines(path: Path, faults: list[tuple[str, str]]) -> list[str]:
 
 
 def _shown(path: Path) -> str:
-    """Returns the path as a person in the present folder would write it."""
+    """Return the path relative to the current folder if it lies in it, else the absolute path."""
     path, here = path.absolute(), Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)

@@ -1,4 +1,4 @@
-"""What a search may choose: one of some values, or a number between two bounds."""
+"""Hyperparameters of a search space: categorical choices and numeric ranges."""
 
 import json
 import math
@@ -13,47 +13,49 @@ When = Mapping[str, tuple[object, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of some values.
+    """Categorical hyperparameter with a list of values.
 
     Attributes:
-        values: The values, in the order of the grid; a list is a tuple here.
-        when: Other parameters with the values at which this one is searched; empty for always.
+        values: The values, in grid order; lists are tuples here.
+        when: Condition for searching this parameter: other parameters and their required values.
+            Empty if the parameter is always searched.
     """
 
     values: tuple[object, ...]
     when: When = field(default_factory=dict)
 
     def contains(self, value: object) -> bool:
-        """Returns whether the value is one of the choices."""
+        """Return True if the value is one of the choices."""
         return any(same(value, own) for own in self.values)
 
     def listed(self) -> tuple[object, ...]:
-        """Returns every value."""
+        """Return all values."""
         return self.values
 
     def size(self) -> float:
-        """Returns the number of values."""
+        """Return the number of values."""
         return len(self.values)
 
     def spec(self) -> dict[str, Any]:
-        """Returns what determines the parameter, as JSON has it."""
+        """Return the JSON content that identifies the parameter."""
         return _spec({"type": "choice", "values": self.values}, self.when)
 
     def __str__(self) -> str:
-        """Returns the parameter in words that follow `must be`."""
+        """Return a description of the parameter for error messages, to follow `must be`."""
         return f"one of {', '.join(map(repr, self.values))}"
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A number between two bounds, both of them allowed.
+    """Numeric hyperparameter between two inclusive bounds.
 
     Attributes:
-        low: The least value.
-        high: The greatest value.
-        kind: `float`, `log` for a number whose logarithm is searched evenly, or `int`.
-        step: Distance of neighbours, in `int` only, where None is 1.
-        when: Other parameters with the values at which this one is searched; empty for always.
+        low: Lowest value.
+        high: Highest value.
+        kind: `float`, `log` for a log-uniform float, or `int`.
+        step: Distance between neighboring values, for `int` only; None means 1.
+        when: Condition for searching this parameter: other parameters and their required values.
+            Empty if the parameter is always searched.
     """
 
     low: float
@@ -63,7 +65,7 @@ class Range:
     when: When = field(default_factory=dict)
 
     def contains(self, value: object) -> bool:
-        """Returns whether the value is a number in the range and on its steps."""
+        """Return True if the value is a number within the range and on one of its steps."""
         if isinstance(value, bool) or not isinstance(value, int | float):
             return False
         inside = self.low <= value <= self.high
@@ -72,22 +74,22 @@ class Range:
         return inside and (value - self.low) % (self.step or 1) == 0
 
     def listed(self) -> tuple[object, ...]:
-        """Returns every value if they are whole, otherwise none."""
+        """Return all values of an `int` range; an empty tuple for other kinds."""
         if self.kind != "int":
             return ()
         return tuple(range(int(self.low), int(self.high) + 1, self.step or 1))
 
     def size(self) -> float:
-        """Returns the number of values, infinity unless they are whole."""
+        """Return the number of values of an `int` range; infinity for other kinds."""
         return (self.high - self.low) // (self.step or 1) + 1 if self.kind == "int" else math.inf
 
     def spec(self) -> dict[str, Any]:
-        """Returns what determines the parameter, as JSON has it."""
+        """Return the JSON content that identifies the parameter."""
         step = {"step": self.step or 1} if self.kind == "int" else {}
         return _spec({"type": self.kind, "low": self.low, "high": self.high, **step}, self.when)
 
     def __str__(self) -> str:
-        """Returns the parameter in words that follow `must be`."""
+        """Return a description of the parameter for error messages, to follow `must be`."""
         kind = "whole, " if self.kind == "int" else ""
         step = f" in steps of {self.step}" if self.step not in {None, 1} else ""
         return f"{kind}from {self.low!r} to {self.high!r}{step}"
@@ -97,7 +99,7 @@ Parameter = Choice | Range
 
 
 def active(parameter: Parameter, values: Mapping[str, object]) -> bool:
-    """Returns whether a parameter is searched, given the values of those before it."""
+    """Return True if a parameter's condition holds for the values of earlier parameters."""
     return all(
         name in values and any(same(values[name], allowed) for allowed in condition)
         for name, condition in parameter.when.items()
@@ -105,7 +107,7 @@ def active(parameter: Parameter, values: Mapping[str, object]) -> bool:
 
 
 def same(one: object, other: object) -> bool:
-    """Returns whether two values mean the same: 1 is 1.0 and a list is a tuple, True is not 1."""
+    """Return True if two values are equal: 1 equals 1.0, a list equals a tuple, True is not 1."""
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return len(one) == len(other) and all(map(same, one, other))
     return one == other and isinstance(one, bool) == isinstance(other, bool)

@@ -1,4 +1,4 @@
-"""The form of a search space file: which keys there are and of what type; pydantic's edge."""
+"""Pydantic models of search space files: their keys and types."""
 
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
@@ -11,13 +11,13 @@ from sclsearch.errors import suggestion
 from sclsearch.spaces.parameters import Choice, Parameter, Range, same
 
 MOST_VALUES = 1000
-"""Values of a choice; the time to compare them grows with their square."""
+"""Largest number of values of a choice; the time to compare them grows quadratically."""
 Fault = tuple[str, str]
 Form = TypeVar("Form", bound=BaseModel)
 
 
 class ChoiceEntry(BaseModel, strict=True):
-    """`{type: choice, values: […]}`."""
+    """YAML entry of a categorical parameter: `{type: choice, values: […]}`."""
 
     type: Literal["choice"]
     values: Annotated[list[Any], Field(min_length=1, max_length=MOST_VALUES)]
@@ -25,7 +25,7 @@ class ChoiceEntry(BaseModel, strict=True):
 
     @model_validator(mode="after")
     def check_distinct(self) -> "ChoiceEntry":
-        """Raises if a value is there twice."""
+        """Raise a validation error if two values are equal."""
         for n, value in enumerate(self.values):
             if any(same(value, earlier) for earlier in self.values[:n]):
                 _refuse(f"values must differ, but {value!r} is there twice")
@@ -33,7 +33,7 @@ class ChoiceEntry(BaseModel, strict=True):
 
 
 class RangeEntry(BaseModel, strict=True):
-    """`{type: float, low: …, high: …}`, or `log`."""
+    """YAML entry of a float parameter: `{type: float, low: …, high: …}`, or with type `log`."""
 
     type: Literal["float", "log"]
     low: float
@@ -42,7 +42,7 @@ class RangeEntry(BaseModel, strict=True):
 
     @model_validator(mode="after")
     def check_bounds(self) -> "RangeEntry":
-        """Raises if the range is empty, or has no logarithm."""
+        """Raise a validation error if the range is empty, or if a log range is not positive."""
         _check_order(self.low, self.high)
         if self.type == "log" and self.low <= 0:
             _refuse(f"low > 0 must hold for a log range, but low={self.low!r}")
@@ -50,7 +50,7 @@ class RangeEntry(BaseModel, strict=True):
 
 
 class IntEntry(BaseModel, strict=True):
-    """`{type: int, low: …, high: …, step: …}`."""
+    """YAML entry of an integer parameter: `{type: int, low: …, high: …, step: …}`."""
 
     type: Literal["int"]
     low: int
@@ -60,7 +60,7 @@ class IntEntry(BaseModel, strict=True):
 
     @model_validator(mode="after")
     def check_bounds(self) -> "IntEntry":
-        """Raises if the range is empty, or its end is not on a step."""
+        """Raise a validation error if the range is empty, or if no step reaches `high`."""
         _check_order(self.low, self.high)
         if (self.high - self.low) % self.step:
             _refuse(
@@ -71,7 +71,7 @@ class IntEntry(BaseModel, strict=True):
 
 
 class Section(BaseModel, strict=True):
-    """What a file says of one encoder; null takes away what the file itself says."""
+    """Overrides for one encoder in a search space file; null removes a key of the file."""
 
     note: str = ""
     published: list[dict[str, Any]] | None = None
@@ -80,7 +80,10 @@ class Section(BaseModel, strict=True):
 
 
 class SpaceFile(BaseModel, strict=True):
-    """A whole file. Entries of `space` and `models` are read one by one, to name all faults."""
+    """Top level of a search space file.
+
+    Other functions read the entries of `space` and `models` one by one, to report all errors.
+    """
 
     method: str = ""
     source: str = ""
@@ -97,7 +100,7 @@ ENTRIES: Mapping[str, type[ChoiceEntry | RangeEntry | IntEntry]] = MappingProxyT
 
 
 def read_form(raw: object, form: type[Form], place: str) -> Form | list[Fault]:
-    """Returns the content of a file, a section or an entry; or its faults in types."""
+    """Return the validated content of a file, section or entry; or a list of its type errors."""
     try:
         return form.model_validate(raw)
     except ValidationError as error:
@@ -105,7 +108,7 @@ def read_form(raw: object, form: type[Form], place: str) -> Form | list[Fault]:
 
 
 def unknown_keys(raw: object, known: Collection[str], place: str) -> list[Fault]:
-    """Returns the keys that a form does not have."""
+    """Return one error per unknown key of a mapping."""
     return [
         (within(place, str(key)), f"unknown key.{suggestion(str(key), known)}")
         for key in (raw if isinstance(raw, dict) else ())
@@ -114,14 +117,14 @@ def unknown_keys(raw: object, known: Collection[str], place: str) -> list[Fault]
 
 
 def within(place: str, key: str | int) -> str:
-    """Returns the dotted place of a key, or of a number in a list."""
+    """Return the path of a key as `place.key`, or of a list index as `place[key]`."""
     if isinstance(key, int):
         return f"{place}[{key}]"
     return f"{place}.{key}" if place else key
 
 
 def read_parameter(raw: object, place: str) -> Parameter | list[Fault]:
-    """Returns the parameter that an entry of `space` describes, or the entry's faults."""
+    """Return the parameter for an entry of `space`, or a list of the entry's errors."""
     kind = raw.get("type") if isinstance(raw, dict) else raw
     if not isinstance(kind, str) or kind not in ENTRIES:
         hint = suggestion(str(kind), ENTRIES)
@@ -147,7 +150,7 @@ def _check_order(low: float, high: float) -> None:
 
 
 def _refuse(reason: str) -> NoReturn:
-    # The reason is an argument, since pydantic would read braces in it as a template.
+    # Pass the reason as an argument: pydantic would interpret its braces as a template.
     raise PydanticCustomError("refused", "{reason}", {"reason": reason})
 
 

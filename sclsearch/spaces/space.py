@@ -1,4 +1,4 @@
-"""A search space: what a search may choose, what stays fixed, what the paper chose."""
+"""Search space: searched parameters, fixed values and published configurations."""
 
 import json
 import math
@@ -15,17 +15,17 @@ Values = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """The configurations of a search.
+    """Search space of a method.
 
     Attributes:
         method: Name of the method.
-        source: Where the space comes from: a paper and its section.
-        parameters: What is searched, by name; a condition comes before what depends on it.
-        published: Values of the parameters that are evaluated first, in this order.
-        fixed: Values that are not searched and not left to the defaults either.
-        file: Where it was read from, for errors.
-        note: What a reader of the figures must know.
-        altered: Whether some values were set by hand.
+        source: Origin of the space: a paper and its section.
+        parameters: Searched parameters by name. A parameter comes after those in its condition.
+        published: Published parameter values, which a search evaluates first, in this order.
+        fixed: Values that replace a default and are not searched.
+        file: Path of the file, for error messages.
+        note: Note for readers of the results.
+        altered: True if the user set some values by hand.
     """
 
     method: str
@@ -39,15 +39,15 @@ class Space:
 
     @property
     def start(self) -> str:
-        """What configurations that come first are: `published`, if nothing differs, or `start`."""
+        """Origin of the first configurations: `published` if all is as published, else `start`."""
         return "start" if self.note or self.altered else "published"
 
     def with_settings(self, settings: Values) -> "Space":
-        """Returns the space with some values set by hand.
+        """Return the space with some values fixed by the user.
 
-        A set key is no longer searched but fixed, in the published configurations too. A parameter
-        that is searched only at certain values of a set key is then searched always or never. A
-        published configuration leaves if it has no value for what is now always searched.
+        The space no longer searches a fixed key, and published configurations lose it too. A
+        parameter whose condition depends on a fixed key is then always or never searched. The space
+        drops a published configuration if it lacks a value for a parameter that is now searched.
         """
         parameters: dict[str, Parameter] = {}
         for name, parameter in self.parameters.items():
@@ -70,11 +70,11 @@ class Space:
         return replace(space, published=tuple(distinct.values()))
 
     def contains(self, values: Values) -> bool:
-        """Returns whether the values are a configuration of the space."""
+        """Return True if the values are a configuration of the space."""
         return not self.field_errors(values)
 
     def field_errors(self, values: Values) -> list[tuple[str, str]]:
-        """Returns why values are no configuration of the space, as pairs of name and reason."""
+        """Return the errors of values as pairs of parameter name and reason; empty if valid."""
         faults = [
             (name, reason)
             for name, value in values.items()
@@ -95,7 +95,7 @@ class Space:
         return faults
 
     def grid(self) -> Iterator[dict[str, object]]:
-        """Returns all configurations, the last parameter changing fastest.
+        """Return an iterator over all configurations; the last parameter changes fastest.
 
         Raises:
             SclsearchError: A parameter is a range.
@@ -110,14 +110,14 @@ class Space:
         return self._combinations(tuple(self.parameters), {})
 
     def size(self) -> int | None:
-        """Returns the number of configurations, None if there are infinitely many."""
+        """Return the number of configurations; None if it is infinite."""
         size = self._size(tuple(self.parameters), {})
         return None if math.isinf(size) else int(size)
 
     def covering(self) -> list[Values]:
-        """Returns values that between them have all listed ones, and the published ones.
+        """Return configurations that together contain every listed and every published value.
 
-        Conditions are not looked at: they may have what never occurs together.
+        The function ignores conditions, so a result may combine values that no search combines.
         """
         listed = {name: parameter.listed() for name, parameter in self.parameters.items()}
         first = {name: values[0] for name, values in listed.items() if values}
@@ -126,9 +126,9 @@ class Space:
         return [base, *self.published, *each]
 
     def spec(self) -> dict[str, Any]:
-        """Returns what determines a search in the space, as JSON has it.
+        """Return the JSON content that determines a search in the space.
 
-        The parameters are a list, since their order counts in a grid and in a sampler's draws.
+        The parameters are a list, because their order affects a grid and a sampler's draws.
         """
         parameters = [{"name": name, **p.spec()} for name, p in self.parameters.items()]
         spec = {"parameters": parameters, "published": self.published, "fixed": self.fixed}

@@ -1,4 +1,4 @@
-"""YAML that JSON could hold too: no aliases, bounded in size and depth."""
+"""Safe YAML reader: JSON-compatible values only, no aliases, limited size and depth."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,8 @@ def load_yaml(text: str) -> Any:
     """Return the content of a YAML text.
 
     Raises:
-        ValueError: It is no YAML, or holds something else than texts, finite numbers, true, false,
-            null, lists and mappings; the message begins with the line where there is one.
+        ValueError: The text is not YAML, or has a value other than text, finite numbers, true,
+            false, null, lists and mappings. The message begins with the line if it is known.
     """
     from ruamel.yaml.constructor import DuplicateKeyError
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -47,7 +47,7 @@ def load_yaml(text: str) -> Any:
 
 
 def scalars(text: str) -> list[str]:
-    """Return all keys and values of a YAML text in their order, each as it is written."""
+    """Return all scalar keys and values of a YAML text, in order and unconverted."""
     events = _reader().parse(text)
     return [event.value for event in events if hasattr(event, "value")]
 
@@ -59,7 +59,7 @@ def _reader() -> "YAML":
 
 
 def _check_structure(text: str) -> None:
-    """Raise ValueError for aliases, whose expansion has no bound, and for a great depth."""
+    """Raise ValueError for aliases, which can expand without limit, and for deep nesting."""
     from ruamel.yaml.events import (
         AliasEvent,
         CollectionEndEvent,

@@ -1,1 +1,1 @@
-"""Seed runs and studies on disk: whole objects; what is finished is never changed."""
+"""Storage of seed runs and studies as JSON objects; writes are atomic, results immutable."""

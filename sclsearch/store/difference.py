@@ -1,4 +1,4 @@
-"""How a stored study differs from the one that is asked for, in words."""
+"""Error messages for differences between a stored study and a requested study."""
 
 import re
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from sclsearch.canonical import canonical
 from sclsearch.store.records import StudyRecord
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
-# What a digest is of, and where the record has its place.
+# Hashed field: its name in messages, and the key of its path in the record's `origin`.
 _CONTENTS = {
     "data": ("rows", "source"),
     "train": ("training rows", "source"),
@@ -22,13 +22,15 @@ _CONTENTS = {
 
 
 def difference(field: str, was: object, now: object, asked: StudyRecord) -> str:
-    """Returns what must stay and what there is; of contents not their digests, but where they are.
+    """Return the error message for a field that differs between stored and requested study.
+
+    The message shows the path of hashed contents instead of their digests.
 
     Args:
-        field: What differs.
-        was: Its value in the stored study.
-        now: Its value in the study that is asked for.
-        asked: The record of that one.
+        field: Name of the field.
+        was: Value in the stored study.
+        now: Value in the requested study.
+        asked: Record of the requested study.
     """
     was, now = _apart(was, now)
     if not any(_DIGEST.fullmatch(str(value)) for value in (was, now)):
@@ -48,7 +50,7 @@ def difference(field: str, was: object, now: object, asked: StudyRecord) -> str:
 
 
 def _apart(was: object, now: object) -> tuple[object, object]:
-    """Returns both without what they have in common by key."""
+    """Return both values without the keys on which they agree; recurse into nested mappings."""
     if not (isinstance(was, Mapping) and isinstance(now, Mapping)):
         return was, now
     both = {**was, **now}

@@ -1,7 +1,8 @@
-"""One live driver a study: heartbeat objects that expire.
+"""Lock that allows one live driver process per study, by heartbeat objects that expire.
 
-A driver first says that it asks for the study, then looks who else does, and only then drives. So
-of two, one sees the other whatever the store: nothing but writing and listing is needed.
+A driver first writes a claim to the study, then lists all other claims, and only then starts.
+Of two drivers, at least one therefore sees the other. The protocol needs only writes and listings,
+which every storage supports.
 """
 
 import os
@@ -23,12 +24,17 @@ BEAT_SECONDS = 5.0
 EXPIRES_SECONDS = 60.0
 LOOK_SECONDS = 0.2
 HIDDEN = "hidden"
-"""When a process started that this user may not look at, as on machines that many share."""
+"""Start time of a process that this user may not inspect, as on shared machines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """A heartbeat of another driver: its time by that one's clock, when it was seen by ours."""
+    """Heartbeat of another driver: its timestamp, and the local time of its arrival.
+
+    Attributes:
+        time: Timestamp of the heartbeat by the other machine's clock, Unix seconds.
+        heard: Monotonic time of this machine when it first read the heartbeat, in seconds.
+    """
 
     time: float
     heard: float
@@ -38,21 +44,24 @@ class Beat:
 def sole_driver(
     folder: StoragePath, tell: Callable[[str], object] = lambda _: None
 ) -> Iterator[threading.Event]:
-    """Holds the study's heartbeat while the body runs; yields what is set once it is lost.
+    """Hold the driver lock of a study while the `with` body runs.
 
-    On this machine the process itself tells whether it is alive: a killed driver can be started
-    again without waiting, and one that was held up keeps its study. Of one elsewhere the next beat
-    tells, or that none comes for a minute by the clock of this machine.
+    The context manager yields an event. The event is set once another driver has taken the study.
+
+    For a driver on the same machine, the process table shows if it is alive. A killed driver can
+    therefore restart at once, and a stalled driver keeps its study. A driver on another machine is
+    alive if its next heartbeat arrives. It is dead after 60 seconds without a heartbeat, by the
+    clock of this machine.
 
     Args:
         folder: The study's folder.
-        tell: Takes the line that says for whom it waits.
+        tell: Receives a message that names the driver for which this one waits.
 
     Raises:
         SclsearchError: Another driver is alive.
     """
     token = uuid.uuid4().hex
-    # Every beat is soon followed by another: none waits long for a store that is away.
+    # No retries: the next heartbeat follows soon, so none should wait for an unavailable store.
     mine = without_retries(folder / f"driver-{token}.json")
     me = {
         "host": socket.gethostname(),
@@ -79,7 +88,7 @@ def sole_driver(
 
 
 def lost_to_another(folder: StoragePath) -> SclsearchError:
-    """Returns the error for a driver that finds its heartbeat gone."""
+    """Return the error for a driver whose heartbeat another driver has deleted."""
     return SclsearchError(
         f"{folder.name}: its driver must be heard of every {EXPIRES_SECONDS:g} seconds, but this "
         "one was silent for longer and another one took the study. Leave it to that one; once it "
@@ -88,7 +97,7 @@ def lost_to_another(folder: StoragePath) -> SclsearchError:
 
 
 def _become_sole(folder: StoragePath, token: str, tell: Callable[[str], object]) -> None:
-    """Waits until no other driver asks for the study; raises if one has a better claim."""
+    """Wait until no other driver claims the study; raise SclsearchError if one has priority."""
     heard: dict[str, Beat] = {}
     while others := _others(folder, token, heard):
         for other in others:
@@ -96,7 +105,7 @@ def _become_sole(folder: StoragePath, token: str, tell: Callable[[str], object])
             again = known is not None and known.time != other["time"]
             if known is None or again:
                 heard[other["token"]] = Beat(other["time"], time.monotonic())
-            # Of those that ask at the same time the first by token stays; the others give way.
+            # Among simultaneous claims the lowest token wins; the other drivers stop.
             if not other.get("drives", True) and other["token"] > token:
                 continue
             who = f"process {other['pid']} on {other['host']}"
@@ -114,7 +123,7 @@ def _become_sole(folder: StoragePath, token: str, tell: Callable[[str], object])
 
 
 def _others(folder: StoragePath, token: str, heard: Mapping[str, Beat]) -> list[dict[str, Any]]:
-    """Returns the other drivers that are alive; deletes the heartbeats of the dead."""
+    """Return the heartbeats of other live drivers; delete the heartbeats of dead drivers."""
     alive = []
     for name in names(folder):
         if not name.startswith("driver") or name == f"driver-{token}.json":
@@ -133,10 +142,10 @@ def _beat(
     mine: StoragePath, me: dict[str, Any], stop: threading.Event, lost: threading.Event
 ) -> None:
     while not stop.wait(BEAT_SECONDS):
-        # A storage that is away for a while must not end the heart.
+        # A temporary storage outage must not end the heartbeat thread.
         with suppress(OSError, SclsearchError):
             if read(mine) is None:
-                lost.set()  # this driver slept so long that another one took the study
+                lost.set()  # this driver was silent so long that another took the study
                 return
             write(mine, {**me, "time": time.time()})
 
@@ -144,20 +153,23 @@ def _beat(
 def _alive(other: dict[str, Any], known: Beat | None) -> bool:
     if _is_here(other):
         return born(other["pid"]) in {other["born"], HIDDEN}
-    # Clocks of two machines may differ by any amount: only this one's tells how long it was silent.
+    # Clocks of two machines may differ, so measure the silence by the local clock only.
     if known is None or known.time != other["time"]:
         return True
     return time.monotonic() - known.heard <= EXPIRES_SECONDS
 
 
 def _is_here(other: dict[str, Any]) -> bool:
-    """Returns whether a driver's number tells here whether it is alive."""
+    """Return True if a driver's process ID is valid in this process's PID namespace."""
     ours = numbering()
     return ours is not None and other.get("numbering") == ours
 
 
 def numbering() -> str | None:
-    """Returns within what a process is known by its number: a boot, and of a container its own."""
+    """Return an identifier of the boot and PID namespace in which process IDs are unique.
+
+    A container has its own namespace. The result is None where /proc is not available.
+    """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
         return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
@@ -166,7 +178,11 @@ def numbering() -> str | None:
 
 
 def born(pid: int) -> str | None:
-    """Returns when a process started, None if it is gone: the number alone is used again."""
+    """Return the start time of a process in clock ticks after boot; None if it has ended.
+
+    The start time distinguishes processes with the same ID, because systems reuse process IDs. The
+    result is `HIDDEN` if this user may not inspect the process.
+    """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
     except OSError:

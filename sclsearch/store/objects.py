@@ -1,4 +1,4 @@
-"""JSON objects in files or in an object store: whole or not there, never half."""
+"""Atomic reads and writes of JSON objects in a folder or an object store."""
 
 import errno
 import json
@@ -18,28 +18,28 @@ from sclsearch.store.storage import StoragePath
 
 READERS = 32
 MOST_BYTES = 2**28
-"""The size of the largest file that is read as a JSON object."""
+"""Largest size of a JSON object file, in bytes."""
 MEND = "Move it away."
 _T = TypeVar("_T")
-# As some shared folders answer that have no hard links.
-_NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}  # folders of some shared file systems
+# Errors of shared file systems that cannot flush a folder, or that do not support hard links.
+_NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
 CHECKSUM = "sha256"
-"""Field of a record that holds the digest of all other fields."""
+"""Name of the record field with the digest of all other fields."""
 
 
 class DamagedError(SclsearchError):
-    """An object is there and cannot be read."""
+    """Error for a stored object that is unreadable or invalid."""
 
 
 class NotAFolderError(SclsearchError):
-    """A file, a link or a pipe is in the place of a folder of the storage."""
+    """Error for a storage folder whose path is a file, a link or a pipe."""
 
 
 def write(place: StoragePath, value: Any) -> None:
-    """Writes an object; a reader sees the old one or the new one."""
+    """Write an object atomically: a reader sees either the old or the new object."""
     if isinstance(place, Path):
         _rename(_part(place, value), place)
     else:
@@ -47,7 +47,7 @@ def write(place: StoragePath, value: Any) -> None:
 
 
 def create(place: StoragePath, value: Any) -> bool:
-    """Writes an object unless there is one; returns whether it was written."""
+    """Write an object unless one exists; return True if it was written."""
     if not isinstance(place, Path):
         return place.create(_encoded(value))
     if place.exists():
@@ -56,15 +56,17 @@ def create(place: StoragePath, value: Any) -> bool:
 
 
 def sealed(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record with its checksum."""
+    """Return a record with its checksum added."""
     return {**record, CHECKSUM: digest(record)}
 
 
 def unsealed(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record without its checksum; files of release 0.1.0 have none.
+    """Return a record without its checksum, after verifying it.
+
+    Files of release 0.1.0 have no checksum and pass.
 
     Raises:
-        ValueError: The checksum is not that of the record.
+        ValueError: The checksum does not match the record.
     """
     record = dict(stored)
     checksum = record.pop(CHECKSUM, None)
@@ -74,10 +76,10 @@ def unsealed(stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def publish(part: Path, place: Path) -> bool:
-    """Renames a file that is completely written, unless there is one of the new name.
+    """Rename a completely written file, unless a file with the new name exists.
 
     Returns:
-        Whether it got that name; the old one is gone either way.
+        True if the file has the new name. The old name no longer exists in either case.
     """
     try:
         os.link(part, place)
@@ -86,7 +88,7 @@ def publish(part: Path, place: Path) -> bool:
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        part.replace(place)  # files of one name are equal: it does no harm if two write
+        part.replace(place)  # files with equal names are equal, so two writers do no harm
     finally:
         part.unlink(missing_ok=True)
     _sync(place.parent)
@@ -94,14 +96,14 @@ def publish(part: Path, place: Path) -> bool:
 
 
 def read(place: StoragePath, mend: str = MEND) -> Any | None:
-    """Returns an object, or None if there is none.
+    """Return a stored JSON object, or None if it does not exist.
 
     Args:
-        place: Where it is.
-        mend: What a person is told to do if it is damaged.
+        place: Path of the object.
+        mend: Advice for the user, appended to the error of a damaged object.
 
     Raises:
-        DamagedError: It holds no JSON object; nothing of this project writes that.
+        DamagedError: The content is not a JSON object. This package never writes such content.
     """
     content = _file(place, MOST_BYTES) if isinstance(place, Path) else place.read()
     if content is None:
@@ -121,17 +123,17 @@ def _refuse_constant(name: str) -> None:
 
 
 def read_bytes(place: StoragePath) -> bytes | None:
-    """Returns what is stored, or None if there is nothing."""
+    """Return the bytes of a stored object, or None if it does not exist."""
     return _file(place) if isinstance(place, Path) else place.read()
 
 
 def read_all(places: Sequence[StoragePath], mend: str = MEND) -> list[Any | None]:
-    """Returns several objects, None where there is none; many at a time from an object store."""
+    """Return several objects, None for each missing one; read an object store in parallel."""
     return _each(lambda place: read(place, mend), places)
 
 
 def read_each(places: Sequence[StoragePath], mend: str = MEND) -> list[Any | None]:
-    """Return several objects as `read_all` does, with the error in place of each damaged one."""
+    """Return several objects like `read_all`, with a DamagedError in place of a damaged object."""
 
     def ask(place: StoragePath) -> Any | None:
         try:
@@ -143,7 +145,7 @@ def read_each(places: Sequence[StoragePath], mend: str = MEND) -> list[Any | Non
 
 
 def which(places: Sequence[StoragePath]) -> list[StoragePath]:
-    """Returns those places where something is stored, whole or damaged."""
+    """Return the paths that exist, including paths of damaged objects."""
     found = _each(_is_there, places)
     return [place for place, there in zip(places, found, strict=True) if there]
 
@@ -153,13 +155,13 @@ def _is_there(place: StoragePath) -> bool:
         return place.read() is not None
     if os.path.lexists(place):
         return True
-    with suppress(OSError):  # as in `_file`
+    with suppress(OSError):  # refreshes the NFS client's cache, as in `_file`
         os.scandir(place.parent).close()
     return os.path.lexists(place)
 
 
 def names(folder: StoragePath) -> list[str]:
-    """Returns the names in a folder, sorted, by one listing; none if it is not there."""
+    """Return the sorted names in a folder by one listing; an empty list for a missing folder."""
     if not isinstance(folder, Path):
         return folder.names()
     try:
@@ -175,7 +177,7 @@ def names(folder: StoragePath) -> list[str]:
 
 
 def remove(place: StoragePath) -> None:
-    """Deletes an object if it is there."""
+    """Delete an object if it exists."""
     if isinstance(place, Path):
         place.unlink(missing_ok=True)
     else:
@@ -183,7 +185,7 @@ def remove(place: StoragePath) -> None:
 
 
 def move(place: StoragePath, there: StoragePath) -> None:
-    """Move an object to a place where there is none."""
+    """Move an object to an unused path of the same storage."""
     if isinstance(place, Path) and isinstance(there, Path):
         there.parent.mkdir(parents=True, exist_ok=True)
         _rename(place, there)
@@ -193,18 +195,18 @@ def move(place: StoragePath, there: StoragePath) -> None:
 
 
 def remove_parts(folder: StoragePath) -> None:
-    """Deletes what processes that were killed left half written in a folder."""
+    """Delete the partially written files that killed processes left in a folder."""
     if isinstance(folder, Path):
         for part in folder.glob(".*.part"):
             part.unlink(missing_ok=True)
 
 
 def keep_file(place: StoragePath, save: Callable[[Path], None]) -> None:
-    """Lets a file be written where it belongs; a reader sees all of it or none.
+    """Store a file atomically: a reader sees the whole file or none.
 
     Args:
-        place: Where; who writes there at the same time does no harm.
-        save: Writes the file that it is given.
+        place: Path in the storage. Simultaneous writers do no harm.
+        save: Function that writes the file at the path of its argument.
     """
     if isinstance(place, Path):
         part = _part_of(place)
@@ -222,10 +224,10 @@ def keep_file(place: StoragePath, save: Callable[[Path], None]) -> None:
 
 
 def check_writable(folder: StoragePath) -> None:
-    """Writes an object, reads it and deletes it.
+    """Check that a folder is writable: write, read and delete a test object.
 
     Raises:
-        SclsearchError: One of them failed.
+        SclsearchError: One of the three operations failed.
     """
     mark = folder / f"sclsearch-check-{uuid.uuid4().hex}.json"
     try:
@@ -241,7 +243,7 @@ def check_writable(folder: StoragePath) -> None:
 
 
 def without_retries(place: StoragePath) -> StoragePath:
-    """Returns the place, not asked again where an object store does not answer."""
+    """Return the same path without retries of failed object store requests."""
     return place if isinstance(place, Path) else replace(place, patience=0.0)
 
 
@@ -256,7 +258,7 @@ def _file(path: Path, most: int | None = None) -> bytes | None:
     try:
         return _content(path, most)
     except FileNotFoundError:
-        # An NFS client remembers for a minute that a file is not there, until it opens the folder.
+        # An NFS client caches a missing file for a minute; opening the folder refreshes the cache.
         with suppress(FileNotFoundError):
             os.scandir(path.parent).close()
             return _content(path, most)
@@ -289,7 +291,7 @@ def _content(path: Path, most: int | None) -> bytes:
 
 
 def _no_folder(path: Path) -> NotAFolderError:
-    """Return the error for what is in the place of a folder."""
+    """Return the error for a path that must be a folder; it names the existing part."""
     there = next((one for one in (path, *path.parents) if os.path.lexists(one)), path)
     return NotAFolderError(f"{there}: it must be a folder, but it is not. {MEND}")
 
@@ -304,7 +306,7 @@ def _rename(part: Path, path: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Flush a file, or the names in a folder, to the disk, so that a power failure loses none."""
+    """Flush a file, or a folder's entries, to disk to survive a power failure."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -323,13 +325,13 @@ def _part(path: Path, value: Any) -> Path:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-    except BaseException:  # a full disk would keep it
+    except BaseException:  # delete the partial file, for example after a full disk
         part.unlink(missing_ok=True)
         raise
     return part
 
 
 def _part_of(path: Path) -> Path:
-    """Returns where a file is written before it gets its name, in its folder, which is made."""
+    """Return a unique temporary path beside a file; create its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")

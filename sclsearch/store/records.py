@@ -1,4 +1,4 @@
-"""Records of a study, and the key of a seed run that follows from them alone."""
+"""Stored records of a study, and the key of a seed run, computed from these records alone."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,17 +10,18 @@ from sclsearch.tasks.metrics import METRICS
 
 @dataclass(frozen=True, slots=True)
 class StudyRecord:
-    """What a study is.
+    """Stored description of a study.
 
     Attributes:
-        name: Its name.
-        identity: What must not change when it is run again.
-        training: The part of every seed run's identity that all of them share; fixed as well.
-        origin: What is needed to run or report it and may differ between machines, such as where
-            data and model are.
-        open_configurations: W, how many configurations may be unfinished at a time, without
-            those that wait in a race.
-        created: When it was created, Unix seconds.
+        name: Name of the study.
+        identity: Settings that must stay the same when the study resumes.
+        training: Identity fields that all seed runs of the study share. They must stay the same
+            too.
+        origin: Data for running and reporting that may differ between machines, such as the paths
+            of data and model.
+        open_configurations: W, the highest number of unfinished configurations at a time, without
+            configurations that a race has paused.
+        created: Creation time, Unix seconds.
     """
 
     name: str
@@ -32,25 +33,25 @@ class StudyRecord:
 
     @property
     def repeats(self) -> bool:
-        """Whether the study repeats the winner of another."""
+        """True if the study repeats the winner of another study."""
         return any(self.origin.get(way) for way in ("fresh", "crossed"))
 
     @property
     def mlflow_name(self) -> str:
-        """What MLflow calls it: its name, and what tells it from others of that name."""
+        """Name in MLflow: the study's name and a digest that makes it unique."""
         return f"{self.name}@{digest([self.identity, self.training, self.created])[:12]}"
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationRecord:
-    """One point of the search space.
+    """Stored configuration: one point of the search space.
 
     Attributes:
-        number: Its number within the study, from 0.
+        number: Number within the study, from 0.
         values: Values of the space's parameters.
-        fields: Every field of the method and of `Training`.
-        origin: `published`; `start` where one comes first that is not as published; `sampled`;
-            or `given`.
+        fields: All fields of the method and of `Training`.
+        origin: Origin of the values: `published`; `start` for a first configuration that differs
+            from the published one; `sampled`; or `given`.
     """
 
     number: int
@@ -61,13 +62,13 @@ class ConfigurationRecord:
 
 @dataclass(frozen=True, slots=True)
 class ReplicateRecord:
-    """One repetition of the protocol.
+    """Stored replicate: one repetition of the protocol, with its data splits and seeds.
 
     Attributes:
-        number: r, from 0.
-        rows: SHA-256 of its training, validation and test rows, and of what else it reads.
-        seeds: Its seeds.
-        notes: What a reader of its figures must know about the split.
+        number: Number of the replicate, r, from 0.
+        rows: SHA-256 of its training, validation and test rows and of its other input data.
+        seeds: Random seeds by purpose.
+        notes: Notes about the split for readers of the scores.
     """
 
     number: int
@@ -80,11 +81,11 @@ StoredRecord = StudyRecord | ConfigurationRecord | ReplicateRecord
 
 
 def check_record(record: StoredRecord, name: str) -> None:
-    """Raise ValueError unless a record has the shape of its kind and belongs to its file.
+    """Raise ValueError if a record has wrong fields or types, or does not match its file name.
 
     Args:
         record: The record.
-        name: Its file's name without `.json`.
+        name: Name of the record's file without `.json`.
     """
     if isinstance(record, StudyRecord):
         _check_study(record)
@@ -147,7 +148,7 @@ def _check_keys(field: str, value: object, keys: Sequence[str] = ()) -> None:
 def seed_run_identity(
     study: StudyRecord, configuration: ConfigurationRecord, replicate: ReplicateRecord
 ) -> dict[str, Any]:
-    """Returns the identity of a seed run of a study, from the records alone."""
+    """Return the identity of a seed run: all fields that determine its results."""
     return {
         **study.training,
         "rows": replicate.rows,
@@ -159,5 +160,5 @@ def seed_run_identity(
 def seed_run_key(
     study: StudyRecord, configuration: ConfigurationRecord, replicate: ReplicateRecord
 ) -> str:
-    """Returns the key of a seed run of a study: the SHA-256 of its identity."""
+    """Return the key of a seed run: the SHA-256 of its identity."""
     return digest(seed_run_identity(study, configuration, replicate))

@@ -1,4 +1,4 @@
-"""Objects of S3 or Google Cloud Storage; a store that does not answer is asked for minutes."""
+"""Objects in S3 or Google Cloud Storage, with retries for up to five minutes."""
 
 import errno
 import logging
@@ -18,7 +18,7 @@ LONGEST_WAIT_SECONDS = 15.0
 
 _Answer = TypeVar("_Answer")
 _LOG = logging.getLogger(__name__)
-# What the libraries raise beside OSError, by name: they are not installed everywhere.
+# Libraries whose exceptions count as storage errors, by name, because they may not be installed.
 _LIBRARIES = ("botocore", "aiobotocore", "aiohttp", "gcsfs", "google")
 _AWAY = {
     *("ConnectionError", "HTTPClientError", "ResponseParserError", "FlexibleChecksumError"),
@@ -29,18 +29,18 @@ _REFUSALS = {errno.EINVAL, errno.ENOSYS, errno.EPERM, errno.EACCES, getattr(errn
 
 
 class StorageError(SclsearchError):
-    """An object store does not let us in, or did not answer for minutes."""
+    """Error for an object store that denies access or stays unavailable after all retries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """A place in an object store.
+    """Path in an object store.
 
-    Every method may raise StorageError.
+    Every method that accesses the store may raise StorageError.
 
     Attributes:
-        uri: `s3://bucket/folder/name`.
-        patience: Seconds to ask on while the store does not answer.
+        uri: URI of the path, such as `s3://bucket/folder/name`.
+        patience: Time to retry while the store does not respond, in seconds.
     """
 
     uri: str
@@ -54,11 +54,11 @@ class Remote:
 
     @property
     def name(self) -> str:
-        """The last part."""
+        """Last component of the path."""
         return self.uri.rpartition("/")[2]
 
     def check(self) -> None:
-        """Checks that the store answers at once and that the bucket exists."""
+        """Check, without retries, that the store responds and the bucket exists."""
         without_retries = replace(self, patience=0.0)
         bucket = "/".join(self.uri.split("/")[:3])
         if not without_retries.names() and not without_retries._ask(
@@ -70,36 +70,36 @@ class Remote:
             )
 
     def read(self) -> bytes | None:
-        """Returns the object, or None if there is none."""
+        """Return the object's bytes, or None if it does not exist."""
         try:
             return bytes(self._ask(lambda files: files.cat_file(self.uri)))
         except FileNotFoundError:
             return None
 
     def write(self, content: bytes) -> None:
-        """Writes the object over the one that may be there."""
+        """Write the object; overwrite an existing one."""
         self._ask(lambda files: files.pipe_file(self.uri, content))
 
     def create(self, content: bytes) -> bool:
-        """Writes the object unless there is one; returns whether it was written.
+        """Write the object unless it exists; return True if it was written.
 
-        Where the answer to a write was lost on the way this is False: the object is there.
+        If the response to a write is lost, the retry finds the object and returns False.
         """
         return self._ask(lambda files: _create(files, self.uri, content))
 
     def upload(self, file: Path) -> None:
-        """Writes the object from a file; one that breaks off is not there."""
+        """Upload a file as the object; an interrupted upload leaves no object."""
         self._ask(lambda files: files.put_file(str(file), self.uri))
 
     def remove(self) -> None:
-        """Deletes the object if it is there."""
+        """Delete the object if it exists."""
         try:
             self._ask(lambda files: files.rm_file(self.uri))
         except FileNotFoundError:
             return
 
     def names(self) -> list[str]:
-        """Returns the names below this place, of objects and folders."""
+        """Return the names of the objects and folders directly below this path."""
         return self._ask(lambda files: _listed(files, self.uri))
 
     def _ask(self, question: Callable[[Any], _Answer]) -> _Answer:
@@ -120,7 +120,7 @@ class Remote:
             wait = min(2 * wait, LONGEST_WAIT_SECONDS)
 
     def _give_up(self, error: Exception, *, late: bool) -> None:
-        """Raises what a person must hear of an error, unless another attempt may mend it."""
+        """Raise StorageError if a retry cannot fix the error or the retry time is over."""
         if not _passes(error):
             raise StorageError(
                 f"{self}: it must be open to these credentials, but: {_line(error)}. Check the "
@@ -140,7 +140,7 @@ def _files(scheme: str) -> Any:
         import fsspec
 
         own = {"max_concurrency": 1} if scheme == "s3" else {}
-        # Listings are kept otherwise, and other machines write too.
+        # Turn off fsspec's listing cache, because other machines write to the store too.
         return fsspec.filesystem(scheme, use_listings_cache=False, skip_instance_cache=True, **own)
     except ImportError as error:
         raise SclsearchError(
@@ -157,8 +157,8 @@ def _create(files: Any, uri: str, content: bytes) -> bool:
     except (OSError, NotImplementedError) as error:
         if _passes(error):
             raise
-        # Stores differ in how they say that it is there, and some cannot write on a condition;
-        # objects of one name are equal, so it does no harm there if two write.
+        # Stores report an existing object by different errors, and some lack conditional writes.
+        # Objects with equal names are equal, so two writers do no harm.
         if files.exists(uri):
             return False
         if not isinstance(error, NotImplementedError) and error.errno != errno.ENOSYS:
@@ -173,7 +173,7 @@ def _is_there(files: Any, bucket: str) -> bool:
     except FileNotFoundError:
         return False
     except PermissionError:
-        return True  # to some a bucket shows no more than their own folder
+        return True  # some credentials may list only their own folder of the bucket
     return True
 
 
@@ -182,16 +182,16 @@ def _listed(files: Any, uri: str) -> list[str]:
         found = files.ls(uri, detail=False)
     except FileNotFoundError:
         return []
-    # A folder that was made by hand is an object of its own, in its own listing.
+    # A folder created by hand is itself an object and appears in its own listing.
     above = f"{uri.partition('://')[2]}/"
     return sorted({path.removeprefix(above) for path in found if len(path) > len(above)})
 
 
 def _passes(error: Exception) -> bool:
-    """Returns whether the store may well answer the next time."""
+    """Return True if the error is transient, so that a retry may succeed."""
     if isinstance(error, OSError):
         refused = isinstance(error, PermissionError) or error.errno in _REFUSALS
-        return not refused and not str(error).startswith("Forbidden")  # as gcsfs has it
+        return not refused and not str(error).startswith("Forbidden")  # gcsfs reports it this way
     return bool(_AWAY & {kind.__name__ for kind in type(error).__mro__})
 
 

@@ -1,4 +1,4 @@
-"""The run store: every finished seed run, named by the hash of what determines it."""
+"""Store of all finished seed runs; the hash of a seed run's specification is its key."""
 
 import re
 import time
@@ -34,11 +34,11 @@ _FAULTS = (
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a seed run has no figures.
+    """Reason why a seed run has no scores.
 
     Attributes:
-        cause: `raised`, `non-finite`, or how it was lost once too often, as `RETRIES` has it.
-        message: What was seen, one line.
+        cause: `raised`, `non-finite`, or a worker failure from `RETRIES` that used up its retries.
+        message: Description of the failure, one line.
     """
 
     cause: str
@@ -47,22 +47,24 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class SeedRun:
-    """One configuration trained on one replicate.
+    """Stored result of one seed run: one configuration trained on one replicate.
 
     Attributes:
         key: SHA-256 of the identity.
-        identity: Everything that determines the figures.
-        origin: Who trained it first and how to do so again; not part of the identity.
-        notes: What a reader of the figures must know of method and encoder.
-        stages: Losses of the stages before the last, with stage, epoch and update.
-        evaluations: Validation at each evaluation, with epoch, update and mean losses.
-        kept: Which evaluation counts.
-        test: The one evaluation on test rows.
-        predictions: Of each validation and test row, at the kept evaluation.
-        started: When training began, Unix seconds.
-        seconds: Wall-clock time; for a stage that was taken, that of its training.
+        identity: All fields that determine the results.
+        origin: The study that trained it first, and how to train it again. It is not part of the
+            identity.
+        notes: Notes on method and encoder for readers of the scores.
+        stages: Losses of all stages before the last, with stage, epoch and update.
+        evaluations: Validation results of each evaluation, with epoch, update and mean losses.
+        kept: Index of the evaluation that counts.
+        test: The single evaluation on the test rows.
+        predictions: Predictions for the validation and test rows, at the kept evaluation.
+        started: Start of training, Unix seconds.
+        seconds: Wall-clock time in seconds. For a stage from the stage cache it is the time of the
+            stage's original training.
         environment: Versions, threads and device.
-        failure: Set where there are no figures.
+        failure: Reason for missing scores; None if the seed run succeeded.
     """
 
     key: str
@@ -81,23 +83,23 @@ class SeedRun:
 
     @property
     def validation(self) -> Evaluation | None:
-        """The evaluation that counts; None for a failed seed run."""
+        """Validation results at the kept evaluation; None for a failed seed run."""
         return None if self.failure else self.evaluations[self.kept]["validation"]
 
     def validated(self, metric: str) -> float | None:
-        """Returns the validation figure; None for a failed seed run."""
+        """Return the validation score in a metric; None for a failed seed run."""
         return None if self.validation is None else value(metric, self.validation)
 
     def tested(self, metric: str) -> float | None:
-        """Returns the test figure; None for a failed seed run."""
+        """Return the test score in a metric; None for a failed seed run."""
         return None if self.failure else value(metric, self.test)
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> "SeedRun":
-        """Returns the seed run that a stored object describes.
+        """Return the seed run for a stored JSON object.
 
         Raises:
-            TypeError: It describes none.
+            TypeError: The object is not a seed run.
         """
         failure = stored.get("failure")
         lists = ("notes", "stages", "evaluations")
@@ -106,7 +108,7 @@ class SeedRun:
 
 
 class RunStore:
-    """Seed runs below `runs/`, shared by all studies of a storage.
+    """Seed runs in the folder `runs/`, shared by all studies of a storage.
 
     Args:
         storage: The storage.
@@ -116,21 +118,21 @@ class RunStore:
         self.folder: StoragePath = storage_path(storage) / "runs"
 
     def get(self, key: str) -> SeedRun | None:
-        """Returns a finished seed run, or None."""
+        """Return a finished seed run, or None if the store does not have it."""
         return _described(self._place(key), read(self._place(key), _MEND))
 
     def get_all(self, keys: Iterable[str]) -> list[SeedRun | None]:
-        """Returns several seed runs, None for each that is not finished."""
+        """Return several seed runs, None for each unfinished one; raise for damaged files."""
         found, damaged = self.get_valid(keys)
         if damaged:
             raise DamagedError("\n".join(damaged.values()))
         return found
 
     def get_valid(self, keys: Iterable[str]) -> tuple[list[SeedRun | None], dict[str, str]]:
-        """Return several seed runs, None for each that is missing or damaged.
+        """Return several seed runs, None for each missing or damaged one.
 
         Returns:
-            The seed runs, and the fault of each damaged file by its key.
+            The seed runs, and the error message of each damaged file by key.
         """
         wanted = list(keys)
         places = [self._place(key) for key in wanted]
@@ -147,21 +149,21 @@ class RunStore:
         return found, damaged
 
     def set_aside(self, key: str) -> StoragePath:
-        """Move a damaged file to `damaged/`; return its new place."""
+        """Move a damaged file to `damaged/`; return its new path."""
         there = self.folder / "damaged" / f"{key}-{time.time_ns()}.json"
         move(self._place(key), there)
         return there
 
     def all(self) -> Iterator[SeedRun]:
-        """Yields every finished seed run."""
+        """Yield every finished seed run; skip damaged files."""
         keys = self.keys()
         for start in range(0, len(keys), BATCH):
             yield from filter(None, self.get_valid(keys[start : start + BATCH])[0])
 
     def put(self, run: SeedRun) -> bool:
-        """Stores a finished seed run unless it is there; returns whether it was stored.
+        """Store a finished seed run unless the store has it; return True if it was stored.
 
-        Figures take the place of a failure: another study may have given up where this one did not.
+        Scores replace a stored failure, because another study may have stopped its retries earlier.
         """
         written = sealed(asdict(run))
         stored = create(self._place(run.key), written)
@@ -171,22 +173,22 @@ class RunStore:
         return create(self._place(run.key), written)
 
     def forget_failure(self, key: str) -> bool:
-        """Puts a failed seed run aside, so that it is trained again; returns whether it was."""
+        """Move a failed seed run to `retried/` for new training; return True if it was moved."""
         run = self.get(key)
         if run is None or run.failure is None:
             return False
         write(self.folder / "retried" / f"{key}-{time.time_ns()}.json", asdict(run))
         now = self.get(key)
-        if now is not None and now.failure is None:  # another study's figures, put there meanwhile
+        if now is not None and now.failure is None:  # another study has stored scores meanwhile
             return False
         remove(self._place(key))
         return True
 
     def find(self, start: str) -> str:
-        """Returns the key that begins with the given characters.
+        """Return the only key that begins with the given characters.
 
         Raises:
-            SclsearchError: There is none, or there are several.
+            SclsearchError: No key or more than one key begins with them.
         """
         if not re.fullmatch(r"[0-9a-f]{4,64}", start):
             raise SclsearchError(
@@ -202,7 +204,7 @@ class RunStore:
         return found[0]
 
     def keys(self) -> list[str]:
-        """Returns the keys of all seed runs that are stored, failed ones too."""
+        """Return the keys of all stored seed runs, including failed ones."""
         files = names(self.folder)
         return [name.removesuffix(".json") for name in files if name.endswith(".json")]
 
@@ -211,10 +213,10 @@ class RunStore:
 
 
 def _described(place: StoragePath, stored: Mapping[str, Any] | None) -> SeedRun | None:
-    """Return the seed run of a stored object.
+    """Return the seed run for a stored JSON object, after validating it.
 
     Raises:
-        DamagedError: The object is not what was written there.
+        DamagedError: The object is invalid or was changed after it was written.
     """
     if stored is None:
         return None
@@ -229,7 +231,7 @@ def _described(place: StoragePath, stored: Mapping[str, Any] | None) -> SeedRun 
 
 
 def _check(run: SeedRun, name: str) -> None:
-    """Raise ValueError unless a seed run is the one of this name and its numbers can be true."""
+    """Raise an error if a seed run does not match its file name or has impossible values."""
     if run.key != name:
         raise ValueError(f"it holds the seed run {str(run.key)[:12]}")
     if digest(run.identity) != run.key:
@@ -250,14 +252,14 @@ def _check_scores(run: SeedRun) -> None:
         if any(type(count) is not int or count < 0 for count in counts):
             raise ValueError("a confusion matrix must hold counts, 0 or greater")
         if metric in METRICS:
-            value(metric, evaluation)  # raises where it lacks what the metric is computed from
+            value(metric, evaluation)  # raises if the metric's inputs are missing
     counted = {"validation": run.evaluations[run.kept]["validation"], "test": run.test}
     for rows, predicted in run.predictions.items():
         _check_predictions(rows, predicted, counted[rows].get("confusion"))
 
 
 def _check_predictions(rows: str, predicted: Sequence[float], confusion: Any) -> None:
-    """Raise ValueError unless predictions are those that a confusion matrix counts."""
+    """Raise ValueError if predictions do not match the confusion matrix."""
     if any(type(one) not in {int, float} for one in predicted):
         raise ValueError(f"predictions of {rows} must be numbers")
     if confusion is None:

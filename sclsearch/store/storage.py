@@ -1,4 +1,4 @@
-"""Where a storage is: a folder, or a place in an object store."""
+"""Storage locations: a local folder or a path in an object store."""
 
 import errno
 import os
@@ -18,13 +18,14 @@ _URI = re.compile(r"(?P<scheme>[A-Za-z0-9]{2,}):/(?P<slash>/?)(?P<rest>.*)")
 
 
 def storage_path(storage: Storage) -> StoragePath:
-    """Returns where a storage is, absolute.
+    """Return the absolute path of a storage.
 
     Args:
-        storage: A folder, or `s3://bucket/folder`, `gs://bucket/folder`.
+        storage: A folder, `s3://bucket/folder` or `gs://bucket/folder`.
 
     Raises:
-        SclsearchError: It is another URI, or a URI that went through `Path`, which cuts slashes.
+        SclsearchError: The storage is empty, another URI, or a URI that was a `Path`. `Path`
+            removes slashes from URIs.
     """
     found = _URI.fullmatch(str(storage))
     if not str(storage) or "\0" in str(storage):
@@ -45,14 +46,14 @@ def storage_path(storage: Storage) -> StoragePath:
 
 
 def storage_folder(storage: Storage, *, make: bool = True) -> Storage:
-    """Returns the storage, absolute; a folder is made, an object store must answer.
+    """Return the absolute storage, after creating its folder or checking its object store.
 
     Args:
-        storage: As `place_of` takes it.
-        make: Whether a folder is made if it is not there.
+        storage: A folder or URI, as for `storage_path`.
+        make: True to create a missing folder.
 
     Raises:
-        SclsearchError: It cannot be made or reached, or is no folder.
+        SclsearchError: The storage cannot be created or reached, or is not a folder.
     """
     place = storage_path(storage)
     if isinstance(place, Remote):
@@ -71,10 +72,10 @@ def storage_folder(storage: Storage, *, make: bool = True) -> Storage:
 
 
 def check_can_be_written(storage: Storage) -> None:
-    """Check that a folder can be made and written, without making it.
+    """Check that a storage folder can be created and written, without creating it.
 
     Raises:
-        SclsearchError: The nearest folder that exists is none, or cannot be written.
+        SclsearchError: The nearest existing parent is not a folder or is not writable.
     """
     place = storage_path(storage)
     if isinstance(place, Remote):
@@ -86,18 +87,18 @@ def check_can_be_written(storage: Storage) -> None:
 
 
 def try_to_write(place: Path) -> None:
-    """Write a file that has no name in the nearest folder that exists."""
+    """Write a temporary file in the nearest existing folder; raise OSError if that fails."""
     there = _nearest(place)
     next(there.iterdir(), None)
     if not os.access(there, os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(there))
-    # The superuser has access to folders where nobody can create a file, such as /proc.
+    # The superuser passes the check above in folders that accept no files, such as /proc.
     with TemporaryFile(dir=there) as file:
         file.write(b"0")
 
 
 def _nearest(place: Path) -> Path:
-    """Return the nearest parent that exists, or the path itself if it does."""
+    """Return the path if it exists, otherwise its nearest existing parent."""
     return next(path for path in (place, *place.parents) if path.exists())
 
 
@@ -108,6 +109,6 @@ def _not_writable(storage: Storage, error: OSError) -> SclsearchError:
 
 
 def storage_option(storage: Storage) -> str:
-    """Returns what names a storage in a command that is told, ` --storage …`; empty by default."""
+    """Return the option ` --storage …` for a suggested command; empty for the default storage."""
     place = storage_path(storage)
     return "" if place == storage_path(DEFAULT_STORAGE) else f" --storage {shlex.quote(str(place))}"

@@ -1,4 +1,4 @@
-"""Studies as they are stored: records, and weights that are kept."""
+"""Stored studies: their records, baseline evaluations and model weights."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -47,14 +47,14 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class StudyStore:
-    """One study below `studies/<name>/`.
+    """Stored files of one study, in the folder `studies/<name>/`.
 
     Args:
         storage: The storage.
         name: The study's name.
 
     Raises:
-        SclsearchError: The name is no file name.
+        SclsearchError: The name is not a valid study name.
     """
 
     def __init__(self, storage: Storage, name: str) -> None:
@@ -66,10 +66,10 @@ class StudyStore:
         self.folder: StoragePath = storage_path(storage) / "studies" / name
 
     def record(self) -> StudyRecord | None:
-        """Returns the study's record, or None if there is no such study.
+        """Return the study's record, or None if the study does not exist.
 
         Raises:
-            DamagedError: It cannot be read.
+            DamagedError: The record is damaged or belongs to another study.
         """
         place = self.folder / "study.json"
         stored = read(place, _MEND[StudyRecord])
@@ -84,18 +84,19 @@ class StudyStore:
         return record
 
     def create(self, record: StudyRecord) -> None:
-        """Stores the record if the study is new."""
+        """Store the record if the study is new."""
         create(self.folder / "study.json", sealed(asdict(record)))
 
     def has_checksums(self) -> bool:
-        """Return whether the study's files have checksums; release 0.1.0 wrote none."""
+        """Return True if the study's files have checksums; release 0.1.0 wrote none."""
         return CHECKSUM in (read(self.folder / "study.json", _MEND[StudyRecord]) or {})
 
     def check(self, record: StudyRecord, replicates: Sequence[ReplicateRecord] = ()) -> StudyRecord:
-        """Returns the stored record, or the given one if the study is new.
+        """Return the stored record, or the given one if the study is new.
 
         Raises:
-            SclsearchError: It is there with another identity or other rows; names the first.
+            SclsearchError: The stored study has another identity or other rows. The message names
+                the first difference.
         """
         stored = self.record()
         if stored is None:
@@ -105,8 +106,8 @@ class StudyStore:
         before = {**stored.identity, **stored.training, **earlier}
         after = {**record.identity, **record.training, **{name: rows[name] for name in earlier}}
         if before.get("weights") == after.get("weights"):
-            before["model"] = after.get("model")  # two paths of the same files
-        # What a person chose comes before what follows from it: another task has other data.
+            before["model"] = after.get("model")  # two paths to the same weights
+        # Compare the user's settings first: another task, for example, also changes the data.
         for field in dict.fromkeys(("method", *record.identity, *sorted({*before, *after}))):
             was, now = before.get(field), after.get(field)
             if canonical(was) != canonical(now):
@@ -114,10 +115,10 @@ class StudyStore:
         return stored
 
     def configurations(self) -> list[ConfigurationRecord]:
-        """Return the configurations in order.
+        """Return the configurations by ascending number.
 
         Raises:
-            DamagedError: Some cannot be read or are missing; names all.
+            DamagedError: Records are damaged or missing. The message names all of them.
         """
         found, faults = self.valid_configurations()
         if faults:
@@ -125,7 +126,7 @@ class StudyStore:
         return found
 
     def valid_configurations(self) -> tuple[list[ConfigurationRecord], list[str]]:
-        """Return the configurations that can be read, in order, and what is wrong with others."""
+        """Return the readable configurations by ascending number, and the errors of the others."""
         found, faults = self._numbered("configurations", ConfigurationRecord)
         numbers = self._numbers("configurations")
         opened = max((0, *(number + 1 for number in numbers)))
@@ -136,10 +137,12 @@ class StudyStore:
         return found, [*faults, *self._deleted(ConfigurationRecord, opened)]
 
     def replicates(self) -> list[ReplicateRecord]:
-        """Return the replicates in order; one that is not there is written again at a start.
+        """Return the replicates by ascending number.
+
+        The next start of the study writes missing replicates again.
 
         Raises:
-            DamagedError: Some cannot be read; names all.
+            DamagedError: Records are damaged. The message names all of them.
         """
         found, faults = self._numbered("replicates", ReplicateRecord)
         if faults:
@@ -147,17 +150,17 @@ class StudyStore:
         return [replace(record, notes=tuple(record.notes)) for record in found]
 
     def valid_replicates(self) -> tuple[list[ReplicateRecord], list[str]]:
-        """Return the replicates that can be read, in order, and what is wrong with others."""
+        """Return the readable replicates by ascending number, and the errors of the others."""
         found, faults = self._numbered("replicates", ReplicateRecord)
         numbers = self._numbers("replicates")
         faults += self._deleted(ReplicateRecord, max(numbers, default=-1) + 1)
         return [replace(record, notes=tuple(record.notes)) for record in found], faults
 
     def add(self, record: ConfigurationRecord | ReplicateRecord) -> bool:
-        """Stores a configuration or a replicate, before its first seed run starts.
+        """Store a configuration or a replicate, before its first seed run starts.
 
         Returns:
-            Whether it was stored: not where there is one of that number.
+            True if the record was stored, False if a record with its number exists.
         """
         opened = isinstance(record, ConfigurationRecord)
         kind = "configurations" if opened else "replicates"
@@ -167,7 +170,7 @@ class StudyStore:
         return stored
 
     def baselines(self) -> dict[int, Any]:
-        """Return the evaluations of the baselines by replicate; none of a damaged file."""
+        """Return the baseline evaluations by replicate; an empty mapping for a damaged file."""
         try:
             stored = unsealed(read(self.folder / _BASELINES) or {})
             return {int(number): found for number, found in stored.get("replicates", {}).items()}
@@ -175,15 +178,15 @@ class StudyStore:
             return {}  # the next search computes them again
 
     def save_baselines(self, found: Mapping[int, Any]) -> None:
-        """Store the evaluations of the baselines by replicate."""
+        """Store the baseline evaluations by replicate."""
         stored = {"replicates": {str(number): one for number, one in found.items()}}
         write(self.folder / _BASELINES, sealed(stored))
 
     def windows(self, record: StudyRecord) -> list[tuple[int, int]]:
-        """Return how many configurations may be unfinished, and from which number on, in order.
+        """Return the limits on unfinished configurations as pairs (first number, limit), in order.
 
         Raises:
-            DamagedError: The file of the later ones is damaged.
+            DamagedError: The file of the later limits is damaged.
         """
         place = self.folder / _WINDOWS
         stored = read(place)
@@ -194,39 +197,39 @@ class StudyStore:
             raise DamagedError(f"{place}: {error}. Put a copy of it back.") from error
 
     def widen(self, windows: Sequence[tuple[int, int]]) -> None:
-        """Store the windows; the first is the record's."""
+        """Store the limits on unfinished configurations, without the first: the record has it."""
         write(self.folder / _WINDOWS, sealed({"windows": [list(one) for one in windows[1:]]}))
 
     def sizes(self) -> tuple[int, int]:
-        """Returns how many configurations and replicates there are."""
+        """Return the numbers of stored configurations and replicates."""
         return len(self._numbers("configurations")), len(self._numbers("replicates"))
 
     def weights(self, key: str) -> StoragePath:
-        """Returns where the weights of a seed run are kept, if they are."""
+        """Return the path for the weights of a seed run; the file may not exist."""
         return self.folder / "weights" / f"{key}.safetensors"
 
     def save_weights_file(self, key: str, save: Callable[[Path], None]) -> None:
-        """Keeps the weights of a seed run, written by `save` whole or not at all."""
+        """Store the weights of a seed run atomically; `save` writes the file."""
         keep_file(self.weights(key), save)
 
     def read_weights(self, key: str) -> bytes | None:
-        """Returns the weights of a seed run as its file has them; None if they are not kept."""
+        """Return the bytes of a seed run's weights file; None if it does not exist."""
         return read_bytes(self.weights(key))
 
     def kept_weights(self) -> set[str]:
-        """Returns the keys of the seed runs whose weights are kept."""
+        """Return the keys of all seed runs with stored weights."""
         return {Path(name).stem for name in names(self.folder / "weights")}
 
     def delete_weights(self, key: str) -> None:
-        """Deletes the weights of a seed run."""
+        """Delete the weights of a seed run."""
         remove(self.weights(key))
 
     def delete_partial_weights(self) -> None:
-        """Deletes weights that were not written to their end; for when none are being written."""
+        """Delete partially written weights; call it only while no process writes weights."""
         remove_parts(self.folder / "weights")
 
     def _opened(self) -> int:
-        """Return how many configurations were opened, so that a deleted last one is missed."""
+        """Return the number of configurations ever added, to detect a deleted last record."""
         place = self.folder / _OPENED
         stored = read(place)
         if stored is None:  # release 0.1.0 did not count them
@@ -254,7 +257,7 @@ class StudyStore:
         return found, faults
 
     def _deleted(self, kind: type[ConfigurationRecord | ReplicateRecord], count: int) -> list[str]:
-        """Return the fault of each record that is missing of so many."""
+        """Return one error per missing record among the first `count` records."""
         folder = "configurations" if kind is ConfigurationRecord else "replicates"
         mend = _MEND[kind] if kind is ConfigurationRecord else _SEED_WRITTEN_AGAIN
         missing = sorted({*range(count)} - {*self._numbers(folder)})
@@ -267,9 +270,9 @@ class StudyStore:
 
 
 def study_names(storage: Storage) -> list[str]:
-    """Returns the names of all studies of a storage, also of those whose record is damaged.
+    """Return the names of all studies of a storage, including studies with a damaged record.
 
-    A copy of a study's folder whose name is no study's is left out.
+    The result omits folders without a valid study name, such as copies of a study's folder.
     """
     folder = storage_path(storage) / "studies"
     found = {folder / name / "study.json": name for name in names(folder) if NAME.fullmatch(name)}
@@ -277,14 +280,15 @@ def study_names(storage: Storage) -> list[str]:
 
 
 def existing_study(storage: Storage, name: str) -> tuple[StudyStore, StudyRecord]:
-    """Return a study that is there, and its record.
+    """Return an existing study and its record.
 
     Args:
-        storage: Where it is stored.
-        name: Its name, or the beginning of the name if no other study's begins so.
+        storage: The storage of the study.
+        name: Name of the study, or a prefix that no other study's name has.
 
     Raises:
-        SclsearchError: There is none, or several; names the nearest, or all of these.
+        SclsearchError: No study matches, or several do. The message suggests the nearest name, or
+            lists the matches.
     """
     store = StudyStore(storage, name)
     record = store.record()
@@ -304,7 +308,7 @@ def existing_study(storage: Storage, name: str) -> tuple[StudyStore, StudyRecord
 
 
 def _record(kind: type[_R], place: StoragePath, stored: dict[str, Any]) -> _R:
-    """Returns the record that a stored object describes; DamagedError if it describes none."""
+    """Return the record for a stored JSON object; raise DamagedError if it is invalid."""
     try:
         record = kind(**unsealed(stored))
         check_record(record, place.name.removesuffix(".json"))
