@@ -43,8 +43,8 @@ def sigterm_as_ctrl_c() -> Iterator[None]:
     """Make SIGTERM end the body in order, as Ctrl-C does; main thread only.
 
     While Tune runs, the handler asks it to stop; before, the handler raises KeyboardInterrupt.
-    `timeout` sends SIGTERM to the process and then to its group, so a signal soon after the first
-    does not count as a second one.
+    `timeout` sends SIGTERM to the process and then to its group.
+    A signal soon after the first therefore does not count as a second one.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -43,7 +43,7 @@ A finished trial took longer than its seed run, which excludes the start of the 
 
 
 class SeedRunQueue(Protocol):
-    """The interface to the search: it chooses the next seed run and receives results."""
+    """Interface of the search for Ray Tune: it chooses the next seed run and receives results."""
 
     runs: RunStore
 

@@ -83,7 +83,10 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
 
 
 def _default_name(study: Study, storage: Storage) -> str:
-    """Return the study's name, which release 0.1.0 derived from its encoder's path."""
+    """Return the study's default name.
+
+    Release 0.1.0 derived it from the encoder's path, so a stored study may have that older name.
+    """
     by_path = StudyStore(storage, study.default_name(study.model_name))
     return study.default_name() if by_path.record() is None else by_path.name
 
@@ -92,7 +95,7 @@ def check_new(prepared: PreparedStudy, options: RunOptions) -> None:
     """Check model, tokenizer and resources of a study that is not stored yet.
 
     Raises:
-        SclsearchError: The study could train no seed run.
+        SclsearchError: This machine cannot train any seed run of the study.
     """
     from sclsearch.encoders.load import load_encoder, load_tokenizer
 

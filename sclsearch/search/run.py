@@ -62,7 +62,7 @@ def run(spec: StudySpec, options: RunOptions, console: Console) -> SearchResult:
         console: The console that shows progress.
 
     Raises:
-        SclsearchError: Something that the user can mend.
+        SclsearchError: An error that the user can fix.
         KeyboardInterrupt: Ctrl-C or SIGTERM came before the first seed run.
     """
     with sigterm_as_ctrl_c():
@@ -73,7 +73,7 @@ def run_prepared(prepared: PreparedStudy, options: RunOptions, console: Console)
     """Run a study that was prepared with the same `options`.
 
     Raises:
-        SclsearchError: Something that the user can mend.
+        SclsearchError: An error that the user can fix.
         KeyboardInterrupt: Ctrl-C or SIGTERM came before the first seed run.
     """
     with sigterm_as_ctrl_c():

@@ -113,8 +113,8 @@ def prepare(uri: str) -> None:
     """Create the database if the URI names a SQLite file that is missing.
 
     If two processes create a file at once, or a kill interrupts its creation, MLflow leaves it
-    unusable. The function therefore creates the file under another name and renames it when
-    complete.
+    unusable. The function therefore creates the file under another name and publishes it
+    when complete.
 
     Raises:
         SclsearchError: The folder cannot be written, or the database's driver is not installed.
