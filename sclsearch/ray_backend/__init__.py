@@ -1,1 +1,1 @@
-"""Ray: start-up, nodes, workers, failures and jobs; the only package that imports ray."""
+"""Ray integration: start-up, nodes, workers, failures and jobs; only this package imports ray."""

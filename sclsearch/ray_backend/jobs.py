@@ -1,4 +1,4 @@
-"""Searches as jobs of a Ray cluster: they run there whatever becomes of the machine that asked."""
+"""Searches as Ray jobs, which run on a cluster independently of the submitting machine."""
 
 import asyncio
 import logging
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 ANSWER_SECONDS = 5.0
 STOP_SECONDS = 30.0
 STOPPED = 130
-"""Exit code of a job that was stopped, as a shell gives it."""
+"""Exit code of a stopped job, as a shell reports it."""
 
 _ATTEMPT = re.compile(r"(?P<name>.+)-(?P<number>\d+)")
 
 
 class Jobs:
-    """The jobs of a cluster, each named `<study>-<attempt>`.
+    """Client for the jobs of a Ray cluster, each named `<study>-<attempt>`.
 
     Args:
         cluster: URL of the cluster's dashboard.
 
     Raises:
-        SclsearchError: It does not answer, or does not let this machine in.
+        SclsearchError: The dashboard does not answer, or rejects this machine's token.
     """
 
     def __init__(self, cluster: str) -> None:
@@ -51,9 +51,9 @@ class Jobs:
                 f"--cluster {cluster}: it must be the dashboard's URL, but it is not. Give "
                 "http://HOST:8265; a tunnel to it is http://127.0.0.1:8265."
             )
-        for module in ("ray", sdk.__name__):  # which sets a level of its own
+        for module in ("ray", sdk.__name__):  # the SDK sets its own log level
             logging.getLogger(module).setLevel(logging.ERROR)
-        # Ray takes both variables for more important than what it is told.
+        # Ray prefers both environment variables to its arguments.
         os.environ["RAY_API_SERVER_ADDRESS"] = self.cluster
         with self._told():
             maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
@@ -61,15 +61,16 @@ class Jobs:
             self.client = JobSubmissionClient(self.cluster)
 
     def submit(self, name: str, command: Sequence[str]) -> str:
-        """Starts a command as the next attempt of a study; returns the job's name.
+        """Start a command as the next attempt of a study; return the job's name.
 
         Raises:
-            SclsearchError: An attempt is running.
+            SclsearchError: An attempt is already running.
         """
         earlier = self.attempts(name)
         if earlier and not earlier[-1].status.is_terminal():
             raise self._running(name, str(earlier[-1].submission_id))
-        # The cluster refuses a name that it knows: of two who submit at once one gets through.
+        # The cluster rejects a name that exists, so only one of two concurrent submissions
+        # succeeds.
         job = f"{name}-{_number(earlier[-1]) + 1 if earlier else 1}"
         try:
             with self._told():
@@ -81,16 +82,16 @@ class Jobs:
         return job
 
     def attempts(self, name: str) -> "list[JobDetails]":
-        """Returns a study's jobs in order."""
+        """Return a study's jobs, oldest first."""
         with self._told():
             jobs = self.client.list_jobs()
         return sorted((job for job in jobs if _study_of(job) == name), key=_number)
 
     def latest(self, name: str) -> "JobDetails":
-        """Returns a study's last job.
+        """Return a study's latest job.
 
         Raises:
-            SclsearchError: There is none.
+            SclsearchError: The study has no job.
         """
         found = self.attempts(name)
         if found:
@@ -100,11 +101,11 @@ class Jobs:
         raise SclsearchError(f"Unknown job {name!r} on {self.cluster}.{suggestion(name, known)}")
 
     def follow(self, job: str, write: Callable[[str], object]) -> int:
-        """Writes a job's log from its beginning until it ends; returns its exit code.
+        """Write a job's log from its beginning until the job ends; return its exit code.
 
         Raises:
-            SclsearchError: The cluster was lost sight of, or could not start the job, or its log
-                ended before it.
+            SclsearchError: The cluster stopped answering, could not start the job, or ended the log
+                before the job.
         """
         with self._told():
             asyncio.run(_write_all(self.client.tail_job_logs(job), write))
@@ -122,10 +123,10 @@ class Jobs:
         return int(ended.driver_exit_code or 0)
 
     def stop(self, job: str) -> bool:
-        """Stops a job and waits until it has ended; returns whether that is what ended it.
+        """Stop a job and wait for its end; return True if the stop ended it.
 
         Raises:
-            SclsearchError: It has not ended in time.
+            SclsearchError: The job does not end in time.
         """
         end = time.monotonic() + STOP_SECONDS
         with self._told():
@@ -138,7 +139,7 @@ class Jobs:
 
     @property
     def option(self) -> str:
-        """The option that names this cluster, for commands that are told; empty by default."""
+        """Command-line option that names this cluster; empty for the default cluster."""
         return "" if self.cluster == CLUSTER else f" --cluster {self.cluster}"
 
     def _running(self, name: str, job: str) -> SclsearchError:
@@ -170,11 +171,11 @@ class Jobs:
 
 
 def _await_answer(cluster: str) -> None:
-    # The client itself would wait for ever.
+    # The client has no timeout.
     try:
         urlopen(f"{cluster}/api/version", timeout=ANSWER_SECONDS).close()
     except HTTPError as error:
-        error.close()  # whatever it says, it answers
+        error.close()  # any HTTP status proves that the server answers
 
 
 async def _write_all(log: AsyncIterator[str], write: Callable[[str], object]) -> None:

@@ -1,4 +1,4 @@
-"""What a search starts on this machine beside itself, and what killed searches left of it."""
+"""Cleanup of Ray processes and folders that killed searches left on this machine."""
 
 import json
 import os
@@ -21,13 +21,13 @@ PREFIX = "sclsearch-ray-"
 OWNER = "owner.json"
 LOOK_SECONDS = 0.2
 ENDED = 2
-"""Exit code where Ray's processes died: the same command goes on."""
+"""Exit code after the death of Ray's processes; the same command resumes the search."""
 _NEEDED = {"gcs_server": "GCS", "raylet": "raylet"}
 
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Yield a folder for Ray Tune's files that names its process and the Ray that this started."""
+    """Yield a folder for Ray Tune, with a record of this process and its Ray processes."""
     with TemporaryDirectory(prefix=PREFIX) as name:
         node = worker._global_node
         ours = node is not None and node.is_head()
@@ -44,7 +44,7 @@ def scratch_folder() -> Iterator[Path]:
 
 
 def sweep() -> None:
-    """End the Ray processes, and delete the folders, of searches that were killed here."""
+    """End the Ray processes, and delete the folders, of killed searches on this machine."""
     for folder in Path(gettempdir()).glob(f"{PREFIX}*"):
         try:
             owner = json.loads((folder / OWNER).read_text(encoding="utf-8"))
@@ -56,9 +56,9 @@ def sweep() -> None:
 
 @contextmanager
 def watched() -> Iterator[None]:
-    """End this process with one line if a process of its own Ray dies while the body runs.
+    """End this process with a one-line error if one of its own Ray processes dies in the body.
 
-    Ray's core would end it after 15 seconds to a minute, with pages of its log.
+    Ray's core would end it only after 15 to 60 seconds, and print pages of its log.
     """
     stop = threading.Event()
     watcher = threading.Thread(target=_watch, args=(stop,), daemon=True)
@@ -93,23 +93,23 @@ def _end(kind: str) -> None:
 
 
 def _processes() -> Iterable[tuple[str, int]]:
-    """Return kind and number of each process that this one's Ray consists of."""
+    """Return the kind and the process id of each local Ray process of this search."""
     node = worker._global_node
     every = {} if node is None else node.all_processes
     return [(kind, info.process.pid) for kind, infos in every.items() for info in infos]
 
 
 def _is_dead(owner: dict[str, Any]) -> bool:
-    """Return whether the owner's process is gone for certain.
+    """Return True if the owner process is certainly gone.
 
-    Machines and containers may share the folder: a process of another one counts as alive.
+    Machines and containers may share the folder. A process of another machine counts as alive.
     """
     ours, theirs = numbering(), owner["numbering"]
     if theirs == ours:
         return born(owner["pid"]) not in {owner["born"], HIDDEN}
     if ours is None or theirs is None or owner["host"] != socket.gethostname():
         return False
-    return str(theirs).split()[0] != ours.split()[0]  # this machine has been restarted since
+    return str(theirs).split()[0] != ours.split()[0]  # this machine has restarted since
 
 
 def _delete(folder: Path, owner: dict[str, Any]) -> None:
@@ -125,10 +125,10 @@ def _delete(folder: Path, owner: dict[str, Any]) -> None:
 
 
 def _of_search(groups: set[int], session: Path | None) -> Iterator[int]:
-    """Yield Ray's processes of a search; a number may have become another's since.
+    """Yield the ids of a search's Ray processes that still belong to it.
 
-    Workers have groups of their own. One that is still starting would write the session's folder
-    again after it is deleted.
+    Another process may have got the same id since. Workers have their own process groups. A worker
+    that is still starting would recreate the session folder after its deletion.
     """
     named = f"--session-name={session.name}".encode() if session else None
     for entry in Path("/proc").glob("[0-9]*"):

@@ -1,4 +1,4 @@
-"""A Ray of our own on this machine: out of reach of others, and started whole or not at all."""
+"""Local Ray instance that other machines cannot reach, started completely or not at all."""
 
 import os
 import signal
@@ -18,14 +18,14 @@ from sclsearch.study.resources import first_sentence
 
 
 def start_local(cores: int, quiet: Mapping[str, Any]) -> None:
-    """Starts Ray on this machine; a second time where its processes are not there in time.
+    """Start Ray on this machine, with one retry if its processes do not start in time.
 
     Args:
-        cores: Cores that seed runs may use.
-        quiet: Options that keep it from writing to the terminal.
+        cores: CPU cores that seed runs may use.
+        quiet: Ray options that suppress output to the terminal.
 
     Raises:
-        SclsearchError: It did not start the second time either.
+        SclsearchError: The second attempt failed too.
     """
     try:
         _start(cores, quiet)
@@ -48,10 +48,10 @@ def _start(cores: int, quiet: Mapping[str, Any]) -> None:
 
 @contextmanager
 def sigterm_kept() -> Iterator[None]:
-    """Keeps what SIGTERM means while the body starts or joins Ray, and afterwards.
+    """Preserve the SIGTERM handler while the body starts or joins Ray, and afterwards.
 
-    Ray would leave at once, in the middle of its start. Its core, which is no Python, also takes
-    the signal itself, until it is taken back.
+    Ray would exit at once, in the middle of its start. Ray's C++ core also installs a handler of
+    its own, which stays until this function resets it.
     """
     handler = signal.getsignal(signal.SIGTERM)
     try:
@@ -64,10 +64,10 @@ def sigterm_kept() -> Iterator[None]:
 
 @contextmanager
 def errors_unprinted() -> Iterator[None]:
-    """Keep a Ray that the body starts or joins from printing its processes' errors.
+    """Suppress the error output of Ray processes that the body starts or joins.
 
-    Its driver would write them to standard output, such as the last 20 lines of a dead raylet's
-    log, where `--json` writes JSON. The search itself reports what ends it.
+    Ray's driver would print it to standard output, such as the last 20 lines of a dead raylet's
+    log. `--json` writes JSON there. The search itself reports the errors that end it.
     """
     with _replaced(worker, "listen_error_messages", lambda *_: None):
         yield
@@ -75,10 +75,10 @@ def errors_unprinted() -> Iterator[None]:
 
 @contextmanager
 def _loopback() -> Iterator[None]:
-    """Lets Ray start on 127.0.0.1.
+    """Make Ray start on 127.0.0.1 only.
 
-    Asked for that address, Ray takes the machine's own and listens on every interface. It keeps
-    to the loopback where it cannot be a cluster, as on a Mac.
+    For that address, Ray would use the machine's own address and listen on every interface. It
+    stays on the loopback interface if it cannot form a cluster, as on a Mac.
     """
     with _replaced(ray_constants, "ENABLE_RAY_CLUSTER", False):
         yield
@@ -86,11 +86,11 @@ def _loopback() -> Iterator[None]:
 
 @contextmanager
 def _processes_apart() -> Iterator[None]:
-    """Starts Ray's processes in process groups of their own; ends them if the body fails.
+    """Start Ray's processes in separate process groups; end them if the body fails.
 
-    SIGTERM often goes to the search's whole group, as `timeout` and Slurm send it. Ray would be
-    gone first then, and a search without Ray cannot end in order. Linux ends them with the search,
-    however that ends; elsewhere Ray itself does, by the group that they are left in.
+    `timeout` and Slurm often send SIGTERM to the search's whole process group. Ray would then exit
+    first, and a search without Ray cannot end cleanly. Linux ends these processes with the search
+    in every case. On other systems they stay in the search's group, and Ray ends them.
     """
     apart = {"process_group": 0} if utils.detect_fate_sharing_support() else {}
     popen, started = services.ConsolePopen, list[Popen[bytes]]()
@@ -111,7 +111,7 @@ def _processes_apart() -> Iterator[None]:
 
 
 def _end(process: "Popen[bytes]", *, group: bool) -> None:
-    """Ends a process at once, and what it has started in its group."""
+    """Kill a process and, if `group` is set, its whole process group."""
     with suppress(ProcessLookupError):
         if group:
             os.killpg(process.pid, signal.SIGKILL)

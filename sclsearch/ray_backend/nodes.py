@@ -1,4 +1,4 @@
-"""What a machine must have to do seed runs of a study: its storage, its model, its versions."""
+"""Requirements for a node to train a study's seed runs: storage, model and versions."""
 
 import platform
 import time
@@ -16,29 +16,29 @@ from sclsearch.store.studies import StudyStore
 from sclsearch.study.environment import versions
 
 if TYPE_CHECKING:
-    # A node answers before torch is imported there.
+    # A node must answer before it imports torch.
     from sclsearch.study.prepared import PreparedStudy
     from sclsearch.study.study import Study
 
 UNFIT_SECONDS = 30.0
-"""An unfit node is always free: at once ready again, it would draw all seed runs to itself."""
+"""Seconds before an unfit node is ready again, so that it does not attract all seed runs."""
 
 
 class UnfitNodeError(Exception):
-    """The machine can do no seed run of the study; another one may."""
+    """The node cannot train seed runs of this study; another node may."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRequirements:
-    """What every node must have as the driver has it.
+    """Requirements that every node must meet, as measured on the driver.
 
     Attributes:
-        storage: The storage.
-        mark: What the driver wrote there.
+        storage: The storage of the study.
+        mark: The marker file that the driver wrote there.
         model: The model's folder.
-        sizes: Bytes of its files.
-        fetched: Whether a node that lacks the folder gets the model by its name.
-        versions: Of Python and of what figures depend on.
+        sizes: Size in bytes of each of its files.
+        fetched: Whether a node without the folder downloads the model by its name.
+        versions: Versions of Python and of packages that can affect results.
     """
 
     storage: Storage
@@ -50,7 +50,7 @@ class NodeRequirements:
 
 
 def node_requirements(prepared: "PreparedStudy", mark: StoragePath) -> NodeRequirements:
-    """Returns what a study needs of every node, as it is on this machine."""
+    """Return the requirements of a study for every node, as measured on this machine."""
     study = prepared.study
     return NodeRequirements(
         storage=prepared.storage,
@@ -63,12 +63,12 @@ def node_requirements(prepared: "PreparedStudy", mark: StoragePath) -> NodeRequi
 
 
 def node_errors(needs: NodeRequirements, answer: StoragePath, node: str) -> list[str]:
-    """Returns why this machine can do no seed run; answers the driver's mark with its own.
+    """Return this node's errors; answer the driver's marker file with a marker of its own.
 
     Args:
-        needs: What the driver has.
-        answer: Where the driver looks for this node's own mark.
-        node: What the node is called.
+        needs: The driver's requirements.
+        answer: Path at which the driver looks for this node's marker.
+        node: Name of the node, for error messages.
     """
     faults = []
     seen = _storage_fault(needs.mark, answer)
@@ -86,18 +86,18 @@ def node_errors(needs: NodeRequirements, answer: StoragePath, node: str) -> list
 
 
 def model_here(study: "Study", store: StudyStore, versions: Mapping[str, str]) -> Path:
-    """Returns the model's folder on this machine, which may have joined the cluster just now.
+    """Return the model's folder on this machine, which may have just joined the cluster.
 
     Args:
         study: The study.
-        store: Its records.
-        versions: Those of the driver.
+        store: The study's records.
+        versions: The driver's versions.
 
     Raises:
-        UnfitNodeError: It does not see the study in the storage, has another model or versions, or
-            lacks the GPU that it has to have.
+        UnfitNodeError: This machine does not see the study in the storage, has another model or
+            other versions, or lacks a required GPU.
     """
-    # Seed runs import torch, while a node that is asked for its faults must answer soon.
+    # Only seed runs import torch; a node that reports its errors must answer quickly.
     from sclsearch.training.precision import device_for
 
     try:
@@ -161,5 +161,5 @@ def _sizes(folder: Path) -> dict[str, int]:
 
 
 def versions_here() -> dict[str, str]:
-    """Returns the versions of Python and of what figures depend on."""
+    """Return the versions of Python and of packages that can affect results."""
     return {"python": ".".join(platform.python_version_tuple()[:2]), **versions()}

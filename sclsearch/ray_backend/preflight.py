@@ -1,4 +1,4 @@
-"""Whether every node of a cluster can do the seed runs of a study, asked before the first."""
+"""Check, before the first seed run, that every cluster node can train a study's seed runs."""
 
 import uuid
 from typing import TYPE_CHECKING, Any
@@ -19,12 +19,12 @@ ANSWER_SECONDS = 120.0
 
 
 def check_nodes(prepared: "PreparedStudy") -> None:
-    """Has every node read and write the storage, and compare model and versions.
+    """Check that every node can use the storage and has the same model and versions.
 
-    Nodes that join later are not asked: their seed runs look for themselves.
+    Nodes that join later are not checked here; their seed runs check them.
 
     Raises:
-        SclsearchError: A node cannot do what is needed; names every one.
+        SclsearchError: A node does not meet the requirements; the error names every such node.
     """
     this = f"preflight-{uuid.uuid4().hex}"
     folder = prepared.store.folder
@@ -42,7 +42,7 @@ def check_nodes(prepared: "PreparedStudy") -> None:
     finally:
         for path in (mark, *answers.values()):
             remove(path)
-    # A node that was taken away meanwhile needs nothing any more.
+    # A node that has left the cluster needs no check.
     there = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
     told = [fault for one, found in faults.items() if one in there for fault in found]
     if told:

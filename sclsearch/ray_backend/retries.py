@@ -1,4 +1,4 @@
-"""Lost seed runs: how often each is tried again, and when a machine is at fault and not it."""
+"""Retry limits for failed workers, and the decision whether a machine is at fault."""
 
 import math
 from collections import defaultdict
@@ -11,17 +11,18 @@ from sclsearch.study.seed_runs import SeedRunId
 RETRIES: Mapping[str, float] = {
     "hang": 1,
     "out-of-memory": 1,
-    # A method that asks a GPU for what it must not does so on every machine.
+    # A method that triggers a GPU assertion does so on every machine.
     "gpu-assert": 1,
-    # A seed run that ends its worker every time would go on for ever.
+    # Without a limit, a seed run that always kills its worker would retry forever.
     "worker-lost": 4,
     "storage-lost": 4,
-    # A full disk, or one that cannot be written: every further seed run would be lost as well.
+    # The disk is full or not writable: every further seed run would fail too.
     "storage-broken": 0,
     "storage-unseen": 4,
-    # Mostly its node is lost and Ray does not know yet.
+    # Usually the node is lost and Ray has not yet noticed.
     "worker-silent": 20,
-    # Each takes half a minute. It is never the seed run's fault: the search ends after the last.
+    # Each retry takes half a minute. The seed run is never the cause: the search ends after the
+    # last.
     "node-unfit": 20,
     "node-lost": math.inf,
 }
@@ -29,12 +30,12 @@ RETRIES: Mapping[str, float] = {
 
 @dataclass(frozen=True, slots=True)
 class WorkerFailure:
-    """How a seed run was lost.
+    """Failure of a worker before its seed run finished.
 
     Attributes:
         cause: One of `RETRIES`.
-        message: What was seen, one line.
-        node: Address of the machine that had it; empty if it is not known.
+        message: The error message, one line.
+        node: Address of the worker's machine; empty if unknown.
     """
 
     cause: str
@@ -43,26 +44,27 @@ class WorkerFailure:
 
 
 class WorkerFailures:
-    """What was lost while a search runs, by seed run, and which machines do their work."""
+    """Worker failures of a search, by seed run, and the machines that work."""
 
     def __init__(self) -> None:
         self._losses: dict[SeedRunId, list[WorkerFailure]] = defaultdict(list)
         self._sound: set[str] = set()
 
     def finished_on(self, node: str) -> None:
-        """Takes in that a seed run was finished on a machine."""
+        """Record that a machine finished a seed run."""
         self._sound.add(node)
 
     def count(self, place: SeedRunId) -> int:
-        """Returns how often a seed run was lost."""
+        """Return the number of worker failures of a seed run."""
         return len(self._losses[place])
 
     def add(self, place: SeedRunId, loss: WorkerFailure) -> bool:
-        """Takes in a loss; returns whether the seed run is tried again.
+        """Record a worker failure; return True if the search retries the seed run.
 
         Raises:
-            SclsearchError: It has no try left, but the storage is at fault, or a machine: an unfit
-                one, or one where its workers died each time, while others do their work.
+            SclsearchError: No retry is left and the storage or a machine is at fault. A machine is
+                at fault if it is unfit. It is also at fault if only its workers died while other
+                machines finish seed runs.
         """
         self._losses[place].append(loss)
         alike = [one for one in self._losses[place] if one.cause == loss.cause]

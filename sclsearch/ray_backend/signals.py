@@ -1,4 +1,4 @@
-"""Signals while a search runs."""
+"""Signal handling during a search."""
 
 import signal
 import threading
@@ -10,19 +10,19 @@ from types import FrameType
 from sclsearch.errors import SclsearchError
 
 END_SIGNAL = signal.SIGUSR1
-"""On which Tune ends in order, as it does on Ctrl-C."""
+"""Signal on which Ray Tune ends in order, as on Ctrl-C."""
 
 _ONE_SIGNAL_SECONDS = 5.0
 
 
 @contextmanager
 def kept_signals() -> Iterator[None]:
-    """Lets signals mean afterwards what they meant before.
+    """Restore the signal handlers after the body.
 
-    Ray and Tune leave handlers of their own behind; Tune's take Ctrl-C and do nothing any more.
+    Ray and Tune leave their own handlers installed; Tune's intercepts Ctrl-C and does nothing.
 
     Raises:
-        SclsearchError: This is not the main thread, which alone can take signals.
+        SclsearchError: This is not the main thread; only the main thread can handle signals.
     """
     if threading.current_thread() is not threading.main_thread():
         raise SclsearchError(
@@ -40,10 +40,11 @@ def kept_signals() -> Iterator[None]:
 
 @contextmanager
 def sigterm_as_ctrl_c() -> Iterator[None]:
-    """Lets SIGTERM end the body in order, as Ctrl-C does; not in another thread than the main one.
+    """Make SIGTERM end the body in order, as Ctrl-C does; main thread only.
 
-    While Tune runs it is asked to stop; before, KeyboardInterrupt is raised. `timeout` sends
-    SIGTERM to the process and then to its group: what comes soon after the first is no second one.
+    While Tune runs, the handler asks it to stop; before, the handler raises KeyboardInterrupt.
+    `timeout` sends SIGTERM to the process and then to its group.
+    A signal soon after the first therefore does not count as a second one.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -68,10 +69,10 @@ def sigterm_as_ctrl_c() -> Iterator[None]:
 
 @contextmanager
 def held_ctrl_c() -> Iterator[None]:
-    """Lets Ctrl-C and SIGTERM wait for the end of the body.
+    """Delay Ctrl-C and SIGTERM until the end of the body.
 
-    Ray's C extensions, when imported, swallow what they raise. In a thread that takes no signals
-    it does nothing.
+    While Python imports them, Ray's C extensions swallow the exceptions of signal handlers. In a
+    thread other than the main one, the function does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,4 +1,4 @@
-"""Ray on this machine, or a cluster that is there."""
+"""Start of Ray on this machine, or connection to an existing cluster."""
 
 import gc
 import logging
@@ -31,15 +31,15 @@ from sclsearch.store.objects import publish
 from sclsearch.study.resources import CLUSTER_SLOTS, first_sentence, token_refused
 
 ENVIRONMENT = {
-    # Tune prints a table of its own even at verbosity 0 unless its old output is chosen.
+    # Tune prints its own table even at verbosity 0 unless it uses its old output.
     "RAY_AIR_NEW_OUTPUT": "0",
     # Each trial would write CSV, JSON and TensorBoard files that nobody reads.
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
-    # Ray by itself lets trials that ask for no GPU see all of them.
+    # By default Ray shows all GPUs to trials that request none.
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1",
 }
 MOST_AT_A_TIME = 1000
-"""Ray holds a placement group for each trial, and is tested with about so many."""
+"""Upper limit of trials at a time: Ray holds a placement group for each, tested to about 1000."""
 
 _ANSWER_SECONDS = 5.0
 _TOKEN_VARIABLES = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
@@ -47,13 +47,13 @@ _TOKEN_VARIABLES = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 
 @contextmanager
 def started_ray(address: str | None) -> Iterator[None]:
-    """Starts Ray on this machine, or joins a cluster, while the body runs.
+    """Start Ray on this machine, or join a cluster, while the body runs.
 
-    Without an address a Ray of our own is started even where another runs on the machine.
+    Without an address, the function starts its own Ray even if another one runs on the machine.
 
     Raises:
-        SclsearchError: The cluster does not answer, or does not let this machine in; or Ray did
-            not start; or this process has a Ray already.
+        SclsearchError: The cluster does not answer or rejects this machine's token, Ray does not
+            start, or this process already uses Ray.
     """
     if ray.is_initialized():
         raise SclsearchError(
@@ -63,7 +63,7 @@ def started_ray(address: str | None) -> Iterator[None]:
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     logging.getLogger("ray").setLevel(logging.ERROR)
-    # Tune prints the traceback of every trial that fails; the seed run's record has the cause.
+    # Tune prints the traceback of every failed trial; the seed run's record already has the cause.
     logging.getLogger("ray.tune").setLevel(logging.CRITICAL)
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
     try:
@@ -81,10 +81,10 @@ def started_ray(address: str | None) -> Iterator[None]:
 
 
 def _shut_down() -> None:
-    """Shuts Ray down while nothing of it is freed.
+    """Shut Ray down without garbage collection of Ray objects in the meantime.
 
-    Its core ends the process, by exit code 1 and without a word, where a reference to an object is
-    freed just after it was shut down, as the garbage collector may do in any thread.
+    If a reference to a Ray object is freed just after the shutdown, Ray's core silently ends the
+    process with exit code 1. The garbage collector may free one in any thread.
     """
     collecting = gc.isenabled()
     gc.collect()
@@ -97,9 +97,9 @@ def _shut_down() -> None:
 
 
 def keep_token_private() -> None:
-    """Writes the token that a Ray of our own asks for, unless one is there, for its user alone.
+    """Write a local Ray's token so that only its user can read it, unless a token exists.
 
-    Ray would write it itself, for every user of the machine to read.
+    Ray itself would write it readable by every user of the machine.
     """
     if any(name in os.environ for name in _TOKEN_VARIABLES):
         return
@@ -117,17 +117,17 @@ def keep_token_private() -> None:
 
 
 def _join(address: str, quiet: Mapping[str, Any]) -> None:
-    # A pending worker is given up whenever another one is free, and Ray tells each time.
+    # Ray drops a pending worker if another one is free, and logs each case.
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     try:
-        # Ray takes a token that is there without being asked for a Ray of its own alone.
+        # Ray loads an existing token automatically only for a Ray that it starts itself.
         maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
         place = services.canonicalize_bootstrap_address_or_die(address)
         host, _, port = place.rpartition(":")
-        # Ray itself waits for minutes where nobody answers, 20 seconds where a token is wrong.
+        # Ray itself waits minutes if nothing answers, and 20 seconds if the token is wrong.
         socket.create_connection((host.strip("[]"), int(port)), _ANSWER_SECONDS).close()
         GcsClient(address=place)
-        with _standard_error_closed():  # Ray would tell there that its log level was set
+        with _standard_error_closed():  # Ray would print a note on its log level there
             ray.init(address=place, **quiet)
     except AuthenticationError as error:
         raise token_refused(f"--address {address}", error) from None
@@ -140,7 +140,7 @@ def _join(address: str, quiet: Mapping[str, Any]) -> None:
 
 @contextmanager
 def _standard_error_closed() -> Iterator[None]:
-    """Leads what Ray's core, which is no Python, writes to standard error to nowhere."""
+    """Discard output of Ray's C++ core to standard error."""
     sys.stderr.flush()
     kept = os.dup(2)
     try:
@@ -153,24 +153,24 @@ def _standard_error_closed() -> Iterator[None]:
 
 
 def send_own_code(method: NamedMethod) -> None:
-    """Lets a user's own method travel to the workers, which do not have its file."""
+    """Serialize a user's own method by value, since workers do not have its file."""
     if method.digest:
         ray.cloudpickle.register_pickle_by_value(sys.modules[method.kind.__module__])
 
 
 def fitting(cpus: int, gpus: float) -> int:
-    """Returns how many seed runs fit into the nodes that are there, at a time."""
+    """Return the number of seed runs that fit on the present nodes at the same time."""
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     return sum(_fitting_on(node, cpus, gpus) for node in nodes)
 
 
 def fitting_here(cpus: int, gpus: float) -> int:
-    """Returns how many seed runs a Ray of our own will run at a time, known before it starts."""
+    """Return the number of seed runs that a local Ray can run at a time, before it starts."""
     return _fitting_on(_here(gpus), cpus, gpus)
 
 
 def check_room_here(cpus: int, gpus: float) -> None:
-    """Raises SclsearchError if a Ray of our own would have no room for a single seed run."""
+    """Raise SclsearchError if a local Ray would have no room for one seed run."""
     if not fitting_here(cpus, gpus):
         raise _no_room(_here(gpus), cpus, gpus)
 
@@ -189,18 +189,18 @@ def _no_room(there: Mapping[str, float], cpus: int, gpus: float) -> SclsearchErr
 
 
 def at_a_time(asked: int | None, cpus: int, gpus: float, *, joined: bool) -> int:
-    """Returns how many seed runs Ray is asked for at a time.
+    """Return the number of seed runs to request from Ray at a time.
 
-    A cluster may grow by what it is asked for: it is asked for `CLUSTER_SLOTS` at least.
+    A cluster may grow with the requests, so its default is at least `CLUSTER_SLOTS`.
 
     Args:
-        asked: What the user says.
-        cpus: CPU cores of a seed run.
-        gpus: GPUs of a seed run.
-        joined: Whether Ray is a cluster that was joined.
+        asked: The user's value; None for the default.
+        cpus: CPU cores per seed run.
+        gpus: GPUs per seed run.
+        joined: Whether Ray is an existing cluster.
 
     Raises:
-        SclsearchError: This machine has no room for a single one.
+        SclsearchError: This machine has no room for one seed run.
     """
     here = fitting(cpus, gpus)
     if not here and not joined:
@@ -209,7 +209,10 @@ def at_a_time(asked: int | None, cpus: int, gpus: float, *, joined: bool) -> int
 
 
 def cores() -> int:
-    """Returns the cores that this process may use: Ray knows a container's limit, no affinity."""
+    """Return the number of CPU cores that this process may use.
+
+    Ray knows a container's CPU limit, but ignores CPU affinity.
+    """
     known = int(get_num_cpus(override_docker_cpu_warning=True))
     able = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else known
     return max(min(known, able), 1)

@@ -1,7 +1,7 @@
-"""Ray Tune around the scheduler: a searcher, a scheduler that names failures, a watchdog.
+"""Ray Tune adapter: a searcher, a Tune scheduler that records failure causes, and a watchdog.
 
-A new Tuner is made at every start and Ray's own snapshots are never read: the run store is the
-truth, and the scheduler has read it.
+Every run creates a new Tuner and never reads Ray's snapshots: the run store is the only source of
+results, and the scheduler reads it.
 """
 
 import math
@@ -36,24 +36,24 @@ from sclsearch.study.seed_runs import SeedRunId, SeedRunTask
 from sclsearch.study.spec import Ending, RunOptions
 
 Tick = Callable[[Sequence[float], Sequence[float]], None]
-"""Receives the seconds of each finished trial, and the seconds since the start of each running one.
+"""Progress function: receives the seconds of each finished and of each running trial.
 
 A finished trial took longer than its seed run, which excludes the start of the worker.
 """
 
 
 class SeedRunQueue(Protocol):
-    """The interface to the search: it chooses the next seed run and receives results."""
+    """Interface of the search for Ray Tune: it chooses the next seed run and receives results."""
 
     runs: RunStore
 
     @property
     def running(self) -> Mapping[SeedRunId, SeedRunTask]:
-        """Seed runs that are being trained."""
+        """Seed runs that are training now."""
 
     @property
     def complete(self) -> bool:
-        """Whether no seed run is left to train."""
+        """True if no seed run is left to train."""
 
     def next(self) -> SeedRunTask | None:
         """Return the next seed run to train; None if there is none at present."""
@@ -74,11 +74,11 @@ class SeedRunQueue(Protocol):
 
 
 class SeedSearcher(Searcher):
-    """Hands the scheduler's seed runs to Ray Tune, one trial each.
+    """Ray Tune searcher that passes the scheduler's seed runs to Tune, one trial each.
 
     Args:
         scheduler: The scheduler.
-        deadline: When no seed run starts any more, Unix seconds; infinite for never.
+        deadline: Unix time in seconds after which no seed run starts; infinite for no limit.
     """
 
     def __init__(self, scheduler: SeedRunQueue, deadline: float) -> None:
@@ -89,7 +89,7 @@ class SeedSearcher(Searcher):
         self.fault: Exception | None = None
 
     def suggest(self, trial_id: str) -> Any:
-        """Returns a trial's config, None to wait, FINISHED at the end."""
+        """Return a trial's config, None to wait, or FINISHED at the end."""
         task = None
         with self.keeping_fault():
             task = None if self.late else self.scheduler.next()
@@ -105,13 +105,13 @@ class SeedSearcher(Searcher):
 
     @property
     def late(self) -> bool:
-        """Whether no seed run starts any more."""
+        """True after the deadline, when no further seed run starts."""
         return time.time() > self.deadline
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """Takes the seed runs from the store; what is not there was lost on the way."""
+        """Read the trial's seed run from the store; if it is missing, record a worker failure."""
         loss = self.causes.pop(trial_id, WorkerFailure("worker-lost", "no reason given"))
         if not error and result is not None:
             loss = _told_by_worker(result)
@@ -128,35 +128,35 @@ class SeedSearcher(Searcher):
 
     @contextmanager
     def keeping_fault(self) -> Iterator[None]:
-        """Keeps what the body raises for the end; Tune would go on and tell of its own trouble."""
+        """Store an exception of the body until the end, because Tune would hide it."""
         try:
             yield
         except Exception as error:
             self.fault = self.fault or error
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """Does nothing: a trial reports once, at its end."""
+        """Do nothing: a trial reports once, at its end."""
 
     def save(self, checkpoint_path: str) -> None:
-        """Does nothing: the run store is the truth."""
+        """Do nothing: only the run store holds results."""
 
     def restore(self, checkpoint_path: str) -> None:
-        """Does nothing: a new searcher reads the run store."""
+        """Do nothing: a new searcher reads the run store."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Returns nothing: Ray writes a Tuner to disk and no one reads it back."""
+        """Return an empty state: Ray writes a Tuner to disk, but nothing reads it."""
         return {}
 
 
 class SeedScheduler(FIFOScheduler):
-    """Tells the searcher why a trial ended before the searcher hears that it did."""
+    """Tune scheduler that passes a trial's failure cause to the searcher before the trial ends."""
 
     def __init__(self, searcher: SeedSearcher, hung: set[str]) -> None:
         super().__init__()
         self.searcher, self.hung = searcher, hung
 
     def on_trial_error(self, _controller: Any, trial: Trial) -> None:
-        """Names the cause of a trial's end."""
+        """Record the cause of a trial's failure."""
         told = ray_message(trial)
         cause = "hang" if trial.trial_id in self.hung else failure_cause(told)
         self.searcher.causes[trial.trial_id] = WorkerFailure(
@@ -164,17 +164,17 @@ class SeedScheduler(FIFOScheduler):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """Returns nothing, as the searcher does."""
+        """Return an empty state, as the searcher does."""
         return {}
 
 
 class Watchdog(tune.Callback):
-    """Ends trials that take too long, and lets the progress line live.
+    """Tune callback that kills hung trials and updates the progress line.
 
     Args:
         searcher: The searcher.
-        timeout: Seconds after which a trial has hung; None never.
-        tick: Called in every step of the loop; what it raises ends the search.
+        timeout: Seconds after which a trial counts as hung; None for never.
+        tick: Function called in every step of Tune's loop; an exception of it ends the search.
     """
 
     def __init__(self, searcher: SeedSearcher, timeout: float | None, tick: Tick) -> None:
@@ -185,26 +185,26 @@ class Watchdog(tune.Callback):
         self.hung: set[str] = set()
 
     def on_trial_start(self, *, trial: Trial, **_: Any) -> None:
-        """Starts the trial's clock."""
+        """Start the trial's clock."""
         self.running[trial.trial_id] = trial, time.monotonic()
 
     def on_trial_complete(self, *, trial: Trial, **_: Any) -> None:
-        """Stops the trial's clock, and keeps what it tells."""
+        """Stop the trial's clock and record its duration."""
         if trial.trial_id in self.running:
             _, begun = self.running.pop(trial.trial_id)
             self.took.append(time.monotonic() - begun)
 
     def on_trial_error(self, *, trial: Trial, **_: Any) -> None:
-        """Stops the trial's clock."""
+        """Stop the trial's clock."""
         self.running.pop(trial.trial_id, None)
 
     def on_step_end(self, **_: Any) -> None:
-        """Ends what hangs: only the end of its process stops a call that holds the interpreter."""
+        """Kill hung trials; only the end of the process stops a call that holds the GIL."""
         now = time.monotonic()
         running = [(trial, now - begun) for trial, begun in self.running.values()]
         with self.searcher.keeping_fault():
             self.tick(self.took, [age for _, age in running])
-        # What waits for a node that never comes would keep the search from its end.
+        # A trial that waits for a node that never comes would prevent the end of the search.
         if (self.searcher.late and not running) or self.searcher.fault is not None:
             signal.raise_signal(END_SIGNAL)
         for trial, age in running:
@@ -213,7 +213,7 @@ class Watchdog(tune.Callback):
                 ray.kill(trial.temporary_state.ray_actor)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Returns nothing, as the searcher does."""
+        """Return an empty state, as the searcher does."""
         return {}
 
 
@@ -227,13 +227,14 @@ def fit(
     tick: Tick,
     reuse_actors: bool = True,
 ) -> Ending:
-    """Trains what the scheduler still wants; returns why it ended.
+    """Train the scheduler's remaining seed runs; return how the run ended.
 
-    Ctrl-C and `END_SIGNAL` end it in order: running seed runs are given up, nothing finished is
-    lost. `gpus` and `concurrency` are what comes of `how` on this cluster.
+    Ctrl-C and `END_SIGNAL` end it in order: it abandons running seed runs and loses no finished
+    one. `gpus` and `concurrency` are the values of `options` resolved for this cluster.
 
     Raises:
-        SclsearchError: The storage was away, a machine is unfit, or another driver took the study.
+        SclsearchError: The storage is unavailable, a machine is unfit, or another driver took the
+            study.
     """
     patch_out_of_memory()
     deadline = math.inf if options.time_budget is None else time.time() + options.time_budget
@@ -269,7 +270,7 @@ def fit(
 
 
 def _told_by_worker(result: dict[str, Any]) -> WorkerFailure:
-    """Returns what became of a seed run whose worker came to its end, if it is not in the store."""
+    """Return the failure of a worker that ended normally without a stored seed run."""
     node, out_of_memory = str(result.get("node_ip", "")), result.get("out_of_memory")
     if out_of_memory:
         return WorkerFailure("out-of-memory", out_of_memory, node)
@@ -277,7 +278,7 @@ def _told_by_worker(result: dict[str, Any]) -> WorkerFailure:
 
 
 def _check_key(task: SeedRunTask, result: Mapping[str, Any]) -> None:
-    """Refuses a worker that stores under other keys: all that it trains would be in vain."""
+    """Raise SclsearchError if a worker uses other keys, since its results would be unusable."""
     told = result.get("key")
     if told and told != task.key:
         raise SclsearchError(

@@ -1,4 +1,4 @@
-"""What a Ray worker does: one seed run, stored before it is reported."""
+"""Trainable of Ray workers: trains one seed run and stores it before it reports to Tune."""
 
 import json
 import logging
@@ -38,17 +38,17 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
-    """All that a worker needs for any seed run of a study.
+    """Shared data that a worker needs for any seed run of a study.
 
     Attributes:
         study: The study, without its texts.
         name: The study's name.
-        storage: Where seed runs and weights go.
-        tokens: The task, tokenised, by `max_length`.
-        splits: Rows by replicate.
-        threads: Torch threads of a seed run.
-        origin: What `rerun` needs to train a seed run again.
-        versions: Those of the driver, which a worker's must equal.
+        storage: The storage of seed runs and weights.
+        tokens: The tokenized task, by `max_length`.
+        splits: Rows of each replicate, by replicate number.
+        threads: Torch threads per seed run.
+        origin: The data that `rerun` needs to train a seed run again.
+        versions: The driver's package versions; a worker's must be equal.
     """
 
     study: Study
@@ -62,9 +62,9 @@ class WorkerContext:
 
 
 def worker_context(prepared: "PreparedStudy", threads: int) -> WorkerContext:
-    """Returns what the seed runs of a prepared study share, with as many torch threads each.
+    """Return the context of a prepared study's seed runs, each with `threads` torch threads.
 
-    Ray hands it to every trial: its arrays lie in shared memory, its texts would be copied.
+    Ray passes it to every trial. Its arrays lie in shared memory; texts would be copied.
     """
     study, source = prepared.study, prepared.study.paraphrases
     return WorkerContext(
@@ -84,19 +84,19 @@ def worker_context(prepared: "PreparedStudy", threads: int) -> WorkerContext:
 
 
 def seed_run_trial(config: Mapping[str, Any], context: WorkerContext) -> None:
-    """Train a seed run unless it is stored; the trainable that Ray Tune calls.
+    """Train a seed run unless it is stored; Ray Tune calls this trainable.
 
     Args:
-        config: `configuration` and `replicate`, numbers, `fields`, JSON, and `deadline`, Unix
-            seconds: on a cluster hours may have passed since the seed run was asked for.
-        context: What all trials of the study share.
+        config: The numbers `configuration` and `replicate`, `fields` as JSON, and `deadline` in
+            Unix seconds. On a cluster, a trial may start hours after its request.
+        context: The shared data of the study's trials.
     """
     from ray import tune
 
     if time.time() > config["deadline"]:
         tune.report({"key": "", "late": True})
         return
-    # A worker trains many seed runs; Ray gives it the threads of its first trial only.
+    # A worker trains many seed runs; Ray sets the thread count for its first trial only.
     torch.set_num_threads(context.threads)
     runs, store = RunStore(context.storage), StudyStore(context.storage, context.name)
     study = replace(context.study, model=model_here(context.study, store, context.versions))
@@ -115,18 +115,18 @@ def seed_run_trial(config: Mapping[str, Any], context: WorkerContext) -> None:
     except Exception as error:
         if not is_out_of_memory(error):
             raise
-        traceback.clear_frames(error.__traceback__)  # they hold the model
+        traceback.clear_frames(error.__traceback__)  # the frames hold the model
         torch.cuda.empty_cache()
         tune.report({"key": spec.key, "out_of_memory": _last_line(error) or "out of memory"})
 
 
 class BrokenStorageError(SclsearchError):
-    """The storage cannot be read or written from a worker; no fault of the seed run."""
+    """Failure of a worker to read or write the storage; not a fault of the seed run."""
 
 
 @contextmanager
 def _storage_faults(storage: Storage) -> Iterator[None]:
-    """Raise what the file system raises in the body as BrokenStorageError."""
+    """Convert file system errors of the body to BrokenStorageError."""
     try:
         yield
     except OSError as error:
@@ -134,7 +134,10 @@ def _storage_faults(storage: Storage) -> Iterator[None]:
 
 
 def _keep_weights(store: StudyStore, spec: SeedRunSpec, result: TrainingResult) -> None:
-    """Keeps weights if that is possible: `rerun` makes them again, the figures come first."""
+    """Store the weights if possible; on an error, log a warning and keep the results.
+
+    `rerun` can recreate the weights.
+    """
     try:
         store.save_weights_file(spec.key, partial(save_weights, result=result, spec=spec))
     except (OSError, SclsearchError) as error:
@@ -144,15 +147,15 @@ def _keep_weights(store: StudyStore, spec: SeedRunSpec, result: TrainingResult) 
 def attempt(
     spec: SeedRunSpec, context: WorkerContext, configuration: int
 ) -> tuple[SeedRun, TrainingResult | None]:
-    """Train one seed run; return what is stored of it, and the result unless it failed.
+    """Train one seed run; return its stored form, and the training result unless it failed.
 
-    Training is deterministic, so what it raises is final, except errors of the machine: running
-    out of memory, which depends on other processes, and faults of files or GPU are raised, so
-    that Ray ends this worker and the seed run is trained again.
+    Training is deterministic, so its exceptions are final, except errors of the machine. Those are
+    out-of-memory, which depends on other processes, and file or GPU errors. The function raises
+    them, so that Ray ends this worker and the search retries the seed run.
 
     Args:
         spec: The seed run.
-        context: What all seed runs of the study share.
+        context: The shared data of the study's seed runs.
         configuration: The configuration's number.
     """
     number = spec.replicate.number
@@ -173,7 +176,7 @@ def attempt(
 
 
 def with_result(run: SeedRun, result: TrainingResult) -> SeedRun:
-    """Return the seed run with its scores."""
+    """Return the seed run with the results of its training."""
     return replace(
         run,
         notes=result.notes,

@@ -1,4 +1,4 @@
-"""What Ray says of a seed run that was lost, and which kind of loss that is."""
+"""Classification of worker failures by Ray's error messages."""
 
 import re
 from collections.abc import Callable
@@ -14,10 +14,10 @@ LOST_NODE = ("node has died", "node was terminated", "node it was running on is 
 
 
 def failure_cause(told: str) -> str:
-    """Returns the kind of a trial's failure, by which it is tried again or not.
+    """Return the cause of a trial's failure, which determines its number of retries.
 
     Args:
-        told: What Ray says of it.
+        told: Ray's error message.
     """
     if "OutOfMemoryError" in told or "out of memory" in told.lower():
         return "out-of-memory"
@@ -27,7 +27,7 @@ def failure_cause(told: str) -> str:
         return "storage-broken"
     if "StorageError" in told:
         return "storage-lost"
-    # Advice on device-side assertions comes with each of CUDA's errors.
+    # CUDA adds advice on device-side assertions to each of its errors.
     if "device-side assert triggered" in told:
         return "gpu-assert"
     if any(sign in told for sign in LOST_NODE):
@@ -36,9 +36,9 @@ def failure_cause(told: str) -> str:
 
 
 def ray_message(trial: Trial) -> str:
-    """Returns Ray's account of a failed trial, from the trial's error file.
+    """Return Ray's error message of a failed trial, from the trial's error file.
 
-    Ray's own accessor reads a copy of it that arrives later.
+    Ray's own accessor reads a copy of the file that arrives later.
     """
     file = Path(trial.error_file or "")
     text = file.read_text(encoding="utf-8") if file.is_file() else ""
@@ -46,15 +46,15 @@ def ray_message(trial: Trial) -> str:
 
 
 def plain(text: str) -> str:
-    """Return a text without terminal escape sequences: Ray colors the names of its processes."""
+    """Return a text without the terminal escape sequences that color Ray's process names."""
     return _ESCAPES.sub("", text).strip()
 
 
 def line_of(told: str) -> str:
-    """Returns the line of what Ray says that tells what happened.
+    """Return the line of Ray's error message that describes the error.
 
-    Ray's own errors begin with it; in a traceback it follows the last call, and CUDA's advice
-    follows it.
+    In Ray's own errors it is the first line. In a traceback it follows the last call and precedes
+    CUDA's advice.
     """
     lines = told.splitlines()
     if not told.startswith("ray::"):
@@ -64,16 +64,16 @@ def line_of(told: str) -> str:
 
 
 def node_address(told: str) -> str:
-    """Returns the address of the machine that Ray speaks of, nothing if it names none."""
+    """Return the machine address in Ray's error message, or an empty string without one."""
     found = re.search(r"\bip[:=]\s*([\w.:]+)", told)
     return found[1] if found else ""
 
 
 def patch_out_of_memory() -> None:
-    """Makes Tune treat a worker that Ray's memory monitor killed as a failed trial.
+    """Make Tune treat a worker that Ray's memory monitor killed as a failed trial.
 
-    Ray 2.60 knows actor and task errors alone. OutOfMemoryError is neither: it ends the whole run
-    if it comes while a trial runs, and leaves no cause behind if it comes while a worker starts.
+    Ray 2.60 handles only actor and task errors; OutOfMemoryError is neither. It ends the whole run
+    if it occurs while a trial runs. It leaves no cause if it occurs while a worker starts.
     """
     manager = actor_manager.RayActorManager
     for name in ("_actor_start_failed", "_actor_task_failed"):

@@ -1,1 +1,1 @@
-"""The search: from options to a study, its seed runs on Ray Tune, and their record."""
+"""Search of a study: resolves options, trains seed runs on Ray Tune and records the results."""

@@ -9,13 +9,13 @@ from sclsearch.study.seed_runs import SeedRunTask
 
 
 class Callback(Protocol):
-    """Who is told of what happens."""
+    """Interface of callbacks for search events."""
 
     def opened(self, configuration: ConfigurationRecord) -> None:
-        """A configuration has been opened."""
+        """Handle a configuration that the search has just opened."""
 
     def finished(self, task: SeedRunTask, run: SeedRun, *, stored: bool) -> None:
-        """A seed run is finished; `stored` if it was so before this driver started."""
+        """Handle a finished seed run; `stored` is True if the store held it before this search."""
 
     def scored(self, figures: ConfigurationScore) -> None:
-        """All seed runs of a configuration are finished."""
+        """Handle a configuration whose seed runs have all finished."""

@@ -1,4 +1,4 @@
-"""How long the seed runs that a study lacks may take."""
+"""Estimate of the time to train the missing seed runs of a study."""
 
 import math
 import statistics
@@ -20,11 +20,11 @@ from sclsearch.training.workload import Workload, workload
 
 NEWEST = 9
 FACTOR = 3
-"""How much more or less may go through the encoder in a stored seed run that tells the time."""
+"""Largest ratio, up or down, between the cost of a stored seed run and of the one estimated."""
 STORED = "stored seed runs"
 MEASURED = "the encoder's pace, timed on this machine"
 BACKWARD = 2
-"""What a backward pass takes, in forward passes."""
+"""Cost of a backward pass, in forward passes."""
 OWN = frozenset({"rows", "fields", "seeds"})
 SAME_SIZE = ("protocol", "scale", "train_size", "shots", "unlabelled")
 
@@ -33,12 +33,12 @@ Fields = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """How long something may take.
+    """Estimated training time.
 
     Attributes:
-        seconds: Wall-clock time; None if nothing is known.
-        at_once: Seed runs at a time.
-        basis: What tells the time, or why nothing does; empty where nothing is to be trained.
+        seconds: Wall-clock seconds; None if no estimate is possible.
+        at_once: Number of seed runs at a time.
+        basis: Source of the estimate, or the reason why there is none; empty if nothing is missing.
     """
 
     seconds: float | None
@@ -47,7 +47,7 @@ class Estimate:
 
 
 def finished(storage: Storage) -> list[SeedRun]:
-    """Return all sound seed runs that did not fail, without predictions, which fill a memory."""
+    """Return all valid seed runs that did not fail, without predictions to save memory."""
     found = RunStore(storage_folder(storage, make=False)).all()
     return [replace(run, predictions={}) for run in found if run.failure is None]
 
@@ -58,17 +58,17 @@ def estimate(
     threads: int,
     stored: Callable[[], Sequence[SeedRun]],
 ) -> Estimate:
-    """Returns how long the seed runs may take that a study lacks.
+    """Return the estimated time to train the missing seed runs of a study.
 
-    Stored seed runs on as many rows of the same task, by the same method and encoder, tell it where
-    there are some of a third to three times the work, in proportion to what goes through the
-    encoder; else the encoder is timed.
+    The estimate uses stored seed runs of the same task, row count, method and encoder. Only those
+    of a third to three times the cost count, and their time is scaled by cost. If a configuration
+    has none, the function times the encoder instead.
 
     Args:
         prepared: The study.
-        scheduler: Its scheduler, opened up.
-        threads: Torch threads of a seed run.
-        stored: Returns seed runs that did not fail, of whatever study; called if any is missing.
+        scheduler: The study's scheduler, after `refill`.
+        threads: Torch threads per seed run.
+        stored: Returns successful seed runs of any study; called only if a seed run is missing.
     """
     missing = prepared.configs * prepared.study.seeds - len(scheduler.done) - scheduler.skipped
     waiting = [scheduler.waiting[place].configuration for place in scheduler.ready()]
@@ -86,7 +86,7 @@ def estimate(
 
 
 def _alike(prepared: PreparedStudy, threads: int, stored: Sequence[SeedRun]) -> list[SeedRun]:
-    """Returns the seed runs that take as long but for their fields, the newest at the end."""
+    """Return stored seed runs that differ from the study's only in their fields, newest last."""
     origin, shared = prepared.record.origin, prepared.record.training
     found = [
         run
@@ -101,11 +101,13 @@ def _alike(prepared: PreparedStudy, threads: int, stored: Sequence[SeedRun]) -> 
 def _by_stored(
     prepared: PreparedStudy, configurations: Iterable[Fields], alike: Sequence[SeedRun]
 ) -> list[float]:
-    """Returns the seconds of a seed run of each configuration, as stored ones tell them.
+    """Return the seconds per seed run of each configuration, estimated from stored seed runs.
 
-    Empty where one has none like it: of one that is much shorter start-up is the most of its time.
+    The result is empty if a configuration has no similar seed run. Much shorter seed runs do not
+    count, because start-up takes most of their time.
     """
-    # All are of one task: rows compare them as well as tokens, and need no tokenizer.
+    # All seed runs have the same task, so row counts compare them as well as token counts do. Row
+    # counts need no tokenizer.
     task = row_by_row(prepared.study)
     costs: dict[str, int] = {}
 
@@ -129,14 +131,15 @@ def _by_stored(
 def _by_measuring(
     prepared: PreparedStudy, configurations: Iterable[Fields], threads: int
 ) -> list[float]:
-    """Returns the seconds of a seed run of each configuration, as the encoder's pace tells them."""
+    """Return the seconds per seed run of each configuration, estimated from the encoder's speed."""
     study = prepared.study
     tasks = sampled(study, prepared.splits[0])
     seconds = []
     for fields in configurations:
         load = _load(prepared, fields, tasks[fields["max_length"]])
         length = (load.trained + load.read) // load.rows
-        # The pace changes little with the length: a power of two tells it for many studies.
+        # Speed changes little with length; rounding to a power of two lets many studies share one
+        # timing.
         short = 1 << (length.bit_length() - 1)
         pace = measured_pace(study.model, study.model_name, study.numerics, threads, short)
         seconds.append(pace.seconds(load))

@@ -1,4 +1,4 @@
-"""What a search would do: every value with its origin, and the seed runs still to train."""
+"""Dry run of a search: every value with its source, and the seed runs that are missing."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,32 +19,33 @@ from sclsearch.tracking.server import masked
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A search before it runs.
+    """Plan of a search, made without training anything.
 
     Attributes:
         study: The study's name.
-        task: The task's name and where its rows come from.
-        classes: Rows of each class in the training split of a user's own files.
+        task: The task's name and the source of its rows.
+        classes: Number of training rows of each class, for a user's own files.
         model: The encoder's name and folder.
         protocol: The protocol's name.
-        rule: The rule.
-        metric: The metric.
-        rows: Number of training, validation and test rows, and of those of the stages without
-            labels if these have others.
-        notes: What a reader of the figures must know.
-        fields: Every field that is not searched, with its value and who set it.
-        searched: Every searched parameter, as the space has it.
-        published: Configurations that come first.
-        start: What these are: `published`, or `start` where the space is scaled or altered.
-        space: The space's file.
-        configurations: Configurations in total.
-        seeds: Replicates of each.
-        race: As `How` has it; unless None, less may be trained than is missing.
-        skipped: Seed runs that it does not need, by what is stored.
-        stored: Seed runs that the store has already, of the configurations known by now.
-        time: How long the others may take; None if it was not asked for.
-        storage: Where it would be stored.
-        tracking: Where MLflow would show it, without passwords; None for nowhere.
+        rule: The rule that combines seeds into a score.
+        metric: The metric that selects the winner.
+        rows: Numbers of training, validation and test rows. They include the row count of stages
+            without labels if it differs.
+        notes: Notes that readers of the results need.
+        fields: Every field that is not searched, with its value and its source.
+        searched: Every searched parameter, as the search space defines it.
+        published: Configurations that the search trains first.
+        start: Origin of these: `published`, or `start` if the space is scaled or altered.
+        space: The search space file.
+        configurations: Number of configurations in total.
+        seeds: Replicates per configuration.
+        race: As in `RunOptions`; unless None, the search may train fewer seed runs than are
+            missing.
+        skipped: Seed runs that the race does not need, given the stored results.
+        stored: Seed runs that the store already holds, of the configurations known so far.
+        time: Estimated time of the missing seed runs; None if not requested.
+        storage: The storage that would hold the results.
+        tracking: The MLflow URI, without passwords; None if MLflow is off.
     """
 
     study: str
@@ -72,27 +73,27 @@ class Plan:
 
     @property
     def seed_runs(self) -> int:
-        """Seed runs in total."""
+        """Number of seed runs in total."""
         return self.configurations * self.seeds
 
     @property
     def missing(self) -> int:
-        """Seed runs that are still to be trained."""
+        """Number of seed runs that the search has yet to train."""
         return self.seed_runs - self.stored - self.skipped
 
 
 def plan(
     spec: StudySpec, options: RunOptions, finished: Callable[[], Sequence[SeedRun]] | None = None
 ) -> Plan:
-    """Returns what a search would do.
+    """Return the plan of a search without running it.
 
     Args:
-        spec: What is searched.
-        options: How it is run.
-        finished: Returns seed runs that tell how long it may take; None does not ask.
+        spec: The study specification.
+        options: The execution options.
+        finished: Returns seed runs for the time estimate; None skips the estimate.
 
     Raises:
-        SclsearchError: As the search itself would.
+        SclsearchError: For the same reasons as the search itself.
     """
     return plan_prepared(prepare_study(spec, options, dry=True), options, finished)
 
@@ -102,7 +103,7 @@ def plan_prepared(
     options: RunOptions,
     finished: Callable[[], Sequence[SeedRun]] | None = None,
 ) -> Plan:
-    """Returns what the search of a study that was prepared dry would do; see `plan`."""
+    """Return the plan for a study that was prepared with `dry=True`; see `plan`."""
     tracking = tracking_uri_of(prepared.storage, options)
     if tracking is not None:
         check_tracking(tracking)

@@ -1,4 +1,4 @@
-"""A study on the point of being run: its records, its store, its replicates."""
+"""Preparation of a study before it runs: its records, its store and its replicates."""
 
 import math
 import shlex
@@ -31,15 +31,15 @@ from sclsearch.tasks.custom_options import as_options
 
 
 def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) -> PreparedStudy:
-    """Returns the study that the options describe, nothing written yet but the storage folder.
+    """Return the prepared study; write nothing except the storage folder.
 
     Args:
-        spec: What is searched.
-        options: How it is run.
-        dry: Whether not even the storage folder is made.
+        spec: The study specification.
+        options: The execution options.
+        dry: If True, do not create even the storage folder.
 
     Raises:
-        SclsearchError: Options, data, model or the stored study of that name do not fit.
+        SclsearchError: Options, data, model or the stored study of that name do not match.
     """
     study = resolve(spec, options)
     if options.race is not None and study.seeds <= LEAST:
@@ -83,16 +83,19 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
 
 
 def _default_name(study: Study, storage: Storage) -> str:
-    """Return the study's name; release 0.1.0 named it by the path of its encoder."""
+    """Return the study's default name.
+
+    Release 0.1.0 derived it from the encoder's path, so a stored study may have that older name.
+    """
     by_path = StudyStore(storage, study.default_name(study.model_name))
     return study.default_name() if by_path.record() is None else by_path.name
 
 
 def check_new(prepared: PreparedStudy, options: RunOptions) -> None:
-    """Check a study that is not stored yet: model, tokenizer and room for a seed run.
+    """Check model, tokenizer and resources of a study that is not stored yet.
 
     Raises:
-        SclsearchError: No seed run of the study could be trained.
+        SclsearchError: This machine cannot train any seed run of the study.
     """
     from sclsearch.encoders.load import load_encoder, load_tokenizer
 
@@ -116,12 +119,12 @@ def check_new(prepared: PreparedStudy, options: RunOptions) -> None:
 def _check_paraphrases(
     spec: StudySpec, options: RunOptions, study: Study, splits: Mapping[int, Splits]
 ) -> None:
-    """Refuses a file that lacks a text, before anything is written."""
+    """Raise SclsearchError if the paraphrase file lacks a text, before anything is written."""
     read = [rows.without_labels.index for rows in splits.values()]
     try:
         paraphrased(study, np.concatenate(read))
     except SclsearchError as error:
-        # Replicate r draws subset r; fresh seeds draw others.
+        # Replicate r draws subset r; replicates with fresh seeds draw other subsets.
         count = 1 + max(study.protocol.replicate(number).subset for number in splits)
         if study.protocol.joined and study.reads_paraphrases:
             needed = f"{error} The file must have those of {count} replicates."
@@ -133,7 +136,7 @@ def _check_paraphrases(
 
 
 def _augmented(spec: StudySpec, options: RunOptions, study: Study, replicates: int) -> str:
-    """Returns the options of `augment` that name the texts which the study reads."""
+    """Return the `augment` options that name the texts which the study reads."""
     given = {
         "--data-dir": options.data_dir,
         "--train-size": spec.train_size,
@@ -169,7 +172,7 @@ def _origin(
         "data_dir": None if options.data_dir is None else str(options.data_dir.resolve()),
         "source": study.data.source,
         "rule": str(study.rule),
-        # What is trained again has every field set, none of them by hand.
+        # A repeated configuration has every field set, but the user set none of them.
         "settings": {} if spec.fresh or spec.crossed else dict(spec.settings),
         "paraphrases": None if spec.paraphrases is None else str(spec.paraphrases.resolve()),
         "notes": [*study.notes, *(reading_notes(study, splits) if new else ())],
@@ -185,7 +188,7 @@ def _plain(value: Any) -> Any:
 
 
 def _room_here(study: Study, options: RunOptions) -> int:
-    """Returns how many seed runs this machine has room for, known before Ray is started."""
+    """Return the number of seed runs that fit on this machine, before Ray starts."""
     with held_ctrl_c():
         from sclsearch.ray_backend.startup import fitting_here
 

@@ -1,4 +1,4 @@
-"""One live line while seed runs train; plain lines where the output is no terminal."""
+"""Progress display: a live line on a terminal, plain lines elsewhere."""
 
 import statistics
 import time
@@ -18,11 +18,11 @@ PLAIN_SECONDS = 30.0
 
 
 class Progress:
-    """Shows done and wanted seed runs, failures, the best score and the time left.
+    """Callback that shows finished seed runs, failures, the best score and the time left.
 
     Args:
-        console: Where to.
-        wanted: Seed runs in total.
+        console: The console to write to.
+        wanted: Number of seed runs in total.
     """
 
     def __init__(self, console: Console, wanted: int) -> None:
@@ -35,24 +35,24 @@ class Progress:
         self.begun = time.monotonic()
         self.shown = 0.0
         self.live: Live | None = None
-        self.waiting = False  # for a node that has room for a seed run
+        self.waiting = False  # waits for a node with room for a seed run
 
     def start(self) -> None:
-        """Starts the clock and the live line."""
+        """Start the clock and show the live line."""
         self.begun = time.monotonic()
         if self.console.is_terminal:
             self.live = Live(self.line(), console=self.console, auto_refresh=False, transient=True)
             self.live.start()
 
     def stop(self) -> None:
-        """Ends the live line and leaves the last state as text."""
+        """Remove the live line and print the last state as text."""
         if self.live is not None:
             self.live.stop()
             self.live = None
         self.console.print(self.line())
 
     def tick(self, finished_seconds: Sequence[float], running_seconds: Sequence[float]) -> None:
-        """Show the present state at a readable rate.
+        """Update the display, at a readable rate.
 
         Args:
             finished_seconds: Seconds that each finished trial took.
@@ -69,20 +69,20 @@ class Progress:
             self.console.print(self.line())
 
     def opened(self, configuration: ConfigurationRecord) -> None:
-        """Does nothing: a configuration shows by its seed runs."""
+        """Do nothing: the display shows seed runs only."""
 
     def finished(self, _task: SeedRunTask, run: SeedRun, *, stored: bool) -> None:
-        """Counts a seed run."""
+        """Count a finished seed run."""
         self.done += 1
         self.stored += stored
         self.failed += run.failure is not None
 
     def scored(self, figures: ConfigurationScore) -> None:
-        """Remembers the best configuration."""
+        """Update the best configuration."""
         self.best = max(self.best or figures, figures, key=lambda one: one.rank)
 
     def line(self) -> Text:
-        """Returns the state in one line."""
+        """Return the current state as one line."""
         parts = [f"{self.done}/{self.wanted} seed runs"]
         if self.stored:
             parts.append(f"{self.stored} stored")
@@ -103,12 +103,12 @@ class Progress:
         return Text(" · ".join(parts), overflow="ellipsis", no_wrap=True)
 
     def left(self) -> float:
-        """Returns the seconds that the others may take at the present pace; 0 if none is known."""
+        """Return the estimated seconds left at the present speed, or 0 without an estimate."""
         running = self.running_seconds
         if not self.finished_seconds or not running:
             return 0.0
-        # Those that run count by their age: alone the finished ones would tell twice too much
-        # before a wave of them ends, and more with every second.
+        # Running seed runs count by their age. Without them the estimate would be too high before a
+        # group of seed runs finishes, and would grow every second.
         each = statistics.fmean(self.finished_seconds)
         going = sum(min(age / each, 1) for age in running)
         return (self.wanted - self.skipped - self.done - going) * each / len(running)

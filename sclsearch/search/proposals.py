@@ -1,4 +1,4 @@
-"""Which configuration comes next: a pure function of the scores that may be known by then."""
+"""Proposal of the next configuration, as a pure function of the scores observed so far."""
 
 import itertools
 import json
@@ -30,12 +30,12 @@ Values = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class ObservedConfiguration:
-    """A configuration that was proposed before.
+    """Earlier configuration with its score, as input of the sampler.
 
     Attributes:
-        values: Its values.
-        score: Its final score, or what is expected of one that waits in a race; None while it
-            counts as open.
+        values: The configuration's values.
+        score: Its final score, or its expected score if a race paused it. None if it is still
+            unfinished.
     """
 
     values: Mapping[str, object]
@@ -45,17 +45,18 @@ class ObservedConfiguration:
 def propose(
     space: Space, sampler: Sampler, search_seed: int, known: Sequence[ObservedConfiguration]
 ) -> tuple[Values, str] | None:
-    """Returns the values of configuration `len(known)` and their origin.
+    """Return the values of configuration `len(known)` and their origin.
 
-    Published configurations come first. The sampler is made anew for each proposal and seeded by
-    the search seed and the number, so a resumed study proposes what the undisturbed one would. In a
-    race the scores in `known` depend on what had ended by then, and proposals with them.
+    Published configurations come first. Each proposal creates a new sampler, seeded by the search
+    seed and the configuration number. A resumed study therefore proposes the same configurations as
+    an uninterrupted one. In a race the scores in `known`, and thus the proposals, depend on which
+    seed runs have finished.
 
     Args:
-        space: What is searched.
-        sampler: Who proposes.
+        space: The search space.
+        sampler: The sampler.
         search_seed: The sampler's seed.
-        known: All configurations so far, in order.
+        known: All earlier configurations, in order.
 
     Returns:
         Values, and `published`, `start` or `sampled`; None if the space has no further
@@ -77,7 +78,10 @@ def propose(
 
 
 def _kinds(space: Space, sampler: Sampler) -> Iterator[Sampler]:
-    """Yields who is asked in turn: one that only repeats itself has converged, or sees the end."""
+    """Yield the samplers to try in turn.
+
+    A sampler that only repeats configurations has converged, or the space is exhausted.
+    """
     yield from itertools.repeat(sampler, ATTEMPTS)
     if space.size() is None:
         yield from itertools.repeat("random")
@@ -89,7 +93,7 @@ def _next_unseen(space: Space, seen: set[str]) -> tuple[Values, str] | None:
 
 
 def _listed(space: Space) -> Space:
-    """Returns a finite space with its whole numbers as choices."""
+    """Return a finite space with its integer ranges as choices."""
     return replace(space, parameters={n: _choices(p) for n, p in space.parameters.items()})
 
 
@@ -105,7 +109,7 @@ def _sampler(kind: Sampler, search_seed: int, number: int, attempt: int) -> Base
     if kind == "random":
         return RandomSampler(seed=seed)
     with warnings.catch_warnings():
-        # `group` is what makes the multivariate sampler fit for conditions; Optuna calls it
+        # The multivariate sampler needs `group` for conditional parameters; Optuna calls the option
         # experimental.
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         return TPESampler(seed=seed, multivariate=True, group=True, constant_liar=True)
@@ -140,7 +144,7 @@ def _trial(space: Space, configuration: ObservedConfiguration) -> optuna.trial.F
 
 def _distribution(parameter: Parameter) -> BaseDistribution:
     if isinstance(parameter, Choice):
-        # A list is no value that Optuna takes, its JSON is.
+        # Optuna does not accept a list as a value, but accepts its JSON.
         return CategoricalDistribution([canonical(value) for value in parameter.values])
     if parameter.kind == "int":
         return IntDistribution(int(parameter.low), int(parameter.high), step=parameter.step or 1)

@@ -1,4 +1,4 @@
-"""Trains one stored seed run again and compares it bit for bit."""
+"""Repetition of one stored seed run, with a bit-for-bit comparison."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -28,14 +28,14 @@ COMPARED = ("stages", "evaluations", "kept", "test", "predictions")
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A seed run beside its repetition.
+    """Comparison of a stored seed run with its repetition.
 
     Attributes:
-        key: Its name in the run store.
-        differing: Which of stages, evaluations, kept, test and predictions are not equal.
-        seconds: How long the repetition took.
-        before: How the stored seed run failed; None if it did not.
-        now: How the repetition failed; None if it did not.
+        key: Key of the seed run in the run store.
+        differing: The parts that differ, of stages, evaluations, kept, test and predictions.
+        seconds: Seconds that the repetition took.
+        before: Failure of the stored seed run; None if it succeeded.
+        now: Failure of the repetition; None if it succeeded.
     """
 
     key: str
@@ -46,7 +46,7 @@ class Comparison:
 
     @property
     def same(self) -> bool:
-        """Whether both ended alike, with the same figures or by the same failure."""
+        """True if both have identical results or the same failure."""
         return not self.differing and self.before == self.now
 
 
@@ -57,19 +57,19 @@ def rerun(
     weights: Path | None = None,
     method: str | None = None,
 ) -> Comparison:
-    """Trains a seed run again, with the threads it had, and compares every figure.
+    """Train a stored seed run again, with the same number of threads, and compare every result.
 
     Args:
-        storage: Where it is stored.
-        start: The beginning of the key.
-        data_dir: Where the task's files are now, if they moved.
-        weights: A file for the weights, `.safetensors`; not written if it fails.
+        storage: The storage of the seed run.
+        start: The first characters of the key.
+        data_dir: Folder of the task's files, if they moved.
+        weights: `.safetensors` file for the weights; not written if the seed run fails.
         method: `FILE.py:CLASS`, required if the seed run's method is in a file: its hash must be
             the stored one.
 
     Raises:
-        SclsearchError: There is no such seed run, what it was made from has changed, or the file
-            cannot be written; it was trained on a GPU, and there is none, or memory is too small.
+        SclsearchError: The seed run does not exist, its inputs have changed, or the file cannot be
+            written. Or it was trained on a GPU and this machine has none, or memory is too small.
     """
     import torch
 
@@ -84,7 +84,7 @@ def rerun(
     if weights is not None:
         _check_file(weights)
     study, seed_run_spec = _study_and_job(run, data_dir, method)
-    device_for(study.numerics)  # raises where there is no GPU
+    device_for(study.numerics)  # raises if the seed run needs a GPU and there is none
     threads = int(run.environment.get("threads", 1))
     torch.set_num_threads(threads)
     context = WorkerContext(

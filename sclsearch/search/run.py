@@ -1,4 +1,4 @@
-"""Runs a study from its options to its last seed run."""
+"""Execution of a study, from its options to its last seed run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,20 +24,20 @@ from sclsearch.study.tokenized import tokenized
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What a start of a study did.
+    """Result of one run of a study.
 
     Attributes:
         name: The study's name.
-        storage: Where it is stored.
-        wanted: Seed runs that were asked for, without those that a race does not need by now.
-        done: How many of them are finished.
-        trained: How many of those this start trained.
-        failed: How many of those that are done failed for good.
-        ending: Why it ended.
-        tracking: Why MLflow does not show everything; None if it does.
-        rule: How seeds were counted; the study's record has that of its first start.
-        seeds: Replicates of each configuration.
-        configs: Configurations that were asked for.
+        storage: The storage of the study.
+        wanted: Number of requested seed runs, without those that a race has skipped.
+        done: Number of these that are finished.
+        trained: Number of these that this run trained.
+        failed: Number of finished seed runs that failed permanently.
+        ending: Reason why the run ended.
+        tracking: Reason why MLflow does not show everything; None if it does.
+        rule: Rule of this run; the study's record holds the rule of its first run.
+        seeds: Replicates per configuration.
+        configs: Number of requested configurations.
     """
 
     name: str
@@ -54,15 +54,15 @@ class SearchResult:
 
 
 def run(spec: StudySpec, options: RunOptions, console: Console) -> SearchResult:
-    """Runs a study until it is complete, stopped or out of time.
+    """Run a study until it is complete, stopped or out of time.
 
     Args:
-        spec: What is searched.
-        options: How it is run.
-        console: Where progress is shown.
+        spec: The study specification.
+        options: The execution options.
+        console: The console that shows progress.
 
     Raises:
-        SclsearchError: Something that the user can mend.
+        SclsearchError: An error that the user can fix.
         KeyboardInterrupt: Ctrl-C or SIGTERM came before the first seed run.
     """
     with sigterm_as_ctrl_c():
@@ -70,10 +70,10 @@ def run(spec: StudySpec, options: RunOptions, console: Console) -> SearchResult:
 
 
 def run_prepared(prepared: PreparedStudy, options: RunOptions, console: Console) -> SearchResult:
-    """Runs a study that was prepared with the same `how`.
+    """Run a study that was prepared with the same `options`.
 
     Raises:
-        SclsearchError: Something that the user can mend.
+        SclsearchError: An error that the user can fix.
         KeyboardInterrupt: Ctrl-C or SIGTERM came before the first seed run.
     """
     with sigterm_as_ctrl_c():
@@ -86,7 +86,7 @@ def _run(prepared: PreparedStudy, options: RunOptions, console: Console) -> Sear
         console.print(warning, style="yellow", markup=False, soft_wrap=True)
     if store.record() is None:
         _say(console, f"Loading {study.model_name}")
-    check_new(prepared, options)  # a study that cannot be trained leaves nothing behind
+    check_new(prepared, options)  # a study that cannot train must write nothing
     uri = prepare_tracking(prepared.storage, options)
     with sole_driver(store.folder, tell=console.print) as lost:
         prepared = prepared.begin()
@@ -155,7 +155,7 @@ def complete_baselines(prepared: PreparedStudy, console: Console) -> None:
 
 
 def idle(slots: int, concurrency: int, missing: int) -> str:
-    """Return the warning for a cluster with room for more seed runs than can run at a time."""
+    """Return a warning if a cluster has room for more seed runs than can run at a time."""
     most = min(concurrency, missing)
     cure = "Join a smaller one." if missing <= concurrency else "Give more --concurrency."
     return f"The cluster has room for {slots} seed runs, but at most {most} run at a time. {cure}"

@@ -1,4 +1,4 @@
-"""The state of a running search: what is finished, what runs, what comes next. No Ray here."""
+"""State of a running search: its finished, running and next seed runs; independent of Ray."""
 
 import logging
 import math
@@ -29,32 +29,33 @@ _LOG = logging.getLogger(__name__)
 
 
 def open_configurations_for(at_once: int, seeds: int, race: bool) -> int:
-    """Return how many configurations must be unfinished to keep so many seed runs in flight.
+    """Return the number of unfinished configurations that keeps `at_once` seed runs in flight.
 
     Args:
-        at_once: Seed runs at a time.
+        at_once: Number of seed runs at a time.
         seeds: Seeds per configuration.
-        race: Whether configurations may get fewer; a race has most to gain where many have a few.
+        race: Whether a race may skip seeds. A race gains most from many configurations with a few
+            seeds each.
     """
     needed = min(seeds, LEAST) if race else seeds
     return max(2, math.ceil(at_once / needed) + 1)
 
 
 class Scheduler:
-    """The seed runs of a study.
+    """Scheduler of a study's seed runs: decides which to train next and collects the results.
 
     Args:
         study: The study.
-        record: Its record.
-        store: Where configurations are kept.
-        runs: Where seed runs are kept.
+        record: The study's record.
+        store: The store of configurations.
+        runs: The store of seed runs.
         replicates: Records of the replicates to run.
-        configs: Configurations to run in total.
-        dry: Whether nothing is written: configurations stay unsaved.
+        configs: Number of configurations to run in total.
+        dry: If True, write nothing; new configurations stay unsaved.
         retry_failed: Whether failed seed runs are trained again.
-        race: Probability, at the most, that another configuration would win with all seeds of all;
-            None trains them all.
-        listeners: Who is told.
+        race: Highest accepted probability that another configuration would win with all seeds. None
+            trains all seeds of all configurations.
+        listeners: The callbacks for search events.
     """
 
     def __init__(
@@ -101,9 +102,10 @@ class Scheduler:
         )
 
     def widen(self, at_once: int) -> None:
-        """Let enough configurations be unfinished for so many seed runs at a time.
+        """Raise the number of unfinished configurations to keep `at_once` seed runs in flight.
 
-        The number from which on this holds is stored, so that every proposal can be repeated.
+        The store records the configuration number from which this holds, so that every proposal is
+        reproducible.
         """
         race = self.race.risk is not None
         open_configurations = open_configurations_for(at_once, len(self.replicates), race)
@@ -115,34 +117,37 @@ class Scheduler:
 
     @property
     def complete(self) -> bool:
-        """Whether every seed run that was asked for is finished or, in a race, not needed."""
+        """True if every requested seed run is finished or, in a race, not needed."""
         wanted = len(self.configurations) if self.exhausted else self.configs
         return all(map(self._settled, range(wanted))) and self.race.certain
 
     @property
     def skipped(self) -> int:
-        """How many seed runs the race does not need by what is known now."""
+        """Number of seed runs that the race does not need, given the results so far."""
         return sum(number in self.race.waiting for number, _ in self.waiting)
 
     def refill(self) -> None:
-        """Opens every configuration whose proposal may be known by now, and reads the store."""
+        """Open every configuration whose required scores are known, and read stored seed runs."""
         while self._may_open() and self._open():
             pass
         self.settle()
 
     def settle(self) -> None:
-        """Lets the race look at what is new, and at everything once all others have ended."""
+        """Update the race with the new results.
+
+        Once nothing else runs, the race reviews every paused configuration.
+        """
         self.race.judge()
         opened = self.exhausted or len(self.configurations) == self.configs
         if opened and not self.running and not self.ready():
             self.race.certify()
 
     def ready(self) -> list[SeedRunId]:
-        """Returns the places of the seed runs that may be trained now."""
+        """Return the ids of the seed runs that may start now."""
         return [place for place in self.waiting if place[0] not in self.race.waiting]
 
     def next(self) -> SeedRunTask | None:
-        """Returns a seed run to be trained, or None if there is none at present."""
+        """Return the next seed run to train, or None if there is none at present."""
         self.refill()
         ready = self.ready()
         if not ready:
@@ -156,13 +161,14 @@ class Scheduler:
     def finish(
         self, task: SeedRunTask, run: SeedRun, *, stored: bool = False, node: str = ""
     ) -> None:
-        """Takes in a finished seed run, of a node if it was trained just now."""
+        """Record a finished seed run, and its node if this search trained it."""
         self.running.pop(task.id, None)
         if node:
             self.losses.finished_on(node)
         if task.id in self.done:
             return
-        # Predictions of thousands of seed runs would fill the memory, and nothing here reads them.
+        # Predictions of thousands of seed runs would fill the memory, and the scheduler never reads
+        # them.
         self.done[task.id] = run = replace(run, predictions={})
         for listener in self.listeners:
             listener.finished(task, run, stored=stored)
@@ -178,15 +184,16 @@ class Scheduler:
                 listener.scored(figures)
 
     def release(self, task: SeedRunTask) -> None:
-        """Takes in a seed run that was not begun."""
+        """Return a seed run that did not start to the queue."""
         del self.running[task.id]
         self.waiting[task.id] = task
 
     def record_failure(self, task: SeedRunTask, loss: WorkerFailure) -> None:
-        """Takes in a seed run that was not finished: it is tried again or fails for good.
+        """Record a worker failure; retry the seed run or store it as failed.
 
         Raises:
-            SclsearchError: It has no try left, and not it but a machine is at fault.
+            SclsearchError: The seed run has no retry left, and the storage or a machine is at
+                fault.
         """
         self.running.pop(task.id, None)
         if self.losses.add(task.id, loss):
@@ -207,7 +214,7 @@ class Scheduler:
         self.finish(task, self.runs.get(task.key) or run)
 
     def score(self, number: int) -> float | None:
-        """Returns a configuration's score, None while seed runs are missing."""
+        """Return a configuration's score, or None while seed runs are missing."""
         return self.scores.get(number)
 
     def _may_open(self) -> bool:
@@ -223,7 +230,7 @@ class Scheduler:
         return number in self.scores or number in self.race.waiting
 
     def _order(self, place: SeedRunId) -> tuple[Any, ...]:
-        # One that was lost goes behind the others: what is free may be the node that lost it.
+        # A seed run whose worker failed comes last: the free node may be the one that failed.
         number, replicate = place
         return self.losses.count(place), self.race.order(number, self._seeds[replicate]), place
 
@@ -240,7 +247,7 @@ class Scheduler:
                 return False
             configuration = self.study.configuration(number, *proposal)
             if not self.dry and not self.store.add(configuration):
-                # Another driver was faster; what it proposed is what seed runs will be found of.
+                # Another driver added a configuration first; its proposal defines the seed runs.
                 self._stored = self.store.configurations()
                 configuration = self._stored[number]
         self.configurations.append(configuration)
@@ -279,9 +286,9 @@ class Scheduler:
         return self.score(number) if waits is None else waits.expected
 
     def _told(self, number: int) -> range:
-        """Return the configurations whose scores the proposal of another depends on.
+        """Return the numbers of the configurations whose scores a proposal uses.
 
-        What one proposal knows all later ones know, also where the window has grown since.
+        Later proposals use every score that an earlier one used, even after `widen`.
         """
         ends = [begin - 1 for begin, _ in self._windows[1:]] + [number]
         spans = zip(self._windows, ends, strict=True)

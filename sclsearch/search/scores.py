@@ -1,4 +1,4 @@
-"""What a configuration has come to, once all its seed runs have ended."""
+"""Score of a configuration whose seed runs have all finished."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from sclsearch.tasks.metrics import METRICS
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationScore:
-    """The figures of a configuration.
+    """Score and test results of a configuration.
 
     Attributes:
         number: The configuration's number.
-        score: By the rule.
-        test_mean: Mean test figure of the replicates that the rule reports; None if all failed.
-        test_std: Their sample standard deviation; None for fewer than two.
+        score: Its score under the rule.
+        test_mean: Mean test metric of the replicates that the rule reports; None if all failed.
+        test_std: Sample standard deviation of these test metrics; None for fewer than two.
     """
 
     number: int
@@ -27,14 +27,14 @@ class ConfigurationScore:
 
     @property
     def rank(self) -> tuple[float, int]:
-        """The larger, the better; of equal scores the lowest number wins."""
+        """Sort key: the largest is the best; of equal scores the lowest number wins."""
         return self.score, -self.number
 
 
 def configuration_score(
     number: int, runs: Sequence[SeedRun], rule: Rule, metric: str
 ) -> ConfigurationScore:
-    """Returns the figures of a configuration out of all its seed runs."""
+    """Return the score and test results of a configuration from all its seed runs."""
     validation = [run.validated(metric) for run in runs]
     tests = [run.tested(metric) for run in runs]
     _, mean, std = reported_test(rule, validation, tests)

@@ -1,4 +1,4 @@
-"""Tells MLflow what the scheduler tells it."""
+"""Logging of search events to MLflow."""
 
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.search.scores import ConfigurationScore
@@ -20,7 +20,7 @@ from sclsearch.tracking import NO_DATABASE, Tracker, find_tracking_uri, prepare
 
 
 class MLflowLogger:
-    """Tells MLflow what the scheduler tells it."""
+    """Callback that logs search events to MLflow."""
 
     def __init__(self, prepared: PreparedStudy, uri: str) -> None:
         self.record, self.study = prepared.record, prepared.study
@@ -29,23 +29,23 @@ class MLflowLogger:
         self.winner: ConfigurationScore | None = None
 
     def opened(self, configuration: ConfigurationRecord) -> None:
-        """Shows the configuration."""
+        """Log the configuration."""
         self.tracker.put(configuration_view(self.record.mlflow_name, configuration))
 
     def finished(self, task: SeedRunTask, run: SeedRun, *, stored: bool) -> None:  # noqa: ARG002
-        """Shows the seed run, a stored one too: another study may have trained it."""
+        """Log the seed run, even a stored one, because another study may have trained it."""
         configuration, _ = task.id
         mlflow_name, metric = self.record.mlflow_name, self.study.metric
         self.tracker.put(seed_run_view(mlflow_name, configuration, task.replicate, run, metric))
 
     def scored(self, figures: ConfigurationScore) -> None:
-        """Shows the figures, and remembers the winner's for the end."""
+        """Log the score, and keep the winner's for the end."""
         rule = self.study.rule
         self.tracker.put(score_view(self.record.mlflow_name, figures, rule, self.study.metric))
         self.winner = max(self.winner or figures, figures, key=lambda one: one.rank)
 
     def close(self, scheduler: Scheduler) -> str | None:
-        """Shows the winner; returns why MLflow does not show everything, None if it does."""
+        """Log the winner; return the reason why MLflow lacks records, or None if it has all."""
         mlflow_name, rule, metric = self.record.mlflow_name, self.study.rule, self.study.metric
         finished = scheduler.complete
         forecasts, risk = scheduler.race.odds() if self.winner else ({}, 1.0)
@@ -58,7 +58,7 @@ class MLflowLogger:
 
 
 def tracking_uri_of(storage: Storage, options: RunOptions) -> str | None:
-    """Returns where MLflow is told of studies, None where it is left out or has no database.
+    """Return the MLflow tracking URI, or None if MLflow is off or has no database.
 
     Raises:
         SclsearchError: The tracking URI is none.
@@ -67,7 +67,7 @@ def tracking_uri_of(storage: Storage, options: RunOptions) -> str | None:
 
 
 def prepare_tracking(storage: Storage, options: RunOptions) -> str | None:
-    """Returns what `shown_at` does, where a database is there now.
+    """Return the URI of `tracking_uri_of`, after the creation of its database if needed.
 
     Raises:
         SclsearchError: The tracking URI is none, or its database cannot be written.
@@ -79,5 +79,5 @@ def prepare_tracking(storage: Storage, options: RunOptions) -> str | None:
 
 
 def reason_not_tracked(options: RunOptions) -> str | None:
-    """Returns why MLflow shows nothing where there is no scribe; None if that was asked for."""
+    """Return the reason why there is no MLflowLogger, or None if the user turned MLflow off."""
     return None if options.tracking == NO_TRACKING else NO_DATABASE

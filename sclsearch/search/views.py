@@ -1,4 +1,4 @@
-"""What MLflow is shown of a study, made from its records alone."""
+"""MLflow records of a study, built from the study's stored records only."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,11 +14,11 @@ from sclsearch.tasks.metrics import MAXIMUM, METRICS, value
 from sclsearch.tracking import ConfigurationView, ScoreView, SeedRunView, StudyView, View
 
 MOST_RISK = 0.5
-"""At which a race may have ended."""
+"""Upper limit of the risk at which a race counts as finished."""
 
 
 def study_view(record: StudyRecord) -> StudyView:
-    """Returns the study's run: its identity, and the digests of data and weights."""
+    """Return the MLflow run of the study: its identity, and the digests of data and weights."""
     shared = {name: record.training[name] for name in ("method", "metric", "numerics")}
     named = {name: v for name, v in record.identity.items() if name != "space" and v is not None}
     return StudyView(
@@ -39,7 +39,7 @@ def study_view(record: StudyRecord) -> StudyView:
 
 
 def configuration_view(study: str, configuration: ConfigurationRecord) -> ConfigurationView:
-    """Returns the configuration's run: every field of method and training."""
+    """Return the MLflow run of a configuration: every field of method and training."""
     return ConfigurationView(
         study, configuration.number, configuration.fields, {"origin": configuration.origin}
     )
@@ -48,7 +48,7 @@ def configuration_view(study: str, configuration: ConfigurationRecord) -> Config
 def seed_run_view(
     study: str, configuration: int, replicate: ReplicateRecord, run: SeedRun, metric: str
 ) -> SeedRunView:
-    """Returns the seed run's run: losses and validation at each evaluation, the test at the end."""
+    """Return the MLflow run of a seed run: losses, validation metrics and test metrics."""
     evaluations: list[tuple[int, dict[str, float]]] = [
         (
             int(reading["update"]),
@@ -92,7 +92,7 @@ def seed_run_view(
 
 
 def score_view(study: str, figures: ConfigurationScore, rule: Rule, metric: str) -> ScoreView:
-    """Returns the configuration's score and test figure under the rule."""
+    """Return the configuration's score and test metric under the rule."""
     shown = {f"score.{rule.score}": figures.score, **_test(figures, rule, metric)}
     return ScoreView(study, figures.number, shown, finished=True)
 
@@ -100,7 +100,7 @@ def score_view(study: str, figures: ConfigurationScore, rule: Rule, metric: str)
 def forecast_view(
     study: str, number: int, forecast: Forecast, rule: Rule, *, finished: bool
 ) -> ScoreView:
-    """Returns what a configuration that lacks seeds was last expected to come to."""
+    """Return the last forecast of a configuration that lacks seeds."""
     shown = {f"expected.{rule.score}": forecast.expected, f"chance.{rule.score}": forecast.better}
     return ScoreView(study, number, shown, finished=finished)
 
@@ -108,7 +108,7 @@ def forecast_view(
 def winner_view(
     study: str, winner: ConfigurationScore, rule: Rule, metric: str, *, risk: float, finished: bool
 ) -> ScoreView:
-    """Returns the best score, the risk that it is not, and that test figure, as the study's."""
+    """Return the study's metrics: the winner's score and test metric, and the race's risk."""
     shown = {f"best.{rule.score}": winner.score, **_test(winner, rule, metric)}
     shown[f"risk.{rule.score}"] = risk
     return ScoreView(study, None, shown, finished=finished)
@@ -123,9 +123,10 @@ def _test(figures: ConfigurationScore, rule: Rule, metric: str) -> dict[str, flo
 
 
 def all_views(store: StudyStore, runs: RunStore, record: StudyRecord, rule: Rule) -> Iterator[View]:
-    """Yields everything that MLflow is shown of a study, parents first.
+    """Yield all MLflow records of a study, parents first.
 
-    A study counts as ended, too, where what lacks seeds would hardly win: a race may have ended so.
+    A study also counts as finished if its incomplete configurations would hardly win: a race may
+    have ended it.
     """
     metric = str(record.training["metric"])
     configurations, replicates = store.configurations(), store.replicates()
@@ -149,7 +150,8 @@ def all_views(store: StudyStore, runs: RunStore, record: StudyRecord, rule: Rule
     if not scored:
         return
     forecasts, risk = race.odds()
-    # At what risk a race ends is not recorded: one that may well have another winner has not ended.
+    # The records do not hold the risk at which a race ends. If another configuration may well win,
+    # the race has not ended.
     ended = risk < MOST_RISK
     for number, forecast in forecasts.items():
         yield forecast_view(record.mlflow_name, number, forecast, rule, finished=ended)

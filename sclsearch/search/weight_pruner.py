@@ -1,4 +1,4 @@
-"""Keeps the weights of the seed runs that the winner's report needs, and no others."""
+"""Deletion of weights that the winner's report does not need."""
 
 import logging
 from collections.abc import Iterator
@@ -16,36 +16,38 @@ _LOG = logging.getLogger(__name__)
 
 
 class WeightPruner:
-    """Deletes weights while a study runs: until its end they could fill the disk."""
+    """Callback that deletes unneeded weights during a search, before they fill the disk."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
 
     def opened(self, configuration: ConfigurationRecord) -> None:
-        """Does nothing: there are no weights yet."""
+        """Do nothing: a new configuration has no weights."""
 
     def finished(self, task: SeedRunTask, run: SeedRun, *, stored: bool) -> None:
-        """Does nothing: the configuration's score decides."""
+        """Do nothing: the configuration's score decides."""
 
     def scored(self, figures: ConfigurationScore) -> None:  # noqa: ARG002
-        """Deletes what no report needs now that another configuration has its score."""
+        """Delete the weights that no report needs after this new score."""
         delete_unneeded_weights(self.scheduler)
 
 
 def delete_unneeded_weights(scheduler: Scheduler) -> None:
-    """Deletes the weights that no report can need any more.
+    """Delete the weights that no report can still need.
 
-    Kept are the seeds that the report of the leading configuration is made of, and those of every
-    unfinished configuration as far as it has come: a seed that is not among its top k now never
-    will be. At the end of a race those that wait are left out. A mean needs no weights, but someone
-    will want a model: its best seed stays. Nothing is deleted while the scheduler shows a part of
-    the study: the rest may hold the winner.
+    The function keeps the weights that the report of the leading configuration needs. For an
+    unfinished configuration it keeps those of the current top k: a seed that is outside the top k
+    now stays outside. At the end of a race it skips paused configurations.
+
+    A mean needs no weights, but users may want a model, so its best seed keeps them. If the
+    scheduler covers only a part of the study, the function deletes nothing, because the rest may
+    hold the winner.
     """
     store = scheduler.store
     configurations, replicates = store.sizes()
     if len(scheduler.configurations) < configurations or len(scheduler.replicates) < replicates:
         return
-    # Commands that are given no rule take that of the study's first start.
+    # Commands without a rule use the rule of the study's first run.
     rules = {scheduler.study.rule, parse_rule(str(scheduler.record.origin["rule"]))}
     needed = {key for rule in rules for key in _needed(scheduler, rule)}
     running = {task.key for task in scheduler.running.values()}
@@ -53,12 +55,12 @@ def delete_unneeded_weights(scheduler: Scheduler) -> None:
         try:
             store.delete_weights(key)
         except OSError as error:
-            # Whoever may not delete what another user's worker wrote still gets all figures.
+            # A user who may not delete the files of another user's worker still gets all results.
             _LOG.warning("weights that no report needs cannot be deleted: %s", error)
 
 
 def _needed(scheduler: Scheduler, rule: Rule) -> Iterator[str]:
-    """Yields the keys of the seed runs of which a report under a rule can be made."""
+    """Yield the keys of the seed runs that a report under a rule may need."""
     report = rule.report if rule.report.k is not None else Top(1)
     metric = scheduler.study.metric
     minimum = METRICS[metric].minimum

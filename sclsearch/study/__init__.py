@@ -1,1 +1,1 @@
-"""Studies: their specification, resolution and seed run keys; no Ray, no Optuna."""
+"""Study specifications, their resolution and the keys of seed runs; no Ray, no Optuna."""

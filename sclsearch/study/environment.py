@@ -1,4 +1,4 @@
-"""What figures may depend on beside a seed run's identity: versions, commit, machine."""
+"""Environment of a seed run: package versions, commit and machine."""
 
 import os
 import platform
@@ -12,10 +12,10 @@ PACKAGES = ("sclsearch", "torch", "transformers", "tokenizers", "numpy", "ray", 
 
 
 def environment(threads: int) -> dict[str, Any]:
-    """Returns the environment of a seed run.
+    """Return the environment of a seed run.
 
     Args:
-        threads: Torch threads that it trains with.
+        threads: Number of torch threads that train the seed run.
     """
     import torch
 
@@ -33,7 +33,7 @@ def environment(threads: int) -> dict[str, Any]:
 
 @cache
 def versions() -> dict[str, str]:
-    """Returns the versions of the packages that matter."""
+    """Return the versions of the packages that can affect results."""
     return {name: version(name) for name in PACKAGES}
 
 
@@ -41,7 +41,7 @@ def versions() -> dict[str, str]:
 def commit() -> str | None:
     """Return the commit of the running checkout, with `-dirty` appended if it was changed.
 
-    An image has no checkout: its build sets SCLSEARCH_COMMIT.
+    A container image has no checkout; its build sets SCLSEARCH_COMMIT instead.
     """
     folder = Path(__file__).parents[1]
     if not (folder.parent / ".git").exists():

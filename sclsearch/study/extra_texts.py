@@ -1,4 +1,4 @@
-"""What is read beside the labelled rows: paraphrases, and texts without labels."""
+"""Texts beside the labeled rows: paraphrases and unlabeled texts."""
 
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import NamedMethod
@@ -11,16 +11,16 @@ from sclsearch.tasks.paraphrases import READ, ParaphraseSource, paraphrase_sourc
 def paraphrases_of(
     spec: StudySpec, method: NamedMethod, protocol: Protocol, *, read: bool
 ) -> ParaphraseSource | None:
-    """Returns where paraphrases come from; None where none are read.
+    """Return the source of paraphrases, or None if the study reads none.
 
     Args:
-        spec: What is asked for.
+        spec: The study specification.
         method: The method.
         protocol: The protocol.
-        read: Whether a stage of the method reads paraphrases.
+        read: Whether the method has a stage that reads paraphrases.
 
     Raises:
-        SclsearchError: A file is given and nothing reads it, or it has faults.
+        SclsearchError: The user gives a file that nothing reads, or the file has errors.
     """
     if read or protocol.joined:
         return paraphrase_source(spec.paraphrases, max(READ, protocol.joined))
@@ -36,16 +36,16 @@ def paraphrases_of(
 def unlabeled_of(
     spec: StudySpec, method: NamedMethod, protocol: Protocol, *, read: bool
 ) -> Unlabeled | None:
-    """Returns how many texts the stages without labels have; None for the training rows alone.
+    """Return the size of the unlabeled text pool; None means the training rows only.
 
     Args:
-        spec: What is asked for.
+        spec: The study specification.
         method: The method.
         protocol: The protocol.
-        read: Whether a stage of the method reads no labels.
+        read: Whether the method has a stage that reads no labels.
 
     Raises:
-        SclsearchError: They are asked for and there is no such stage, or paraphrases join the
+        SclsearchError: `spec.unlabeled` is set but no stage reads it, or paraphrases join the
             training rows.
     """
     if spec.unlabeled is not None and not read:
@@ -58,11 +58,11 @@ def unlabeled_of(
 
 
 def unread(rows: int, *, reader: bool) -> str:
-    """Returns the note on training rows without a label that a study leaves out.
+    """Return a note on the unlabeled training rows that a study does not use.
 
     Args:
-        rows: How many.
-        reader: Whether a stage of its method could read them.
+        rows: Number of these rows.
+        reader: Whether the method has a stage that could read them.
     """
     options = "; --unlabeled all gives them to the stages that read no labels" if reader else ""
     return f"training rows without a label that are not read: {rows}{options}"

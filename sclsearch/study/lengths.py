@@ -1,4 +1,4 @@
-"""How long a study's texts are, for counting what training takes; no token ids."""
+"""Token counts of a study's texts, without token ids, to estimate the training cost."""
 
 import numpy as np
 import numpy.typing as npt
@@ -12,22 +12,22 @@ from sclsearch.training.tokens import TokenizedTask, Tokens
 
 SAMPLE = 200
 FEW_CUT = 0.1
-"""Share of cut texts that needs no note."""
+"""Share of truncated texts below which no note is needed."""
 FEW_UNKNOWN = 0.05
-"""Share of unknown tokens that needs no note."""
+"""Share of unknown tokens below which no note is needed."""
 
 
 def sampled(study: Study, splits: Splits) -> dict[int, TokenizedTask]:
-    """Returns the lengths of all rows that are read, by `max_length`.
+    """Return the lengths of all rows that the study reads, by `max_length`.
 
-    At most 200 drawn rows of a split are tokenised; their lengths stand for those of the others.
+    The tokenizer reads at most 200 rows of each split; their lengths stand for those of the others.
 
     Args:
         study: The study.
         splits: Rows of a replicate.
 
     Raises:
-        SclsearchError: As `tokenised`.
+        SclsearchError: For the same reasons as in `tokenized`.
     """
     return {
         length: TokenizedTask(
@@ -41,7 +41,7 @@ def sampled(study: Study, splits: Splits) -> dict[int, TokenizedTask]:
 
 
 def row_by_row(study: Study) -> TokenizedTask:
-    """Returns the task as if every text were one token, for counting rows."""
+    """Return the task with every text as one token, so that token counts are row counts."""
     split = study.data.splits["train"]
     train = split.y[: split.labeled] if study.protocol.joined else split.y
     y = {name: split.y for name, split in study.data.splits.items()}
@@ -55,7 +55,7 @@ def row_by_row(study: Study) -> TokenizedTask:
 
 
 def _of_lengths(y: Labels, lengths: npt.NDArray[np.int64]) -> Tokens:
-    """Returns rows of some lengths; one of length 0 has that of another in its place."""
+    """Return rows with the given lengths; a row of length 0 gets the length of another row."""
     filled = np.where(lengths > 0, lengths, np.resize(lengths[lengths > 0], len(lengths)))
     return Tokens(
         ids=np.empty(0, dtype=np.int32),
@@ -67,18 +67,18 @@ def _of_lengths(y: Labels, lengths: npt.NDArray[np.int64]) -> Tokens:
 
 
 def reading_notes(study: Study, splits: Splits) -> list[str]:
-    """Return what a reader must know of texts that are cut, and of tokens that are unknown.
+    """Return notes on truncated texts and on unknown tokens.
 
     Args:
-        study: The study; its greatest `max_length` counts.
-        splits: Rows of a replicate, of which at most 200 of a split are tokenised.
+        study: The study; the largest `max_length` counts.
+        splits: Rows of a replicate; the tokenizer reads at most 200 of each split.
     """
     from sclsearch.encoders.load import load_tokenizer
 
     try:
         tokenizer = load_tokenizer(study.model)
     except SclsearchError:
-        return []  # the check of the model says it
+        return []  # the model check reports this error
     texts = [
         study.data.splits[rows.split].texts[row]
         for rows in (splits.train, splits.test)

@@ -1,4 +1,4 @@
-"""A study that is ready to run: resolved, compared with its stored record, its rows drawn."""
+"""Study that is ready to run: resolved, checked against its stored record, replicates drawn."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,12 +17,12 @@ class PreparedStudy:
 
     Attributes:
         study: The resolved study.
-        record: Its record; stored once the study runs.
-        storage: The storage of its records and seed runs.
-        store: Its records.
+        record: The study's record; `begin` stores it.
+        storage: The storage that holds the study's records and seed runs.
+        store: The store of the study's records.
         runs: The run store.
         replicates: Records of the replicates.
-        splits: Training, validation and test rows of each replicate, by its number.
+        splits: Training, validation and test rows of each replicate, by replicate number.
         configs: Number of configurations in total.
         at_once: Number of seed runs that can run at the same time.
     """
@@ -41,7 +41,7 @@ class PreparedStudy:
         """Store the records of the study and its replicates, unless they are stored.
 
         Returns:
-            The study with its stored record, which another driver may have created meanwhile.
+            The study with its stored record, which another driver process may have created.
 
         Raises:
             SclsearchError: The stored record belongs to another study.

@@ -1,4 +1,4 @@
-"""Turns what a user asks for into a study, or says all that is wrong with it."""
+"""Resolution of user options into a study, with every error in the options reported."""
 
 from dataclasses import MISSING, fields, replace
 
@@ -29,15 +29,15 @@ EPOCHS = frozenset({"epochs", "post_epochs"})
 
 
 def resolve(spec: StudySpec, options: RunOptions) -> Study:
-    """Returns the study that the options describe.
+    """Return the study that the options describe.
 
-    Names and options are checked before any file is read, files before an encoder is fetched.
+    The function checks names and options first, then files; it downloads an encoder last.
 
     Raises:
-        SclsearchError: An option is wrong, or a file, a model or data cannot be had.
+        SclsearchError: An option is wrong, or a file, a model or data is not available.
     """
     check_address(options.address)
-    gpu_share(options.gpus_per_trial or 0)  # raises where GPUs cannot be shared so
+    gpu_share(options.gpus_per_trial or 0)  # raises if a GPU cannot be shared in this ratio
     named = find_method(spec.method)
     method = named.kind
     size = _size(spec)
@@ -94,8 +94,8 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
         search_seed=spec.search_seed,
         paraphrases=source,
     )
-    study.lengths()  # raises where a length is searched over a range
-    study.fields({})  # raises where scores are to be balanced
+    study.lengths()  # raises if `max_length` is searched over a range
+    study.fields({})  # raises if an option balances classes and the task has scores
     return study
 
 
@@ -162,14 +162,14 @@ def _space(spec: StudySpec, method: NamedMethod, model_name: str) -> Space:
                 "but there is none. Write a file as `sclsearch ls spaces` shows, and pass --space."
             )
         return Space(method.name, "none", {}, (), spec.settings, "--set")
-    # What a user's file is called does not make it the task of that name.
+    # A user's file may have the name of a known task; it is still not that task.
     task = spec.task if isinstance(spec.task, str) else "default"
     path = spec.space or find_space(method.name, task)
     space = load_space(path, method.kind, base_model(model_name))
     if spec.searched:
         space = space.with_settings(spec.settings)
         if spec.sampler == "grid":
-            space.grid()  # raises where a parameter is a range
+            space.grid()  # raises if a parameter is a range
         if spec.sampler == "grid" and spec.search_seed:
             raise SclsearchError(
                 f"--search-seed {spec.search_seed}: it must come with a sampler that draws, but "
@@ -179,13 +179,14 @@ def _space(spec: StudySpec, method: NamedMethod, model_name: str) -> Space:
 
 
 def _start(space: Space, told: Values) -> Values:
-    """Returns the published point that is trained where nothing is searched.
+    """Return the published configuration to train when nothing is searched.
 
-    Of several, as for few rows and for all, it is the first that agrees most with the protocol.
+    If the space has several, this is the first that agrees with most fields of the protocol. For
+    example, a space may have one for few rows and one for all rows.
 
     Args:
         space: The space.
-        told: What the protocol says, at any batch size: epochs alone depend on it.
+        told: Fields that the protocol sets, at any batch size: only epochs depend on it.
     """
     fields = told.keys() - EPOCHS
     return max(
@@ -212,22 +213,23 @@ def _defaults(
     given: tuple[Values, Values, Values],
     setter: str,
 ) -> dict[str, FieldDefault]:
-    """Returns every field's value and who set it.
+    """Return the default value and the source of every field.
 
     Args:
         method: The method.
         protocol: The protocol.
-        rows: Rows that a replicate is trained on.
-        given: What the space fixes, its point that is trained, and what is set by hand.
-        setter: Who sets that.
+        rows: Number of training rows of a replicate.
+        given: Fields that the space fixes, its published configuration, and the user's settings.
+        setter: Source of the user's settings.
     """
     shared, own = _declared(Training), {**_declared(method), **method.training}
     by_space, start, settings = given
     batch_size = {**shared, **own, **by_space, **start, **settings}["batch_size"]
     told = protocol.training(rows, int(str(batch_size)))
-    # A protocol may know the epochs of a phase that not every method has.
+    # A protocol may set the epochs of a phase that not every method has.
     by_protocol = {name: told[name] for name in told if name in field_types(method)}
-    # The epochs that a space fixes are for all rows; a few-shot protocol knows how few it has.
+    # A space fixes epochs for training on all rows; a few-shot protocol adapts them to its few
+    # rows.
     few = {name: by_protocol[name] for name in EPOCHS & by_protocol.keys() if protocol.few_shot}
     layers: tuple[tuple[str, Values], ...] = (
         ("training", shared),

@@ -1,4 +1,4 @@
-"""What a search may ask of machines: where Ray is, and how much of a GPU a seed run gets."""
+"""Compute resources of a search: the Ray cluster's address and GPUs per seed run."""
 
 import math
 import re
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from sclsearch.training.spec import Numerics
 
 CLUSTER = "http://127.0.0.1:8265"
-"""Where a tunnel to a cluster's dashboard ends, if nothing else is said."""
+"""Default URL of a cluster's dashboard, such as the local end of a tunnel."""
 DRIVER = Path("/proc/driver/nvidia/version")
-"""File in which the kernel states the version of NVIDIA's driver."""
+"""File in which the kernel reports the version of the NVIDIA driver."""
 CLUSTER_SLOTS = 64
-"""Seed runs that a cluster is taken to run at a time; --concurrency says it better."""
+"""Seed runs at a time that a cluster is assumed to run; --concurrency overrides it."""
 
 _ADDRESS = re.compile(r"auto|[^/]+:\d+")
 _STEPS = 10_000  # Ray counts resources in ten-thousandths
@@ -23,7 +23,7 @@ _ROUNDING = 0.005  # 0.333 and 0.143 are meant as a third and a seventh
 
 
 def check_address(address: str | None) -> None:
-    """Raises SclsearchError unless a search can be run from that address of a Ray cluster."""
+    """Raise SclsearchError unless a search can connect to this Ray cluster address."""
     if address is None or _ADDRESS.fullmatch(address):
         return
     found = "it is not"
@@ -39,13 +39,13 @@ def check_address(address: str | None) -> None:
 
 
 def gpu_share(asked: float) -> float:
-    """Return the GPUs of a seed run as Ray counts them: none, one, or one k-th of one.
+    """Return the GPUs per seed run as Ray counts them: 0, 1 or 1/k.
 
-    Ray packs seed runs into a GPU before it takes the next: with any other share some of every
-    GPU would stay idle.
+    Ray fills one GPU with seed runs before it uses the next. Any other share would leave a part of
+    every GPU idle.
 
     Raises:
-        SclsearchError: It is another share; names the two nearest.
+        SclsearchError: The share is another one; the error names the two nearest valid shares.
     """
     if not 0 <= asked <= 1:
         raise SclsearchError(
@@ -56,7 +56,7 @@ def gpu_share(asked: float) -> float:
         return float(asked)
     k = round(1 / asked)
     if abs(asked * k - 1) < _ROUNDING:
-        # Rounded up, as 0.1429 is, k of them would not fit into one GPU.
+        # If the share is rounded up, as 0.1429 is, k seed runs do not fit into one GPU.
         return max(_STEPS // k, 1) / _STEPS
     nearest = 1 / math.ceil(1 / asked), 1 / math.floor(1 / asked)
     raise SclsearchError(
@@ -66,15 +66,15 @@ def gpu_share(asked: float) -> float:
 
 
 def gpus_each(asked: float | None, numerics: "Numerics") -> float:
-    """Returns the GPUs of a seed run as `gpu_share` has them; without a wish one or, on CPUs, 0."""
+    """Return the GPUs per seed run, checked by `gpu_share`; default: 1, or 0 for CPU training."""
     return gpu_share(float(numerics != "cpu-fp32") if asked is None else asked)
 
 
 def unusable_gpu(driver: Path = DRIVER) -> str:
-    """Return a warning if this machine has an NVIDIA driver that torch cannot use; else nothing.
+    """Return a warning if torch cannot use this machine's NVIDIA driver, else an empty string.
 
     Args:
-        driver: File in which the driver states its version.
+        driver: File in which the kernel reports the driver's version.
     """
     import torch
 
@@ -94,12 +94,15 @@ def unusable_gpu(driver: Path = DRIVER) -> str:
 
 
 def first_sentence(text: str | None) -> str:
-    """Returns what Ray says of a failure, without the advice that follows and fits seldom."""
+    """Return the first sentence of Ray's error message.
+
+    Ray's advice after it seldom applies.
+    """
     return re.split(r"\.\s|\n", (text or "no reason given").strip())[0].rstrip(".")
 
 
 def token_refused(where: str, error: Exception) -> SclsearchError:
-    """Returns the error for a cluster that does not let this machine in."""
+    """Return the error for a cluster that rejects this machine's token."""
     return SclsearchError(
         f"{where}: the cluster must know this machine's token, but: {first_sentence(str(error))}. "
         "Put the cluster's token into ~/.ray/auth_token, which nobody else may read, or name its "

@@ -1,4 +1,4 @@
-"""What was asked for once, made again from what the store says of it."""
+"""Reconstruction of a `StudySpec` from stored records, to train a configuration again."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,15 +25,16 @@ def restore_spec(
     first_fresh: int | None = None,
     crossed: Mapping[str, int] | None = None,
 ) -> StudySpec:
-    """Returns one configuration as it was asked for, repeated as these say.
+    """Return the spec of one stored configuration, with the given replicates.
 
     Args:
-        origin: Of a seed run or a study.
-        fields: Every field of method and training.
-        method: The method, where the origin names a file of code; None takes the origin's.
-        fresh: So many replicates beyond the protocol's.
-        first_fresh: The first of them where the protocol's own are not all that were used.
-        crossed: Seeds of each source, all combined.
+        origin: The stored origin record of a seed run or a study.
+        fields: Every field of the method and of training.
+        method: The method, required if the origin names a code file; None uses the origin's.
+        fresh: Number of new replicates beyond the protocol's.
+        first_fresh: Number of the first new replicate, if earlier runs used more than the
+            protocol's own.
+        crossed: Number of seeds of each random source; the replicates are all combinations.
     """
     return StudySpec(
         method=origin["method"] if method is None else method,
@@ -60,16 +61,16 @@ def restore_method(
     given: "str | type[Method] | None",
     where: str,
 ) -> "str | type[Method] | None":
-    """Return the method to train again: that of the origin, or the given one if it is the same.
+    """Return the method to train again: the origin's, or the given one if it is the same.
 
     Args:
-        origin: Of a seed run or a study.
+        origin: The stored origin record of a seed run or a study.
         digest: Recorded SHA-256 of the method's file; empty for a method of sclsearch.
-        given: `FILE.py:CLASS` or a class, by which the caller allows its code to run.
-        where: The seed run or study, for errors.
+        given: `FILE.py:CLASS` or a class; the caller thereby allows its code to run.
+        where: The seed run or study, for error messages.
 
     Raises:
-        SclsearchError: The origin names a file and nothing is given, or another file is.
+        SclsearchError: The origin names a file and `given` is None or names another file.
     """
     found = find_recorded_method(origin["method"], digest, given, where)
     return given if found.digest else None
@@ -80,7 +81,7 @@ def restore_spec_as_before(
     fields: Mapping[str, Any],
     method: "str | type[Method] | None" = None,
 ) -> StudySpec:
-    """Returns what `what_again` does, repeated as it was before."""
+    """Return the spec of one stored configuration, with the same replicates as before."""
     levels = origin.get("crossed")
     return restore_spec(
         origin,
@@ -96,7 +97,7 @@ def restore_spec_as_before(
 def check_unchanged(
     where: str, thing: str, before: Mapping[str, Any], now: Mapping[str, Any]
 ) -> None:
-    """Raises SclsearchError if what a seed run or a study was made from is not what it was."""
+    """Raise SclsearchError if the inputs of a stored seed run or study have changed."""
     differing = [name for name in before if canonical(before[name]) != canonical(now.get(name))]
     if differing:
         raise SclsearchError(
@@ -106,17 +107,17 @@ def check_unchanged(
 
 
 def restore_data_dir(origin: Mapping[str, Any], told: Path | None) -> Path | None:
-    """Returns the folder of the tasks' files: as told, which the task must need, or as stored.
+    """Return the data folder: the given one, or else the stored one.
 
     Raises:
-        SclsearchError: One is told in vain.
+        SclsearchError: A folder is given, but the task reads no files from it.
     """
     check_data_dir(_task(origin["task"]), told)
     return told or restore_path(origin["data_dir"])
 
 
 def restore_path(stored: str | None) -> Path | None:
-    """Returns the path that was stored, if one was."""
+    """Return the stored path, or None if there is none."""
     return Path(stored) if stored else None
 
 

@@ -1,4 +1,4 @@
-"""Seed runs that a study still has to train."""
+"""Seed runs that a study has yet to train."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 from sclsearch.store.records import ConfigurationRecord, ReplicateRecord
 
 SeedRunId = tuple[int, int]
-"""Numbers of configuration and replicate."""
+"""Configuration number and replicate number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,10 +15,10 @@ class SeedRunTask:
     """A seed run to train.
 
     Attributes:
-        configuration: Its configuration.
-        replicate: Its replicate.
+        configuration: The record of its configuration.
+        replicate: The record of its replicate.
         identity: Everything that determines its result.
-        key: SHA-256 of the identity; its name in the run store.
+        key: SHA-256 of the identity; names the seed run in the run store.
     """
 
     configuration: ConfigurationRecord
@@ -28,5 +28,5 @@ class SeedRunTask:
 
     @property
     def id(self) -> SeedRunId:
-        """Numbers of configuration and replicate."""
+        """Configuration number and replicate number."""
         return self.configuration.number, self.replicate.number

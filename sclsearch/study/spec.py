@@ -1,4 +1,4 @@
-"""What a user may ask of a search, typed; the command line's options are its fields."""
+"""Typed options of a search; the command line's options are their fields."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,38 +21,40 @@ DEFAULT_CONFIGS = 20
 NO_TRACKING = "none"
 MOST_SEEDS = 1_000
 MOST_CONFIGS = 100_000
-# Fields that no command has as an option of their name.
+# These fields are not command-line options under the same name.
 AtLeastOne = Annotated[int, Ge(1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StudySpec:
-    """What is searched or trained: together the identity of a study. Paths may be given as text.
+    """Identity of a study: what to search or train.
+
+    Paths may be given as text.
 
     Attributes:
-        method: Name in `METHODS`, a user's own as `FILE.py:CLASS`, or its class.
+        method: Name in `METHODS`, `FILE.py:CLASS` for a user's own method, or its class.
         task: Name in `TASKS`, or a user's own files.
-        model: Alias, folder or name on the hub; None takes the protocol's.
-        protocol: Name in `PROTOCOLS`; None takes the task's, or the method's paper's.
-        scale: Name in `SCALES`: the protocol with fewer rows, updates and repetitions.
-        splits: So many random splits of the training rows into training and validation, in turn by
-            replicate, for protocol plain; None takes the task's own split.
-        fresh: So many replicates beyond the protocol's, instead of its own.
-        first_fresh: Number of the first of them; None, or less than the protocol has, is the
-            first that is not its own.
-        crossed: Seeds of `subset`, `initialisation` and `order`, all combined, instead of the
-            protocol's replicates.
-        train_size: N training examples in total.
-        shots: K training examples of each class.
-        unlabeled: N texts in all, or `all` there are, the training examples among them, for the
-            stages that read no labels; None for the training examples alone.
-        space: A space file; None takes the shipped one.
-        settings: Fields set by hand; a set field is not searched.
-        sampler: Who proposes configurations after the published ones.
-        search_seed: Seed of the sampler and of nothing else.
+        model: Alias, folder or name on the Hugging Face hub; None uses the protocol's model.
+        protocol: Name in `PROTOCOLS`; None uses the task's, or the one of the method's paper.
+        scale: Name in `SCALES`: reduces the protocol's rows, updates and repetitions.
+        splits: Number of random splits of the training rows into training and validation, for
+            protocol plain. Replicates use them in turn. None uses the task's own split.
+        fresh: Number of new replicates beyond the protocol's, used instead of the protocol's own.
+        first_fresh: Number of the first new replicate. None, or a number below the protocol's
+            count, means the first one beyond the protocol's own.
+        crossed: Number of seeds of `subset`, `initialization` and `order`. All combinations replace
+            the protocol's replicates.
+        train_size: Number of training examples in total.
+        shots: Number of training examples per class.
+        unlabeled: Size of the text pool of stages that read no labels: a number, or `all`. It
+            includes the training examples. None means the training examples only.
+        space: Search space file; None uses the shipped one.
+        settings: Fields with a fixed value; the search does not vary them.
+        sampler: Sampler used after the published configurations.
+        search_seed: Seed of the sampler only.
         paraphrases: File with paraphrases of each training text, for methods and protocols that
-            read them; None makes them by EDA.
-        searched: False leaves every field at its default or setting: one configuration.
+            read them; None generates them with EDA (easy data augmentation).
+        searched: False trains one configuration: every field has its default or its setting.
     """
 
     method: "str | type[Method]"
@@ -75,37 +77,41 @@ class StudySpec:
     searched: bool = True
 
     def __post_init__(self) -> None:
-        """Raises SclsearchError if a field is not of its type."""
+        """Raise SclsearchError if a field is not of its type."""
         check_fields(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """How a study is run; no seed run's figures depend on it, but that a GPU is not a CPU.
+    """Execution options of a study: storage, resources, budgets and tracking.
+
+    They do not affect the results of a seed run, except that CPU and GPU results differ.
 
     Paths may be given as text.
 
     Attributes:
-        study: The study's name; None makes one from its identity.
-        storage: The folder of runs and studies, or `s3://bucket/folder`, `gs://bucket/folder`.
-        data_dir: Folder with the tasks' own files; None takes SCLSEARCH_DATA, then the hub.
-        tracking: MLflow URI; None takes MLFLOW_TRACKING_URI, then SQLite in a storage that is a
-            folder; `none` leaves MLflow out.
-        configs: Configurations in total; None is 20, or all of a smaller space.
-        seeds: Replicates of each configuration; None is the protocol's.
-        rule: How seeds are counted; None is the protocol's, whatever an earlier start took.
-        race: Leaves out seeds of configurations that can hardly win: the probability, by a model
-            and at the most, that another would win with all of them. 0 leaves out what cannot win,
-            None nothing. What TPE proposes depends then on the order in which seed runs end.
-        address: Of a Ray cluster; None starts Ray on this machine.
-        cpus_per_trial: CPU cores, and torch threads, of a seed run.
-        gpus_per_trial: GPUs of a seed run, or one k-th; None is 1 where there is one.
-        concurrency: Seed runs at a time; None is as many as fit, of a cluster at least 64.
+        study: The study's name; None derives one from its identity.
+        storage: Folder of runs and studies, or `s3://bucket/folder`, `gs://bucket/folder`.
+        data_dir: Folder with the tasks' own files; None uses SCLSEARCH_DATA, then the hub.
+        tracking: MLflow tracking URI. None uses MLFLOW_TRACKING_URI, then a SQLite file in the
+            storage if that is a folder. `none` disables MLflow.
+        configs: Configurations in total; None means 20, or all of a smaller space.
+        seeds: Replicates per configuration; None uses the protocol's number.
+        rule: Rule that combines seeds into a score; None uses the protocol's, even if an earlier
+            run of the study used another.
+        race: Skips seeds of configurations that can hardly win. The value is the highest accepted
+            probability, by a model, that another configuration would win with all seeds. 0 skips
+            only those that cannot win; None skips nothing. The proposals of TPE then depend on the
+            order in which seed runs finish.
+        address: Address of a Ray cluster; None starts Ray on this machine.
+        cpus_per_trial: CPU cores, and torch threads, per seed run.
+        gpus_per_trial: GPUs per seed run: 0, 1 or 1/k; None means 1 if there is a GPU.
+        concurrency: Seed runs at a time; None means as many as fit, on a cluster at least 64.
         time_budget: Seconds after which no further seed run starts.
         trial_timeout: Seconds after which a seed run counts as hung.
         retry_failed: Train failed seed runs again.
-        custom_method: `FILE.py:CLASS`, required to repeat a study whose method is in a file: code
-            that a storage names runs only with this consent, and only if its hash is the stored
+        custom_method: `FILE.py:CLASS`, required to repeat a study whose method is in a file. Code
+            that a storage names runs only with this consent, and only if its hash equals the stored
             one.
     """
 
@@ -127,5 +133,5 @@ class RunOptions:
     custom_method: str | None = None
 
     def __post_init__(self) -> None:
-        """Raises SclsearchError if a field is not of its type or out of its bounds."""
+        """Raise SclsearchError if a field is not of its type or out of its bounds."""
         check_fields(self)

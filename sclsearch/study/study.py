@@ -1,4 +1,4 @@
-"""A study with everything resolved: it can say any seed run's job before one is trained."""
+"""Fully resolved study, which determines the specification of every seed run in advance."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -26,11 +26,12 @@ from sclsearch.training.spec import Numerics, SeedRunSpec
 
 @dataclass(frozen=True, slots=True)
 class FieldDefault:
-    """A field's value before the search touches it, and who set it.
+    """Default value of a field, and the source of that value.
 
     Attributes:
-        value: The value.
-        source: `method`, `training`, `protocol`, `space`, `--set`; `winner` where it is repeated.
+        value: The default value.
+        source: `method`, `training`, `protocol`, `space` or `--set`; `winner` if the study repeats
+            a stored configuration.
     """
 
     value: object
@@ -39,26 +40,26 @@ class FieldDefault:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A search: method x task x model x protocol x space.
+    """Search of one method on one task, with a model, a protocol and a search space.
 
     Attributes:
         method: The method.
         data: The task with its rows.
-        protocol: How it is split, repeated, evaluated and selected.
-        size: Training examples, for a protocol that draws them.
-        rows: Rows that a replicate is trained on, those that join them too.
-        unlabeled: Texts of the stages that read no labels; None for the training rows alone.
-        rule: How seeds are counted.
-        seeds: Replicates of each configuration.
-        space: What is searched.
-        defaults: Every field that can be set, where a configuration says nothing of it.
+        protocol: How the task is split, repeated, evaluated and selected.
+        size: Number of training examples, for a protocol that draws them.
+        rows: Number of training rows of a replicate, including paraphrases that join them.
+        unlabeled: Text pool of stages that read no labels; None means the training rows only.
+        rule: The rule that combines seeds into a score.
+        seeds: Replicates per configuration.
+        space: The search space.
+        defaults: Default of every field, used if a configuration does not set the field.
         model_name: The encoder's name.
-        model: Its folder.
-        model_digest: SHA-256 of its files.
+        model: The encoder's folder.
+        model_digest: SHA-256 of the encoder's files.
         numerics: Device and precision of every seed run.
-        sampler: Who proposes configurations.
+        sampler: The sampler that proposes configurations.
         search_seed: The sampler's seed.
-        paraphrases: Where paraphrases come from, for a method or a protocol that reads some.
+        paraphrases: The source of paraphrases, for a method or a protocol that reads them.
     """
 
     method: NamedMethod
@@ -81,18 +82,21 @@ class Study:
 
     @property
     def model_place(self) -> str:
-        """Where another start of the study finds the encoder: by its name, or in its folder."""
+        """Hub name of the encoder, or the absolute path of its folder."""
         own = Path(self.model_name).expanduser().resolve()
         return str(own) if self.model == own else self.model_name
 
     @property
     def metric(self) -> str:
-        """Name of the metric that selects and is reported."""
+        """Name of the metric that selects the winner and that reports show."""
         return self.protocol.metric(self.data)
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What must not change when the study is run again, beside its seed runs' own identity."""
+        """Properties that must stay equal when the study resumes.
+
+        The seed runs have further identities of their own.
+        """
         read = self.paraphrases and self.splits(0).paraphrases
         given = {"unlabelled": self.unlabeled, "paraphrases": read}
         return {
@@ -108,7 +112,7 @@ class Study:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the figures must know of the space and the data."""
+        """Notes on the search space and the data that readers of the results need."""
         found = [f"search space: {self.space.note}"] if self.space.note else []
         source, joined = self.paraphrases, self.protocol.joined
         if source and joined:
@@ -127,15 +131,16 @@ class Study:
 
     @property
     def reads_paraphrases(self) -> bool:
-        """Whether a stage of the method reads paraphrases."""
+        """True if a stage of the method reads paraphrases."""
         return reads_paraphrases(*self._built({}))
 
     def default_name(self, model: str | None = None) -> str:
-        """Return a name made from the identity.
+        """Return a study name derived from its identity.
 
         Args:
-            model: What stands for the encoder; by default the digest of a folder's files, so that
-                all paths of a folder give one name, or the name of any other encoder.
+            model: Identifies the encoder in the name. The default for a folder is the digest of its
+                files, so that all paths of the folder give one name. The default for any other
+                encoder is its name.
         """
         if model is None:
             folder = self.model == Path(self.model_name).expanduser().resolve()
@@ -145,10 +150,10 @@ class Study:
         last = self.model_place.rpartition("/")[2]
         told = f"{self.method.name}-{self.data.task.name}-{last}-{self.size or 'full'}"
         plain = "".join(c if c.isascii() and c.isalnum() else "-" for c in told).lstrip("-")
-        return f"{plain[:91]}-{whole[:8]}"  # 100 are what a study's name may have
+        return f"{plain[:91]}-{whole[:8]}"  # a study's name has at most 100 characters
 
     def fields(self, values: Mapping[str, object]) -> dict[str, object]:
-        """Returns every field of method and training of a configuration.
+        """Return every field of the method and of training for a configuration.
 
         Raises:
             SclsearchError: A value is outside its field's bounds.
@@ -156,7 +161,7 @@ class Study:
         return resolved(*self._built(values))
 
     def splits(self, number: int) -> Splits:
-        """Returns the rows of a replicate, with the digest of their paraphrases if any are read."""
+        """Return a replicate's rows, with the digest of the paraphrases that the study reads."""
         splits = self._drawn(number)
         if self.paraphrases is None:
             return splits
@@ -168,12 +173,12 @@ class Study:
     def seed_run_spec(
         self, values: Mapping[str, object], number: int, splits: Splits | None = None
     ) -> SeedRunSpec:
-        """Returns one configuration on one replicate.
+        """Return the specification of one seed run: one configuration on one replicate.
 
         Args:
             values: The configuration's values.
             number: The replicate's number.
-            splits: The replicate's rows, where they have been drawn already.
+            splits: The replicate's rows, if they are already drawn.
         """
         method, training = self._built(values)
         return SeedRunSpec(
@@ -198,10 +203,10 @@ class Study:
         )
 
     def check(self, encoder: Encoder) -> None:
-        """Checks the encoder against every value that a configuration may have.
+        """Check that the encoder supports every value that a configuration may have.
 
         Raises:
-            SclsearchError: With one of them the method cannot be trained on this encoder.
+            SclsearchError: With one of these values the method cannot train this encoder.
         """
         encoder.check_length(self.lengths()[-1], "max_length")
         for values in self.space.covering():
@@ -210,19 +215,20 @@ class Study:
     def configuration(
         self, number: int, values: Mapping[str, object], origin: str
     ) -> ConfigurationRecord:
-        """Returns the record of a configuration."""
+        """Return the record of a configuration."""
         return ConfigurationRecord(number, values, self.fields(values), origin)
 
     def replicate(self, number: int, splits: Splits) -> ReplicateRecord:
-        """Returns the record of a replicate."""
+        """Return the record of a replicate."""
         seeds = self.protocol.replicate(number).seeds
         return ReplicateRecord(number, splits.digests, seeds, splits.notes)
 
     def lengths(self) -> tuple[int, ...]:
-        """Returns every `max_length` that a configuration can have.
+        """Return every `max_length` that a configuration can have.
 
         Raises:
-            SclsearchError: It is searched over a range: each length is tokenised on its own.
+            SclsearchError: The length is searched over a range; each length needs its own
+                tokenization.
         """
         searched = self.space.parameters.get("max_length")
         if searched is not None and not isinstance(searched, Choice):
@@ -256,7 +262,7 @@ class Study:
         return method, training
 
     def _check_weights(self) -> None:
-        """Raise SclsearchError if the method or the task has no classes to weigh."""
+        """Raise SclsearchError if the method or the task has no classes to weight."""
         if self.data.task.regression:
             told = f"{self.data.task.name} has scores"
         elif not getattr(self.method.kind, "cross_entropy", True):

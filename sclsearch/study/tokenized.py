@@ -1,4 +1,4 @@
-"""A study's texts as token ids, once for each length."""
+"""Tokenization of a study's texts, once for each maximum length."""
 
 from collections.abc import Iterable, Mapping
 
@@ -14,12 +14,13 @@ from sclsearch.training.tokens import TokenizedTask, tokenize_task
 def tokenized(
     study: Study, replicates: Iterable[Splits], *, most: int | None = None
 ) -> dict[int, TokenizedTask]:
-    """Returns the token ids of all rows that are read, by `max_length`, and paraphrases if any are.
+    """Return token ids, and paraphrases if the study reads them, by `max_length`.
 
     Args:
         study: The study.
         replicates: Rows of the replicates.
-        most: Rows of a split, taken evenly; the others stay without tokens. None is all.
+        most: Number of rows per split to tokenize, evenly spaced; the others have no tokens. None
+            tokenizes all rows.
 
     Raises:
         SclsearchError: The file of paraphrases lacks some of the texts.
@@ -37,11 +38,11 @@ def tokenized(
 def paraphrased(
     study: Study, drawn: Index
 ) -> tuple[TaskData, Mapping[Texts, Paraphrases] | None, Index]:
-    """Returns the task with the rows that join, paraphrases if any are read, and training rows.
+    """Return the task with joined rows, the paraphrases or None, and the training rows.
 
     Args:
         study: The study.
-        drawn: All training rows that its replicates draw.
+        drawn: All training rows that the replicates draw.
 
     Raises:
         SclsearchError: The file of paraphrases lacks some of the texts.

@@ -1,4 +1,4 @@
-"""MLflow as a view of studies: written beside the truth, never read for a decision."""
+"""MLflow tracking: a write-only copy of study results, which no decision reads."""
 
 from sclsearch.tracking.server import (
     NO_DATABASE,

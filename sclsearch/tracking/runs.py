@@ -1,4 +1,4 @@
-"""The runs of a study in MLflow: each is found by its own tag, and created once."""
+"""Lookup and creation of MLflow runs: each has a tag as its key and is created once."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,15 +15,15 @@ _LEVELS = ("study", "configuration", "seed run")
 
 @dataclass(slots=True)
 class Run:
-    """What MLflow holds of a run, as far as this process knows.
+    """Known state of a run in MLflow.
 
     Attributes:
-        run_id: MLflow's name of it.
+        run_id: MLflow's run id.
         status: MLflow's status.
-        start: When it began, in milliseconds.
-        params: Names of the parameters.
+        start: Start of the run, Unix time in milliseconds.
+        params: Names of the logged parameters.
         tags: Tags with their values.
-        metrics: Metrics with their present values; of a seed run, as they were found.
+        metrics: Metrics with their latest values; for a seed run, the values at lookup.
     """
 
     run_id: str
@@ -35,7 +35,7 @@ class Run:
 
 
 class Runs:
-    """Finds and creates the runs of one experiment.
+    """Finder and creator of the runs of one MLflow experiment.
 
     Attributes:
         created: Number of runs created so far.
@@ -48,16 +48,17 @@ class Runs:
         self._studies: dict[str, dict[str, Run]] = {}
 
     def forget(self) -> None:
-        """Looks everything up again: a request without an answer may have been carried out."""
+        """Clear the cache: a request without an answer may still have changed MLflow."""
         self._studies.clear()
 
     def get(self, study: str, *numbers: int, start: int | None = None) -> Run:
-        """Returns a run; creates it, and the runs around it, if they are missing.
+        """Return a run; create it and its parent runs if they are missing.
 
         Args:
-            study: The study, as `name@mark`: others may have its name.
-            numbers: Nothing for the study's run, else configuration, else also replicate.
-            start: When a new run began, in milliseconds; None for now.
+            study: The study, as `name@mark`, since several studies may have the same name.
+            numbers: Empty for the study's run; the configuration number; or that and the replicate
+                number.
+            start: Start of a new run, Unix time in milliseconds; None means now.
         """
         if study not in self._studies:
             self._studies[study] = self._find_all(study)
@@ -76,9 +77,9 @@ class Runs:
         return runs[identity]
 
     def _find_all(self, study: str) -> dict[str, Run]:
-        """Asks once for all runs of a study: one by one, two thousand take most of a minute.
+        """Find all runs of a study in one query; single queries for 2000 runs take almost a minute.
 
-        Those of other studies of its name come with them, and are told apart by their own tag.
+        The query also returns runs of other studies with the same name; the tag distinguishes them.
         """
         runs: dict[str, Run] = {}
         called, _, _ = study.partition("@")

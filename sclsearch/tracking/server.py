@@ -1,4 +1,4 @@
-"""Where MLflow keeps its records, and how to talk to it without noise and without long waits."""
+"""Location of the MLflow records, and a client with short timeouts and no log output."""
 
 import logging
 import os
@@ -23,7 +23,7 @@ NO_DATABASE = (
     "an object store holds no database"
 )
 
-# Without these a dead server holds one call for four minutes. What the user has set stands.
+# By default, one call to a dead server takes four minutes. Settings of the user take precedence.
 _SETTINGS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
@@ -40,10 +40,10 @@ _SQLITE = re.compile(r"sqlite(?:\+\w+)?:///(?!:memory:)(?P<path>[^?]+)")
 
 
 def tracking_uri(option: str | None, storage: Storage) -> str:
-    """Returns where MLflow's records go, as `find_tracking_uri` does.
+    """Return the MLflow tracking URI of `find_tracking_uri`; raise an error if there is none.
 
     Raises:
-        SclsearchError: There is no place for them, or the URI has no scheme that MLflow takes.
+        SclsearchError: No URI is available, or MLflow does not support its scheme.
     """
     uri = find_tracking_uri(option, storage)
     if uri is None:
@@ -52,14 +52,14 @@ def tracking_uri(option: str | None, storage: Storage) -> str:
 
 
 def find_tracking_uri(option: str | None, storage: Storage) -> str | None:
-    """Returns where MLflow's records go, absolute; None if there is no place for them.
+    """Return the absolute MLflow tracking URI, or None if none is available.
 
     Args:
-        option: What `--tracking` says; without it `MLFLOW_TRACKING_URI` counts.
-        storage: Takes a SQLite file if neither is given; an object store cannot.
+        option: Value of `--tracking`; the default is `MLFLOW_TRACKING_URI`.
+        storage: Folder for a SQLite file if neither is given; an object store cannot hold one.
 
     Raises:
-        SclsearchError: The URI has no scheme that MLflow takes.
+        SclsearchError: MLflow does not support the URI's scheme.
     """
     uri = (os.environ.get("MLFLOW_TRACKING_URI") or None) if option is None else option
     if uri is None:
@@ -81,13 +81,13 @@ def find_tracking_uri(option: str | None, storage: Storage) -> str | None:
 
 
 def masked(text: str) -> str:
-    """Returns the text without user names and passwords of the URIs in it."""
+    """Return the text with user names and passwords removed from its URIs."""
     text = re.sub(r"://\S*@", "://***@", text)
     return re.sub(r"(?i)\b(\w*(?:password|passwd|pwd|token|secret))=[^&\s]+", r"\1=***", text)
 
 
 def check(uri: str) -> None:
-    """Check what `prepare` needs, and create nothing.
+    """Check that `prepare` can succeed, without creating anything.
 
     Raises:
         SclsearchError: The folder cannot be written, or the database's driver is not installed.
@@ -110,10 +110,11 @@ def _not_created(database: Path, error: OSError) -> SclsearchError:
 
 
 def prepare(uri: str) -> None:
-    """Creates the database if the URI names a SQLite file that is missing.
+    """Create the database if the URI names a SQLite file that is missing.
 
-    MLflow leaves a file unusable when two processes create it at once or one is killed on the
-    way, so it is created under another name and appears whole.
+    If two processes create a file at once, or a kill interrupts its creation, MLflow leaves it
+    unusable. The function therefore creates the file under another name and publishes it
+    when complete.
 
     Raises:
         SclsearchError: The folder cannot be written, or the database's driver is not installed.
@@ -155,7 +156,7 @@ def _check_driver(uri: str) -> None:
 
 
 def connect(uri: str) -> Any:
-    """Returns an MLflow client whose server has answered."""
+    """Return an MLflow client after its server has answered."""
     with quietly():
         from mlflow import MlflowClient
 
@@ -165,16 +166,16 @@ def connect(uri: str) -> Any:
 
 
 def artifact_location(uri: str) -> str | None:
-    """Returns the folder of artefacts as a URI; None leaves it to the server."""
+    """Return the artifact folder as a URI, or None if the server chooses it."""
     database = sqlite_file(uri)
     return None if database is None else (database.parent / "mlartifacts").as_uri()
 
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Lets this thread's MLflow give up soon and log nothing; what goes wrong is raised."""
+    """Make MLflow time out early and log nothing in this thread; errors still raise."""
     with _impatiently():
-        import mlflow  # noqa: F401  # which makes the handlers
+        import mlflow  # noqa: F401  # creates the log handlers
 
         with ExitStack() as stack:
             thread = get_ident()
@@ -186,7 +187,7 @@ def quietly() -> Iterator[None]:
 
 @contextmanager
 def _impatiently() -> Iterator[None]:
-    """Sets what MLflow reads at each call, until no thread is within any more."""
+    """Set MLflow's environment variables for timeouts until the last thread leaves the body."""
     caller = object()
     with _LOCK:
         if not _CALLERS:
@@ -205,15 +206,16 @@ def _impatiently() -> Iterator[None]:
 
 
 def ui_command(uri: str, port: int) -> tuple[list[str], dict[str, str]]:
-    """Returns the command that shows the records in a browser, on this machine alone.
+    """Return the command that serves the MLflow UI on this machine only.
 
     Args:
-        uri: A database.
-        port: Where on 127.0.0.1 to listen.
+        uri: URI of a database.
+        port: Port on 127.0.0.1.
 
     Returns:
-        The command line, and what to add to its environment: the URI is there, because every
-        user of the machine can read a command line and a database's URI may hold a password.
+        The command line and additional environment variables. The environment holds the URI,
+        because every user of the machine can read a command line and a database's URI may hold a
+        password.
 
     Raises:
         SclsearchError: The URI names a server.
@@ -238,7 +240,7 @@ def ui_command(uri: str, port: int) -> tuple[list[str], dict[str, str]]:
 
 
 def sqlite_file(uri: str) -> Path | None:
-    """Returns the file of a SQLite database; None if the URI names another."""
+    """Return the file of a SQLite database, or None if the URI names another database."""
     match = _SQLITE.match(uri)
     return expanded(Path(match["path"])).resolve() if match else None
 

@@ -1,4 +1,4 @@
-"""How views reach MLflow: in the background while a study runs, or all at once afterwards."""
+"""Delivery of records to MLflow: in the background during a study, or all at once later."""
 
 import re
 from collections.abc import Iterable
@@ -13,14 +13,15 @@ from sclsearch.tracking.writer import Writer
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
 _ATTEMPTS = 2
-# As SQLite says it of a damaged file.
+# SQLite's error messages for a damaged file.
 _NO_DATABASE = ("file is not a database", "database disk image is malformed")
 
 
 class Tracker:
-    """Shows views from a thread of its own, so that MLflow can neither stop nor slow a study.
+    """Background writer of records to MLflow, which neither stops nor slows a study.
 
-    What cannot be shown now waits for the server. One thread puts and closes.
+    A record that MLflow does not accept now waits for the server. Only one thread may call `put`
+    and `close`.
     """
 
     def __init__(self, uri: str, experiment: str = "sclsearch") -> None:
@@ -36,18 +37,18 @@ class Tracker:
         self._thread.start()
 
     def put(self, view: View) -> None:
-        """Queues a view. Put a study before its configurations and these before their seed runs."""
+        """Queue a record: first a study, then its configurations, then their seed runs."""
         self._put += 1
         self._queue.put(view)
 
     def close(self, timeout: float = 30.0) -> str | None:
-        """Shows what is left, as far as the server and the time allow.
+        """Write the remaining records, as far as the server and the time allow.
 
         Args:
-            timeout: Seconds after which to give up. A server that is down is asked once more.
+            timeout: Seconds until the function gives up. It retries a dead server once.
 
         Returns:
-            None if MLflow shows everything, else one line that says why not.
+            None if MLflow has everything, else one line with the reason.
         """
         self._closing.set()
         self._queue.put(None)
@@ -69,7 +70,7 @@ class Tracker:
                 return
 
     def _deliver(self, view: View) -> bool:
-        """Returns False once there is no hope left for this view and those after it."""
+        """Write a record; return False if neither it nor later records can be written."""
         wait = _FIRST_WAIT
         refusals = 0
         while True:
@@ -93,18 +94,18 @@ class Tracker:
 
 
 def complete(uri: str, views: Iterable[View], experiment: str = "sclsearch") -> int:
-    """Shows all views now; what MLflow has already is not written again.
+    """Write all records now, except those that MLflow already has.
 
     Args:
-        uri: Where MLflow keeps its records.
-        views: A study before its configurations and these before their seed runs.
-        experiment: MLflow's name for all studies together.
+        uri: The MLflow tracking URI.
+        views: The records: a study before its configurations, and these before their seed runs.
+        experiment: Name of the MLflow experiment for all studies.
 
     Returns:
         The number of runs created.
 
     Raises:
-        SclsearchError: MLflow cannot be reached, or refuses views; then the others are shown.
+        SclsearchError: MLflow is unreachable, or rejects records; it then still has the others.
     """
     writer = Writer(uri, experiment)
     refused: dict[str, None] = {}
@@ -129,7 +130,7 @@ def _show(writer: Writer, view: View, where: str, refused: dict[str, None]) -> N
 
 
 def _mend(reason: str, where: str) -> str:
-    """Return what to do where MLflow does not answer."""
+    """Return advice for the case that MLflow does not answer."""
     if any(told in reason for told in _NO_DATABASE):
         return "Move the file away: `sclsearch track` makes a new one and fills it"
     if re.search(r"error code 40[13]\b", reason):
@@ -141,7 +142,7 @@ def _mend(reason: str, where: str) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Returns one line; of a broken connection the system's own, without MLflow's wrapping."""
+    """Return a one-line reason; for a broken connection, the system's without MLflow's wrapper."""
     told: BaseException = error
     link = error.__cause__ or error.__context__
     while link is not None:

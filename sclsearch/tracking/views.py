@@ -1,4 +1,4 @@
-"""What MLflow is shown: plain records, from which the same runs come out however often."""
+"""MLflow records of studies, configurations and seed runs; repeated writes give equal runs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class StudyView:
-    """A study, the outermost run.
+    """MLflow record of a study, the outermost run.
 
     Attributes:
-        name: The study as MLflow knows it, `name@mark`; its run has the name alone.
-        params: What identifies the study; immutable once shown.
-        tags: May change from one showing to the next.
-        artifacts: File name to what it holds as JSON.
+        name: The study's name in MLflow, `name@mark`; its run has only the name.
+        params: Identity of the study; immutable once written.
+        tags: The tags; they may change between writes.
+        artifacts: JSON content of each file, by file name.
     """
 
     name: str
@@ -23,13 +23,13 @@ class StudyView:
 
 @dataclass(frozen=True, slots=True)
 class ConfigurationView:
-    """A configuration, a run inside its study's.
+    """MLflow record of a configuration, a child run of its study's run.
 
     Attributes:
-        study: The study as MLflow knows it.
+        study: The study's name in MLflow, `name@mark`.
         number: Number of the configuration in the study.
-        params: The values of its fields; immutable once shown.
-        tags: May change from one showing to the next.
+        params: The values of its fields; immutable once written.
+        tags: The tags; they may change between writes.
     """
 
     study: str
@@ -40,21 +40,21 @@ class ConfigurationView:
 
 @dataclass(frozen=True, slots=True)
 class SeedRunView:
-    """A seed run that has ended, a run inside its configuration's.
+    """MLflow record of a finished seed run, a child run of its configuration's run.
 
     Attributes:
-        study: The study as MLflow knows it.
+        study: The study's name in MLflow, `name@mark`.
         configuration: Number of the configuration.
         replicate: Number of the replicate.
-        key: Its name in the run store.
-        params: What distinguishes it from its siblings.
+        key: Key of the seed run in the run store.
+        params: Parameters that distinguish it from the configuration's other seed runs.
         tags: For example the cause of a failure.
-        evaluations: Pairs of update and metrics, in order.
-        summary: Metrics of the whole, shown at the last update.
-        failed: Whether it ended without a result.
-        started: Unix time in seconds; None where it is not known.
-        seconds: How long it took.
-        artifacts: File name to what it holds as JSON.
+        evaluations: Pairs of update number and metrics, in order.
+        summary: Metrics of the whole seed run, logged at the last update.
+        failed: Whether the seed run ended without a result.
+        started: Unix time in seconds; None if unknown.
+        seconds: Duration in seconds.
+        artifacts: JSON content of each file, by file name.
     """
 
     study: str
@@ -73,13 +73,13 @@ class SeedRunView:
 
 @dataclass(frozen=True, slots=True)
 class ScoreView:
-    """Metrics of a configuration or of a study, as they stand now.
+    """MLflow record of the current metrics of a configuration or study.
 
     Attributes:
-        study: The study as MLflow knows it.
+        study: The study's name in MLflow, `name@mark`.
         configuration: Number of the configuration; None for the study itself.
-        metrics: A value that differs from the one shown becomes the metric's next step.
-        finished: Whether this ends the run.
+        metrics: A value that differs from the logged one becomes the metric's next step.
+        finished: Whether this record ends the run.
     """
 
     study: str

@@ -1,4 +1,4 @@
-"""Views written to MLflow one by one, each adding what its run has not got yet."""
+"""Writer of records to MLflow, which adds only the data that a run lacks."""
 
 import json
 import math
@@ -24,7 +24,7 @@ Point = tuple[str, float, int, int]
 
 
 class Writer:
-    """Brings MLflow's runs up to date with views; writing a view again changes nothing."""
+    """Writer that updates MLflow's runs from records; a repeated write changes nothing."""
 
     def __init__(self, uri: str, experiment: str) -> None:
         self._uri = uri
@@ -38,10 +38,10 @@ class Writer:
         return 0 if self._runs is None else self._runs.created
 
     def write(self, view: View) -> None:
-        """Brings the view's run up to date.
+        """Update the run of a record.
 
         Raises:
-            Exception: Whatever MLflow raises; a part of the view may have arrived.
+            Exception: Any exception of MLflow; it may have received a part of the record.
         """
         with quietly():
             runs = self._open()
@@ -62,7 +62,7 @@ class Writer:
                 raise
 
     def answers(self) -> bool:
-        """Returns whether MLflow can be reached at all."""
+        """Return True if MLflow is reachable."""
         try:
             connect(self._uri)
         except Exception:
@@ -81,13 +81,13 @@ class Writer:
         place = (view.configuration, view.replicate)
         run = runs.get(view.study, *place, start=round(1000 * began))
         status = "FAILED" if view.failed else "FINISHED"
-        # A seed run that failed may have been tried again and have failed otherwise.
+        # A retried seed run may have failed again with another cause.
         if run.status == status and view.tags.items() <= run.tags.items():
             return
         last = view.evaluations[-1][0] if view.evaluations else 0
         values, not_finite = _finite((*view.evaluations, (last, view.summary)))
         tags = {**view.tags, **not_finite, KEY: view.key}
-        # MLflow drops a point that it has, if the time is the same too: hence no clock here.
+        # MLflow drops a repeated point only if its time is equal too: so this uses no clock.
         points = [(name, value, run.start + update, update) for name, value, update in values]
         self._drop_tags(run, kept=tags)
         self._describe(run, view.params, tags, view.artifacts, points)
@@ -109,7 +109,7 @@ class Writer:
             self._terminate(run, "FINISHED", now)
 
     def _next_step(self, run: Run, name: str) -> int:
-        # The value of the highest step is the present one, whatever the clocks of drivers say.
+        # MLflow shows the value of the highest step, independently of the drivers' clocks.
         there = name in run.metrics
         return len(self._client.get_metric_history(run.run_id, name)) if there else 0
 
@@ -138,13 +138,13 @@ class Writer:
         self._attach(run, {**artifacts, _LONG_PARAMS: long} if long else artifacts)
 
     def _drop_tags(self, run: Run, kept: Mapping[str, str]) -> None:
-        """Deletes what was said of a seed run that has been trained again since."""
+        """Delete outdated tags of a seed run that has been trained again."""
         for name in [n for n in run.tags if n not in kept and not n.startswith(RESERVED)]:
             self._client.delete_tag(run.run_id, name)
             del run.tags[name]
 
     def _attach(self, run: Run, artifacts: Mapping[str, object]) -> None:
-        """Writes the files, then their digest as the mark that all of them are there."""
+        """Write the files, then their digest as a marker that all files are complete."""
         texts = {
             name: json.dumps(content, indent=1, ensure_ascii=False, default=str)
             for name, content in artifacts.items()
@@ -165,7 +165,7 @@ class Writer:
 def _finite(
     rows: Iterable[tuple[int, Mapping[str, float]]],
 ) -> tuple[list[tuple[str, float, int]], dict[str, str]]:
-    """Returns names, values and steps of what MLflow can show, and a tag that names the rest."""
+    """Return name, value and step of each finite metric, and a tag that lists the others."""
     values = [(name, float(value), step) for step, row in rows for name, value in row.items()]
     rest = sorted({name for name, value, _ in values if not math.isfinite(value)})
     return (
