@@ -24,6 +24,7 @@ BackendName = Literal["marian", "eda"]
 
 
 def augment(
+    own: o.OwnFileOptions,
     task: o.TaskName,
     backend: Annotated[
         BackendName, typer.Option(help="Paraphrasing back-end: marian (translation) or eda.")
@@ -79,27 +80,18 @@ def augment(
             "the back-end."
         ),
     ] = None,
-    text: o.Text = None,
-    label: o.Label = None,
-    validation: o.Validation = None,
-    test: o.Test = None,
-    split_column: o.SplitColumn = None,
-    fractions: o.Fractions = None,
-    metric: o.Metric = None,
-    regression: o.Regression = False,
 ) -> None:
     """Write paraphrases of training texts to a file for the option --paraphrases.
 
     Run the same command again to resume.
     """
-    asked = locals()
-    from sclsearch.cli.asked import own_files
+    from sclsearch.cli.specified import own_files
     from sclsearch.papers.augmentation.base import Options
     from sclsearch.papers.augmentation.texts import find_drawn
     from sclsearch.tasks import check_data_dir
 
-    named = own_files(asked) or task
-    texts = o.unlabeled(unlabeled)
+    named = own_files(task, own) or task
+    texts = o.parse_unlabeled(unlabeled)
     drawn = find_drawn(named, protocol, train_size, shots, replicates, texts)
     check_data_dir(named, data_dir)
     options = Options(

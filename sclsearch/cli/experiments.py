@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sclsearch.cli import options as o
-from sclsearch.cli.asked import run_options
+from sclsearch.cli.specified import run_options
 from sclsearch.errors import INCOMPLETE, INTERRUPTED, STOPPED, SclsearchError, lookup
-from sclsearch.store.storage import DEFAULT_STORAGE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
 def reproduce(
     context: typer.Context,
+    resources: o.ResourceOptions,
     table: Annotated[
         str, typer.Argument(help="Published table, or `ls` to list all. Example: gunel/table-4.")
     ],
@@ -42,18 +42,7 @@ def reproduce(
         ),
     ] = None,
     paraphrases: o.Paraphrases = None,
-    storage: o.Storage = DEFAULT_STORAGE,
-    data_dir: o.DataDir = None,
-    tracking: o.Tracking = None,
-    address: o.Address = None,
-    cpus_per_trial: o.Cpus = 1,
-    gpus_per_trial: o.Gpus = None,
-    concurrency: o.Concurrency = None,
     time_budget: o.TimeBudget = None,
-    trial_timeout: o.TrialTimeout = None,
-    retry_failed: o.RetryFailed = False,
-    dry_run: o.DryRun = False,
-    json_: o.Json = False,
 ) -> None:
     """Repeat the experiments of a published table and show our scores beside the published ones."""
     from sclsearch.papers.tables import published_tables
@@ -63,17 +52,17 @@ def reproduce(
         _check_alone(context)
         sys.stdout.writelines(f"{name}\t{found.title}\n" for name, found in tables.items())
         return
-    found, seconds = lookup(tables, table, "table"), o.seconds(time_budget, "--time-budget")
+    found, seconds = lookup(tables, table, "table"), o.parse_seconds(time_budget, "--time-budget")
     from sclsearch.papers.chosen import chosen_cells
     from sclsearch.papers.plan import Wishes, plan_cells
 
-    options = run_options(locals())
+    options = run_options(resources)
     wishes = Wishes(options=options, scale=scale, model=model, paraphrases=paraphrases)
     planned = plan_cells(found, chosen_cells(found, cells or ()), wishes)
-    if dry_run:
-        _tell_work(planned, options.storage, as_json=json_)
+    if resources.dry_run:
+        _tell_work(planned, options.storage, as_json=resources.json_)
     else:
-        _make(found, planned, seconds, as_json=json_)
+        _make(found, planned, seconds, as_json=resources.json_)
 
 
 def _check_alone(context: typer.Context) -> None:
@@ -81,8 +70,8 @@ def _check_alone(context: typer.Context) -> None:
     for name in context.params:
         if name != "table" and o.given(context, name):
             raise SclsearchError(
-                f"--{name.rstrip('_').replace('_', '-')}: it must come with a table, but `ls` "
-                "lists them all. Leave it out."
+                f"--{name.rstrip('_').replace('_', '-')}: has no effect on `ls`, which lists all "
+                "tables. Leave it out."
             )
 
 

@@ -1,12 +1,28 @@
-"""Command line options that several commands share, and the parsers of their values."""
+"""Options of the commands: groups that several commands share, and the parsers of their values.
+
+A command takes a group as one parameter; `cli.command.grouped` makes an option of each field.
+"""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from sclsearch.errors import SclsearchError
+from sclsearch.store.storage import DEFAULT_STORAGE
+
+DATA, SEARCH, RACE, BUDGET = "Data", "Search", "Race", "Budget"
+RESOURCES, STORAGE, OWN = "Resources", "Storage and tracking", "Own files"
+SamplerName = Literal["tpe", "random", "grid"]
+SECONDS: Mapping[str, float] = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def _option(text: str, panel: str, *names: str, more: bool = False, **details: Any) -> Any:
+    """Return a typer option; `more` shows it with `--help-all` alone."""
+    return typer.Option(*names, help=text, rich_help_panel=panel, hidden=more, **details)
+
 
 OwnMethod = Annotated[
     str | None,
@@ -17,80 +33,47 @@ OwnMethod = Annotated[
         "stored data names runs only with this option.",
     ),
 ]
-Method = Annotated[
-    str,
-    typer.Option(
-        help="Fine-tuning method: a name from `sclsearch ls methods`, or FILE.py:CLASS. Example: "
-        "scl."
-    ),
-]
 TaskName = Annotated[
     str,
-    typer.Option(
-        help="Task: a name from `sclsearch ls tasks`, or a CSV, TSV, JSON Lines or Parquet file. "
-        "Example: cola."
-    ),
-]
-Model = Annotated[
-    str | None,
-    typer.Option(
-        help="Encoder: an alias from `sclsearch ls models`, a folder or a hub name. Default: the "
-        "protocol's encoder. Example: minilm."
-    ),
-]
-ProtocolName = Annotated[
-    str | None,
-    typer.Option(
-        "--protocol",
-        help="Protocol for data splits and selection, see `sclsearch ls protocols`. Default: the "
-        "protocol of the method's paper. Example: plain.",
-    ),
+    _option("A name from `sclsearch ls tasks`, or a CSV, TSV, JSON Lines or Parquet file.", DATA),
 ]
 Scale = Annotated[
     str | None,
-    typer.Option(
-        help="Reduced scale. laptop: MiniLM, 3 seeds, and per stage at most 150 updates; at most "
-        "200 validation and 500 test rows. Default: full scale."
-    ),
-]
-Splits = Annotated[
-    int | None,
-    typer.Option(
-        help="Number of random splits into training and validation rows, which the seeds use in "
-        "turn; only for protocol plain. Example: 5."
+    _option(
+        "Reduced scale. laptop: MiniLM, 3 seeds, at most 150 updates per stage, 200 validation "
+        "and 500 test rows. Default: full scale.",
+        DATA,
+        more=True,
     ),
 ]
 TrainSize = Annotated[
-    int | None, typer.Option(help="Few-shot: training examples in total. Example: 100.")
+    int | None, _option("Training examples in total. Example: 100. Default: all.", DATA)
 ]
 Shots = Annotated[
-    int | None, typer.Option(help="Few-shot: training examples per class. Example: 16.")
+    int | None, _option("Training examples per class. Example: 16. Default: all.", DATA)
 ]
 Unlabeled = Annotated[
     str | None,
-    typer.Option(
-        "--unlabeled",
+    _option(
+        "Number of texts for stages that read no labels, including the training examples. "
+        "Further texts may be unlabeled rows of your file. Default: the training examples. "
+        "Example: 500.",
+        DATA,
         metavar="N|all",
-        help="Number of texts for stages that read no labels, such as post-training. It counts "
-        "the training examples; further texts may be rows of your own file without a label. "
-        "Default: the training examples only. Example: 500.",
+        more=True,
     ),
 ]
-RuleName = Annotated[
-    str | None,
-    typer.Option(
-        "--rule",
-        help="Selection rule: mean, best, top-K, or score/report. Default: the protocol's rule. "
-        "Example: mean/best.",
-    ),
+Paraphrases = Annotated[
+    Path | None,
+    _option("File written by `sclsearch augment`. Default: paraphrases by EDA.", DATA, more=True),
 ]
-Race = Annotated[
-    float | None,
-    typer.Option(
-        metavar="RISK",
-        help="Skip the remaining seeds of configurations that will almost surely lose. RISK is "
-        "the accepted probability of missing the true winner, estimated by a model; 0 skips only "
-        "configurations that cannot win. Default: off. Example: 0.05.",
+DataDir = Annotated[
+    Path | None,
+    _option(
+        "Folder with the data sets (CoLA/, RTE/, …). Default: SCLSEARCH_DATA, then the Hugging "
+        "Face hub.",
+        DATA,
+        more=True,
     ),
 ]
 StudyRule = Annotated[
@@ -101,10 +84,6 @@ StudyRule = Annotated[
         "Example: mean/best.",
     ),
 ]
-Seeds = Annotated[
-    int | None,
-    typer.Option(help="Seeds per configuration. Default: the protocol's number. Example: 5."),
-]
 StudySeeds = Annotated[
     int | None,
     typer.Option(
@@ -112,35 +91,20 @@ StudySeeds = Annotated[
         help="Number of seeds to use, from the first. Default: all seeds of the study. Example: 5.",
     ),
 ]
-Paraphrases = Annotated[
-    Path | None,
-    typer.Option(
-        help="File with paraphrases of the training texts, as written by `sclsearch augment`. "
-        "Default: paraphrases by EDA."
-    ),
-]
-Study = Annotated[
+TimeBudget = Annotated[
     str | None,
-    typer.Option(help="Name of the study. Default: a name derived from its specification."),
+    _option(
+        "Start no seed run after this time; exit code 3 if seed runs remain. Default: no limit. "
+        "Examples: 45m, 12h.",
+        BUDGET,
+    ),
 ]
 Storage = Annotated[
     str,
-    typer.Option(
-        help="Storage of seed runs and studies: a folder, s3://bucket/folder or gs://bucket/folder."
-    ),
-]
-DataDir = Annotated[
-    Path | None,
-    typer.Option(
-        help="Folder with the data sets (CoLA/, RTE/, …). Default: SCLSEARCH_DATA, then the "
-        "Hugging Face hub."
-    ),
-]
-Tracking = Annotated[
-    str | None,
-    typer.Option(
-        help="MLflow tracking URI, or none to disable MLflow. Default: MLFLOW_TRACKING_URI, then "
-        "SQLite if the storage is a folder."
+    _option(
+        "Folder, s3://bucket/folder or gs://bucket/folder of all results.",
+        STORAGE,
+        envvar="SCLSEARCH_STORAGE",
     ),
 ]
 TrackingUri = Annotated[
@@ -151,101 +115,208 @@ TrackingUri = Annotated[
         "folder.",
     ),
 ]
-Address = Annotated[
+Tracking = Annotated[
     str | None,
-    typer.Option(
-        help="Address of a Ray cluster, on one of its machines: auto or HOST:PORT. Default: start "
-        "Ray on this machine."
+    _option(
+        "MLflow tracking URI, or none to disable MLflow. Default: MLFLOW_TRACKING_URI, then "
+        "SQLite if the storage is a folder.",
+        STORAGE,
+        more=True,
     ),
 ]
-Cpus = Annotated[int, typer.Option("--cpus-per-trial", min=1, help="CPU cores per seed run.")]
-Gpus = Annotated[
-    float | None,
-    typer.Option(
-        "--gpus-per-trial",
-        min=0,
-        help="GPUs per seed run, or the fraction 1/k of one GPU. Default: 1 if there is a GPU. "
-        "Example: 0.5.",
-    ),
-]
-Concurrency = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help="Maximum number of concurrent seed runs. Default: as many as fit; on a cluster at "
-        "least 64.",
-    ),
-]
-TimeBudget = Annotated[
-    str | None,
-    typer.Option(
-        help="Start no seed run after this time; exit code 3 if seed runs remain. Default: no "
-        "limit. Examples: 90 (seconds), 45m, 12h, 2d."
-    ),
-]
-TrialTimeout = Annotated[
-    str | None,
-    typer.Option(
-        help="Treat a seed run as hung after this time. Default: no limit. Examples: 90 (seconds), "
-        "45m, 12h."
-    ),
-]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Set a hyperparameter to a fixed value; repeatable. Example: tau=0.3.",
-    ),
-]
-RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Train failed seed runs again.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan without training.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON to standard output.")]
 
-OWN = "Your own file"
-Text = Annotated[
-    list[str] | None,
-    typer.Option(rich_help_panel=OWN, help="Column of the text; pass it twice for text pairs."),
-]
-Label = Annotated[str | None, typer.Option(rich_help_panel=OWN, help="Column of the label.")]
-Validation = Annotated[
-    Path | None, typer.Option(rich_help_panel=OWN, help="File with validation rows.")
-]
-Test = Annotated[Path | None, typer.Option(rich_help_panel=OWN, help="File with test rows.")]
-SplitColumn = Annotated[
-    str | None,
-    typer.Option(
-        rich_help_panel=OWN, help="Column of the split of each row: train, validation or test."
-    ),
-]
-Fractions = Annotated[
-    str | None,
-    typer.Option(
-        rich_help_panel=OWN,
-        help="Fractions of training, validation and test rows. Example: 0.8,0.1,0.1.",
-    ),
-]
-Metric = Annotated[
-    str | None,
-    typer.Option(
-        rich_help_panel=OWN, help="Metric: accuracy, mcc, f1, macro_f1, pearson or spearman."
-    ),
-]
-Regression = Annotated[
-    bool, typer.Option("--regression", rich_help_panel=OWN, help="Regression: labels are numbers.")
-]
-OWN_FILES = (
-    "text",
-    "label",
-    "validation",
-    "test",
-    "split_column",
-    "fractions",
-    "metric",
-    "regression",
-)
-SamplerName = Literal["tpe", "random", "grid"]
-SECONDS: Mapping[str, float] = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StudyOptions:
+    """Data, method and seeds of a study, for the commands that train one."""
+
+    method: Annotated[str, _option("A name from `sclsearch ls methods`, or FILE.py:CLASS.", SEARCH)]
+    task: TaskName
+    train_size: TrainSize = None
+    shots: Shots = None
+    model: Annotated[
+        str | None,
+        _option(
+            "Encoder: a name from `sclsearch ls models`, a folder or a hub name. Default: the "
+            "protocol's.",
+            SEARCH,
+        ),
+    ] = None
+    seeds: Annotated[
+        int | None, _option("Seeds per configuration. Default: the protocol's number.", SEARCH)
+    ] = None
+    epochs: Annotated[
+        int | None, _option("Fixed number of epochs; the same as --set epochs=N.", SEARCH)
+    ] = None
+    learning_rate: Annotated[
+        float | None, _option("Fixed learning rate; the same as --set learning_rate=X.", SEARCH)
+    ] = None
+    set_: Annotated[
+        list[str] | None,
+        _option(
+            "Fix a hyperparameter; repeatable. `sclsearch ls methods METHOD` lists them. Example: "
+            "tau=0.3.",
+            SEARCH,
+            "--set",
+            metavar="KEY=VALUE",
+        ),
+    ] = None
+    protocol: Annotated[
+        str | None,
+        _option(
+            "Rules of splits, seeds and selection, see `sclsearch ls protocols`. Default: the "
+            "protocol of the method's paper.",
+            DATA,
+            more=True,
+        ),
+    ] = None
+    scale: Scale = None
+    splits: Annotated[
+        int | None,
+        _option(
+            "Number of random splits into training and validation rows, which the seeds use in "
+            "turn; only for protocol plain. Example: 5.",
+            DATA,
+            more=True,
+        ),
+    ] = None
+    unlabeled: Unlabeled = None
+    paraphrases: Paraphrases = None
+    rule: Annotated[
+        str | None,
+        _option(
+            "Selection rule: mean, best, top-K, or score/report. Default: the protocol's rule. "
+            "Example: mean/best.",
+            SEARCH,
+            more=True,
+        ),
+    ] = None
+    study: Annotated[
+        str | None,
+        _option("Name of the study. Default: a name made from the other options.", STORAGE),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchOptions:
+    """Space, sampler and limits of a search."""
+
+    configs: Annotated[
+        int | None,
+        _option("Configurations in total. Default: 20, or all of a smaller space.", SEARCH),
+    ] = None
+    space: Annotated[
+        Path | None,
+        _option(
+            "Search space file (YAML). Default: the built-in space of the method.",
+            SEARCH,
+            more=True,
+        ),
+    ] = None
+    sampler: Annotated[
+        SamplerName,
+        _option("Sampler used after the published configurations.", SEARCH, more=True),
+    ] = "tpe"
+    search_seed: Annotated[
+        int, _option("Seed of the sampler; it does not affect training.", SEARCH, more=True)
+    ] = 0
+    race: Annotated[
+        float | None,
+        _option(
+            "Stop giving seeds to configurations that almost surely lose. RISK is the accepted "
+            "probability of missing the winner. Default: off. Example: 0.05.",
+            RACE,
+            metavar="RISK",
+        ),
+    ] = None
+    time_budget: TimeBudget = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceOptions:
+    """Resources, storage and output of every command that trains."""
+
+    trial_timeout: Annotated[
+        str | None,
+        _option(
+            "Treat a seed run as hung after this time. Default: no limit. Examples: 45m, 12h.",
+            BUDGET,
+            more=True,
+        ),
+    ] = None
+    retry_failed: Annotated[
+        bool, _option("Train failed seed runs again.", BUDGET, "--retry-failed", more=True)
+    ] = False
+    data_dir: DataDir = None
+    storage: Storage = DEFAULT_STORAGE
+    tracking: Tracking = None
+    address: Annotated[
+        str | None,
+        _option(
+            "Ray cluster, on one of its machines: auto or HOST:PORT. Default: start Ray here.",
+            RESOURCES,
+            more=True,
+        ),
+    ] = None
+    cpus_per_trial: Annotated[
+        int, _option("CPU cores per seed run.", RESOURCES, min=1, more=True)
+    ] = 1
+    gpus_per_trial: Annotated[
+        float | None,
+        _option(
+            "GPUs per seed run, or the fraction 1/k of one. Default: 1 if there is a GPU.",
+            RESOURCES,
+            min=0,
+            more=True,
+        ),
+    ] = None
+    concurrency: Annotated[
+        int | None,
+        _option(
+            "Most seed runs at a time. Default: as many as fit; on a cluster at least 64.",
+            RESOURCES,
+            min=1,
+            more=True,
+        ),
+    ] = None
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan; do not train.")] = (
+        False
+    )
+    json_: Json = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnFileOptions:
+    """Columns, splits and metric of a user's own file."""
+
+    text: Annotated[
+        list[str] | None, _option("Column of the text; pass it twice for text pairs.", OWN)
+    ] = None
+    label: Annotated[str | None, _option("Column of the label.", OWN)] = None
+    validation: Annotated[Path | None, _option("File with validation rows.", OWN, more=True)] = None
+    test: Annotated[Path | None, _option("File with test rows.", OWN, more=True)] = None
+    split_column: Annotated[
+        str | None,
+        _option("Column of each row's split: train, validation or test.", OWN, more=True),
+    ] = None
+    fractions: Annotated[
+        str | None,
+        _option(
+            "Fractions of training, validation and test rows. Example: 0.8,0.1,0.1.",
+            OWN,
+            more=True,
+        ),
+    ] = None
+    metric: Annotated[
+        str | None,
+        _option(
+            "accuracy, mcc, f1, macro_f1, pearson or spearman. Default: accuracy.", OWN, more=True
+        ),
+    ] = None
+    regression: Annotated[
+        bool, _option("The labels are numbers.", OWN, "--regression", more=True)
+    ] = False
 
 
 def given(context: typer.Context, name: str) -> bool:
@@ -253,7 +324,7 @@ def given(context: typer.Context, name: str) -> bool:
     return "COMMANDLINE" in str(context.get_parameter_source(name))
 
 
-def seconds(text: str | None, option: str) -> float | None:
+def parse_seconds(text: str | None, option: str) -> float | None:
     """Return a duration such as `90`, `45m` or `12h` in seconds.
 
     Raises:
@@ -268,12 +339,12 @@ def seconds(text: str | None, option: str) -> float | None:
         number = 0.0
     if not 0 < number < float("inf"):
         raise SclsearchError(
-            f"{option} {text}: it must be a positive number of seconds, or one with m, h or d."
+            f"{option}: must be a positive number of seconds, or one with m, h or d, got {text!r}."
         )
     return number
 
 
-def unlabeled(text: str | None) -> int | Literal["all"] | None:
+def parse_unlabeled(text: str | None) -> int | Literal["all"] | None:
     """Return the value of `--unlabeled`: the number of texts for stages without labels, or `all`.
 
     Raises:
@@ -284,33 +355,39 @@ def unlabeled(text: str | None) -> int | Literal["all"] | None:
     if text == "all":
         return "all"
     if not text.isdecimal():
-        raise SclsearchError(f"--unlabeled {text}: it must be a number of texts, or all.")
+        raise SclsearchError(f"--unlabeled: must be a number of texts or all, got {text!r}.")
     return int(text)
 
 
-def settings(pairs: Sequence[str] | None) -> dict[str, object]:
-    """Return the hyperparameters of `--set KEY=VALUE` options, with values parsed as YAML.
+def parse_settings(pairs: Sequence[str] | None, **others: object) -> dict[str, object]:
+    """Return the hyperparameters of `--set KEY=VALUE` and of options such as `--epochs`.
+
+    Args:
+        pairs: The `KEY=VALUE` texts; a value is parsed as YAML.
+        others: Hyperparameters with an option of their own; None if it is not given.
 
     Raises:
-        SclsearchError: A pair has no `=`, no key, or a value that YAML cannot read.
+        SclsearchError: A pair has no `=`, no key, or a value that YAML cannot read, or a
+            hyperparameter is set twice.
     """
     from sclsearch.spaces.yaml import load_yaml
 
-    values: dict[str, object] = {}
+    values = {name: value for name, value in others.items() if value is not None}
     for pair in pairs or ():
         key, equals, text = pair.partition("=")
-        if not equals or not key.strip():
-            raise SclsearchError(f"--set {pair}: it must be KEY=VALUE, as in --set tau=0.3.")
-        if key.strip() in values:
-            raise SclsearchError(f"--set {key.strip()}: it must be set once, but it is set twice.")
+        key = key.strip()
+        if not equals or not key:
+            raise SclsearchError(f"--set: must be KEY=VALUE, as in --set tau=0.3, got {pair!r}.")
+        if key in values:
+            raise SclsearchError(f"--set {key}: is set twice. Set it once.")
         try:
-            values[key.strip()] = load_yaml(text)
+            values[key] = load_yaml(text)
         except ValueError as error:
             raise SclsearchError(f"--set {pair[:60]}: {error}.") from error
     return values
 
 
-def fractions(text: str | None) -> tuple[float, float, float] | None:
+def parse_fractions(text: str | None) -> tuple[float, float, float] | None:
     """Return the fractions of training, validation and test rows.
 
     Raises:
@@ -322,6 +399,6 @@ def fractions(text: str | None) -> tuple[float, float, float] | None:
         train, validation, test = (float(part) for part in text.split(","))
     except ValueError as error:
         raise SclsearchError(
-            f"--fractions {text}: it must be three numbers, as in 0.8,0.1,0.1."
+            f"--fractions: must be three numbers, as in 0.8,0.1,0.1, got {text!r}."
         ) from error
     return train, validation, test

@@ -7,12 +7,12 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from shutil import which
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sclsearch.cli import options as o
-from sclsearch.cli.asked import asked
+from sclsearch.cli.specified import specified
 from sclsearch.errors import INCOMPLETE, INTERRUPTED, SclsearchError
 from sclsearch.store.storage import DEFAULT_STORAGE, storage_option
 
@@ -23,100 +23,24 @@ if TYPE_CHECKING:
 
 
 def tune(
-    method: o.Method,
-    task: o.TaskName,
-    model: o.Model = None,
-    protocol: o.ProtocolName = None,
-    scale: o.Scale = None,
-    splits: o.Splits = None,
-    train_size: o.TrainSize = None,
-    shots: o.Shots = None,
-    unlabeled: o.Unlabeled = None,
-    rule: o.RuleName = None,
-    space: Annotated[
-        Path | None,
-        typer.Option(help="Search space file (YAML). Default: the built-in space of the method."),
-    ] = None,
-    configs: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of configurations. Default: 20, or all if the space has fewer. Example: "
-            "40."
-        ),
-    ] = None,
-    seeds: o.Seeds = None,
-    race: o.Race = None,
-    study: o.Study = None,
-    storage: o.Storage = DEFAULT_STORAGE,
-    data_dir: o.DataDir = None,
-    tracking: o.Tracking = None,
-    address: o.Address = None,
-    cpus_per_trial: o.Cpus = 1,
-    gpus_per_trial: o.Gpus = None,
-    concurrency: o.Concurrency = None,
-    sampler: Annotated[
-        o.SamplerName, typer.Option(help="Sampler used after the published configurations.")
-    ] = "tpe",
-    time_budget: o.TimeBudget = None,
-    trial_timeout: o.TrialTimeout = None,
-    set_: o.Settings = None,
-    paraphrases: o.Paraphrases = None,
-    search_seed: Annotated[
-        int, typer.Option(help="Seed of the sampler; it does not affect training.")
-    ] = 0,
-    retry_failed: o.RetryFailed = False,
-    dry_run: o.DryRun = False,
-    json_: o.Json = False,
-    text: o.Text = None,
-    label: o.Label = None,
-    validation: o.Validation = None,
-    test: o.Test = None,
-    split_column: o.SplitColumn = None,
-    fractions: o.Fractions = None,
-    metric: o.Metric = None,
-    regression: o.Regression = False,
+    study: o.StudyOptions,
+    search: o.SearchOptions,
+    resources: o.ResourceOptions,
+    own: o.OwnFileOptions,
 ) -> None:
-    """Search for the best configuration. Run the same command again to resume."""
-    _go(locals())
+    """Search for the best configuration. Run the same command again to resume.
+
+    Example: sclsearch tune --method scl --task cola --train-size 100
+    """
+    _go(resources, *specified(study, own, search, resources))
 
 
-def train(
-    method: o.Method,
-    task: o.TaskName,
-    model: o.Model = None,
-    protocol: o.ProtocolName = None,
-    scale: o.Scale = None,
-    splits: o.Splits = None,
-    train_size: o.TrainSize = None,
-    shots: o.Shots = None,
-    unlabeled: o.Unlabeled = None,
-    rule: o.RuleName = None,
-    seeds: o.Seeds = None,
-    study: o.Study = None,
-    storage: o.Storage = DEFAULT_STORAGE,
-    data_dir: o.DataDir = None,
-    tracking: o.Tracking = None,
-    address: o.Address = None,
-    cpus_per_trial: o.Cpus = 1,
-    gpus_per_trial: o.Gpus = None,
-    concurrency: o.Concurrency = None,
-    trial_timeout: o.TrialTimeout = None,
-    set_: o.Settings = None,
-    paraphrases: o.Paraphrases = None,
-    retry_failed: o.RetryFailed = False,
-    dry_run: o.DryRun = False,
-    json_: o.Json = False,
-    text: o.Text = None,
-    label: o.Label = None,
-    validation: o.Validation = None,
-    test: o.Test = None,
-    split_column: o.SplitColumn = None,
-    fractions: o.Fractions = None,
-    metric: o.Metric = None,
-    regression: o.Regression = False,
-) -> None:
-    """Train one configuration with every seed: the space's starting point, changed by --set."""
-    _go(locals(), searched=False)
+def train(study: o.StudyOptions, resources: o.ResourceOptions, own: o.OwnFileOptions) -> None:
+    """Train one configuration with every seed: the space's starting point, changed by --set.
+
+    Example: sclsearch train --method scl --task cola --set tau=0.3
+    """
+    _go(resources, *specified(study, own, None, resources))
 
 
 def rerun(
@@ -161,18 +85,17 @@ def _ended(found: "Comparison") -> str:
     return f"differs in {', '.join(found.differing)}."
 
 
-def _go(options: dict[str, Any], *, searched: bool = True) -> None:
+def _go(resources: o.ResourceOptions, spec: "StudySpec", options: "RunOptions") -> None:
     from sclsearch.cli.output import print_plan
 
-    spec, run_options = asked({**options, "searched": searched})
-    if not options["dry_run"]:
-        _run(spec, run_options, as_json=options["json_"])
+    if not resources.dry_run:
+        _run(spec, options, as_json=resources.json_)
         return
     from sclsearch.search.estimate import finished
     from sclsearch.search.plan import plan
 
-    planned = plan(spec, run_options, partial(finished, run_options.storage))
-    print_plan(planned, as_json=options["json_"])
+    planned = plan(spec, options, partial(finished, options.storage))
+    print_plan(planned, as_json=resources.json_)
 
 
 def _run(spec: "StudySpec", options: "RunOptions", *, as_json: bool) -> None:

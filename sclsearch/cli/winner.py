@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from sclsearch.cli import options as o
-from sclsearch.cli.asked import run_options
+from sclsearch.cli.specified import run_options
 from sclsearch.errors import INCOMPLETE, SclsearchError
 from sclsearch.store.storage import DEFAULT_STORAGE
 
@@ -101,20 +101,10 @@ def predict(
 
 def confirm(
     study: StudyName,
+    resources: o.ResourceOptions,
     seeds: Annotated[int, typer.Option(min=1, help="Number of new seeds.")] = 10,
     rule: o.StudyRule = None,
-    storage: o.Storage = DEFAULT_STORAGE,
-    data_dir: o.DataDir = None,
-    tracking: o.Tracking = None,
-    address: o.Address = None,
-    cpus_per_trial: o.Cpus = 1,
-    gpus_per_trial: o.Gpus = None,
-    concurrency: o.Concurrency = None,
-    trial_timeout: o.TrialTimeout = None,
-    retry_failed: o.RetryFailed = False,
     method: o.OwnMethod = None,
-    dry_run: o.DryRun = False,
-    json_: o.Json = False,
 ) -> None:
     """Re-evaluate the winner on new seeds, without selection bias."""
     from rich.console import Console
@@ -125,14 +115,14 @@ def confirm(
     from sclsearch.papers.terminal import show_confirmation
     from sclsearch.search.estimate import finished
 
-    how = run_options(locals())
-    if dry_run:
-        planned = plan_confirmation(study, seeds, how, partial(finished, how.storage))
-        print_plan(planned, as_json=json_)
+    options = run_options(resources, rule=rule, custom_method=method)
+    if resources.dry_run:
+        planned = plan_confirmation(study, seeds, options, partial(finished, options.storage))
+        print_plan(planned, as_json=resources.json_)
         return
     progress = Console(stderr=True)
-    found = again(study, seeds, how, progress)
-    if json_:
+    found = again(study, seeds, options, progress)
+    if resources.json_:
         print_json(asdict(found))
     else:
         show_confirmation(Console(), found)
@@ -142,6 +132,7 @@ def confirm(
 
 def variance(
     study: StudyName,
+    resources: o.ResourceOptions,
     subsets: Annotated[
         int,
         typer.Option(
@@ -160,18 +151,7 @@ def variance(
         int, typer.Option(min=1, help="Number of data orders, each with different random noise.")
     ] = 3,
     rule: o.StudyRule = None,
-    storage: o.Storage = DEFAULT_STORAGE,
-    data_dir: o.DataDir = None,
-    tracking: o.Tracking = None,
-    address: o.Address = None,
-    cpus_per_trial: o.Cpus = 1,
-    gpus_per_trial: o.Gpus = None,
-    concurrency: o.Concurrency = None,
-    trial_timeout: o.TrialTimeout = None,
-    retry_failed: o.RetryFailed = False,
     method: o.OwnMethod = None,
-    dry_run: o.DryRun = False,
-    json_: o.Json = False,
 ) -> None:
     """Measure how much subset, initialization and data order each add to the winner's variance."""
     from rich.console import Console
@@ -184,14 +164,14 @@ def variance(
 
     levels = {"subset": subsets, "initialization": initializations, "order": orders}
     _check_levels(levels)
-    how = run_options(locals())
-    if dry_run:
-        planned = plan_variance(study, levels, how, partial(finished, how.storage))
-        print_plan(planned, as_json=json_)
+    options = run_options(resources, rule=rule, custom_method=method)
+    if resources.dry_run:
+        planned = plan_variance(study, levels, options, partial(finished, options.storage))
+        print_plan(planned, as_json=resources.json_)
         return
     progress = Console(stderr=True)
-    found = again(study, levels, how, progress)
-    if json_:
+    found = again(study, levels, options, progress)
+    if resources.json_:
         print_json(asdict(found))
     else:
         show_spread(Console(), study, found)

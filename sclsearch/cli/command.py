@@ -1,0 +1,113 @@
+"""How a function becomes a command: groups of options, `--help-all`, `~` in paths, Ctrl-C."""
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import MISSING, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from typer.core import TyperCommand, TyperGroup
+
+from sclsearch.arguments import expanded
+from sclsearch.errors import INTERRUPTED, STOPPED
+
+RENAMED = {"--unlabelled": "--unlabeled", "--initialisations": "--initializations"}
+"""Old spellings of options, which all commands still accept, with the current spelling."""
+HELP_ALL = "--help-all"
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with one parameter per field of its option groups.
+
+    A parameter whose type is a dataclass is a group. Its fields have the form
+    `name: Annotated[type, typer.Option(…)] = default`.
+    """
+    parameters = inspect.signature(command, eval_str=True).parameters.values()
+    groups = {one.name: one.annotation for one in parameters if is_dataclass(one.annotation)}
+
+    def run(**values: Any) -> None:
+        built = {
+            name: group(**{field.name: values.pop(field.name) for field in fields(group)})
+            for name, group in groups.items()
+        }
+        command(**built, **values)
+
+    flat = [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if field.default is MISSING else field.default,
+            annotation=field.type,
+        )
+        for group in groups.values()
+        for field in fields(group)
+    ]
+    others = [
+        one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for one in parameters
+        if one.name not in groups
+    ]
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__signature__ = inspect.Signature([*others, *flat])  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in (*others, *flat)}
+    return run
+
+
+class HomeCommand(TyperCommand):
+    """Command with `--help-all`, old spellings of options, and `~` in path options.
+
+    Shells do not expand `--option=~/folder`.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the options after replacing old spellings."""
+        if HELP_ALL in args:
+            for parameter in self.params:
+                parameter.hidden = False  # type: ignore[attr-defined]
+            args = ["--help"]
+        split = (argument.partition("=") for argument in args)
+        return super().parse_args(
+            ctx, [f"{RENAMED.get(name, name)}{equals}{value}" for name, equals, value in split]
+        )
+
+    def get_help(self, ctx: Any) -> str:
+        """Return the help; mention `--help-all` if it shows more."""
+        if any(getattr(parameter, "hidden", False) for parameter in self.params):
+            self.epilog = f"`{HELP_ALL}` shows the options for experts as well."
+        return super().get_help(ctx)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command with expanded paths."""
+        ctx.params = {name: _at_home(value) for name, value in ctx.params.items()}
+        return super().invoke(ctx)
+
+
+def _at_home(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_at_home(item) for item in value]
+    return expanded(value) if isinstance(value, Path) else value
+
+
+class Commands(TyperGroup):
+    """Command group that exits with one line on Ctrl-C."""
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        """Parse the options before the command's name."""
+        with _one_line_on_ctrl_c():
+            return super().make_context(*arguments, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Parse the rest of the command line and run the command."""
+        with _one_line_on_ctrl_c():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _one_line_on_ctrl_c() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.stderr.write(f"{STOPPED}\n")
+        sys.exit(INTERRUPTED)

@@ -1,0 +1,134 @@
+"""`StudySpec` and `RunOptions` of a command, from its option groups.
+
+Names and paths are checked before torch, Ray and other slow packages are imported.
+"""
+
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sclsearch.arguments import options_named
+from sclsearch.cli import options as o
+from sclsearch.errors import SclsearchError, lookup
+
+if TYPE_CHECKING:
+    from sclsearch.study.spec import RunOptions, StudySpec
+    from sclsearch.tasks.custom import CustomTask
+
+
+def specified(
+    study: o.StudyOptions,
+    own: o.OwnFileOptions,
+    search: o.SearchOptions | None,
+    resources: o.ResourceOptions,
+) -> "tuple[StudySpec, RunOptions]":
+    """Return the study and the run options of `tune`, or of `train` if `search` is None.
+
+    Raises:
+        SclsearchError: A name is unknown, a value is invalid, or options contradict each other.
+    """
+    files = own_files(study.task, own)
+    _check_names(study, resources, files)
+    from sclsearch.study.spec import StudySpec
+
+    settings = o.parse_settings(study.set_, epochs=study.epochs, learning_rate=study.learning_rate)
+    values = {
+        **_values(study),
+        **(_values(search) if search else {}),
+        "task": files or study.task,
+        "settings": settings,
+        "unlabeled": o.parse_unlabeled(study.unlabeled),
+        "searched": search is not None,
+    }
+    budget = o.parse_seconds(search and search.time_budget, "--time-budget")
+    own_options = {
+        "study": study.study,
+        "seeds": study.seeds,
+        "configs": search and search.configs,
+        "race": search and search.race,
+        "time_budget": budget,
+    }
+    with options_named():
+        spec = StudySpec(**_only(StudySpec, values))
+    return spec, run_options(resources, rule=study.rule, **own_options)
+
+
+def run_options(resources: o.ResourceOptions, **others: Any) -> "RunOptions":
+    """Return the run options; `others` are fields that not every command has.
+
+    Raises:
+        SclsearchError: A value is invalid.
+    """
+    from sclsearch.study.spec import RunOptions
+
+    values = {
+        **_values(resources),
+        "trial_timeout": o.parse_seconds(resources.trial_timeout, "--trial-timeout"),
+        **others,
+    }
+    with options_named():
+        return RunOptions(**_only(RunOptions, values))
+
+
+def _check_names(
+    study: o.StudyOptions, resources: o.ResourceOptions, files: "CustomTask | None"
+) -> None:
+    """Raise SclsearchError for an unknown name or an unused data folder, before slow imports."""
+    from sclsearch.methods import check_method_name
+    from sclsearch.protocols import PROTOCOLS
+    from sclsearch.protocols.base import Size
+    from sclsearch.protocols.scale import SCALES
+    from sclsearch.selection.rules import parse_rule
+    from sclsearch.store.studies import StudyStore
+    from sclsearch.tasks import check_data_dir, check_task_name
+
+    check_method_name(study.method)
+    if files is None:
+        check_task_name(study.task)
+    check_data_dir(files or study.task, resources.data_dir)
+    if study.protocol is not None:
+        lookup(PROTOCOLS, study.protocol, "protocol")
+    if study.scale is not None:
+        lookup(SCALES, study.scale, "scale")
+    if study.rule is not None:
+        parse_rule(study.rule)
+    if study.study is not None:
+        StudyStore(resources.storage, study.study)
+    Size.of(study.train_size, study.shots)
+
+
+def own_files(task: str, own: o.OwnFileOptions) -> "CustomTask | None":
+    """Return the custom task that the options for the user's own file describe; None for others.
+
+    Raises:
+        SclsearchError: The options come with a named task, or the text or label column is missing.
+    """
+    given = {name: value for name, value in _values(own).items() if value not in (None, False)}
+    if not given:
+        return None
+    from sclsearch.tasks import TASKS
+
+    named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+    if task in TASKS and not Path(task).exists():
+        raise SclsearchError(
+            f"{named}: describes a file of your own, but {task} is a task of `sclsearch ls tasks`. "
+            "Leave it out."
+        )
+    if not own.text or own.label is None:
+        raise SclsearchError(
+            f"{named}: a file of your own needs --text and --label. Pass both, or neither with a "
+            "named task."
+        )
+    from sclsearch.tasks.custom import CustomTask
+
+    parsed = {"text": tuple(own.text), "fractions": o.parse_fractions(own.fractions)}
+    with options_named():
+        return CustomTask(path=Path(task), **{**given, **parsed})
+
+
+def _values(group: Any) -> dict[str, Any]:
+    return {field.name: getattr(group, field.name) for field in fields(group)}
+
+
+def _only(kind: type, values: dict[str, Any]) -> dict[str, Any]:
+    return {field.name: values[field.name] for field in fields(kind) if field.name in values}
