@@ -1,6 +1,7 @@
 """Hyperparameter search for supervised contrastive fine-tuning of text classifiers.
 
-Python API: `from sclsearch import tune, train, select, compare, export, predict, StudySpec`.
+Python API: `sclsearch.tune(method="scl", task="cola")`, likewise `train`, `select`, `compare`,
+`export` and `predict`.
 Importing this package does not load torch, Ray, MLflow or transformers.
 """
 
@@ -10,7 +11,6 @@ if TYPE_CHECKING:
     from sclsearch.api import compare, export, predict, select, train, tune
     from sclsearch.errors import SclsearchError
     from sclsearch.reports.report import Report
-    from sclsearch.study.spec import RunOptions, StudySpec
     from sclsearch.tasks.custom import CustomTask
 
     __version__: str
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CustomTask",
     "Report",
-    "RunOptions",
     "SclsearchError",
-    "StudySpec",
     "__version__",
     "compare",
     "export",
@@ -31,11 +29,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    "RunOptions": "sclsearch.study.spec",
     "CustomTask": "sclsearch.tasks.custom",
     "Report": "sclsearch.reports.report",
     "SclsearchError": "sclsearch.errors",
-    "StudySpec": "sclsearch.study.spec",
     "compare": "sclsearch.api",
     "export": "sclsearch.api",
     "predict": "sclsearch.api",

@@ -1,13 +1,14 @@
 """Python API: one function for each command of the same name."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Unpack
 
 from rich.console import Console
 
 from sclsearch.arguments import expanded
+from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.reports.comparison import StudyComparison, compare_studies
 from sclsearch.reports.export import Card
 from sclsearch.reports.export import export as export_winner
@@ -16,9 +17,10 @@ from sclsearch.reports.prediction import predict as predict_by
 from sclsearch.reports.report import Report, report
 from sclsearch.selection.rules import parse_rule
 from sclsearch.store.storage import DEFAULT_STORAGE, Storage, storage_folder
-from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.study.spec import RunOptions, StudySpec, TuneKeywords
 from sclsearch.tasks import check_data_dir
 from sclsearch.tasks.base import Texts
+from sclsearch.tasks.custom import CustomTask
 
 if TYPE_CHECKING:
     from sclsearch.methods.base import Method
@@ -26,50 +28,84 @@ if TYPE_CHECKING:
 
 
 def tune(
-    spec: StudySpec, options: RunOptions | None = None, console: Console | None = None
+    *,
+    method: "str | type[Method]",
+    task: str | CustomTask,
+    progress: bool = True,
+    **options: Unpack[TuneKeywords],
 ) -> Report:
     """Search for the best configuration and return the report; the same call resumes the search.
 
-    If `RunOptions.time_budget` ends the search early, some configurations have no score yet.
+    Example:
+        >>> report = tune(method="scl", task="cola", train_size=100, configs=6)  # doctest: +SKIP
+
+    If `time_budget` ends the search early, some configurations have no score yet.
 
     Args:
-        spec: The study, for example `StudySpec(method="scl", task="cola", train_size=100)`.
-        options: Storage, resources, budgets and tracking. They do not affect the scores of a seed
-            run, except that CPU and GPU differ.
-        console: Console for progress output; None prints no progress.
+        method: Name of the method, `FILE.py:CLASS`, or the class of a method of your own.
+        task: Name of the task, or `CustomTask` for your own files.
+        progress: Whether to show progress.
+        options: Fields of `StudySpec` (data, model, protocol, search space) and `RunOptions`
+            (storage, resources, budgets, tracking); both list them with their defaults.
 
     Raises:
-        SclsearchError: An error that the caller can correct.
+        SclsearchError: An argument or a file is invalid; the message says what to change.
         KeyboardInterrupt: The search was interrupted; the same call resumes it.
     """
-    options = options or RunOptions()
-    check_data_dir(spec.task, options.data_dir)
+    return _trained(_spec(method, task, options), options, progress=progress)
+
+
+def train(
+    *,
+    method: "str | type[Method]",
+    task: str | CustomTask,
+    progress: bool = True,
+    **options: Unpack[TuneKeywords],
+) -> Report:
+    """Train one configuration with every seed and return the report.
+
+    The configuration is the starting point of the search space, changed by `settings`.
+
+    Example:
+        >>> report = train(method="scl", task="cola", settings={"tau": 0.1})  # doctest: +SKIP
+
+    Args:
+        method: Name of the method, `FILE.py:CLASS`, or the class of a method of your own.
+        task: Name of the task, or `CustomTask` for your own files.
+        progress: Whether to show progress.
+        options: As in `tune`.
+
+    Raises:
+        SclsearchError: An argument or a file is invalid; the message says what to change.
+        KeyboardInterrupt: The training was interrupted; the same call resumes it.
+    """
+    spec = replace(_spec(method, task, options), searched=False)
+    return _trained(spec, options, progress=progress)
+
+
+def _spec(
+    method: "str | type[Method]", task: str | CustomTask, options: Mapping[str, Any]
+) -> StudySpec:
+    known = [field.name for kind in (StudySpec, RunOptions) for field in fields(kind)]
+    for name in options:
+        if name not in known:
+            raise SclsearchError(f"{name}: unknown argument.{suggestion(name, known)}")
+    return StudySpec(method=method, task=task, **_only(StudySpec, options))
+
+
+def _trained(spec: StudySpec, options: Mapping[str, Any], *, progress: bool) -> Report:
+    run_options = RunOptions(**_only(RunOptions, options))
+    check_data_dir(spec.task, run_options.data_dir)
     from sclsearch.search.run import run
 
-    done = run(spec, options, console or Console(quiet=True))
+    done = run(spec, run_options, Console(stderr=True, quiet=not progress))
     if done.ending == "interrupted":
         raise KeyboardInterrupt
     return report_of(done)
 
 
-def train(
-    spec: StudySpec, options: RunOptions | None = None, console: Console | None = None
-) -> Report:
-    """Train one configuration with every seed and return the report.
-
-    The configuration is the starting point of the search space, changed by `StudySpec.settings`.
-    A time budget ends the training early, as in `tune`.
-
-    Args:
-        spec: The study; `settings` holds the hyperparameters set by hand.
-        options: Storage, resources, budgets and tracking.
-        console: Console for progress output; None prints no progress.
-
-    Raises:
-        SclsearchError: An error that the caller can correct.
-        KeyboardInterrupt: The training was interrupted; the same call resumes it.
-    """
-    return tune(replace(spec, searched=False), options, console)
+def _only(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
+    return {field.name: options[field.name] for field in fields(kind) if field.name in options}
 
 
 def select(

@@ -71,8 +71,8 @@ def main() -> None:
         if error.errno not in DISK_FAULTS:
             raise
         _end(
-            f"{error.filename or 'disk'}: cannot be read or written: {error.strerror}. Fix that and "
-            "run the same command again; finished seed runs are not lost."
+            f"{error.filename or 'disk'}: cannot be read or written: {error.strerror}. Fix that "
+            "and run the same command again; finished seed runs are not lost."
         )
 
 

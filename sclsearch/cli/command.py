@@ -25,7 +25,9 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     `name: Annotated[type, typer.Option(…)] = default`.
     """
     parameters = inspect.signature(command, eval_str=True).parameters.values()
-    groups = {one.name: one.annotation for one in parameters if is_dataclass(one.annotation)}
+    groups: dict[str, Any] = {
+        one.name: one.annotation for one in parameters if is_dataclass(one.annotation)
+    }
 
     def run(**values: Any) -> None:
         built = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sclsearch.cli import options as o
-from sclsearch.cli.specified import run_options
+from sclsearch.cli.specified import repeat_options
 from sclsearch.errors import INCOMPLETE, INTERRUPTED, STOPPED, SclsearchError, lookup
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def reproduce(
     from sclsearch.papers.chosen import chosen_cells
     from sclsearch.papers.plan import Wishes, plan_cells
 
-    options = run_options(resources)
+    options = repeat_options(resources)
     wishes = Wishes(options=options, scale=scale, model=model, paraphrases=paraphrases)
     planned = plan_cells(found, chosen_cells(found, cells or ()), wishes)
     if resources.dry_run:

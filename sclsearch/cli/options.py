@@ -131,10 +131,10 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON to standard outpu
 class StudyOptions:
     """Data, method and seeds of a study, for the commands that train one."""
 
-    method: Annotated[str, _option("A name from `sclsearch ls methods`, or FILE.py:CLASS.", SEARCH)]
     task: TaskName
     train_size: TrainSize = None
     shots: Shots = None
+    method: Annotated[str, _option("A name from `sclsearch ls methods`, or FILE.py:CLASS.", SEARCH)]
     model: Annotated[
         str | None,
         _option(

@@ -40,12 +40,12 @@ def specified(
         "unlabeled": o.parse_unlabeled(study.unlabeled),
         "searched": search is not None,
     }
-    budget = o.parse_seconds(search and search.time_budget, "--time-budget")
+    budget = o.parse_seconds(search.time_budget if search else None, "--time-budget")
     own_options = {
         "study": study.study,
         "seeds": study.seeds,
-        "configs": search and search.configs,
-        "race": search and search.race,
+        "configs": search.configs if search else None,
+        "race": search.race if search else None,
         "time_budget": budget,
     }
     with options_named():
@@ -68,6 +68,17 @@ def run_options(resources: o.ResourceOptions, **others: Any) -> "RunOptions":
     }
     with options_named():
         return RunOptions(**_only(RunOptions, values))
+
+
+def repeat_options(resources: o.ResourceOptions, **others: Any) -> "RunOptions":
+    """Return the run options of a command that repeats experiments from an existing storage.
+
+    Raises:
+        SclsearchError: A value is invalid, or the storage cannot be read.
+    """
+    from sclsearch.store.storage import storage_folder
+
+    return run_options(resources, storage=storage_folder(resources.storage, make=False), **others)
 
 
 def _check_names(

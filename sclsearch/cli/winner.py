@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from sclsearch.cli import options as o
-from sclsearch.cli.specified import run_options
+from sclsearch.cli.specified import repeat_options
 from sclsearch.errors import INCOMPLETE, SclsearchError
 from sclsearch.store.storage import DEFAULT_STORAGE
 
@@ -115,7 +115,7 @@ def confirm(
     from sclsearch.papers.terminal import show_confirmation
     from sclsearch.search.estimate import finished
 
-    options = run_options(resources, rule=rule, custom_method=method)
+    options = repeat_options(resources, rule=rule, custom_method=method)
     if resources.dry_run:
         planned = plan_confirmation(study, seeds, options, partial(finished, options.storage))
         print_plan(planned, as_json=resources.json_)
@@ -164,7 +164,7 @@ def variance(
 
     levels = {"subset": subsets, "initialization": initializations, "order": orders}
     _check_levels(levels)
-    options = run_options(resources, rule=rule, custom_method=method)
+    options = repeat_options(resources, rule=rule, custom_method=method)
     if resources.dry_run:
         planned = plan_variance(study, levels, options, partial(finished, options.storage))
         print_plan(planned, as_json=resources.json_)

@@ -4,10 +4,7 @@ import math
 import shlex
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
 from itertools import chain
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -24,6 +21,7 @@ from sclsearch.study.lengths import reading_notes
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.resolve import resolve
 from sclsearch.study.resources import CLUSTER_SLOTS, gpus_each
+from sclsearch.study.restore import spec_record
 from sclsearch.study.spec import DEFAULT_CONFIGS, RunOptions, StudySpec
 from sclsearch.study.study import Study
 from sclsearch.study.tokenized import paraphrased
@@ -61,11 +59,16 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
     replicates = tuple(study.replicate(n, splits[n]) for n in numbers)
     room = CLUSTER_SLOTS if options.address is not None else _room_here(study, options)
     asked = options.concurrency or room
+    new = store.record() is None
     record = StudyRecord(
         name=store.name,
         identity=study.identity,
         training=study.seed_run_spec({}, 0, splits[0]).shared_identity,
-        origin=_origin(store.name, study, spec, options, splits[0], new=store.record() is None),
+        origin={
+            **spec_record(spec, study, options.data_dir),
+            "study": store.name,
+            "notes": [*study.notes, *(reading_notes(study, splits[0]) if new else ())],
+        },
         open_configurations=open_configurations_for(asked, study.seeds, options.race is not None),
         created=time.time(),
     )
@@ -147,44 +150,6 @@ def _augmented(spec: StudySpec, options: RunOptions, study: Study, replicates: i
     }
     told = [(name, str(value)) for name, value in given.items() if value is not None]
     return shlex.join([*as_options(spec.task), *chain.from_iterable(told)])
-
-
-def _origin(
-    name: str, study: Study, spec: StudySpec, options: RunOptions, splits: Splits, *, new: bool
-) -> dict[str, Any]:
-    task = spec.task if isinstance(spec.task, str) else _plain(asdict(spec.task))
-    return {
-        "study": name,
-        "method": study.method.place,
-        "task": task,
-        "labels": list(study.data.task.labels),
-        "pair": study.data.task.pair,
-        "model": study.model_place,
-        "protocol": study.protocol.name,
-        "scale": study.protocol.scale,
-        "splits": spec.splits,
-        "fresh": spec.fresh,
-        "first_fresh": spec.first_fresh,
-        "crossed": spec.crossed,
-        "train_size": spec.train_size,
-        "shots": spec.shots,
-        "unlabelled": spec.unlabeled,
-        "data_dir": None if options.data_dir is None else str(options.data_dir.resolve()),
-        "source": study.data.source,
-        "rule": str(study.rule),
-        # A repeated configuration has every field set, but the user set none of them.
-        "settings": {} if spec.fresh or spec.crossed else dict(spec.settings),
-        "paraphrases": None if spec.paraphrases is None else str(spec.paraphrases.resolve()),
-        "notes": [*study.notes, *(reading_notes(study, splits) if new else ())],
-    }
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Path):
-        return str(value.resolve())
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _room_here(study: Study, options: RunOptions) -> int:

@@ -1,6 +1,7 @@
-"""Reconstruction of a `StudySpec` from stored records, to train a configuration again."""
+"""`StudySpec` as a stored record, and its restoration to train a configuration again."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,11 +10,44 @@ from sclsearch.errors import SclsearchError
 from sclsearch.methods import find_recorded_method
 from sclsearch.methods.fields import as_tuples
 from sclsearch.study.spec import StudySpec
+from sclsearch.study.study import Study
 from sclsearch.tasks import check_data_dir
 from sclsearch.tasks.custom import CustomTask
 
 if TYPE_CHECKING:
     from sclsearch.methods.base import Method
+
+
+def spec_record(spec: StudySpec, study: Study, data_dir: Path | None) -> dict[str, Any]:
+    """Return the JSON record of a spec, from which `restore_spec` makes it again.
+
+    It names the resolved method, model and protocol, and what reports print beside them. Keys keep
+    the spelling of release 0.1.0.
+    """
+    return {
+        "method": study.method.place,
+        "task": spec.task
+        if isinstance(spec.task, str)
+        else {name: _plain(value) for name, value in asdict(spec.task).items()},
+        "labels": list(study.data.task.labels),
+        "pair": study.data.task.pair,
+        "model": study.model_place,
+        "protocol": study.protocol.name,
+        "scale": study.protocol.scale,
+        "splits": spec.splits,
+        "fresh": spec.fresh,
+        "first_fresh": spec.first_fresh,
+        "crossed": spec.crossed,
+        "train_size": spec.train_size,
+        "shots": spec.shots,
+        "unlabelled": spec.unlabeled,
+        "data_dir": data_dir and str(data_dir.resolve()),
+        "source": study.data.source,
+        "rule": str(study.rule),
+        # A repeated configuration has every field set, but the user set none of them.
+        "settings": {} if spec.fresh or spec.crossed else dict(spec.settings),
+        "paraphrases": spec.paraphrases and str(spec.paraphrases.resolve()),
+    }
 
 
 def restore_spec(
@@ -106,14 +140,14 @@ def check_unchanged(
         )
 
 
-def restore_data_dir(origin: Mapping[str, Any], told: Path | None) -> Path | None:
+def restore_data_dir(origin: Mapping[str, Any], given: Path | None) -> Path | None:
     """Return the data folder: the given one, or else the stored one.
 
     Raises:
         SclsearchError: A folder is given, but the task reads no files from it.
     """
-    check_data_dir(_task(origin["task"]), told)
-    return told or restore_path(origin["data_dir"])
+    check_data_dir(_task(origin["task"]), given)
+    return given or restore_path(origin["data_dir"])
 
 
 def restore_path(stored: str | None) -> Path | None:
@@ -121,9 +155,11 @@ def restore_path(stored: str | None) -> Path | None:
     return Path(stored) if stored else None
 
 
+def _plain(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value.resolve())
+    return list(value) if isinstance(value, tuple) else value
+
+
 def _task(task: str | Mapping[str, Any]) -> str | CustomTask:
-    if isinstance(task, str):
-        return task
-    paths = {n: Path(task[n]) for n in ("path", "validation", "test") if task[n] is not None}
-    lists = {n: tuple(task[n]) for n in ("text", "fractions") if task[n] is not None}
-    return CustomTask(**{**task, **paths, **lists})
+    return task if isinstance(task, str) else CustomTask(**task)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypedDict
 
 from annotated_types import Ge, Gt, Interval
 
@@ -21,7 +21,6 @@ DEFAULT_CONFIGS = 20
 NO_TRACKING = "none"
 MOST_SEEDS = 1_000
 MOST_CONFIGS = 100_000
-# These fields are not command-line options under the same name.
 AtLeastOne = Annotated[int, Ge(1)]
 
 
@@ -135,3 +134,35 @@ class RunOptions:
     def __post_init__(self) -> None:
         """Raise SclsearchError if a field is not of its type or out of its bounds."""
         check_fields(self)
+
+
+class TuneKeywords(TypedDict, total=False):
+    """Keyword arguments of `sclsearch.tune`: fields of `StudySpec` and `RunOptions`."""
+
+    model: str | Path | None
+    protocol: str | None
+    scale: str | None
+    splits: int | None
+    train_size: int | None
+    shots: int | None
+    unlabeled: Unlabeled | None
+    space: Path | str | None
+    settings: Mapping[str, object]
+    sampler: Sampler
+    search_seed: int
+    paraphrases: Path | str | None
+    study: str | None
+    storage: Storage
+    data_dir: Path | str | None
+    tracking: str | None
+    configs: int | None
+    seeds: int | None
+    rule: str | None
+    race: float | None
+    address: str | None
+    cpus_per_trial: int
+    gpus_per_trial: float | None
+    concurrency: int | None
+    time_budget: float | None
+    trial_timeout: float | None
+    retry_failed: bool
