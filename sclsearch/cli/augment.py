@@ -127,9 +127,9 @@ def _go(
     )
     with _progress(console, len(rows)) as tell:
         written = write(path, first, rows, backend, tell)
-    told = [*drawn.options, "--paraphrases", str(path)]
-    told += ["--data-dir", str(data_dir)] if data_dir else []
-    _say(written, path, first, shlex.join(["sclsearch", "tune", *told]))
+    options = [*drawn.options, "--paraphrases", str(path)]
+    options += ["--data-dir", str(data_dir)] if data_dir else []
+    _say(written, path, first, shlex.join(["sclsearch", "tune", *options]))
 
 
 def _say(written: "Written", path: Path, first: Mapping[str, Any], command: str) -> None:

@@ -65,8 +65,8 @@ def job(
         case "logs":
             _follow(jobs, study, name)
         case "stop":
-            told = "is stopped" if jobs.stop(name) else "had ended"
-            sys.stderr.write(f"{name} {told}. The same submit goes on where it was.\n")
+            ended = "was stopped" if jobs.stop(name) else "had already ended"
+            sys.stderr.write(f"{name} {ended}. Submit the same command again to resume.\n")
 
 
 def _options(context: typer.Context, command: list[str]) -> dict[str, Any]:
@@ -86,8 +86,8 @@ def _job_name(command: str, options: Mapping[str, Any]) -> str:
     name = options.get("study") or options.get("table")
     if name is None:
         raise SclsearchError(
-            f"{command}: --study must be given, but it is not. The job gets its name, and the "
-            "same command goes on with it."
+            f"{command}: --study is missing. Pass a name: the job gets it, and the same "
+            "command resumes the study."
         )
     return str(name).replace("/", "-")
 
@@ -100,17 +100,17 @@ def _check_travels(options: Mapping[str, Any]) -> None:
     from sclsearch.tracking.server import masked
 
     faults = [
-        f"{option} {value}: it must be an absolute path that every machine of the cluster has, but "
-        "it is relative. Files do not travel with a job: put it into the shared folder."
+        f"{option} {value}: is a relative path, and files do not travel with a job. Put it into "
+        "the shared folder of the cluster and pass the absolute path."
         for option, value in _places(options)
         if not Path(value).is_absolute() and not re.match(r"[a-z][a-z0-9]+:/", value)
     ]
     if options.get("address") is not None:
-        faults.append("--address: it must be left out, since a job runs inside of its cluster.")
+        faults.append("--address: a job runs inside its cluster. Leave it out.")
     tracking = options.get("tracking") or ""
     if masked(tracking) != tracking:
         faults.append(
-            "--tracking: a job's command must hold no password, since the dashboard shows it. Set "
+            "--tracking: contains a password, and the dashboard shows a job's command. Set "
             "MLFLOW_TRACKING_URI, or MLFLOW_TRACKING_USERNAME and _PASSWORD, on the cluster."
         )
     if faults:

@@ -88,11 +88,11 @@ def _tell_work(planned: "Sequence[PlannedCell]", storage: "Storage", *, as_json:
     works = [(one, work_of(one, stored)) for one in studies_of(planned)]
     if as_json:
         without = [{"cell": one.cell, "reason": one.reason} for one in planned if one.reason]
-        told = [
+        works_with_tasks = [
             {"cell": one.cell, "task": one.spec and one.spec.task, **asdict(work)}
             for one, work in works
         ]
-        print_json({"works": told, "not_made": without})
+        print_json({"works": works_with_tasks, "not_made": without})
     else:
         show_work(Console(), works, planned)
 
@@ -123,8 +123,8 @@ def _make(
         stopped = True
     if as_json:
         # Convert the published value to our unit: a table may use percent.
-        told = [{**asdict(one), "published": table.as_metric(one.cell)} for one in figures]
-        print_json({"table": table.name, "figures": told, "pairs": pairs(figures)})
+        rows = [{**asdict(one), "published": table.as_metric(one.cell)} for one in figures]
+        print_json({"table": table.name, "figures": rows, "pairs": pairs(figures)})
     else:
         show_figures(Console(), table, figures)
     if stopped:

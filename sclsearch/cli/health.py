@@ -31,8 +31,8 @@ class Finding:
 
 def findings(storage: Storage, data_dir: Path | None, tracking: str | None) -> Iterator[Finding]:
     """Yield the result of each check, in the order in which a search needs the components."""
-    version_told = sys.version.partition(" ")[0]
-    yield Finding("python", sys.version_info >= (3, 11), version_told, needed=True)
+    found = sys.version.partition(" ")[0]
+    yield Finding("python", sys.version_info >= (3, 11), found, needed=True)
     for package in PACKAGES:
         yield _package(package)
     yield _tried("cpu", _cpu)
@@ -94,7 +94,7 @@ def _hub() -> str:
         urlopen(constants.ENDPOINT, timeout=5).close()
     except (ValueError, HTTPException) as error:
         raise SclsearchError(
-            f"HF_ENDPOINT {constants.ENDPOINT}: it must be a URL, https://…, but: {error}"
+            f"HF_ENDPOINT {constants.ENDPOINT}: is no URL such as https://…: {error}"
         ) from error
     return f"{constants.ENDPOINT} answers"
 

@@ -33,8 +33,7 @@ def ls(
 
     if kind != "studies" and o.given(context, "storage"):
         raise SclsearchError(
-            f"--storage {storage}: it must come with studies, but {kind} are the same in every "
-            "storage. Leave it out."
+            f"--storage {storage}: has no effect on {kind}. Leave it out, or list studies."
         )
     found = _listed(kind, storage)
     if json_:

@@ -92,11 +92,11 @@ def check(
 
     chosen = [*(files or ()), *(space_files() if all_ else ())]
     if not chosen:
-        raise SclsearchError("check: it must be given files or --all, but there is neither.")
+        raise SclsearchError("check: neither files nor --all given. Pass one of them.")
     if all_ and method is not None:
         raise SclsearchError(
-            f"--method {method}: it must come with files alone, but --all checks the shipped "
-            "spaces, each of the method that it names. Leave out one of them."
+            f"--method {method}: cannot be combined with --all, since each built-in space names "
+            "its method. Leave out one of them."
         )
     kind = None if method is None else find_method(method).kind
     faults = [fault for file in chosen for fault in check_file(file, kind)]
@@ -178,13 +178,12 @@ def _check_shown(storage: str, tracking: str | None) -> None:
     """Raise SclsearchError for a missing storage, or a storage that the UI would not show."""
     if tracking is not None or os.environ.get("MLFLOW_TRACKING_URI"):
         raise SclsearchError(
-            f"--storage {storage}: it must come without --tracking and MLFLOW_TRACKING_URI, but "
-            "one of them names what is shown. Leave out one of the two."
+            f"--storage {storage}: cannot be combined with --tracking or MLFLOW_TRACKING_URI, "
+            "which name another MLflow store. Leave out one of the two."
         )
     if not expanded(Path(storage)).is_dir():
         raise SclsearchError(
-            f"--storage {storage}: it must be a folder with studies, but there is none of that "
-            "name. Name the one that the search had."
+            f"--storage {storage}: no such folder. Pass the storage of the search."
         )
 
 
@@ -195,5 +194,5 @@ def _check_free(port: int) -> None:
             server.bind(("127.0.0.1", port))
         except OSError as error:
             raise SclsearchError(
-                f"--port {port}: it must be free, but: {error.strerror}. Name another."
+                f"--port {port}: cannot be used: {error.strerror}. Choose another port."
             ) from error

@@ -65,29 +65,31 @@ def _show_plan(console: Console, plan: "Plan") -> None:
     console.print()
     console.print(table)
     first = min(len(plan.published), plan.configurations)
-    told = f"; {first} ({plan.start}) first" if first else ""
+    beginning = f"; {first} ({plan.start}) first" if first else ""
     console.print(
         f"\n{counted(plan.configurations, 'configuration')} x {counted(plan.seeds, 'seed')} = "
-        f"{counted(plan.seed_runs, 'seed run')}{told}; in the store: {plan.stored}"
+        f"{counted(plan.seed_runs, 'seed run')}{beginning}; in the store: {plan.stored}"
     )
     if plan.race is not None:
-        told = f"; not needed by now: {plan.skipped}" if plan.skipped else ""
-        console.print(f"race: what can hardly win gets fewer, at a risk of {plan.race:g}{told}")
+        skipped = f"; skipped so far: {plan.skipped}" if plan.skipped else ""
+        console.print(
+            f"race: losing configurations get fewer seeds, at a risk of {plan.race:g}{skipped}"
+        )
     if plan.time is not None and plan.missing:
         _show_time(console, plan, plan.time)
 
 
 def _show_time(console: Console, plan: "Plan", time: "Estimate") -> None:
-    told = f"{counted(time.at_once, 'seed run')} at a time, by {time.basis}"
-    why = time.basis if time.seconds is None else told
+    detail = f"{counted(time.at_once, 'seed run')} at a time, by {time.basis}"
+    why = time.basis if time.seconds is None else detail
     console.print(f"time: {duration(time.seconds)}; {escape(why)}", soft_wrap=True)
     if (time.seconds or 0) > LONG and "laptop" not in plan.protocol:
         console.print("  shorter: --scale laptop, or fewer --seeds or --configs")
 
 
 def _classes(rows: Mapping[str, int]) -> str:
-    told = ", ".join(f"{name} ({count})" for name, count in rows.items())
-    return shorten(told, WIDTH, placeholder=f" … ({len(rows)} in all)")
+    classes = ", ".join(f"{name} ({count})" for name, count in rows.items())
+    return shorten(classes, WIDTH, placeholder=f" … ({len(rows)} in all)")
 
 
 def _searched(spec: dict[str, Any]) -> str:

@@ -58,8 +58,7 @@ def rerun(
     """
     if weights is not None and weights.suffix != ".safetensors":
         raise SclsearchError(
-            f"--weights {weights}: it must end in .safetensors, the format that is written. "
-            "Rename it."
+            f"--weights {weights}: must end in .safetensors, the format of the file. Rename it."
         )
     from sclsearch.search.rerun import rerun as again
     from sclsearch.store.storage import storage_folder
@@ -75,7 +74,7 @@ def rerun(
 def _ended(found: "Comparison") -> str:
     before, now = (f and f"{f.cause}: {f.message}" for f in (found.before, found.now))
     if found.same:
-        way = f"failed again in the same way ({now})" if now else "is identical, every figure of it"
+        way = f"failed again in the same way ({now})" if now else "is identical in every number"
         return f"{way}; {found.seconds:.1f} s."
     if now:
         had = f"had failed otherwise ({before})" if before else "had finished"
@@ -116,8 +115,8 @@ def _run(spec: "StudySpec", options: "RunOptions", *, as_json: bool) -> None:
         show(Console(), found)
         rule = f" --rule {options.rule}" if options.rule else ""
         named = f"{rule}{storage_option(done.storage)}"
-        told = found.winner is not None and found.winner.reported
-        able = ("export {} FOLDER", "confirm {}") if told else ("select {}",)
+        usable = found.winner is not None and found.winner.reported
+        able = ("export {} FOLDER", "confirm {}") if usable else ("select {}",)
         hint = "\nNext:"
         if which("sclsearch") is None:
             hint += f"\n  source {Path(sys.prefix) / 'bin' / 'activate'}"
@@ -133,7 +132,9 @@ def _run(spec: "StudySpec", options: "RunOptions", *, as_json: bool) -> None:
         progress.print(f"MLflow: {done.tracking}. `{command}` completes it.", soft_wrap=True)
     if done.ending != "complete":
         why = "Stopped" if done.ending == "interrupted" else "The time budget is used"
-        progress.print(f"{why}: {done.done} of {done.wanted} seed runs. The same command goes on.")
+        progress.print(
+            f"{why}: {done.done} of {done.wanted} seed runs. Run the same command again to resume."
+        )
     incomplete = done.failed > 0 or done.ending != "complete"
     sys.exit(INTERRUPTED if done.ending == "interrupted" else INCOMPLETE * incomplete)
 

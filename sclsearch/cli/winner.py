@@ -75,8 +75,8 @@ def predict(
     columns = tuple(text or card.columns)
     if len(columns) != 1 + card.pair:
         raise SclsearchError(
-            f"--text: it must name {'two columns' if card.pair else 'one column'} of {file}, as "
-            f"{card.task} has, but there are {len(columns)}. Pass --text COLUMN"
+            f"--text: must name {'two columns' if card.pair else 'one column'} of {file}, as "
+            f"{card.task} has, got {len(columns)}. Pass --text COLUMN"
             f"{' twice' if card.pair else ''}."
         )
     every = (*columns, *(keep or ()))
@@ -84,8 +84,8 @@ def predict(
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
         raise SclsearchError(
-            f"--text, --keep: the columns that are printed must differ, but {', '.join(twice)} "
-            "would be there twice. Rename it in the file, or leave it out."
+            f"--text, --keep: {', '.join(twice)} would be printed twice. Rename the column in the "
+            "file, or leave it out."
         )
     table = load_table(file, every)
     check_rows(table, table.rows)
@@ -182,11 +182,10 @@ def _check_levels(levels: Mapping[str, int]) -> None:
     runs = math.prod(levels.values())
     if runs > MOST_RUNS:
         raise SclsearchError(
-            f"{where}: all their combinations are trained; there must be at most {MOST_RUNS}, but "
-            f"there are {runs}. Give fewer."
+            f"{where}: must have at most {MOST_RUNS} combinations, got {runs}. Choose fewer seeds."
         )
     if sum(count > 1 for count in levels.values()) < 2:
         raise SclsearchError(
-            f"{where}: at least two must be 2 or more, but they are "
-            f"{', '.join(map(str, levels.values()))}. One source alone cannot be told from chance."
+            f"{where}: at least two must be 2 or more, got "
+            f"{', '.join(map(str, levels.values()))}. One source alone has no baseline."
         )

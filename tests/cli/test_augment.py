@@ -141,7 +141,10 @@ def test_other_options_want_another_file(sclsearch: Call) -> None:
         (("--task", "mine", "--backend", "eda"), "Unknown task 'mine'."),
         ((*OWN[:2], "--backend", "eda"), "--task my reviews.csv: a file must be there, but"),
         ((*DEMO[1:3], *FEW[2:], "--backend", "eda"), "--unlabeled 60: it must come with a train"),
-        ((*DEMO[1:], "--unlabeled", "most"), "--unlabeled most: it must be a number of texts"),
+        (
+            (*DEMO[1:], "--unlabeled", "most"),
+            "--unlabeled: must be a number of texts or all",
+        ),
         ((*NOISY[1:], "--views", "2"), "--views 2: it must be at least 3, which is how many"),
         (("--task", "demo", "--backend", "eda", "--temperature", "1"), "--temperature: it must be"),
         (("--task", "demo", "--backend", "google"), "Invalid value for '--backend'"),

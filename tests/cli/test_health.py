@@ -78,7 +78,7 @@ def test_an_address_of_the_hub_that_is_no_url_is_told(
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", endpoint)
     hub = next(f for f in findings(place, None, None) if f.what == "hub")
     assert not hub.works
-    assert hub.detail.startswith(f"HF_ENDPOINT {endpoint}: it must be a URL, https://…, but: ")
+    assert hub.detail.startswith(f"HF_ENDPOINT {endpoint}: is no URL such as https://…: ")
 
 
 def test_data_and_storage_are_told_with_what_is_in_them(

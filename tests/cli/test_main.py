@@ -43,7 +43,7 @@ def test_an_error_is_one_text_on_standard_error_and_exit_code_2(tmp_path: Path) 
     )
     assert done.returncode == 2
     assert done.stdout == ""
-    assert done.stderr == "check: it must be given files or --all, but there is neither.\n"
+    assert done.stderr == "check: neither files nor --all given. Pass one of them.\n"
 
 
 def test_help_names_every_command(sclsearch: Call) -> None:
@@ -116,8 +116,8 @@ def test_a_full_disk_is_said_and_a_bug_keeps_its_traceback(
         cli.main()
     assert caught.value.code == 2
     assert capsys.readouterr().err == (
-        "/there/runs: files must be readable and writable, but: No space left on device. Mend "
-        "that; the same command goes on, and nothing finished is lost.\n"
+        "/there/runs: cannot be read or written: No space left on device. Fix that and run the "
+        "same command again; finished seed runs are not lost.\n"
     )
     monkeypatch.setattr(cli, "app", raising(FileNotFoundError(errno.ENOENT, "a bug")))
     with pytest.raises(FileNotFoundError):

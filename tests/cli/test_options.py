@@ -2,7 +2,7 @@
 
 import pytest
 
-from sclsearch.cli.options import fractions, seconds, settings
+from sclsearch.cli.options import parse_fractions, parse_seconds, parse_settings
 from sclsearch.errors import SclsearchError
 
 
@@ -11,13 +11,15 @@ from sclsearch.errors import SclsearchError
     [("90", 90), ("90s", 90), ("45m", 2700), ("1.5h", 5400), ("2d", 172800), (None, None)],
 )
 def test_a_duration_has_a_unit_or_is_in_seconds(text: str | None, expected: float | None) -> None:
-    assert seconds(text, "--time-budget") == expected
+    assert parse_seconds(text, "--time-budget") == expected
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "soon", "3w", "m", "nan", "inf", "1e999", "5 m m"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
-    with pytest.raises(SclsearchError, match=f"^--trial-timeout {text}: it must be a positive num"):
-        seconds(text, "--trial-timeout")
+    with pytest.raises(
+        SclsearchError, match=r"^--trial-timeout: must be a positive number .*, got"
+    ):
+        parse_seconds(text, "--trial-timeout")
 
 
 @pytest.mark.parametrize(
@@ -34,39 +36,45 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
     ],
 )
 def test_a_setting_is_read_as_yaml(pair: str, value: object) -> None:
-    [(_, found)] = settings([pair]).items()
+    [(_, found)] = parse_settings([pair]).items()
     assert found == value
     assert type(found) is type(value)
 
 
 def test_settings_are_kept_apart_and_none_are_no_settings() -> None:
-    assert settings(["tau=1", "lam=0"]) == {"tau": 1, "lam": 0}
-    assert settings(None) == {}
+    assert parse_settings(["tau=1", "lam=0"]) == {"tau": 1, "lam": 0}
+    assert parse_settings(None) == {}
 
 
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
-        (["tau"], "--set tau: it must be KEY=VALUE, as in --set tau=0.3."),
-        (["=3"], "--set =3: it must be KEY=VALUE"),
-        (["tau=1", "tau=2"], "--set tau: it must be set once, but it is set twice."),
-        (["tau=1", " tau =1"], "--set tau: it must be set once"),
+        (["tau"], "--set: must be KEY=VALUE, as in --set tau=0.3, got 'tau'."),
+        (["=3"], "--set: must be KEY=VALUE"),
+        (["tau=1", "tau=2"], "--set tau: is set twice. Set it once."),
+        (["tau=1", " tau =1"], "--set tau: is set twice"),
         (["dropouts=[0.0,"], "--set dropouts=[0.0,: line 1, column 6: "),
         (["epochs=2024-13-45"], "--set epochs=2024-13-45: month must be"),
     ],
 )
 def test_what_is_no_setting_is_refused(pairs: list[str], message: str) -> None:
     with pytest.raises(SclsearchError) as error:
-        settings(pairs)
+        parse_settings(pairs)
     assert str(error.value).startswith(message)
 
 
+def test_options_of_single_hyperparameters_are_settings() -> None:
+    assert parse_settings(["tau=1"], epochs=3, learning_rate=None) == {"epochs": 3, "tau": 1}
+    with pytest.raises(SclsearchError, match=r"^--set epochs: is set twice"):
+        parse_settings(["epochs=2"], epochs=3)
+
+
 def test_shares_are_three_numbers() -> None:
-    assert fractions("0.8, 0.1,0.1") == (0.8, 0.1, 0.1)
-    assert fractions(None) is None
+    assert parse_fractions("0.8, 0.1,0.1") == (0.8, 0.1, 0.1)
+    assert parse_fractions(None) is None
 
 
 @pytest.mark.parametrize("text", ["", "0.8", "0.8,0.2", "0.7,0.1,0.1,0.1", "a,b,c", "0.8;0.1;0.1"])
 def test_what_is_no_three_shares_is_refused(text: str) -> None:
-    with pytest.raises(SclsearchError, match=f"^--fractions {text}: it must be three numbers"):
-        fractions(text)
+    with pytest.raises(SclsearchError, match=r"^--fractions: must be three numbers"):
+        parse_fractions(text)

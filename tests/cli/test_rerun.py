@@ -56,7 +56,7 @@ def test_a_seed_run_that_is_trained_again_is_identical_and_leaves_its_weights(
     RunStore(place / "sclsearch-storage").put(trained)
     done = sclsearch("rerun", trained.key[:8], "--weights", "best.safetensors")
     assert (done.returncode, done.stderr) == (0, "")
-    assert f"{trained.key[:12]} is identical, every figure of it; " in done.stdout
+    assert f"{trained.key[:12]} is identical in every number; " in done.stdout
     assert done.stdout.endswith("weights best.safetensors\n")
     assert (place / "best.safetensors").stat().st_size > 10_000
 
@@ -169,7 +169,7 @@ def test_a_seed_run_that_fails_otherwise_or_only_now_is_exit_code_1(
 @pytest.mark.parametrize(
     ("file", "message"),
     [
-        ("w.pt", "--weights w.pt: it must end in .safetensors"),
+        ("w.pt", "--weights w.pt: must end in .safetensors"),
         ("folder.safetensors", ": it must be a file, but it is a folder."),
         ("taken/x/w.safetensors", ": it must be writab"),
     ],

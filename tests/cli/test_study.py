@@ -54,7 +54,7 @@ def test_a_dry_run_tells_of_a_race_and_one_of_too_few_seeds_is_refused(
     sclsearch: Call, search: tuple[str, ...]
 ) -> None:
     done = sclsearch(*search, "--dry-run", "--race", "0.05", "--seeds", "4")
-    assert "race: what can hardly win gets fewer, at a risk of 0.05\n" in done.stdout
+    assert "race: losing configurations get fewer seeds, at a risk of 0.05\n" in done.stdout
     for options, told in (
         (("--race", "0.05", "--seeds", "2"), "--race: there must be more than 3 seeds"),
         (("--race", "1.0"), "--race: it must be less than 1, but it is 1.0."),
@@ -177,7 +177,7 @@ def test_a_search_whose_time_is_used_is_exit_code_3(
     assert budgets == [120.0]
     assert done.returncode == 3
     assert done.stderr.endswith(
-        "The time budget is used: 2 of 3 seed runs. The same command goes on.\n"
+        "The time budget is used: 2 of 3 seed runs. Run the same command again to resume.\n"
     )
 
 

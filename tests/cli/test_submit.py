@@ -192,7 +192,7 @@ def test_a_running_job_is_left_refused_a_second_time_followed_again_and_stopped(
         "long-1: its log must last until the job ends, but it broke off before. `sclsearch job "
         f"logs long --cluster {head.url}` follows it again; the job goes on.\n",
     )
-    assert head.sclsearch("job", "stop", "long").stderr.startswith("long-1 is stopped. ")
+    assert head.sclsearch("job", "stop", "long").stderr.startswith("long-1 was stopped. ")
     assert head.sclsearch("job", "status", "long").stdout.startswith("long-1\tstopped\t")
     assert head.sclsearch("job", "logs", "long").returncode == 130
 
@@ -209,7 +209,7 @@ def test_a_job_that_does_not_end_in_time_is_not_called_stopped(head: Head) -> No
     ended = time.monotonic() + PATIENCE
     while not head.sclsearch("job", "status", "slow").stdout.startswith("slow-1\tstopped\t"):
         assert time.monotonic() < ended
-    assert head.sclsearch("job", "stop", "slow").stderr.startswith("slow-1 had ended. ")
+    assert head.sclsearch("job", "stop", "slow").stderr.startswith("slow-1 had already ended. ")
 
 
 def test_a_job_that_cannot_search_ends_with_its_exit_code_and_text(head: Head) -> None:

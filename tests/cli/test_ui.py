@@ -23,11 +23,11 @@ Call = Callable[..., CompletedProcess[str]]
     [
         (
             ("--storage", "nowhere"),
-            "--storage nowhere: it must be a folder with studies, but there",
+            "--storage nowhere: no such folder.",
         ),
         (
             ("--storage", "a", "--tracking", "sqlite:///b.db"),
-            "--storage a: it must come without --t",
+            "--storage a: cannot be combined with --t",
         ),
         (("--port", "0"), "--port"),
     ],
@@ -49,7 +49,7 @@ def test_a_port_that_is_taken_is_told_before_the_server_starts(sclsearch: Call) 
         port = other.getsockname()[1]
         done = sclsearch("ui", "--port", str(port))
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"--port {port}: it must be free, but: Address already in use." in done.stderr
+    assert f"--port {port}: cannot be used: Address already in use." in done.stderr
 
 
 @pytest.mark.slow

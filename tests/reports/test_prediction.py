@@ -73,8 +73,8 @@ def test_the_texts_of_a_file_are_labelled_as_csv(exported: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     ("content", "text", "message"),
     [
-        ("body\na\n", (), "--text: it must name one column of"),
-        ("body\na\n", ("--text", "body", "--keep", "body"), "but body would be there twice"),
+        ("body\na\n", (), "--text: must name one column of"),
+        ("body\na\n", ("--text", "body", "--keep", "body"), "body would be printed twice"),
         ("body\na\n", ("--text", "bdy"), "no column is called 'bdy'"),
         ("body\n", ("--text", "body"), "rows must be there, but there are none"),
         ('body\na\n" "\n', ("--text", "body"), "line 3: every text must hold something"),

@@ -106,4 +106,4 @@ def check_reading_commands(folder: Path, here: str, there: str) -> None:
     assert told(folder, "ls", "studies", "--storage", there).stdout.startswith("s\tscl on toy")
     key = rankings[1]["configurations"][0]["seeds"][0]["key"]
     done = told(folder, "rerun", key[:10], "--storage", there)
-    assert f"{key[:12]} is identical, every figure of it" in done.stdout
+    assert f"{key[:12]} is identical in every number" in done.stdout

@@ -204,7 +204,7 @@ def ended_in_order(
     code, out, err = driver.ended()
     assert code == 130, err
     assert time.monotonic() - begun < 60
-    told = re.findall(r"Stopped: (\d+) of 32 seed runs\. The same command goes on\.", err)
+    told = re.findall(r"Stopped: (\d+) of 32 seed runs\. Run the same command", err)
     assert len(told) == 1, err
     assert "Traceback" not in err
     assert not list((storage / "studies" / "s").glob("driver*"))
