@@ -127,9 +127,9 @@ def _go(
     )
     with _progress(console, len(rows)) as tell:
         written = write(path, first, rows, backend, tell)
-    options = [*drawn.options, "--paraphrases", str(path)]
-    options += ["--data-dir", str(data_dir)] if data_dir else []
-    _say(written, path, first, shlex.join(["sclsearch", "tune", *options]))
+    given = [*drawn.options, "--paraphrases", str(path)]
+    given += ["--data-dir", str(data_dir)] if data_dir else []
+    _say(written, path, first, shlex.join(["sclsearch", "tune", *given]))
 
 
 def _say(written: "Written", path: Path, first: Mapping[str, Any], command: str) -> None:

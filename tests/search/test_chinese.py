@@ -7,7 +7,6 @@ import pytest
 
 from sclsearch.api import train
 from sclsearch.reports.report import Report
-from sclsearch.study.spec import RunOptions, StudySpec
 from tests.in_process import in_process
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -37,14 +36,20 @@ def trained(chinese: Path, fewclue: Path, tmp_path: Path) -> Callable[[str], Rep
 
     def trained(method: str) -> Report:
         settings = {**SHORT, **OWN.get(method, {})}
-        spec = StudySpec(
-            method=method, task="eprstmt", model=str(chinese), shots=8, settings=settings
-        )
-        options = RunOptions(
-            storage=tmp_path, data_dir=fewclue, seeds=3, tracking="none", gpus_per_trial=0
-        )
         with in_process():
-            return train(spec, options)
+            return train(
+                method=method,
+                task="eprstmt",
+                model=str(chinese),
+                shots=8,
+                settings=settings,
+                storage=tmp_path,
+                data_dir=fewclue,
+                seeds=3,
+                tracking="none",
+                gpus_per_trial=0,
+                progress=False,
+            )
 
     return trained
 
