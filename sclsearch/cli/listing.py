@@ -15,16 +15,28 @@ if TYPE_CHECKING:
 
     from sclsearch.reports.studies import DamagedStudy, StudyLine
 
+SYMBOLS = {"tau": "τ", "lam": "λ", "alpha": "α", "beta": "β", "gamma": "γ"}
+"""Symbols of the papers for hyperparameters with an ASCII name."""
+
 Kind = Literal["methods", "tasks", "protocols", "spaces", "models", "studies"]
 
 
 def ls(
     context: typer.Context,
     kind: Annotated[Kind, typer.Argument(help="Kind of entries to list.")],
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="A method, whose hyperparameters are listed; only after `methods`. Example: scl."
+        ),
+    ] = None,
     storage: o.Storage = DEFAULT_STORAGE,
     json_: o.Json = False,
 ) -> None:
-    """List methods, tasks, protocols, spaces, models or studies, one per line."""
+    """List methods, tasks, protocols, spaces, models or studies, one per line.
+
+    `sclsearch ls methods scl` lists the hyperparameters of a method.
+    """
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -35,6 +47,9 @@ def ls(
         raise SclsearchError(
             f"--storage {storage}: has no effect on {kind}. Leave it out, or list studies."
         )
+    if name is not None:
+        _list_hyperparameters(kind, name, as_json=json_)
+        return
     found = _listed(kind, storage)
     if json_:
         print_json({kind: found})
@@ -51,6 +66,46 @@ def ls(
     for name, summary in summaries.items():
         table.add_row(name, escape(summary))
     Console().print(table)
+
+
+def _list_hyperparameters(kind: Kind, name: str, *, as_json: bool) -> None:
+    """Print each hyperparameter of a method: type, default, searched values and meaning."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.padding import Padding
+
+    from sclsearch.canonical import shown
+    from sclsearch.cli.output import print_json, searched_values
+    from sclsearch.methods import find_method
+    from sclsearch.methods.fields import describe_fields
+    from sclsearch.spaces.load import find_space, load_space
+
+    if kind != "methods":
+        raise SclsearchError(f"ls {kind} {name}: only methods have details. Leave out {name}.")
+    method = find_method(name)
+    descriptions = describe_fields(method.kind)
+    if as_json:
+        print_json({"hyperparameters": descriptions})
+        return
+    try:
+        space = load_space(find_space(method.name, "default"), method.kind)
+        searched = {name: parameter.spec() for name, parameter in space.parameters.items()}
+    except SclsearchError:  # a method without a built-in space
+        searched = {}
+    console = Console()
+    for position, one in enumerate(descriptions):
+        if one.shared and not descriptions[position - 1].shared:
+            console.print("\n[bold]Training, the same for every method[/]\n")
+        symbol = f" ({SYMBOLS[one.name]})" if one.name in SYMBOLS else ""
+        console.print(
+            f"[bold]{one.name}[/]{symbol} = {escape(shown(one.default))}  "
+            f"[dim]{escape(one.kind)}[/]"
+        )
+        lines = [one.meaning]
+        if one.name in searched:
+            lines.append(f"Searched: {searched_values(searched[one.name])}.")
+        for line in lines:
+            console.print(Padding(escape(line), (0, 0, 0, 4)))
 
 
 @dataclass(frozen=True, slots=True)

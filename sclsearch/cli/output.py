@@ -59,7 +59,7 @@ def _show_plan(console: Console, plan: "Plan") -> None:
     for heading in ("field", "value", "from"):
         table.add_column(heading, overflow="fold")
     for name, spec in plan.searched.items():
-        table.add_row(name, escape(_searched(spec)), "searched")
+        table.add_row(name, escape(searched_values(spec)), "searched")
     for name, origin in plan.fields.items():
         table.add_row(name, escape(shown(origin.value)), origin.source)
     console.print()
@@ -92,7 +92,8 @@ def _classes(rows: Mapping[str, int]) -> str:
     return shorten(classes, WIDTH, placeholder=f" … ({len(rows)} in all)")
 
 
-def _searched(spec: dict[str, Any]) -> str:
+def searched_values(spec: dict[str, Any]) -> str:
+    """Return the values or the range of a searched hyperparameter as text."""
     if spec["type"] == "choice":
         text = " | ".join(shown(value) for value in spec["values"])
     else:

@@ -1,8 +1,10 @@
 """Validation of hyperparameters, and construction of methods and `Training` from them."""
 
+import inspect
+import re
 import reprlib
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, get_type_hints
 
@@ -10,6 +12,9 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.methods.base import Method, Training
+
+BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
+"""Bounds of a JSON schema and their signs."""
 
 LARGEST = 100_000
 """Largest integer value of a field; a training with more epochs, for example, never ends."""
@@ -24,6 +29,60 @@ def field_types(method: type[Method]) -> Mapping[str, TypeAdapter[Any]]:
         for hints in [get_type_hints(kind, include_extras=True)]
         for name in _field_names(kind)
     }
+
+
+@dataclass(frozen=True, slots=True)
+class FieldDescription:
+    """Description of a hyperparameter for users.
+
+    Attributes:
+        name: Its name in YAML files, in `--set` and in MLflow.
+        kind: Its type and bounds, for example `number > 0`.
+        default: Its default in the class; a protocol or a search space may replace it.
+        meaning: Its entry in the class's docstring.
+        shared: True if all methods have it.
+    """
+
+    name: str
+    kind: str
+    default: object
+    meaning: str
+    shared: bool
+
+
+def describe_fields(method: type[Method]) -> list[FieldDescription]:
+    """Return descriptions of all hyperparameters: those of the method, then those of `Training`."""
+    owners: tuple[type[Any], ...] = (method, Training)
+    return [
+        FieldDescription(
+            name=field.name,
+            kind=_kind(field_types(method)[field.name].json_schema()),
+            default=field.default,
+            meaning=_attribute_docs(owner).get(field.name, ""),
+            shared=owner is Training,
+        )
+        for owner in owners
+        for field in fields(owner)
+    ]
+
+
+def _attribute_docs(owner: type[Any]) -> dict[str, str]:
+    """Return the entries of a docstring's section `Attributes`, each as one line."""
+    section = (inspect.getdoc(owner) or "").partition("Attributes:\n")[2].partition("\n\n")[0]
+    entries = re.findall(r"^ {4}(\w+): (.*(?:\n {6,}.*)*)", section, flags=re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in entries}
+
+
+def _kind(schema: Mapping[str, Any]) -> str:
+    if "enum" in schema:
+        return " | ".join(map(str, schema["enum"]))
+    if "anyOf" in schema:
+        return " or ".join(map(_kind, schema["anyOf"]))
+    if schema.get("type") == "array":
+        return f"list of {_kind(schema['items'])}" if "items" in schema else "list"
+    kind = "true | false" if schema.get("type") == "boolean" else str(schema.get("type", "any"))
+    bounds = [f" {sign} {schema[key]:g}" for key, sign in BOUNDS.items() if key in schema]
+    return kind + ",".join(bounds)
 
 
 def field_errors(method: type[Method], values: Mapping[str, object]) -> list[tuple[str, str]]:

@@ -7,7 +7,8 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from sclsearch.methods import METHODS
+from sclsearch.methods import METHODS, method_class
+from sclsearch.methods.fields import describe_fields
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.spaces.load import space_files
 from sclsearch.tasks import TASKS
@@ -82,6 +83,22 @@ def test_every_name_is_listed_with_what_it_is(
     lines = [line.split() for line in sclsearch("ls", kind).stdout.splitlines()]
     firsts = [words[0] for words in lines if words[0] in names and len(words) > 1]
     assert firsts == list(names)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_each_hyperparameter_of_a_method_is_explained(sclsearch: Call, method: str) -> None:
+    text = sclsearch("ls", "methods", method).stdout
+    for description in describe_fields(method_class(method)):
+        assert f"{description.name} " in text
+        assert description.meaning
+        assert description.kind != "any"
+
+
+def test_hyperparameters_have_symbol_default_bounds_and_searched_values(sclsearch: Call) -> None:
+    lines = sclsearch("ls", "methods", "scl").stdout.splitlines()
+    assert lines[0] == "tau (τ) = 0.3  number > 0"
+    assert lines[2].strip() == "Searched: 0.1 | 0.3 | 0.5 | 0.7."
+    assert sclsearch("ls", "tasks", "cola").stderr.startswith("ls tasks cola: only methods")
 
 
 @pytest.mark.parametrize("kind", ["methods", "tasks", "protocols", "spaces", "models"])

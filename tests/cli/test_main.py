@@ -141,3 +141,19 @@ def test_ctrl_c_ends_a_command_with_one_line_at_any_time(
     # A process may also end by the signal itself, which a shell shows as 130, too.
     assert process.returncode in {INTERRUPTED, -signal.SIGINT}
     assert said.splitlines() == [STOPPED]
+
+
+def test_help_shows_the_first_options_and_help_all_every_option(sclsearch: Call) -> None:
+    short, long = (sclsearch("tune", option).stdout for option in ("--help", "--help-all"))
+    assert "--race" in short
+    assert "--help-all" in short
+    assert "--sampler" not in short
+    assert "--sampler" in long
+    assert len(short.splitlines()) <= 80
+
+
+def test_the_storage_may_be_set_in_the_environment(
+    sclsearch: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCLSEARCH_STORAGE", "elsewhere")
+    assert "elsewhere" in sclsearch("ls", "studies").stderr
