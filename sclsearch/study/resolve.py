@@ -9,13 +9,17 @@ from sclsearch.methods.base import Method, Training, reads_paraphrases, reads_un
 from sclsearch.methods.fields import build, field_errors, field_types, typed
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Protocol, Size
-from sclsearch.protocols.draws import all_labeled, check_some_unlabeled
+from sclsearch.protocols.draws import (
+    Unlabeled,
+    all_labeled,
+    check_some_unlabeled,
+    check_unlabeled,
+)
 from sclsearch.protocols.repeated import crossed, fresh, with_splits
 from sclsearch.protocols.scale import SCALES
 from sclsearch.selection.rules import parse_rule
 from sclsearch.spaces.load import find_space, load_space
 from sclsearch.spaces.space import Space, Values
-from sclsearch.study.extra_texts import paraphrases_of, unlabeled_of
 from sclsearch.study.resources import check_address, gpu_share
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.study.study import FieldDefault, Study
@@ -23,6 +27,7 @@ from sclsearch.tasks import TASKS, check_task_name, load_task
 from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.custom import CustomTask, unsplit
 from sclsearch.tasks.metrics import METRICS
+from sclsearch.tasks.paraphrases import READ, ParaphraseSource, paraphrase_source
 from sclsearch.training.spec import Numerics
 
 EPOCHS = frozenset({"epochs", "post_epochs"})
@@ -50,8 +55,8 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
     rule.check(seeds)
     if spec.crossed is not None and seeds > protocol.replicates:
         raise SclsearchError(
-            f"--seeds {seeds}: it must be at most {protocol.replicates}, the seed runs of the "
-            "crossing. Leave it out."
+            f"--seeds {seeds}: must be at most {protocol.replicates}, the number of combinations. "
+            "Leave it out."
         )
     spec = replace(spec, settings=_settings(spec, method))
     numerics = _numerics(options)
@@ -72,8 +77,8 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
     setter = "winner" if spec.fresh or spec.crossed else "--set"
     defaults = _defaults(method, protocol, rows, (space.fixed, start, spec.settings), setter)
     built, training = build(method, {n: o.value for n, o in defaults.items()}, "defaults")
-    unlabeled = unlabeled_of(spec, named, protocol, read=reads_unlabeled(built, training))
-    source = paraphrases_of(spec, named, protocol, read=reads_paraphrases(built, training))
+    unlabeled = _unlabeled(spec, named, protocol, read=reads_unlabeled(built, training))
+    source = _paraphrases(spec, named, protocol, read=reads_paraphrases(built, training))
     folder = model_folder(model_name)
     study = Study(
         method=named,
@@ -97,6 +102,33 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
     study.lengths()  # raises if `max_length` is searched over a range
     study.fields({})  # raises if an option balances classes and the task has scores
     return study
+
+
+def _paraphrases(
+    spec: StudySpec, method: NamedMethod, protocol: Protocol, *, read: bool
+) -> ParaphraseSource | None:
+    """Return the source of paraphrases, or None if the study reads none."""
+    if read or protocol.joined:
+        return paraphrase_source(spec.paraphrases, max(READ, protocol.joined))
+    if spec.paraphrases is not None:
+        raise SclsearchError(
+            f"--paraphrases {spec.paraphrases}: neither {method.name} nor {protocol.name} reads "
+            "paraphrases. Leave it out; cssl and gunel-noisy read them."
+        )
+    return None
+
+
+def _unlabeled(
+    spec: StudySpec, method: NamedMethod, protocol: Protocol, *, read: bool
+) -> Unlabeled | None:
+    """Return the size of the unlabeled text pool; None means the training rows only."""
+    if spec.unlabeled is not None and not read:
+        raise SclsearchError(
+            f"--unlabeled {spec.unlabeled}: {method.name} has no stage without labels. Leave it "
+            "out; cmlm, tapt, cssl and simcse have one."
+        )
+    check_unlabeled(protocol, spec.unlabeled)
+    return spec.unlabeled
 
 
 def _loaded(spec: StudySpec, options: RunOptions, model_name: str) -> TaskData:
@@ -137,9 +169,7 @@ def _protocol(spec: StudySpec, method: type[Method], size: Size | None) -> Proto
 
 def _repeated(protocol: Protocol, spec: StudySpec) -> Protocol:
     if spec.fresh is not None and spec.crossed is not None:
-        raise SclsearchError(
-            "crossed: it must come without fresh, but both are given. Give one of them."
-        )
+        raise SclsearchError("crossed: cannot be combined with fresh. Leave one of them out.")
     if spec.splits is not None:
         protocol = with_splits(protocol, spec.splits)
     if spec.fresh is not None:
@@ -158,8 +188,8 @@ def _space(spec: StudySpec, method: NamedMethod, model_name: str) -> Space:
     if spec.space is None and method.digest:
         if spec.searched:
             raise SclsearchError(
-                f"--method {method.place}: a method of your own must come with its search space, "
-                "but there is none. Write a file as `sclsearch ls spaces` shows, and pass --space."
+                f"--method {method.place}: a method of your own needs a search space. Write a file "
+                "as `sclsearch ls spaces` shows, and pass it with --space."
             )
         return Space(method.name, "none", {}, (), spec.settings, "--set")
     # A user's file may have the name of a known task; it is still not that task.
@@ -172,13 +202,13 @@ def _space(spec: StudySpec, method: NamedMethod, model_name: str) -> Space:
             space.grid()  # raises if a parameter is a range
         if spec.sampler == "grid" and spec.search_seed:
             raise SclsearchError(
-                f"--search-seed {spec.search_seed}: it must come with a sampler that draws, but "
-                "grid takes all in their order. Leave it out."
+                f"--search-seed {spec.search_seed}: has no effect on --sampler grid, which takes "
+                "all configurations in order. Leave it out."
             )
     return space
 
 
-def _start(space: Space, told: Values) -> Values:
+def _start(space: Space, by_protocol: Values) -> Values:
     """Return the published configuration to train when nothing is searched.
 
     If the space has several, this is the first that agrees with most fields of the protocol. For
@@ -186,12 +216,12 @@ def _start(space: Space, told: Values) -> Values:
 
     Args:
         space: The space.
-        told: Fields that the protocol sets, at any batch size: only epochs depend on it.
+        by_protocol: Fields that the protocol sets, at any batch size: only epochs depend on it.
     """
-    fields = told.keys() - EPOCHS
+    fields = by_protocol.keys() - EPOCHS
     return max(
         space.published,
-        key=lambda point: sum(point.get(name) == told[name] for name in fields),
+        key=lambda point: sum(point.get(name) == by_protocol[name] for name in fields),
         default={},
     )
 
@@ -200,8 +230,8 @@ def _check_task(method: NamedMethod, data: TaskData, protocol: Protocol) -> None
     if data.task.regression and not method.kind.regression:
         able = ", ".join(name for name in METHODS if method_class(name).regression)
         raise SclsearchError(
-            f"--method {method.name}: it needs a task of classes, but {data.task.name} has scores. "
-            f"Take one of {able}."
+            f"--method {method.name}: needs a task with classes, but {data.task.name} is a "
+            f"regression task. Use one of {able}."
         )
     METRICS[protocol.metric(data)].check(len(data.task.labels), f"task {data.task.name}")
 
@@ -225,9 +255,12 @@ def _defaults(
     shared, own = _declared(Training), {**_declared(method), **method.training}
     by_space, start, settings = given
     batch_size = {**shared, **own, **by_space, **start, **settings}["batch_size"]
-    told = protocol.training(rows, int(str(batch_size)))
     # A protocol may set the epochs of a phase that not every method has.
-    by_protocol = {name: told[name] for name in told if name in field_types(method)}
+    by_protocol = {
+        name: value
+        for name, value in protocol.training(rows, int(str(batch_size))).items()
+        if name in field_types(method)
+    }
     # A space fixes epochs for training on all rows; a few-shot protocol adapts them to its few
     # rows.
     few = {name: by_protocol[name] for name in EPOCHS & by_protocol.keys() if protocol.few_shot}
@@ -259,7 +292,7 @@ def _numerics(options: RunOptions) -> Numerics:
         gpus = float(torch.cuda.is_available())
         if not gpus and options.address is not None:
             raise SclsearchError(
-                "--gpus-per-trial: on a cluster it must be given where the head has no GPU, but it "
-                "is not. Give 1, or 0.5, …, for the workers' GPUs, 0 for their CPUs."
+                "--gpus-per-trial: is missing, and this machine of the cluster has no GPU. Pass 1, "
+                "or 0.5, …, for the workers' GPUs, 0 for their CPUs."
             )
     return "cuda-bf16" if gpus > 0 else "cpu-fp32"

@@ -26,19 +26,18 @@ def check_address(address: str | None) -> None:
     """Raise SclsearchError unless a search can connect to this Ray cluster address."""
     if address is None or _ADDRESS.fullmatch(address):
         return
-    found = "it is not"
-    if address.startswith("ray://"):
-        found = (
-            "it is Ray Client's: the search would die with this machine's connection, and its "
-            "storage would be a folder of another machine"
-        )
+    reason = (
+        "Ray Client is not supported, since the search would end with this connection"
+        if address.startswith("ray://")
+        else "must be auto or HOST:PORT"
+    )
     raise SclsearchError(
-        f"--address {address}: it must be auto or HOST:PORT, from a machine of the cluster, but "
-        f"{found}. From elsewhere: sclsearch submit --cluster http://HOST:8265 -- tune …"
+        f"--address {address}: {reason}. Run the command on a machine of the cluster with auto or "
+        "HOST:PORT, or from elsewhere: sclsearch submit --cluster http://HOST:8265 -- tune …"
     )
 
 
-def gpu_share(asked: float) -> float:
+def gpu_share(share: float) -> float:
     """Return the GPUs per seed run as Ray counts them: 0, 1 or 1/k.
 
     Ray fills one GPU with seed runs before it uses the next. Any other share would leave a part of
@@ -47,27 +46,27 @@ def gpu_share(asked: float) -> float:
     Raises:
         SclsearchError: The share is another one; the error names the two nearest valid shares.
     """
-    if not 0 <= asked <= 1:
+    if not 0 <= share <= 1:
         raise SclsearchError(
             f"--gpus-per-trial: must be 0, 1/k or 1, since a seed run uses one GPU at most, "
-            f"got {asked:g}."
+            f"got {share:g}."
         )
-    if asked == int(asked):
-        return float(asked)
-    k = round(1 / asked)
-    if abs(asked * k - 1) < _ROUNDING:
+    if share == int(share):
+        return float(share)
+    k = round(1 / share)
+    if abs(share * k - 1) < _ROUNDING:
         # If the share is rounded up, as 0.1429 is, k seed runs do not fit into one GPU.
         return max(_STEPS // k, 1) / _STEPS
-    nearest = 1 / math.ceil(1 / asked), 1 / math.floor(1 / asked)
+    nearest = 1 / math.ceil(1 / share), 1 / math.floor(1 / share)
     raise SclsearchError(
-        f"--gpus-per-trial: must be 1/k, so that seed runs fill every GPU, got {asked:g}. "
+        f"--gpus-per-trial: must be 1/k, so that seed runs fill every GPU, got {share:g}. "
         f"Give {nearest[0]:.4g} or {nearest[1]:.4g}."
     )
 
 
-def gpus_each(asked: float | None, numerics: "Numerics") -> float:
+def gpus_each(share: float | None, numerics: "Numerics") -> float:
     """Return the GPUs per seed run, checked by `gpu_share`; default: 1, or 0 for CPU training."""
-    return gpu_share(float(numerics != "cpu-fp32") if asked is None else asked)
+    return gpu_share(float(numerics != "cpu-fp32") if share is None else share)
 
 
 def unusable_gpu(driver: Path = DRIVER) -> str:
@@ -104,7 +103,7 @@ def first_sentence(text: str | None) -> str:
 def token_refused(where: str, error: Exception) -> SclsearchError:
     """Return the error for a cluster that rejects this machine's token."""
     return SclsearchError(
-        f"{where}: the cluster must know this machine's token, but: {first_sentence(str(error))}. "
+        f"{where}: the cluster rejects this machine's token: {first_sentence(str(error))}. "
         "Put the cluster's token into ~/.ray/auth_token, which nobody else may read, or name its "
         "file by RAY_AUTH_TOKEN_PATH."
     )

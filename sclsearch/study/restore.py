@@ -135,8 +135,8 @@ def check_unchanged(
     differing = [name for name in before if canonical(before[name]) != canonical(now.get(name))]
     if differing:
         raise SclsearchError(
-            f"{where}: {', '.join(differing)} must be what {thing} was made from, but changed "
-            "since. Take the same data, model and version of sclsearch."
+            f"{where}: {', '.join(differing)} changed since {thing} was trained. Use the same "
+            "data, model and version of sclsearch."
         )
 
 

@@ -17,7 +17,6 @@ from sclsearch.selection.rules import Rule
 from sclsearch.spaces.parameters import Choice
 from sclsearch.spaces.space import Space
 from sclsearch.store.records import ConfigurationRecord, ReplicateRecord
-from sclsearch.study.extra_texts import unread
 from sclsearch.study.spec import Sampler
 from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.paraphrases import ParaphraseSource
@@ -126,7 +125,9 @@ class Study:
                 "results of this protocol alone"
             )
         if self.unlabeled is None and (bare := self.data.splits["train"].unlabeled):
-            found.append(unread(bare, reader=reads_unlabeled(*self._built({}))))
+            reads = reads_unlabeled(*self._built({}))
+            use = "; --unlabeled all gives them to the stages that read no labels" if reads else ""
+            found.append(f"training rows without a label that are not read: {bare}{use}")
         return [*found, *self.data.notes]
 
     @property
@@ -148,8 +149,8 @@ class Study:
         identity = {**self.identity, "model": model}
         whole = digest({**identity, **self.seed_run_spec({}, 0).shared_identity})
         last = self.model_place.rpartition("/")[2]
-        told = f"{self.method.name}-{self.data.task.name}-{last}-{self.size or 'full'}"
-        plain = "".join(c if c.isascii() and c.isalnum() else "-" for c in told).lstrip("-")
+        title = f"{self.method.name}-{self.data.task.name}-{last}-{self.size or 'full'}"
+        plain = "".join(c if c.isascii() and c.isalnum() else "-" for c in title).lstrip("-")
         return f"{plain[:91]}-{whole[:8]}"  # a study's name has at most 100 characters
 
     def fields(self, values: Mapping[str, object]) -> dict[str, object]:
@@ -233,8 +234,8 @@ class Study:
         searched = self.space.parameters.get("max_length")
         if searched is not None and not isinstance(searched, Choice):
             raise SclsearchError(
-                f"{self.space.file}: space.max_length: it must be a choice, since each length is "
-                "tokenised on its own, but it is a range."
+                f"{self.space.file}: space.max_length: must be a choice, got a range. Each length "
+                "needs its own tokenization."
             )
         values = (self.defaults["max_length"].value, *(searched.values if searched else ()))
         return tuple(sorted({int(str(value)) for value in values}))
@@ -246,9 +247,9 @@ class Study:
     def _built(self, values: Mapping[str, object]) -> tuple[Method, Any]:
         merged = {**{name: origin.value for name, origin in self.defaults.items()}, **values}
         # A configuration may have another batch size than the defaults.
-        told = self.protocol.training(self.rows, int(str(merged["batch_size"])))
+        settings = self.protocol.training(self.rows, int(str(merged["batch_size"])))
         by_protocol = {
-            name: told[name]
+            name: settings[name]
             for name, origin in self.defaults.items()
             if origin.source == "protocol" and name not in values
         }
@@ -264,9 +265,11 @@ class Study:
     def _check_weights(self) -> None:
         """Raise SclsearchError if the method or the task has no classes to weight."""
         if self.data.task.regression:
-            told = f"{self.data.task.name} has scores"
+            reason = f"{self.data.task.name} has scores"
         elif not getattr(self.method.kind, "cross_entropy", True):
-            told = f"{self.method.name} has no cross-entropy"
+            reason = f"{self.method.name} has no cross-entropy"
         else:
             return
-        raise SclsearchError(f"class_weights: 'balanced' weighs classes, but {told}. Leave it out.")
+        raise SclsearchError(
+            f"class_weights: 'balanced' needs classes, but {reason}. Leave it out."
+        )

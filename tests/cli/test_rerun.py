@@ -193,7 +193,7 @@ def test_a_seed_run_whose_model_has_changed_is_refused(
     RunStore(place / "sclsearch-storage").put(replace(trained, origin=origin))
     done = sclsearch("rerun", trained.key)
     assert done.returncode == 2
-    assert "weights must be what the seed run was made from, but changed since." in done.stderr
+    assert "weights changed since the seed run was trained." in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -229,7 +229,7 @@ def test_a_job_that_cannot_search_ends_with_its_exit_code_and_text(head: Head) -
 def test_without_the_clusters_token_nothing_is_done(head: Head, changes: dict[str, str]) -> None:
     done = head.sclsearch("submit", "--", *head.search("refused", 1), **changes)
     assert done.returncode == 2
-    assert f"--cluster {head.url}: the cluster must know this machine's token, but: " in done.stderr
+    assert f"--cluster {head.url}: the cluster rejects this machine's token: " in done.stderr
     assert "name its file by RAY_AUTH_TOKEN_PATH." in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
@@ -237,4 +237,4 @@ def test_without_the_clusters_token_nothing_is_done(head: Head, changes: dict[st
 def test_without_it_nothing_is_told_of_a_job(head: Head) -> None:
     told = head.sclsearch("job", "status", "short", RAY_AUTH_TOKEN="no" * 32)
     assert (told.returncode, told.stdout) == (2, "")
-    assert told.stderr.startswith(f"--cluster {head.url}: the cluster must know this machine's ")
+    assert told.stderr.startswith(f"--cluster {head.url}: the cluster rejects this machine's ")

@@ -43,7 +43,7 @@ def test_a_driver_with_a_wrong_token_is_refused_with_exit_code_2(
     refused = stranger.run("sclsearch", *search.command, *options)
     room.off(4)
     assert refused.returncode == 2, refused.stderr
-    assert f"--address {head.ip}:6379: the cluster must know this machine's token" in refused.stderr
+    assert f"--address {head.ip}:6379: the cluster rejects this machine's token" in refused.stderr
     assert "~/.ray/auth_token" in refused.stderr
     for token in (WRONG, room.token):
         assert token not in refused.stdout + refused.stderr

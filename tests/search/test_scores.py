@@ -33,8 +33,8 @@ def test_a_method_that_needs_classes_names_all_that_learn_scores(
     with pytest.raises(SclsearchError) as raised:
         resolve(asked(method=name, task="stsb", space=None), stsb)
     assert str(raised.value) == (
-        f"--method {name}: it needs a task of classes, but stsb has scores. "
-        f"Take one of {', '.join(ABLE)}."
+        f"--method {name}: needs a task with classes, but stsb is a regression task. "
+        f"Use one of {', '.join(ABLE)}."
     )
 
 

@@ -23,17 +23,16 @@ def test_a_search_runs_from_within_a_cluster(address: str | None) -> None:
 @pytest.mark.parametrize(
     ("address", "found"),
     [
-        ("ray://head:10001", "it is Ray Client's: the search would die with this machine's conn"),
-        ("http://head:8265", "it is not. From elsewhere: sclsearch submit --cluster http://"),
-        ("head", "it is not. "),
-        ("local", "it is not. "),
+        ("ray://head:10001", "Ray Client is not supported"),
+        ("http://head:8265", "must be auto or HOST:PORT"),
+        ("head", "must be auto or HOST:PORT"),
+        ("local", "must be auto or HOST:PORT"),
     ],
 )
 def test_another_address_is_refused_with_the_command_that_does_it(address: str, found: str) -> None:
     with pytest.raises(SclsearchError) as refused:
         check_address(address)
-    assert str(refused.value).startswith(f"--address {address}: it must be auto or HOST:PORT, ")
-    assert f"but {found}" in str(refused.value)
+    assert str(refused.value).startswith(f"--address {address}: {found}")
     assert "sclsearch submit --cluster http://HOST:8265 -- tune" in str(refused.value)
 
 
@@ -85,7 +84,7 @@ def test_on_a_cluster_gpus_are_never_left_out_by_mistake(
     import torch
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(SclsearchError, match=r"^--gpus-per-trial: on a cluster it must be given"):
+    with pytest.raises(SclsearchError, match=r"^--gpus-per-trial: is missing"):
         resolve(asked(), RunOptions(address="auto"))
     assert resolve(asked(), RunOptions(address="auto", gpus_per_trial=0)).numerics == "cpu-fp32"
     assert resolve(asked(), RunOptions()).numerics == "cpu-fp32"

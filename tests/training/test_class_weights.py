@@ -49,6 +49,6 @@ def test_methods_without_a_cross_entropy_refuse_them(method: str, told: str) -> 
         method=method, task="demo", model="minilm", settings={"class_weights": "balanced"}
     )
     with pytest.raises(
-        SclsearchError, match=f"class_weights: 'balanced' weighs classes, but {told}"
+        SclsearchError, match=f"class_weights: 'balanced' needs classes, but {told}"
     ):
         resolve(spec, RunOptions(gpus_per_trial=0))
