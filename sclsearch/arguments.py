@@ -1,11 +1,11 @@
 """Type checks of dataclass fields, and the names of fields in error messages.
 
-Errors of the Python API name the field; errors of the command line name the option.
+Error messages name the command line's option; the Python API replaces it by the argument.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import fields
 from functools import cache, wraps
 from pathlib import Path
@@ -22,34 +22,19 @@ _R = TypeVar("_R")
 
 REASONS: Mapping[str, str] = MappingProxyType(
     {
-        "path_type": "it must be a path",
-        "missing": "it must have more values",
-        "greater_than_equal": "it must be at least {ge:g}",
-        "less_than_equal": "it must be at most {le:g}",
-        "less_than": "it must be less than {lt:g}",
+        "path_type": "must be a path",
+        "missing": "must have more values",
+        "greater_than_equal": "must be at least {ge:g}",
+        "less_than_equal": "must be at most {le:g}",
+        "less_than": "must be less than {lt:g}",
     }
 )
 
 
 _OPTIONS = MappingProxyType({"settings": "set", "custom_method": "method", "path": "task"})
 _ARGUMENTS = MappingProxyType({"set": "settings"})
-_FIELD = re.compile(r"^(\w+)(?=: )", flags=re.MULTILINE)
 # Group 1 matches commands: text in backquotes or after the program's name. Their options stay.
 _OPTION = re.compile(r"(`[^`]*`|\bsclsearch [^\n]*)|(?<![\w-])--([a-z]+(?:-[a-z]+)*)")
-
-
-@contextmanager
-def options_named() -> Iterator[None]:
-    """Replace field names by command-line options in every SclsearchError of the `with` body."""
-    try:
-        yield
-    except SclsearchError as error:
-        told = _FIELD.sub(lambda found: _option(found[1]), str(error))
-        raise SclsearchError(told) from error
-
-
-def _option(field: str) -> str:
-    return f"--{_OPTIONS.get(field, field).replace('_', '-')}"
 
 
 def arguments_named(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -60,8 +45,8 @@ def arguments_named(function: Callable[_P, _R]) -> Callable[_P, _R]:
         try:
             return function(*arguments, **options)
         except SclsearchError as error:
-            told = _OPTION.sub(_argument, str(error))
-            raise type(error)(told).with_traceback(error.__traceback__) from error.__cause__
+            message = _OPTION.sub(_argument, str(error))
+            raise type(error)(message).with_traceback(error.__traceback__) from error.__cause__
 
     return named
 
@@ -88,7 +73,7 @@ def check_fields(thing: Any) -> None:
 
     Raises:
         SclsearchError: Values have a wrong type. The message has one line per field, which begins
-            with the field's name.
+            with its option.
     """
     from pydantic import ValidationError
 
@@ -99,7 +84,8 @@ def check_fields(thing: Any) -> None:
             fitting = check.validate_python(value)
         except ValidationError as error:
             reasons = " or ".join(dict.fromkeys(map(_reason, error.errors())))
-            faults.append(f"{name}: {reasons}, but it is {value!r}.")
+            option = _OPTIONS.get(name, name).replace("_", "-")
+            faults.append(f"--{option}: {reasons}, got {value!r}.")
         else:
             known = expanded(fitting) if isinstance(fitting, Path) else fitting
             object.__setattr__(thing, name, known)
@@ -123,4 +109,4 @@ def _reason(fault: Mapping[str, Any]) -> str:
         return REASONS[fault["type"]].format(**fault.get("ctx", {}))
     # Pydantic's suffix, such as "unable to parse string as a number", only repeats the message.
     message = re.sub(r", (unable|got) .*", "", str(fault["msg"]))
-    return message.replace("Input should be", "it must be", 1)
+    return message.replace("Input should be", "must be", 1)

@@ -160,7 +160,7 @@ def test_winners_of_two_methods_are_compared_on_the_rows_of_both(options: dict[s
         ({"storage": ""}, "storage: must be a folder or a URI, got ''."),
         ({"tracking": "http://"}, "tracking: a server or a database must be named"),
         ({"cpus_per_trial": 999}, "cpus_per_trial 999, gpus_per_trial 0: a seed run must fit"),
-        ({"race": 3}, "race: it must be less than 1, but it is 3."),
+        ({"race": 3}, "race: must be less than 1, got 3."),
     ],
     ids=str,
 )

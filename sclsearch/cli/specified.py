@@ -7,7 +7,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sclsearch.arguments import options_named
 from sclsearch.cli import options as o
 from sclsearch.errors import SclsearchError, lookup
 
@@ -48,9 +47,9 @@ def specified(
         "race": search.race if search else None,
         "time_budget": budget,
     }
-    with options_named():
-        spec = StudySpec(**_only(StudySpec, values))
-    return spec, run_options(resources, rule=study.rule, **own_options)
+    return StudySpec(**_only(StudySpec, values)), run_options(
+        resources, rule=study.rule, **own_options
+    )
 
 
 def run_options(resources: o.ResourceOptions, **others: Any) -> "RunOptions":
@@ -66,8 +65,7 @@ def run_options(resources: o.ResourceOptions, **others: Any) -> "RunOptions":
         "trial_timeout": o.parse_seconds(resources.trial_timeout, "--trial-timeout"),
         **others,
     }
-    with options_named():
-        return RunOptions(**_only(RunOptions, values))
+    return RunOptions(**_only(RunOptions, values))
 
 
 def repeat_options(resources: o.ResourceOptions, **others: Any) -> "RunOptions":
@@ -133,8 +131,7 @@ def own_files(task: str, own: o.OwnFileOptions) -> "CustomTask | None":
     from sclsearch.tasks.custom import CustomTask
 
     parsed = {"text": tuple(own.text), "fractions": o.parse_fractions(own.fractions)}
-    with options_named():
-        return CustomTask(path=Path(task), **{**given, **parsed})
+    return CustomTask(path=Path(task), **{**given, **parsed})
 
 
 def _values(group: Any) -> dict[str, Any]:

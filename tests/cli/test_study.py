@@ -57,8 +57,8 @@ def test_a_dry_run_tells_of_a_race_and_one_of_too_few_seeds_is_refused(
     assert "race: losing configurations get fewer seeds, at a risk of 0.05\n" in done.stdout
     for options, told in (
         (("--race", "0.05", "--seeds", "2"), "--race: there must be more than 3 seeds"),
-        (("--race", "1.0"), "--race: it must be less than 1, but it is 1.0."),
-        (("--race", "-0.1"), "--race: it must be at least 0, but it is -0.1."),
+        (("--race", "1.0"), "--race: must be less than 1, got 1.0."),
+        (("--race", "-0.1"), "--race: must be at least 0, got -0.1."),
     ):
         refused = sclsearch(*search, "--dry-run", *options)
         assert refused.returncode == 2

@@ -57,7 +57,7 @@ ERRORS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         {"seeds": 2},
         "--seeds: rule top-3 needs at least 3 seeds, but there are 2. Give more seeds or another",
     ),
-    ("no seeds", {}, {"seeds": 0}, "seeds: it must be at least 1, but it is 0."),
+    ("no seeds", {}, {"seeds": 0}, "--seeds: must be at least 1, got 0."),
     (
         "grid over a range",
         {"sampler": "grid"},
@@ -77,7 +77,7 @@ ERRORS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         {},
         "--model no-such-encoder: it must be an alias, a folder, or owner/name on the hub",
     ),
-    ("no configuration", {}, {"configs": 0}, "configs: it must be at least 1, but it is 0."),
+    ("no configuration", {}, {"configs": 0}, "--configs: must be at least 1, got 0."),
 ]
 
 

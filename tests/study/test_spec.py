@@ -1,4 +1,4 @@
-"""Values from Python are checked as options are; errors name their fields."""
+"""Values from Python are checked as options are; errors name the option."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,12 +16,12 @@ from sclsearch.study.spec import RunOptions, StudySpec
     [
         (
             {"sampler": "bayes"},
-            "sampler: it must be 'tpe', 'random' or 'grid', but it is 'bayes'.",
+            "--sampler: must be 'tpe', 'random' or 'grid', got 'bayes'.",
         ),
-        ({"settings": [1]}, "settings: it must be a valid dictionary, but it is [1]."),
-        ({"space": 3}, "space: it must be a path, but it is 3."),
-        ({"crossed": {"order": 1.5}}, "crossed: it must be a valid integer, but it is {'order': 1"),
-        ({"shots": 2.5}, "shots: it must be a valid integer, but it is 2.5."),
+        ({"settings": [1]}, "--set: must be a valid dictionary, got [1]."),
+        ({"space": 3}, "--space: must be a path, got 3."),
+        ({"crossed": {"order": 1.5}}, "--crossed: must be a valid integer, got {'order': 1"),
+        ({"shots": 2.5}, "--shots: must be a valid integer, got 2.5."),
     ],
     ids=str,
 )
@@ -34,17 +34,17 @@ def test_what_cannot_be_asked_for_is_named(given: dict[str, Any], message: str) 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"configs": 0}, "configs: it must be at least 1, but it is 0."),
-        ({"configs": 2.5}, "configs: it must be a valid integer, but it is 2.5."),
-        ({"configs": 10**9}, "configs: it must be at most 100000, but it is 1000000000."),
-        ({"seeds": 0}, "seeds: it must be at least 1, but it is 0."),
-        ({"seeds": 1_000_000}, "seeds: it must be at most 1000, but it is 1000000."),
-        ({"concurrency": 0}, "concurrency: it must be at least 1, but it is 0."),
-        ({"cpus_per_trial": 0}, "cpus_per_trial: it must be at least 1, but it is 0."),
-        ({"gpus_per_trial": -1}, "gpus_per_trial: it must be at least 0, but it is -1."),
-        ({"time_budget": "1h"}, "time_budget: it must be a valid number, but it is '1h'."),
-        ({"time_budget": -1}, "time_budget: it must be at least 0, but it is -1."),
-        ({"trial_timeout": float("nan")}, "trial_timeout: it must be greater than 0, but it is"),
+        ({"configs": 0}, "--configs: must be at least 1, got 0."),
+        ({"configs": 2.5}, "--configs: must be a valid integer, got 2.5."),
+        ({"configs": 10**9}, "--configs: must be at most 100000, got 1000000000."),
+        ({"seeds": 0}, "--seeds: must be at least 1, got 0."),
+        ({"seeds": 1_000_000}, "--seeds: must be at most 1000, got 1000000."),
+        ({"concurrency": 0}, "--concurrency: must be at least 1, got 0."),
+        ({"cpus_per_trial": 0}, "--cpus-per-trial: must be at least 1, got 0."),
+        ({"gpus_per_trial": -1}, "--gpus-per-trial: must be at least 0, got -1."),
+        ({"time_budget": "1h"}, "--time-budget: must be a valid number, got '1h'."),
+        ({"time_budget": -1}, "--time-budget: must be at least 0, got -1."),
+        ({"trial_timeout": float("nan")}, "--trial-timeout: must be greater than 0, got"),
     ],
     ids=str,
 )
@@ -59,8 +59,8 @@ def test_every_fault_is_named_at_once() -> None:
     with pytest.raises(SclsearchError) as raised:
         RunOptions(**wrong)
     assert [line.partition(":")[0] for line in str(raised.value).splitlines()] == [
-        "seeds",
-        "concurrency",
+        "--seeds",
+        "--concurrency",
     ]
 
 
