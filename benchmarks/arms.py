@@ -21,7 +21,7 @@ from benchmarks.trainers import Case
 from sclsearch.store.runs import RunStore
 from sclsearch.tasks.metrics import value
 from sclsearch.training.engine import train
-from sclsearch.training.workload import workload
+from sclsearch.training.spec import TrainingData
 
 RAY = importlib.util.find_spec("ray") is not None
 OURS = "sclsearch tune" if RAY else "engine"
@@ -64,7 +64,18 @@ class Unit:
     @property
     def tokens(self) -> int:
         """Tokens of the training rows, each as often as it is trained on; no padding."""
-        return sum(workload(work_of(self.bed, *case)).trained for case in self.cases)
+        return sum(_trained_tokens(work_of(self.bed, *case)) for case in self.cases)
+
+
+def _trained_tokens(work: TrainingData) -> int:
+    """Return the tokens that go through the encoder forward and backward, in all views."""
+    stages, total = work.spec.stages, 0
+    for position, stage in enumerate(stages):
+        if stage.frozen_pooling is None:
+            lengths = work.tokens.splits[work.rows_of(stage).split].lengths
+            for update, index in enumerate(work.order(stage, len(stages) - 1 - position)):
+                total += len(stage.rates_at(update)) * int(lengths[index].sum())
+    return total
 
 
 @dataclass(frozen=True, slots=True)

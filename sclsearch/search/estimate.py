@@ -2,29 +2,37 @@
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+
 from sclsearch.canonical import canonical
+from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError
+from sclsearch.methods.base import Batch, Model, Training
+from sclsearch.methods.ce import CE
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.storage import Storage, storage_folder
-from sclsearch.study.lengths import row_by_row, sampled
 from sclsearch.study.prepared import PreparedStudy
-from sclsearch.training.pace import measured_pace
-from sclsearch.training.spec import TrainingData
-from sclsearch.training.tokens import TokenizedTask
-from sclsearch.training.workload import Workload, workload
+from sclsearch.study.tokenized import sampled_ids
+from sclsearch.training.optimizer import adamw
+from sclsearch.training.precision import autocast, device_for
+from sclsearch.training.schedule import evaluation_points, updates_of, updates_per_epoch
+from sclsearch.training.spec import Numerics, SeedRunSpec
 
-NEWEST = 9
-FACTOR = 3
-"""Largest ratio, up or down, between the cost of a stored seed run and of the one estimated."""
 STORED = "stored seed runs"
-MEASURED = "the encoder's pace, timed on this machine"
-BACKWARD = 2
-"""Cost of a backward pass, in forward passes."""
+MEASURED = "a timed update of the encoder"
+TOKENS = {"cpu": 512, "cuda": 16384}
+"""Most tokens of the batch that is timed, by device."""
+FORWARD = 1 / 3
+"""Time of a forward pass, as a share of the time of a forward and a backward pass."""
 OWN = frozenset({"rows", "fields", "seeds"})
 SAME_SIZE = ("protocol", "scale", "train_size", "shots", "unlabelled")
 
@@ -60,9 +68,9 @@ def estimate(
 ) -> Estimate:
     """Return the estimated time to train the missing seed runs of a study.
 
-    The estimate uses stored seed runs of the same task, row count, method and encoder. Only those
-    of a third to three times the cost count, and their time is scaled by cost. If a configuration
-    has none, the function times the encoder instead.
+    Stored seed runs count if they differ from the study's only in searched fields, in their seeds
+    and in their rows. If there are none, the function times one update of the encoder and
+    multiplies it by the number of rows that a seed run reads.
 
     Args:
         prepared: The study.
@@ -74,77 +82,88 @@ def estimate(
     waiting = [scheduler.waiting[place].configuration for place in scheduler.ready()]
     if not waiting:
         return Estimate(0.0, prepared.at_once, "")
-    fields = {configuration.number: configuration.fields for configuration in waiting}.values()
-    alike = _alike(prepared, threads, stored())
+    fields = list({one.number: one.fields for one in waiting}.values())
+    each = [run.seconds for run in stored() if _alike(prepared, run, fields[0], threads)]
+    basis = STORED if each else MEASURED
     try:
-        told = _by_stored(prepared, fields, alike)
-        each = told or _by_measuring(prepared, fields, threads)
-        seconds = statistics.mean(each) * math.ceil(missing / prepared.at_once)
+        each = each or _measured(prepared, fields, threads)
     except SclsearchError as error:
         return Estimate(None, prepared.at_once, str(error).partition("\n")[0])
-    return Estimate(seconds, prepared.at_once, STORED if told else MEASURED)
+    waves = math.ceil(missing / prepared.at_once)
+    return Estimate(statistics.mean(each) * waves, prepared.at_once, basis)
 
 
-def _alike(prepared: PreparedStudy, threads: int, stored: Sequence[SeedRun]) -> list[SeedRun]:
-    """Return stored seed runs that differ from the study's only in their fields, newest last."""
-    origin, shared = prepared.record.origin, prepared.record.training
-    found = [
-        run
-        for run in stored
-        if {name: run.identity[name] for name in run.identity.keys() - OWN} == shared
-        and all(run.origin.get(name) == origin.get(name) for name in SAME_SIZE)
-        and run.environment.get("threads") == threads
+def _alike(prepared: PreparedStudy, run: SeedRun, fields: Fields, threads: int) -> bool:
+    origin, searched = prepared.record.origin, prepared.study.space.parameters
+    fixed = [
+        canonical({name: value for name, value in one.items() if name not in searched})
+        for one in (run.identity["fields"], fields)
     ]
-    return sorted(found, key=lambda run: run.started)
+    return (
+        {n: value for n, value in run.identity.items() if n not in OWN} == prepared.record.training
+        and all(run.origin.get(name) == origin.get(name) for name in SAME_SIZE)
+        and fixed[0] == fixed[1]
+        and run.environment.get("threads") == threads
+    )
 
 
-def _by_stored(
-    prepared: PreparedStudy, configurations: Iterable[Fields], alike: Sequence[SeedRun]
-) -> list[float]:
-    """Return the seconds per seed run of each configuration, estimated from stored seed runs.
-
-    The result is empty if a configuration has no similar seed run. Much shorter seed runs do not
-    count, because start-up takes most of their time.
-    """
-    # All seed runs have the same task, so row counts compare them as well as token counts do. Row
-    # counts need no tokenizer.
-    task = row_by_row(prepared.study)
-    costs: dict[str, int] = {}
-
-    def cost(fields: Fields) -> int:
-        key = canonical(fields)
-        if key not in costs:
-            load = _load(prepared, fields, task)
-            costs[key] = load.read + (1 + BACKWARD) * load.trained
-        return costs[key]
-
-    known = [(run.seconds, cost(run.identity["fields"])) for run in alike]
-    each = []
-    for wanted in map(cost, configurations):
-        near = [(s, c) for s, c in known if wanted / FACTOR <= c <= wanted * FACTOR]
-        if not near:
-            return []
-        each.append(statistics.median(s * (wanted / c) for s, c in near[-NEWEST:]))
-    return each
-
-
-def _by_measuring(
-    prepared: PreparedStudy, configurations: Iterable[Fields], threads: int
-) -> list[float]:
-    """Return the seconds per seed run of each configuration, estimated from the encoder's speed."""
-    study = prepared.study
-    tasks = sampled(study, prepared.splits[0])
+def _measured(prepared: PreparedStudy, each: Sequence[Fields], threads: int) -> list[float]:
+    """Return the seconds per seed run of configurations, by a timed update of each."""
+    study, splits = prepared.study, prepared.splits[0]
+    lengths = [len(ids) for ids in sampled_ids(study, splits)]
     seconds = []
-    for fields in configurations:
-        load = _load(prepared, fields, tasks[fields["max_length"]])
-        length = (load.trained + load.read) // load.rows
-        # Speed changes little with length; rounding to a power of two lets many studies share one
-        # timing.
-        short = 1 << (length.bit_length() - 1)
-        pace = measured_pace(study.model, study.model_name, study.numerics, threads, short)
-        seconds.append(pace.seconds(load))
+    for fields in each:
+        spec = study.seed_run_spec(fields, 0, splits)
+        length = math.ceil(np.minimum(lengths, spec.training.max_length).mean())
+        most = TOKENS[spec.numerics.partition("-")[0]] // length
+        rows = max(min(spec.training.batch_size, most), 1)
+        update = _update_seconds(spec.model, spec.model_name, spec.numerics, threads, rows, length)
+        seconds.append(update / rows * _rows(spec))
     return seconds
 
 
-def _load(prepared: PreparedStudy, fields: Fields, task: TokenizedTask) -> Workload:
-    return workload(TrainingData(prepared.study.seed_run_spec(fields, 0, prepared.splits[0]), task))
+def _rows(spec: SeedRunSpec) -> float:
+    """Return the rows that a seed run trains on, and the share `FORWARD` of those it only reads."""
+    splits, trained, read = spec.splits, 0.0, len(spec.splits.test.index)
+    for stage in spec.stages:
+        count = len(splits.train.index) * (1 + spec.joined)
+        if splits.unlabeled is not None and not stage.reads_labels:
+            count = len(splits.unlabeled.index)
+        updates = updates_of(count, stage.training, spec.max_updates)
+        if stage.cached:
+            read += count
+        else:
+            share = FORWARD if stage.frozen_pooling else 1.0
+            trained += share * updates * min(stage.training.batch_size, count) * stage.views
+    per_epoch = updates_per_epoch(count, stage.training)
+    evaluations = 1 if stage.cached else len(evaluation_points(spec.evaluate, per_epoch, updates))
+    return trained + FORWARD * (read + evaluations * len(splits.validation.index))
+
+
+@cache
+def _update_seconds(
+    folder: Path, name: str, numerics: Numerics, threads: int, rows: int, length: int
+) -> float:
+    """Return the seconds of one update by cross-entropy; the content of the batch is no matter."""
+    device = device_for(numerics)
+    encoder = load_encoder(folder, name).to(device)
+    (stage,) = CE(pooling="mean").stages(Training())
+    model = Model(encoder, stage.new_modules(encoder, 2)).to(device).train()
+    optimizer = adamw(model, stage)
+    ids = torch.ones(rows, length, dtype=torch.int64, device=device)
+    batch = Batch(ids, ids > 0, ids * 0, ids > 0, ids[:, 0] * 0, (Training().dropout,))
+    seconds, before = [], torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        for _ in range(3):  # the first update is the slowest
+            started = time.perf_counter()
+            with autocast(device):
+                loss = stage.loss(stage.terms(model, batch))
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            optimizer.zero_grad()
+            loss.item()  # waits for the device
+            seconds.append(time.perf_counter() - started)
+    finally:
+        torch.set_num_threads(before)
+    return min(seconds)

@@ -17,14 +17,13 @@ from sclsearch.store.records import StudyRecord
 from sclsearch.store.runs import RunStore
 from sclsearch.store.storage import Storage, check_can_be_written, storage_folder
 from sclsearch.store.studies import StudyStore
-from sclsearch.study.lengths import reading_notes
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.resolve import resolve
 from sclsearch.study.resources import CLUSTER_SLOTS, gpus_each
 from sclsearch.study.restore import spec_record
 from sclsearch.study.spec import DEFAULT_CONFIGS, RunOptions, StudySpec
 from sclsearch.study.study import Study
-from sclsearch.study.tokenized import paraphrased
+from sclsearch.study.tokenized import paraphrased, reading_notes
 from sclsearch.tasks.custom_options import as_options
 
 

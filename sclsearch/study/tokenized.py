@@ -2,7 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 
+import numpy as np
+
 from sclsearch.encoders.load import load_tokenizer
+from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import Rows, Splits, by_split
 from sclsearch.study.study import Study
 from sclsearch.tasks.base import Index, TaskData, Texts
@@ -10,24 +13,25 @@ from sclsearch.tasks.paraphrases import Paraphrases
 from sclsearch.training.joined import join, joined_rows
 from sclsearch.training.tokens import TokenizedTask, tokenize_task
 
+SAMPLE = 200
+"""Most texts of a split whose lengths stand for those of all."""
+FEW_CUT = 0.1
+"""Share of truncated texts below which no note is needed."""
+FEW_UNKNOWN = 0.05
+"""Share of unknown tokens below which no note is needed."""
 
-def tokenized(
-    study: Study, replicates: Iterable[Splits], *, most: int | None = None
-) -> dict[int, TokenizedTask]:
+
+def tokenized(study: Study, replicates: Iterable[Splits]) -> dict[int, TokenizedTask]:
     """Return token ids, and paraphrases if the study reads them, by `max_length`.
 
     Args:
         study: The study.
         replicates: Rows of the replicates.
-        most: Number of rows per split to tokenize, evenly spaced; the others have no tokens. None
-            tokenizes all rows.
 
     Raises:
         SclsearchError: The file of paraphrases lacks some of the texts.
     """
     used = by_split(rows for splits in replicates for rows in splits.rows.values())
-    if most is not None:
-        used = {split: index[:: -(-len(index) // most)] for split, index in used.items()}
     data, views, used["train"] = paraphrased(study, used["train"])
     tokenizer = load_tokenizer(study.model)
     return {
@@ -61,3 +65,44 @@ def paraphrased(
         return data, None, rows
     kind = "text and every paraphrase that joins the training rows"
     return data, source.views((texts[row] for row in rows), kind), rows
+
+
+def sampled_ids(study: Study, splits: Splits) -> list[list[int]]:
+    """Return the token ids of some training and test texts of a replicate, without truncation.
+
+    Raises:
+        SclsearchError: transformers cannot load the tokenizer.
+    """
+    texts = [
+        study.data.splits[rows.split].texts[row]
+        for rows in (splits.train, splits.test)
+        for row in rows.index[:: -(-len(rows.index) // SAMPLE)]
+    ]
+    tokenizer = load_tokenizer(study.model)
+    ids: list[list[int]] = tokenizer(*map(list, zip(*texts, strict=True)), verbose=False)[
+        "input_ids"
+    ]
+    return ids
+
+
+def reading_notes(study: Study, splits: Splits) -> list[str]:
+    """Return notes on truncated texts and on unknown tokens, from a sample of the texts."""
+    try:
+        texts, unknown_token = sampled_ids(study, splits), load_tokenizer(study.model).unk_token_id
+    except SclsearchError:
+        return []  # the model check reports this error
+    lengths, most = [len(ids) for ids in texts], study.lengths()[-1]
+    cut = sum(length > most for length in lengths)
+    notes = []
+    if cut > FEW_CUT * len(texts):
+        notes.append(
+            f"max_length {most} cuts {cut} of {len(texts)} texts, the longest of "
+            f"{max(lengths)} tokens: --set max_length=… reads more of them"
+        )
+    unknown = float(np.mean(np.concatenate(texts) == unknown_token))
+    if unknown > FEW_UNKNOWN:
+        notes.append(
+            f"{unknown:.0%} of the tokens are unknown to {study.model_name}: take a --model of "
+            "the texts' language"
+        )
+    return notes

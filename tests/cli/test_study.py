@@ -39,7 +39,7 @@ def test_a_dry_run_prints_each_value_with_its_origin_and_writes_nothing(
         assert row in rows
     text = " ".join(rows)
     assert "4 configurations x 10 seeds = 40 seed runs; 1 (start) first; in the store: 0" in text
-    assert "by the encoder's pace, timed on this machine" in text
+    assert "by a timed update of the encoder" in text
     assert not (place / "sclsearch-storage").exists()
 
 
