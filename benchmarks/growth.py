@@ -28,9 +28,9 @@ from sclsearch.methods.base import Training
 from sclsearch.protocols.base import Rows, Splits
 from sclsearch.protocols.replicates import all_seeds
 from sclsearch.tasks.base import Task
+from sclsearch.training.data import TokenizedTask, Tokens
 from sclsearch.training.engine import train
 from sclsearch.training.spec import SeedRunSpec, TrainingData
-from sclsearch.training.tokens import TokenizedTask, Tokens
 
 FIRST, LAST = 1000, 4000
 """Token ids are drawn from these."""

@@ -22,8 +22,8 @@ from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Size, by_split
 from sclsearch.tasks import load_task
 from sclsearch.tasks.base import TaskData
+from sclsearch.training.data import TokenizedTask, tokenize_task
 from sclsearch.training.spec import SeedRunSpec, TrainingData
-from sclsearch.training.tokens import TokenizedTask, tokenize_task
 
 PROTOCOL = PROTOCOLS["gunel-fewshot"]
 SETTINGS: Mapping[str, Mapping[str, object]] = MappingProxyType(

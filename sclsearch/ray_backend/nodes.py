@@ -98,7 +98,7 @@ def model_here(study: "Study", store: StudyStore, versions: Mapping[str, str]) -
             other versions, or lacks a required GPU.
     """
     # Only seed runs import torch; a node that reports its errors must answer quickly.
-    from sclsearch.training.precision import device_for
+    from sclsearch.training.device import device_for
 
     try:
         _check_seen(store)

@@ -22,13 +22,12 @@ from sclsearch.store.studies import StudyStore
 from sclsearch.study.environment import environment
 from sclsearch.study.study import Study
 from sclsearch.study.tokenized import tokenized
+from sclsearch.training.data import TokenizedTask
+from sclsearch.training.device import is_of_machine, is_out_of_memory
 from sclsearch.training.engine import train
 from sclsearch.training.evaluation import NonFiniteLossError
-from sclsearch.training.faults import is_of_machine, is_out_of_memory
-from sclsearch.training.result import TrainingResult
+from sclsearch.training.result import TrainingResult, save_weights
 from sclsearch.training.spec import SeedRunSpec, TrainingData
-from sclsearch.training.tokens import TokenizedTask
-from sclsearch.training.weights import save_weights
 
 if TYPE_CHECKING:
     from sclsearch.study.prepared import PreparedStudy

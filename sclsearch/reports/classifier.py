@@ -104,7 +104,7 @@ def write_sentence_transformer(folder: Path, parts: Tensors, pooling: str, max_l
         pooling: `mean` for mean pooling; any other value for the first token.
         max_length: Maximum number of tokens; longer texts are truncated.
     """
-    from sclsearch.training.weights import save_tensors
+    from sclsearch.training.result import save_tensors
 
     width = parts["head.out.weight"].shape[1]
     mean = pooling == "mean"

@@ -186,7 +186,7 @@ def write_folder(folder: Path, weights: bytes, begun: Path, card: Card) -> None:
         label_fields,
         write_sentence_transformer,
     )
-    from sclsearch.training.weights import save_tensors
+    from sclsearch.training.result import save_tensors
 
     for name in HUB_FILES:
         if name != WEIGHTS and (begun / name).is_file():

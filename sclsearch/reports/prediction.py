@@ -86,8 +86,8 @@ def predict(
     from sclsearch.methods.base import Model
     from sclsearch.methods.fields import as_tuples, build
     from sclsearch.protocols.base import Rows
+    from sclsearch.training.data import tokenize_task
     from sclsearch.training.evaluation import scores_of
-    from sclsearch.training.tokens import tokenize_task
 
     card = read_card(folder)
     if isinstance(texts, str):

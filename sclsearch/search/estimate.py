@@ -22,9 +22,8 @@ from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.storage import Storage, storage_folder
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.tokenized import sampled_ids
-from sclsearch.training.optimizer import adamw
-from sclsearch.training.precision import autocast, device_for
-from sclsearch.training.schedule import evaluation_points, updates_of, updates_per_epoch
+from sclsearch.training.device import autocast, device_for
+from sclsearch.training.optimizer import adamw, evaluation_points, updates_of, updates_per_epoch
 from sclsearch.training.spec import Numerics, SeedRunSpec
 
 STORED = "stored seed runs"

@@ -19,8 +19,7 @@ from sclsearch.study.restore import (
 )
 from sclsearch.study.spec import RunOptions
 from sclsearch.study.study import Study
-from sclsearch.training.faults import is_out_of_memory
-from sclsearch.training.precision import device_for
+from sclsearch.training.device import device_for, is_out_of_memory
 from sclsearch.training.spec import SeedRunSpec
 
 COMPARED = ("stages", "evaluations", "kept", "test", "predictions")
@@ -75,7 +74,7 @@ def rerun(
 
     from sclsearch.ray_backend.worker import WorkerContext, attempt
     from sclsearch.study.tokenized import tokenized
-    from sclsearch.training.weights import save_weights
+    from sclsearch.training.result import save_weights
 
     runs = RunStore(storage)
     run = runs.get(runs.find(start))

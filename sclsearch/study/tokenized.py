@@ -10,8 +10,7 @@ from sclsearch.protocols.base import Rows, Splits, by_split
 from sclsearch.study.study import Study
 from sclsearch.tasks.base import Index, TaskData, Texts
 from sclsearch.tasks.paraphrases import Paraphrases
-from sclsearch.training.joined import join, joined_rows
-from sclsearch.training.tokens import TokenizedTask, tokenize_task
+from sclsearch.training.data import TokenizedTask, join, joined_rows, tokenize_task
 
 SAMPLE = 200
 """Most texts of a split whose lengths stand for those of all."""

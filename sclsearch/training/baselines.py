@@ -6,7 +6,7 @@ defaults of scikit-learn (L2, C = 1), or ridge regression (alpha = 1) in regress
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,16 +17,15 @@ from torch import nn
 from sclsearch.canonical import canonical
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.methods.base import Model
-from sclsearch.protocols.base import Rows, Splits
-from sclsearch.tasks.base import Labels, TaskData
+from sclsearch.protocols.base import Rows, Splits, by_split
+from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.metrics import evaluate
+from sclsearch.training.data import TokenizedTask
 from sclsearch.training.evaluation import Features, compute_features
-from sclsearch.training.tokens import TokenizedTask
 
 MAJORITY = "majority class"
 LOGISTIC = "logistic regression on the frozen encoder"
 RIDGE = "ridge regression on the frozen encoder"
-POOLING = "mean"
 MOST_ROWS_ON_CPU = 20_000
 """Most distinct rows for the linear model on a CPU (some minutes); with more it is left out."""
 
@@ -47,58 +46,52 @@ def baselines(
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     every = tuple(rows for one in splits.values() for rows in (one.train, one.validation, one.test))
     features = None
-    if device.type == "cuda" or _distinct(every) <= MOST_ROWS_ON_CPU:
+    distinct = sum(len(index) for index in by_split(every).values())
+    if device.type == "cuda" or distinct <= MOST_ROWS_ON_CPU:
         model = Model(encoder, nn.ModuleDict()).to(device)
-        features = compute_features(model, tokens, every, POOLING, device)
-    known: dict[str, dict[str, Evaluations]] = {}
+        features = compute_features(model, tokens, every, "mean", device)
+    by_rows: dict[str, dict[str, Evaluations]] = {}
     found = {}
     for number, one in splits.items():
         key = canonical(one.digests)
-        if key not in known:
-            known[key] = _of_replicate(data, one, features)
-        found[number] = known[key]
+        if key not in by_rows:
+            by_rows[key] = _of_replicate(data, one, features)
+        found[number] = by_rows[key]
     return found
 
 
 def _of_replicate(
     data: TaskData, splits: Splits, features: Features | None
 ) -> dict[str, Evaluations]:
-    train = splits.train.labels(data)
-    found: dict[str, Evaluations] = {}
-    if not data.task.regression:
-        largest = np.bincount(train, minlength=len(data.task.labels)).argmax()
-        found[MAJORITY] = _evaluations(
-            data, splits, lambda rows: np.full(len(rows.index), largest, np.int64)
-        )
-    if features is not None and len(set(train.tolist())) > 1:
-        model = _fitted(_values(features, splits.train), train, regression=data.task.regression)
-        found[RIDGE if data.task.regression else LOGISTIC] = _evaluations(
-            data, splits, lambda rows: model.predict(_values(features, rows))
-        )
-    return found
-
-
-def _fitted(x: npt.NDArray[np.float64], y: Labels, *, regression: bool) -> Any:
     from sklearn.exceptions import ConvergenceWarning
+
+    regression, y = data.task.regression, splits.train.labels(data)
+    predictors: dict[str, Callable[[Rows], Any]] = {}
+    if not regression:
+        largest = np.bincount(y, minlength=len(data.task.labels)).argmax()
+        predictors[MAJORITY] = lambda rows: np.full(len(rows.index), largest, np.int64)
+    if features is not None and len(np.unique(y)) > 1:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", category=ConvergenceWarning)
+            model = _linear_model(regression=regression).fit(_values(features, splits.train), y)
+        name = RIDGE if regression else LOGISTIC
+        predictors[name] = lambda rows: model.predict(_values(features, rows))
+    evaluated = {"validation": splits.validation, "test": splits.test}
+    return {
+        name: {n: evaluate(data.task, r.labels(data), predict(r)) for n, r in evaluated.items()}
+        for name, predict in predictors.items()
+    }
+
+
+def _linear_model(*, regression: bool) -> Any:
     from sklearn.linear_model import LogisticRegression, Ridge
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
     linear = Ridge() if regression else LogisticRegression(max_iter=1000)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return make_pipeline(StandardScaler(), linear).fit(x, y)
-
-
-def _evaluations(data: TaskData, splits: Splits, predict: Any) -> Evaluations:
-    rows = {"validation": splits.validation, "test": splits.test}
-    return {name: evaluate(data.task, own.labels(data), predict(own)) for name, own in rows.items()}
+    return make_pipeline(StandardScaler(), linear)
 
 
 def _values(features: Features, rows: Rows) -> npt.NDArray[np.float64]:
     position = features.position[rows.split][rows.index]
     return features.values.cpu().numpy()[position].astype(np.float64)
-
-
-def _distinct(every: tuple[Rows, ...]) -> int:
-    return len({(rows.split, row) for rows in every for row in rows.index.tolist()})

@@ -6,7 +6,7 @@ from functools import reduce
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
@@ -15,20 +15,27 @@ from sclsearch.protocols.base import Rows
 from sclsearch.randomness import seed_for
 from sclsearch.tasks.base import Index
 from sclsearch.tasks.metrics import value
-from sclsearch.training.batches import collate
-from sclsearch.training.evaluation import Features, NonFiniteLossError, judge, predict
-from sclsearch.training.features import features_of
-from sclsearch.training.optimizer import adamw, clip, set_lr
-from sclsearch.training.precision import autocast, device_for
-from sclsearch.training.result import TrainingResult
-from sclsearch.training.schedule import (
+from sclsearch.training.data import collate
+from sclsearch.training.device import autocast, device_for
+from sclsearch.training.evaluation import (
+    Features,
+    NonFiniteLossError,
+    cached_features,
+    judge,
+    predict,
+)
+from sclsearch.training.optimizer import (
+    adamw,
+    clip,
     evaluation_points,
     evenly,
     lr_scale,
     purpose,
+    set_lr,
     updates_of,
     updates_per_epoch,
 )
+from sclsearch.training.result import TrainingResult
 from sclsearch.training.spec import TrainingData
 
 LOSS_RECORDS = 20
@@ -77,7 +84,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     if stage.cached:
         read = (rows, spec.splits.validation, spec.splits.test) if last else (rows,)
         pooling, pretrained = str(stage.frozen_pooling), position == 0
-        features = features_of(work, model, read, pooling, device, pretrained=pretrained)
+        features = cached_features(work, model, read, pooling, device, pretrained=pretrained)
     if not frozen and not stage.whole_vocabulary:
         vocabulary = encoder.cut(torch.from_numpy(work.occurring).to(device))
 
@@ -112,7 +119,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
             continue
 
         # The host waits for the device here, for the first time since the last evaluation.
-        losses = _mean_terms(history, tuple(terms), f"{stage.name}: ", update, per_epoch)
+        losses = _mean_terms(history, tuple(terms), f"{stage.name}: loss term ", update, per_epoch)
         history.clear()
         record: dict[str, object] = {"epoch": update / per_epoch, "update": update, "loss": losses}
         if not last:
@@ -142,7 +149,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     if vocabulary is not None:
         vocabulary.restore(encoder.model)
     if last:
-        result.weights = _on_cpu(model)
+        result.weights = {n: tensor.detach().cpu() for n, tensor in model.state_dict().items()}
 
 
 def _class_weights(work: TrainingData, rows: Rows, device: torch.device) -> Tensor | None:
@@ -173,34 +180,19 @@ def _batch(
 def _mean_terms(
     history: Sequence[Tensor], names: Sequence[str], where: str, update: int, per_epoch: int
 ) -> Mapping[str, float]:
-    """Return the mean of each loss term over consecutive updates.
-
-    Args:
-        history: The terms of each update, `[terms]`.
-        names: Names of the terms.
-        where: Start of the error message.
-        update: Number of the last update, counted from 1.
-        per_epoch: Updates per epoch.
-
-    Raises:
-        NonFiniteLossError: A term is NaN or infinite; the message names the first one.
-    """
+    """Return the mean of each loss term over the updates up to `update`, counted from 1."""
     values = torch.stack(list(history)).cpu().numpy()  # [updates, terms]
     wrong = np.argwhere(~np.isfinite(values))
     if len(wrong):
         row, column = wrong[0]
         epoch, step = divmod(update - len(history) + int(row), per_epoch)
         raise NonFiniteLossError(
-            f"{where}{names[column]} must be finite, but it is not at epoch {epoch + 1}, "
-            f"update {step + 1} of {per_epoch}"
+            f"{where}{names[column]} is {values[row, column]} at epoch {epoch + 1}, update "
+            f"{step + 1} of {per_epoch}. Lower the learning rate."
         )
     # A sum in order: the last digits do not depend on how the sum is split.
     sums = reduce(np.add, values)
     return {name: float(total) / len(history) for name, total in zip(names, sums, strict=True)}
-
-
-def _on_cpu(module: nn.Module) -> dict[str, Tensor]:
-    return {name: tensor.detach().cpu() for name, tensor in module.state_dict().items()}
 
 
 def _trained(model: Model) -> dict[str, Tensor]:

@@ -1,24 +1,36 @@
-"""Evaluation with the method's `scores`, in batches sorted by length."""
+"""Evaluation by the method's `scores`, and embeddings of a frozen encoder, computed once."""
 
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from sclsearch.canonical import digest
 from sclsearch.methods.base import Batch, Method, Model
 from sclsearch.protocols.base import Rows, by_split
-from sclsearch.tasks.base import Index
 from sclsearch.tasks.metrics import evaluate
-from sclsearch.training.batches import by_length, collate, labels_of, on_device
-from sclsearch.training.precision import autocast
-from sclsearch.training.spec import SeedRunSpec
-from sclsearch.training.tokens import TokenizedTask, Tokens
+from sclsearch.training.data import (
+    TokenizedTask,
+    Tokens,
+    by_length,
+    collate,
+    labels_of,
+    on_device,
+)
+from sclsearch.training.device import autocast
+from sclsearch.training.spec import SeedRunSpec, TrainingData
 
 EVALUATION_BATCH = 64
 ONE_VIEW = (0.0,)
+CACHE_BYTES = 1 << 28
+"""Most bytes of cached features; the latest ones are always kept, whatever their size."""
+
+_CACHE: OrderedDict[str, "Features"] = OrderedDict()
 
 Predictions = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
@@ -74,6 +86,41 @@ def compute_features(
     return Features(position, torch.cat(values))
 
 
+def cached_features(
+    work: TrainingData,
+    model: Model,
+    rows: tuple[Rows, ...],
+    pooling: str,
+    device: torch.device,
+    *,
+    pretrained: bool,
+) -> Features:
+    """Return the features of rows; take those of the pretrained encoder from the cache.
+
+    Args:
+        work: Training data of the seed run.
+        model: Model with the encoder.
+        rows: Rows that the stage reads.
+        pooling: Pooling of the hidden states.
+        device: Device that computes and holds the features.
+        pretrained: True if the encoder has its pretrained weights, which many seed runs share.
+    """
+    compute = partial(compute_features, model, work.tokens, rows, pooling, device)
+    if not pretrained:
+        return compute()
+    spec = work.spec
+    # The last digits of a row depend on its batch, so the key contains all rows.
+    read = [part.digest for part in rows]
+    machine = [str(spec.model), torch.get_num_threads()]
+    key = digest([spec.shared_identity, read, pooling, spec.training.max_length, *machine])
+    if key not in _CACHE:
+        _CACHE[key] = compute()
+    _CACHE.move_to_end(key)
+    while len(_CACHE) > 1 and sum(kept.values.nbytes for kept in _CACHE.values()) > CACHE_BYTES:
+        _CACHE.popitem(last=False)
+    return _CACHE[key]
+
+
 def predict(
     model: Model,
     method: Method,
@@ -87,7 +134,12 @@ def predict(
     Raises:
         NonFiniteLossError: A score is NaN or infinite, because the last update broke the weights.
     """
-    return answers(scores_of(model, method, task, rows, features, device), rows, task)
+    scores = scores_of(model, method, task, rows, features, device)
+    if not np.isfinite(scores).all():
+        raise NonFiniteLossError(
+            f"{rows.split}: scores are NaN or infinite. Lower the learning rate."
+        )
+    return scores.argmax(1).astype(np.int64) if task.classes else scores.astype(np.float64)
 
 
 @torch.inference_mode()
@@ -114,29 +166,9 @@ def scores_of(
         with autocast(device):
             outputs.append(method.scores(model, batch).float())
     # One copy for all batches, because each copy waits for the device.
-    return in_order(torch.cat(outputs).cpu().numpy(), order)
-
-
-def in_order(scores: npt.NDArray[np.float32], batches: Sequence[Index]) -> npt.NDArray[np.float32]:
-    """Return scores in row order, given scores in the order of the batches."""
-    return scores[np.argsort(np.concatenate(batches))]
-
-
-def answers(scores: npt.NDArray[np.float32], rows: Rows, task: TokenizedTask) -> Predictions:
-    """Return the predicted class or score of each row, `[rows]`.
-
-    Args:
-        scores: `[rows, C]`, or `[rows]` in regression.
-        rows: The rows.
-        task: The task.
-
-    Raises:
-        NonFiniteLossError: A score is NaN or infinite.
-    """
-    if not np.isfinite(scores).all():
-        raise NonFiniteLossError(f"{rows.split}: scores must be finite, but some are not")
-    found = scores if scores.ndim == 1 else scores.argmax(1)
-    return found.astype(np.int64) if task.classes else found.astype(np.float64)
+    scores = torch.cat(outputs).cpu().numpy()
+    in_row_order: npt.NDArray[np.float32] = scores[np.argsort(np.concatenate(order))]
+    return in_row_order
 
 
 def judge(

@@ -1,9 +1,66 @@
-"""AdamW with one learning rate per module, and gradient clipping."""
+"""Optimization schedule of a stage: updates, learning rate, evaluation points, and AdamW."""
 
 import torch
 from torch import nn
 
-from sclsearch.methods.base import Model, Stage
+from sclsearch.methods.base import Model, Stage, Training
+from sclsearch.protocols.base import Evaluate
+
+
+def purpose(use: str, remaining: int) -> str:
+    """Return the name of a stage's random stream for one use, such as `order`.
+
+    Stages are counted from the end, which pairs the methods. In one replicate the last stages of
+    all methods read the rows in the same order. They start from the same head if the heads have
+    the same form.
+
+    Args:
+        use: Use of the stream.
+        remaining: Number of stages that follow.
+    """
+    return f"{use}/{remaining}"
+
+
+def updates_per_epoch(rows: int, training: Training) -> int:
+    """Return the number of batches per epoch, at least 1."""
+    whole, rest = divmod(rows, training.batch_size)
+    return max(whole if training.drop_last else whole + (rest > 0), 1)
+
+
+def updates_of(rows: int, training: Training, most: int | None) -> int:
+    """Return the number of updates of a stage.
+
+    Args:
+        rows: Training rows.
+        training: The stage's settings.
+        most: Updates after which the stage ends; None for no limit.
+    """
+    planned = updates_per_epoch(rows, training) * training.epochs
+    return min(planned, most or planned)
+
+
+def lr_scale(update: int, total: int, warmup_ratio: float) -> float:
+    """Return the share of the peak learning rate at an update, counted from 1.
+
+    Linear from 1 / warmup to 1, then linear down to 1 / (total - warmup) at the last update.
+    """
+    warmup = round(total * warmup_ratio)
+    if update <= warmup:
+        return update / warmup
+    return (total - update + 1) / max(total - warmup, 1)
+
+
+def evenly(total: int, times: int) -> frozenset[int]:
+    """Return `times` evenly spaced update numbers, counted from 1, that include the last update."""
+    return frozenset(-(-total * part // times) for part in range(1, times + 1))
+
+
+def evaluation_points(evaluate: Evaluate, per_epoch: int, total: int) -> frozenset[int]:
+    """Return the updates, counted from 1, after which the engine validates."""
+    if evaluate == "tenth":
+        return evenly(total, 10)
+    every = {"epoch": per_epoch, "end": total}[evaluate] if isinstance(evaluate, str) else evaluate
+    return frozenset(range(every, total, every)) | {total}
 
 
 def adamw(model: Model, stage: Stage) -> torch.optim.AdamW:

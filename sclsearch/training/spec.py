@@ -13,9 +13,7 @@ from sclsearch.methods.fields import resolved
 from sclsearch.protocols.base import Evaluate, Rows, Splits
 from sclsearch.protocols.replicates import Replicate
 from sclsearch.tasks.base import Index, Task
-from sclsearch.training.batches import batches_in_order
-from sclsearch.training.joined import joined_rows
-from sclsearch.training.tokens import TokenizedTask, Tokens
+from sclsearch.training.data import TokenizedTask, Tokens, batches_in_order, joined_rows
 
 ENGINE_VERSION = 6
 """Version of the engine. Raise it when training results change; a test pins a tiny training."""
@@ -132,8 +130,8 @@ class TrainingData:
         full = self.tokens.splits[rows.split].lengths_of(rows.index) >= longest
         if not full.any():
             return ()
-        told = f"{full.sum()} of {len(full)} test texts reach it; what is longer is cut"
-        return (f"max_length={longest}: {told}",)
+        count = f"{full.sum()} of {len(full)} test texts"
+        return (f"max_length={longest}: {count} reach it; longer texts are truncated",)
 
     @property
     def train(self) -> Rows:

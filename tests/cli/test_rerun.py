@@ -17,7 +17,7 @@ from sclsearch.search.prepare import prepare_study
 from sclsearch.search.rerun import rerun
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.study.spec import RunOptions, StudySpec
-from sclsearch.training.tokens import tokenize_task
+from sclsearch.training.data import tokenize_task
 
 Call = Callable[..., CompletedProcess[str]]
 

@@ -20,7 +20,7 @@ from sclsearch.protocols.gunel import few_shot_training
 from sclsearch.tasks import load_task
 from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.metrics import METRICS
-from sclsearch.training.schedule import updates_per_epoch
+from sclsearch.training.optimizer import updates_per_epoch
 
 Labelled = Callable[..., TaskData]
 

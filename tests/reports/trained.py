@@ -15,8 +15,8 @@ from sclsearch.reports.report import report
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.study.spec import RunOptions, StudySpec
-from sclsearch.training.tokens import tokenize_task
-from sclsearch.training.weights import save_weights
+from sclsearch.training.data import tokenize_task
+from sclsearch.training.result import save_weights
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from sclsearch.study.study import FieldDefault, Study
 from sclsearch.study.tokenized import tokenized
 from sclsearch.tasks.base import Texts
 from sclsearch.tasks.eda import VERSION, eda
-from sclsearch.training.tokens import TokenizedTask, Tokens
+from sclsearch.training.data import TokenizedTask, Tokens
 from tests.in_process import in_process
 
 Asked = Callable[..., StudySpec]

@@ -20,10 +20,10 @@ from sclsearch.protocols.replicates import all_seeds
 from sclsearch.protocols.splits import plain_split
 from sclsearch.randomness import stream
 from sclsearch.tasks.base import Split, Task, TaskData, Texts
+from sclsearch.training.data import tokenize_task
 from sclsearch.training.engine import train
 from sclsearch.training.result import TrainingResult
 from sclsearch.training.spec import SeedRunSpec, TrainingData
-from sclsearch.training.tokens import tokenize_task
 
 Weights = dict[str, torch.Tensor]
 

@@ -14,7 +14,7 @@ from sclsearch.protocols.base import Rows, Splits
 from sclsearch.tasks import load_task
 from sclsearch.training import baselines as module
 from sclsearch.training.baselines import LOGISTIC, MAJORITY, baselines
-from sclsearch.training.tokens import tokenize_task
+from sclsearch.training.data import tokenize_task
 
 PARTS = Splits(
     train=Rows("train", np.arange(30)),

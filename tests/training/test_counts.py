@@ -18,7 +18,7 @@ from sclsearch.methods.base import Stage
 from sclsearch.protocols.base import by_split
 from sclsearch.training import engine, evaluation
 from sclsearch.training.engine import LOSS_RECORDS, train
-from sclsearch.training.schedule import evaluation_points, evenly, updates_of, updates_per_epoch
+from sclsearch.training.optimizer import evaluation_points, evenly, updates_of, updates_per_epoch
 from sclsearch.training.spec import TrainingData
 from tests.training.waits import Copies, Values
 

@@ -14,9 +14,9 @@ from sclsearch.methods.base import Model
 from sclsearch.methods.ce import CE
 from sclsearch.methods.supcl_seq import SupCLSeq
 from sclsearch.tasks.base import TaskData
-from sclsearch.training.batches import collate
+from sclsearch.training.data import collate
+from sclsearch.training.device import autocast, device_for
 from sclsearch.training.evaluation import NonFiniteLossError, compute_features, judge, predict
-from sclsearch.training.precision import autocast, device_for
 from sclsearch.training.result import TrainingResult
 from sclsearch.training.spec import TrainingData
 
@@ -70,7 +70,7 @@ def test_scores_that_are_no_numbers_are_no_predictions(
     model = Model(encoder, CE().new_modules(encoder, work.tokens.classes))
     with torch.no_grad():
         model.get_parameter("new_modules.head.out.bias").fill_(float("nan"))
-    with pytest.raises(NonFiniteLossError, match=r"^validation: scores must be finite, but some"):
+    with pytest.raises(NonFiniteLossError, match=r"^validation: scores are NaN or infinite"):
         predict(model, work.spec.method, work.tokens, work.spec.splits.validation, None, CPU)
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from sclsearch.errors import SclsearchError
-from sclsearch.training.faults import is_of_machine, is_out_of_memory
+from sclsearch.training.device import is_of_machine, is_out_of_memory
 
 ASSERT_FAILED = 'INTERNAL ASSERT FAILED at "../c10/cuda/CUDACachingAllocator.cpp":838'
 

@@ -12,7 +12,7 @@ from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.head import Head
 from sclsearch.methods.base import Batch, Model, Stage, Terms, Training
 from sclsearch.objectives import prediction_loss
-from sclsearch.training import features
+from sclsearch.training import evaluation
 from sclsearch.training.engine import train
 from sclsearch.training.evaluation import Features, compute_features
 from sclsearch.training.spec import TrainingData
@@ -52,9 +52,9 @@ class Probe:
 
 @pytest.fixture(autouse=True)
 def nothing_kept() -> Iterator[None]:
-    features._KEPT.clear()
+    evaluation._CACHE.clear()
     yield
-    features._KEPT.clear()
+    evaluation._CACHE.clear()
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         seen.append(len(found.values))
         return found
 
-    monkeypatch.setattr(features, "compute_features", noted)
+    monkeypatch.setattr(evaluation, "compute_features", noted)
     return seen
 
 
@@ -89,7 +89,7 @@ def test_configurations_and_replicates_on_the_same_rows_share_them_and_no_figure
     shared = [train(work) for work in works]
     assert computed == [44 + 30 + 30]
     for work, found in zip(works, shared, strict=True):
-        features._KEPT.clear()
+        evaluation._CACHE.clear()
         alone = train(work)
         assert found.evaluations == alone.evaluations
         assert found.test == alone.test
@@ -116,14 +116,14 @@ def test_those_of_an_encoder_that_was_trained_are_its_own(
     train(probing(tuned=True))
     train(probing(tuned=True))
     assert len(computed) == 2
-    assert not features._KEPT
+    assert not evaluation._CACHE
 
 
 def test_the_oldest_make_room(
     probing: Callable[..., TrainingData], computed: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(features, "MOST_BYTES", 2 * 104 * 16 * 4)
+    monkeypatch.setattr(evaluation, "CACHE_BYTES", 2 * 104 * 16 * 4)
     for length in (16, 12, 16, 8, 16, 12):
         train(probing(max_length=length))
-    assert len(features._KEPT) == 2
+    assert len(evaluation._CACHE) == 2
     assert len(computed) == 4

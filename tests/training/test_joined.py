@@ -15,10 +15,9 @@ from sclsearch.protocols.base import Rows
 from sclsearch.protocols.splits import plain_split
 from sclsearch.tasks.base import Split, Task, TaskData, Texts
 from sclsearch.tasks.paraphrases import Paraphrases, paraphrase_source
+from sclsearch.training.data import join, joined_rows, tokenize_task
 from sclsearch.training.engine import train
-from sclsearch.training.joined import join, joined_rows
 from sclsearch.training.spec import TrainingData
-from sclsearch.training.tokens import tokenize_task
 
 WorkFor = Callable[..., TrainingData]
 

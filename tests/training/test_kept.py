@@ -15,8 +15,8 @@ from sclsearch.methods.ce import CE
 from sclsearch.tasks.metrics import evaluate, value
 from sclsearch.training.engine import train
 from sclsearch.training.evaluation import predict
+from sclsearch.training.optimizer import evaluation_points
 from sclsearch.training.result import TrainingResult
-from sclsearch.training.schedule import evaluation_points
 from sclsearch.training.spec import TrainingData
 
 CPU = torch.device("cpu")

@@ -69,7 +69,7 @@ def test_a_term_that_is_not_finite_is_named_with_stage_epoch_and_update(
     method = Fused(value, 9, stage)
     with pytest.raises(
         NonFiniteLossError,
-        match=f"^{stage}: bomb must be finite, but it is not at epoch 2, update 3 of 6$",
+        match=f"^{stage}: loss term bomb is (inf|nan) at epoch 2, update 3 of 6\\.",
     ):
         train(replace(work, spec=replace(work.spec, method=method)))
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from sclsearch.methods.base import Model, Stage, Training, no_new_modules
-from sclsearch.training.optimizer import adamw, clip
-from sclsearch.training.schedule import lr_scale
+from sclsearch.training.optimizer import adamw, clip, lr_scale
 
 
 @pytest.fixture

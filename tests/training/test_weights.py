@@ -11,9 +11,8 @@ import torch
 from safetensors import safe_open
 
 from sclsearch.canonical import digest
-from sclsearch.training.result import TrainingResult
+from sclsearch.training.result import TrainingResult, save_tensors, save_weights
 from sclsearch.training.spec import TrainingData
-from sclsearch.training.weights import save_tensors, save_weights
 
 
 def test_weights_and_identity_come_back(

@@ -1,0 +1,255 @@
+"""Data of a seed run: tokenized texts as flat arrays, added paraphrases, and batches of tensors."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from sclsearch.methods.base import Batch, Training
+from sclsearch.protocols.base import Rows
+from sclsearch.randomness import stream
+from sclsearch.tasks.base import Index, Labels, Split, TaskData, Texts
+from sclsearch.training.optimizer import purpose, updates_of, updates_per_epoch
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Tokenized rows of one split.
+
+    Attributes:
+        ids: Token ids of all rows, concatenated, `[tokens]`.
+        types: Segment of each token, `[tokens]`.
+        content: True at tokens that are not special, `[tokens]`; the unknown token is special.
+        starts: Start of each row, and the end of the last row, `[rows + 1]`.
+        y: Labels, `[rows]`.
+    """
+
+    ids: npt.NDArray[np.int32]
+    types: npt.NDArray[np.int8]
+    content: npt.NDArray[np.bool_]
+    starts: npt.NDArray[np.int64]
+    y: Labels
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """Number of tokens of each row, `[rows]`."""
+        return np.diff(self.starts)
+
+    def lengths_of(self, index: Index) -> npt.NDArray[np.int64]:
+        """Return the number of tokens of some rows, `[B]`."""
+        return self.starts[index + 1] - self.starts[index]
+
+    def occurring(self, index: Index) -> npt.NDArray[np.int32]:
+        """Return the distinct token ids of some rows, ascending."""
+        read = np.zeros(len(self.y), dtype=np.bool_)
+        read[index] = True
+        return np.unique(self.ids[np.repeat(read, self.lengths)])
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizedTask:
+    """Tokenized task: the form that the engine reads.
+
+    Attributes:
+        splits: Tokenized rows, by split.
+        classes: C, number of classes; 0 in regression.
+        pad: Token id of padding.
+        paraphrases: Two paraphrases of each training text: all first ones, then all second ones.
+            Texts without paraphrases have no tokens. None if no stage reads paraphrases.
+    """
+
+    splits: Mapping[str, Tokens]
+    classes: int
+    pad: int
+    paraphrases: Tokens | None = None
+
+    def paraphrases_of(self, index: Index) -> tuple[Tokens, Index]:
+        """Return all paraphrases, and the row numbers of both paraphrases of some texts."""
+        if self.paraphrases is None:
+            raise ValueError(
+                "a stage reads paraphrases, but the task was tokenized without paraphrases"
+            )
+        return self.paraphrases, np.concatenate([index, index + len(self.paraphrases.y) // 2])
+
+
+def tokenize_task(
+    data: TaskData,
+    tokenizer: "PreTrainedTokenizerBase",
+    max_length: int,
+    paraphrases: Mapping[Texts, tuple[Texts, ...]] | None = None,
+    used: Mapping[str, Index] | None = None,
+) -> TokenizedTask:
+    """Return the tokenized task, with each text or pair truncated to `max_length` tokens.
+
+    Args:
+        data: The task.
+        tokenizer: Tokenizer of the model.
+        max_length: Most tokens of a text or pair.
+        paraphrases: Paraphrases of the training texts, at least two of each. Only the first two
+            are tokenized, for methods that read paraphrases.
+        used: Rows to tokenize, by split; other rows get no tokens. None means all rows.
+    """
+    if used is None:
+        used = {name: np.arange(len(split)) for name, split in data.splits.items()}
+    splits = {}
+    for name, index in used.items():
+        split = data.splits[name]
+        read = np.zeros(len(split), dtype=np.bool_)
+        read[index] = True
+        texts = [row if wanted else None for row, wanted in zip(split.texts, read, strict=True)]
+        splits[name] = _encode(texts, split.y, tokenizer, max_length)
+    both = None
+    if paraphrases is not None:
+        train = data.splits["train"]
+        texts = [
+            paraphrases[row][view] if row in paraphrases else None
+            for view in range(2)
+            for row in train.texts
+        ]
+        both = _encode(texts, train.y[np.tile(np.arange(len(train)), 2)], tokenizer, max_length)
+    pad = tokenizer.pad_token_id
+    return TokenizedTask(splits, len(data.task.labels), 0 if pad is None else int(pad), both)
+
+
+def _encode(
+    texts: Sequence[Texts | None],
+    y: Labels,
+    tokenizer: "PreTrainedTokenizerBase",
+    max_length: int,
+) -> Tokens:
+    """Return the tokenized rows; a row whose text is None has no tokens."""
+    given = [number for number, row in enumerate(texts) if row is not None]
+    columns = [list(column) for column in zip(*filter(None, texts), strict=True)]
+    encoded = tokenizer(
+        *columns, truncation=True, max_length=max_length, return_token_type_ids=True
+    )
+    lengths = np.zeros(len(texts), dtype=np.int64)
+    lengths[given] = [len(row) for row in encoded["input_ids"]]
+    ids = np.concatenate(encoded["input_ids"]).astype(np.int32)
+    return Tokens(
+        ids=ids,
+        types=np.concatenate(encoded["token_type_ids"]).astype(np.int8),
+        content=~np.isin(ids, tokenizer.all_special_ids),
+        starts=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        y=y,
+    )
+
+
+def join(data: TaskData, views: Mapping[Texts, tuple[Texts, ...]], count: int) -> TaskData:
+    """Return the task with paraphrases after its training rows, each with its row's label.
+
+    Args:
+        data: The task. Its digest does not change; the paraphrases have a separate digest.
+        views: Paraphrases of the training texts; the paraphrases of other texts are empty.
+        count: K, paraphrases per text.
+    """
+    train = data.splits["train"]
+    train = train.take(np.arange(train.labeled))
+    paraphrases = [
+        views[row][view] if row in views else () for view in range(count) for row in train.texts
+    ]
+    parents = np.tile(np.arange(len(train)), 1 + count)
+    longer = Split((*train.texts, *paraphrases), train.y[parents])
+    return replace(data, splits={**data.splits, "train": longer})
+
+
+def joined_rows(drawn: Rows, count: int, total: int) -> Rows:
+    """Return the drawn rows and their paraphrases, `[(1 + K) * rows]`.
+
+    Args:
+        drawn: A subset of the n rows.
+        count: K, paraphrases per text.
+        total: Rows of the split including all paraphrases, (1 + K)·n.
+    """
+    starts = np.arange(0, total, total // (1 + count))
+    return Rows(drawn.split, (starts[:, None] + drawn.index).reshape(-1))
+
+
+def epoch_order(y: Labels, training: Training, rng: np.random.Generator) -> Index:
+    """Return positions into the training rows in the order of one epoch.
+
+    `balanced` takes one row of each class in turn. It shuffles each class, and again whenever the
+    class runs out. The class counts of a batch differ by at most one row. An epoch has as many
+    rows as with `shuffle`.
+    """
+    if training.batch_sampling == "shuffle":
+        return rng.permutation(len(y)).astype(np.int64)
+    of_class = [np.flatnonzero(y == label) for label in np.unique(y)]
+    turns = -(-len(y) // len(of_class))
+    dealt = [
+        np.concatenate([rng.permutation(rows) for _ in range(-(-turns // len(rows)))])[:turns]
+        for rows in of_class
+    ]
+    return np.stack(dealt, axis=1).reshape(-1)[: len(y)].astype(np.int64)
+
+
+def batches_in_order(
+    y: Labels, training: Training, remaining: int, seed: int, most: int | None
+) -> Iterator[Index]:
+    """Yield the positions into the training rows of each batch of a stage.
+
+    Args:
+        y: Labels of the training rows.
+        training: The stage's settings.
+        remaining: Number of stages that follow.
+        seed: Seed of the data order.
+        most: Updates after which the stage ends; None for no limit.
+    """
+    per_epoch, size = updates_per_epoch(len(y), training), training.batch_size
+    for update in range(updates_of(len(y), training, most)):
+        epoch, batch = divmod(update, per_epoch)
+        if batch == 0:
+            rng = stream(seed, purpose(f"order/{epoch}", remaining))
+            order = epoch_order(y, training, rng)
+        yield order[batch * size : (batch + 1) * size]
+
+
+def by_length(lengths: npt.NDArray[np.int64], size: int) -> Iterator[Index]:
+    """Yield the positions of batches of rows of similar length, for passes without an order."""
+    order = np.argsort(lengths, kind="stable").astype(np.int64)
+    for start in range(0, len(order), size):
+        yield order[start : start + size]
+
+
+def collate(
+    tokens: Tokens, index: Index, pad: int, rates: tuple[float, ...], device: torch.device
+) -> Batch:
+    """Return rows of a split as a batch, padded to the longest row."""
+    starts, lengths = tokens.starts[index], tokens.lengths_of(index)
+    columns = np.arange(lengths.max())
+    mask = columns < lengths[:, None]  # [B, T]
+    source = np.where(mask, starts[:, None] + columns, 0)
+    ids = np.where(mask, tokens.ids[source], pad)
+    types = np.where(mask, tokens.types[source], 0)
+    content = mask & tokens.content[source]
+    return Batch(
+        ids=on_device(ids.astype(np.int64), device),
+        mask=on_device(mask, device),
+        types=on_device(types.astype(np.int64), device),
+        content=on_device(content, device),
+        y=labels_of(tokens, index, device),
+        rates=rates,
+    )
+
+
+def labels_of(tokens: Tokens, index: Index, device: torch.device) -> Tensor:
+    """Return the labels of some rows, `[B]`: int64 classes or float32 scores."""
+    y = tokens.y[index]
+    return on_device(
+        y.astype(np.float32 if np.issubdtype(y.dtype, np.floating) else np.int64), device
+    )
+
+
+def on_device(array: npt.NDArray[np.generic], device: torch.device) -> Tensor:
+    """Return an array as a tensor on a device, without blocking the host."""
+    tensor = torch.from_numpy(array)
+    if device.type == "cuda":  # a larger copy from pageable memory blocks the host
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)
