@@ -8,10 +8,8 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from sclsearch.encoders.capabilities import by_keys, max_tokens, probe
-from sclsearch.encoders.first_position import install_first_position
 from sclsearch.encoders.gradient_cache import in_chunks, is_large
-from sclsearch.encoders.packing import install_packing, layers_of
+from sclsearch.encoders.packing import layers_of
 from sclsearch.encoders.row_dropout import install
 from sclsearch.encoders.vocabulary import CutEmbedding
 from sclsearch.errors import SclsearchError
@@ -19,6 +17,8 @@ from sclsearch.errors import SclsearchError
 
 class Encoder(nn.Module):
     """Pretrained encoder with per-row dropout.
+
+    Its capabilities are detected by test forward passes, so that any architecture can be used.
 
     Attributes:
         name: Name of the model, for errors.
@@ -38,14 +38,6 @@ class Encoder(nn.Module):
             parameters: a stage that needs the head copies them.
     """
 
-    pretrained_pooler: bool
-    per_row_dropout: bool
-    causal: bool
-    governed: bool
-    packs: bool
-    takes_masks: bool
-    trims: bool
-
     def __init__(
         self,
         name: str,
@@ -58,15 +50,74 @@ class Encoder(nn.Module):
         self.name = name
         self.model = model
         self.width: int = model.config.hidden_size
-        self.max_tokens = max_tokens(model)
+        self.max_tokens = _max_tokens(model)
         self.mask_token = mask_token
         self.masked_lm = masked_lm
         self._views = install(model)
         layers = layers_of(model)
         if layers is not None:
-            install_packing(layers, self._views.packing)
-            install_first_position(layers, self._views.first)
-        probe(self, self._views, layered=layers is not None)
+            self._views.packing.install(layers)
+        training = model.training
+        try:
+            self._detect_capabilities(layered=layers is not None)
+        finally:
+            model.train(training)
+
+    @torch.no_grad()
+    def _detect_capabilities(self, *, layered: bool) -> None:
+        """Set the capability attributes; leave the model in any mode."""
+        _, mask = _test_texts()
+        self.packs = self.trims = self.takes_masks = False
+        self.model.eval()  # the model may have dropout that follows no given rate
+        padded = self._test_states()  # [4, 4, d]
+        self.per_row_dropout = self._views.attention_seen
+        self.causal = torch.allclose(padded[0, 0], padded[1, 0])
+        self.pretrained_pooler = self._has_pooler(padded)
+        self.takes_masks = self._accepts_prepared_mask(padded)
+        self.model.train()
+        self.governed = torch.allclose(self._test_states()[mask], padded[mask])
+        self.model.eval()
+        if layered and self.per_row_dropout:
+            self.packs = True
+            self.packs = self._matches(padded, mask)
+            self.trims = True
+            self.trims = self._matches(padded[:, :1], mask[:, :1], first_only=True)
+
+    def _test_states(self, *, first_only: bool = False) -> Tensor:
+        ids, mask = _test_texts()
+        return self.hidden(ids, mask, torch.zeros_like(ids), (0.0,), first_only=first_only)
+
+    def _has_pooler(self, states: Tensor) -> bool:
+        pooler: nn.Module | None = getattr(self.model, "pooler", None)
+        if pooler is None:
+            return False
+        ids, mask = _test_texts()
+        own: Tensor = self.model(input_ids=ids, attention_mask=mask).pooler_output
+        found: Tensor = pooler(states)
+        return found.shape == own.shape and torch.allclose(found, own)
+
+    def _accepts_prepared_mask(self, padded: Tensor) -> bool:
+        # With sliding windows the model needs two masks, but a prepared mask would replace both.
+        windows = "sliding_attention" in (getattr(self.model.config, "layer_types", None) or ())
+        if windows or not self.per_row_dropout:
+            return False
+        ids, mask = _test_texts()
+        try:
+            states = self.model(input_ids=ids, attention_mask=_by_keys(mask)).last_hidden_state
+        except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
+            return False
+        return torch.allclose(states[mask], padded[mask], atol=1e-4)
+
+    def _matches(self, padded: Tensor, mask: Tensor, *, first_only: bool = False) -> bool:
+        """Return whether the states at tokens equal those that were computed with padding."""
+        try:
+            states = self._test_states(first_only=first_only)
+        except (AttributeError, RuntimeError):
+            # Positions that enter every layer, such as rotary ones, have the shape of padded rows.
+            # The modules for keys and values may have unknown names.
+            return False
+        same_shape = states.shape == padded.shape
+        return same_shape and torch.allclose(states[mask], padded[mask], atol=1e-4)
 
     @property
     def embeddings(self) -> Tensor:
@@ -110,13 +161,10 @@ class Encoder(nn.Module):
                 token. An encoder with `trims` then returns only that position, `[V * B, 1, d]`.
         """
         forward = partial(self._hidden, first_only=first_only and self.trims)
-        if is_large(ids, rates) and torch.is_grad_enabled() and self._trains:
+        trains = torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters())
+        if trains and is_large(ids, rates):
             return in_chunks(forward, ids, mask, types, rates)
         return forward(ids, mask, types, rates)
-
-    @property
-    def _trains(self) -> bool:
-        return any(parameter.requires_grad for parameter in self.parameters())
 
     def _hidden(
         self,
@@ -133,14 +181,14 @@ class Encoder(nn.Module):
         inputs = {"input_ids": ids.repeat(views, 1), "attention_mask": mask}
         if ids.is_cuda and self.takes_masks:
             # transformers checks a token mask for padding, which makes the host wait for the GPU.
-            inputs["attention_mask"] = by_keys(mask)
+            inputs["attention_mask"] = _by_keys(mask)
         if getattr(self.model.config, "type_vocab_size", 0) > 1:
             inputs["token_type_ids"] = types.repeat(views, 1)
         # On a GPU, counting the tokens would block the host, and short rows do not fill the GPU.
         packed = self.packs and not ids.is_cuda
         with (
-            self._views.packing.of(mask) if packed else nullcontext(),
-            self._views.first.alone() if first_only else nullcontext(),
+            self._views.packing.packed(mask) if packed else nullcontext(),
+            self._views.packing.first_position() if first_only else nullcontext(),
         ):
             states: Tensor = self.model(**inputs).last_hidden_state
         return states
@@ -163,41 +211,63 @@ class Encoder(nn.Module):
             pooled: Tensor = pooler(states)
             return pooled
         if pooling != "cls_raw":
-            message = f"pooling must be cls_raw, cls_pooled or mean, but it is {pooling!r}"
-            raise ValueError(message)
+            raise ValueError(f"pooling: must be cls_raw, cls_pooled or mean, got {pooling!r}")
         return states[:, 0]
 
     def check_pooling(self, pooling: str, where: str) -> None:
         """Raise SclsearchError if the pooling is `cls_pooled` but the checkpoint has no pooler."""
         if pooling == "cls_pooled" and not self.pretrained_pooler:
             raise SclsearchError(
-                f"{where}: 'cls_pooled' must be backed by a pooler as BERT's in the checkpoint, "
-                f"but model {self.name!r} ({self.model.config.model_type}) has none that was "
-                "pretrained. Take 'cls_raw' or 'mean'."
+                f"{where}: 'cls_pooled' needs a pretrained pooler like BERT's, and {self._title} "
+                "has none. Use 'cls_raw' or 'mean'."
             )
 
     def check_length(self, tokens: int, where: str) -> None:
         """Raise SclsearchError if a text length exceeds the encoder's number of positions."""
         if self.max_tokens is not None and tokens > self.max_tokens:
             raise SclsearchError(
-                f"{where}: it must be at most {self.max_tokens}, the positions that model "
-                f"{self.name!r} has, but it is {tokens}. Give less, or another --model."
+                f"{where}: must be at most {self.max_tokens}, the positions of {self._title}, got "
+                f"{tokens}. Reduce it, or choose another --model."
             )
 
     def check_per_row_dropout(self, where: str) -> None:
         """Raise SclsearchError if views of one batch cannot differ in dropout probability."""
         if not self.per_row_dropout:
             raise SclsearchError(
-                f"{where}: attention dropout must be settable for each view, but model "
-                f"{self.name!r} ({self.model.config.model_type}) does not use transformers' "
-                "attention interface. BERT, RoBERTa, DistilBERT, ELECTRA and ModernBERT do."
+                f"{where}: {self._title} cannot have another attention dropout for each view, "
+                "because it does not use transformers' attention interface. Choose BERT, RoBERTa, "
+                "DistilBERT, ELECTRA or ModernBERT."
             )
 
     def check_mask_token(self, where: str) -> None:
         """Raise SclsearchError if the tokenizer has no mask token."""
         if self.mask_token is None:
             raise SclsearchError(
-                f"{where}: the tokenizer must have a mask token, but that of model {self.name!r} "
-                f"({self.model.config.model_type}) has none. Take a model that was pretrained with "
-                "masks, such as BERT or RoBERTa."
+                f"{where}: the tokenizer of {self._title} has no mask token. Choose a model that "
+                "was pretrained with masks, such as BERT or RoBERTa."
             )
+
+    @property
+    def _title(self) -> str:
+        return f"model {self.name!r} ({self.model.config.model_type})"
+
+
+def _max_tokens(model: nn.Module) -> int | None:
+    """Return the number of learned positions of a model; None if it has no learned positions."""
+    for name, module in model.named_modules():
+        if name.endswith(".position_embeddings") and isinstance(module, nn.Embedding):
+            # If padding has a separate row, as in RoBERTa, positions begin after it.
+            before = 0 if module.padding_idx is None else module.padding_idx + 1
+            return module.num_embeddings - before
+    return None
+
+
+def _test_texts() -> tuple[Tensor, Tensor]:
+    """Return the ids and the mask, both `[4, 4]`, of the rows for the capability checks."""
+    ids = torch.tensor([[0, 0, 0, 0], [0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
+    return ids, torch.tensor([[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 1], [1, 0, 0, 0]]).bool()
+
+
+def _by_keys(mask: Tensor) -> Tensor:
+    """Return the attention mask, `[rows, 1, T, T]`, for a token mask, `[rows, T]`."""
+    return mask[:, None, None].expand(-1, 1, mask.shape[1], -1)

@@ -95,8 +95,8 @@ def check_window(kernel: int, where: str) -> None:
     """Raise SclsearchError if a window size is even and thus has no middle token."""
     if kernel % 2 == 0:
         raise SclsearchError(
-            f"{where}: a window must be odd, with a token in its middle, but it is {kernel}. "
-            f"Take {kernel - 1} or {kernel + 1}."
+            f"{where}: must be odd, so that a window has a middle token, got {kernel}. "
+            f"Use {kernel - 1} or {kernel + 1}."
         )
 
 
@@ -105,6 +105,6 @@ def check_heads(heads: int, encoder: Encoder, where: str) -> None:
     if encoder.width % heads:
         divisors = [str(d) for d in range(1, encoder.width + 1) if encoder.width % d == 0]
         raise SclsearchError(
-            f"{where}: it must divide the width of model {encoder.name!r}, {encoder.width}, but "
-            f"it is {heads}. Take one of {', '.join(divisors)}."
+            f"{where}: must divide the width of model {encoder.name!r}, {encoder.width}, got "
+            f"{heads}. Use one of {', '.join(divisors)}."
         )

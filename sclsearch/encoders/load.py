@@ -3,7 +3,7 @@
 import copy
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,8 +47,7 @@ def load_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
         )
     except Exception as error:  # transformers documents no errors for damaged files
         raise SclsearchError(
-            f"{folder}: tokenizer.json must be a tokenizer that transformers can load, but: "
-            f"{_first_line(error)}"
+            f"{folder}: transformers cannot load tokenizer.json: {_first_line(error)}"
         ) from error
     return tokenizer
 
@@ -60,38 +59,32 @@ def _pretrained(folder: Path, name: str) -> Encoder:
     lacking = [key for key in missing if not key.startswith("pooler.")]
     if lacking:
         raise SclsearchError(
-            f"--model {name}: model.safetensors must hold every weight of {kind}, but "
-            f"{lacking[0]} and {len(lacking) - 1} more are missing. Take a complete checkpoint."
+            f"--model {name}: model.safetensors lacks {lacking[0]} and {len(lacking) - 1} more "
+            f"weights of {kind}. Take a complete checkpoint."
         )
     if missing:
         model.pooler = None  # type: ignore[assignment]  # its weights would be random
     if model.config.is_encoder_decoder:
-        raise SclsearchError(f"--model {name}: it must be an encoder, but {kind} has a decoder.")
+        raise SclsearchError(f"--model {name}: {kind} has a decoder. Choose an encoder.")
+    mask_token: int | None = None
+    with suppress(SclsearchError):  # tokenization reports this error; the encoder itself is valid
+        mask_token = load_tokenizer(folder).mask_token_id
     # Our head shares the input embeddings, so a head with a separate decoder cannot be loaded.
     tied = getattr(model.config, "tie_word_embeddings", True)
     encoder = Encoder(
         name,
         model,
-        mask_token=_mask_token(folder),
+        mask_token=mask_token,
         masked_lm=load_head_weights(folder / "model.safetensors") if tied else {},
     )
     if encoder.causal:
-        raise SclsearchError(f"--model {name}: it must be an encoder, but {kind} is a decoder.")
+        raise SclsearchError(f"--model {name}: {kind} is a decoder. Choose an encoder.")
     if not encoder.governed:
         raise SclsearchError(
-            f"--model {name}: all its dropout must follow the rate that is set, but {kind} drops "
-            "some at rates of its own. Set those in config.json to 0, or take another model."
+            f"--model {name}: {kind} has dropout with fixed rates. Set them to 0 in config.json "
+            "or choose another model."
         )
     return encoder.eval()
-
-
-def _mask_token(folder: Path) -> int | None:
-    try:
-        found: int | None = load_tokenizer(folder).mask_token_id
-    except SclsearchError:
-        # Tokenization reports this error. The encoder itself is valid.
-        return None
-    return found
 
 
 def _read(folder: Path, name: str) -> "tuple[PreTrainedModel, list[str]]":
@@ -111,8 +104,7 @@ def _read(folder: Path, name: str) -> "tuple[PreTrainedModel, list[str]]":
             )
         except Exception as error:  # transformers documents no errors for damaged files
             raise SclsearchError(
-                f"--model {name}: it must be an encoder that transformers can load, but: "
-                f"{_first_line(error)}"
+                f"--model {name}: transformers cannot load it as an encoder: {_first_line(error)}"
             ) from error
     for weight, stored, wanted in sorted(loading["mismatched_keys"]):
         raise SclsearchError(

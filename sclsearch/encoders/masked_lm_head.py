@@ -65,7 +65,7 @@ def masked_lm_notes(encoder: Encoder) -> tuple[str, ...]:
     """Return a note for reports if the masked-LM head is not pretrained."""
     if encoder.masked_lm:
         return ()
-    return (f"masked-LM head: fresh, the checkpoint of {encoder.name} has none",)
+    return (f"masked-LM head: new, because the checkpoint of {encoder.name} has none",)
 
 
 def load_head_weights(file: Path) -> dict[str, Tensor]:

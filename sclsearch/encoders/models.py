@@ -105,7 +105,18 @@ def local_folder(name: str) -> Path | None:
     alias = ALIASES.get(name)
     if alias is None or alias.package is None:
         return None
-    return _packaged(alias.package, alias.weights)
+    package, inside = alias.package
+    spec = importlib.util.find_spec(package)  # finds the files without importing the package
+    if spec is None or spec.origin is None:
+        return None
+    folder = Path(spec.origin).parent / inside
+    found = file_digest(folder / "model.safetensors")
+    if found != alias.weights:
+        raise SclsearchError(
+            f"{folder / 'model.safetensors'}: SHA-256 must be {alias.weights}, got {found}. "
+            f"Install the package {package} again."
+        )
+    return folder
 
 
 def base_model(name: str) -> str:
@@ -121,7 +132,7 @@ def base_model(name: str) -> str:
         return str(json.loads(card.read_text(encoding="utf-8"))["base"])
     except (ValueError, KeyError, TypeError) as error:
         raise SclsearchError(
-            f"{card}: it must be what `sclsearch export` wrote, but: {error!r}. Export it again."
+            f"{card}: not a file of `sclsearch export`: {error!r}. Export the encoder again."
         ) from error
 
 
@@ -131,32 +142,17 @@ def model_digest(folder: Path) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def _packaged(package: tuple[str, str], weights: str | None) -> Path | None:
-    # Only the package's files are needed. Its code is never imported.
-    spec = importlib.util.find_spec(package[0])
-    if spec is None or spec.origin is None:
-        return None
-    folder = Path(spec.origin).parent / package[1]
-    found = file_digest(folder / "model.safetensors")
-    if weights is not None and found != weights:
-        raise SclsearchError(
-            f"{folder / 'model.safetensors'}: the weights must have SHA-256 {weights}, but it is "
-            f"{found}. Install the package {package[0]} again."
-        )
-    return folder
-
-
 def _checked(folder: Path, name: str) -> Path:
     if not name or not folder.is_dir():
         raise SclsearchError(
-            f"--model {name}: it must be an alias, a folder, or owner/name on the hub, but there "
-            f"is no such folder.{suggestion(name, ALIASES)}"
+            f"--model {name}: must be an alias, a folder, or owner/name on the hub; there is no "
+            f"such folder.{suggestion(name, ALIASES)}"
         )
     missing = [file for file in FILES[:3] if not (folder / file).is_file()]
     if missing:
         raise SclsearchError(
-            f"--model {name}: {', '.join(FILES[:3])} must be in the folder, but "
-            f"{', '.join(missing)} is missing. Write it with transformers' save_pretrained."
+            f"--model {name}: the folder lacks {', '.join(missing)}. Write its files with "
+            "transformers' save_pretrained."
         )
     fault = config_fault(folder / "config.json")
     if fault:
@@ -175,17 +171,17 @@ def config_fault(file: Path) -> str:
     try:
         config = json.loads(file.read_bytes())
     except RecursionError:
-        return "it is nested too deep"
+        return "nested too deeply"
     except (OSError, ValueError) as error:
-        return f"it cannot be read: {error}"
+        return f"cannot be read: {error}"
     if not isinstance(config, dict):
-        return "it must hold a JSON object"
+        return "must be a JSON object"
     for name in SIZES & config.keys():
         size = config[name]
         if type(size) is not int or size < 1:
             return f"{name}: must be an integer of at least 1, got {json.dumps(size)[:40]}"
     if config.get("quantization_config") is not None:
-        return "quantization_config: quantised weights cannot be fine-tuned"
+        return "quantization_config: quantized weights cannot be fine-tuned"
     pad, words = config.get("pad_token_id"), config.get("vocab_size")
     if pad is not None and words and not (type(pad) is int and 0 <= pad < words):
         return f"pad_token_id: must be an integer from 0 to {words - 1}, got {json.dumps(pad)[:40]}"
@@ -209,7 +205,7 @@ def _fetch(name: str, hub: str) -> Path:
         elif local_folder("minilm") is not None:
             ways += ", or --model minilm, which is on this machine"
         raise SclsearchError(
-            f"--model {name}: {hub} must be on the hub or in its cache, but it could not be had "
+            f"--model {name}: cannot load {hub} from the hub or its cache "
             f"({type(error).__name__}). Check the name and the network, or {ways}."
         ) from error
     return _checked(folder, name)

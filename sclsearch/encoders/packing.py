@@ -1,9 +1,13 @@
-"""Removal of padding: an encoder's layers process all tokens of a batch as one packed row.
+"""Positions that an encoder's layers skip: padding, and all but the first in the last layer.
 
 Linear layers and norms process each token separately, and they are nearly all of the work. Only
-attention needs the rows. So the output of the embeddings is packed before the first layer.
-Attention unpacks its queries, keys and values, and the output of the last layer is unpacked. Masks,
-positions and the composition of the batch do not change.
+attention needs the rows. So the output of the embeddings is packed before the first layer: all
+tokens of a batch form one row. Attention unpacks its queries, keys and values, and the output of
+the last layer is unpacked. Masks, positions and the composition of the batch do not change.
+
+An embedding that reads only the state at position 0 needs only the last layer's keys and values of
+the other tokens. Their queries, output projection and feed-forward part do not affect it. With six
+layers this saves an eighth of the work.
 """
 
 from collections.abc import Iterator
@@ -16,26 +20,41 @@ from transformers import PreTrainedModel
 
 WORTH = 0.95
 """Share of tokens among the positions above which packing is not worth its cost."""
+PROJECTIONS = (("key", "value"), ("k_lin", "v_lin"))
+"""Names of the key and value projections in the model families."""
+
+HookInput = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 @dataclass
 class Packing:
-    """Token positions of the current batch, shared by all modules of one encoder.
+    """Positions of the current batch, shared by all modules of one encoder.
 
     Attributes:
         places: Positions of the tokens in the flattened rows, `[tokens]`; None keeps the padding.
         rows: V * B.
         length: T.
         active: True while the states are packed, between the first and the last layer.
+        first_only: True if the current forward pass needs only position 0 of the last states.
+        before_last: States of all tokens before the last layer, while it runs at position 0 only.
     """
 
     places: Tensor | None = None
     rows: int = 0
     length: int = 0
     active: bool = False
+    first_only: bool = False
+    before_last: Tensor | None = None
+
+    def install(self, layers: nn.ModuleList) -> None:
+        """Install the hooks of the first and the last layer."""
+        # Methods instead of closures: a copy of the encoder must get hooks with separate state.
+        layers[0].register_forward_pre_hook(self.enter_layers, with_kwargs=True)
+        layers[-1].register_forward_pre_hook(self.enter_last_layer, with_kwargs=True)
+        layers[-1].register_forward_hook(self.leave_layers)
 
     @contextmanager
-    def of(self, mask: Tensor) -> Iterator[None]:
+    def packed(self, mask: Tensor) -> Iterator[None]:
         """Pack a batch with the token mask `[V * B, T]`, inside the with block."""
         self.rows, self.length = mask.shape
         places = mask.flatten().nonzero()[:, 0]
@@ -46,40 +65,59 @@ class Packing:
         finally:
             self.places, self.active = None, False
 
+    @contextmanager
+    def first_position(self) -> Iterator[None]:
+        """Compute only position 0 in the last layer, inside the with block."""
+        self.first_only = True
+        try:
+            yield
+        finally:
+            self.first_only, self.before_last = False, None
+
     @property
-    def row_of_token(self) -> Tensor:
-        """Row number of each token, `[tokens]`."""
-        return self._moved() // self.length
+    def token_places(self) -> Tensor:
+        """Positions of the tokens in the flattened rows, `[tokens]`, while a batch is packed."""
+        if self.places is None:
+            raise ValueError("no batch is packed")
+        return self.places
 
     def pack(self, x: Tensor) -> Tensor:
         """Return the packed states, `[1, tokens, ...]`, from padded ones, `[V * B, T, ...]`."""
-        return x.flatten(0, 1).index_select(0, self._moved())[None]
+        return x.flatten(0, 1).index_select(0, self.token_places)[None]
 
     def unpack(self, x: Tensor) -> Tensor:
         """Return the padded states, `[V * B, T, ...]`, from `[1, tokens, ...]`; padding is zero."""
         padded = x.new_zeros(self.rows * self.length, *x.shape[2:])
-        padded = padded.index_copy(0, self._moved(), x[0])
+        padded = padded.index_copy(0, self.token_places, x[0])
         return padded.view(self.rows, self.length, *x.shape[2:])
 
-    def unpack_first(self, x: Tensor) -> Tensor:
-        """Return position 0 of each row, `[V * B, 1, ...]`, from `[1, tokens, ...]`.
-
-        After this call the states are no longer packed. Every row must have a token at position 0.
-        """
-        self.active = False
-        starts = (self._moved() % self.length == 0).nonzero()[:, 0]
-        return x[0].index_select(0, starts)[:, None]
-
-    def before_layers(
+    def enter_layers(
         self, _layer: nn.Module, given: tuple[Any, ...], named: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    ) -> HookInput | None:
         """Pack the input of the first layer."""
         if self.places is None:
             return None
         self.active = True
         return (self.pack(given[0]), *given[1:]), named
 
-    def after_layers(self, _layer: nn.Module, _given: tuple[Any, ...], output: Any) -> Any:
+    def enter_last_layer(
+        self, _layer: nn.Module, given: tuple[Any, ...], named: dict[str, Any]
+    ) -> HookInput | None:
+        """Replace the input of the last layer by its first positions, `[V * B, 1, d]`.
+
+        Every row must have a token at position 0. The states are no longer packed.
+        """
+        if not self.first_only:
+            return None
+        self.before_last = states = given[0]
+        first = states[:, :1]
+        if self.active:
+            self.active = False
+            starts = (self.token_places % self.length == 0).nonzero()[:, 0]
+            first = states[0].index_select(0, starts)[:, None]
+        return (first, *given[1:]), named
+
+    def leave_layers(self, _layer: nn.Module, _given: tuple[Any, ...], output: Any) -> Any:
         """Unpack the output of the last layer."""
         if not self.active:
             return None
@@ -88,10 +126,25 @@ class Packing:
             return (self.unpack(output[0]), *output[1:])
         return self.unpack(output)
 
-    def _moved(self) -> Tensor:
-        if self.places is None:
-            raise ValueError("tokens can be moved while a batch is packed, but none is")
-        return self.places
+    def keys_and_values(self, attention: nn.Module, width: int) -> tuple[Tensor, Tensor]:
+        """Return keys and values of all positions, `[V * B, heads, T, width]`.
+
+        Args:
+            attention: Attention module of the last layer.
+            width: Width of a head.
+
+        Raises:
+            AttributeError: The module has none of the known projections.
+        """
+        names = next((n for n in PROJECTIONS if hasattr(attention, n[0])), PROJECTIONS[0])
+        key, value = (self._projected(getattr(attention, name), width) for name in names)
+        return key, value
+
+    def _projected(self, projection: nn.Module, width: int) -> Tensor:
+        projected: Tensor = projection(self.before_last).unflatten(-1, (-1, width))
+        if self.places is not None:
+            projected = self.unpack(projected)
+        return projected.transpose(1, 2)
 
 
 def layers_of(model: PreTrainedModel) -> nn.ModuleList | None:
@@ -99,10 +152,3 @@ def layers_of(model: PreTrainedModel) -> nn.ModuleList | None:
     count = getattr(model.config, "num_hidden_layers", None)
     lists = [m for m in model.modules() if isinstance(m, nn.ModuleList) and len(m) == count]
     return lists[0] if len(lists) == 1 else None
-
-
-def install_packing(layers: nn.ModuleList, packing: Packing) -> None:
-    """Install the hooks that pack the states before the first layer and unpack them at the end."""
-    # Methods instead of closures: a copy of the encoder must get hooks with separate state.
-    layers[0].register_forward_pre_hook(packing.before_layers, with_kwargs=True)
-    layers[-1].register_forward_hook(packing.after_layers)

@@ -17,7 +17,6 @@ from transformers import AttentionInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 
-from sclsearch.encoders.first_position import FirstPosition
 from sclsearch.encoders.packing import Packing
 
 ATTENTION = "sclsearch_row_dropout"
@@ -30,17 +29,12 @@ class DropoutRates:
     Attributes:
         rates: Dropout probability of each view; the batch is a stack of views of equal size.
         attention_seen: True if the registered attention function has been called.
-        packing: Positions of the tokens while padding is removed.
-        first: State of a last layer that computes only position 0.
+        packing: Positions that the layers skip.
     """
 
-    rates: tuple[float, ...] = field(default=(0.0,))
+    rates: tuple[float, ...] = (0.0,)
     attention_seen: bool = False
     packing: Packing = field(default_factory=Packing)
-    first: FirstPosition = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.first = FirstPosition(self.packing)
 
     @property
     def shared(self) -> float | None:
@@ -64,7 +58,8 @@ class RowDropout(nn.Dropout):
         keep = _keep(self.views.rates, x.device)
         packing = self.views.packing
         if packing.active:
-            view = packing.row_of_token // (packing.rows // len(keep))
+            row = packing.token_places // packing.length
+            view = row // (packing.rows // len(keep))
             keep = keep[view].view(1, -1, *[1] * (x.dim() - 2))
         else:
             keep = keep.repeat_interleave(len(x) // len(keep)).view(-1, *[1] * (x.dim() - 1))
@@ -89,9 +84,9 @@ def _attention(
     views: DropoutRates = module.view_rates  # type: ignore[assignment]  # set by install
     views.attention_seen = True
     options.pop("dropout", None)
-    packing, first = views.packing, views.first
-    if first.given is not None:
-        key, value = first.keys_and_values(module, query.shape[-1])
+    packing = views.packing
+    if packing.before_last is not None:
+        key, value = packing.keys_and_values(module, query.shape[-1])
         attention_mask = None if attention_mask is None else attention_mask[:, :, :1]
     if not packing.active:
         return _by_view(module, query, key, value, attention_mask, options), None
@@ -112,34 +107,15 @@ def _by_view(
     views: DropoutRates = module.view_rates  # type: ignore[assignment]  # set by install
     rate = views.shared if module.training else 0.0
     if rate is not None:
-        return _rows(module, query, key, value, mask, rate, options)
-    parts = len(views.rates)
-    masks = (None,) * parts if mask is None else mask.chunk(parts)
+        return _sdpa(module, query, key, value, mask, dropout=rate, **options)[0]
+    count = len(views.rates)
+    masks = (None,) * count if mask is None else mask.chunk(count)
+    chunks = zip(query.chunk(count), key.chunk(count), value.chunk(count), masks, strict=True)
     outputs = [
-        _rows(module, q, k, v, part, rate, options)
-        for q, k, v, part, rate in zip(
-            query.chunk(parts),
-            key.chunk(parts),
-            value.chunk(parts),
-            masks,
-            views.rates,
-            strict=True,
-        )
+        _sdpa(module, *tensors, dropout=rate, **options)[0]
+        for tensors, rate in zip(chunks, views.rates, strict=True)
     ]
     return torch.cat(outputs)
-
-
-def _rows(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    rate: float,
-    options: Mapping[str, Any],
-) -> Tensor:
-    """Return attention with one dropout probability, `[rows, T, heads, width]`."""
-    return _sdpa(module, query, key, value, mask, dropout=rate, **options)[0]
 
 
 _sdpa = sdpa_attention_forward

@@ -8,8 +8,7 @@ from typing import ClassVar, Literal
 from torch import Tensor, nn
 
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.encoders.head import Head
-from sclsearch.encoders.projection import projection
+from sclsearch.encoders.head import Head, projection
 from sclsearch.methods.base import Batch, Model, Stage, Terms, Training
 from sclsearch.objectives import prediction_loss
 

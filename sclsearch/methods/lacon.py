@@ -9,8 +9,8 @@ from annotated_types import Ge, Gt, Interval
 from torch import Tensor, nn
 
 from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.head import label_vectors, projection
 from sclsearch.encoders.label_attention import check_heads
-from sclsearch.encoders.projection import label_vectors, projection
 from sclsearch.errors import SclsearchError
 from sclsearch.methods.base import Batch, Model, Stage, Terms, Training
 from sclsearch.objectives.lacon import (

@@ -9,8 +9,8 @@ from annotated_types import Ge, Gt
 from torch import Tensor, nn
 
 from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.head import label_vectors
 from sclsearch.encoders.label_attention import Mixing, WindowAttention, check_window
-from sclsearch.encoders.projection import label_vectors
 from sclsearch.methods.base import Batch, Model, Rate, Stage, Terms, Training
 from sclsearch.methods.lacon import TRAINING, vectors_of
 from sclsearch.objectives import prediction_loss

@@ -8,9 +8,8 @@ from annotated_types import Ge, Gt
 from torch import Tensor, nn
 
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.encoders.head import Head
+from sclsearch.encoders.head import Head, label_vectors
 from sclsearch.encoders.label_attention import LabelSpecificAttention
-from sclsearch.encoders.projection import label_vectors
 from sclsearch.methods.base import Batch, Model, Stage, Terms, Training
 from sclsearch.methods.lacon import TRAINING, vectors_of
 from sclsearch.objectives import prediction_loss

@@ -123,19 +123,21 @@ def _measured(prepared: PreparedStudy, each: Sequence[Fields], threads: int) -> 
 
 def _rows(spec: SeedRunSpec) -> float:
     """Return the rows that a seed run trains on, and the share `FORWARD` of those it only reads."""
-    splits, trained, read = spec.splits, 0.0, len(spec.splits.test.index)
-    for stage in spec.stages:
+    splits, evaluations, trained = spec.splits, 1, 0.0
+    read = len(splits.test.index)
+    for stage in (stages := spec.stages):
         count = len(splits.train.index) * (1 + spec.joined)
         if splits.unlabeled is not None and not stage.reads_labels:
             count = len(splits.unlabeled.index)
-        updates = updates_of(count, stage.training, spec.max_updates)
         if stage.cached:
             read += count
-        else:
-            share = FORWARD if stage.frozen_pooling else 1.0
-            trained += share * updates * min(stage.training.batch_size, count) * stage.views
-    per_epoch = updates_per_epoch(count, stage.training)
-    evaluations = 1 if stage.cached else len(evaluation_points(spec.evaluate, per_epoch, updates))
+            continue
+        updates = updates_of(count, stage.training, spec.max_updates)
+        share = FORWARD if stage.frozen_pooling else 1.0
+        trained += share * updates * min(stage.training.batch_size, count) * stage.views
+        if stage is stages[-1]:
+            per_epoch = updates_per_epoch(count, stage.training)
+            evaluations = len(evaluation_points(spec.evaluate, per_epoch, updates))
     return trained + FORWARD * (read + evaluations * len(splits.validation.index))
 
 

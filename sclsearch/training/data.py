@@ -202,13 +202,12 @@ def batches_in_order(
         seed: Seed of the data order.
         most: Updates after which the stage ends; None for no limit.
     """
-    per_epoch, size = updates_per_epoch(len(y), training), training.batch_size
-    for update in range(updates_of(len(y), training, most)):
-        epoch, batch = divmod(update, per_epoch)
-        if batch == 0:
-            rng = stream(seed, purpose(f"order/{epoch}", remaining))
-            order = epoch_order(y, training, rng)
-        yield order[batch * size : (batch + 1) * size]
+    size, per_epoch = training.batch_size, updates_per_epoch(len(y), training)
+    total = updates_of(len(y), training, most)
+    for epoch in range(-(-total // per_epoch)):
+        order = epoch_order(y, training, stream(seed, purpose(f"order/{epoch}", remaining)))
+        for batch in range(min(per_epoch, total - epoch * per_epoch)):
+            yield order[batch * size : (batch + 1) * size]
 
 
 def by_length(lengths: npt.NDArray[np.int64], size: int) -> Iterator[Index]:

@@ -33,7 +33,7 @@ def device_for(numerics: Numerics) -> torch.device:
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
         return torch.device("cpu")
     if not torch.cuda.is_available():
-        raise SclsearchError(f"{numerics}: a GPU must be there, but torch sees none.")
+        raise SclsearchError(f"{numerics}: torch finds no GPU. Use a machine with a GPU.")
     # cuBLAS reads this at its first use in a process.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     # With warn_only, the backward pass of fused attention would stay nondeterministic.

@@ -94,7 +94,7 @@ def own_code(folder: Path) -> None:
 DENSE = "encoder.layer.0.output.dense.weight"
 CASES: dict[str, tuple[Change, str]] = {
     "quantization_config": (config(quantization_config={"bits": 4}), "quantization_config"),
-    "T5 type": (config(model_type="t5"), "it must be an encoder that transformers can load"),
+    "T5 type": (config(model_type="t5"), "transformers cannot load it as an encoder"),
     "unknown type": (config(model_type="nonesuch"), "nonesuch"),
     "type 5": (config(model_type=5), "model type `5`"),
     "no type": (text(CONFIG, "{}"), "model_type"),
@@ -131,7 +131,7 @@ CASES: dict[str, tuple[Change, str]] = {
     "epsilon null": (config(layer_norm_eps=None), "layer_norm_eps"),
     "attention": (config(attn_implementation="zzz"), "attn_implementation"),
     "dtype": (config(dtype="float7"), "float7"),
-    "labels list": (config(id2label=[1]), "it must be an encoder that transformers can load"),
+    "labels list": (config(id2label=[1]), "transformers cannot load it as an encoder"),
     "weights empty": (text(WEIGHTS, ""), "header too small"),
     "weights a pointer": (text(WEIGHTS, "version https://git-lfs.github.com/spec/v1"), "header"),
     "weights cut": (cut(0.5), "not fully covered"),

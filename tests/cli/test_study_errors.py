@@ -20,7 +20,7 @@ Call = Callable[..., CompletedProcess[str]]
         ("--protocol gunel-ful", "Unknown protocol 'gunel-ful'. Did you mean 'gunel-full'? Known:"),
         ("--rule median", "Unknown rule 'median'. It must be mean, best, top-K, or one for the "),
         ("--rule=", "Unknown rule ''. It must be mean, best, top-K, or one for the "),
-        ("--model=", "--model : it must be an alias, a folder, or owner/name on the hub, but "),
+        ("--model=", "--model : must be an alias, a folder, or owner/name on the hub; "),
         ("--study=", "--study '': a name must be letters, digits, "),
         (
             "--gpus-per-trial inf",
@@ -31,7 +31,7 @@ Call = Callable[..., CompletedProcess[str]]
         ("--set tau=warm", "--set tau: input should be a valid number, but there is 'warm'"),
         ("--set tau", "--set: must be KEY=VALUE, as in --set tau=0.3, got 'tau'."),
         ("--set tau=1 --set tau=2", "--set tau: is set twice. Set it once."),
-        ("--model ./nope", "--model ./nope: it must be an alias, a folder, or owner/name on the "),
+        ("--model ./nope", "--model ./nope: must be an alias, a folder, or owner/name on the "),
         ("--model minlm", "no such folder. Did you mean 'minilm'? Known: bert-base, distilbert, "),
         ("--model ./empty", "--model ./empty: config.json, model.safetensors, tokenizer.json must"),
         ("--space no.yaml", "no.yaml: the file must be readable, but: No such file or directory"),

@@ -83,7 +83,9 @@ def test_an_encoder_that_needs_masks_of_its_own_makes_them_on_a_gpu_too(
     assert torch.equal(encoder.hidden(*inputs, (0.0,)), expected)
 
 
-def test_segments_are_told_apart_where_the_model_has_them(encoder: Encoder, inputs: Inputs) -> None:
+def test_segments_change_the_states_of_models_with_segments(
+    encoder: Encoder, inputs: Inputs
+) -> None:
     ids, mask, types = inputs
     same = torch.equal(
         encoder.hidden(ids, mask, types, (0.0,)), encoder.hidden(ids, mask, types + 1, (0.0,))
@@ -97,7 +99,7 @@ def test_the_first_state_is_the_raw_pooling(bert: Encoder, inputs: Inputs) -> No
 
 
 def test_an_unknown_pooling_is_not_taken_for_another(bert: Encoder, inputs: Inputs) -> None:
-    with pytest.raises(ValueError, match=r"pooling must be cls_raw, .* but it is 'max'"):
+    with pytest.raises(ValueError, match=r"^pooling: .* got 'max'"):
         bert.pool(bert.hidden(*inputs, (0.0,)), inputs[1], "max")
 
 
@@ -140,29 +142,18 @@ def test_a_pooler_counts_only_if_it_was_pretrained(
     if has_pooler:
         encoder.check_pooling("cls_pooled", "pooling")
         return
-    with pytest.raises(SclsearchError) as caught:
+    with pytest.raises(SclsearchError, match=f"^scl.yaml: pooling: .* model '{folder}'"):
         encoder.check_pooling("cls_pooled", "scl.yaml: pooling")
-    assert str(caught.value) == (
-        "scl.yaml: pooling: 'cls_pooled' must be backed by a pooler as BERT's in the checkpoint, "
-        f"but model {folder!r} ({encoder.model.config.model_type}) has none that was pretrained. "
-        "Take 'cls_raw' or 'mean'."
-    )
 
 
-def test_families_with_the_attention_interface_have_rates_by_view(encoder: Encoder) -> None:
-    assert encoder.per_row_dropout
-    encoder.check_per_row_dropout("dropouts")
-
-
-def test_rates_by_view_are_refused_without_the_attention_interface(tiny_mpnet: Path) -> None:
+def test_dropout_per_view_needs_the_attention_interface_of_transformers(
+    bert: Encoder, tiny_mpnet: Path
+) -> None:
+    bert.check_per_row_dropout("dropouts")
     encoder = load_encoder(tiny_mpnet, "mine")
     assert not encoder.per_row_dropout
-    with pytest.raises(SclsearchError) as caught:
+    with pytest.raises(SclsearchError, match=r"^dropouts: model 'mine' \(mpnet\)"):
         encoder.check_per_row_dropout("dropouts")
-    assert str(caught.value).startswith(
-        "dropouts: attention dropout must be settable for each view, but model 'mine' (mpnet) "
-        "does not use transformers' attention interface. BERT, "
-    )
 
 
 def test_a_model_without_the_interface_still_follows_one_rate(
@@ -184,7 +175,7 @@ def test_no_text_is_longer_than_the_positions_of_an_encoder(
 ) -> None:
     encoder = load_encoder(request.getfixturevalue(f"tiny_{family}"), "tiny")
     encoder.check_length(tokens, "max_length")
-    with pytest.raises(SclsearchError, match=f"^max_length: it must be at most {tokens}, the posi"):
+    with pytest.raises(SclsearchError, match=f"^max_length: .* {tokens}, .* got {tokens + 1}"):
         encoder.check_length(tokens + 1, "max_length")
 
 

@@ -1,10 +1,11 @@
-"""The head: shapes, its two forms, and dropout in training alone."""
+"""Classification head, projection g and label vectors: their formulas and initial weights."""
 
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
-from sclsearch.encoders.head import INIT_STD, Head
+from sclsearch.encoders.head import INIT_STD, Head, label_vectors, projection
 
 Z = torch.linspace(-1, 1, 12).reshape(3, 4)
 
@@ -18,11 +19,9 @@ def hidden(request: pytest.FixtureRequest) -> bool:
 def test_classes_have_logits_and_regression_has_one_score_a_row(
     hidden: bool, classes: int, shape: tuple[int, ...]
 ) -> None:
-    assert Head(4, classes, hidden=hidden)(Z, 0.1).shape == shape
-
-
-def test_one_row_keeps_its_row_in_regression() -> None:
-    assert Head(4, 0, hidden=True)(Z[:1], 0.0).shape == (1,)
+    head = Head(4, classes, hidden=hidden)
+    assert head(Z, 0.1).shape == shape
+    assert head(Z[:1], 0.1).shape == (1, *shape[1:])
 
 
 def test_without_dropout_the_head_is_its_formula(hidden: bool) -> None:
@@ -46,10 +45,6 @@ def test_training_drops_before_each_linear_layer(hidden: bool) -> None:
     assert torch.equal(found, head.out(F.dropout(features, 0.5)))
 
 
-def test_contrasted_features_are_read_before_the_last_dropout() -> None:
-    assert torch.equal(Head(4, 2, hidden=False).features(Z, 0.9), Z)
-
-
 def test_weights_start_small_and_biases_at_zero(hidden: bool) -> None:
     torch.manual_seed(0)
     head = Head(64, 64, hidden=hidden)
@@ -58,3 +53,37 @@ def test_weights_start_small_and_biases_at_zero(hidden: bool) -> None:
             assert not parameter.any()
         else:
             assert parameter.std().item() == pytest.approx(INIT_STD, rel=0.1)
+
+
+@pytest.mark.parametrize("final_relu", [False, True])
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_relu_is_between_the_layers_of_g_and_after_the_last_one_if_requested(
+    layers: int, final_relu: bool
+) -> None:
+    g = projection(4, layers=layers, final_relu=final_relu)
+    expected = Z
+    linear = [module for module in g if isinstance(module, nn.Linear)]
+    assert {layer.weight.shape for layer in linear} == {(4, 4)}
+    assert len(linear) == layers
+    for number, layer in enumerate(linear, 1):
+        expected = F.linear(expected, layer.weight, layer.bias)
+        expected = expected.relu() if number < layers or final_relu else expected
+    torch.testing.assert_close(g(Z), expected)
+
+
+def test_g_without_layers_is_the_identity() -> None:
+    assert torch.equal(projection(4, layers=0)(Z), Z)
+
+
+def test_initial_weights_of_g_have_the_deviation_of_bert_at_its_width() -> None:
+    torch.manual_seed(0)
+    weight = next(projection(768, layers=1).parameters())
+    assert weight.std().item() == pytest.approx(0.0208, rel=0.01)
+
+
+def test_label_vectors_have_the_given_standard_deviation() -> None:
+    torch.manual_seed(0)
+    vectors = label_vectors(50, 64, 0.02)
+    assert vectors.weight.shape == (50, 64)
+    assert vectors.weight.std().item() == pytest.approx(0.02, rel=0.05)
+    assert vectors.weight.mean().item() == pytest.approx(0.0, abs=0.002)

@@ -74,11 +74,6 @@ def test_tokens_weigh_as_their_best_match_in_a_window(
         torch.testing.assert_close(z[row], expected @ states[row, :length])
 
 
-def test_one_filter_serves_all_labels_or_the_filters_mix_them() -> None:
-    assert WindowAttention(4, 5, mixing="full").conv.weight.shape == (4, 4, 5)
-    assert WindowAttention(4, 5, mixing="shared").conv.weight.shape == (1, 1, 5)
-
-
 def test_tokens_that_do_not_count_get_no_weight_and_are_still_seen_by_their_neighbours(
     states: Tensor, mask: Tensor, labels: Tensor
 ) -> None:
@@ -119,27 +114,14 @@ def test_each_label_has_a_text_vector_of_both_attentions(
             torch.testing.assert_close(found[row, label], share * by_label + (1 - share) * own)
 
 
-@pytest.mark.parametrize("kernel", [1, 5, 55])
-def test_an_odd_window_is_let_through(kernel: int) -> None:
-    check_window(kernel, "kernel")
-
-
-def test_an_even_window_is_refused_with_its_neighbours() -> None:
-    with pytest.raises(SclsearchError) as caught:
+def test_a_window_size_must_be_odd() -> None:
+    check_window(5, "kernel")
+    with pytest.raises(SclsearchError, match=r"^kernel: must be odd, .* got 4\. Use 3 or 5\.$"):
         check_window(4, "kernel")
-    assert str(caught.value) == (
-        "kernel: a window must be odd, with a token in its middle, but it is 4. Take 3 or 5."
-    )
 
 
-def test_heads_that_do_not_divide_the_width_are_refused_with_its_divisors(
-    bert: Encoder,
-) -> None:
+def test_the_number_of_heads_must_divide_the_width(bert: Encoder) -> None:
     for heads in (1, 2, 4, 8, 16):
         check_heads(heads, bert, "heads")
-    with pytest.raises(SclsearchError) as caught:
+    with pytest.raises(SclsearchError, match=r"^heads: .* 16, got 6\. Use one of 1, 2, 4, 8, 16\."):
         check_heads(6, bert, "heads")
-    assert str(caught.value) == (
-        "heads: it must divide the width of model 'tiny', 16, but it is 6. "
-        "Take one of 1, 2, 4, 8, 16."
-    )

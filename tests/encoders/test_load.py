@@ -51,52 +51,33 @@ def test_a_pooler_that_the_checkpoint_lacks_is_left_out(tiny_roberta: Path) -> N
     assert not [name for name in names if "pooler" in name]
 
 
-def test_decoders_are_refused(tiny_gpt2: Path) -> None:
-    with pytest.raises(SclsearchError, match=r"^--model g: it must be an encoder, but gpt2 is a"):
-        load_encoder(tiny_gpt2, "g")
+def test_decoders_are_refused(tiny_gpt2: Path, broken: Path, save_tiny: Save) -> None:
+    config = json.loads((broken / "config.json").read_text())
+    (broken / "config.json").write_text(json.dumps({**config, "is_decoder": True}))
+    # OPT has dropout with fixed rates too; the error must name the decoder.
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "ffn_dim": 32}
+    opt = save_tiny("OPT", {**sizes, "word_embed_proj_dim": 16})
+    for kind, folder in (("gpt2", tiny_gpt2), ("bert", broken), ("opt", opt)):
+        with pytest.raises(SclsearchError, match=rf"^--model m: {kind} is a decoder\. Choose"):
+            load_encoder(folder, "m")
 
 
-@pytest.mark.parametrize(
-    ("architecture", "sizes"),
-    [
-        ("OPT", {"num_hidden_layers": 2, "num_attention_heads": 2, "word_embed_proj_dim": 16}),
-        ("XGLM", {"num_layers": 2, "attention_heads": 2}),
-    ],
-)
-def test_decoders_with_dropout_of_their_own_are_refused_as_decoders(
-    save_tiny: Save, architecture: str, sizes: dict[str, int]
-) -> None:
-    folder = save_tiny(architecture, {"hidden_size": 16, "d_model": 16, "ffn_dim": 32, **sizes})
-    with pytest.raises(SclsearchError, match=r"^--model o: it must be an encoder, but \w+ is a d"):
-        load_encoder(folder, "o")
+def test_models_with_encoder_and_decoder_are_refused(tmp_path: Path) -> None:
+    T5Model(
+        T5Config(vocab_size=60, d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2)
+    ).save_pretrained(tmp_path)
+    with pytest.raises(SclsearchError, match=r"^--model t: t5 has a decoder\."):
+        load_encoder(tmp_path, "t")
 
 
-@pytest.mark.parametrize("architecture", ["XLM", "Flaubert"])
-def test_encoders_whose_dropout_does_not_follow_the_rate_are_refused(
-    save_tiny: Save, architecture: str
-) -> None:
-    folder = save_tiny(architecture, {"n_words": 100, "emb_dim": 16, "n_layers": 2, "n_heads": 2})
-    with pytest.raises(SclsearchError, match=r"^--model x: all its dropout must follow the rate"):
+def test_encoders_with_fixed_dropout_rates_are_refused(save_tiny: Save) -> None:
+    folder = save_tiny("XLM", {"n_words": 100, "emb_dim": 16, "n_layers": 2, "n_heads": 2})
+    with pytest.raises(SclsearchError, match=r"^--model x: xlm has dropout with fixed rates"):
         load_encoder(folder, "x")
     config = json.loads((folder / "config.json").read_text())
     still = {**config, "dropout": 0.0, "attention_dropout": 0.0}
     (folder / "config.json").write_text(json.dumps(still))
     assert load_encoder(folder, "still").governed
-
-
-def test_encoders_set_up_as_decoders_are_refused(broken: Path) -> None:
-    config = json.loads((broken / "config.json").read_text())
-    (broken / "config.json").write_text(json.dumps({**config, "is_decoder": True}))
-    with pytest.raises(SclsearchError, match=r"^--model b: it must be an encoder, but bert is a"):
-        load_encoder(broken, "b")
-
-
-def test_models_with_a_decoder_are_refused(tmp_path: Path) -> None:
-    T5Model(
-        T5Config(vocab_size=60, d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2)
-    ).save_pretrained(tmp_path)
-    with pytest.raises(SclsearchError, match=r"^--model t: it must be an encoder, but t5 has a"):
-        load_encoder(tmp_path, "t")
 
 
 @pytest.mark.parametrize(
@@ -116,20 +97,20 @@ def test_broken_files_are_named_with_the_reason(
     with pytest.raises(SclsearchError) as caught:
         load_encoder(broken, "mine")
     message = str(caught.value)
-    assert message.startswith("--model mine: it must be an encoder that transformers can load, but")
+    assert message.startswith("--model mine: transformers cannot load it as an encoder: ")
     assert reason in message
     assert "\n" not in message
 
 
-def test_missing_weights_are_never_made_up(broken: Path) -> None:
+def test_a_checkpoint_must_have_all_weights(broken: Path) -> None:
     weights = load_file(broken / "model.safetensors")
     kept = {name: weight for name, weight in weights.items() if "layer.1.output" not in name}
     save_file(kept, broken / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(SclsearchError) as caught:
         load_encoder(broken, "mine")
     assert str(caught.value) == (
-        "--model mine: model.safetensors must hold every weight of bert, but "
-        "encoder.layer.1.output.LayerNorm.bias and 3 more are missing. Take a complete checkpoint."
+        "--model mine: model.safetensors lacks encoder.layer.1.output.LayerNorm.bias and 3 more "
+        "weights of bert. Take a complete checkpoint."
     )
 
 
@@ -143,5 +124,5 @@ def test_the_tokenizer_marks_texts_and_pairs(encoder: Encoder) -> None:
 
 def test_a_broken_tokenizer_is_named(broken: Path) -> None:
     (broken / "tokenizer.json").write_text("{")
-    with pytest.raises(SclsearchError, match=r"broken: tokenizer\.json must be a tokenizer"):
+    with pytest.raises(SclsearchError, match=r"broken: transformers cannot load tokenizer\.json: "):
         load_tokenizer(broken)

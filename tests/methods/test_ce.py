@@ -85,7 +85,7 @@ def test_there_is_one_stage_with_the_training_as_given(bert: Encoder) -> None:
 def test_a_pooler_that_is_not_there_is_refused(tiny_roberta: Path) -> None:
     encoder = load_encoder(tiny_roberta, "roberta")
     CE().check(encoder)
-    with pytest.raises(SclsearchError, match=r"^pooling: 'cls_pooled' must be backed by"):
+    with pytest.raises(SclsearchError, match=r"^pooling: 'cls_pooled' needs a pretrained pooler"):
         CE(pooling="cls_pooled").check(encoder)
 
 

@@ -127,5 +127,5 @@ def test_a_pooler_that_is_not_there_is_refused_under_the_name_of_the_field(
 ) -> None:
     encoder = load_encoder(tiny_roberta, "roberta")
     assert CECL().check(encoder) == ()
-    with pytest.raises(SclsearchError, match=f"^{field}: 'cls_pooled' must be backed by"):
+    with pytest.raises(SclsearchError, match=f"^{field}: 'cls_pooled' needs a pretrained pooler"):
         method.check(encoder)

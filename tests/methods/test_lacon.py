@@ -131,7 +131,7 @@ def test_what_an_encoder_cannot_do_is_refused_under_the_name_of_the_field(
     assert LaCon(heads=4).check(bert) == ()
     with pytest.raises(SclsearchError, match=r"^heads: it must divide .* Take one of 1, 2, 4"):
         LaCon(heads=6).check(bert)
-    with pytest.raises(SclsearchError, match=r"^pooling: 'cls_pooled' must be backed by"):
+    with pytest.raises(SclsearchError, match=r"^pooling: 'cls_pooled' needs a pretrained pooler"):
         LaCon(heads=4, pooling="cls_pooled").check(load_encoder(tiny_roberta, "roberta"))
 
 

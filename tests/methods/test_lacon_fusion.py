@@ -114,7 +114,7 @@ def test_label_vectors_learn_through_the_attention_too(bert: Encoder, batch: Bat
 
 def test_wrong_windows_and_wrong_heads_are_refused(bert: Encoder) -> None:
     assert LaConFusion(heads=4).check(bert) == ()
-    with pytest.raises(SclsearchError, match=r"^fusion_kernel: a window must be odd.* 3 or 5\.$"):
+    with pytest.raises(SclsearchError, match=r"^fusion_kernel: must be odd.* 3 or 5\.$"):
         LaConFusion(heads=4, fusion_kernel=4).check(bert)
-    with pytest.raises(SclsearchError, match=r"^heads: it must divide the width"):
+    with pytest.raises(SclsearchError, match=r"^heads: must divide the width"):
         LaConFusion(heads=6).check(bert)

@@ -84,5 +84,5 @@ def test_there_is_one_stage_and_label_vectors_have_their_own_rate() -> None:
 def test_an_even_window_is_refused(bert: Encoder) -> None:
     method = LEAM()
     assert method.check(bert) == ()
-    with pytest.raises(SclsearchError, match=r"^kernel: a window must be odd.* 53 or 55\.$"):
+    with pytest.raises(SclsearchError, match=r"^kernel: must be odd.* 53 or 55\.$"):
         replace(method, kernel=54).check(bert)

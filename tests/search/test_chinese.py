@@ -63,5 +63,5 @@ def test_a_chinese_task_runs_end_to_end(trained: Callable[[str], Report], method
     assert len(report.winner.seeds) == 3
     assert all(0 <= (seed.test or 0) <= 1 for seed in report.winner.seeds)
     assert any("EDA" in note for note in report.notes) == (method == "cssl")
-    fresh = "masked-LM head: fresh"
+    fresh = "masked-LM head: new"
     assert any(note.startswith(fresh) for note in report.notes) == (method == "cmlm")

@@ -70,12 +70,12 @@ ERRORS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         {},
         "--search-seed 5: has no effect on --sampler grid",
     ),
-    ("model", {"model": "./none"}, {}, "--model ./none: it must be an alias, a folder, or owner/"),
+    ("model", {"model": "./none"}, {}, "--model ./none: must be an alias, a folder, or owner/"),
     (
         "unknown encoder",
         {"model": "no-such-encoder"},
         {},
-        "--model no-such-encoder: it must be an alias, a folder, or owner/name on the hub",
+        "--model no-such-encoder: must be an alias, a folder, or owner/name on the hub",
     ),
     ("no configuration", {}, {"configs": 0}, "--configs: must be at least 1, got 0."),
 ]

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.encoders.first_position import FirstPosition
 from sclsearch.encoders.packing import Packing
 from sclsearch.encoders.vocabulary import CutEmbedding
 from sclsearch.training.engine import train
@@ -45,8 +44,8 @@ def assert_nothing_changes(work: TrainingData, monkeypatch: pytest.MonkeyPatch) 
     assert len(cuts) == 1 + (work.spec.method_name == "cssl")
     with monkeypatch.context() as patched:
         patched.setattr(Encoder, "cut", lambda _self, _tokens: None)
-        patched.setattr(Packing, "of", lambda _self, _mask: nullcontext())
-        patched.setattr(FirstPosition, "alone", lambda _self: nullcontext())
+        patched.setattr(Packing, "packed", lambda _self, _mask: nullcontext())
+        patched.setattr(Packing, "first_position", lambda _self: nullcontext())
         whole = train(work)
     assert numbers(saving) == pytest.approx(numbers(whole), rel=1e-3, abs=1e-4)
     assert {n: t.shape for n, t in saving.weights.items()} == {
