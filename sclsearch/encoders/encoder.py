@@ -68,7 +68,7 @@ class Encoder(nn.Module):
         """Set the capability attributes; leave the model in any mode."""
         _, mask = _test_texts()
         self.packs = self.trims = self.takes_masks = False
-        self.model.eval()  # the model may have dropout that follows no given rate
+        self.model.train(False)  # the model may have dropout that follows no given rate
         padded = self._test_states()  # [4, 4, d]
         self.per_row_dropout = self._views.attention_seen
         self.causal = torch.allclose(padded[0, 0], padded[1, 0])
@@ -76,7 +76,7 @@ class Encoder(nn.Module):
         self.takes_masks = self._accepts_prepared_mask(padded)
         self.model.train()
         self.governed = torch.allclose(self._test_states()[mask], padded[mask])
-        self.model.eval()
+        self.model.train(False)
         if layered and self.per_row_dropout:
             self.packs = True
             self.packs = self._matches(padded, mask)

@@ -33,7 +33,7 @@ Call = Callable[..., CompletedProcess[str]]
         ("--set tau=1 --set tau=2", "--set tau: is set twice. Set it once."),
         ("--model ./nope", "--model ./nope: must be an alias, a folder, or owner/name on the "),
         ("--model minlm", "no such folder. Did you mean 'minilm'? Known: bert-base, distilbert, "),
-        ("--model ./empty", "--model ./empty: config.json, model.safetensors, tokenizer.json must"),
+        ("--model ./empty", "--model ./empty: the folder lacks config.json, model.safetensors, "),
         ("--space no.yaml", "no.yaml: the file must be readable, but: No such file or directory"),
         ("--train-size 9 --seeds 2", "--seeds: rule top-3 needs at least 3 seeds, but there are 2"),
         ("--seeds 0", "--seeds: must be at least 1, got 0."),

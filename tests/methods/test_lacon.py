@@ -129,7 +129,7 @@ def test_what_an_encoder_cannot_do_is_refused_under_the_name_of_the_field(
     bert: Encoder, tiny_roberta: Path
 ) -> None:
     assert LaCon(heads=4).check(bert) == ()
-    with pytest.raises(SclsearchError, match=r"^heads: it must divide .* Take one of 1, 2, 4"):
+    with pytest.raises(SclsearchError, match=r"^heads: must divide .* Use one of 1, 2, 4"):
         LaCon(heads=6).check(bert)
     with pytest.raises(SclsearchError, match=r"^pooling: 'cls_pooled' needs a pretrained pooler"):
         LaCon(heads=4, pooling="cls_pooled").check(load_encoder(tiny_roberta, "roberta"))
