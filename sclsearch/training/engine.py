@@ -42,51 +42,51 @@ LOSS_RECORDS = 20
 """Most loss records of a stage that is not evaluated."""
 
 
-def train(work: TrainingData) -> TrainingResult:
+def train(data: TrainingData) -> TrainingResult:
     """Train and evaluate one seed run.
 
     Raises:
         NonFiniteLossError: A loss term or a score is NaN or infinite.
         SclsearchError: The encoder lacks a capability that the method needs.
     """
-    started, spec = time.perf_counter(), work.spec
+    started, spec = time.perf_counter(), data.spec
     device = device_for(spec.numerics)
     encoder = load_encoder(spec.model, spec.model_name).to(device)
-    result = TrainingResult(notes=(*spec.method.check(encoder), *work.notes))
+    result = TrainingResult(notes=(*spec.method.check(encoder), *data.notes))
     for position in range(len(spec.stages)):
-        _train_stage(work, position, encoder, result, device)
+        _train_stage(data, position, encoder, result, device)
     result.seconds = time.perf_counter() - started
     return result
 
 
 def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
-    work: TrainingData,
+    data: TrainingData,
     position: int,
     encoder: Encoder,
     result: TrainingResult,
     device: torch.device,
 ) -> None:
     """Train the encoder and the stage's new modules; evaluate if it is the last stage."""
-    spec, replicate = work.spec, work.spec.replicate
+    spec, replicate = data.spec, data.spec.replicate
     stage = spec.stages[position]
-    training, rows = stage.training, work.rows_of(stage)
+    training, rows = stage.training, data.rows_of(stage)
     remaining = len(spec.stages) - 1 - position
     last = remaining == 0
 
     # Model: the encoder of the previous stage, and new modules with their own seed.
     torch.manual_seed(seed_for(replicate.initialization, purpose("parts", remaining)))
     balanced = training.class_weights == "balanced" and stage.labeled
-    weights = _class_weights(work, rows, device) if balanced else None
-    model = Model(encoder, stage.new_modules(encoder, work.tokens.classes), weights).to(device)
+    weights = _class_weights(data, rows, device) if balanced else None
+    model = Model(encoder, stage.new_modules(encoder, data.tokens.classes), weights).to(device)
     frozen = stage.frozen_pooling is not None
     encoder.requires_grad_(not frozen)
     features, vocabulary = None, None
     if stage.cached:
         read = (rows, spec.splits.validation, spec.splits.test) if last else (rows,)
         pooling, pretrained = str(stage.frozen_pooling), position == 0
-        features = cached_features(work, model, read, pooling, device, pretrained=pretrained)
+        features = cached_features(data, model, read, pooling, device, pretrained=pretrained)
     if not frozen and not stage.whole_vocabulary:
-        vocabulary = encoder.cut(torch.from_numpy(work.occurring).to(device))
+        vocabulary = encoder.cut(torch.from_numpy(data.occurring).to(device))
 
     # Schedule.
     per_epoch = updates_per_epoch(len(rows.index), training)
@@ -100,10 +100,10 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     best: dict[str, Tensor] = {}
     best_score, best_decay = -np.inf, 1.0
 
-    for update, index in enumerate(work.order(stage, remaining), start=1):
+    for update, index in enumerate(data.order(stage, remaining), start=1):
         scale = lr_scale(update, total, training.warmup_ratio)
         set_lr(optimizer, scale)
-        batch = _batch(work, stage, index, features, stage.rates_at(update - 1), device)
+        batch = _batch(data, stage, index, features, stage.rates_at(update - 1), device)
         model.train()
         with autocast(device):
             terms = stage.terms(model, batch)
@@ -126,9 +126,9 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
             result.stages.append({"stage": stage.name, **record})
             continue
         predictions = predict(
-            model, spec.method, work.tokens, spec.splits.validation, features, device
+            model, spec.method, data.tokens, spec.splits.validation, features, device
         )
-        evaluation = judge(spec, work.tokens, spec.splits.validation, predictions)
+        evaluation = judge(spec, data.tokens, spec.splits.validation, predictions)
         result.evaluations.append({**record, "validation": evaluation})
         score = value(spec.metric, evaluation)
         if spec.keep == "last" or score > best_score:
@@ -143,27 +143,27 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
         model.load_state_dict(best, strict=False)
         if vocabulary is not None:
             vocabulary.decay = best_decay
-        predictions = predict(model, spec.method, work.tokens, spec.splits.test, features, device)
+        predictions = predict(model, spec.method, data.tokens, spec.splits.test, features, device)
         result.predictions["test"] = predictions.tolist()
-        result.test = judge(spec, work.tokens, spec.splits.test, predictions)
+        result.test = judge(spec, data.tokens, spec.splits.test, predictions)
     if vocabulary is not None:
         vocabulary.restore(encoder.model)
     if last:
         result.weights = {n: tensor.detach().cpu() for n, tensor in model.state_dict().items()}
 
 
-def _class_weights(work: TrainingData, rows: Rows, device: torch.device) -> Tensor | None:
+def _class_weights(data: TrainingData, rows: Rows, device: torch.device) -> Tensor | None:
     """Return the weight n / (C n_c) of each class in a stage's rows, `[C]`; None in regression."""
-    classes = work.tokens.classes
+    classes = data.tokens.classes
     if not classes:
         return None
-    y = work.tokens.splits[rows.split].y[rows.index]
+    y = data.tokens.splits[rows.split].y[rows.index]
     counts = np.bincount(y.astype(np.int64), minlength=classes).clip(1)
     return torch.from_numpy(len(y) / (classes * counts)).float().to(device)
 
 
 def _batch(
-    work: TrainingData,
+    data: TrainingData,
     stage: Stage,
     index: Index,
     features: Features | None,
@@ -171,10 +171,10 @@ def _batch(
     device: torch.device,
 ) -> Batch:
     if features is not None:
-        split = work.rows_of(stage).split
-        return features.batch(work.tokens.splits[split], split, index)
-    tokens, rows = work.read(stage, index)
-    return collate(tokens, rows, work.tokens.pad, dropout_rates, device)
+        split = data.rows_of(stage).split
+        return features.batch(data.tokens.splits[split], split, index)
+    tokens, rows = data.read(stage, index)
+    return collate(tokens, rows, data.tokens.pad, dropout_rates, device)
 
 
 def _mean_terms(

@@ -87,7 +87,7 @@ def compute_features(
 
 
 def cached_features(
-    work: TrainingData,
+    data: TrainingData,
     model: Model,
     rows: tuple[Rows, ...],
     pooling: str,
@@ -98,17 +98,17 @@ def cached_features(
     """Return the features of rows; take those of the pretrained encoder from the cache.
 
     Args:
-        work: Training data of the seed run.
+        data: Training data of the seed run.
         model: Model with the encoder.
         rows: Rows that the stage reads.
         pooling: Pooling of the hidden states.
         device: Device that computes and holds the features.
         pretrained: True if the encoder has its pretrained weights, which many seed runs share.
     """
-    compute = partial(compute_features, model, work.tokens, rows, pooling, device)
+    compute = partial(compute_features, model, data.tokens, rows, pooling, device)
     if not pretrained:
         return compute()
-    spec = work.spec
+    spec = data.spec
     # The last digits of a row depend on its batch, so the key contains all rows.
     read = [part.digest for part in rows]
     machine = [str(spec.model), torch.get_num_threads()]
