@@ -1,12 +1,22 @@
-"""The same seed run gives the same figures to the bit, and a toy task is learnt."""
+"""Training of one seed run: reproducible, learns the toy task, and handles unusual batches."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
+from sclsearch.errors import SclsearchError
+from sclsearch.methods import METHODS, method_class
+from sclsearch.objectives import prediction_loss
+from sclsearch.protocols.base import Rows
+from sclsearch.protocols.splits import plain_split
+from sclsearch.study.resolve import resolve
+from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.metrics import value
 from sclsearch.training.engine import train
 from sclsearch.training.result import TrainingResult
@@ -23,7 +33,29 @@ def same_weights(one: TrainingResult, other: TrainingResult) -> bool:
     return all(torch.equal(tensor, other.weights[name]) for name, tensor in one.weights.items())
 
 
-def test_the_same_job_gives_the_same_figures_and_weights(
+def with_seeds(work: TrainingData, **seeds: Any) -> TrainingData:
+    replicate = replace(work.spec.replicate, **seeds)
+    return replace(work, spec=replace(work.spec, replicate=replicate))
+
+
+def on_rows(work: TrainingData, rows: list[int]) -> TrainingData:
+    splits = replace(work.spec.splits, train=Rows("train", np.array(rows, np.int64)))
+    return replace(work, spec=replace(work.spec, splits=splits))
+
+
+def losses(result: TrainingResult) -> list[dict[str, float]]:
+    evaluations: list[Any] = result.evaluations
+    return [one["loss"] for one in evaluations]
+
+
+def finite(result: TrainingResult) -> bool:
+    terms = [term for loss in losses(result) for term in loss.values()]
+    return bool(np.isfinite(terms).all()) and all(
+        bool(tensor.isfinite().all()) for tensor in result.weights.values()
+    )
+
+
+def test_a_seed_run_is_reproducible_to_the_bit(
     work_for: WorkFor, trained: Trained, method: str
 ) -> None:
     torch.manual_seed(4711)
@@ -32,54 +64,44 @@ def test_the_same_job_gives_the_same_figures_and_weights(
     assert again.predictions == first.predictions
     assert (again.kept, again.test) == (first.kept, first.test)
     assert same_weights(again, first)
+    assert not same_weights(trained(method, 1), first)
 
 
-def test_another_replicate_gives_other_weights(trained: Trained, method: str) -> None:
-    assert not same_weights(trained(method, 1), trained(method))
-
-
-@pytest.mark.parametrize("purpose", ["initialization", "order", "noise"])
-def test_each_seed_matters(work_for: WorkFor, purpose: str) -> None:
+@pytest.mark.parametrize(
+    ("seeds", "same"),
+    [
+        ({"initialization": 7}, False),
+        ({"order": 7}, False),
+        ({"noise": 7}, False),
+        ({"number": 7, "subset": 7}, True),  # they affect only which rows are drawn
+    ],
+    ids=str,
+)
+def test_each_seed_of_a_replicate_affects_the_training(
+    work_for: WorkFor, seeds: dict[str, int], same: bool
+) -> None:
     work = work_for("ce", epochs=1)
-    changed: dict[str, Any] = {purpose: 7}
-    replicate = replace(work.spec.replicate, **changed)
-    other = replace(work, spec=replace(work.spec, replicate=replicate))
-    assert not same_weights(train(other), train(work))
+    assert same_weights(train(with_seeds(work, **seeds)), train(work)) == same
 
 
-def test_number_and_subset_of_a_replicate_matter_through_its_rows_alone(work_for: WorkFor) -> None:
-    work = work_for("ce", epochs=1)
-    replicate = replace(work.spec.replicate, number=7, subset=7)
-    other = replace(work, spec=replace(work.spec, replicate=replicate))
-    assert same_weights(train(other), train(work))
-
-
-def test_without_dropout_the_noise_seed_does_not_matter(work_for: WorkFor) -> None:
+def test_without_dropout_the_noise_seed_has_no_effect(work_for: WorkFor) -> None:
     work = work_for("ce", epochs=1, dropout=0.0)
-    other = replace(work, spec=replace(work.spec, replicate=replace(work.spec.replicate, noise=7)))
-    assert same_weights(train(other), train(work))
+    assert same_weights(train(with_seeds(work, noise=7)), train(work))
 
 
 def test_training_lowers_the_loss_and_beats_the_majority(trained: Trained, method: str) -> None:
-    evaluations: list[Any] = trained(method).evaluations
-    losses = [sum(one["loss"].values()) for one in evaluations]
-    accuracies = [value("accuracy", one["validation"]) for one in evaluations]
-    assert losses[-1] < 0.8 * losses[0]
-    assert max(accuracies) > MAJORITY + 0.2
-
-
-def test_an_evaluation_says_when_it_was(trained: Trained, method: str) -> None:
-    evaluations: list[Any] = trained(method).evaluations
+    result = trained(method)
+    evaluations: list[Any] = result.evaluations
+    sums = [sum(loss.values()) for loss in losses(result)]
+    assert sums[-1] < 0.8 * sums[0]
+    assert max(value("accuracy", one["validation"]) for one in evaluations) > MAJORITY + 0.2
     assert [one["epoch"] for one in evaluations] == [n + 1.0 for n in range(len(evaluations))]
     assert [one["update"] for one in evaluations] == [6 * (n + 1) for n in range(len(evaluations))]
     assert all(set(one) == {"epoch", "update", "loss", "validation"} for one in evaluations)
+    assert result.seconds > 0
 
 
-def test_a_seed_run_takes_time(trained: Trained, method: str) -> None:
-    assert trained(method).seconds > 0
-
-
-def test_when_validation_is_computed_does_not_change_the_training(
+def test_the_evaluation_schedule_does_not_change_the_training(
     work_for: WorkFor, method: str
 ) -> None:
     schedules: list[Any] = ["end", "epoch", 4]
@@ -94,11 +116,64 @@ def test_when_validation_is_computed_does_not_change_the_training(
         assert result.test == results[0].test
 
 
-def test_batches_with_balanced_classes_train_too(work_for: WorkFor, method: str) -> None:
-    balanced = train(work_for(method, batch_sampling="balanced", epochs=1))
-    assert not same_weights(balanced, train(work_for(method, epochs=1)))
+@pytest.mark.parametrize(
+    "setting",
+    [{"batch_sampling": "balanced"}, {"max_grad_norm": 1e-3}, {"class_weights": "balanced"}],
+    ids=str,
+)
+def test_training_settings_change_the_training(
+    work_for: WorkFor, setting: dict[str, object]
+) -> None:
+    changed, plain = (train(work_for("ce", epochs=1, **given)) for given in (setting, {}))
+    assert not same_weights(changed, plain)
 
 
-def test_clipping_changes_the_training(work_for: WorkFor) -> None:
-    clipped = train(work_for("ce", max_grad_norm=1e-3, epochs=1))
-    assert not same_weights(clipped, train(work_for("ce", epochs=1)))
+def test_class_weights_make_the_loss_a_weighted_mean() -> None:
+    torch.manual_seed(0)
+    scores, y = torch.randn(6, 3), torch.tensor([0, 0, 0, 0, 1, 2])
+    weights = 6 / (3 * torch.tensor([4.0, 1.0, 1.0]))
+    each = F.cross_entropy(scores, y, reduction="none")
+    expected = (each * weights[y]).sum() / weights[y].sum()
+    assert torch.allclose(prediction_loss(scores, y, weights), expected)
+    assert torch.equal(prediction_loss(scores, y), F.cross_entropy(scores, y))
+
+
+def test_methods_without_a_cross_entropy_reject_class_weights() -> None:
+    settings = {"class_weights": "balanced"}
+    spec = StudySpec(method="lacon", task="demo", model="minilm", settings=settings)
+    with pytest.raises(SclsearchError, match=r"^class_weights: .* lacon has no cross-entropy"):
+        resolve(spec, RunOptions(gpus_per_trial=0))
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if method_class(name).regression])
+def test_regression_methods_learn_scores(
+    work_for: WorkFor, toy_scores: TaskData, name: str
+) -> None:
+    result = train(work_for(name, data=toy_scores, epochs=12))
+    evaluations: list[Any] = result.evaluations
+    assert set(evaluations[0]["validation"]) == {"pearson", "spearman", "mse"}
+    assert evaluations[result.kept]["validation"]["pearson"] > 0.6
+    assert value("pearson", result.test) > 0.6
+    assert len(set(result.predictions["test"])) > 2
+
+
+@pytest.mark.parametrize("rows", [1, 9], ids=str)
+def test_a_last_batch_of_one_row_trains(work_for: WorkFor, method: str, rows: int) -> None:
+    result = train(on_rows(work_for(method, epochs=2), list(range(rows))))
+    assert finite(result)
+    evaluations: list[Any] = result.evaluations
+    assert evaluations[-1]["update"] % -(-rows // 8) == 0
+
+
+@pytest.mark.parametrize("reduction", ["mean_valid", "mean_all", "sum"])
+def test_contrastive_batches_of_one_class_or_without_positives_train(
+    work_for: WorkFor, toy: TaskData, reduction: str
+) -> None:
+    y = toy.splits["train"].y[plain_split(toy).train.index]
+    work = work_for("scl", scl_reduction=reduction, epochs=3)
+    one_class = train(on_rows(work, np.flatnonzero(y == 1).tolist()))
+    assert finite(one_class)
+    assert set(one_class.predictions["test"]) == {1}
+    one_of_each = train(on_rows(work, [int(np.argmax(y == 0)), int(np.argmax(y == 1))]))
+    assert finite(one_of_each)
+    assert all(loss["scl"] == 0 for loss in losses(one_of_each))

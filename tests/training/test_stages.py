@@ -1,4 +1,4 @@
-"""Between stages the encoder passes on and nothing else; a frozen encoder stays as it is."""
+"""Stages pass on the encoder and nothing else; a frozen encoder does not change."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -25,8 +25,8 @@ from sclsearch.training.spec import TrainingData
 Weights = dict[str, Tensor]
 WorkFor = Callable[..., TrainingData]
 WeightsSeen = Callable[..., list[Weights]]
-# Rows that went through the encoder, by whether it trained and the dropout rates of the views.
-RowsSeen = Counter[tuple[bool, tuple[float, ...]]]
+# Rows that the encoder reads, by its mode (True in training) and the dropout rates of the views.
+RowsRead = Counter[tuple[bool, tuple[float, ...]]]
 
 TRAIN, VALIDATION, TEST = 44, 30, 30
 CONTRAST, ORDINARY, NONE = (0.0, 0.1, 0.2), (0.1,), (0.0,)
@@ -45,26 +45,9 @@ def distance(one: Weights, other: Weights) -> float:
     return float(sum((tensor - other[name]).abs().sum() for name, tensor in one.items()))
 
 
-@pytest.fixture
-def rows_seen(monkeypatch: pytest.MonkeyPatch, work_for: WorkFor) -> RowsSeen:
-    spec = work_for("ce").spec
-    load_encoder(spec.model, spec.model_name)  # so that the forward of loading does not count
-    seen: RowsSeen = Counter()
-    hidden = Encoder.hidden
-
-    def counted(
-        self: Encoder, ids: Tensor, mask: Tensor, types: Tensor, rates: Any, **options: Any
-    ) -> Tensor:
-        seen[self.model.training, rates] += len(ids)
-        return hidden(self, ids, mask, types, rates, **options)
-
-    monkeypatch.setattr(Encoder, "hidden", counted)
-    return seen
-
-
-@pytest.fixture
-def stages_run(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, Weights, Weights]]:
-    """Returns, for each stage, whether its encoder is frozen, and the encoder before and after."""
+def test_each_stage_gets_the_encoder_of_the_previous_one_and_trains_it_unless_it_is_frozen(
+    work_for: WorkFor, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
     seen: list[tuple[bool, Weights, Weights]] = []
     train_stage = engine._train_stage
 
@@ -75,23 +58,17 @@ def stages_run(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, Weights, Wei
         seen.append((work.spec.stages[position].frozen_pooling is not None, before, after))
 
     monkeypatch.setattr(engine, "_train_stage", noted)
-    return seen
-
-
-def test_each_stage_takes_over_the_encoder_and_trains_it_unless_it_is_frozen(
-    work_for: WorkFor, stages_run: list[tuple[bool, Weights, Weights]], method: str
-) -> None:
     work = work_for(method, epochs=1)
     train(work)
-    assert len(stages_run) == len(work.spec.method.stages(work.spec.training))
-    for (_, _, left), (_, taken, _) in pairwise(stages_run):
+    assert len(seen) == len(work.spec.stages)
+    for (_, _, left), (_, taken, _) in pairwise(seen):
         assert same(left, taken)
-    for frozen, before, after in stages_run:
+    for frozen, before, after in seen:
         assert same(before, after) == frozen
 
 
 @pytest.mark.parametrize("mode", ["eval", "train"])
-def test_the_probe_leaves_the_encoder_as_the_contrast_trained_it(
+def test_the_probe_does_not_change_the_encoder(
     work_for: WorkFor, weights_seen: WeightsSeen, mode: str
 ) -> None:
     contrast, probe = weights_seen(SupCLSeq, "contrast"), weights_seen(SupCLSeq)
@@ -103,9 +80,7 @@ def test_the_probe_leaves_the_encoder_as_the_contrast_trained_it(
     assert not torch.equal(probe[0][head], probe[-1][head])
 
 
-def test_a_stage_starts_with_fresh_parts_and_the_encoder_of_the_one_before(
-    work_for: WorkFor, weights_seen: WeightsSeen
-) -> None:
+def test_a_stage_starts_with_new_modules(work_for: WorkFor, weights_seen: WeightsSeen) -> None:
     first, second = weights_seen(SCL), weights_seen(CE)
     train(work_for("scl", lam=1.0, pooling="head_hidden", scl_features="head_hidden"))
     bias, weight = "new_modules.head.dense.bias", "new_modules.head.dense.weight"
@@ -117,7 +92,7 @@ def test_a_stage_starts_with_fresh_parts_and_the_encoder_of_the_one_before(
     assert not same(encoder_of(first[0]), encoder_of(second[0]))
 
 
-def test_the_parts_of_a_stage_do_not_depend_on_the_stage_before(
+def test_the_new_modules_of_a_stage_do_not_depend_on_the_previous_stage(
     work_for: WorkFor, weights_seen: WeightsSeen
 ) -> None:
     probe = weights_seen(SupCLSeq)
@@ -128,46 +103,54 @@ def test_the_parts_of_a_stage_do_not_depend_on_the_stage_before(
     assert not same(encoder_of(one), encoder_of(other))
 
 
-@pytest.mark.parametrize("evaluate", ["epoch", "end"])
-def test_a_frozen_encoder_without_dropout_reads_every_row_once(
-    work_for: WorkFor, rows_seen: RowsSeen, evaluate: str
+ONCE = TRAIN + VALIDATION + TEST
+PROBE_MODE = {"probe_encoder_mode": "train", "probe_epochs": 3}
+POST = {"post_epochs": 3, "evaluate": "end"}
+
+
+@pytest.mark.parametrize(
+    ("method", "fields", "read"),
+    [
+        ("ce", {}, {(True, ORDINARY): 2 * TRAIN, (False, NONE): 2 * VALIDATION + TEST}),
+        # A frozen encoder without dropout reads every row once.
+        ("scl", {"lam": 1.0}, {(True, ORDINARY): 2 * TRAIN, (False, NONE): ONCE}),
+        ("supcl-seq", {}, {(True, CONTRAST): 2 * TRAIN, (False, NONE): ONCE}),
+        ("supcl-seq", {"evaluate": "end"}, {(True, CONTRAST): 2 * TRAIN, (False, NONE): ONCE}),
+        (
+            "supcl-seq",
+            PROBE_MODE,
+            {
+                (True, CONTRAST): 2 * TRAIN,
+                (True, ORDINARY): 3 * TRAIN,
+                (False, NONE): 3 * VALIDATION + TEST,
+            },
+        ),
+        ("tapt", POST, {(True, ORDINARY): 5 * TRAIN, (False, NONE): VALIDATION + TEST}),
+        ("cmlm", POST, {(True, ORDINARY): 8 * TRAIN, (False, NONE): VALIDATION + TEST}),
+        ("cssl", POST, {(True, ORDINARY): 8 * TRAIN, (False, NONE): VALIDATION + TEST}),
+    ],
+)
+def test_the_encoder_reads_each_row_once_per_view_and_epoch(
+    work_for: WorkFor,
+    monkeypatch: pytest.MonkeyPatch,
+    method: str,
+    fields: dict[str, Any],
+    read: RowsRead,
 ) -> None:
-    train(work_for("supcl-seq", evaluate=evaluate, epochs=2))
-    assert rows_seen == {
-        (True, CONTRAST): 2 * TRAIN,
-        (False, NONE): TRAIN + VALIDATION + TEST,
-    }
+    work = work_for(method, epochs=2, **fields)
+    load_encoder(work.spec.model, work.spec.model_name)  # its test forward passes do not count
+    seen: RowsRead = Counter()
+    hidden = Encoder.hidden
 
+    def counted(
+        self: Encoder, ids: Tensor, mask: Tensor, types: Tensor, rates: Any, **options: Any
+    ) -> Tensor:
+        seen[self.model.training, rates] += len(ids)
+        return hidden(self, ids, mask, types, rates, **options)
 
-def test_the_fit_of_the_head_after_contrast_alone_reads_every_row_once(
-    work_for: WorkFor, rows_seen: RowsSeen
-) -> None:
-    train(work_for("scl", lam=1.0, epochs=2))
-    assert rows_seen == {
-        (True, ORDINARY): 2 * TRAIN,
-        (False, NONE): TRAIN + VALIDATION + TEST,
-    }
-
-
-def test_a_frozen_encoder_with_dropout_reads_every_row_in_every_epoch(
-    work_for: WorkFor, rows_seen: RowsSeen
-) -> None:
-    train(work_for("supcl-seq", probe_encoder_mode="train", epochs=2, probe_epochs=3))
-    assert rows_seen == {
-        (True, CONTRAST): 2 * TRAIN,
-        (True, ORDINARY): 3 * TRAIN,
-        (False, NONE): 3 * VALIDATION + TEST,
-    }
-
-
-def test_a_method_of_one_stage_trains_with_the_ordinary_dropout_and_evaluates_without(
-    work_for: WorkFor, rows_seen: RowsSeen
-) -> None:
-    train(work_for("ce", epochs=2))
-    assert rows_seen == {
-        (True, ORDINARY): 2 * TRAIN,
-        (False, NONE): 2 * VALIDATION + TEST,
-    }
+    monkeypatch.setattr(Encoder, "hidden", counted)
+    train(work)
+    assert seen == read
 
 
 @pytest.mark.parametrize(
@@ -175,7 +158,7 @@ def test_a_method_of_one_stage_trains_with_the_ordinary_dropout_and_evaluates_wi
     [("cmlm", CMLM, {"mlm", "predictor"}), ("tapt", TAPT, {"mlm"}), ("cssl", CSSL, set())],
     ids=["cmlm", "tapt", "cssl"],
 )
-def test_fine_tuning_begins_where_post_training_ended_and_with_the_encoder_alone(
+def test_fine_tuning_starts_from_the_post_trained_encoder(
     work_for: WorkFor, weights_seen: WeightsSeen, name: str, kind: type, new_modules: set[str]
 ) -> None:
     post, tuning = weights_seen(kind), weights_seen(CE)
@@ -193,25 +176,12 @@ def test_fine_tuning_begins_where_post_training_ended_and_with_the_encoder_alone
     }
 
 
-@pytest.mark.parametrize(("name", "views"), [("tapt", 1), ("cmlm", 2), ("cssl", 2)])
-def test_post_training_reads_each_text_once_a_view_and_epoch(
-    work_for: WorkFor, rows_seen: RowsSeen, name: str, views: int
-) -> None:
-    train(work_for(name, post_epochs=3, epochs=2, evaluate="end"))
-    assert rows_seen == {
-        (True, ORDINARY): (3 * views + 2) * TRAIN,
-        (False, NONE): VALIDATION + TEST,
-    }
-
-
 @pytest.mark.parametrize("method", ["ce", "supcl-seq"])
 @pytest.mark.parametrize("most", [1, 5, 1000])
-def test_no_stage_has_more_updates_than_the_job_allows(
-    work_for: Callable[..., TrainingData], method: str, most: int
-) -> None:
+def test_max_updates_limits_every_stage(work_for: WorkFor, method: str, most: int) -> None:
     work = work_for(method, evaluate="end", epochs=2)
     spec = replace(work.spec, max_updates=most)
     result: Any = train(replace(work, spec=spec))
-    planned = [6 * stage.training.epochs for stage in spec.method.stages(spec.training)]
+    planned = [6 * stage.training.epochs for stage in spec.stages]
     assert result.evaluations[-1]["update"] == min(planned[-1], most)
     assert [one["update"] for one in result.stages][-1:] == [min(u, most) for u in planned[:-1]]
