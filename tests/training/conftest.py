@@ -1,4 +1,4 @@
-"""A toy task that one word decides, and whatever is trained on it, once."""
+"""Toy task that one word decides, and methods trained on it."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -32,7 +32,7 @@ FIELDS: Mapping[str, object] = MappingProxyType(
     {"learning_rate": 1e-2, "batch_size": 8, "epochs": 6, "weight_decay": 0.01, "max_length": 16}
 )
 POST: Mapping[str, object] = MappingProxyType({"post_learning_rate": 1e-2, "post_epochs": 2})
-# What lets a random encoder of width 16 learn in a second.
+# Fields with which a random encoder of width 16 learns in a second.
 OWN: Mapping[str, Mapping[str, object]] = MappingProxyType(
     {
         "ce": {"pooling": "mean"},
@@ -66,7 +66,7 @@ def sentence(rng: np.random.Generator, judgement: str) -> str:
 
 
 def word_orders(data: TaskData) -> dict[Texts, tuple[Texts, Texts]]:
-    """Returns two paraphrases of each training text: its words backwards, and the last first."""
+    """Return two paraphrases of each training text: its words reversed, and the last one first."""
     both: dict[Texts, tuple[Texts, Texts]] = {}
     for row in data.splits["train"].texts:
         words = row[0].split()
@@ -76,7 +76,7 @@ def word_orders(data: TaskData) -> dict[Texts, tuple[Texts, Texts]]:
 
 @pytest.fixture(scope="session")
 def toy() -> TaskData:
-    """Returns short texts, three of five of them good."""
+    """Return short texts; three of five have the class `good`."""
     splits = {}
     for name, rows in ROWS.items():
         rng = stream(0, name)
@@ -88,7 +88,7 @@ def toy() -> TaskData:
 
 @pytest.fixture(scope="session")
 def toy_scores(toy: TaskData) -> TaskData:
-    """Returns the same texts with a score instead of a class."""
+    """Return the same texts with a score instead of a class."""
     splits = {
         name: Split(split.texts, split.y + 0.2 * stream(1, name).random(len(split)))
         for name, split in toy.splits.items()
@@ -98,7 +98,7 @@ def toy_scores(toy: TaskData) -> TaskData:
 
 @pytest.fixture(scope="session")
 def work_for(toy: TaskData, tiny_bert: Path) -> Callable[..., TrainingData]:
-    """Returns what makes the work of one seed run on the toy task."""
+    """Return a function that makes the training data of a seed run on the toy task."""
 
     def work_for(
         method: str = "ce",
@@ -141,13 +141,13 @@ def work_for(toy: TaskData, tiny_bert: Path) -> Callable[..., TrainingData]:
 
 @pytest.fixture(scope="session")
 def trained(work_for: Callable[..., TrainingData]) -> Callable[..., TrainingResult]:
-    """Returns what trains one method, or what it has trained already."""
+    """Return a function that trains a method, once per method and replicate."""
     return cache(lambda method, number=0: train(work_for(method, number)))
 
 
 @pytest.fixture
 def rebuilt() -> Callable[[TrainingData, TrainingResult], Model]:
-    """Returns what makes a model again from the weights that a seed run left."""
+    """Return a function that builds the model from the weights of a seed run."""
 
     def rebuilt(work: TrainingData, result: TrainingResult) -> Model:
         encoder = load_encoder(work.spec.model, work.spec.model_name)
@@ -161,7 +161,7 @@ def rebuilt() -> Callable[[TrainingData, TrainingResult], Model]:
 
 @pytest.fixture
 def weights_seen(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Weights]]:
-    """Returns what notes the weights before each update for which a method gives its terms."""
+    """Return a function that records the weights before each update of a method."""
 
     def weights_seen(kind: type, terms: str = "terms") -> list[Weights]:
         seen: list[Weights] = []
@@ -185,5 +185,5 @@ def weights_seen(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Weights]
 
 @pytest.fixture(params=METHODS)
 def method(request: pytest.FixtureRequest) -> str:
-    """Returns the name of each method in turn."""
+    """Return the name of each method."""
     return str(request.param)

@@ -1,4 +1,4 @@
-"""The baselines are scikit-learn's on the rows of a replicate, by its metric."""
+"""The baselines equal those of scikit-learn on the rows of a replicate."""
 
 from pathlib import Path
 
@@ -16,18 +16,18 @@ from sclsearch.training import baselines as module
 from sclsearch.training.baselines import LOGISTIC, MAJORITY, baselines
 from sclsearch.training.data import tokenize_task
 
-PARTS = Splits(
+SPLITS = Splits(
     train=Rows("train", np.arange(30)),
     validation=Rows("validation", np.arange(40)),
     test=Rows("test", np.arange(50)),
 )
 
 
-def test_both_see_the_rows_of_a_replicate(tiny_bert: Path) -> None:
+def test_both_baselines_use_the_rows_of_the_replicate(tiny_bert: Path) -> None:
     data = load_task("demo")
     tokenizer = load_tokenizer(tiny_bert)
     found = baselines(
-        data, tokenize_task(data, tokenizer, 16), {0: PARTS}, load_encoder(tiny_bert, "t")
+        data, tokenize_task(data, tokenizer, 16), {0: SPLITS}, load_encoder(tiny_bert, "t")
     )
     train, test = data.splits["train"], data.splits["test"]
     largest = np.bincount(train.y[:30]).argmax()
@@ -56,12 +56,12 @@ def test_both_see_the_rows_of_a_replicate(tiny_bert: Path) -> None:
     assert found[0][LOGISTIC]["test"]["confusion"] == counts
 
 
-def test_many_rows_on_a_cpu_leave_the_linear_model_out(
+def test_the_linear_model_is_omitted_for_many_rows_on_a_cpu(
     tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST_ROWS_ON_CPU", 100)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     data = load_task("demo")
     tokens = tokenize_task(data, load_tokenizer(tiny_bert), 16)
-    found = baselines(data, tokens, {0: PARTS}, load_encoder(tiny_bert, "t"))
+    found = baselines(data, tokens, {0: SPLITS}, load_encoder(tiny_bert, "t"))
     assert found[0].keys() == {MAJORITY}

@@ -1,6 +1,5 @@
-"""A row is judged alike alone and among others, and features stand for the tokens they are of."""
+"""Predictions do not depend on the batch, and features equal the embeddings of their rows."""
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -9,13 +8,11 @@ import pytest
 import torch
 
 from sclsearch.encoders.load import load_encoder
-from sclsearch.errors import SclsearchError
 from sclsearch.methods.base import Model
 from sclsearch.methods.ce import CE
 from sclsearch.methods.supcl_seq import SupCLSeq
 from sclsearch.tasks.base import TaskData
 from sclsearch.training.data import collate
-from sclsearch.training.device import autocast, device_for
 from sclsearch.training.evaluation import NonFiniteLossError, compute_features, judge, predict
 from sclsearch.training.result import TrainingResult
 from sclsearch.training.spec import TrainingData
@@ -44,7 +41,7 @@ def test_a_row_has_the_same_scores_alone_and_in_a_padded_batch(
             torch.testing.assert_close(alone[0], together[row], rtol=1e-4, atol=1e-5)
 
 
-def test_predictions_come_in_the_order_of_the_rows(
+def test_predictions_are_in_row_order(
     work_for: WorkFor, trained: Trained, rebuilt: Rebuilt, method: str
 ) -> None:
     work = work_for(method)
@@ -62,7 +59,7 @@ def test_predictions_come_in_the_order_of_the_rows(
 
 
 @pytest.mark.parametrize("kind", ["classes", "scores"])
-def test_scores_that_are_no_numbers_are_no_predictions(
+def test_nan_scores_raise_an_error(
     work_for: WorkFor, toy: TaskData, toy_scores: TaskData, kind: str
 ) -> None:
     work = work_for("ce", data={"classes": toy, "scores": toy_scores}[kind])
@@ -92,30 +89,3 @@ def test_features_are_the_embeddings_of_their_rows_in_evaluation_mode(work_for: 
         assert batch.features is not None
         torch.testing.assert_close(batch.features, own, rtol=1e-4, atol=1e-5)
         assert batch.y.tolist() == tokens.y[index].tolist()
-
-
-def test_figures_of_a_cpu_are_computed_on_a_cpu() -> None:
-    assert device_for("cpu-fp32") == CPU
-
-
-@pytest.mark.parametrize(("given", "then"), [(None, "16"), ("200", "200")])
-def test_little_is_kept_of_shapes_that_do_not_come_again(
-    monkeypatch: pytest.MonkeyPatch, given: str | None, then: str
-) -> None:
-    name = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
-    monkeypatch.setenv(name, given or "")
-    if given is None:
-        monkeypatch.delenv(name)
-    device_for("cpu-fp32")
-    assert os.environ[name] == then
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is there")
-def test_figures_of_a_gpu_are_refused_without_one() -> None:
-    with pytest.raises(SclsearchError, match="cuda-bf16: torch finds no GPU"):
-        device_for("cuda-bf16")
-
-
-def test_a_cpu_computes_in_full_precision() -> None:
-    with autocast(CPU):
-        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32

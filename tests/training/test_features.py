@@ -34,12 +34,12 @@ class Probe:
     def check(self, encoder: Encoder) -> tuple[str, ...]:
         return ()
 
-    def splits(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
+    def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
         return nn.ModuleDict({"head": Head(encoder.width, classes, hidden=False)})
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
-        tuning = (Stage("tuning", training, self.terms, self.splits),) if self.tuned else ()
-        probe = Stage("probe", training, self.terms, self.splits, frozen_pooling="mean")
+        tuning = (Stage("tuning", training, self.terms, self.new_modules),) if self.tuned else ()
+        probe = Stage("probe", training, self.terms, self.new_modules, frozen_pooling="mean")
         return (*tuning, probe)
 
     def terms(self, model: Model, batch: Batch) -> Terms:
@@ -51,7 +51,7 @@ class Probe:
 
 
 @pytest.fixture(autouse=True)
-def nothing_kept() -> Iterator[None]:
+def empty_cache() -> Iterator[None]:
     evaluation._CACHE.clear()
     yield
     evaluation._CACHE.clear()
@@ -59,7 +59,7 @@ def nothing_kept() -> Iterator[None]:
 
 @pytest.fixture
 def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Returns the numbers of rows of which features are computed, one for each time."""
+    """Return a list that receives the number of rows of each computation."""
     seen: list[int] = []
 
     def noted(*given: Any) -> Features:
@@ -73,7 +73,7 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.fixture
 def probing(work_for: WorkFor) -> Callable[..., TrainingData]:
-    """Returns what makes the work of a probe."""
+    """Return a function that makes the training data of a probe."""
 
     def probing(number: int = 0, *, tuned: bool = False, **fields: object) -> TrainingData:
         work = work_for("ce", number, **{"epochs": 2, **fields})
@@ -82,7 +82,7 @@ def probing(work_for: WorkFor) -> Callable[..., TrainingData]:
     return probing
 
 
-def test_configurations_and_replicates_on_the_same_rows_share_them_and_no_figure_tells(
+def test_seed_runs_on_the_same_rows_share_features_without_another_result(
     probing: Callable[..., TrainingData], computed: list[int]
 ) -> None:
     works = [probing(), probing(learning_rate=0.1), probing(1)]
@@ -96,7 +96,7 @@ def test_configurations_and_replicates_on_the_same_rows_share_them_and_no_figure
         assert all(torch.equal(t, alone.weights[name]) for name, t in found.weights.items())
 
 
-def test_other_rows_lengths_and_threads_have_features_of_their_own(
+def test_other_rows_lengths_or_threads_need_other_features(
     probing: Callable[..., TrainingData], computed: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     train(probing())
@@ -110,7 +110,7 @@ def test_other_rows_lengths_and_threads_have_features_of_their_own(
     assert computed == [104, 103, 104, 104]
 
 
-def test_those_of_an_encoder_that_was_trained_are_its_own(
+def test_features_of_a_trained_encoder_are_not_shared(
     probing: Callable[..., TrainingData], computed: list[int]
 ) -> None:
     train(probing(tuned=True))
@@ -119,7 +119,7 @@ def test_those_of_an_encoder_that_was_trained_are_its_own(
     assert not evaluation._CACHE
 
 
-def test_the_oldest_make_room(
+def test_the_least_recently_used_features_are_removed_first(
     probing: Callable[..., TrainingData], computed: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evaluation, "CACHE_BYTES", 2 * 104 * 16 * 4)

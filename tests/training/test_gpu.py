@@ -1,7 +1,4 @@
-"""As on a GPU, in bfloat16: a seed run repeats bit for bit and learns.
-
-On a GPU where one is there, otherwise by the autocast of a CPU.
-"""
+"""Training in bfloat16, on a GPU if there is one, otherwise by autocast on the CPU."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -35,7 +32,7 @@ def deterministic_afterwards() -> Iterator[None]:
 
 @pytest.fixture
 def in_bfloat16(work_for: WorkFor, monkeypatch: pytest.MonkeyPatch) -> WorkFor:
-    """Returns what makes the work of a seed run that is trained in bfloat16, a few updates long."""
+    """Return a function that makes the data of a short seed run in bfloat16."""
 
     def on_cpu(_: torch.device) -> torch.autocast:
         return torch.autocast("cpu", dtype=torch.bfloat16)
@@ -67,12 +64,12 @@ def identical(one: TrainingResult, other: TrainingResult) -> bool:
     return scores[0] == scores[1] and all(same)
 
 
-def test_a_seed_run_repeats_bit_for_bit(in_bfloat16: WorkFor, method: str) -> None:
+def test_a_bfloat16_seed_run_is_reproducible_to_the_bit(in_bfloat16: WorkFor, method: str) -> None:
     work = in_bfloat16(method)
     assert identical(train(work), train(work))
 
 
-def test_without_noise_the_losses_are_those_of_float32_up_to_bfloat16(
+def test_without_dropout_the_losses_are_near_those_of_float32(
     work_for: WorkFor, in_bfloat16: WorkFor
 ) -> None:
     expected = numbers(train(short(work_for("scl", evaluate="end", **STILL))))
@@ -82,7 +79,7 @@ def test_without_noise_the_losses_are_those_of_float32_up_to_bfloat16(
 
 
 @pytest.mark.parametrize("method", ["ce", "supcl-seq"])
-def test_all_that_a_linear_layer_returns_is_bfloat16(
+def test_linear_layers_return_bfloat16(
     in_bfloat16: WorkFor, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: set[torch.dtype] = set()
@@ -90,7 +87,7 @@ def test_all_that_a_linear_layer_returns_is_bfloat16(
 
     def noted(self: nn.Linear, x: Tensor) -> Tensor:
         y = forward(self, x)
-        if torch.is_autocast_enabled(x.device.type):  # probes of the encoder are in float32
+        if torch.is_autocast_enabled(x.device.type):  # capability checks are in float32
             seen.add(y.dtype)
         return y
 
@@ -100,7 +97,7 @@ def test_all_that_a_linear_layer_returns_is_bfloat16(
     assert seen == {torch.bfloat16}
 
 
-def test_a_batch_in_chunks_repeats_bit_for_bit(
+def test_training_in_chunks_is_reproducible_to_the_bit(
     in_bfloat16: WorkFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work = in_bfloat16("supcl-seq")

@@ -1,4 +1,4 @@
-"""Paraphrases that join the training rows are rows like any other, each with its parent's label."""
+"""Paraphrases added to the training rows are ordinary rows with the label of their text."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,7 +27,7 @@ SCORES = st.lists(st.floats(0, 5), min_size=1, max_size=20)
 
 
 @given(labels=LABELS | SCORES, count=st.integers(0, 4), draw=st.data())
-def test_every_drawn_row_has_its_paraphrases_with_its_label(
+def test_each_drawn_row_gets_its_paraphrases_with_its_label(
     labels: list[float], count: int, draw: st.DataObject
 ) -> None:
     total = len(labels)
@@ -52,13 +52,13 @@ def test_every_drawn_row_has_its_paraphrases_with_its_label(
     assert longer.digest == data.digest
 
 
-def test_rows_that_nothing_joins_are_the_drawn_ones(work_for: WorkFor) -> None:
+def test_without_paraphrases_the_training_rows_are_the_drawn_ones(work_for: WorkFor) -> None:
     work = work_for("ce")
     assert work.train.digest == work.spec.splits.train.digest
 
 
 @pytest.mark.parametrize("method", ["scl", "supcl-seq", "tapt", "cssl"])
-def test_every_stage_trains_as_on_a_task_that_has_the_paraphrases_as_rows(
+def test_stages_train_as_on_a_task_with_the_paraphrases_as_rows(
     work_for: WorkFor, toy: TaskData, tiny_bert: Path, method: str
 ) -> None:
     source = paraphrase_source(None, COUNT)

@@ -1,4 +1,4 @@
-"""A term that is no number ends a seed run, and the error says which term and when."""
+"""A loss term that is NaN or infinite ends a seed run; the error names the term and the update."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,7 +21,7 @@ WorkFor = Callable[..., TrainingData]
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """Cross-entropy with a term that becomes infinite or no number at an update."""
+    """Two stages of cross-entropy, with a term that becomes infinite or NaN at an update."""
 
     protocol: ClassVar[str] = "plain"
     few_shot: ClassVar[str] = "plain"
@@ -36,12 +36,13 @@ class Fused:
     def check(self, encoder: Encoder) -> tuple[str, ...]:
         return self.ce.check(encoder)
 
-    def splits(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
+    def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
         return self.ce.new_modules(encoder, classes)
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
         return tuple(
-            Stage(name, training, self.terms_of(name), self.splits) for name in ("first", "second")
+            Stage(name, training, self.terms_of(name), self.new_modules)
+            for name in ("first", "second")
         )
 
     def terms_of(self, stage: str) -> Callable[[Model, Batch], Terms]:
@@ -62,7 +63,7 @@ class Fused:
 @pytest.mark.parametrize("value", [float("inf"), float("nan")])
 @pytest.mark.parametrize("evaluate", ["epoch", "end", 1])
 @pytest.mark.parametrize("stage", ["first", "second"])
-def test_a_term_that_is_not_finite_is_named_with_stage_epoch_and_update(
+def test_the_error_names_stage_term_epoch_and_update(
     work_for: WorkFor, value: float, evaluate: Any, stage: str
 ) -> None:
     work = work_for("ce", evaluate=evaluate, epochs=2)
@@ -74,7 +75,7 @@ def test_a_term_that_is_not_finite_is_named_with_stage_epoch_and_update(
         train(replace(work, spec=replace(work.spec, method=method)))
 
 
-def test_a_method_that_nobody_listed_trains(work_for: WorkFor) -> None:
+def test_a_method_outside_the_package_trains(work_for: WorkFor) -> None:
     work = work_for("ce", epochs=1)
     result = train(replace(work, spec=replace(work.spec, method=Fused(1.0, 1))))
     evaluations: list[Any] = result.evaluations

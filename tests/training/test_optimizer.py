@@ -1,4 +1,4 @@
-"""The rate rises and falls in straight lines; weights decay, biases and norms do not."""
+"""Learning-rate schedule, weight decay by parameter group, and gradient clipping."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ def test_the_learning_rate_is_linear_on_both_sides_of_its_peak(
 
 
 @given(total=st.integers(1, 500), ratio=st.floats(0, 1))
-def test_every_learning_rate_is_positive_and_the_peak_is_reached(total: int, ratio: float) -> None:
+def test_the_learning_rate_is_positive_and_reaches_its_peak(total: int, ratio: float) -> None:
     scales = [lr_scale(update, total, ratio) for update in range(1, total + 1)]
     assert all(0 < scale <= 1 for scale in scales)
     assert max(scales) == 1
@@ -60,7 +60,7 @@ def test_every_learning_rate_is_positive_and_the_peak_is_reached(total: int, rat
     assert scales[peak:] == sorted(scales[peak:], reverse=True)
 
 
-def test_matrices_decay_and_biases_norms_and_named_parts_do_not(model: Model) -> None:
+def test_biases_norms_and_named_modules_have_no_weight_decay(model: Model) -> None:
     optimizer = adamw(model, stage_with(no_weight_decay=("labels",)))
     assert by_name(model, optimizer, "weight_decay") == {
         "encoder.words.weight": 0.3,
@@ -73,13 +73,13 @@ def test_matrices_decay_and_biases_norms_and_named_parts_do_not(model: Model) ->
     assert {group["lr"] for group in optimizer.param_groups} == {0.01}
 
 
-def test_a_part_can_have_a_multiple_of_the_rate(model: Model) -> None:
+def test_a_module_can_have_a_scaled_learning_rate(model: Model) -> None:
     peaks = by_name(model, adamw(model, stage_with(lr_scales={"labels": 10.0})), "peak")
     assert peaks.pop("new_modules.labels.weight") == pytest.approx(0.1)
     assert set(peaks.values()) == {0.01}
 
 
-def test_what_is_frozen_is_left_out(model: Model) -> None:
+def test_frozen_parameters_are_not_optimized(model: Model) -> None:
     model.encoder.words.requires_grad_(False)
     assert "encoder.words.weight" not in by_name(model, adamw(model, stage_with()), "lr")
 
@@ -87,7 +87,7 @@ def test_what_is_frozen_is_left_out(model: Model) -> None:
 @pytest.mark.parametrize(
     ("max_norm", "norm"), [(0.0, 50.0), (1.0, 1.0), (25.0, 25.0), (100.0, 50.0)]
 )
-def test_gradients_are_scaled_down_to_the_norm(model: Model, max_norm: float, norm: float) -> None:
+def test_gradients_are_clipped_to_the_norm(model: Model, max_norm: float, norm: float) -> None:
     model.get_parameter("new_modules.out.weight").grad = torch.full((2, 4), 10.0)
     model.get_parameter("encoder.norm.bias").grad = torch.tensor([30.0, 20.0, -20.0, 0.0])
     clip(model, max_norm)

@@ -1,4 +1,4 @@
-"""Of one replicate, methods draw alike wherever they draw the same: they are paired by it."""
+"""Methods are paired by replicate: the same order of rows and the same initial head."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -40,7 +40,7 @@ def head_of(work_for: WorkFor, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
 
 
 @pytest.mark.parametrize(("pooling", "features"), [("mean", "mean"), ("head_hidden", "cls_raw")])
-def test_scl_without_contrast_is_cross_entropy_to_the_bit(
+def test_scl_with_lambda_0_equals_cross_entropy_to_the_bit(
     work_for: WorkFor, pooling: str, features: str
 ) -> None:
     scl = train(work_for("scl", lam=0.0, pooling=pooling, scl_features=features))
@@ -49,7 +49,9 @@ def test_scl_without_contrast_is_cross_entropy_to_the_bit(
     assert all(torch.equal(tensor, ce.weights[name]) for name, tensor in scl.weights.items())
 
 
-def test_last_stages_see_rows_in_one_order(work_for: WorkFor, method: str) -> None:
+def test_the_last_stages_of_all_methods_read_rows_in_the_same_order(
+    work_for: WorkFor, method: str
+) -> None:
     one, other = work_for("ce"), work_for(method)
     both = [list(work.order(work.spec.stages[-1], 0)) for work in (one, other)]
     shared = list(zip(*both, strict=False))
@@ -58,7 +60,7 @@ def test_last_stages_see_rows_in_one_order(work_for: WorkFor, method: str) -> No
 
 
 @pytest.mark.parametrize("method", POOLED)
-def test_heads_of_one_shape_begin_alike(
+def test_heads_of_one_form_have_the_same_initial_weights(
     head_of: Callable[..., dict[str, Tensor]], method: str
 ) -> None:
     one, other = head_of("ce"), head_of(method)
@@ -67,7 +69,7 @@ def test_heads_of_one_shape_begin_alike(
     assert all(torch.equal(tensor, other[name]) for name, tensor in one.items())
 
 
-def test_replicates_differ_in_all_of_it(
+def test_replicates_differ_in_order_and_initial_weights(
     work_for: WorkFor, head_of: Callable[..., dict[str, Tensor]]
 ) -> None:
     works = [work_for("ce", number) for number in range(2)]
@@ -77,7 +79,7 @@ def test_replicates_differ_in_all_of_it(
     assert not np.array_equal(orders[0], orders[1])
 
 
-def test_stages_of_one_method_do_not_draw_alike(work_for: WorkFor) -> None:
+def test_the_stages_of_a_method_differ_in_their_order(work_for: WorkFor) -> None:
     spec = (work := work_for("tapt")).spec
     orders = [
         np.concatenate(list(work.order(stage, remaining)))[:44]
@@ -86,7 +88,7 @@ def test_stages_of_one_method_do_not_draw_alike(work_for: WorkFor) -> None:
     assert all(not np.array_equal(*both) for both in pairwise(orders))
 
 
-def test_a_stage_is_not_known_by_its_name(
+def test_the_name_of_a_stage_does_not_affect_the_training(
     work_for: WorkFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = train(work_for("ce"))

@@ -1,4 +1,4 @@
-"""Figures do not change unless the version of the engine does."""
+"""Results of tiny trainings are pinned for each version of the engine."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -40,7 +40,7 @@ PINNED: Mapping[str, tuple[int, list[float], object]] = MappingProxyType(
     }
 )
 
-# The same of methods with a pooling that reads the first state alone.
+# The same for methods with a pooling that reads only the first state.
 PINNED_FIRST: Mapping[tuple[str, str], tuple[int, list[float], object]] = MappingProxyType(
     {
         ("ce", "head_hidden"): (
@@ -60,15 +60,15 @@ FIELDS: Mapping[str, Any] = MappingProxyType(
     {"evaluate": 5, "epochs": 2, "weight_decay": 0.1, "warmup_ratio": 0.25, "max_grad_norm": 1.0}
 )
 CHANGED = (
-    "The figures of {method!r} changed: the seed runs that are stored are no longer those that "
-    "would be trained. If that is meant, raise ENGINE_VERSION in sclsearch/training/job.py and pin "
-    "{found} here; if not, find out what changed them. Another version of torch may do so too."
+    "The results of {method!r} changed, so stored seed runs are no longer reproduced. If this is "
+    "intended, raise ENGINE_VERSION in sclsearch/training/spec.py and pin {found} here. Another "
+    "version of torch may also change results."
 )
 
 
 @pytest.fixture(scope="module")
 def pinned_bert(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns the tiny BERT with weights that no version of torch or transformers changes."""
+    """Return the tiny BERT with weights that no version of torch or transformers changes."""
     folder = tmp_path_factory.mktemp("pinned") / "bert"
     copytree(tiny_bert, folder)
     file = folder / "model.safetensors"
@@ -82,7 +82,7 @@ def pinned_bert(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     return folder
 
 
-# Processors and their libraries differ by less than a millionth, which some training makes grow.
+# Processors differ by less than a millionth, which some trainings amplify.
 NEAR: Mapping[str, float] = MappingProxyType({"lacon-fusion": 5e-3})
 
 
@@ -97,7 +97,7 @@ def assert_pinned(work: TrainingData, pinned: tuple[int, list[float], object]) -
     assert same, CHANGED.format(method=work.spec.method_name, found=found)
 
 
-def test_the_figures_of_a_tiny_training_are_pinned(
+def test_the_results_of_a_tiny_training_are_pinned(
     work_for: Callable[..., TrainingData], pinned_bert: Path, method: str
 ) -> None:
     work = work_for(method, model=pinned_bert, **FIELDS)
@@ -105,7 +105,7 @@ def test_the_figures_of_a_tiny_training_are_pinned(
 
 
 @pytest.mark.parametrize(("method", "pooling"), PINNED_FIRST)
-def test_so_are_those_that_read_the_first_state_alone(
+def test_the_results_of_poolings_of_the_first_state_are_pinned(
     work_for: Callable[..., TrainingData], pinned_bert: Path, method: str, pooling: str
 ) -> None:
     work = work_for(method, model=pinned_bert, pooling=pooling, **FIELDS)

@@ -1,4 +1,4 @@
-"""What the engine leaves out changes no figure: padding, tokens not seen, states not read."""
+"""Skipping padding, unused tokens and unread states does not change the training."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -16,19 +16,19 @@ from sclsearch.training.spec import TrainingData
 
 
 def numbers(result: TrainingResult) -> list[float]:
-    """Returns all losses of an result, in order."""
+    """Return all losses of a result, in order."""
     notes: list[Any] = [*result.stages, *result.evaluations]
     return [loss for note in notes for loss in note["loss"].values()]
 
 
 def fields_of(method: str) -> dict[str, object]:
-    """Returns fields without noise, of which there is less where less goes through the encoder."""
+    """Return fields without dropout, whose random numbers depend on what is skipped."""
     still = {"dropouts": (0.0, 0.0)} if method in {"supcl-seq", "simcse", "dropout-aug"} else {}
     return {"dropout": 0.0, "learning_rate": 1e-3, "weight_decay": 0.1, **still}
 
 
 def assert_nothing_changes(work: TrainingData, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trains as the engine does, and with all that it leaves out."""
+    """Train with and without the skipped work, and compare."""
     cuts: list[CutEmbedding] = []
     original = Encoder.cut
 
@@ -53,7 +53,7 @@ def assert_nothing_changes(work: TrainingData, monkeypatch: pytest.MonkeyPatch) 
     }
 
 
-def test_every_method_trains_as_it_does_with_padding_and_all_embeddings(
+def test_every_method_trains_as_with_padding_and_all_embeddings(
     work_for: Callable[..., TrainingData], method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert_nothing_changes(work_for(method, **fields_of(method)), monkeypatch)
@@ -68,7 +68,7 @@ def test_every_method_trains_as_it_does_with_padding_and_all_embeddings(
         ("lacon", {"pooling": "cls_raw"}),
     ],
 )
-def test_what_reads_the_first_state_alone_trains_as_it_does_with_all(
+def test_poolings_of_the_first_state_train_as_with_all_states(
     work_for: Callable[..., TrainingData],
     method: str,
     poolings: dict[str, object],

@@ -1,8 +1,4 @@
-"""Counts what makes the host wait for a device.
-
-A wait is what makes the host read a value of the device. On a CPU it costs nothing, so it is
-counted where it is asked for.
-"""
+"""Counters of operations that make the host wait for a GPU; they also work on a CPU."""
 
 from collections import Counter
 from typing import Any
@@ -17,7 +13,7 @@ INDEXED = frozenset({ATEN.index, ATEN.index_put, ATEN.index_put_, ATEN._index_pu
 
 
 class Values(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts operations whose result, or its shape, depends on values."""
+    """Counter of operations whose result, or its shape, depends on values."""
 
     def __init__(self, seen: Counter[str]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -33,7 +29,7 @@ class Values(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 class Copies(TorchFunctionMode):
-    """Counts copies to the host."""
+    """Counter of copies to the host."""
 
     def __init__(self, seen: Counter[str]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Further texts are trained on where no label is read, and nowhere else."""
+"""Stages without labels also train on unlabeled texts; other stages ignore them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -17,7 +17,7 @@ from sclsearch.training.spec import TrainingData
 
 WorkFor = Callable[..., TrainingData]
 
-LABELLED, ALL, BATCH, EPOCHS = 20, 44, 8, 2
+LABELED, ALL, BATCH, EPOCHS = 20, 44, 8, 2
 POST: Mapping[str, int] = {"epochs": EPOCHS, "post_epochs": EPOCHS, "post_batch_size": BATCH}
 METHODS: Mapping[str, Mapping[str, int]] = {
     "cmlm": POST,
@@ -29,31 +29,31 @@ METHODS: Mapping[str, Mapping[str, int]] = {
 
 @pytest.fixture
 def splits(toy: TaskData) -> Splits:
-    """Returns 20 training rows, and 24 further ones of the training split."""
-    train, every = (Rows("train", np.arange(rows)) for rows in (LABELLED, ALL))
+    """Return 20 labeled training rows, and 24 unlabeled ones."""
+    train, every = (Rows("train", np.arange(rows)) for rows in (LABELED, ALL))
     return replace(plain_split(toy), train=train, unlabeled=every)
 
 
 def updates(result: TrainingResult) -> tuple[Any, Any]:
-    """Returns the updates of the first stage and of the last."""
+    """Return the number of updates of the first and of the last stage."""
     return result.stages[-1]["update"], result.evaluations[-1]["update"]
 
 
-def figures(result: TrainingResult) -> list[object]:
+def records(result: TrainingResult) -> list[object]:
     return [result.stages, result.evaluations, result.test, result.predictions]
 
 
-def with_further(data: TaskData, **changes: Any) -> TaskData:
-    """Returns the task with other texts or labels of the further rows."""
+def with_unlabeled(data: TaskData, **changes: Any) -> TaskData:
+    """Return the task with other texts or labels of its training rows."""
     train = replace(data.splits["train"], **changes)
     return replace(data, splits={**data.splits, "train": train})
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_the_first_stage_has_all_texts_and_fine_tuning_the_labelled_ones(
+def test_the_first_stage_reads_all_texts_and_fine_tuning_the_labeled_ones(
     work_for: WorkFor, splits: Splits, name: str
 ) -> None:
-    few, many = (-(-rows // BATCH) * EPOCHS for rows in (LABELLED, ALL))
+    few, many = (-(-rows // BATCH) * EPOCHS for rows in (LABELED, ALL))
     fields = {**METHODS[name], "batch_size": BATCH}
     assert updates(train(work_for(name, splits=splits, **fields))) == (many, few)
     without = replace(splits, unlabeled=None)
@@ -61,31 +61,31 @@ def test_the_first_stage_has_all_texts_and_fine_tuning_the_labelled_ones(
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_the_labels_of_further_texts_change_nothing_and_the_texts_do(
+def test_unlabeled_texts_matter_and_their_labels_do_not(
     work_for: WorkFor, toy: TaskData, splits: Splits, name: str
 ) -> None:
     split, fields = toy.splits["train"], METHODS[name]
     before = train(work_for(name, splits=splits, **fields))
-    y = np.concatenate([split.y[:LABELLED], 1 - split.y[LABELLED:]])
-    relabelled = train(work_for(name, data=with_further(toy, y=y), splits=splits, **fields))
-    assert figures(relabelled) == figures(before)
+    y = np.concatenate([split.y[:LABELED], 1 - split.y[LABELED:]])
+    relabelled = train(work_for(name, data=with_unlabeled(toy, y=y), splits=splits, **fields))
+    assert records(relabelled) == records(before)
     assert all(torch.equal(before.weights[name], t) for name, t in relabelled.weights.items())
-    texts = (*split.texts[:LABELLED], *[("it was a lovely film",)] * (ALL - LABELLED))
-    reworded = train(work_for(name, data=with_further(toy, texts=texts), splits=splits, **fields))
-    assert figures(reworded) != figures(before)
+    texts = (*split.texts[:LABELED], *[("it was a lovely film",)] * (ALL - LABELED))
+    reworded = train(work_for(name, data=with_unlabeled(toy, texts=texts), splits=splits, **fields))
+    assert records(reworded) != records(before)
 
 
 @pytest.mark.parametrize("name", ["ce", "supcl-seq"])
-def test_stages_with_labels_leave_further_texts_aside(
+def test_stages_with_labels_ignore_unlabeled_texts(
     work_for: WorkFor, splits: Splits, name: str
 ) -> None:
     with_, without = (
         train(work_for(name, splits=rows, epochs=1))
         for rows in (splits, replace(splits, unlabeled=None))
     )
-    assert figures(with_) == figures(without)
+    assert records(with_) == records(without)
 
 
-def test_balanced_batches_are_of_labelled_texts(work_for: WorkFor, splits: Splits) -> None:
+def test_balanced_batches_contain_only_labeled_texts(work_for: WorkFor, splits: Splits) -> None:
     result = train(work_for("simcse", splits=splits, epochs=1, batch_sampling="balanced"))
-    assert updates(result)[0] == -(-LABELLED // BATCH)
+    assert updates(result)[0] == -(-LABELED // BATCH)

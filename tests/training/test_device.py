@@ -1,21 +1,23 @@
-"""What of an error is the machine's: it is told by the errors that are really raised."""
+"""Device and precision of a seed run, and the errors that the machine causes."""
+
+import os
 
 import pytest
 import torch
 
 from sclsearch.errors import SclsearchError
-from sclsearch.training.device import is_of_machine, is_out_of_memory
+from sclsearch.training.device import autocast, device_for, is_of_machine, is_out_of_memory
 
 ASSERT_FAILED = 'INTERNAL ASSERT FAILED at "../c10/cuda/CUDACachingAllocator.cpp":838'
 
 
 def raised_from(cause: Exception) -> Exception:
-    error = SclsearchError("--model m: it must be an encoder, but it cannot be read")
+    error = SclsearchError("--model m: cannot be read")
     error.__cause__ = cause
     return error
 
 
-def test_the_cpus_allocator_says_that_there_is_no_memory() -> None:
+def test_a_failed_allocation_on_the_cpu_is_out_of_memory() -> None:
     with pytest.raises(RuntimeError) as caught:
         torch.empty(10**15)
     assert is_out_of_memory(caught.value)
@@ -41,8 +43,29 @@ def test_the_cpus_allocator_says_that_there_is_no_memory() -> None:
     ],
     ids=str,
 )
-def test_an_error_is_the_machines_or_the_seed_runs(
+def test_machine_errors_are_told_from_errors_of_the_seed_run(
     error: Exception, no_memory: bool, machine: bool
 ) -> None:
     assert is_out_of_memory(error) == no_memory
     assert is_of_machine(error) == machine
+
+
+@pytest.mark.parametrize(("given", "then"), [(None, "16"), ("200", "200")])
+def test_the_cpu_caches_few_kernels_and_computes_in_float32(
+    monkeypatch: pytest.MonkeyPatch, given: str | None, then: str
+) -> None:
+    name = "ONEDNN_PRIMITIVE_CACHE_CAPACITY"
+    monkeypatch.setenv(name, given or "")
+    if given is None:
+        monkeypatch.delenv(name)
+    device = device_for("cpu-fp32")
+    assert device == torch.device("cpu")
+    assert os.environ[name] == then
+    with autocast(device):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
+
+
+def test_cuda_without_a_gpu_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(SclsearchError, match=r"^cuda-bf16: torch finds no GPU\."):
+        device_for("cuda-bf16")

@@ -1,4 +1,4 @@
-"""Weights come back from their file exactly, with what they are."""
+"""Storage of weights: exact, with the identity of the seed run."""
 
 import errno
 import json
@@ -15,7 +15,7 @@ from sclsearch.training.result import TrainingResult, save_tensors, save_weights
 from sclsearch.training.spec import TrainingData
 
 
-def test_weights_and_identity_come_back(
+def test_stored_weights_and_identity_are_exact(
     tmp_path: Path,
     work_for: Callable[..., TrainingData],
     trained: Callable[..., TrainingResult],
@@ -36,7 +36,7 @@ def test_weights_and_identity_come_back(
     assert metadata["model"] == "tiny"
 
 
-def test_a_disk_that_takes_no_more_is_told_as_any_file_tells_it(tmp_path: Path) -> None:
+def test_a_full_disk_raises_an_os_error_with_the_path(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
     try:
