@@ -1,4 +1,4 @@
-"""A batch of token ids, and encoders of every family."""
+"""Batches of token ids, and encoders of each family."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ WITH_INTERFACE = ("tiny_bert", "tiny_roberta", "tiny_distilbert", "tiny_electra"
 
 @pytest.fixture(params=[*WITH_INTERFACE, pytest.param("minilm", marks=pytest.mark.slow)])
 def encoder(request: pytest.FixtureRequest) -> Encoder:
-    """Returns an encoder whose views can have their own rates, of each family."""
+    """Return an encoder of each family that supports a dropout rate per view."""
     folder: Path = request.getfixturevalue(request.param)
     return load_encoder(folder, request.param)
 
@@ -28,7 +28,7 @@ def bert(tiny_bert: Path) -> Encoder:
 
 @pytest.fixture
 def inputs() -> Inputs:
-    """Returns ids, mask and types of three texts; the second has padding."""
+    """Return ids, mask and types of three texts; the second has padding."""
     generator = torch.Generator().manual_seed(1)
     ids = torch.randint(5, 60, (3, 7), generator=generator)
     mask = torch.ones(3, 7, dtype=torch.bool)
@@ -38,14 +38,14 @@ def inputs() -> Inputs:
 
 @pytest.fixture
 def unpadded(inputs: Inputs) -> Inputs:
-    """Returns the first of the three texts twice, without padding."""
+    """Return the first of the three texts twice, without padding."""
     ids, mask, types = (tensor[[0, 0]] for tensor in inputs)
     return ids, mask, types
 
 
 @pytest.fixture
 def ragged() -> Inputs:
-    """Returns ids, mask and types of texts of 1 to 12 tokens."""
+    """Return ids, mask and types of texts of 1 to 12 tokens."""
     lengths = torch.tensor([3, 12, 1, 7, 2])
     mask = torch.arange(12) < lengths[:, None]
     ids = torch.randint(5, 60, mask.shape, generator=torch.Generator().manual_seed(2))

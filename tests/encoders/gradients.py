@@ -1,4 +1,4 @@
-"""What trains an encoder, as one vector."""
+"""Gradient of an encoder as one vector."""
 
 import torch
 from torch import Tensor
@@ -7,7 +7,7 @@ from sclsearch.encoders.encoder import Encoder
 
 
 def with_gradient(encoder: Encoder, states: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns states, and the encoder's gradient of what depends on all of them."""
+    """Return states, and the encoder's gradient of a weighted sum of them."""
     encoder.zero_grad()
     weights = torch.randn(states.shape, generator=torch.Generator().manual_seed(0))
     (states * weights).sum().backward()  # type: ignore[no-untyped-call]

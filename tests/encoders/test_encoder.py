@@ -1,4 +1,4 @@
-"""An encoder gives the states of the plain model, pools them, and knows what it cannot do."""
+"""States and pooling of an encoder equal those of the plain model; capabilities are detected."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -28,10 +28,10 @@ def test_states_are_those_of_the_plain_model(encoder: Encoder, inputs: Inputs) -
 
 
 @pytest.mark.parametrize("padded", [True, False], ids=["padding", "no padding"])
-def test_one_view_draws_the_dropout_that_the_plain_model_draws(
+def test_one_view_has_the_dropout_of_the_plain_model(
     encoder: Encoder, inputs: Inputs, unpadded: Inputs, padded: bool
 ) -> None:
-    encoder.packs = False  # packed layers draw for tokens alone
+    encoder.packs = False  # packed layers draw only for tokens
     ids, mask, types = inputs if padded else unpadded
     plain = AutoModel.from_pretrained(str(encoder.model.name_or_path)).train()
     torch.manual_seed(7)
@@ -46,14 +46,14 @@ def test_each_view_holds_every_row_in_order(bert: Encoder, inputs: Inputs) -> No
     torch.testing.assert_close(states.chunk(3)[2], bert.hidden(*inputs, (0.0,)))
 
 
-def test_padding_changes_no_state(encoder: Encoder, inputs: Inputs) -> None:
+def test_padding_does_not_change_the_states(encoder: Encoder, inputs: Inputs) -> None:
     ids, mask, types = inputs
     whole = encoder.hidden(ids, mask, types, (0.0,))[1, :4]
     cut = encoder.hidden(ids[1:2, :4], mask[1:2, :4], types[1:2, :4], (0.0,))[0]
     torch.testing.assert_close(whole, cut, atol=1e-4, rtol=1e-4)
 
 
-def test_on_a_gpu_the_host_does_not_wait_for_the_mask_and_the_states_are_the_same(
+def test_on_a_gpu_the_mask_causes_no_wait_and_the_states_are_the_same(
     encoder: Encoder, inputs: Inputs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mask, rates = inputs[1].repeat(2, 1), (0.0, 0.0)
@@ -70,7 +70,7 @@ def test_on_a_gpu_the_host_does_not_wait_for_the_mask_and_the_states_are_the_sam
 
 
 @pytest.mark.parametrize("architecture", ["MPNet", "ModernBert"])
-def test_an_encoder_that_needs_masks_of_its_own_makes_them_on_a_gpu_too(
+def test_an_encoder_that_makes_its_own_masks_does_so_on_a_gpu_too(
     save_tiny: Callable[[str], Path],
     inputs: Inputs,
     architecture: str,
@@ -93,17 +93,16 @@ def test_segments_change_the_states_of_models_with_segments(
     assert same == (encoder.model.config.model_type in {"roberta", "distilbert"})
 
 
-def test_the_first_state_is_the_raw_pooling(bert: Encoder, inputs: Inputs) -> None:
+def test_cls_raw_is_the_first_state_and_unknown_poolings_are_errors(
+    bert: Encoder, inputs: Inputs
+) -> None:
     states = bert.hidden(*inputs, (0.0,))
     assert torch.equal(bert.pool(states, inputs[1], "cls_raw"), states[:, 0])
-
-
-def test_an_unknown_pooling_is_not_taken_for_another(bert: Encoder, inputs: Inputs) -> None:
     with pytest.raises(ValueError, match=r"^pooling: .* got 'max'"):
-        bert.pool(bert.hidden(*inputs, (0.0,)), inputs[1], "max")
+        bert.pool(states, inputs[1], "max")
 
 
-def test_the_pooled_state_is_that_of_the_checkpoint(bert: Encoder, inputs: Inputs) -> None:
+def test_cls_pooled_is_the_pooler_output_of_the_checkpoint(bert: Encoder, inputs: Inputs) -> None:
     ids, mask, types = inputs
     plain = AutoModel.from_pretrained(str(bert.model.name_or_path)).eval()
     expected = plain(input_ids=ids, attention_mask=mask, token_type_ids=types).pooler_output
@@ -111,7 +110,7 @@ def test_the_pooled_state_is_that_of_the_checkpoint(bert: Encoder, inputs: Input
     torch.testing.assert_close(bert.pool(states, mask, "cls_pooled"), expected)
 
 
-def test_the_mean_leaves_padding_out_in_every_view(bert: Encoder, inputs: Inputs) -> None:
+def test_the_mean_excludes_padding_in_every_view(bert: Encoder, inputs: Inputs) -> None:
     _, mask, _ = inputs
     states = bert.train().hidden(*inputs, (0.0, 0.3))  # [2 * 3, 7, d]
     expected = [
@@ -132,7 +131,7 @@ def test_the_mean_leaves_padding_out_in_every_view(bert: Encoder, inputs: Inputs
         pytest.param("minilm", True, marks=pytest.mark.slow),
     ],
 )
-def test_a_pooler_counts_only_if_it_was_pretrained(
+def test_cls_pooled_needs_a_pretrained_pooler(
     folder: str, has_pooler: bool, request: pytest.FixtureRequest
 ) -> None:
     encoder = load_encoder(request.getfixturevalue(folder), folder)
@@ -156,7 +155,7 @@ def test_dropout_per_view_needs_the_attention_interface_of_transformers(
         encoder.check_per_row_dropout("dropouts")
 
 
-def test_a_model_without_the_interface_still_follows_one_rate(
+def test_a_model_without_the_interface_supports_one_dropout_rate(
     tiny_mpnet: Path, inputs: Inputs
 ) -> None:
     encoder = load_encoder(tiny_mpnet, "mine")
@@ -170,7 +169,7 @@ def test_a_model_without_the_interface_still_follows_one_rate(
     ("family", "tokens"),
     [("bert", 160), ("distilbert", 160), ("electra", 160), ("albert", 160), ("roberta", 159)],
 )
-def test_no_text_is_longer_than_the_positions_of_an_encoder(
+def test_a_text_must_not_exceed_the_positions_of_the_encoder(
     request: pytest.FixtureRequest, family: str, tokens: int
 ) -> None:
     encoder = load_encoder(request.getfixturevalue(f"tiny_{family}"), "tiny")
@@ -180,7 +179,7 @@ def test_no_text_is_longer_than_the_positions_of_an_encoder(
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "mpnet"])
-def test_the_longest_text_that_is_allowed_goes_through(
+def test_the_longest_allowed_text_is_the_longest_possible_one(
     request: pytest.FixtureRequest, family: str
 ) -> None:
     encoder = load_encoder(request.getfixturevalue(f"tiny_{family}"), "tiny")

@@ -1,7 +1,6 @@
-"""States and gradients of a batch that goes through in chunks are those of the whole batch."""
+"""States and gradients of a batch in chunks equal those of the whole batch."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
@@ -19,14 +18,14 @@ RATES = (0.0, 0.1, 0.4)
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three views of nine texts of twelve tokens are 324 positions: five chunks."""
+    """Set limits that divide three views of nine texts of twelve tokens into five chunks."""
     monkeypatch.setattr(gradient_cache, "LIMIT", 100)
     monkeypatch.setattr(gradient_cache, "CHUNK", 80)
 
 
 @pytest.fixture
 def texts() -> Inputs:
-    """Returns ids, mask and types of nine texts of 1 to 12 tokens."""
+    """Return ids, mask and types of nine texts of 1 to 12 tokens."""
     mask = torch.arange(12) < torch.tensor([3, 12, 1, 7, 2, 12, 12, 5, 9])[:, None]
     ids = torch.randint(5, 60, mask.shape, generator=torch.Generator().manual_seed(2))
     return torch.where(mask, ids, 0), mask, torch.zeros_like(ids)
@@ -34,7 +33,7 @@ def texts() -> Inputs:
 
 @pytest.fixture
 def whole(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Returns what lets a batch of any size through in one piece, or in chunks that are kept."""
+    """Return a function that turns off division, or recomputation of chunks."""
 
     def whole(*, in_chunks: bool) -> None:
         if in_chunks:
@@ -52,7 +51,7 @@ def contrasted(
     rates: tuple[float, ...],
     between: Callable[[], object] = lambda: None,
 ) -> tuple[Tensor, Tensor]:
-    """Returns the states of all rows, and the gradient of a contrast between them."""
+    """Return the states of all rows, and the gradient of a contrastive loss."""
     torch.manual_seed(3)
     encoder.zero_grad()
     states = encoder.hidden(*texts, rates)  # [V * B, T, d]
@@ -68,7 +67,7 @@ def apart(found: Tensor, expected: Tensor) -> float:
     return float((found - expected).norm() / expected.norm())
 
 
-def test_without_dropout_all_equals_the_whole_batch(
+def test_without_dropout_states_and_gradients_equal_those_of_the_whole_batch(
     encoder: Encoder, texts: Inputs, whole: Callable[..., None]
 ) -> None:
     encoder.train()
@@ -79,7 +78,7 @@ def test_without_dropout_all_equals_the_whole_batch(
     assert apart(gradient, expected) < 1e-5
 
 
-def test_each_view_keeps_its_noise_when_its_chunk_goes_forward_again(
+def test_the_second_forward_pass_of_a_chunk_has_the_same_dropout(
     encoder: Encoder, texts: Inputs, whole: Callable[..., None]
 ) -> None:
     encoder.train()
@@ -90,9 +89,7 @@ def test_each_view_keeps_its_noise_when_its_chunk_goes_forward_again(
     assert apart(gradient, expected) < 1e-5
 
 
-def test_rates_that_changed_before_the_gradients_came_are_set_again(
-    bert: Encoder, texts: Inputs
-) -> None:
+def test_the_second_forward_pass_restores_the_dropout_rates(bert: Encoder, texts: Inputs) -> None:
     bert.train()
     _, expected = contrasted(bert, texts, RATES)
 
@@ -104,29 +101,7 @@ def test_rates_that_changed_before_the_gradients_came_are_set_again(
     assert torch.equal(gradient, expected)
 
 
-def test_rates_that_are_set_outside_would_be_the_wrong_ones(
-    bert: Encoder, texts: Inputs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bert.train()
-    rates = (0.1, 0.2, 0.4)
-    _, expected = contrasted(bert, texts, rates)
-    original = bert._hidden
-    calls: list[int] = []
-
-    def with_rates_of_the_moment(
-        ids: Tensor, mask: Tensor, types: Tensor, _: object, **options: Any
-    ) -> Tensor:
-        calls.append(0)
-        # Five chunks go forward, and then again for their gradients.
-        return original(ids, mask, types, rates if len(calls) <= 5 else rates[::-1], **options)
-
-    monkeypatch.setattr(bert, "_hidden", with_rates_of_the_moment)
-    _, gradient = contrasted(bert, texts, rates)
-    assert len(calls) == 10
-    assert apart(gradient, expected) > 0.1
-
-
-def test_going_forward_again_draws_no_noise_of_what_comes_next(
+def test_the_second_forward_pass_does_not_advance_the_random_state(
     bert: Encoder, texts: Inputs, whole: Callable[..., None]
 ) -> None:
     bert.train()
@@ -137,7 +112,7 @@ def test_going_forward_again_draws_no_noise_of_what_comes_next(
     assert torch.equal(found, torch.rand(3))
 
 
-def test_of_a_chunk_the_states_alone_are_kept(
+def test_only_the_states_of_a_chunk_are_kept(
     bert: Encoder, texts: Inputs, whole: Callable[..., None]
 ) -> None:
     bert.train()
@@ -159,7 +134,7 @@ def test_of_a_chunk_the_states_alone_are_kept(
 
 
 @pytest.mark.parametrize("why", ["reading", "frozen", "small"])
-def test_what_needs_no_chunks_goes_through_in_one_piece(
+def test_batches_without_gradient_and_small_ones_are_not_divided(
     bert: Encoder, texts: Inputs, why: str
 ) -> None:
     bert.train()
@@ -172,7 +147,7 @@ def test_what_needs_no_chunks_goes_through_in_one_piece(
     assert len(seen) == 1
 
 
-def test_a_text_is_never_divided(bert: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_single_text_is_never_divided(bert: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gradient_cache, "CHUNK", 1)
     ids = torch.full((2, 40), 7)
     seen: list[int] = []

@@ -16,7 +16,7 @@ def hidden(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.mark.parametrize(("classes", "shape"), [(0, (3,)), (1, (3, 1)), (2, (3, 2)), (5, (3, 5))])
-def test_classes_have_logits_and_regression_has_one_score_a_row(
+def test_the_output_has_one_column_per_class_and_none_in_regression(
     hidden: bool, classes: int, shape: tuple[int, ...]
 ) -> None:
     head = Head(4, classes, hidden=hidden)
@@ -24,7 +24,7 @@ def test_classes_have_logits_and_regression_has_one_score_a_row(
     assert head(Z[:1], 0.1).shape == (1, *shape[1:])
 
 
-def test_without_dropout_the_head_is_its_formula(hidden: bool) -> None:
+def test_without_dropout_the_head_equals_its_formula(hidden: bool) -> None:
     head = Head(4, 2, hidden=hidden)
     features = Z if head.dense is None else torch.tanh(Z @ head.dense.weight.T + head.dense.bias)
     torch.testing.assert_close(head.features(Z, 0.0), features)
@@ -36,7 +36,7 @@ def test_evaluation_has_no_dropout(hidden: bool) -> None:
     assert torch.equal(head(Z, 0.9), head(Z, 0.0))
 
 
-def test_training_drops_before_each_linear_layer(hidden: bool) -> None:
+def test_dropout_precedes_each_linear_layer_in_training(hidden: bool) -> None:
     head = Head(4, 2, hidden=hidden)
     torch.manual_seed(3)
     found = head(Z, 0.5)
@@ -45,7 +45,7 @@ def test_training_drops_before_each_linear_layer(hidden: bool) -> None:
     assert torch.equal(found, head.out(F.dropout(features, 0.5)))
 
 
-def test_weights_start_small_and_biases_at_zero(hidden: bool) -> None:
+def test_initial_weights_are_small_and_biases_zero(hidden: bool) -> None:
     torch.manual_seed(0)
     head = Head(64, 64, hidden=hidden)
     for name, parameter in head.named_parameters():

@@ -1,4 +1,4 @@
-"""Attention by label vectors is the formulas of LEAM and LSAN, and padding has no part in it."""
+"""Label attention equals the formulas of LEAM and LSAN, without padding."""
 
 import pytest
 import torch
@@ -21,7 +21,7 @@ LENGTHS = (6, 3, 1)
 
 @pytest.fixture
 def states() -> Tensor:
-    """Returns the states of three texts of 6, 3 and 1 tokens; behind their ends is noise."""
+    """Return the states of three texts of 6, 3 and 1 tokens; padding has random states."""
     return torch.randn(3, 6, 8, generator=torch.Generator().manual_seed(1))
 
 
@@ -36,7 +36,7 @@ def labels() -> Tensor:
 
 
 def expected_weights(attention: WindowAttention, text: Tensor, labels: Tensor) -> Tensor:
-    """Returns the weights of the tokens of one text, `[T]`, by loops over tokens and labels."""
+    """Return the token weights of one text, `[T]`, by loops over tokens and labels."""
     weight, bias = attention.conv.weight, attention.conv.bias
     assert bias is not None
     reach = weight.shape[-1] // 2
@@ -60,7 +60,7 @@ def expected_weights(attention: WindowAttention, text: Tensor, labels: Tensor) -
 @EACH_MIXING
 @pytest.mark.parametrize("relu", [True, False])
 @pytest.mark.parametrize("kernel", [1, 3, 9])
-def test_tokens_weigh_as_their_best_match_in_a_window(
+def test_token_weights_equal_the_formula_of_leam(
     states: Tensor, mask: Tensor, labels: Tensor, mixing: Mixing, relu: bool, kernel: int
 ) -> None:
     torch.manual_seed(0)
@@ -74,7 +74,7 @@ def test_tokens_weigh_as_their_best_match_in_a_window(
         torch.testing.assert_close(z[row], expected @ states[row, :length])
 
 
-def test_tokens_that_do_not_count_get_no_weight_and_are_still_seen_by_their_neighbours(
+def test_uncounted_tokens_have_weight_0_but_affect_their_neighbors(
     states: Tensor, mask: Tensor, labels: Tensor
 ) -> None:
     torch.manual_seed(0)
@@ -87,7 +87,7 @@ def test_tokens_that_do_not_count_get_no_weight_and_are_still_seen_by_their_neig
     torch.testing.assert_close(weights[1:], all_weights[1:] / all_weights[1:].sum())
 
 
-def test_only_the_directions_of_states_and_labels_count_in_the_weights(
+def test_token_weights_do_not_depend_on_vector_lengths(
     states: Tensor, mask: Tensor, labels: Tensor
 ) -> None:
     attention = WindowAttention(4, 3, mixing="full")
@@ -95,7 +95,7 @@ def test_only_the_directions_of_states_and_labels_count_in_the_weights(
     torch.testing.assert_close(attention.weights(9 * states, labels / 7, mask, mask), weights)
 
 
-def test_each_label_has_a_text_vector_of_both_attentions(
+def test_text_vectors_equal_the_formula_of_lsan(
     states: Tensor, mask: Tensor, labels: Tensor
 ) -> None:
     torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""Encoders are loaded whole, in float32 and fresh; what is no encoder is refused with a reason."""
+"""Loading: complete, in float32, a new copy; other models are refused with a reason."""
 
 import json
 import shutil
@@ -20,11 +20,11 @@ Save = Callable[..., Path]
 
 @pytest.fixture
 def broken(tiny_bert: Path, tmp_path: Path) -> Path:
-    """Returns a copy of the tiny BERT, to be broken."""
+    """Return a copy of the tiny BERT, for damage."""
     return shutil.copytree(tiny_bert, tmp_path / "broken")
 
 
-def test_each_encoder_is_a_fresh_copy_in_evaluation_mode(tiny_bert: Path) -> None:
+def test_each_encoder_is_a_new_copy_in_evaluation_mode(tiny_bert: Path) -> None:
     first, second = (load_encoder(tiny_bert, "tiny") for _ in range(2))
     assert not first.training
     with torch.no_grad():
@@ -33,7 +33,7 @@ def test_each_encoder_is_a_fresh_copy_in_evaluation_mode(tiny_bert: Path) -> Non
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-def test_weights_in_half_precision_are_trained_in_float32(
+def test_half_precision_weights_are_loaded_as_float32(
     tiny_bert: Path, tmp_path: Path, dtype: torch.dtype
 ) -> None:
     half = AutoModel.from_pretrained(tiny_bert).to(dtype)
@@ -45,7 +45,7 @@ def test_weights_in_half_precision_are_trained_in_float32(
         assert torch.equal(found[name], weight.float())
 
 
-def test_a_pooler_that_the_checkpoint_lacks_is_left_out(tiny_roberta: Path) -> None:
+def test_a_pooler_without_stored_weights_is_removed(tiny_roberta: Path) -> None:
     names = load_encoder(tiny_roberta, "roberta").state_dict()
     assert names
     assert not [name for name in names if "pooler" in name]
@@ -90,7 +90,7 @@ def test_encoders_with_fixed_dropout_rates_are_refused(save_tiny: Save) -> None:
         ("config.json", "{}", "Unrecognized model"),
     ],
 )
-def test_broken_files_are_named_with_the_reason(
+def test_a_damaged_file_is_an_error_with_the_reason(
     broken: Path, file: str, text: str, reason: str
 ) -> None:
     (broken / file).write_text(text)
@@ -114,7 +114,7 @@ def test_a_checkpoint_must_have_all_weights(broken: Path) -> None:
     )
 
 
-def test_the_tokenizer_marks_texts_and_pairs(encoder: Encoder) -> None:
+def test_the_tokenizer_adds_special_tokens_and_segments(encoder: Encoder) -> None:
     tokenizer = load_tokenizer(Path(str(encoder.model.name_or_path)))
     found: Any = tokenizer("good", "bad film", return_token_type_ids=True)
     tokens = tokenizer.convert_ids_to_tokens(found["input_ids"])
@@ -122,7 +122,7 @@ def test_the_tokenizer_marks_texts_and_pairs(encoder: Encoder) -> None:
     assert found["token_type_ids"] == [0, 0, 0, 1, 1, 1]
 
 
-def test_a_broken_tokenizer_is_named(broken: Path) -> None:
+def test_a_damaged_tokenizer_is_an_error_with_its_folder(broken: Path) -> None:
     (broken / "tokenizer.json").write_text("{")
     with pytest.raises(SclsearchError, match=r"broken: transformers cannot load tokenizer\.json: "):
         load_tokenizer(broken)

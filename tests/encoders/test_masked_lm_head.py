@@ -1,4 +1,4 @@
-"""The checkpoint's own masked-LM head computes what transformers does; else a fresh one says so."""
+"""Masked-LM head: that of the checkpoint equals transformers; a new one is noted."""
 
 import json
 import shutil
@@ -32,7 +32,7 @@ WITHOUT = ("tiny_bert", "tiny_roberta")
 
 @pytest.fixture
 def with_head(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Path]:
-    """Returns what gives the tiny encoder of a family the head that it was pretrained with."""
+    """Return a function that makes a tiny checkpoint of a family with a masked-LM head."""
 
     def with_head(family: str) -> Path:
         name = dict(FAMILIES)[family]
@@ -62,7 +62,7 @@ def expected_logits(folder: Path, inputs: Inputs) -> Tensor:
 
 
 @pytest.mark.parametrize("family", dict(FAMILIES))
-def test_the_checkpoints_own_head_gives_the_logits_of_transformers(
+def test_the_head_of_the_checkpoint_gives_the_logits_of_transformers(
     with_head: Callable[[str], Path], inputs: Inputs, family: str
 ) -> None:
     folder = with_head(family)
@@ -71,7 +71,9 @@ def test_the_checkpoints_own_head_gives_the_logits_of_transformers(
     assert masked_lm_notes(encoder) == ()
 
 
-def test_modernberts_head_needs_no_biases(tmp_path: Path, inputs: Inputs, tiny_bert: Path) -> None:
+def test_the_head_of_modernbert_has_no_biases(
+    tmp_path: Path, inputs: Inputs, tiny_bert: Path
+) -> None:
     sizes = json.loads((tiny_bert / "config.json").read_text())
     config = transformers.ModernBertConfig(
         vocab_size=sizes["vocab_size"],
@@ -92,7 +94,7 @@ def test_modernberts_head_needs_no_biases(tmp_path: Path, inputs: Inputs, tiny_b
     assert masked_lm_notes(encoder) == ()
 
 
-def test_the_names_that_bert_had_at_first_are_read(
+def test_the_weight_names_of_2018_are_known(
     with_head: Callable[[str], Path], inputs: Inputs
 ) -> None:
     folder = with_head("bert")
@@ -108,7 +110,7 @@ def test_the_names_that_bert_had_at_first_are_read(
 
 
 @pytest.mark.parametrize("tiny", WITHOUT)
-def test_a_checkpoint_without_a_head_gets_a_fresh_one_and_a_note(
+def test_without_a_stored_head_a_new_one_is_noted(
     request: pytest.FixtureRequest, inputs: Inputs, tiny: str
 ) -> None:
     encoder = load_encoder(request.getfixturevalue(tiny), tiny)
@@ -128,7 +130,7 @@ def test_a_checkpoint_without_a_head_gets_a_fresh_one_and_a_note(
     torch.testing.assert_close(head(states, encoder.embeddings), hidden @ encoder.embeddings.T)
 
 
-def test_a_decoder_of_its_own_is_not_taken_for_the_embeddings(
+def test_a_head_with_an_untied_decoder_is_not_loaded(
     with_head: Callable[[str], Path],
 ) -> None:
     folder = with_head("bert")
@@ -137,7 +139,7 @@ def test_a_decoder_of_its_own_is_not_taken_for_the_embeddings(
     assert masked_lm_notes(load_encoder(folder, "mine")) != ()
 
 
-def test_the_head_is_a_copy_and_no_part_of_the_encoder(with_head: Callable[[str], Path]) -> None:
+def test_the_head_is_a_copy_and_not_part_of_the_encoder(with_head: Callable[[str], Path]) -> None:
     encoder = load_encoder(with_head("bert"), "mine")
     before = {name: weight.clone() for name, weight in encoder.masked_lm.items()}
     head = masked_lm_head(encoder)
@@ -149,7 +151,7 @@ def test_the_head_is_a_copy_and_no_part_of_the_encoder(with_head: Callable[[str]
     assert "embeddings" not in " ".join(head.state_dict())
 
 
-def test_weights_in_half_precision_are_read_as_float32(
+def test_half_precision_head_weights_are_loaded_as_float32(
     with_head: Callable[[str], Path],
 ) -> None:
     file = with_head("bert") / "model.safetensors"
@@ -160,9 +162,7 @@ def test_weights_in_half_precision_are_read_as_float32(
     assert {weight.dtype for weight in found.values()} == {torch.float32}
 
 
-def test_the_gradient_reaches_the_embeddings_through_the_head(
-    bert: Encoder, inputs: Inputs
-) -> None:
+def test_the_embeddings_have_a_gradient_through_the_head(bert: Encoder, inputs: Inputs) -> None:
     states = torch.ones(2, 16)
     masked_lm_head(bert)(states, bert.embeddings).square().sum().backward()
     gradient = bert.embeddings.grad
@@ -170,7 +170,7 @@ def test_the_gradient_reaches_the_embeddings_through_the_head(
     assert gradient.any()
 
 
-def test_the_mask_token_is_the_tokenizers(tiny_bert: Path) -> None:
+def test_the_mask_token_is_that_of_the_tokenizer(tiny_bert: Path) -> None:
     encoder = load_encoder(tiny_bert, "tiny")
     assert encoder.mask_token == 4
     encoder.check_mask_token("p_m")
@@ -178,7 +178,7 @@ def test_the_mask_token_is_the_tokenizers(tiny_bert: Path) -> None:
 
 @pytest.fixture
 def maskless(tiny_bert: Path, tmp_path: Path) -> Path:
-    """Returns a tiny BERT whose tokenizer names no mask token."""
+    """Return a tiny BERT whose tokenizer has no mask token."""
     folder = shutil.copytree(tiny_bert, tmp_path / "maskless")
     config = json.loads((folder / "tokenizer_config.json").read_text())
     del config["mask_token"]
@@ -186,7 +186,7 @@ def maskless(tiny_bert: Path, tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_tokenizer_without_mask_token_is_refused_where_one_is_needed(maskless: Path) -> None:
+def test_a_tokenizer_without_mask_token_is_refused_if_needed(maskless: Path) -> None:
     with pytest.raises(SclsearchError, match=r"^p_m: the tokenizer of model 'mine' \(bert\) has"):
         load_encoder(maskless, "mine").check_mask_token("p_m")
 

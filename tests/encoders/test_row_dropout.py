@@ -1,4 +1,4 @@
-"""Every view of a batch gets its own dropout rate, in hidden layers and in attention."""
+"""Each view of a batch has its own dropout rate, in hidden layers and in attention."""
 
 import copy
 import math
@@ -22,12 +22,12 @@ ROWS = 40  # of a view
 
 
 def sigmas(zeros: float, draws: int, rate: float) -> float:
-    """Returns how many standard deviations a count of zeros is from its expectation."""
+    """Return the distance of a count of zeros from its expectation, in standard deviations."""
     return abs(zeros - draws * rate) / math.sqrt(draws * rate * (1 - rate))
 
 
 def attention(rates: tuple[float, ...], rows: int, tokens: int = 16) -> Tensor:
-    """Returns the attention weights after dropout, `[rows, T, heads, T]`: each was 1 / T."""
+    """Return the attention weights after dropout, `[rows, T, heads, T]`; each was 1 / T."""
     module: Any = nn.Identity()
     module.view_rates = DropoutRates(rates)
     module.is_causal = False
@@ -43,7 +43,7 @@ def _seeded() -> None:
 
 
 @pytest.mark.parametrize("padded", [True, False], ids=["padding", "no padding"])
-def test_views_at_rate_zero_equal_the_evaluation_forward_bit_for_bit(
+def test_views_with_rate_0_equal_evaluation_to_the_bit(
     encoder: Encoder, inputs: Inputs, unpadded: Inputs, padded: bool
 ) -> None:
     chosen = inputs if padded else unpadded
@@ -58,12 +58,14 @@ def test_views_at_rate_zero_equal_the_evaluation_forward_bit_for_bit(
     assert torch.equal(*third)
 
 
-def test_views_of_one_rate_draw_independently(encoder: Encoder, inputs: Inputs) -> None:
+def test_views_with_the_same_rate_have_independent_dropout(
+    encoder: Encoder, inputs: Inputs
+) -> None:
     views = encoder.train().hidden(*inputs, (0.0, 0.2, 0.2)).chunk(3)
     assert not torch.isclose(views[1], views[2]).all(dim=(1, 2)).any()
 
 
-def test_a_higher_rate_moves_the_states_further(encoder: Encoder, inputs: Inputs) -> None:
+def test_a_higher_rate_changes_the_states_more(encoder: Encoder, inputs: Inputs) -> None:
     ids, mask, types = (tensor.repeat(10, 1) for tensor in inputs)
     still, little, much = encoder.train().hidden(ids, mask, types, (0.0, 0.02, 0.5)).chunk(3)
     assert (still - little).norm() < 0.8 * (still - much).norm()
@@ -75,7 +77,7 @@ def test_evaluation_ignores_the_rates(encoder: Encoder, inputs: Inputs) -> None:
 
 
 @pytest.mark.parametrize("packed", [True, False], ids=["packed", "padded"])
-def test_each_hidden_layer_drops_the_share_of_its_view(
+def test_hidden_layers_drop_the_share_of_the_view(
     encoder: Encoder, inputs: Inputs, packed: bool
 ) -> None:
     encoder.packs = packed
@@ -102,7 +104,7 @@ def test_each_hidden_layer_drops_the_share_of_its_view(
                 assert torch.equal(after, before)
 
 
-def test_attention_drops_the_share_of_its_view() -> None:
+def test_attention_drops_the_share_of_the_view() -> None:
     for rate, weights in zip(RATES, attention(RATES, 4 * ROWS).chunk(4), strict=True):
         dropped = weights == 0
         torch.testing.assert_close(
@@ -122,7 +124,7 @@ def test_dropout_keeps_the_expected_value(rate: float) -> None:
     assert dropped.mean().item() == pytest.approx(1, abs=5 * spread)
 
 
-def test_views_with_one_rate_draw_what_ordinary_dropout_draws() -> None:
+def test_views_with_one_rate_equal_ordinary_dropout() -> None:
     x = torch.ones(6, 50)
     torch.manual_seed(3)
     expected = F.dropout(x, 0.3)
@@ -131,7 +133,7 @@ def test_views_with_one_rate_draw_what_ordinary_dropout_draws() -> None:
 
 
 @pytest.mark.parametrize(("rates", "calls"), [((0.3, 0.3), 1), ((0.3, 0.2), 2)], ids=str)
-def test_views_with_one_rate_share_one_call_of_attention(
+def test_views_with_one_rate_need_one_attention_call(
     monkeypatch: pytest.MonkeyPatch, rates: tuple[float, ...], calls: int
 ) -> None:
     seen: list[float] = []
@@ -146,12 +148,12 @@ def test_views_with_one_rate_share_one_call_of_attention(
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-def test_dropout_keeps_the_type_of_the_states(dtype: torch.dtype) -> None:
+def test_dropout_keeps_the_dtype(dtype: torch.dtype) -> None:
     x = torch.ones(4, 8, dtype=dtype)
     assert RowDropout(DropoutRates((0.0, 0.5)))(x).dtype == dtype
 
 
-def test_a_copy_has_rates_of_its_own(bert: Encoder, inputs: Inputs) -> None:
+def test_a_copy_of_an_encoder_has_its_own_rates(bert: Encoder, inputs: Inputs) -> None:
     other = copy.deepcopy(bert).train()
     bert.train()
     with torch.no_grad():

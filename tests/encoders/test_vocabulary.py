@@ -1,4 +1,4 @@
-"""Embeddings cut to some tokens train as whole ones do."""
+"""Embeddings cut to some tokens train as whole ones."""
 
 import copy
 
@@ -14,15 +14,15 @@ RATE, DECAY, UPDATES = 1e-2, 0.1, 5
 
 
 def trained(encoder: Encoder, inputs: Inputs, tokens: Tensor | None) -> dict[str, Tensor]:
-    """Returns the weights after some updates, with the embeddings of some tokens or of all."""
+    """Return the weights after some updates, with the embeddings of some tokens or of all."""
     cut = None if tokens is None else encoder.cut(tokens)
     assert (cut is None) == (tokens is None)
-    optimiser = torch.optim.AdamW(encoder.parameters(), RATE, weight_decay=DECAY, fused=True)
+    optimizer = torch.optim.AdamW(encoder.parameters(), RATE, weight_decay=DECAY, fused=True)
     for _ in range(UPDATES):
         loss = encoder.hidden(*inputs, (0.0,))[inputs[1]].pow(3).mean()
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+        optimizer.step()
         if cut is not None:
             cut.decay *= 1 - RATE * DECAY
     if cut is not None:
@@ -30,7 +30,7 @@ def trained(encoder: Encoder, inputs: Inputs, tokens: Tensor | None) -> dict[str
     return {name: tensor.detach().clone() for name, tensor in encoder.state_dict().items()}
 
 
-def test_all_weights_equal_those_of_whole_embeddings(encoder: Encoder, inputs: Inputs) -> None:
+def test_all_weights_equal_those_with_whole_embeddings(encoder: Encoder, inputs: Inputs) -> None:
     before = encoder.embeddings.detach().clone()
     seen = torch.unique(inputs[0])
     whole = trained(copy.deepcopy(encoder), inputs, None)
@@ -46,9 +46,7 @@ def test_all_weights_equal_those_of_whole_embeddings(encoder: Encoder, inputs: I
     assert not torch.isclose(encoder.embeddings.detach()[seen[1:]], before[seen[1:]]).all()
 
 
-def test_without_decay_other_tokens_are_untouched_bit_for_bit(
-    bert: Encoder, inputs: Inputs
-) -> None:
+def test_without_decay_other_tokens_do_not_change(bert: Encoder, inputs: Inputs) -> None:
     before = bert.embeddings.detach().clone()
     cut = bert.cut(torch.unique(inputs[0]))
     assert cut is not None
@@ -66,13 +64,13 @@ def test_a_cut_encoder_trains_fewer_weights(bert: Encoder) -> None:
     assert sum(p.numel() for p in bert.parameters()) == count - left_out * bert.width
 
 
-def test_tokens_that_were_left_out_are_an_error(bert: Encoder, inputs: Inputs) -> None:
+def test_tokens_outside_the_cut_are_an_error(bert: Encoder, inputs: Inputs) -> None:
     bert.cut(torch.unique(inputs[0])[:-1])
     with pytest.raises(IndexError):
         bert.hidden(*inputs, (0.0,))
 
 
-def test_embeddings_of_all_tokens_cannot_be_read_while_they_are_cut(bert: Encoder) -> None:
+def test_all_embeddings_cannot_be_read_while_cut(bert: Encoder) -> None:
     bert.cut(torch.tensor([0, 5]))
     with pytest.raises(RuntimeError, match="whole_vocabulary"):
         _ = bert.embeddings
