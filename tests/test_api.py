@@ -43,9 +43,9 @@ def finish(*, searched: bool = True, **options: Any) -> None:
     spec = StudySpec(searched=searched, **_fields(StudySpec, options))
     prepared = prepare_study(spec, RunOptions(**_fields(RunOptions, options)))
     prepared.begin()
-    scheduler = Scheduler.of(prepared)
+    scheduler = Scheduler(prepared)
     while (task := scheduler.next()) is not None:
-        right = 300 + 10 * len(scheduler.done)
+        right = 300 + 10 * len(scheduler.state.seed_runs)
         evaluation = {"confusion": [[right, 500 - right], [0, 0]]}
         evaluations = ({"update": 9, "validation": evaluation},)
         run = SeedRun(task.key, task.identity, {}, evaluations=evaluations, test=evaluation)
@@ -158,7 +158,7 @@ def test_winners_of_two_methods_are_compared_on_the_rows_of_both(options: dict[s
         ({"gpus_per_trial": 2}, "gpus_per_trial: must be 0, 1/k or 1"),
         ({"study": "a/b"}, "study 'a/b': a name must be"),
         ({"storage": ""}, "storage: must be a folder or a URI, got ''."),
-        ({"tracking": "http://"}, "tracking: a server or a database must be named"),
+        ({"tracking": "http://"}, "tracking: must name a server or a database"),
         ({"cpus_per_trial": 999}, "cpus_per_trial 999, gpus_per_trial 0: a seed run must fit"),
         ({"race": 3}, "race: it must be less than 1, but it is 3."),
     ],

@@ -11,8 +11,7 @@ from sclsearch.papers.confirm import Confirmation
 from sclsearch.papers.figures import Figure, Work
 from sclsearch.papers.pairs import pairs
 from sclsearch.papers.plan import PlannedCell
-from sclsearch.reports.lines import ConfigurationLine
-from sclsearch.reports.report import Report
+from sclsearch.reports.report import ConfigurationLine, Report
 from sclsearch.reports.terminal import (
     COMPARED,
     compared,

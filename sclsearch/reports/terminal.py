@@ -8,8 +8,7 @@ from rich.table import Table
 
 from sclsearch.canonical import counted, settings
 from sclsearch.reports.comparison import StudyComparison
-from sclsearch.reports.lines import ConfigurationLine
-from sclsearch.reports.report import Report
+from sclsearch.reports.report import ConfigurationLine, Report
 from sclsearch.selection.significance import Comparison, smallest_p
 from sclsearch.store.storage import storage_option
 

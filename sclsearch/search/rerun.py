@@ -102,8 +102,8 @@ def rerun(
         if not is_out_of_memory(error):
             raise
         raise SclsearchError(
-            f"{run.key[:12]}: memory must suffice to train it again, but: "
-            f"{first_sentence(str(error))}. Take a machine with more, or one without other work."
+            f"{run.key[:12]}: out of memory: {first_sentence(str(error))}. Use a machine with more "
+            "memory, or one without other work."
         ) from error
     if weights is not None and result is not None:
         keep_file(weights.absolute(), partial(save_weights, result=result, spec=seed_run_spec))
@@ -118,7 +118,7 @@ def rerun(
 def _check_file(path: Path) -> None:
     check_writable(path.absolute().parent)
     if path.is_dir():
-        raise SclsearchError(f"{path}: it must be a file, but it is a folder. Name one in it.")
+        raise SclsearchError(f"{path}: must be a file, got a folder. Name a file in it.")
 
 
 def _study_and_job(

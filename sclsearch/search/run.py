@@ -8,18 +8,19 @@ from rich.console import Console
 
 from sclsearch.errors import SclsearchError
 from sclsearch.ray_backend.signals import held_ctrl_c, kept_signals, sigterm_as_ctrl_c
+from sclsearch.search.callbacks import Progress
 from sclsearch.search.prepare import check_new, prepare_study
-from sclsearch.search.progress import Progress
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.search.scribe import MLflowLogger, prepare_tracking, reason_not_tracked
 from sclsearch.search.weight_pruner import WeightPruner, delete_unneeded_weights
 from sclsearch.selection.rules import Rule
 from sclsearch.store.driver import lost_to_another, sole_driver
 from sclsearch.store.storage import Storage
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.resources import unusable_gpu
-from sclsearch.study.spec import Ending, RunOptions, StudySpec
+from sclsearch.study.spec import NO_TRACKING, Ending, RunOptions, StudySpec
 from sclsearch.study.tokenized import tokenized
+from sclsearch.tracking import NO_DATABASE, MLflowLogger, find_tracking_uri
+from sclsearch.tracking import prepare as prepare_database
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,32 +88,37 @@ def _run(prepared: PreparedStudy, options: RunOptions, console: Console) -> Sear
     if store.record() is None:
         _say(console, f"Loading {study.model_name}")
     check_new(prepared, options)  # a study that cannot train must write nothing
-    uri = prepare_tracking(prepared.storage, options)
+    uri = find_tracking_uri(options.tracking, prepared.storage)
+    if uri is not None:
+        prepare_database(uri)
     with sole_driver(store.folder, tell=console.print) as lost:
         prepared = prepared.begin()
         progress = Progress(console, prepared.configs * study.seeds)
-        scribe = MLflowLogger(prepared, uri) if uri else None
-        scheduler = Scheduler.of(
+        logger = MLflowLogger(uri) if uri else None
+        scheduler = Scheduler(
             prepared,
             retry_failed=options.retry_failed,
             race=options.race,
-            listeners=[progress, *([scribe] if scribe else [])],
+            callbacks=[progress],
         )
         store.delete_partial_weights()
         scheduler.refill()
-        scheduler.listeners = [*scheduler.listeners, WeightPruner(scheduler)]
+        scheduler.callbacks = [progress, WeightPruner(scheduler)]
         ending: Ending = "interrupted"
         if not scheduler.complete:
             for note in prepared.record.origin["notes"]:
                 console.print(note, markup=False, soft_wrap=True)
+        tracking = None if options.tracking == NO_TRACKING else NO_DATABASE
         try:
             ending = (
                 "complete"
                 if scheduler.complete
-                else _train(prepared, scheduler, options, progress, lost)
+                else _train(prepared, scheduler, options, progress, logger, lost)
             )
         finally:
-            tracking = scribe.close(scheduler) if scribe else reason_not_tracked(options)
+            if logger is not None:
+                logger.sync(scheduler.state)
+                tracking = logger.close()
         delete_unneeded_weights(scheduler)
         if ending == "complete":
             complete_baselines(prepared, console)
@@ -120,7 +126,7 @@ def _run(prepared: PreparedStudy, options: RunOptions, console: Console) -> Sear
         name=store.name,
         storage=prepared.storage,
         wanted=progress.wanted - scheduler.skipped,
-        done=len(scheduler.done),
+        done=len(scheduler.state.seed_runs),
         trained=progress.done - progress.stored,
         failed=progress.failed,
         ending=ending,
@@ -166,6 +172,7 @@ def _train(
     scheduler: Scheduler,
     options: RunOptions,
     progress: Progress,
+    logger: MLflowLogger | None,
     lost: Event,
 ) -> Ending:
     with kept_signals():
@@ -186,14 +193,16 @@ def _train(
             if joined:
                 check_nodes(prepared)
                 slots = startup.fitting(cpus, gpus)
-                progress.waiting = not slots
-                missing = progress.wanted - len(scheduler.done) - scheduler.skipped
+                progress.no_room = not slots
+                missing = progress.wanted - len(scheduler.state.seed_runs) - scheduler.skipped
                 if slots > min(concurrency, missing):
                     progress.console.print(idle(slots, concurrency, missing), soft_wrap=True)
 
             def tick(finished: Sequence[float], running: Sequence[float]) -> None:
                 progress.skipped = scheduler.skipped
                 progress.tick(finished, running)
+                if logger is not None:
+                    logger.sync(scheduler.state, ended=False)
                 if lost.is_set():
                     raise lost_to_another(prepared.store.folder)
 

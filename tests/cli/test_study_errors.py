@@ -90,7 +90,7 @@ def test_tracking_where_mlflow_cannot_be_leaves_no_study(
 ) -> None:
     done = sclsearch(*search, "--tracking", "htp://x")
     assert done.returncode == 2
-    assert "--tracking: a server or a database must be named, but there is 'htp://x'" in done.stderr
+    assert "--tracking: must name a server or a database, got 'htp://x'" in done.stderr
     assert not (place / "sclsearch-storage" / "studies").exists()
 
 

@@ -147,7 +147,7 @@ def test_a_number_of_seeds_that_the_study_has_not_is_refused(
 ) -> None:
     storage = write_study(MEAN)
     with pytest.raises(
-        SclsearchError, match=f"--seeds: it must lie between 1 and the 3 .*, but it is {seeds}."
+        SclsearchError, match=f"--seeds: must be between 1 and 3, .* got {seeds}\\."
     ):
         report(storage, "made-up", seeds=seeds)
 

@@ -128,7 +128,7 @@ def test_a_seed_run_that_reads_them_is_trained_and_trained_again(
     )
     prepared = preparing(spec, seeds=1)
     prepared.begin()
-    Scheduler.of(prepared).refill()
+    Scheduler(prepared).refill()
     context = WorkerContext(
         study=prepared.study,
         name=prepared.record.name,

@@ -42,7 +42,7 @@ def hollow(tmp_path: Path) -> str:
 
 
 def told(prepared: PreparedStudy, *stored: SeedRun, threads: int = 1) -> Estimate:
-    scheduler = Scheduler.of(prepared, dry=True)
+    scheduler = Scheduler(prepared, dry=True)
     scheduler.refill()
     return estimate(prepared, scheduler, threads, lambda: stored)
 
@@ -142,7 +142,7 @@ def test_seed_runs_at_a_time_share_the_wall_clock(
 
 def test_nothing_is_read_where_nothing_is_missing(preparing: Preparing, workers: Any) -> None:
     prepared = preparing()
-    scheduler = Scheduler.of(prepared)
+    scheduler = Scheduler(prepared)
     workers.run_out(scheduler)
 
     def read() -> list[SeedRun]:
@@ -166,7 +166,7 @@ def test_without_stored_ones_the_encoder_is_timed_and_once_for_two_studies(
 
 def test_what_is_stored_already_takes_no_time(preparing: Preparing, workers: Any) -> None:
     prepared = preparing()
-    workers.run_out(Scheduler.of(prepared))
+    workers.run_out(Scheduler(prepared))
     assert told(prepared) == Estimate(0.0, 2, "")
 
 

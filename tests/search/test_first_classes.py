@@ -70,7 +70,7 @@ def test_a_seed_run_is_reported_with_its_classes_and_trained_again(of: Of, tmp_p
     prepared = of(3)
     prepared.store.create(prepared.record)
     prepared.store.add(prepared.replicates[0])
-    scheduler = Scheduler.of(prepared)
+    scheduler = Scheduler(prepared)
     scheduler.refill()
     context = WorkerContext(
         study=prepared.study,

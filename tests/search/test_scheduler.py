@@ -26,7 +26,7 @@ def test_seed_runs_come_configuration_by_configuration_and_two_of_these_are_open
     preparing: Preparing, workers: "Workers"
 ) -> None:
     prepared = preparing()
-    scheduler = Scheduler.of(prepared)
+    scheduler = Scheduler(prepared)
     assert prepared.record.open_configurations == 2
     first = workers.running(scheduler)
     assert [task.id for task in first] == [(0, 0), (0, 1), (1, 0), (1, 1)]
@@ -47,7 +47,7 @@ def test_enough_are_open_to_keep_every_worker_busy_while_seed_runs_end_in_order(
 ) -> None:
     prepared = preparing(concurrency=concurrency, seeds=seeds, configs=20)
     assert prepared.record.open_configurations == expected
-    scheduler = Scheduler.of(prepared)
+    scheduler = Scheduler(prepared)
     for _ in range(2 * concurrency):
         tasks = workers.running(scheduler, concurrency)
         assert len(tasks) == concurrency
@@ -65,26 +65,28 @@ def test_a_search_that_goes_on_with_more_workers_keeps_all_of_them_busy(
 ) -> None:
     prepared = preparing(configs=40, concurrency=2)
     prepared = prepared.begin()
-    scheduler = Scheduler.of(prepared)
+    scheduler = Scheduler(prepared)
     for _ in range(12):
         workers.finish(scheduler, workers.running(scheduler, 2)[0])
-    resumed = Scheduler.of(preparing(configs=40, concurrency=16).begin())
+    resumed = Scheduler(preparing(configs=40, concurrency=16).begin())
     resumed.widen(16)
-    assert resumed._told(7) == range(5)  # what was known before stays known
+    assert resumed._required(7) == range(5)  # what was known before stays known
     for _ in range(20):
         tasks = workers.running(resumed, 16)
         assert len(tasks) == 16
         workers.finish(resumed, tasks[0])
-    again = Scheduler.of(preparing(configs=40).begin())
+    again = Scheduler(preparing(configs=40).begin())
     again.widen(2)
     again.refill()
     assert again._windows == resumed._windows == [(0, 2), (7, 9)]
     study = prepared.study
-    for number, configuration in enumerate(resumed.configurations[1:], 1):
-        told = again._told(number)
+    for number, configuration in enumerate(resumed.state.configurations[1:], 1):
+        told = again._required(number)
         before = [
-            ObservedConfiguration(c.values, resumed.score(c.number) if c.number in told else None)
-            for c in resumed.configurations[:number]
+            ObservedConfiguration(
+                c.values, resumed.state.scores[c.number].score if c.number in told else None
+            )
+            for c in resumed.state.configurations[:number]
         ]
         proposal = propose(study.space, study.sampler, study.search_seed, before)
         assert proposal is not None
@@ -95,7 +97,7 @@ def test_every_proposal_follows_from_the_settled_scores_alone(
     preparing: Preparing, workers: "Workers"
 ) -> None:
     prepared = preparing(configs=16, concurrency=4)
-    scheduler = Scheduler.of(prepared)
+    scheduler = Scheduler(prepared)
     workers.run_out(scheduler, at_a_time=4)
     assert scheduler.complete
     window = prepared.record.open_configurations
@@ -103,19 +105,20 @@ def test_every_proposal_follows_from_the_settled_scores_alone(
     for number in range(16):
         known = [
             ObservedConfiguration(
-                c.values, scheduler.score(c.number) if c.number <= number - window else None
+                c.values,
+                scheduler.state.scores[c.number].score if c.number <= number - window else None,
             )
-            for c in scheduler.configurations[:number]
+            for c in scheduler.state.configurations[:number]
         ]
         again = propose(study.space, study.sampler, study.search_seed, known)
         assert again is not None
-        assert again[0] == scheduler.configurations[number].values
+        assert again[0] == scheduler.state.configurations[number].values
 
 
 def test_a_configuration_is_stored_before_its_first_seed_run_starts(preparing: Preparing) -> None:
     prepared = preparing()
     assert prepared.store.configurations() == []
-    Scheduler.of(prepared).next()
+    Scheduler(prepared).next()
     stored = prepared.store.configurations()
     assert [configuration.number for configuration in stored] == [0, 1]
     assert stored[0].origin == "published"
@@ -131,7 +134,7 @@ def test_a_key_names_the_job_that_a_worker_makes_of_the_configurations_json(
     preparing: Preparing, workers: "Workers", asked: Asked, settings: dict[str, object]
 ) -> None:
     prepared = preparing(asked(settings=settings), configs=5)
-    for task in workers.running(Scheduler.of(prepared)):
+    for task in workers.running(Scheduler(prepared)):
         number = task.replicate.number
         fields = json.loads(canonical(task.configuration.fields))
         seed_run_spec = prepared.study.seed_run_spec(fields, number, prepared.splits[number])
@@ -145,32 +148,32 @@ def test_a_space_that_is_used_up_completes_the_study(
 ) -> None:
     prepared = preparing(asked(settings={"learning_rate": 1e-3}), configs=None)
     assert prepared.configs == 6
-    scheduler = Scheduler.of(replace(prepared, configs=10))
+    scheduler = Scheduler(replace(prepared, configs=10))
     workers.run_out(scheduler)
-    assert len(scheduler.configurations) == 6
+    assert len(scheduler.state.configurations) == 6
     assert scheduler.exhausted
     assert scheduler.complete
 
 
 def test_the_rule_decides_what_seeds_are_worth(preparing: Preparing, workers: "Workers") -> None:
-    schedulers = {rule: Scheduler.of(preparing(configs=2, rule=rule)) for rule in ("mean", "best")}
+    schedulers = {rule: Scheduler(preparing(configs=2, rule=rule)) for rule in ("mean", "best")}
     workers.run_out(schedulers["mean"])
     assert workers.running(schedulers["best"]) == []
     figures = defaultdict(list)
-    for (number, _), run in schedulers["mean"].done.items():
+    for (number, _), run in schedulers["mean"].state.seed_runs.items():
         figures[number].append(run.validated(schedulers["mean"].study.metric) or 0.0)
     for number in range(2):
-        assert schedulers["mean"].score(number) == sum(figures[number]) / 2
-        assert schedulers["best"].score(number) == max(figures[number])
+        assert schedulers["mean"].state.scores[number].score == sum(figures[number]) / 2
+        assert schedulers["best"].state.scores[number].score == max(figures[number])
 
 
 def test_a_board_holds_no_predictions_and_the_store_all(
     preparing: Preparing, workers: "Workers"
 ) -> None:
-    scheduler = Scheduler.of(preparing(configs=1, seeds=1))
+    scheduler = Scheduler(preparing(configs=1, seeds=1))
     (task,) = workers.running(scheduler)
     run = replace(workers.trained(task), predictions={"test": [1.0] * 20})
     scheduler.runs.put(run)
     scheduler.finish(task, run)
-    assert scheduler.done[task.id] == replace(run, predictions={})
+    assert scheduler.state.seed_runs[task.id] == replace(run, predictions={})
     assert scheduler.runs.get(task.key) == run

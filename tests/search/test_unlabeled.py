@@ -16,14 +16,15 @@ from sclsearch.ray_backend.worker import WorkerContext, attempt
 from sclsearch.search.plan import plan
 from sclsearch.search.rerun import rerun
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.search.views import study_view
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.restore import restore_spec
 from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.study.state import SearchState
 from sclsearch.study.study import Study
 from sclsearch.study.tokenized import tokenized
 from sclsearch.tasks.custom import CustomTask
 from sclsearch.tasks.custom_options import as_options
+from sclsearch.tracking.records import new_records
 
 FEW: Mapping[str, Any] = {
     "space": None,
@@ -85,7 +86,9 @@ def test_plan_and_tracking_say_how_many_there_are(
     assert NOTE in planned.notes
     prepared = preparing(spec)
     assert prepared.replicates[0].rows == prepared.splits[0].digests
-    assert study_view(prepared.record).params["unlabelled"] == 40
+    state = SearchState(prepared.record, prepared.replicates, prepared.study.rule)
+    (shown,) = new_records(state)
+    assert shown.params["unlabelled"] == 40
 
 
 def test_fresh_replicates_and_crossings_have_texts_of_their_own(
@@ -185,7 +188,7 @@ def test_a_seed_run_with_them_is_reported_and_trained_again(
     prepared = preparing(spec, study="mine", seeds=1)
     prepared.store.create(prepared.record)
     prepared.store.add(prepared.replicates[0])
-    Scheduler.of(prepared).refill()
+    Scheduler(prepared).refill()
     context = WorkerContext(
         study=prepared.study,
         name="mine",

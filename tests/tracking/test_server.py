@@ -175,7 +175,7 @@ def test_the_interface_listens_on_this_machine_alone_and_hides_the_uri() -> None
 
 
 def test_the_interface_of_a_server_is_the_server() -> None:
-    with pytest.raises(SclsearchError, match=r"^http://\*\*\*@host: a database must be named"):
+    with pytest.raises(SclsearchError, match=r"^http://\*\*\*@host: is a server"):
         ui_command("http://me:secret@host", 5001)
 
 
