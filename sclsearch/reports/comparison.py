@@ -163,16 +163,16 @@ def _read_beside(base: Report, other: Report, seeds: int) -> Iterator[str]:
 
     The kinds are texts without labels and paraphrases.
     """
-    for kind, called in READ.items():
+    for kind, name in READ.items():
         reads = [(report, _rows(report, kind, seeds)) for report in (base, other)]
         readers = [report.study for report, rows in reads if any(rows)]
         same = reads[0][1] == reads[1][1]
         if kind == "unlabelled":
             same = same and base.without_label == other.without_label
         if len(readers) == 1:
-            yield f"{readers[0]} reads {called} too"
+            yield f"{readers[0]} reads {name} too"
         elif not same:
-            yield f"{other.study} reads other {called} than {base.study}"
+            yield f"{other.study} reads other {name} than {base.study}"
 
 
 def _terms(report: Report, other: Report) -> dict[str, str]:

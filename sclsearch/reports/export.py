@@ -124,10 +124,10 @@ def export(found: Report, storage: Storage, folder: Path) -> Card:
     store, record = existing_study(storage, found.study)
     weights = store.read_weights(card.key)
     if weights is None:
-        place = store.weights(card.key)
-        file = place.name if isinstance(place, Remote) else place
+        path = store.weights(card.key)
+        file = path.name if isinstance(path, Remote) else path
         raise SclsearchError(
-            f"{found.study}: the weights of its best seed are not in {place}. "
+            f"{found.study}: the weights of its best seed are not in {path}. "
             f"`sclsearch rerun {card.key[:12]}{storage_option(storage)} --weights "
             f"{shlex.quote(str(file))}` writes them."
         )

@@ -11,7 +11,6 @@ from sclsearch.store.runs import SeedRun
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.study.study import FieldDefault
-from sclsearch.tasks.base import TaskData
 from sclsearch.tracking.server import check as check_tracking
 from sclsearch.tracking.server import find_tracking_uri, masked
 
@@ -112,10 +111,13 @@ def plan_prepared(
     scheduler.refill()
     splits = prepared.splits[0]
     searched = study.space.parameters
+    task, train = study.data.task, study.data.splits["train"]
+    labels = train.y[: train.labeled]
+    classes = {name: int((labels == number).sum()) for number, name in enumerate(task.labels)}
     return Plan(
         study=prepared.record.name,
-        task=(study.data.task.name, study.data.source),
-        classes=_classes(study.data) if study.data.task.own else {},
+        task=(task.name, study.data.source),
+        classes=classes if task.own else {},
         model=(study.model_name, str(study.model)),
         protocol=study.protocol.title,
         rule=str(study.rule),
@@ -140,9 +142,3 @@ def plan_prepared(
         storage=str(prepared.storage),
         tracking=tracking and masked(tracking),
     )
-
-
-def _classes(data: TaskData) -> dict[str, int]:
-    train = data.splits["train"]
-    y, labels = train.y[: train.labeled], data.task.labels
-    return {name: int((y == number).sum()) for number, name in enumerate(labels)}

@@ -196,7 +196,10 @@ def test_a_study_that_is_searched_otherwise_is_refused_with_the_name_of_the_fiel
     ("options", "message"),
     [
         (("--storage", "/proc/nothing"), "--storage /proc/nothing: it must be a folder that can"),
-        (("--tracking", "sqlite:////proc/nothing/mlflow.db"), "/proc/nothing/mlflow.db: cannot create"),
+        (
+            ("--tracking", "sqlite:////proc/nothing/mlflow.db"),
+            "/proc/nothing/mlflow.db: cannot create",
+        ),
         (("--tracking", "mysql://me:secret@127.0.0.1/x"), "mysql://***@127.0.0.1/x: cannot load"),
     ],
     ids=lambda part: part[-1] if isinstance(part, tuple) else "",

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from sclsearch.reports.report import report
-from sclsearch.reports.terminal import show, understood
+from sclsearch.reports.terminal import rule_in_words, show
 from sclsearch.selection.rules import parse_rule
 from sclsearch.store.studies import StudyStore
 
@@ -56,7 +56,7 @@ def test_a_best_seed_is_said_to_be_picked_by_validation_and_has_no_deviation(
 ) -> None:
     text = printed(write_study([(70, 90), (80, 60)]), "mean/best")
     assert "validation accuracy 0.7500, mean of 2 seeds (rule mean/best)" in text
-    assert "test accuracy 0.6000, of the seed with the best validation figure" in text
+    assert "test accuracy 0.6000, of the seed with the best validation score" in text
     assert "test accuracy 0.7500 ± 0.2121 over all seeds" in text
 
 
@@ -183,4 +183,4 @@ def test_square_brackets_of_names_and_values_are_text(write_study: Write) -> Non
     ],
 )
 def test_half_a_rule_is_said_in_words(top: str, seeds: int, words: str) -> None:
-    assert understood(top, seeds) == words
+    assert rule_in_words(top, seeds) == words
