@@ -4,7 +4,6 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -147,12 +146,6 @@ def test_further_configurations_race_against_those_there_are(
     assert scheduler.state.winner.number == 3
 
 
-def test_a_proposal_is_told_what_is_expected_of_those_that_wait(raced: Raced) -> None:
-    _, scheduler, _ = raced
-    told = [known.score for known in scheduler._observed()[: CONFIGS - 1]]
-    assert told == pytest.approx(MEANS[: CONFIGS - 1], abs=0.02)
-
-
 def test_all_seeds_of_a_diverged_configuration_need_not_fail(
     preparing: Preparing, workers: "Workers"
 ) -> None:
@@ -203,11 +196,3 @@ def test_a_failed_seed_run_of_a_configuration_that_waits_is_not_forgotten(
 def test_more_configurations_are_open_in_a_race_on_many_workers(preparing: Preparing) -> None:
     assert prepared(preparing, concurrency=64).record.open_configurations == 23
     assert prepared(preparing, None, concurrency=64).record.open_configurations == 8
-
-
-def test_the_storage_has_nothing_that_a_study_without_a_race_has_not(
-    raced: Raced, tmp_path: Path
-) -> None:
-    study, *_ = raced
-    kinds = {path.parent.name for path in (tmp_path / "storage").rglob("*.json")}
-    assert kinds == {"runs", study.store.name, "configurations", "replicates"}

@@ -12,10 +12,8 @@ import pytest
 from sclsearch.api import select
 from sclsearch.errors import SclsearchError
 from sclsearch.papers.augmentation.texts import find_drawn
-from sclsearch.ray_backend.worker import WorkerContext, attempt
 from sclsearch.search.plan import plan
 from sclsearch.search.rerun import rerun
-from sclsearch.search.scheduler import Scheduler
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.restore import restore_spec
 from sclsearch.study.spec import RunOptions, StudySpec
@@ -25,6 +23,7 @@ from sclsearch.study.tokenized import tokenized
 from sclsearch.tasks.custom import CustomTask
 from sclsearch.tasks.custom_options import as_options
 from sclsearch.tracking.records import new_records
+from tests.in_process import train_one
 
 FEW: Mapping[str, Any] = {
     "space": None,
@@ -185,21 +184,6 @@ def test_a_seed_run_with_them_is_reported_and_trained_again(
     asked: Asked, preparing: Preparing, tmp_path: Path
 ) -> None:
     spec = asked(**FEW, method="tapt", unlabeled=40, settings=FIELDS)
-    prepared = preparing(spec, study="mine", seeds=1)
-    prepared.store.create(prepared.record)
-    prepared.store.add(prepared.replicates[0])
-    Scheduler(prepared).refill()
-    context = WorkerContext(
-        study=prepared.study,
-        name="mine",
-        storage=tmp_path / "storage",
-        tokens=tokenized(prepared.study, prepared.splits.values()),
-        splits=prepared.splits,
-        threads=1,
-        origin=prepared.record.origin,
-    )
-    run, _ = attempt(prepared.study.seed_run_spec({}, 0, prepared.splits[0]), context, 0)
-    assert run.failure is None
-    prepared.runs.put(run)
+    run = train_one(preparing(spec, study="mine", seeds=1))
     assert NOTE in select("mine", storage=tmp_path / "storage").notes
     assert rerun(tmp_path / "storage", run.key).differing == ()
