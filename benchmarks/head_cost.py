@@ -2,7 +2,7 @@
 
     python -m benchmarks.head_cost [--seed-runs 250 500 1000] [--seeds 10] [--model minilm]
 
-The real searcher, board, scheduler and store, with workers that train nothing: they store figures
+The real searcher, scheduler and store, with workers that train nothing: they store results
 of the usual size and report. Each row is a study of its own in a process of its own.
 """
 

@@ -8,14 +8,12 @@ import torch
 from torch import Tensor
 
 import sclsearch
-from sclsearch.encoders.load import load_tokenizer
-from sclsearch.ray_backend.worker import WorkerContext, attempt
+from sclsearch.ray_backend.worker import attempt, worker_context
 from sclsearch.reports.export import Card
 from sclsearch.reports.report import report
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.study.spec import RunOptions, StudySpec
-from sclsearch.training.tokens import tokenize_task
 from sclsearch.training.weights import save_weights
 
 
@@ -50,25 +48,16 @@ def study_on(encoder: Path, storage: Path) -> Trained:
         searched=False,
     )
     options = RunOptions(study="mine", storage=storage, seeds=2, rule="mean", gpus_per_trial=0)
-    prepared = prepare_study(spec, options)
-    study, store = prepared.study, prepared.store
-    store.create(prepared.record)
-    for replicate in prepared.replicates:
-        store.add(replicate)
-    tokens = {16: tokenize_task(study.data, load_tokenizer(study.model), 16)}
-    context = WorkerContext(
-        study, "mine", storage, tokens, prepared.splits, 1, prepared.record.origin
-    )
+    prepared = prepare_study(spec, options).begin()
+    context = worker_context(prepared, threads=1)
     scheduler = Scheduler(prepared)
     while (task := scheduler.next()) is not None:
-        seed_run_spec = study.seed_run_spec(
-            {}, task.replicate.number, prepared.splits[task.replicate.number]
-        )
+        number = task.replicate.number
+        seed_run_spec = prepared.study.seed_run_spec({}, number, prepared.splits[number])
         run, result = attempt(seed_run_spec, context, 0)
         assert result is not None
-        store.save_weights_file(
-            seed_run_spec.key, partial(save_weights, result=result, spec=seed_run_spec)
-        )
+        save = partial(save_weights, result=result, spec=seed_run_spec)
+        prepared.store.save_weights_file(seed_run_spec.key, save)
         prepared.runs.put(run)
         scheduler.finish(task, run)
     return Trained(storage, encoder)
