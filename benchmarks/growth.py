@@ -4,7 +4,7 @@
 
 Each line is a process of its own on one core, or on the GPU: rows of random tokens through the
 engine, all of one length. `views` contrasts 100 texts with and without gradient caching. The
-search axes need Ray: its driver, board and store, with workers that train nothing.
+search axes need Ray: its driver, scheduler and store, with workers that train nothing.
 """
 
 import argparse

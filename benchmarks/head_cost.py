@@ -2,7 +2,7 @@
 
     python -m benchmarks.head_cost [--seed-runs 250 500 1000] [--seeds 10] [--model minilm]
 
-The real searcher, board, scheduler and store, with workers that train nothing: they store figures
+The real searcher, scheduler and store, with workers that train nothing: they store results
 of the usual size and report. Each row is a study of its own in a process of its own.
 """
 
@@ -102,7 +102,7 @@ def cost(seed_runs: int, seeds: int, model: str) -> Cost:
             seconds, used = time.monotonic() - begun, time.process_time() - used
             memory = _memory("VmHWM") - before
         begun = time.monotonic()
-        scheduler = Scheduler.of(prepare_study(spec, options))
+        scheduler = Scheduler(prepare_study(spec, options))
         scheduler.refill()
         resume = time.monotonic() - begun
     assert scheduler.complete
@@ -112,13 +112,13 @@ def cost(seed_runs: int, seeds: int, model: str) -> Cost:
 def run_out(prepared: PreparedStudy, options: RunOptions) -> int:
     """Runs a study to its end; returns how many seed runs it has."""
     prepared.begin()
-    scheduler = Scheduler.of(prepared)
+    scheduler = Scheduler(prepared)
     scheduler.refill()
-    scheduler.listeners = [WeightPruner(scheduler)]
+    scheduler.callbacks = [WeightPruner(scheduler)]
     context = worker_context(prepared, options.cpus_per_trial)
     tuner.fit(scheduler, context, options, gpus=0, concurrency=2, tick=lambda *_: None)
     assert scheduler.complete
-    return len(scheduler.done)
+    return len(scheduler.state.seed_runs)
 
 
 @contextmanager

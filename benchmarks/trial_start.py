@@ -26,7 +26,7 @@ def gaps(spec: StudySpec, options: RunOptions, *, reuse_actors: bool) -> list[fl
     """Returns the seconds between one seed run's training and the next."""
     prepared = prepare_study(spec, options)
     prepared.begin()
-    scheduler = Scheduler.of(prepared)
+    scheduler = Scheduler(prepared)
     scheduler.refill()
     context = worker_context(prepared, options.cpus_per_trial)
     fit(
@@ -38,7 +38,7 @@ def gaps(spec: StudySpec, options: RunOptions, *, reuse_actors: bool) -> list[fl
         tick=lambda *_: None,
         reuse_actors=reuse_actors,
     )
-    runs = sorted(scheduler.done.values(), key=lambda run: run.started)
+    runs = sorted(scheduler.state.seed_runs.values(), key=lambda run: run.started)
     return [after.started - (before.started + before.seconds) for before, after in pairwise(runs)]
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import pickle
 
     from sclsearch.search.scheduler import Scheduler
+    from sclsearch.store.runs import SeedRun
     from sclsearch.study.prepared import PreparedStudy
     from sclsearch.study.spec import Ending, RunOptions
 
@@ -49,3 +50,17 @@ def sent(given: Any) -> Any:
     arrays: list[pickle.PickleBuffer] = []
     rest = cloudpickle.dumps(given, protocol=5, buffer_callback=arrays.append)
     return cloudpickle.loads(rest, buffers=[bytes(array.raw()) for array in arrays])
+
+
+def train_one(prepared: "PreparedStudy") -> "SeedRun":
+    """Trains and stores the first seed run of a study of one configuration."""
+    from sclsearch.ray_backend.worker import attempt, worker_context
+    from sclsearch.search.scheduler import Scheduler
+
+    prepared = prepared.begin()
+    Scheduler(prepared).refill()
+    spec = prepared.study.seed_run_spec({}, 0, prepared.splits[0])
+    run, _ = attempt(spec, worker_context(prepared, threads=1), 0)
+    assert run.failure is None
+    prepared.runs.put(run)
+    return run

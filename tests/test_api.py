@@ -43,9 +43,9 @@ def finish(*, searched: bool = True, **options: Any) -> None:
     spec = StudySpec(searched=searched, **_fields(StudySpec, options))
     prepared = prepare_study(spec, RunOptions(**_fields(RunOptions, options)))
     prepared.begin()
-    scheduler = Scheduler.of(prepared)
+    scheduler = Scheduler(prepared)
     while (task := scheduler.next()) is not None:
-        right = 300 + 10 * len(scheduler.done)
+        right = 300 + 10 * len(scheduler.state.seed_runs)
         evaluation = {"confusion": [[right, 500 - right], [0, 0]]}
         evaluations = ({"update": 9, "validation": evaluation},)
         run = SeedRun(task.key, task.identity, {}, evaluations=evaluations, test=evaluation)
@@ -153,12 +153,12 @@ def test_winners_of_two_methods_are_compared_on_the_rows_of_both(options: dict[s
         ({"train_size": 0}, "train_size 0: it must lie between 1 and"),
         ({"settings": {"tua": 1}}, "settings tua: unknown key."),
         ({"method": 3}, "method: it must be a name, FILE.py:CLASS or a class, but it is 3."),
-        ({"model": "./nothing"}, "model ./nothing: it must be"),
+        ({"model": "./nothing"}, "model ./nothing: must be"),
         ({"splits": 1}, "splits: must be at least 2, got 1."),
         ({"gpus_per_trial": 2}, "gpus_per_trial: must be 0, 1/k or 1"),
         ({"study": "a/b"}, "study 'a/b': a name must be"),
         ({"storage": ""}, "storage: must be a folder or a URI, got ''."),
-        ({"tracking": "http://"}, "tracking: a server or a database must be named"),
+        ({"tracking": "http://"}, "tracking: must name a server or a database"),
         ({"cpus_per_trial": 999}, "cpus_per_trial 999, gpus_per_trial 0: a seed run must fit"),
         ({"race": 3}, "race: must be less than 1, got 3."),
     ],

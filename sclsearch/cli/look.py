@@ -111,20 +111,26 @@ def track(
     tracking: o.TrackingUri = None,
 ) -> None:
     """Log the missing runs of a study to MLflow, without duplicates."""
-    from sclsearch.search.views import all_views
     from sclsearch.selection.rules import parse_rule
     from sclsearch.store.runs import RunStore
     from sclsearch.store.storage import storage_folder
     from sclsearch.store.studies import existing_study
-    from sclsearch.tracking import complete, prepare, tracking_uri
+    from sclsearch.study.state import stored_state
+    from sclsearch.tracking import MLflowLogger, prepare, tracking_uri
 
     folder = storage_folder(storage, make=False)
     store, record = existing_study(folder, study)
     uri = tracking_uri(tracking, folder)
     prepare(uri)
-    views = all_views(store, RunStore(folder), record, parse_rule(record.origin["rule"]))
-    created = complete(uri, views)
-    sys.stdout.write(f"MLflow shows all of {store.name}; {created} runs were missing.\n")
+    replicates, configurations = store.replicates(), store.configurations()
+    rule = parse_rule(record.origin["rule"])
+    state, _ = stored_state(RunStore(folder), record, replicates, configurations, rule)
+    logger = MLflowLogger(uri)
+    logger.sync(state)
+    missing = logger.close(timeout=None)
+    if missing:
+        raise SclsearchError(f"{missing}. {logger.remedy}")
+    sys.stdout.write(f"MLflow shows all of {store.name}; {logger.created} runs were missing.\n")
 
 
 def ui(

@@ -104,7 +104,7 @@ def _run(spec: "StudySpec", options: "RunOptions", *, as_json: bool) -> None:
     from sclsearch.cli.output import print_json
     from sclsearch.reports.terminal import show
     from sclsearch.search.run import run
-    from sclsearch.search.scribe import tracking_uri_of
+    from sclsearch.tracking import find_tracking_uri
 
     progress = Console(stderr=True)
     done = run(spec, options, progress)
@@ -121,7 +121,7 @@ def _run(spec: "StudySpec", options: "RunOptions", *, as_json: bool) -> None:
         if which("sclsearch") is None:
             hint += f"\n  source {Path(sys.prefix) / 'bin' / 'activate'}"
         hint += "".join(f"\n  sclsearch {command.format(done.name)}{named}" for command in able)
-        if options.tracking is None and str(tracking_uri_of(done.storage, options)).startswith(
+        if options.tracking is None and str(find_tracking_uri(None, done.storage)).startswith(
             "sqlite"
         ):
             named = "" if os.environ.get("MLFLOW_TRACKING_URI") else storage_option(done.storage)

@@ -7,8 +7,7 @@ from typing import Any
 from rich.console import Console
 
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.lines import ConfigurationLine
-from sclsearch.reports.report import Report, finished_winner, report
+from sclsearch.reports.report import ConfigurationLine, Report, finished_winner, report
 from sclsearch.search.plan import Plan, plan_prepared
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.run import run_prepared

@@ -11,15 +11,14 @@ from sclsearch.papers.confirm import Confirmation
 from sclsearch.papers.figures import Figure, Work
 from sclsearch.papers.pairs import pairs
 from sclsearch.papers.plan import PlannedCell
-from sclsearch.reports.lines import ConfigurationLine
-from sclsearch.reports.report import Report
+from sclsearch.reports.report import ConfigurationLine, Report
 from sclsearch.reports.terminal import (
     COMPARED,
     compared,
     duration,
-    figure,
     grid,
     show_limits,
+    test_result,
     with_spread,
 )
 from sclsearch.selection.significance import detection, in_points
@@ -119,9 +118,9 @@ def show_confirmation(console: Console, found: Confirmation) -> None:
         f"[bold]Winner #{winner.number}[/] of {found.chosen.study}, test {found.chosen.metric}",
         soft_wrap=True,
     )
-    console.print(f"  as chosen      {figure(winner)}, rule {found.chosen.rule}")
+    console.print(f"  as chosen      {test_result(winner)}, rule {found.chosen.rule}")
     console.print(f"  all its seeds  {every}, {_seeds(found.chosen, winner)}")
-    console.print(f"  fresh seeds    {figure(again)}, {_seeds(found.fresh, again)}")
+    console.print(f"  fresh seeds    {test_result(again)}, {_seeds(found.fresh, again)}")
     if again.test_mean is not None and winner.test_mean is not None:
         console.print(f"  fresh - chosen {again.test_mean - winner.test_mean:+.4f}")
     for note in found.fresh.notes:

@@ -73,9 +73,8 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
     names = [report.study for report in reports]
     if len(reports) < 2 or len(set(names)) < len(names):
         raise SclsearchError(
-            "compare: it must be given two or more different studies, but there "
-            f"{'is' if len(names) == 1 else 'are'} {', '.join(names)}. `sclsearch ls studies` "
-            "lists them."
+            f"compare: needs two or more different studies, got {', '.join(names)}. "
+            "`sclsearch ls studies` lists them."
         )
     base, seeds = reports[0], min(report.seeds for report in reports)
     for other in reports[1:]:
@@ -118,10 +117,10 @@ def _check(base: Report, other: Report, seeds: int) -> None:
     ):
         if own != its:
             raise SclsearchError(
-                f"compare: studies must have the same {what}, but {base.study} (task {base.task}, "
-                f"protocol {base.protocol}, {base.metric}) and {other.study} (task {other.task}, "
-                f"protocol {other.protocol}, {other.metric}) have not. Train both on one --task "
-                "with one --protocol."
+                f"compare: {base.study} (task {base.task}, protocol {base.protocol}, "
+                f"{base.metric}) and {other.study} (task {other.task}, protocol {other.protocol}, "
+                f"{other.metric}) differ in their {what}. Train both on one --task with one "
+                "--protocol."
             )
 
 
@@ -164,16 +163,16 @@ def _read_beside(base: Report, other: Report, seeds: int) -> Iterator[str]:
 
     The kinds are texts without labels and paraphrases.
     """
-    for kind, called in READ.items():
+    for kind, name in READ.items():
         reads = [(report, _rows(report, kind, seeds)) for report in (base, other)]
         readers = [report.study for report, rows in reads if any(rows)]
         same = reads[0][1] == reads[1][1]
         if kind == "unlabelled":
             same = same and base.without_label == other.without_label
         if len(readers) == 1:
-            yield f"{readers[0]} reads {called} too"
+            yield f"{readers[0]} reads {name} too"
         elif not same:
-            yield f"{other.study} reads other {called} than {base.study}"
+            yield f"{other.study} reads other {name} than {base.study}"
 
 
 def _terms(report: Report, other: Report) -> dict[str, str]:

@@ -120,16 +120,14 @@ def export(found: Report, storage: Storage, folder: Path) -> Card:
     card = card_of(found)
     folder = folder.expanduser().resolve()
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise SclsearchError(
-            f"{folder}: it must be empty or not be there, but it is neither. Name another one."
-        )
+        raise SclsearchError(f"{folder}: exists and is not an empty folder. Name another one.")
     store, record = existing_study(storage, found.study)
     weights = store.read_weights(card.key)
     if weights is None:
-        place = store.weights(card.key)
-        file = place.name if isinstance(place, Remote) else place
+        path = store.weights(card.key)
+        file = path.name if isinstance(path, Remote) else path
         raise SclsearchError(
-            f"{found.study}: the weights of its best seed must be in {place}, but they are not. "
+            f"{found.study}: the weights of its best seed are not in {path}. "
             f"`sclsearch rerun {card.key[:12]}{storage_option(storage)} --weights "
             f"{shlex.quote(str(file))}` writes them."
         )
@@ -163,8 +161,8 @@ def _begun_with(record: StudyRecord) -> Path:
     folder = model_folder(name)
     if model_digest(folder) != record.training["weights"]:
         raise SclsearchError(
-            f"{record.name}: the encoder {name} must be what the study was made from, but it "
-            "changed since. Take the same files."
+            f"{record.name}: the encoder {name} has changed since the study used it. Use the same "
+            "files."
         )
     return folder
 

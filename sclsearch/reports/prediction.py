@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sclsearch.canonical import counted
 from sclsearch.encoders.models import CARD
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.export import PARTS, Card
@@ -52,12 +53,11 @@ def read_card(folder: Path) -> Card:
             faults = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
             fault = "; ".join(faults)
         raise SclsearchError(
-            f"{file}: it must be what `sclsearch export STUDY FOLDER` writes, but: {fault}."
+            f"{file}: not a file of `sclsearch export`: {fault}. Export the study again."
         ) from error
     if not card.place:
         raise SclsearchError(
-            f"{file}: it must tell the classes, but an older version wrote it. Export the study "
-            "again."
+            f"{file}: has no classes, because an older version wrote it. Export the study again."
         )
     return card
 
@@ -91,14 +91,14 @@ def predict(
 
     card = read_card(folder)
     if isinstance(texts, str):
-        raise SclsearchError("texts: they must be a list, but there is one text. Pass [text].")
+        raise SclsearchError("texts: must be a list, got one text. Pass [text].")
     rows = tuple((text,) if isinstance(text, str) else tuple(text) for text in texts)
     for number, reason in text_faults(enumerate(rows)):
         raise SclsearchError(f"text {number}: {reason}.")
     for number, row in enumerate(rows):
         if len(row) != 1 + card.pair:
             raise SclsearchError(
-                f"text {number}: there must be {1 + card.pair} as in {card.task}, but there are "
+                f"text {number}: must have {counted(1 + card.pair, 'part')} as in {card.task}, got "
                 f"{len(row)}."
             )
     if not rows:
@@ -133,6 +133,5 @@ def _load_parts(parts: "nn.ModuleDict", file: Path) -> None:
         parts.load_state_dict(load_file(file))
     except (OSError, SafetensorError, RuntimeError) as error:
         raise SclsearchError(
-            f"{file}: it must be as `sclsearch export` wrote it, but: {error}. Export the study "
-            "again."
+            f"{file}: not a file of `sclsearch export`: {error}. Export the study again."
         ) from error

@@ -1,20 +1,85 @@
 """Report of a study: ranking and test score of the winner under any rule, from stored runs."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.baselines import baseline_lines, doubts
-from sclsearch.reports.lines import ConfigurationLine, line_of, with_forecasts
+from sclsearch.selection.posterior import Forecast
+from sclsearch.selection.ranking import mean_std, reported_test
 from sclsearch.selection.rules import Rule, parse_rule
-from sclsearch.store.records import ReplicateRecord, StudyRecord, seed_run_key
+from sclsearch.selection.significance import compare
+from sclsearch.store.records import ConfigurationRecord, StudyRecord
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.storage import Storage, storage_option, storage_path
 from sclsearch.store.studies import StudyStore, existing_study
+from sclsearch.study.state import SearchState, stored_state
 
 DRAWN = ("initialisation", "order")
+FEW_ROWS = 10
+"""Minimum validation rows per class; below it one row moves the class's score by over a tenth."""
 NO_CHECKSUMS = "files of release 0.1.0 have no checksums: a change to their numbers is not seen"
+
+
+@dataclass(frozen=True, slots=True)
+class SeedLine:
+    """Scores of one seed run of a configuration.
+
+    Attributes:
+        replicate: Number of its replicate.
+        key: Key of the seed run in the run store.
+        validation: Validation score; None if the seed run failed.
+        test: Test score; None if the seed run failed.
+        failure: Cause and message of the failure; None on success.
+    """
+
+    replicate: int
+    key: str
+    validation: float | None
+    test: float | None
+    failure: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationLine:
+    """Scores of one configuration under a selection rule.
+
+    Attributes:
+        number: Number of the configuration in its study.
+        origin: `published`, `start`, `sampled` or `given`; for a baseline its name.
+        values: Values of the searched hyperparameters, or of the fixed ones if none is searched.
+        fields: Every hyperparameter of method and training.
+        seeds: Finished seed runs.
+        score: Score under the rule; None while seed runs are missing.
+        reported: Indices into `seeds` of the reported seed runs, best validation score first.
+        test_mean: Mean test score of the reported seed runs; None if there are none.
+        test_std: Sample standard deviation of these test scores; None for fewer than two.
+        forecast: Predicted final score if some, but not all, seed runs are missing; else None.
+    """
+
+    number: int
+    origin: str
+    values: Mapping[str, Any]
+    fields: Mapping[str, Any]
+    seeds: tuple[SeedLine, ...]
+    score: float | None
+    reported: tuple[int, ...]
+    test_mean: float | None
+    test_std: float | None
+    forecast: Forecast | None = None
+
+    @property
+    def plain(self) -> tuple[float, float | None] | None:
+        """Return mean and standard deviation of all test scores; None if no seed run succeeded."""
+        tests = [seed.test for seed in self.seeds if seed.test is not None]
+        return mean_std(tests) if tests else None
+
+    @property
+    def failed(self) -> int:
+        """Return the number of seed runs that failed permanently."""
+        return sum(seed.failure is not None for seed in self.seeds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +148,10 @@ def finished_winner(found: Report) -> ConfigurationLine:
         SclsearchError: No configuration is finished, or every seed run of the winner failed.
     """
     if found.winner is None:
-        raise SclsearchError(
-            f"{found.study}: a configuration must be finished, but none is. Run `tune` again."
-        )
+        raise SclsearchError(f"{found.study}: no configuration is finished. Run `tune` again.")
     if not found.winner.reported:
         raise SclsearchError(
-            f"{found.study}: a seed run of its winner must have finished, but all failed. "
+            f"{found.study}: all seed runs of the winner failed. "
             f"`sclsearch select {found.study}{storage_option(found.storage)} --json` says why."
         )
     return found.winner
@@ -115,34 +178,31 @@ def report(
     """
     store, record = existing_study(storage, name)
     rule = parse_rule(str(record.origin["rule"])) if rule is None else rule
-    replicates, faults = _first(store, seeds)
+    replicates, faults = store.valid_replicates()
+    if seeds is not None and not 1 <= seeds <= len(replicates):
+        raise SclsearchError(
+            f"--seeds: must be between 1 and {len(replicates)}, the seeds of {store.name}, got "
+            f"{seeds}. `sclsearch tune` trains further seeds."
+        )
+    replicates = replicates[:seeds]
     rule.check(len(replicates))
-    runs = RunStore(storage)
-    # Stored JSON has sorted keys; reports list hyperparameters in the order of the space.
-    space = record.identity["space"]
-    # Without searched hyperparameters the report shows the fixed ones.
-    unsearched = [] if record.repeats else list(space.get("fixed", ()))
-    order = [parameter["name"] for parameter in space["parameters"]] or unsearched
-    metric = str(record.training["metric"])
-    numbers = [replicate.number for replicate in replicates]
     configurations, more = store.valid_configurations()
-    lines, damaged = [], [*faults, *more]
-    for configuration in configurations[:configs]:
-        read, unsound = runs.get_valid(seed_run_key(record, configuration, r) for r in replicates)
-        damaged.extend(unsound.values())
-        seed_runs = zip(numbers, read, strict=True)
-        lines.append(line_of(configuration, seed_runs, order, rule, metric))
-    lines, risk = with_forecasts(lines, rule, metric, numbers)
-    lines.sort(key=_place)
-    winner = lines[0] if lines and lines[0].score is not None else None
-    kept = [winner.seeds[position].key for position in winner.reported] if winner else []
-    baselines = baseline_lines(store.baselines(), numbers, rule, metric)
-    notes = [*_notes(record, replicates, map(runs.get, kept))]
+    runs = RunStore(storage)
+    state, damaged = stored_state(runs, record, replicates, configurations[:configs], rule)
+    forecasts, risk = state.forecasts()
+    lines = sorted(_lines(state, _order(record), forecasts), key=_rank)
+    baselines = _baseline_lines(store, state)
+    winner = lines[0] if state.scores else None
+    reported = [winner.seeds[position].key for position in winner.reported] if winner else []
+    notes = [*faults, *more, *damaged, *_missing(lines, risk)]
     if winner is not None:
-        labels = record.origin.get("labels", ())
-        stored = runs.get_valid(seed.key for seed in winner.seeds)[0]
-        found = [run for run in stored if run is not None]
-        notes = [*doubts(winner, baselines, found, labels), *notes]
+        notes += _doubts(winner, baselines, state)
+    if replicates:
+        notes += replicates[0].notes
+    notes += record.origin["notes"]
+    if winner is not None:
+        own = {run.key: run for run in state.runs_of(winner.number).values()}
+        notes += [note for key in reported for note in own[key].notes]
     if not store.has_checksums():
         notes.append(NO_CHECKSUMS)
     weights = store.kept_weights()
@@ -155,7 +215,7 @@ def report(
         model_place=str(record.origin.get("model", record.identity["model"])),
         protocol=record.identity["protocol"],
         size=record.identity["size"],
-        metric=metric,
+        metric=state.metric,
         rule=str(rule),
         seeds=len(replicates),
         data=str(record.training["data"]),
@@ -168,21 +228,83 @@ def report(
         repeats=record.repeats,
         settings=record.origin.get("settings", {}),
         configurations=tuple(lines),
-        baselines=baselines,
+        baselines=tuple(baselines),
         risk=risk,
-        notes=tuple(dict.fromkeys([*damaged, *_missing(lines, risk), *notes])),
-        weights={key: str(store.weights(key)) for key in kept if key in weights},
+        notes=tuple(dict.fromkeys(notes)),
+        weights={key: str(store.weights(key)) for key in reported if key in weights},
     )
 
 
-def _place(line: ConfigurationLine) -> tuple[int, float, int]:
+def _order(record: StudyRecord) -> list[str]:
+    """Return the searched hyperparameters in the order of the space; stored JSON sorts its keys.
+
+    Without searched hyperparameters these are the fixed ones.
+    """
+    space = record.identity["space"]
+    fixed = [] if record.repeats else list(space.get("fixed", ()))
+    return [parameter["name"] for parameter in space["parameters"]] or fixed
+
+
+def _lines(
+    state: SearchState, order: Sequence[str], forecasts: Mapping[int, Forecast]
+) -> Iterator[ConfigurationLine]:
+    """Yield the line of each configuration; `order` names the hyperparameters that it shows."""
+    for configuration in state.configurations:
+        known = configuration.values or configuration.fields
+        seeds = tuple(
+            SeedLine(
+                replicate=replicate,
+                key=run.key,
+                validation=run.validated(state.metric),
+                test=run.tested(state.metric),
+                failure=f"{run.failure.cause}: {run.failure.message}" if run.failure else None,
+            )
+            for replicate, run in state.runs_of(configuration.number).items()
+        )
+        reported, mean, std = reported_test(
+            state.rule, [seed.validation for seed in seeds], [seed.test for seed in seeds]
+        )
+        score = state.scores.get(configuration.number)
+        yield ConfigurationLine(
+            number=configuration.number,
+            origin=configuration.origin,
+            values={name: known[name] for name in order if name in known},
+            fields=configuration.fields,
+            seeds=seeds,
+            score=None if score is None else score.score,
+            reported=reported,
+            test_mean=mean,
+            test_std=std,
+            forecast=forecasts.get(configuration.number),
+        )
+
+
+def _rank(line: ConfigurationLine) -> tuple[int, float, int]:
+    """Return the sort key of a line: scores first, then forecasts, then the rest."""
     if line.score is not None:
         return 0, -line.score, line.number
-    return (
-        (2, 0.0, line.number)
-        if line.forecast is None
-        else (1, -line.forecast.expected, line.number)
-    )
+    if line.forecast is not None:
+        return 1, -line.forecast.expected, line.number
+    return 2, 0.0, line.number
+
+
+def _baseline_lines(store: StudyStore, state: SearchState) -> list[ConfigurationLine]:
+    """Return a line for each stored baseline, scored like a configuration, simplest first."""
+    stored = store.baselines()
+    names = {name for found in stored.values() for name in found}
+    ordered = sorted(names, key=lambda name: ("encoder" in name, name))
+    runs = [
+        (
+            (number, replicate.number),
+            SeedRun("", {}, {}, evaluations=({"validation": one["validation"]},), test=one["test"]),
+        )
+        for number, name in enumerate(ordered)
+        for replicate in state.replicates
+        if (one := stored.get(replicate.number, {}).get(name)) is not None
+    ]
+    records = [ConfigurationRecord(number, {}, {}, name) for number, name in enumerate(ordered)]
+    scored = SearchState.from_records(state.record, state.replicates, records, runs, state.rule)
+    return list(_lines(scored, (), {}))
 
 
 def _missing(lines: Sequence[ConfigurationLine], risk: float) -> Iterator[str]:
@@ -190,30 +312,59 @@ def _missing(lines: Sequence[ConfigurationLine], risk: float) -> Iterator[str]:
     missing = sum(line.score is None for line in lines)
     if not 0 < missing < len(lines):
         return
-    told = f"{missing} of {len(lines)} configurations lack seeds: "
+    lacking = f"{missing} of {len(lines)} configurations lack seeds: "
     if risk == 1:
-        yield told + "another may still win"
+        yield lacking + "another may still win"
     elif risk == 0:
-        yield told + "none of them could win with all"
+        yield lacking + "none of them could win with all"
     else:
-        yield told + f"the probability that one of them would win with all is about {risk:.2g}"
+        yield lacking + f"the probability that one of them would win with all is about {risk:.2g}"
 
 
-def _first(store: StudyStore, seeds: int | None) -> tuple[list[ReplicateRecord], list[str]]:
-    replicates, faults = store.valid_replicates()
-    if seeds is not None and not 1 <= seeds <= len(replicates):
-        raise SclsearchError(
-            f"--seeds: it must lie between 1 and the {len(replicates)} seeds of {store.name}, but "
-            f"it is {seeds}. `sclsearch tune` trains further seeds."
-        )
-    return replicates[:seeds], faults
-
-
-def _notes(
-    record: StudyRecord, replicates: Sequence[ReplicateRecord], kept: Iterable[SeedRun | None]
+def _doubts(
+    winner: ConfigurationLine, baselines: Sequence[ConfigurationLine], state: SearchState
 ) -> Iterator[str]:
-    if replicates:
-        yield from replicates[0].notes
-    yield from record.origin["notes"]
-    for run in kept:
-        yield from run.notes if run else ()
+    """Yield a warning for each reason to doubt a winner.
+
+    Reasons: it predicts one class, is not above a baseline, or a class has few validation rows.
+    """
+    labels = state.record.origin.get("labels", ())
+    counts = [
+        np.array(run.validation["confusion"])
+        for run in state.runs_of(winner.number).values()
+        if run.validation is not None and "confusion" in run.validation
+    ]
+    collapsed = sum(int((one.sum(0) > 0).sum() == 1) for one in counts)
+    if 2 * collapsed > len(counts):
+        yield (
+            f"warning: in {collapsed} of {len(counts)} seeds the winner predicts one class for "
+            "every validation row"
+        )
+    for baseline in baselines:
+        yield from _not_above(winner, baseline)
+    if counts:
+        rows = np.min([one.sum(1) for one in counts], 0)
+        few = [
+            f"{label} ({count})"
+            for label, count in zip(labels, rows, strict=False)
+            if count < FEW_ROWS
+        ]
+        if few:
+            yield f"warning: classes with fewer than {FEW_ROWS} validation rows: {', '.join(few)}"
+
+
+def _not_above(winner: ConfigurationLine, baseline: ConfigurationLine) -> Iterator[str]:
+    tests = {seed.replicate: seed.test for seed in baseline.seeds}
+    ours = [seed.test for seed in winner.seeds]
+    theirs = [tests.get(seed.replicate) for seed in winner.seeds]
+    if not any(a is not None and b is not None for a, b in zip(ours, theirs, strict=True)):
+        return
+    found = compare(ours, theirs)
+    low = found.difference if found.interval is None else found.interval[0]
+    if low > 0:
+        return
+    interval = "" if found.interval is None else f" (95 %: {low:+.4f} to {found.interval[1]:+.4f})"
+    yield (
+        f"warning: the winner is not above the baseline {baseline.origin}: its test score differs "
+        f"by {found.difference:+.4f}{interval}"
+    )

@@ -8,8 +8,7 @@ from rich.table import Table
 
 from sclsearch.canonical import counted, settings
 from sclsearch.reports.comparison import StudyComparison
-from sclsearch.reports.lines import ConfigurationLine
-from sclsearch.reports.report import Report
+from sclsearch.reports.report import ConfigurationLine, Report
 from sclsearch.selection.significance import Comparison, smallest_p
 from sclsearch.store.storage import storage_option
 
@@ -20,7 +19,7 @@ ALPHA = 0.05
 FEWEST = 6
 """Minimum number of pairs with unequal scores for a p-value below `ALPHA`."""
 COMPARED = ("diff", "95 %", "pairs", "p", "adjusted")
-UNDERSTOOD = {"mean": "mean of {n} seeds", "best": "best of {n} seeds"}
+RULES = {"mean": "mean of {n} seeds", "best": "best of {n} seeds"}
 
 
 def show(console: Console, report: Report, *, most: int = 20) -> None:
@@ -59,14 +58,14 @@ def _table(report: Report, most: int) -> Table:
         table.add_row(
             str(line.number),
             _validation(line),
-            "…" if missing else figure(line),
+            "…" if missing else test_result(line),
             f"{len(line.seeds) - line.failed}/{report.seeds}",
             escape(settings(line.values) or CONFIGURATION[report.repeats])
             + (f" [dim]({line.origin})[/]" if line.origin in FIRST else ""),
         )
     for line in report.baselines:
         score = "–" if line.score is None else f"{line.score:.4f}"
-        table.add_row("", score, figure(line), "", f"[dim]baseline: {line.origin}[/]")
+        table.add_row("", score, test_result(line), "", f"[dim]baseline: {line.origin}[/]")
     return table
 
 
@@ -77,14 +76,16 @@ def _validation(line: ConfigurationLine) -> str:
 
 
 def _show_winner(console: Console, report: Report, winner: ConfigurationLine) -> None:
-    by = understood(report.rule.partition("/")[0], report.seeds)
-    called = settings(winner.values) or CONFIGURATION[report.repeats]
-    console.print(f"\n[bold]Winner #{winner.number}[/] {escape(called)}")
+    by = rule_in_words(report.rule.partition("/")[0], report.seeds)
+    values = settings(winner.values) or CONFIGURATION[report.repeats]
+    console.print(f"\n[bold]Winner #{winner.number}[/] {escape(values)}")
     console.print(f"  validation {report.metric} {winner.score:.4f}, {by} (rule {report.rule})")
     tied = [f"#{one.number}" for one in report.configurations[1:] if one.score == winner.score]
     if tied:
         console.print(f"  tied by validation with {', '.join(tied)}: the lowest number wins")
-    console.print(f"  [bold]test {report.metric} {figure(winner)}[/], {_of_what(report, winner)}")
+    console.print(
+        f"  [bold]test {report.metric} {test_result(winner)}[/], {_of_what(report, winner)}"
+    )
     if winner.plain and 0 < len(winner.reported) < len(winner.seeds) - winner.failed:
         every = with_spread(*winner.plain)
         console.print(f"  test {report.metric} {every} over all seeds, none picked")
@@ -92,7 +93,7 @@ def _show_winner(console: Console, report: Report, winner: ConfigurationLine) ->
         finished = report.seeds - winner.failed
         console.print(
             f"  {finished} of {report.seeds} seeds; a failed one counts as the metric's minimum "
-            "in the score and is not in the test figure"
+            "in the score and is not in the test score"
         )
     if report.settings:
         console.print(f"  set by hand: {escape(settings(report.settings))}", soft_wrap=True)
@@ -104,8 +105,8 @@ def _show_winner(console: Console, report: Report, winner: ConfigurationLine) ->
         console.print(f"  weights {escape(folder)}: {names}", soft_wrap=True)
     elif keys:
         where = storage_option(report.storage)
-        told = f"sclsearch rerun {keys[0]}{where} --weights FILE writes its weights"
-        console.print(f"  {escape(told)}", soft_wrap=True)
+        command = f"sclsearch rerun {keys[0]}{where} --weights FILE"
+        console.print(f"  {escape(command)} writes its weights", soft_wrap=True)
 
 
 def _show_notes(console: Console, report: Report) -> None:
@@ -167,10 +168,10 @@ def show_limits(console: Console, found: Sequence[Comparison]) -> None:
         style="dim",
     )
     n = max(comparison.n - comparison.n_equal for comparison in found)
-    told = f"{counted(n, 'pair')} cannot go below p = {smallest_p(n):.3g}"
+    limit = f"{counted(n, 'pair')} cannot go below p = {smallest_p(n):.3g}"
     if smallest_p(n) > ALPHA:
-        told += f": too few to show a difference at {ALPHA:g}, which takes {FEWEST}"
-    console.print(f"{told}.")
+        limit += f": too few to show a difference at {ALPHA:g}, which takes {FEWEST}"
+    console.print(f"{limit}.")
 
 
 def grid(
@@ -179,18 +180,18 @@ def grid(
     """Return a table of texts without the optional columns whose cells are all equal."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     kept = [
-        place
-        for place, heading in enumerate(headings)
-        if heading not in optional or len({row[place] for row in rows}) > 1
+        column
+        for column, heading in enumerate(headings)
+        if heading not in optional or len({row[column] for row in rows}) > 1
     ]
-    for place in kept:
-        table.add_column(headings[place], overflow="fold")
+    for column in kept:
+        table.add_column(headings[column], overflow="fold")
     for row in rows:
-        table.add_row(*(escape(row[place]) for place in kept))
+        table.add_row(*(escape(row[column]) for column in kept))
     return table
 
 
-def figure(line: ConfigurationLine) -> str:
+def test_result(line: ConfigurationLine) -> str:
     """Return mean ± standard deviation of the reported test scores, or `none`."""
     return "none" if line.test_mean is None else with_spread(line.test_mean, line.test_std)
 
@@ -210,11 +211,11 @@ def duration(seconds: float | None) -> str:
     return f"{minutes:.0f} min" if minutes >= 1 or not seconds else "under 1 min"
 
 
-def understood(top: str, seeds: int) -> str:
+def rule_in_words(top: str, seeds: int) -> str:
     """Return the score part of a rule in words, such as `mean of the top 3 of 10 seeds`."""
     if seeds == 1:
         return "one seed"
-    known = UNDERSTOOD.get(top, f"mean of the top {top.removeprefix('top-')} of {{n}} seeds")
+    known = RULES.get(top, f"mean of the top {top.removeprefix('top-')} of {{n}} seeds")
     return known.format(n=seeds)
 
 
@@ -227,5 +228,5 @@ def _of_what(report: Report, winner: ConfigurationLine) -> str:
     if len(winner.seeds) - winner.failed == 1:
         return "of the only seed that finished"
     if count == 1:
-        return "of the seed with the best validation figure"
+        return "of the seed with the best validation score"
     return f"mean ± std of {'these' if count < report.seeds else 'all'} {count} seeds"

@@ -1,21 +1,132 @@
-"""Callbacks for search events."""
+"""Callbacks for search events, among them the progress display."""
 
-from typing import Protocol
+import statistics
+import time
+from collections.abc import Sequence
 
-from sclsearch.search.scores import ConfigurationScore
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
 from sclsearch.store.records import ConfigurationRecord
 from sclsearch.store.runs import SeedRun
 from sclsearch.study.seed_runs import SeedRunTask
+from sclsearch.study.state import ConfigurationScore
+
+REFRESH_SECONDS = 0.5
+PLAIN_SECONDS = 30.0
 
 
-class Callback(Protocol):
-    """Interface of callbacks for search events."""
+class Callback:
+    """Base class of callbacks for search events; each method does nothing by default."""
 
-    def opened(self, configuration: ConfigurationRecord) -> None:
+    def on_configuration(self, configuration: ConfigurationRecord) -> None:
         """Handle a configuration that the search has just opened."""
 
-    def finished(self, task: SeedRunTask, run: SeedRun, *, stored: bool) -> None:
+    def on_seed_run(self, task: SeedRunTask, run: SeedRun, *, stored: bool) -> None:
         """Handle a finished seed run; `stored` is True if the store held it before this search."""
 
-    def scored(self, figures: ConfigurationScore) -> None:
-        """Handle a configuration whose seed runs have all finished."""
+    def on_score(self, score: ConfigurationScore) -> None:
+        """Handle the score of a configuration whose seed runs have all finished."""
+
+
+class Progress(Callback):
+    """Progress display: a live line on a terminal, plain lines elsewhere.
+
+    It shows finished seed runs, failures, the best score and the time left.
+
+    Args:
+        console: The console to write to.
+        wanted: Number of seed runs in total.
+    """
+
+    def __init__(self, console: Console, wanted: int) -> None:
+        self.console, self.wanted = console, wanted
+        self.done = self.stored = self.failed = 0
+        self.skipped = 0  # seed runs that a race does not need
+        self.best: ConfigurationScore | None = None
+        self.finished_seconds: Sequence[float] = ()
+        self.running_seconds: Sequence[float] = ()
+        self.begun = time.monotonic()
+        self.shown = 0.0
+        self.live: Live | None = None
+        self.no_room = False  # no node has room for a seed run yet
+
+    def start(self) -> None:
+        """Start the clock and show the live line."""
+        self.begun = time.monotonic()
+        if self.console.is_terminal:
+            self.live = Live(self.line(), console=self.console, auto_refresh=False, transient=True)
+            self.live.start()
+
+    def stop(self) -> None:
+        """Remove the live line and print the last state as text."""
+        if self.live is not None:
+            self.live.stop()
+            self.live = None
+        self.console.print(self.line())
+
+    def tick(self, finished_seconds: Sequence[float], running_seconds: Sequence[float]) -> None:
+        """Update the display, at a readable rate.
+
+        Args:
+            finished_seconds: Seconds that each finished trial took.
+            running_seconds: Seconds since the start of each running trial.
+        """
+        now = time.monotonic()
+        self.finished_seconds, self.running_seconds = finished_seconds, running_seconds
+        if now - self.shown < (REFRESH_SECONDS if self.live else PLAIN_SECONDS):
+            return
+        self.shown = now
+        if self.live is not None:
+            self.live.update(self.line(), refresh=True)
+        else:
+            self.console.print(self.line())
+
+    def on_seed_run(self, _task: SeedRunTask, run: SeedRun, *, stored: bool) -> None:
+        """Count a finished seed run."""
+        self.done += 1
+        self.stored += stored
+        self.failed += run.failure is not None
+
+    def on_score(self, score: ConfigurationScore) -> None:
+        """Update the best configuration."""
+        self.best = max(self.best or score, score, key=lambda one: one.rank)
+
+    def line(self) -> Text:
+        """Return the current state as one line."""
+        parts = [f"{self.done}/{self.wanted} seed runs"]
+        if self.stored:
+            parts.append(f"{self.stored} stored")
+        if self.failed:
+            parts.append(f"{self.failed} failed")
+        if self.skipped:
+            parts.append(f"{self.skipped} skipped")
+        if self.best is not None:
+            parts.append(f"best {self.best.score:.4f} (#{self.best.number})")
+        elapsed = time.monotonic() - self.begun
+        trained = self.done - self.stored
+        if self.no_room and not trained:
+            parts.append("no node has room yet")
+        parts.append(_clock(elapsed))
+        left = round(self.left())
+        if left:
+            parts.append(f"{_clock(left)} left")
+        return Text(" · ".join(parts), overflow="ellipsis", no_wrap=True)
+
+    def left(self) -> float:
+        """Return the estimated seconds left at the present speed, or 0 without an estimate."""
+        running = self.running_seconds
+        if not self.finished_seconds or not running:
+            return 0.0
+        # Running seed runs count by their age. Without them the estimate would be too high before a
+        # group of seed runs finishes, and would grow every second.
+        each = statistics.fmean(self.finished_seconds)
+        going = sum(min(age / each, 1) for age in running)
+        return (self.wanted - self.skipped - self.done - going) * each / len(running)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

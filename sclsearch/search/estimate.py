@@ -77,8 +77,9 @@ def estimate(
         threads: Torch threads per seed run.
         stored: Returns successful seed runs of any study; called only if a seed run is missing.
     """
-    missing = prepared.configs * prepared.study.seeds - len(scheduler.done) - scheduler.skipped
-    waiting = [scheduler.waiting[place].configuration for place in scheduler.ready()]
+    finished_runs = len(scheduler.state.seed_runs)
+    missing = prepared.configs * prepared.study.seeds - finished_runs - scheduler.skipped
+    waiting = [scheduler.queue[run_id].configuration for run_id in scheduler.ready()]
     if not waiting:
         return Estimate(0.0, prepared.at_once, "")
     fields = list({one.number: one.fields for one in waiting}.values())

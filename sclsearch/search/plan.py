@@ -7,14 +7,12 @@ from typing import Any
 from sclsearch.search.estimate import Estimate, estimate
 from sclsearch.search.prepare import check_new, prepare_study
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.search.scribe import tracking_uri_of
 from sclsearch.store.runs import SeedRun
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.study.study import FieldDefault
-from sclsearch.tasks.base import TaskData
 from sclsearch.tracking.server import check as check_tracking
-from sclsearch.tracking.server import masked
+from sclsearch.tracking.server import find_tracking_uri, masked
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,21 +102,22 @@ def plan_prepared(
     finished: Callable[[], Sequence[SeedRun]] | None = None,
 ) -> Plan:
     """Return the plan for a study that was prepared with `dry=True`; see `plan`."""
-    tracking = tracking_uri_of(prepared.storage, options)
+    tracking = find_tracking_uri(options.tracking, prepared.storage)
     if tracking is not None:
         check_tracking(tracking)
     check_new(prepared, options)
     study = prepared.study
-    scheduler = Scheduler.of(
-        prepared, dry=True, retry_failed=options.retry_failed, race=options.race
-    )
+    scheduler = Scheduler(prepared, dry=True, retry_failed=options.retry_failed, race=options.race)
     scheduler.refill()
     splits = prepared.splits[0]
     searched = study.space.parameters
+    task, train = study.data.task, study.data.splits["train"]
+    labels = train.y[: train.labeled]
+    classes = {name: int((labels == number).sum()) for number, name in enumerate(task.labels)}
     return Plan(
         study=prepared.record.name,
-        task=(study.data.task.name, study.data.source),
-        classes=_classes(study.data) if study.data.task.own else {},
+        task=(task.name, study.data.source),
+        classes=classes if task.own else {},
         model=(study.model_name, str(study.model)),
         protocol=study.protocol.title,
         rule=str(study.rule),
@@ -134,7 +133,7 @@ def plan_prepared(
         seeds=study.seeds,
         race=options.race,
         skipped=scheduler.skipped,
-        stored=len(scheduler.done),
+        stored=len(scheduler.state.seed_runs),
         time=(
             None
             if finished is None
@@ -143,9 +142,3 @@ def plan_prepared(
         storage=str(prepared.storage),
         tracking=tracking and masked(tracking),
     )
-
-
-def _classes(data: TaskData) -> dict[str, int]:
-    train = data.splits["train"]
-    y, labels = train.y[: train.labeled], data.task.labels
-    return {name: int((y == number).sum()) for number, name in enumerate(labels)}

@@ -74,7 +74,9 @@ def propose(
         values = _sampled(space, _sampler(kind, search_seed, number, attempt), known)
         if canonical(values) not in seen:
             return values, "sampled"
-    return _next_unseen(_listed(space), seen)
+    # The space is finite here: its integer ranges become choices.
+    listed = {name: _choices(parameter) for name, parameter in space.parameters.items()}
+    return _next_unseen(replace(space, parameters=listed), seen)
 
 
 def _kinds(space: Space, sampler: Sampler) -> Iterator[Sampler]:
@@ -90,11 +92,6 @@ def _kinds(space: Space, sampler: Sampler) -> Iterator[Sampler]:
 def _next_unseen(space: Space, seen: set[str]) -> tuple[Values, str] | None:
     unseen = (values for values in space.grid() if canonical(values) not in seen)
     return next(((values, "sampled") for values in unseen), None)
-
-
-def _listed(space: Space) -> Space:
-    """Return a finite space with its integer ranges as choices."""
-    return replace(space, parameters={n: _choices(p) for n, p in space.parameters.items()})
 
 
 def _choices(parameter: Parameter) -> Choice:
@@ -136,7 +133,11 @@ def _trial(space: Space, configuration: ObservedConfiguration) -> optuna.trial.F
     }
     return optuna.create_trial(
         state=TrialState.RUNNING if configuration.score is None else TrialState.COMPLETE,
-        params={name: _told(space, name, configuration) for name in searched},
+        params={
+            name: canonical(value) if isinstance(space.parameters[name], Choice) else value
+            for name, value in configuration.values.items()
+            if name in searched
+        },
         distributions=searched,
         value=configuration.score,
     )
@@ -149,11 +150,6 @@ def _distribution(parameter: Parameter) -> BaseDistribution:
     if parameter.kind == "int":
         return IntDistribution(int(parameter.low), int(parameter.high), step=parameter.step or 1)
     return FloatDistribution(parameter.low, parameter.high, log=parameter.kind == "log")
-
-
-def _told(space: Space, name: str, configuration: ObservedConfiguration) -> object:
-    value = configuration.values[name]
-    return canonical(value) if isinstance(space.parameters[name], Choice) else value
 
 
 def _suggest(trial: optuna.Trial, name: str, parameter: Parameter) -> object:

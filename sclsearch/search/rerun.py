@@ -81,8 +81,10 @@ def rerun(
     if run is None:
         raise SclsearchError(f"{start}: the seed run was deleted just now.")
     if weights is not None:
-        _check_file(weights)
-    study, seed_run_spec = _study_and_job(run, data_dir, method)
+        check_writable(weights.absolute().parent)
+        if weights.is_dir():
+            raise SclsearchError(f"{weights}: must be a file, got a folder. Name a file in it.")
+    study, seed_run_spec = _study_and_spec(run, data_dir, method)
     device_for(study.numerics)  # raises if the seed run needs a GPU and there is none
     threads = int(run.environment.get("threads", 1))
     torch.set_num_threads(threads)
@@ -101,8 +103,8 @@ def rerun(
         if not is_out_of_memory(error):
             raise
         raise SclsearchError(
-            f"{run.key[:12]}: memory must suffice to train it again, but: "
-            f"{first_sentence(str(error))}. Take a machine with more, or one without other work."
+            f"{run.key[:12]}: out of memory: {first_sentence(str(error))}. Use a machine with more "
+            "memory, or one without other work."
         ) from error
     if weights is not None and result is not None:
         keep_file(weights.absolute(), partial(save_weights, result=result, spec=seed_run_spec))
@@ -114,24 +116,18 @@ def rerun(
     return Comparison(run.key, tuple(differing), again.seconds, run.failure, again.failure)
 
 
-def _check_file(path: Path) -> None:
-    check_writable(path.absolute().parent)
-    if path.is_dir():
-        raise SclsearchError(f"{path}: it must be a file, but it is a folder. Name one in it.")
-
-
-def _study_and_job(
+def _study_and_spec(
     run: SeedRun, data_dir: Path | None, method: str | None
 ) -> tuple[Study, SeedRunSpec]:
     origin = run.origin
     if "seat" in run.identity["seeds"]:
         raise SclsearchError(
-            f"{run.key[:12]}: was trained in lockstep, which only release 0.1.0 can repeat. Use "
-            "that release."
+            f"{run.key[:12]}: only release 0.1.0 can repeat it, because it trained all replicates "
+            "together. Use that release."
         )
     digest = run.identity.get("method_file", "")
-    own = restore_method(origin, digest, method, f"seed run {run.key[:12]}")
-    spec = restore_spec_as_before(origin, run.identity["fields"], own)
+    restored = restore_method(origin, digest, method, f"seed run {run.key[:12]}")
+    spec = restore_spec_as_before(origin, run.identity["fields"], restored)
     gpus = 1.0 if run.identity["numerics"].startswith("cuda") else 0.0
     options = RunOptions(data_dir=restore_data_dir(origin, data_dir), gpus_per_trial=gpus)
     study = resolve(spec, options)

@@ -8,18 +8,19 @@ from rich.console import Console
 
 from sclsearch.errors import SclsearchError
 from sclsearch.ray_backend.signals import held_ctrl_c, kept_signals, sigterm_as_ctrl_c
+from sclsearch.search.callbacks import Progress
 from sclsearch.search.prepare import check_new, prepare_study
-from sclsearch.search.progress import Progress
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.search.scribe import MLflowLogger, prepare_tracking, reason_not_tracked
 from sclsearch.search.weight_pruner import WeightPruner, delete_unneeded_weights
 from sclsearch.selection.rules import Rule
 from sclsearch.store.driver import lost_to_another, sole_driver
 from sclsearch.store.storage import Storage
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.resources import unusable_gpu
-from sclsearch.study.spec import Ending, RunOptions, StudySpec
+from sclsearch.study.spec import NO_TRACKING, Ending, RunOptions, StudySpec
 from sclsearch.study.tokenized import tokenized
+from sclsearch.tracking import NO_DATABASE, MLflowLogger, find_tracking_uri
+from sclsearch.tracking import prepare as prepare_database
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +67,10 @@ def run(spec: StudySpec, options: RunOptions, console: Console) -> SearchResult:
         KeyboardInterrupt: Ctrl-C or SIGTERM came before the first seed run.
     """
     with sigterm_as_ctrl_c():
-        return _run(prepare_study(spec, options), options, console)
+        return run_prepared(prepare_study(spec, options), options, console)
 
 
+@sigterm_as_ctrl_c()
 def run_prepared(prepared: PreparedStudy, options: RunOptions, console: Console) -> SearchResult:
     """Run a study that was prepared with the same `options`.
 
@@ -76,43 +78,36 @@ def run_prepared(prepared: PreparedStudy, options: RunOptions, console: Console)
         SclsearchError: An error that the user can fix.
         KeyboardInterrupt: Ctrl-C or SIGTERM came before the first seed run.
     """
-    with sigterm_as_ctrl_c():
-        return _run(prepared, options, console)
-
-
-def _run(prepared: PreparedStudy, options: RunOptions, console: Console) -> SearchResult:
     study, store = prepared.study, prepared.store
     if options.gpus_per_trial is None and options.address is None and (warning := unusable_gpu()):
         console.print(warning, style="yellow", markup=False, soft_wrap=True)
     if store.record() is None:
-        _say(console, f"Loading {study.model_name}")
+        _show_step(console, f"Loading {study.model_name}")
     check_new(prepared, options)  # a study that cannot train must write nothing
-    uri = prepare_tracking(prepared.storage, options)
+    uri = find_tracking_uri(options.tracking, prepared.storage)
+    if uri is not None:
+        prepare_database(uri)
     with sole_driver(store.folder, tell=console.print) as lost:
         prepared = prepared.begin()
         progress = Progress(console, prepared.configs * study.seeds)
-        scribe = MLflowLogger(prepared, uri) if uri else None
-        scheduler = Scheduler.of(
-            prepared,
-            retry_failed=options.retry_failed,
-            race=options.race,
-            listeners=[progress, *([scribe] if scribe else [])],
+        logger = MLflowLogger(uri) if uri else None
+        scheduler = Scheduler(
+            prepared, retry_failed=options.retry_failed, race=options.race, callbacks=[progress]
         )
         store.delete_partial_weights()
         scheduler.refill()
-        scheduler.listeners = [*scheduler.listeners, WeightPruner(scheduler)]
-        ending: Ending = "interrupted"
-        if not scheduler.complete:
-            for note in prepared.record.origin["notes"]:
-                console.print(note, markup=False, soft_wrap=True)
+        scheduler.callbacks = [progress, WeightPruner(scheduler)]
+        ending: Ending = "complete"
+        tracking = None if options.tracking == NO_TRACKING else NO_DATABASE
         try:
-            ending = (
-                "complete"
-                if scheduler.complete
-                else _train(prepared, scheduler, options, progress, lost)
-            )
+            if not scheduler.complete:
+                for note in prepared.record.origin["notes"]:
+                    console.print(note, markup=False, soft_wrap=True)
+                ending = _train(prepared, scheduler, options, progress, logger, lost)
         finally:
-            tracking = scribe.close(scheduler) if scribe else reason_not_tracked(options)
+            if logger is not None:
+                logger.sync(scheduler.state)
+                tracking = logger.close()
         delete_unneeded_weights(scheduler)
         if ending == "complete":
             complete_baselines(prepared, console)
@@ -120,7 +115,7 @@ def _run(prepared: PreparedStudy, options: RunOptions, console: Console) -> Sear
         name=store.name,
         storage=prepared.storage,
         wanted=progress.wanted - scheduler.skipped,
-        done=len(scheduler.done),
+        done=len(scheduler.state.seed_runs),
         trained=progress.done - progress.stored,
         failed=progress.failed,
         ending=ending,
@@ -131,8 +126,8 @@ def _run(prepared: PreparedStudy, options: RunOptions, console: Console) -> Sear
     )
 
 
-def _say(console: Console, spec: str) -> None:
-    console.print(f"{spec} …", style="dim", markup=False, soft_wrap=True)
+def _show_step(console: Console, step: str) -> None:
+    console.print(f"{step} …", style="dim", markup=False, soft_wrap=True)
 
 
 def complete_baselines(prepared: PreparedStudy, console: Console) -> None:
@@ -154,11 +149,11 @@ def complete_baselines(prepared: PreparedStudy, console: Console) -> None:
     store.save_baselines({**stored, **baselines(study.data, tokens, missing, encoder)})
 
 
-def idle(slots: int, concurrency: int, missing: int) -> str:
+def free_slots_warning(slots: int, concurrency: int, missing: int) -> str:
     """Return a warning if a cluster has room for more seed runs than can run at a time."""
     most = min(concurrency, missing)
-    cure = "Join a smaller one." if missing <= concurrency else "Give more --concurrency."
-    return f"The cluster has room for {slots} seed runs, but at most {most} run at a time. {cure}"
+    remedy = "Use a smaller one." if missing <= concurrency else "Raise --concurrency."
+    return f"The cluster has room for {slots} seed runs, but at most {most} run at a time. {remedy}"
 
 
 def _train(
@@ -166,6 +161,7 @@ def _train(
     scheduler: Scheduler,
     options: RunOptions,
     progress: Progress,
+    logger: MLflowLogger | None,
     lost: Event,
 ) -> Ending:
     with kept_signals():
@@ -175,25 +171,31 @@ def _train(
             from sclsearch.ray_backend.worker import worker_context
             from sclsearch.study.resources import gpus_each
 
-        _say(progress.console, "Tokenizing")
+        _show_step(progress.console, "Tokenizing")
         context = worker_context(prepared, options.cpus_per_trial)
         gpus = gpus_each(options.gpus_per_trial, prepared.study.numerics)
         cpus, joined = options.cpus_per_trial, options.address is not None
-        _say(progress.console, f"Joining Ray at {options.address}" if joined else "Starting Ray")
+        _show_step(
+            progress.console, f"Joining Ray at {options.address}" if joined else "Starting Ray"
+        )
         with startup.started_ray(options.address):
             concurrency = startup.at_a_time(options.concurrency, cpus, gpus, joined=joined)
             scheduler.widen(concurrency)
             if joined:
                 check_nodes(prepared)
                 slots = startup.fitting(cpus, gpus)
-                progress.waiting = not slots
-                missing = progress.wanted - len(scheduler.done) - scheduler.skipped
+                progress.no_room = not slots
+                missing = progress.wanted - len(scheduler.state.seed_runs) - scheduler.skipped
                 if slots > min(concurrency, missing):
-                    progress.console.print(idle(slots, concurrency, missing), soft_wrap=True)
+                    progress.console.print(
+                        free_slots_warning(slots, concurrency, missing), soft_wrap=True
+                    )
 
             def tick(finished: Sequence[float], running: Sequence[float]) -> None:
                 progress.skipped = scheduler.skipped
                 progress.tick(finished, running)
+                if logger is not None:
+                    logger.sync(scheduler.state, ended=False)
                 if lost.is_set():
                     raise lost_to_another(prepared.store.folder)
 

@@ -1,29 +1,20 @@
-"""State of a running search: its finished, running and next seed runs; independent of Ray."""
+"""Scheduler of a search: decides which seed runs to train next; independent of Ray."""
 
 import logging
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 from sclsearch.canonical import digest
 from sclsearch.ray_backend.retries import WorkerFailure, WorkerFailures
 from sclsearch.search.callbacks import Callback
 from sclsearch.search.proposals import ObservedConfiguration, propose
-from sclsearch.search.scores import configuration_score
-from sclsearch.selection.race import LEAST, Race
-from sclsearch.store.records import (
-    ConfigurationRecord,
-    ReplicateRecord,
-    StudyRecord,
-    seed_run_identity,
-)
-from sclsearch.store.runs import Failure, RunStore, SeedRun
-from sclsearch.store.studies import StudyStore
+from sclsearch.selection.race import LEAST
+from sclsearch.store.records import ConfigurationRecord, seed_run_identity
+from sclsearch.store.runs import Failure, SeedRun
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.seed_runs import SeedRunId, SeedRunTask
-from sclsearch.study.study import Study
-from sclsearch.tasks.metrics import MAXIMUM, METRICS
+from sclsearch.study.state import SearchState
 
 _LOG = logging.getLogger(__name__)
 
@@ -45,61 +36,42 @@ class Scheduler:
     """Scheduler of a study's seed runs: decides which to train next and collects the results.
 
     Args:
-        study: The study.
-        record: The study's record.
-        store: The store of configurations.
-        runs: The store of seed runs.
-        replicates: Records of the replicates to run.
-        configs: Number of configurations to run in total.
+        prepared: The study.
         dry: If True, write nothing; new configurations stay unsaved.
         retry_failed: Whether failed seed runs are trained again.
         race: Highest accepted probability that another configuration would win with all seeds. None
             trains all seeds of all configurations.
-        listeners: The callbacks for search events.
+        callbacks: The callbacks for search events.
+
+    Attributes:
+        state: The results so far.
+        running: Seed runs that are training now.
+        queue: Seed runs that are neither stored nor running, including those of paused
+            configurations.
+        exhausted: True if the space has no further configuration.
     """
 
     def __init__(
         self,
-        study: Study,
-        record: StudyRecord,
-        store: StudyStore,
-        runs: RunStore,
-        replicates: Sequence[ReplicateRecord],
-        configs: int,
+        prepared: PreparedStudy,
         *,
         dry: bool = False,
         retry_failed: bool = False,
         race: float | None = None,
-        listeners: Sequence[Callback] = (),
+        callbacks: Sequence[Callback] = (),
     ) -> None:
-        self.study, self.record, self.store, self.runs = study, record, store, runs
-        self.replicates, self.configs = replicates, configs
-        self.dry, self.retry_failed, self.listeners = dry, retry_failed, listeners
-        self.configurations: list[ConfigurationRecord] = []
-        self.done: dict[SeedRunId, SeedRun] = {}
-        self.running: dict[SeedRunId, SeedRunTask] = {}
-        self.waiting: dict[SeedRunId, SeedRunTask] = {}
-        self.scores: dict[int, float] = {}
-        self.losses = WorkerFailures()
-        low = METRICS[study.metric].minimum
-        self.race = Race(study.rule.score, low, MAXIMUM, len(replicates), configs, race)
-        self._seeds = {replicate.number: seed for seed, replicate in enumerate(replicates)}
-        self.exhausted = False
-        self._stored = store.configurations()
-        self._windows = store.windows(record)
-
-    @classmethod
-    def of(cls, prepared: PreparedStudy, **options: Any) -> "Scheduler":
-        """Return the scheduler of a prepared study; the options are those of the constructor."""
-        return cls(
-            prepared.study,
-            prepared.record,
-            prepared.store,
-            prepared.runs,
-            prepared.replicates,
-            prepared.configs,
-            **options,
+        self.study, self.record = prepared.study, prepared.record
+        self.store, self.runs, self.configs = prepared.store, prepared.runs, prepared.configs
+        self.dry, self.retry_failed, self.callbacks = dry, retry_failed, callbacks
+        self.state = SearchState(
+            self.record, prepared.replicates, self.study.rule, self.configs, race
         )
+        self.running: dict[SeedRunId, SeedRunTask] = {}
+        self.queue: dict[SeedRunId, SeedRunTask] = {}
+        self.worker_failures = WorkerFailures()
+        self.exhausted = False
+        self._stored = self.store.configurations()
+        self._windows = self.store.windows(self.record)
 
     def widen(self, at_once: int) -> None:
         """Raise the number of unfinished configurations to keep `at_once` seed runs in flight.
@@ -107,24 +79,24 @@ class Scheduler:
         The store records the configuration number from which this holds, so that every proposal is
         reproducible.
         """
-        race = self.race.risk is not None
-        open_configurations = open_configurations_for(at_once, len(self.replicates), race)
+        race = self.state.race.risk is not None
+        open_configurations = open_configurations_for(at_once, len(self.state.replicates), race)
         if open_configurations <= self._windows[-1][1]:
             return
-        number = max(len(self.configurations), len(self._stored))
+        number = max(len(self.state.configurations), len(self._stored))
         self._windows.append((number, open_configurations))
         self.store.widen(self._windows)
 
     @property
     def complete(self) -> bool:
         """True if every requested seed run is finished or, in a race, not needed."""
-        wanted = len(self.configurations) if self.exhausted else self.configs
-        return all(map(self._settled, range(wanted))) and self.race.certain
+        wanted = len(self.state.configurations) if self.exhausted else self.configs
+        return all(map(self.state.is_settled, range(wanted))) and self.state.race.certain
 
     @property
     def skipped(self) -> int:
         """Number of seed runs that the race does not need, given the results so far."""
-        return sum(number in self.race.waiting for number, _ in self.waiting)
+        return len(self.queue) - len(self.ready())
 
     def refill(self) -> None:
         """Open every configuration whose required scores are known, and read stored seed runs."""
@@ -137,14 +109,15 @@ class Scheduler:
 
         Once nothing else runs, the race reviews every paused configuration.
         """
-        self.race.judge()
-        opened = self.exhausted or len(self.configurations) == self.configs
+        self.state.race.judge()
+        opened = self.exhausted or len(self.state.configurations) == self.configs
         if opened and not self.running and not self.ready():
-            self.race.certify()
+            self.state.race.certify()
 
     def ready(self) -> list[SeedRunId]:
         """Return the ids of the seed runs that may start now."""
-        return [place for place in self.waiting if place[0] not in self.race.waiting]
+        paused = self.state.paused
+        return [run_id for run_id in self.queue if run_id[0] not in paused]
 
     def next(self) -> SeedRunTask | None:
         """Return the next seed run to train, or None if there is none at present."""
@@ -152,8 +125,8 @@ class Scheduler:
         ready = self.ready()
         if not ready:
             return None
-        place = min(ready, key=self._order)
-        self.running[place] = task = self.waiting.pop(place)
+        run_id = min(ready, key=self._order)
+        self.running[run_id] = task = self.queue.pop(run_id)
         if self.retry_failed:
             self.runs.forget_failure(task.key)
         return task
@@ -164,31 +137,22 @@ class Scheduler:
         """Record a finished seed run, and its node if this search trained it."""
         self.running.pop(task.id, None)
         if node:
-            self.losses.finished_on(node)
-        if task.id in self.done:
+            self.worker_failures.finished_on(node)
+        if task.id in self.state.seed_runs:
             return
-        # Predictions of thousands of seed runs would fill the memory, and the scheduler never reads
-        # them.
-        self.done[task.id] = run = replace(run, predictions={})
-        for listener in self.listeners:
-            listener.finished(task, run, stored=stored)
-        number = task.configuration.number
-        figure = run.validated(self.study.metric)
-        self.race.note(number, self._seeds[task.replicate.number], figure)
-        places = [(number, replicate.number) for replicate in self.replicates]
-        runs = [self.done[place] for place in places if place in self.done]
-        if len(runs) == len(places):
-            figures = configuration_score(number, runs, self.study.rule, self.study.metric)
-            self.scores[number] = figures.score
-            for listener in self.listeners:
-                listener.scored(figures)
+        score = self.state.add_seed_run(*task.id, run)
+        for callback in self.callbacks:
+            callback.on_seed_run(task, run, stored=stored)
+        if score is not None:
+            for callback in self.callbacks:
+                callback.on_score(score)
 
     def release(self, task: SeedRunTask) -> None:
         """Return a seed run that did not start to the queue."""
         del self.running[task.id]
-        self.waiting[task.id] = task
+        self.queue[task.id] = task
 
-    def record_failure(self, task: SeedRunTask, loss: WorkerFailure) -> None:
+    def record_failure(self, task: SeedRunTask, failure: WorkerFailure) -> None:
         """Record a worker failure; retry the seed run or store it as failed.
 
         Raises:
@@ -196,8 +160,8 @@ class Scheduler:
                 fault.
         """
         self.running.pop(task.id, None)
-        if self.losses.add(task.id, loss):
-            self.waiting[task.id] = task
+        if self.worker_failures.add(task.id, failure):
+            self.queue[task.id] = task
             return
         configuration, replicate = task.id
         run = SeedRun(
@@ -208,39 +172,33 @@ class Scheduler:
                 "configuration": configuration,
                 "replicate": replicate,
             },
-            failure=Failure(loss.cause, loss.message),
+            failure=Failure(failure.cause, failure.message),
         )
         self.runs.put(run)
         self.finish(task, self.runs.get(task.key) or run)
 
-    def score(self, number: int) -> float | None:
-        """Return a configuration's score, or None while seed runs are missing."""
-        return self.scores.get(number)
-
     def _may_open(self) -> bool:
-        number = len(self.configurations)
+        number = len(self.state.configurations)
         if self.exhausted or number >= self.configs:
             return False
         if number < len(self._stored):
             return True
-        self.race.judge()
-        return all(map(self._settled, self._told(number)))
+        self.state.race.judge()
+        return all(map(self.state.is_settled, self._required(number)))
 
-    def _settled(self, number: int) -> bool:
-        return number in self.scores or number in self.race.waiting
-
-    def _order(self, place: SeedRunId) -> tuple[Any, ...]:
+    def _order(self, run_id: SeedRunId) -> tuple[Any, ...]:
         # A seed run whose worker failed comes last: the free node may be the one that failed.
-        number, replicate = place
-        return self.losses.count(place), self.race.order(number, self._seeds[replicate]), place
+        number, replicate = run_id
+        race, seed = self.state.race, self.state.seeds[replicate]
+        return self.worker_failures.count(run_id), race.order(number, seed), run_id
 
     def _open(self) -> bool:
-        number = len(self.configurations)
+        number = len(self.state.configurations)
         if number < len(self._stored):
             configuration = self._stored[number]
         else:
             proposal = propose(
-                self.study.space, self.study.sampler, self.study.search_seed, self._known()
+                self.study.space, self.study.sampler, self.study.search_seed, self._observed()
             )
             if proposal is None:
                 self.exhausted = True
@@ -250,15 +208,18 @@ class Scheduler:
                 # Another driver added a configuration first; its proposal defines the seed runs.
                 self._stored = self.store.configurations()
                 configuration = self._stored[number]
-        self.configurations.append(configuration)
-        self.race.open()
-        for listener in self.listeners:
-            listener.opened(configuration)
+        self.state.add_configuration(configuration)
+        for callback in self.callbacks:
+            callback.on_configuration(configuration)
         self._read(configuration)
         return True
 
     def _read(self, configuration: ConfigurationRecord) -> None:
-        tasks = list(self._tasks(configuration))
+        """Queue the seed runs of a configuration, except those that the store has."""
+        tasks = []
+        for replicate in self.state.replicates:
+            identity = seed_run_identity(self.record, configuration, replicate)
+            tasks.append(SeedRunTask(configuration, replicate, identity, digest(identity)))
         stored, damaged = self.runs.get_valid(task.key for task in tasks)
         for key, fault in damaged.items():
             if not self.dry:
@@ -268,24 +229,21 @@ class Scheduler:
                 )
         for task, run in zip(tasks, stored, strict=True):
             if run is None or (self.retry_failed and run.failure is not None):
-                self.waiting[task.id] = task
+                self.queue[task.id] = task
             else:
                 self.finish(task, run, stored=True)
 
-    def _known(self) -> list[ObservedConfiguration]:
-        told = self._told(len(self.configurations))
+    def _observed(self) -> list[ObservedConfiguration]:
+        required = self._required(len(self.state.configurations))
         return [
             ObservedConfiguration(
-                earlier.values, self._worth(earlier.number) if earlier.number in told else None
+                earlier.values,
+                self.state.expected_score(earlier.number) if earlier.number in required else None,
             )
-            for earlier in self.configurations
+            for earlier in self.state.configurations
         ]
 
-    def _worth(self, number: int) -> float | None:
-        waits = self.race.waiting.get(number)
-        return self.score(number) if waits is None else waits.expected
-
-    def _told(self, number: int) -> range:
+    def _required(self, number: int) -> range:
         """Return the numbers of the configurations whose scores a proposal uses.
 
         Later proposals use every score that an earlier one used, even after `widen`.
@@ -294,8 +252,3 @@ class Scheduler:
         spans = zip(self._windows, ends, strict=True)
         known = (min(number, end) - open_ + 1 for (begin, open_), end in spans if begin <= number)
         return range(max(known))
-
-    def _tasks(self, configuration: ConfigurationRecord) -> Iterator[SeedRunTask]:
-        for replicate in self.replicates:
-            identity = seed_run_identity(self.record, configuration, replicate)
-            yield SeedRunTask(configuration, replicate, identity, digest(identity))

@@ -3,31 +3,22 @@
 import logging
 from collections.abc import Iterator
 
+from sclsearch.search.callbacks import Callback
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.search.scores import ConfigurationScore
-from sclsearch.selection.ranking import reported, score
+from sclsearch.selection.ranking import reported
 from sclsearch.selection.rules import Rule, Top, parse_rule
-from sclsearch.store.records import ConfigurationRecord
-from sclsearch.store.runs import SeedRun
-from sclsearch.study.seed_runs import SeedRunTask
-from sclsearch.tasks.metrics import METRICS
+from sclsearch.study.state import ConfigurationScore, SearchState
 
 _LOG = logging.getLogger(__name__)
 
 
-class WeightPruner:
+class WeightPruner(Callback):
     """Callback that deletes unneeded weights during a search, before they fill the disk."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
 
-    def opened(self, configuration: ConfigurationRecord) -> None:
-        """Do nothing: a new configuration has no weights."""
-
-    def finished(self, task: SeedRunTask, run: SeedRun, *, stored: bool) -> None:
-        """Do nothing: the configuration's score decides."""
-
-    def scored(self, figures: ConfigurationScore) -> None:  # noqa: ARG002
+    def on_score(self, _score: ConfigurationScore) -> None:
         """Delete the weights that no report needs after this new score."""
         delete_unneeded_weights(self.scheduler)
 
@@ -43,15 +34,16 @@ def delete_unneeded_weights(scheduler: Scheduler) -> None:
     scheduler covers only a part of the study, the function deletes nothing, because the rest may
     hold the winner.
     """
-    store = scheduler.store
+    store, state = scheduler.store, scheduler.state
     configurations, replicates = store.sizes()
-    if len(scheduler.configurations) < configurations or len(scheduler.replicates) < replicates:
+    if len(state.configurations) < configurations or len(state.replicates) < replicates:
         return
+    needed = {task.key for task in scheduler.running.values()}
+    paused = state.paused if scheduler.complete else set()
     # Commands without a rule use the rule of the study's first run.
-    rules = {scheduler.study.rule, parse_rule(str(scheduler.record.origin["rule"]))}
-    needed = {key for rule in rules for key in _needed(scheduler, rule)}
-    running = {task.key for task in scheduler.running.values()}
-    for key in store.kept_weights() - needed - running:
+    for rule in {state.rule, parse_rule(str(state.record.origin["rule"]))}:
+        needed |= set(_needed(state, rule, paused))
+    for key in store.kept_weights() - needed:
         try:
             store.delete_weights(key)
         except OSError as error:
@@ -59,19 +51,19 @@ def delete_unneeded_weights(scheduler: Scheduler) -> None:
             _LOG.warning("weights that no report needs cannot be deleted: %s", error)
 
 
-def _needed(scheduler: Scheduler, rule: Rule) -> Iterator[str]:
+def _needed(state: SearchState, rule: Rule, paused: set[int]) -> Iterator[str]:
     """Yield the keys of the seed runs that a report under a rule may need."""
-    report = rule.report if rule.report.k is not None else Top(1)
-    metric = scheduler.study.metric
-    minimum = METRICS[metric].minimum
-    runs: dict[int, list[SeedRun]] = {c.number: [] for c in scheduler.configurations}
-    for (number, _), run in sorted(scheduler.done.items()):
-        runs[number].append(run)
-    figures = {number: [run.validated(metric) for run in own] for number, own in runs.items()}
-    finished = {n: score(rule, figures[n], minimum) for n in runs if scheduler.score(n) is not None}
-    over = scheduler.complete
-    leading = max(finished, key=lambda number: (finished[number], -number), default=None)
-    for number, own in runs.items():
-        open_yet = number not in finished and not (over and number in scheduler.race.waiting)
-        if number == leading or open_yet:
-            yield from (own[i].key for i in reported(Rule(rule.score, report), figures[number]))
+    if rule != state.rule:
+        runs = state.seed_runs.items()
+        state = SearchState.from_records(
+            state.record, state.replicates, state.configurations, runs, rule
+        )
+    leading = state.winner
+    report = rule if rule.report.k is not None else Rule(rule.score, Top(1))
+    for configuration in state.configurations:
+        number = configuration.number
+        unfinished = number not in state.scores and number not in paused
+        if unfinished or (leading is not None and leading.number == number):
+            own = list(state.runs_of(number).values())
+            validation = [run.validated(state.metric) for run in own]
+            yield from (own[position].key for position in reported(report, validation))

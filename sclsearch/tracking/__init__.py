@@ -1,5 +1,7 @@
 """MLflow tracking: a write-only copy of study results, which no decision reads."""
 
+from sclsearch.tracking.logger import MLflowLogger
+from sclsearch.tracking.records import RunRecord
 from sclsearch.tracking.server import (
     NO_DATABASE,
     find_tracking_uri,
@@ -7,18 +9,11 @@ from sclsearch.tracking.server import (
     tracking_uri,
     ui_command,
 )
-from sclsearch.tracking.tracker import Tracker, complete
-from sclsearch.tracking.views import ConfigurationView, ScoreView, SeedRunView, StudyView, View
 
 __all__ = [
     "NO_DATABASE",
-    "ConfigurationView",
-    "ScoreView",
-    "SeedRunView",
-    "StudyView",
-    "Tracker",
-    "View",
-    "complete",
+    "MLflowLogger",
+    "RunRecord",
     "find_tracking_uri",
     "prepare",
     "tracking_uri",

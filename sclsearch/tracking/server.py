@@ -17,10 +17,11 @@ from sclsearch.arguments import expanded
 from sclsearch.errors import SclsearchError
 from sclsearch.store.objects import publish
 from sclsearch.store.storage import Storage, storage_path, try_to_write
+from sclsearch.study.spec import NO_TRACKING
 
 NO_DATABASE = (
-    "a server or a database must be named by --tracking or MLFLOW_TRACKING_URI, but there is none: "
-    "an object store holds no database"
+    "an object store holds no database, and neither --tracking nor MLFLOW_TRACKING_URI names a "
+    "server or a database"
 )
 
 # By default, one call to a dead server takes four minutes. Settings of the user take precedence.
@@ -34,6 +35,7 @@ _LOCK = Lock()
 _CALLERS: list[object] = []
 _ADDED: dict[str, str] = {}
 _LOGGERS = ("mlflow", "alembic")
+_URIS = "Use http://host:port or sqlite:////folder/mlflow.db."
 _SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql", "databricks")
 _DRIVERS = {"postgresql": "'psycopg[binary]'", "mysql": "mysqlclient", "mssql": "pyodbc"}
 _SQLITE = re.compile(r"sqlite(?:\+\w+)?:///(?!:memory:)(?P<path>[^?]+)")
@@ -46,25 +48,32 @@ def tracking_uri(option: str | None, storage: Storage) -> str:
         SclsearchError: No URI is available, or MLflow does not support its scheme.
     """
     uri = find_tracking_uri(option, storage)
-    if uri is None:
-        raise SclsearchError(f"--tracking: with --storage {storage} {NO_DATABASE}.")
-    return uri
+    if uri is not None:
+        return uri
+    if option == NO_TRACKING:
+        raise SclsearchError(
+            f"--tracking: must name a server or a database, got {option!r}. {_URIS}"
+        )
+    raise SclsearchError(f"--storage {storage}: {NO_DATABASE}. {_URIS}")
 
 
 def find_tracking_uri(option: str | None, storage: Storage) -> str | None:
     """Return the absolute MLflow tracking URI, or None if none is available.
 
     Args:
-        option: Value of `--tracking`; the default is `MLFLOW_TRACKING_URI`.
+        option: Value of `--tracking`; the default is `MLFLOW_TRACKING_URI`, and `none` turns
+            MLflow off.
         storage: Folder for a SQLite file if neither is given; an object store cannot hold one.
 
     Raises:
         SclsearchError: MLflow does not support the URI's scheme.
     """
+    if option == NO_TRACKING:
+        return None
     uri = (os.environ.get("MLFLOW_TRACKING_URI") or None) if option is None else option
     if uri is None:
-        place = storage_path(storage)
-        return f"sqlite:///{place / 'mlflow.db'}" if isinstance(place, Path) else None
+        folder = storage_path(storage)
+        return f"sqlite:///{folder / 'mlflow.db'}" if isinstance(folder, Path) else None
     match = _SQLITE.match(uri)
     if match:
         file = expanded(Path(match["path"])).resolve()
@@ -74,8 +83,7 @@ def find_tracking_uri(option: str | None, storage: Storage) -> str | None:
     if scheme not in _SCHEMES or scheme == "sqlite" or no_host:
         where = "MLFLOW_TRACKING_URI" if option is None else "--tracking"
         raise SclsearchError(
-            f"{where}: a server or a database must be named, but there is {masked(uri)!r}."
-            " Use http://host:port or sqlite:////folder/mlflow.db"
+            f"{where}: must name a server or a database, got {masked(uri)!r}. {_URIS}"
         )
     return uri
 
@@ -104,8 +112,8 @@ def check(uri: str) -> None:
 
 def _not_created(database: Path, error: OSError) -> SclsearchError:
     return SclsearchError(
-        f"{database}: MLflow's database must be created here, but {error}."
-        " Choose another --tracking or --storage"
+        f"{database}: cannot create MLflow's database: {error}. "
+        "Choose another --tracking or --storage."
     )
 
 
@@ -130,7 +138,12 @@ def prepare(uri: str) -> None:
         with TemporaryDirectory() as folder:
             made = Path(folder) / "mlflow.db"
             connect(f"sqlite:///{made}")
-            _publish(made, database)
+            copy = database.with_name(f".{database.name}-{uuid4().hex}")
+            try:
+                shutil.copyfile(made, copy)
+                publish(copy, database)
+            finally:
+                copy.unlink(missing_ok=True)
     except OSError as error:
         raise _not_created(database, error) from None
 
@@ -150,8 +163,7 @@ def _check_driver(uri: str) -> None:
             known = next((d for name, d in _DRIVERS.items() if scheme.startswith(name)), "")
             cure = f" Install one: pip install {known}" if known else ""
             raise SclsearchError(
-                f"{masked(uri)}: the Python driver of {scheme} must be installed, but: {error}."
-                f"{cure}"
+                f"{masked(uri)}: cannot load the Python driver of {scheme}: {error}.{cure}"
             ) from None
 
 
@@ -174,7 +186,7 @@ def artifact_location(uri: str) -> str | None:
 @contextmanager
 def quietly() -> Iterator[None]:
     """Make MLflow time out early and log nothing in this thread; errors still raise."""
-    with _impatiently():
+    with _short_timeouts():
         import mlflow  # noqa: F401  # creates the log handlers
 
         with ExitStack() as stack:
@@ -186,7 +198,7 @@ def quietly() -> Iterator[None]:
 
 
 @contextmanager
-def _impatiently() -> Iterator[None]:
+def _short_timeouts() -> Iterator[None]:
     """Set MLflow's environment variables for timeouts until the last thread leaves the body."""
     caller = object()
     with _LOCK:
@@ -221,10 +233,7 @@ def ui_command(uri: str, port: int) -> tuple[list[str], dict[str, str]]:
         SclsearchError: The URI names a server.
     """
     if not uri.startswith(("sqlite", "postgresql", "mysql", "mssql")):
-        raise SclsearchError(
-            f"{masked(uri)}: a database must be named, but this is a server already."
-            " Open it in a browser"
-        )
+        raise SclsearchError(f"{masked(uri)}: is a server, not a database. Open it in a browser.")
     command = [sys.executable, "-m", "mlflow", "server"]
     command += ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     location = artifact_location(uri)
@@ -243,12 +252,3 @@ def sqlite_file(uri: str) -> Path | None:
     """Return the file of a SQLite database, or None if the URI names another database."""
     match = _SQLITE.match(uri)
     return expanded(Path(match["path"])).resolve() if match else None
-
-
-def _publish(made: Path, database: Path) -> None:
-    ready = database.with_name(f".{database.name}-{uuid4().hex}")
-    try:
-        shutil.copyfile(made, ready)
-        publish(ready, database)
-    finally:
-        ready.unlink(missing_ok=True)

@@ -225,7 +225,7 @@ def _in_mlflow(storage: Path) -> Counter[str]:
             page = client.search_runs(
                 [experiment.experiment_id], max_results=1000, page_token=token
             )
-            keys = (run.data.tags.get("sclsearch.key") for run in page)
+            keys = (run.data.tags.get("key") for run in page)
             found.update(key for key in keys if key)
             token = page.token
             if not token:

@@ -101,9 +101,9 @@ def finished(place: Path) -> tuple[str, ...]:
     spec = StudySpec(method="scl", task="demo", model="./encoder")
     prepared = prepare_study(spec, RunOptions(study="mine", configs=2, seeds=2))
     prepared.begin()
-    scheduler = Scheduler.of(prepared)
+    scheduler = Scheduler(prepared)
     while (task := scheduler.next()) is not None:
-        right = 300 + 10 * len(scheduler.done)
+        right = 300 + 10 * len(scheduler.state.seed_runs)
         evaluation = {"confusion": [[right, 500 - right], [0, 0]]}
         failed = task.id == (1, 1)
         run = SeedRun(

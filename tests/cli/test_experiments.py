@@ -56,7 +56,7 @@ def finish(storage: Path, data: Path) -> Finish:
         options = options or RunOptions(storage=storage, data_dir=data, gpus_per_trial=0)
         prepared = prepare_study(spec, options)
         prepared.begin()
-        scheduler = Scheduler.of(prepared)
+        scheduler = Scheduler(prepared)
         scheduler.refill()
         while (task := scheduler.next()) is not None:
             r = task.id[1]

@@ -49,7 +49,7 @@ def test_what_cannot_be_exported_is_exit_code_2(
 ) -> None:
     done = sclsearch("export", "mine", ".")
     assert done.returncode == 2
-    assert done.stderr.startswith(f"{place}: it must be empty or not be there, but it is neither.")
+    assert done.stderr.startswith(f"{place}: exists and is not an empty folder.")
     (place / "taken").touch()
     done = sclsearch("export", "mine", "taken/within")
     assert (done.returncode, done.stdout) == (2, "")

@@ -61,7 +61,7 @@ def test_what_there_is_can_be_read_by_programs(sclsearch: Call, finished: tuple[
 def test_compare_asks_for_another_study(sclsearch: Call, finished: tuple[str, ...]) -> None:
     done = sclsearch("compare", "mine")
     assert done.returncode == 2
-    assert "two or more different studies, but there is mine" in done.stderr
+    assert "two or more different studies, got mine" in done.stderr
 
 
 def test_an_unknown_study_is_answered_with_the_nearest(
@@ -213,4 +213,4 @@ def test_tracking_where_mlflow_cannot_be_is_refused(
 ) -> None:
     done = sclsearch(*command, "--tracking", "mlruns")
     assert done.returncode == 2
-    assert "--tracking: a server or a database must be named, but there is 'mlruns'." in done.stderr
+    assert "--tracking: must name a server or a database, got 'mlruns'." in done.stderr

@@ -102,7 +102,7 @@ def test_a_memory_that_is_too_small_is_told(
 
     monkeypatch.setattr(worker, "attempt", lambda *_: map(fail, [0]))
     RunStore(tmp_path).put(trained)
-    with pytest.raises(SclsearchError, match=r"memory must suffice .* CUDA out of memory"):
+    with pytest.raises(SclsearchError, match=r": out of memory: CUDA out of memory"):
         rerun(tmp_path, trained.key)
 
 
@@ -170,7 +170,7 @@ def test_a_seed_run_that_fails_otherwise_or_only_now_is_exit_code_1(
     ("file", "message"),
     [
         ("w.pt", "--weights w.pt: must end in .safetensors"),
-        ("folder.safetensors", ": it must be a file, but it is a folder."),
+        ("folder.safetensors", ": must be a file, got a folder."),
         ("taken/x/w.safetensors", ": it must be writab"),
     ],
 )

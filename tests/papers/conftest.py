@@ -191,7 +191,7 @@ def fill() -> Callable[..., str]:
     def fill(spec: StudySpec, options: RunOptions, counts: Counts = _shares) -> str:
         prepared = prepare_study(spec, options)
         prepared.begin()
-        scheduler = Scheduler.of(prepared)
+        scheduler = Scheduler(prepared)
         scheduler.refill()
         while (task := scheduler.next()) is not None:
             run = _seed_run(task.key, task.identity, counts(*task.id), prepared.record.origin)

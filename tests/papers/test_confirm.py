@@ -202,8 +202,8 @@ def test_a_study_that_is_unknown_unfinished_or_failed_has_no_winner(
     run.unlink()
     faults = {
         "unfinishd": r"^Unknown study 'unfinishd' .* Did you mean 'unfinished'",
-        unfinished: "^unfinished: a configuration must be finished, but none is.",
-        failed: "^failed: a seed run of its winner must have finished, but all failed.",
+        unfinished: "^unfinished: no configuration is finished",
+        failed: "^failed: all seed runs of the winner failed",
     }
     for name, message in faults.items():
         with pytest.raises(SclsearchError, match=message):

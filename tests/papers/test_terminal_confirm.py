@@ -7,8 +7,7 @@ import pytest
 
 from sclsearch.papers.confirm import Confirmation
 from sclsearch.papers.terminal import show_confirmation, show_spread
-from sclsearch.reports.lines import ConfigurationLine, SeedLine
-from sclsearch.reports.report import Report
+from sclsearch.reports.report import ConfigurationLine, Report, SeedLine
 from sclsearch.selection.variance import Observation, components
 from tests.papers.conftest import Printed, lines
 

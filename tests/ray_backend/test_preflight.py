@@ -201,7 +201,7 @@ def undisturbed(place: Workspace, workers: Workers, tmp_path: Path) -> set[str]:
         storage=tmp_path / "undisturbed", concurrency=2, gpus_per_trial=0, **WANTED
     )
     prepared = prepare_study(replace(place.spec, **LONG), options).begin()
-    workers.run_out(Scheduler.of(prepared))
+    workers.run_out(Scheduler(prepared))
     return {run.key for run in prepared.runs.all()}
 
 

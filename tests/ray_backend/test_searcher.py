@@ -26,7 +26,7 @@ ENDED = {"key": "", "out_of_memory": "", "node_ip": "10.0.0.1"}
 
 
 def test_what_ray_calls_the_end_of_twice_keeps_the_first_fault(preparing: Preparing) -> None:
-    scheduler = Scheduler.of(preparing())
+    scheduler = Scheduler(preparing())
     searcher = SeedSearcher(scheduler, math.inf)
     searcher.suggest("t1")
     assert isinstance(scheduler.runs.folder, Path)
@@ -39,12 +39,12 @@ def test_what_ray_calls_the_end_of_twice_keeps_the_first_fault(preparing: Prepar
 def test_a_storage_whose_seed_runs_are_not_seen_ends_the_search_and_fails_none(
     preparing: Preparing,
 ) -> None:
-    scheduler = Scheduler.of(preparing(configs=1, seeds=1))
+    scheduler = Scheduler(preparing(configs=1, seeds=1))
     searcher = SeedSearcher(scheduler, math.inf)
     for attempt in range(int(RETRIES["storage-unseen"])):
         searcher.suggest(f"t{attempt}")
         searcher.on_trial_complete(f"t{attempt}", ENDED)
-        assert not scheduler.done
+        assert not scheduler.state.seed_runs
     searcher.suggest("last")
     searcher.on_trial_complete("last", ENDED)
     assert str(searcher.fault) == (
@@ -57,7 +57,7 @@ def test_a_storage_whose_seed_runs_are_not_seen_ends_the_search_and_fails_none(
 def test_a_worker_that_names_seed_runs_otherwise_ends_the_search_at_once(
     preparing: Preparing,
 ) -> None:
-    searcher = SeedSearcher(Scheduler.of(preparing()), math.inf)
+    searcher = SeedSearcher(Scheduler(preparing()), math.inf)
     searcher.suggest("t1")
     task = searcher.tasks["t1"]
     searcher.on_trial_complete("t1", {**ENDED, "key": "ab" * 32})
@@ -69,12 +69,12 @@ def test_a_worker_that_names_seed_runs_otherwise_ends_the_search_at_once(
 
 
 def test_a_worker_that_ran_out_of_memory_says_so(preparing: Preparing) -> None:
-    scheduler = Scheduler.of(preparing(configs=1, seeds=1))
+    scheduler = Scheduler(preparing(configs=1, seeds=1))
     searcher = SeedSearcher(scheduler, math.inf)
     for trial in ("t1", "t2"):
         searcher.suggest(trial)
         searcher.on_trial_complete(trial, {**ENDED, "out_of_memory": "2 GiB"})
-    ((_, run),) = scheduler.done.items()
+    ((_, run),) = scheduler.state.seed_runs.items()
     assert run.failure is not None
     assert (run.failure.cause, run.failure.message) == ("out-of-memory", "2 GiB")
 
@@ -82,10 +82,10 @@ def test_a_worker_that_ran_out_of_memory_says_so(preparing: Preparing) -> None:
 def test_the_board_hears_where_a_seed_run_was_finished(
     preparing: Preparing, workers: "Workers", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scheduler = Scheduler.of(preparing())
+    scheduler = Scheduler(preparing())
     searcher = SeedSearcher(scheduler, math.inf)
     heard: list[str] = []
-    monkeypatch.setattr(scheduler.losses, "finished_on", heard.append)
+    monkeypatch.setattr(scheduler.worker_failures, "finished_on", heard.append)
     searcher.suggest("t1")
     task = searcher.tasks["t1"]
     scheduler.runs.put(workers.trained(task))
@@ -149,7 +149,7 @@ def test_the_watchdog_times_trials_that_run_and_that_came_to_their_end(
     def record(finished: Sequence[float], running: Sequence[float]) -> None:
         ticks.append(([*finished], [*running]))
 
-    watchdog = Watchdog(SeedSearcher(Scheduler.of(preparing()), math.inf), None, record)
+    watchdog = Watchdog(SeedSearcher(Scheduler(preparing()), math.inf), None, record)
     slow, fast, lost = (
         Trial("a_trainable", stub=True, trial_id=name) for name in ("slow", "fast", "lost")
     )

@@ -47,7 +47,7 @@ def trial(prepared: PreparedStudy, monkeypatch: pytest.MonkeyPatch) -> tuple[Any
     """Run the trial of the only seed run; return the report and the stored seed run."""
     reports: list[Any] = []
     monkeypatch.setattr("ray.tune.report", reports.append)
-    task = Scheduler.of(prepared).next()
+    task = Scheduler(prepared).next()
     assert task is not None
     config = {
         "configuration": 0,

@@ -19,8 +19,11 @@ from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.store.studies import StudyStore
 from tests.reports.trained import Trained, study_on
 
-# A seed run: percent of validation and test rows that are right, why it failed, or not there.
-ConfigurationScore = Sequence[tuple[int, int] | str | None]
+# A seed run: validation and test, each as percent correct or as confusion matrix; or the message of
+# its failure; or None for a missing one.
+Matrix = Sequence[Sequence[int]]
+Scores = tuple[int | Matrix, int | Matrix]
+Configuration = Sequence[Scores | str | None]
 
 
 @pytest.fixture(scope="session")
@@ -35,7 +38,7 @@ def write_study(tmp_path: Path) -> Callable[..., Path]:
     """Returns what writes a study, `made-up` unless named, and returns the storage folder."""
 
     def write(
-        *configurations: ConfigurationScore,
+        *configurations: Configuration,
         values: Sequence[Mapping[str, Any]] | None = None,
         rule: str = "mean",
         notes: tuple[str, ...] = (),
@@ -47,6 +50,7 @@ def write_study(tmp_path: Path) -> Callable[..., Path]:
         rows: Mapping[str, str] = MappingProxyType({"train": "aaaaaaaaaaaa", "test": "t"}),
         settings: Mapping[str, Any] = MappingProxyType({}),
         fresh: int = 0,
+        labels: Sequence[str] = (),
     ) -> Path:
         store, runs = StudyStore(tmp_path, name), RunStore(tmp_path)
         searched = list(dict.fromkeys(name for one in values or [{"tau": 0}] for name in one))
@@ -58,8 +62,13 @@ def write_study(tmp_path: Path) -> Callable[..., Path]:
             "space": {"parameters": [{"name": name} for name in searched]},
         }
         training = {"method": "scl", "metric": metric, "data": data, "study": name}
-        told = {"notes": list(study_notes), "settings": dict(settings), "fresh": fresh}
-        origin = {"rule": rule, **told}
+        origin = {
+            "rule": rule,
+            "notes": list(study_notes),
+            "settings": dict(settings),
+            "fresh": fresh,
+            "labels": list(labels),
+        }
         record = StudyRecord(name, identity, training, origin, 2, 0.0)
         store.create(record)
         replicates = [
@@ -68,29 +77,31 @@ def write_study(tmp_path: Path) -> Callable[..., Path]:
         ]
         for replicate in replicates:
             store.add(replicate)
-        for number, figures in enumerate(configurations):
+        for number, seed_runs in enumerate(configurations):
             chosen = values[number] if values else {"tau": round(0.1 * (number + 1), 1)}
             origin_of = "sampled" if number else "published"
             configuration = ConfigurationRecord(number, chosen, {"epochs": 3, **chosen}, origin_of)
             store.add(configuration)
-            for replicate, figure in zip(replicates, figures, strict=True):
-                if figure is not None:
+            for replicate, scores in zip(replicates, seed_runs, strict=True):
+                if scores is not None:
                     key = seed_run_key(record, configuration, replicate)
                     identity_of = seed_run_identity(record, configuration, replicate)
-                    runs.put(_seed_run(key, identity_of, figure))
+                    runs.put(_seed_run(key, identity_of, scores))
         return tmp_path
 
     return write
 
 
-def _seed_run(key: str, identity: Mapping[str, Any], figure: tuple[int, int] | str) -> SeedRun:
-    if isinstance(figure, str):
-        return SeedRun(key, identity, {}, failure=Failure("raised", figure))
-    validation, test = (_right(percent) for percent in figure)
-    first = {"epoch": 1, "update": 10, "loss": {}, "validation": _right(1)}
+def _seed_run(key: str, identity: Mapping[str, Any], scores: Scores | str) -> SeedRun:
+    if isinstance(scores, str):
+        return SeedRun(key, identity, {}, failure=Failure("raised", scores))
+    validation, test = map(_counts, scores)
+    first = {"epoch": 1, "update": 10, "loss": {}, "validation": _counts(1)}
     kept = {"epoch": 2, "update": 20, "loss": {}, "validation": validation}
     return SeedRun(key, identity, {}, evaluations=(first, kept), kept=1, test=test)
 
 
-def _right(percent: int) -> dict[str, Any]:
-    return {"confusion": [[percent, 100 - percent], [0, 0]]}
+def _counts(correct: int | Matrix) -> dict[str, Any]:
+    if isinstance(correct, int):
+        return {"confusion": [[correct, 100 - correct], [0, 0]]}
+    return {"confusion": correct}

@@ -34,8 +34,7 @@ def test_an_empty_folder_is_taken_and_one_that_holds_something_is_refused(
         with pytest.raises(SclsearchError) as caught:
             once.export(tmp_path / name)
         assert str(caught.value) == (
-            f"{tmp_path / name}: it must be empty or not be there, but it is neither. "
-            "Name another one."
+            f"{tmp_path / name}: exists and is not an empty folder. Name another one."
         )
     assert (tmp_path / "encoder" / CARD).stat().st_mtime_ns == before
 
@@ -47,7 +46,7 @@ def test_weights_that_are_not_kept_can_be_trained_again(study: Trained, tmp_path
         study.export(tmp_path / "encoder")
     command = f"rerun {study.best.stem[:12]} --storage {study.storage} --weights {study.best}"
     assert str(caught.value) == (
-        f"mine: the weights of its best seed must be in {study.best}, but they are not. "
+        f"mine: the weights of its best seed are not in {study.best}. "
         f"`sclsearch {command}` writes them."
     )
     rerun(study.storage, study.best.stem[:12], weights=study.best)
@@ -67,7 +66,7 @@ def test_an_encoder_that_has_changed_since_is_refused(study: Trained, tmp_path: 
     before = config.read_text()
     config.write_text(before + " ")
     try:
-        with pytest.raises(SclsearchError, match=r"^mine: the encoder .* but it changed since"):
+        with pytest.raises(SclsearchError, match=r"^mine: the encoder .* has changed since"):
             study.export(tmp_path / "encoder")
     finally:
         config.write_text(before)
@@ -78,7 +77,7 @@ def test_a_study_without_a_winner_is_refused(
     write_study: Callable[..., Path], tmp_path: Path
 ) -> None:
     storage = write_study(["it failed", "it too"])
-    with pytest.raises(SclsearchError, match=r"^made-up: a seed run of its winner must have fin"):
+    with pytest.raises(SclsearchError, match=r"^made-up: all seed runs of the winner failed"):
         sclsearch.export("made-up", tmp_path / "encoder", storage=storage)
     with pytest.raises(SclsearchError, match=r"^Unknown study 'mad-up' .* Did you mean 'made-up'"):
         sclsearch.export("mad-up", tmp_path / "encoder", storage=storage)

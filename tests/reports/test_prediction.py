@@ -92,14 +92,14 @@ def test_a_file_without_texts_is_refused(
 
 
 def test_a_pair_where_texts_stand_alone_is_refused(exported: Path) -> None:
-    with pytest.raises(SclsearchError, match="text 1: there must be 1 as in demo, but there are 2"):
+    with pytest.raises(SclsearchError, match="text 1: must have 1 part as in demo, got 2"):
         sclsearch.predict(exported, ["one", ("one", "two")])
 
 
 @pytest.mark.parametrize(
     ("texts", "told"),
     [
-        ("one text", "texts: they must be a list, but there is one text. Pass [text]."),
+        ("one text", "texts: must be a list, got one text. Pass [text]."),
         (["one", " "], "text 1: every text must hold something, but one is empty."),
     ],
 )
@@ -110,14 +110,14 @@ def test_what_is_no_list_of_texts_is_refused(exported: Path, texts: list[str], t
 
 
 def test_what_is_no_export_is_refused(exported: Path, tmp_path: Path) -> None:
-    with pytest.raises(SclsearchError, match=r"sclsearch\.json: it must be what `sclsearch export"):
+    with pytest.raises(SclsearchError, match=r"sclsearch\.json: not a file of `sclsearch export"):
         sclsearch.predict(tmp_path, ["one"])
     card = json.loads((exported / CARD).read_text())
     older = {name: value for name, value in card.items() if name != "mean_test"}
     (exported / CARD).write_text(json.dumps(older))
     assert sclsearch.predict(exported, ["one"])
     (exported / CARD).write_text(json.dumps({**card, "seeds": "many"}))
-    with pytest.raises(SclsearchError, match="writes, but: seeds: Input should be a valid integer"):
+    with pytest.raises(SclsearchError, match="seeds: Input should be a valid integer"):
         sclsearch.predict(exported, ["one"])
     (exported / CARD).write_text(json.dumps({**card, "place": ""}))
     with pytest.raises(SclsearchError, match="an older version wrote it"):
@@ -147,7 +147,7 @@ def test_code_that_an_export_names_runs_only_if_the_caller_names_it_and_it_is_un
 def test_parts_that_are_cut_off_or_gone_are_named(exported: Path) -> None:
     splits = exported / PARTS
     splits.write_bytes(splits.read_bytes()[:-1])
-    with pytest.raises(SclsearchError, match=rf"^{splits}: it must be as `sclsearch export` wrote"):
+    with pytest.raises(SclsearchError, match=rf"^{splits}: not a file of `sclsearch export`"):
         sclsearch.predict(exported, ["one"])
     splits.unlink()
     with pytest.raises(SclsearchError, match=r"No such file or directory.* Export the study again"):

@@ -1,4 +1,4 @@
-"""A report ranks by validation alone, and says of which seeds its test figure is made."""
+"""A report ranks by validation alone, and its test score is that of the reported seeds."""
 
 import json
 import math
@@ -15,7 +15,7 @@ from sclsearch.store.studies import StudyStore
 
 Write = Callable[..., Path]
 
-# Of validation mean, top 2 and best each prefer another one.
+# The validation rules mean, top-2 and best each prefer another configuration.
 MEAN = [(70, 50), (70, 60), (70, 70)]
 TOP_2 = [(80, 51), (80, 61), (40, 71)]
 BEST = [(90, 52), (50, 62), (50, 72)]
@@ -27,28 +27,23 @@ def numbers(found: Report) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("rule", "ranking"), [("mean", [1, 2, 0]), ("top-2", [2, 0, 1]), ("best", [0, 2, 1])]
+    ("rule", "ranking", "scores"),
+    [
+        ("mean", [1, 2, 0], [0.7, 2 / 3, 0.19 / 0.3]),
+        ("top-2", [2, 0, 1], [0.8, 0.7, 0.7]),
+        ("best", [0, 2, 1], [0.9, 0.8, 0.7]),
+    ],
 )
-def test_each_rule_ranks_by_its_own_score_of_the_validation_figures(
-    write_study: Write, rule: str, ranking: list[int]
+def test_each_rule_ranks_by_its_own_validation_score(
+    write_study: Write, rule: str, ranking: list[int], scores: list[float]
 ) -> None:
-    found = report(write_study(BEST, MEAN, TOP_2), "made-up", parse_rule(rule))
+    found = report(write_study(BEST, MEAN, TOP_2, rule=f"{rule}/best"), "made-up", parse_rule(rule))
     assert numbers(found) == ranking
+    assert [line.score for line in found.configurations] == pytest.approx(scores)
     assert found.winner == found.configurations[0]
     assert found.rule == rule
-
-
-def test_scores_are_the_validation_figures_that_count_and_nothing_of_the_test(
-    write_study: Write,
-) -> None:
-    found = report(write_study(BEST, MEAN, TOP_2), "made-up", parse_rule("top-2"))
-    assert [line.score for line in found.configurations] == pytest.approx([0.8, 0.7, 0.7])
-
-
-def test_a_study_is_reported_under_its_own_rule_where_none_is_given(write_study: Write) -> None:
-    found = report(write_study(BEST, MEAN, TOP_2, rule="top-2/best"), "made-up")
-    assert found.rule == "top-2/best"
-    assert numbers(found)[0] == 2
+    own = report(Path(found.storage), "made-up")
+    assert (own.rule, numbers(own)) == (f"{rule}/best" if rule != "best" else rule, ranking)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +54,7 @@ def test_a_study_is_reported_under_its_own_rule_where_none_is_given(write_study:
         ("mean/best", (0,), 0.51, None),
     ],
 )
-def test_the_test_figure_is_of_the_reported_seeds_alone(
+def test_the_test_score_is_of_the_reported_seeds_alone(
     write_study: Write, rule: str, reported: tuple[int, ...], mean: float, std: float | None
 ) -> None:
     winner = report(write_study(TOP_2), "made-up", parse_rule(rule)).winner
@@ -69,19 +64,7 @@ def test_the_test_figure_is_of_the_reported_seeds_alone(
     assert winner.test_std == pytest.approx(std)
 
 
-def test_reported_seeds_come_best_validation_first(write_study: Write) -> None:
-    storage = write_study([(50, 1), (70, 2), (60, 3)])
-    winner = report(storage, "made-up", parse_rule("top-2")).winner
-    assert winner is not None
-    assert [winner.seeds[position].validation for position in winner.reported] == [0.7, 0.6]
-
-
-def test_the_kept_evaluation_counts_and_not_the_last_one_before(write_study: Write) -> None:
-    seed = report(write_study([(64, 41)]), "made-up").configurations[0].seeds[0]
-    assert (seed.validation, seed.test) == (0.64, 0.41)
-
-
-def test_among_equals_the_configuration_that_came_first_wins_whatever_its_test_figure(
+def test_among_equals_the_first_configuration_wins_whatever_its_test_score(
     write_study: Write,
 ) -> None:
     storage = write_study([(60, 10)], [(70, 20)], [(70, 90)])
@@ -104,7 +87,7 @@ def test_without_a_finished_configuration_there_is_no_winner(write_study: Write)
     assert found.weights == {}
 
 
-def test_a_failed_seed_counts_as_the_minimum_and_is_in_no_test_figure(write_study: Write) -> None:
+def test_a_failed_seed_counts_as_the_minimum_and_has_no_test_score(write_study: Write) -> None:
     winner = report(write_study(FAILING), "made-up").winner
     assert winner is not None
     assert winner.score == pytest.approx((0.8 + 0.0 + 0.6) / 3)
@@ -115,9 +98,10 @@ def test_a_failed_seed_counts_as_the_minimum_and_is_in_no_test_figure(write_stud
     assert (winner.seeds[1].validation, winner.seeds[1].test) == (None, None)
 
 
-def test_the_seeds_that_are_asked_for_are_the_first(write_study: Write) -> None:
+def test_a_part_of_a_study_is_its_first_seeds_and_configurations(write_study: Write) -> None:
     storage = write_study([(90, 10), (90, 20), (10, 30)], [(80, 40), (80, 50), (80, 60)])
     assert numbers(report(storage, "made-up")) == [1, 0]
+    assert numbers(report(storage, "made-up", configs=1)) == [0]
     found = report(storage, "made-up", seeds=2)
     assert numbers(found) == [0, 1]
     assert found.seeds == 2
@@ -128,11 +112,6 @@ def test_a_configuration_that_lacks_its_last_seed_is_finished_for_fewer(write_st
     storage = write_study([(90, 10), None], [(80, 40), (80, 50)])
     assert numbers(report(storage, "made-up")) == [1, 0]
     assert numbers(report(storage, "made-up", seeds=1)) == [0, 1]
-
-
-def test_the_configurations_that_are_asked_for_are_the_first(write_study: Write) -> None:
-    found = report(write_study([(50, 1)], [(60, 1)], [(99, 1)]), "made-up", configs=2)
-    assert numbers(found) == [1, 0]
 
 
 def test_a_rule_that_counts_more_seeds_than_there_are_is_refused(write_study: Write) -> None:
@@ -147,7 +126,7 @@ def test_a_number_of_seeds_that_the_study_has_not_is_refused(
 ) -> None:
     storage = write_study(MEAN)
     with pytest.raises(
-        SclsearchError, match=f"--seeds: it must lie between 1 and the 3 .*, but it is {seeds}."
+        SclsearchError, match=f"--seeds: must be between 1 and 3, .* got {seeds}\\."
     ):
         report(storage, "made-up", seeds=seeds)
 

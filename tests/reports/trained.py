@@ -59,7 +59,7 @@ def study_on(encoder: Path, storage: Path) -> Trained:
     context = WorkerContext(
         study, "mine", storage, tokens, prepared.splits, 1, prepared.record.origin
     )
-    scheduler = Scheduler.of(prepared)
+    scheduler = Scheduler(prepared)
     while (task := scheduler.next()) is not None:
         seed_run_spec = study.seed_run_spec(
             {}, task.replicate.number, prepared.splits[task.replicate.number]

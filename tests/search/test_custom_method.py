@@ -101,13 +101,6 @@ def test_paraphrases_of_a_file_are_read_and_named(
     assert rerun(place.storage, run.key).differing == ()
 
 
-def test_paraphrases_are_refused_by_a_method_that_reads_none(
-    resolved: Callable[..., Any], tmp_path: Path
-) -> None:
-    with pytest.raises(SclsearchError, match=r"^--paraphrases .*: neither"):
-        resolved(paraphrases=tmp_path / "any.jsonl")
-
-
 def test_an_own_method_must_come_with_its_space(resolved: Callable[..., Any], mine: Path) -> None:
     with pytest.raises(SclsearchError, match=r"a method of your own needs a search space"):
         resolved(method=f"{mine}:Smoothed", space=None)

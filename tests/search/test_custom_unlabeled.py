@@ -9,16 +9,15 @@ import numpy as np
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.ray_backend.worker import WorkerContext, attempt
 from sclsearch.search.plan import plan
 from sclsearch.search.rerun import rerun
-from sclsearch.search.scheduler import Scheduler
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.study.study import Study
 from sclsearch.study.tokenized import tokenized
 from sclsearch.tasks.custom import CustomTask
+from tests.in_process import train_one
 
 FEW: Mapping[str, Any] = {
     "space": None,
@@ -126,21 +125,7 @@ def test_a_seed_run_that_reads_them_is_trained_and_trained_again(
     spec = asked(
         **{**FEW, "settings": fields, "task": task, "method": method, "unlabeled": 90, **changes}
     )
-    prepared = preparing(spec, seeds=1)
-    prepared.begin()
-    Scheduler.of(prepared).refill()
-    context = WorkerContext(
-        study=prepared.study,
-        name=prepared.record.name,
-        storage=tmp_path / "storage",
-        tokens=tokenized(prepared.study, prepared.splits.values()),
-        splits=prepared.splits,
-        threads=1,
-        origin=prepared.record.origin,
-    )
-    run, _ = attempt(prepared.study.seed_run_spec({}, 0, prepared.splits[0]), context, 0)
-    assert run.failure is None
-    prepared.runs.put(run)
+    run = train_one(preparing(spec, seeds=1))
     assert rerun(tmp_path / "storage", run.key).differing == ()
 
 

@@ -25,7 +25,7 @@ def cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def estimated(prepared: PreparedStudy, *stored: SeedRun, threads: int = 1) -> Estimate:
-    scheduler = Scheduler.of(prepared, dry=True)
+    scheduler = Scheduler(prepared, dry=True)
     scheduler.refill()
     return estimate(prepared, scheduler, threads, lambda: stored)
 
@@ -93,7 +93,7 @@ def test_a_complete_study_takes_no_time_and_reads_no_stored_seed_runs(
     preparing: Preparing, workers: Any
 ) -> None:
     prepared = preparing()
-    scheduler = Scheduler.of(prepared)
+    scheduler = Scheduler(prepared)
     workers.run_out(scheduler)
 
     def read() -> list[SeedRun]:

@@ -7,13 +7,11 @@ import pytest
 
 from sclsearch.api import select
 from sclsearch.errors import SclsearchError
-from sclsearch.ray_backend.worker import WorkerContext, attempt
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.rerun import rerun
-from sclsearch.search.scheduler import Scheduler
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.spec import RunOptions, StudySpec
-from sclsearch.study.tokenized import tokenized
+from tests.in_process import train_one
 
 FIELDS = {"epochs": 1, "max_length": 16, "learning_rate": 1e-3}
 Of = Callable[..., PreparedStudy]
@@ -53,12 +51,8 @@ def test_a_study_has_the_first_classes_and_all_their_test_rows(of: Of, count: in
 
 
 def test_each_number_of_classes_has_seed_runs_of_its_own(of: Of) -> None:
-    jobs = [of(count).study.seed_run_spec({}, 0) for count in (2, 3, 14)]
-    assert (
-        len({seed_run_spec.key for seed_run_spec in jobs})
-        == len({seed_run_spec.data_digest for seed_run_spec in jobs})
-        == 3
-    )
+    specs = [of(count).study.seed_run_spec({}, 0) for count in (2, 3, 14)]
+    assert len({spec.key for spec in specs}) == len({spec.data_digest for spec in specs}) == 3
 
 
 def test_a_task_of_fewer_classes_is_refused(of: Of) -> None:
@@ -67,23 +61,7 @@ def test_a_task_of_fewer_classes_is_refused(of: Of) -> None:
 
 
 def test_a_seed_run_is_reported_with_its_classes_and_trained_again(of: Of, tmp_path: Path) -> None:
-    prepared = of(3)
-    prepared.store.create(prepared.record)
-    prepared.store.add(prepared.replicates[0])
-    scheduler = Scheduler.of(prepared)
-    scheduler.refill()
-    context = WorkerContext(
-        study=prepared.study,
-        name="mine",
-        storage=tmp_path,
-        tokens=tokenized(prepared.study, prepared.splits.values()),
-        splits=prepared.splits,
-        threads=1,
-        origin=prepared.record.origin,
-    )
-    run, _ = attempt(prepared.study.seed_run_spec({}, 0, prepared.splits[0]), context, 0)
-    assert run.failure is None
-    prepared.runs.put(run)
+    run = train_one(of(3))
     assert [len(row) for row in run.test["confusion"]] == [3, 3, 3]
     found = select("mine", storage=tmp_path)
     assert "classes: the first 3 classes; the paper does not say which" in found.notes

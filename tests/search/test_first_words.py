@@ -8,7 +8,7 @@ from rich.console import Console
 
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import report
-from sclsearch.search.run import idle, run
+from sclsearch.search.run import free_slots_warning, run
 from sclsearch.study.spec import RunOptions
 from sclsearch.training.baselines import LOGISTIC, MAJORITY
 from tests.in_process import in_process
@@ -49,12 +49,12 @@ def test_a_finished_search_has_both_baselines(place: Workspace, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("slots", "concurrency", "missing", "told"),
     [
-        (800, 64, 5000, "at most 64 run at a time. Give more --concurrency."),
-        (800, 800, 20, "at most 20 run at a time. Join a smaller one."),
+        (800, 64, 5000, "at most 64 run at a time. Raise --concurrency."),
+        (800, 800, 20, "at most 20 run at a time. Use a smaller one."),
     ],
 )
 def test_slots_that_stay_idle_are_said_with_advice(
     slots: int, concurrency: int, missing: int, told: str
 ) -> None:
     expected = f"The cluster has room for 800 seed runs, but {told}"
-    assert idle(slots, concurrency, missing) == expected
+    assert free_slots_warning(slots, concurrency, missing) == expected

@@ -45,7 +45,7 @@ def test_the_configuration_of_a_driver_that_was_faster_stands(
     preparing: Preparing, workers: "Workers"
 ) -> None:
     prepared = preparing()
-    scheduler = Scheduler.of(prepared)
+    scheduler = Scheduler(prepared)
     study = prepared.study
     faster = study.configuration(0, {"tau": 0.5, "lam": 0.5, "learning_rate": 0.002}, "sampled")
     prepared.store.add(faster)

@@ -7,12 +7,12 @@ from statistics import mean
 import pytest
 from rich.console import Console
 
-from sclsearch.search.progress import Progress
+from sclsearch.search.callbacks import Progress
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.search.scores import ConfigurationScore
 from sclsearch.store.runs import Failure, SeedRun
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.seed_runs import SeedRunTask
+from sclsearch.study.state import ConfigurationScore
 
 SECONDS = 90.0
 Clock = Callable[[float], None]
@@ -22,14 +22,14 @@ Clock = Callable[[float], None]
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Sets the seconds since the search began."""
     now = [0.0]
-    monkeypatch.setattr("sclsearch.search.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("sclsearch.search.callbacks.time.monotonic", lambda: now[0])
     return lambda seconds: now.__setitem__(0, seconds)
 
 
 @pytest.fixture
 def task(preparing: Callable[..., PreparedStudy]) -> SeedRunTask:
     """Returns any seed run."""
-    scheduler = Scheduler.of(preparing())
+    scheduler = Scheduler(preparing())
     found = scheduler.next()
     assert found is not None
     return found
@@ -68,7 +68,7 @@ def test_the_time_left_is_right_at_every_moment(
     for now, done, ages in moments(begins, 5):
         clock(now)
         while progress.done < done:
-            progress.finished(task, trained(), stored=False)
+            progress.on_seed_run(task, trained(), stored=False)
         progress.tick([SECONDS] * done, ages)
         if not done:
             assert "left" not in progress.line().plain
@@ -82,7 +82,7 @@ def test_the_time_left_is_right_at_every_moment(
 def test_what_is_late_is_not_said_to_be_done(clock: Clock, task: SeedRunTask) -> None:
     progress = progress_of(2)
     clock(SECONDS)
-    progress.finished(task, trained(), stored=False)
+    progress.on_seed_run(task, trained(), stored=False)
     clock(5 * SECONDS)
     progress.tick([SECONDS], [4 * SECONDS])
     assert progress.line().plain == "1/2 seed runs · 7:30"
@@ -93,15 +93,15 @@ def test_neither_stored_seed_runs_nor_lost_ones_tell_a_time(
 ) -> None:
     progress = progress_of(9)
     for _ in range(3):
-        progress.finished(task, trained(), stored=True)
+        progress.on_seed_run(task, trained(), stored=True)
     clock(SECONDS)
     lost = trained(Failure("worker-lost", "gone"))
-    progress.finished(task, lost, stored=False)
+    progress.on_seed_run(task, lost, stored=False)
     progress.tick([], [0.0])
     line = "4/9 seed runs · 3 stored · 1 failed · 1:30"
     assert progress.line().plain == line
     clock(2 * SECONDS)
-    progress.finished(task, trained(), stored=False)
+    progress.on_seed_run(task, trained(), stored=False)
     progress.tick([SECONDS], [0.0])
     assert progress.line().plain == "5/9 seed runs · 3 stored · 1 failed · 3:00 · 6:00 left"
 
@@ -109,10 +109,10 @@ def test_neither_stored_seed_runs_nor_lost_ones_tell_a_time(
 def test_the_line_of_a_long_search_fits_into_80_columns(clock: Clock, task: SeedRunTask) -> None:
     progress = progress_of(1000)
     for _ in range(99):
-        progress.finished(task, trained(), stored=True)
+        progress.on_seed_run(task, trained(), stored=True)
     clock(9 * 3600.0)
-    progress.scored(ConfigurationScore(99, -0.1234, None, None))
-    progress.finished(task, trained(), stored=False)
+    progress.on_score(ConfigurationScore(99, -0.1234, None, None))
+    progress.on_seed_run(task, trained(), stored=False)
     progress.tick([4 * 3600.0], [4 * 3600.0] * 8)
     line = progress.line().plain
     assert line == (

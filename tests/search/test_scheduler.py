@@ -1,19 +1,25 @@
-"""The scheduler hands out what is missing, in one order, and proposes from settled scores alone."""
+"""The scheduler trains each missing seed run once and proposes the same configurations again."""
 
 import json
+import random
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from sclsearch.canonical import canonical
+from sclsearch.search.callbacks import Callback
 from sclsearch.search.proposals import ObservedConfiguration, propose
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.store.records import seed_run_key
+from sclsearch.store.records import ConfigurationRecord, seed_run_key
+from sclsearch.store.runs import SeedRun
 from sclsearch.study.prepared import PreparedStudy
+from sclsearch.study.seed_runs import SeedRunTask
 from sclsearch.study.spec import StudySpec
+from sclsearch.study.state import ConfigurationScore
 
 if TYPE_CHECKING:
     from tests.workspace import Workers
@@ -22,11 +28,37 @@ Preparing = Callable[..., PreparedStudy]
 Asked = Callable[..., StudySpec]
 
 
-def test_seed_runs_come_configuration_by_configuration_and_two_of_these_are_open(
+class Diary(Callback):
+    """Writes down all events."""
+
+    def __init__(self) -> None:
+        self.configurations: list[int] = []
+        self.seed_runs: list[tuple[tuple[int, int], bool]] = []
+        self.scores: list[tuple[int, float]] = []
+
+    def on_configuration(self, configuration: ConfigurationRecord) -> None:
+        self.configurations.append(configuration.number)
+
+    def on_seed_run(self, task: SeedRunTask, run: SeedRun, *, stored: bool) -> None:
+        self.seed_runs.append((task.id, stored))
+
+    def on_score(self, score: ConfigurationScore) -> None:
+        self.scores.append((score.number, score.score))
+
+
+def values(prepared: PreparedStudy) -> list[object]:
+    return [configuration.values for configuration in prepared.store.configurations()]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_seed_runs_come_by_configuration_and_two_of_these_are_open(
     preparing: Preparing, workers: "Workers"
 ) -> None:
     prepared = preparing()
-    scheduler = Scheduler.of(prepared)
+    scheduler = Scheduler(prepared)
     assert prepared.record.open_configurations == 2
     first = workers.running(scheduler)
     assert [task.id for task in first] == [(0, 0), (0, 1), (1, 0), (1, 1)]
@@ -47,17 +79,11 @@ def test_enough_are_open_to_keep_every_worker_busy_while_seed_runs_end_in_order(
 ) -> None:
     prepared = preparing(concurrency=concurrency, seeds=seeds, configs=20)
     assert prepared.record.open_configurations == expected
-    scheduler = Scheduler.of(prepared)
+    scheduler = Scheduler(prepared)
     for _ in range(2 * concurrency):
         tasks = workers.running(scheduler, concurrency)
         assert len(tasks) == concurrency
         workers.finish(scheduler, tasks[0])
-
-
-def test_how_many_are_open_stays_as_the_study_was_created(preparing: Preparing) -> None:
-    prepared = preparing(concurrency=8)
-    prepared.store.create(prepared.record)
-    assert preparing(concurrency=2).record.open_configurations == 5
 
 
 def test_a_search_that_goes_on_with_more_workers_keeps_all_of_them_busy(
@@ -65,26 +91,28 @@ def test_a_search_that_goes_on_with_more_workers_keeps_all_of_them_busy(
 ) -> None:
     prepared = preparing(configs=40, concurrency=2)
     prepared = prepared.begin()
-    scheduler = Scheduler.of(prepared)
+    scheduler = Scheduler(prepared)
     for _ in range(12):
         workers.finish(scheduler, workers.running(scheduler, 2)[0])
-    resumed = Scheduler.of(preparing(configs=40, concurrency=16).begin())
+    resumed = Scheduler(preparing(configs=40, concurrency=16).begin())
     resumed.widen(16)
-    assert resumed._told(7) == range(5)  # what was known before stays known
+    assert resumed._required(7) == range(5)  # what was known before stays known
     for _ in range(20):
         tasks = workers.running(resumed, 16)
         assert len(tasks) == 16
         workers.finish(resumed, tasks[0])
-    again = Scheduler.of(preparing(configs=40).begin())
+    again = Scheduler(preparing(configs=40).begin())
     again.widen(2)
     again.refill()
     assert again._windows == resumed._windows == [(0, 2), (7, 9)]
     study = prepared.study
-    for number, configuration in enumerate(resumed.configurations[1:], 1):
-        told = again._told(number)
+    for number, configuration in enumerate(resumed.state.configurations[1:], 1):
+        told = again._required(number)
         before = [
-            ObservedConfiguration(c.values, resumed.score(c.number) if c.number in told else None)
-            for c in resumed.configurations[:number]
+            ObservedConfiguration(
+                c.values, resumed.state.scores[c.number].score if c.number in told else None
+            )
+            for c in resumed.state.configurations[:number]
         ]
         proposal = propose(study.space, study.sampler, study.search_seed, before)
         assert proposal is not None
@@ -95,7 +123,7 @@ def test_every_proposal_follows_from_the_settled_scores_alone(
     preparing: Preparing, workers: "Workers"
 ) -> None:
     prepared = preparing(configs=16, concurrency=4)
-    scheduler = Scheduler.of(prepared)
+    scheduler = Scheduler(prepared)
     workers.run_out(scheduler, at_a_time=4)
     assert scheduler.complete
     window = prepared.record.open_configurations
@@ -103,35 +131,24 @@ def test_every_proposal_follows_from_the_settled_scores_alone(
     for number in range(16):
         known = [
             ObservedConfiguration(
-                c.values, scheduler.score(c.number) if c.number <= number - window else None
+                c.values,
+                scheduler.state.scores[c.number].score if c.number <= number - window else None,
             )
-            for c in scheduler.configurations[:number]
+            for c in scheduler.state.configurations[:number]
         ]
         again = propose(study.space, study.sampler, study.search_seed, known)
         assert again is not None
-        assert again[0] == scheduler.configurations[number].values
-
-
-def test_a_configuration_is_stored_before_its_first_seed_run_starts(preparing: Preparing) -> None:
-    prepared = preparing()
-    assert prepared.store.configurations() == []
-    Scheduler.of(prepared).next()
-    stored = prepared.store.configurations()
-    assert [configuration.number for configuration in stored] == [0, 1]
-    assert stored[0].origin == "published"
-    assert stored[0].values == {"tau": 0.3, "lam": 0.9, "learning_rate": 1e-2}
-    assert stored[0].fields["epochs"] == 8
-    assert stored[1].origin == "sampled"
+        assert again[0] == scheduler.state.configurations[number].values
 
 
 @pytest.mark.parametrize(
     "settings", [{}, {"batch_size": 100, "max_length": 1024}], ids=["as they are", "in chunks"]
 )
-def test_a_key_names_the_job_that_a_worker_makes_of_the_configurations_json(
+def test_a_worker_derives_the_same_key_from_the_configurations_json(
     preparing: Preparing, workers: "Workers", asked: Asked, settings: dict[str, object]
 ) -> None:
     prepared = preparing(asked(settings=settings), configs=5)
-    for task in workers.running(Scheduler.of(prepared)):
+    for task in workers.running(Scheduler(prepared)):
         number = task.replicate.number
         fields = json.loads(canonical(task.configuration.fields))
         seed_run_spec = prepared.study.seed_run_spec(fields, number, prepared.splits[number])
@@ -145,32 +162,146 @@ def test_a_space_that_is_used_up_completes_the_study(
 ) -> None:
     prepared = preparing(asked(settings={"learning_rate": 1e-3}), configs=None)
     assert prepared.configs == 6
-    scheduler = Scheduler.of(replace(prepared, configs=10))
+    scheduler = Scheduler(replace(prepared, configs=10))
     workers.run_out(scheduler)
-    assert len(scheduler.configurations) == 6
+    assert len(scheduler.state.configurations) == 6
     assert scheduler.exhausted
     assert scheduler.complete
 
 
-def test_the_rule_decides_what_seeds_are_worth(preparing: Preparing, workers: "Workers") -> None:
-    schedulers = {rule: Scheduler.of(preparing(configs=2, rule=rule)) for rule in ("mean", "best")}
+def test_the_rule_combines_the_seeds_into_the_score(
+    preparing: Preparing, workers: "Workers"
+) -> None:
+    schedulers = {rule: Scheduler(preparing(configs=2, rule=rule)) for rule in ("mean", "best")}
     workers.run_out(schedulers["mean"])
     assert workers.running(schedulers["best"]) == []
     figures = defaultdict(list)
-    for (number, _), run in schedulers["mean"].done.items():
+    for (number, _), run in schedulers["mean"].state.seed_runs.items():
         figures[number].append(run.validated(schedulers["mean"].study.metric) or 0.0)
     for number in range(2):
-        assert schedulers["mean"].score(number) == sum(figures[number]) / 2
-        assert schedulers["best"].score(number) == max(figures[number])
+        assert schedulers["mean"].state.scores[number].score == sum(figures[number]) / 2
+        assert schedulers["best"].state.scores[number].score == max(figures[number])
 
 
-def test_a_board_holds_no_predictions_and_the_store_all(
+def test_the_state_holds_no_predictions_and_the_store_all(
     preparing: Preparing, workers: "Workers"
 ) -> None:
-    scheduler = Scheduler.of(preparing(configs=1, seeds=1))
+    scheduler = Scheduler(preparing(configs=1, seeds=1))
     (task,) = workers.running(scheduler)
     run = replace(workers.trained(task), predictions={"test": [1.0] * 20})
     scheduler.runs.put(run)
     scheduler.finish(task, run)
-    assert scheduler.done[task.id] == replace(run, predictions={})
+    assert scheduler.state.seed_runs[task.id] == replace(run, predictions={})
     assert scheduler.runs.get(task.key) == run
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_order_of_arrival_does_not_change_what_is_proposed(
+    preparing: Preparing, workers: "Workers", tmp_path: Path, seed: int
+) -> None:
+    orderly, other = preparing(configs=14), preparing(configs=14, storage=tmp_path / "other")
+    order = workers.run_out(Scheduler(orderly))
+    shuffled = workers.run_out(Scheduler(other), at_a_time=4, draw=random.Random(seed))
+    assert order != shuffled
+    assert sorted(order) == sorted(shuffled)
+    assert values(orderly) == values(other)
+
+
+@pytest.mark.parametrize("finished", [1, 7, 23, 27])
+def test_a_resumed_search_proposes_the_same_and_trains_only_what_is_missing(
+    preparing: Preparing, workers: "Workers", tmp_path: Path, finished: int
+) -> None:
+    undisturbed = preparing(configs=14)
+    everything = workers.run_out(Scheduler(undisturbed))
+    killed = preparing(configs=14, storage=tmp_path / "killed")
+    scheduler = Scheduler(killed)
+    for _ in range(finished):
+        workers.finish(scheduler, workers.running(scheduler, at_a_time=2)[0])
+    diary = Diary()
+    again = Scheduler(preparing(configs=14, storage=tmp_path / "killed"), callbacks=[diary])
+    again.refill()
+    stored = [place for place, from_store in diary.seed_runs if from_store]
+    assert sorted(stored) == sorted(scheduler.state.seed_runs)
+    rest = workers.run_out(again)
+    assert again.complete
+    assert sorted([*stored, *rest]) == sorted(everything)
+    assert values(killed) == values(undisturbed)
+
+
+def test_callbacks_get_each_event_once(preparing: Preparing, workers: "Workers") -> None:
+    diary = Diary()
+    prepared = preparing(configs=3)
+    scheduler = Scheduler(prepared, callbacks=[diary])
+    first = workers.running(scheduler, at_a_time=1)[0]
+    order = workers.run_out(scheduler)
+    workers.finish(scheduler, first)  # a second time
+    assert diary.configurations == [0, 1, 2]
+    assert diary.seed_runs == [(place, False) for place in order]
+    assert diary.scores == [(number, scheduler.state.scores[number].score) for number in range(3)]
+
+
+def test_a_dry_scheduler_writes_nothing_and_counts_what_is_stored(
+    preparing: Preparing, workers: "Workers", tmp_path: Path
+) -> None:
+    prepared = preparing(configs=3)
+    scheduler = Scheduler(prepared)
+    for task in workers.running(scheduler)[:3]:
+        workers.finish(scheduler, task)
+    scheduler.runs.put(workers.failed(workers.running(scheduler)[0]))
+    before = files(tmp_path / "storage")
+    dry = Scheduler(preparing(configs=5), dry=True, retry_failed=True)
+    dry.refill()
+    assert len(dry.state.seed_runs) == 3
+    dry = Scheduler(preparing(configs=5), dry=True)
+    dry.refill()
+    assert len(dry.state.seed_runs) == 4
+    assert [c.number for c in dry.state.configurations] == [0, 1, 2, 3]
+    assert files(tmp_path / "storage") == before
+
+
+def test_more_configurations_extend_a_search_and_fewer_delete_nothing(
+    preparing: Preparing, workers: "Workers", tmp_path: Path
+) -> None:
+    workers.run_out(Scheduler(preparing(configs=2)))
+    longer = Scheduler(preparing(configs=5))
+    assert workers.run_out(longer) == [(n, r) for n in (2, 3, 4) for r in (0, 1)]
+    shorter = Scheduler(preparing(configs=1))
+    before = files(tmp_path / "storage")
+    assert shorter.next() is None
+    assert shorter.complete
+    assert len(shorter.state.seed_runs) == 2
+    assert files(tmp_path / "storage") == before
+
+
+def test_an_extended_search_proposes_what_a_long_one_does(
+    preparing: Preparing, workers: "Workers", tmp_path: Path
+) -> None:
+    long = preparing(configs=14)
+    workers.run_out(Scheduler(long))
+    extended = preparing(configs=14, storage=tmp_path / "extended")
+    for configs in (3, 12, 14):
+        workers.run_out(Scheduler(replace(extended, configs=configs)))
+    assert values(extended) == values(long)
+
+
+def test_more_seeds_train_the_new_replicates_alone(
+    preparing: Preparing, workers: "Workers"
+) -> None:
+    workers.run_out(Scheduler(preparing(configs=3)))
+    more = Scheduler(preparing(configs=3, seeds=3))
+    assert workers.run_out(more) == [(n, 2) for n in range(3)]
+    assert more.complete
+
+
+@pytest.mark.parametrize(
+    "changes", [{"rule": "best"}, {"study": "other"}, {"study": "a", "seeds": 1}]
+)
+def test_another_rule_or_study_reads_the_same_seed_runs(
+    preparing: Preparing, workers: "Workers", changes: dict[str, object]
+) -> None:
+    workers.run_out(Scheduler(preparing(configs=3)))
+    diary = Diary()
+    scheduler = Scheduler(preparing(configs=3, **changes), callbacks=[diary])
+    assert scheduler.next() is None
+    assert scheduler.complete
+    assert all(stored for _, stored in diary.seed_runs)

@@ -35,7 +35,7 @@ NODE_LOST = WorkerFailure("node-lost", "seen", "10.0.0.1")
 def test_a_lost_seed_run_is_tried_again_and_then_fails_for_good(
     preparing: Preparing, cause: str, retries: int
 ) -> None:
-    scheduler = Scheduler.of(preparing(configs=1, seeds=1))
+    scheduler = Scheduler(preparing(configs=1, seeds=1))
     task = scheduler.next()
     assert task is not None
     for _ in range(retries):
@@ -47,14 +47,14 @@ def test_a_lost_seed_run_is_tried_again_and_then_fails_for_good(
     assert stored is not None
     assert stored.failure == Failure(cause, "seen")
     assert (stored.origin["configuration"], stored.origin["replicate"]) == task.id
-    assert scheduler.done[task.id] == stored
+    assert scheduler.state.seed_runs[task.id] == stored
     assert scheduler.complete
 
 
 def test_a_lost_seed_run_goes_behind_those_that_were_lost_less_often(
     preparing: Preparing,
 ) -> None:
-    scheduler = Scheduler.of(preparing())
+    scheduler = Scheduler(preparing())
     order = []
     for _ in range(6):
         task = scheduler.next()
@@ -65,12 +65,12 @@ def test_a_lost_seed_run_goes_behind_those_that_were_lost_less_often(
 
 
 def test_a_lost_node_is_never_the_seed_runs_fault(preparing: Preparing) -> None:
-    scheduler = Scheduler.of(preparing(configs=1, seeds=1))
+    scheduler = Scheduler(preparing(configs=1, seeds=1))
     for _ in range(30):
         task = scheduler.next()
         assert task is not None
         scheduler.record_failure(task, NODE_LOST)
-    assert not scheduler.done
+    assert not scheduler.state.seed_runs
 
 
 def lose_to_the_end(scheduler: Scheduler, loss: WorkerFailure) -> None:
@@ -82,7 +82,7 @@ def lose_to_the_end(scheduler: Scheduler, loss: WorkerFailure) -> None:
 def test_one_bad_node_of_eight_fails_no_seed_run_for_good_and_is_named(
     preparing: Preparing, workers: "Workers", cause: str
 ) -> None:
-    scheduler = Scheduler.of(preparing(configs=20, concurrency=8))
+    scheduler = Scheduler(preparing(configs=20, concurrency=8))
     first, *_ = workers.running(scheduler, at_a_time=8)
     scheduler.runs.put(workers.trained(first))
     scheduler.finish(first, workers.trained(first), node="10.0.0.2")
@@ -90,7 +90,7 @@ def test_one_bad_node_of_eight_fails_no_seed_run_for_good_and_is_named(
         SclsearchError, match=r"^node 10.0.0.1: it must be able to do seed runs, .* seen\. Mend"
     ):
         lose_to_the_end(scheduler, WorkerFailure(cause, "seen", "10.0.0.1"))
-    assert [*scheduler.done] == [first.id]
+    assert [*scheduler.state.seed_runs] == [first.id]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_one_bad_node_of_eight_fails_no_seed_run_for_good_and_is_named(
 def test_workers_that_die_on_no_single_node_are_the_seed_runs_fault(
     preparing: Preparing, workers: "Workers", finished_on: str, nodes: list[str]
 ) -> None:
-    scheduler = Scheduler.of(preparing(configs=1))
+    scheduler = Scheduler(preparing(configs=1))
     good, bad = workers.running(scheduler)
     scheduler.runs.put(workers.trained(good))
     scheduler.finish(good, workers.trained(good), node=finished_on)
@@ -110,54 +110,54 @@ def test_workers_that_die_on_no_single_node_are_the_seed_runs_fault(
             bad, WorkerFailure("worker-lost", "seen", nodes[attempt % len(nodes)])
         )
         scheduler.next()
-    assert scheduler.done[bad.id].failure == Failure("worker-lost", "seen")
+    assert scheduler.state.seed_runs[bad.id].failure == Failure("worker-lost", "seen")
 
 
 def test_an_assertion_on_a_gpu_is_the_seed_runs_fault_wherever_it_comes(
     preparing: Preparing, workers: "Workers"
 ) -> None:
-    scheduler = Scheduler.of(preparing(configs=1))
+    scheduler = Scheduler(preparing(configs=1))
     good, bad = workers.running(scheduler)
     scheduler.runs.put(workers.trained(good))
     scheduler.finish(good, workers.trained(good), node="10.0.0.2")
     for _ in range(2):
         scheduler.record_failure(bad, WorkerFailure("gpu-assert", "seen", "10.0.0.1"))
         scheduler.next()
-    assert scheduler.done[bad.id].failure == Failure("gpu-assert", "seen")
+    assert scheduler.state.seed_runs[bad.id].failure == Failure("gpu-assert", "seen")
 
 
 def test_causes_are_counted_apart_and_for_each_seed_run_apart(
     preparing: Preparing, workers: "Workers"
 ) -> None:
-    scheduler = Scheduler.of(preparing())
+    scheduler = Scheduler(preparing())
     for cause in ("hang", "out-of-memory", "worker-lost"):
         first, second = workers.running(scheduler, at_a_time=2)
         scheduler.record_failure(first, WorkerFailure(cause, "seen"))
         scheduler.record_failure(second, WorkerFailure(cause, "seen"))
-    assert scheduler.done == {}
+    assert scheduler.state.seed_runs == {}
 
 
 def test_a_seed_run_that_was_not_begun_waits_as_before(preparing: Preparing) -> None:
-    scheduler = Scheduler.of(preparing())
+    scheduler = Scheduler(preparing())
     first = scheduler.next()
     assert first is not None
     for _ in range(30):
         scheduler.release(first)
         assert scheduler.running == {}
         assert scheduler.next() == first
-    assert scheduler.losses.count(first.id) == 0
+    assert scheduler.worker_failures.count(first.id) == 0
 
 
 def test_a_run_that_another_study_stored_meanwhile_counts_and_not_the_loss(
     preparing: Preparing, workers: "Workers"
 ) -> None:
-    scheduler = Scheduler.of(preparing())
+    scheduler = Scheduler(preparing())
     task = scheduler.next()
     assert task is not None
     scheduler.record_failure(task, WorkerFailure("hang", "seen"))
     scheduler.runs.put(workers.trained(task))
     scheduler.record_failure(task, WorkerFailure("hang", "seen"))
-    assert scheduler.done[task.id].failure is None
+    assert scheduler.state.seed_runs[task.id].failure is None
 
 
 @pytest.mark.parametrize(("metric", "minimum"), [("accuracy", 0.0), ("mcc", -1.0)])
@@ -166,30 +166,30 @@ def test_a_failed_seed_counts_as_the_metrics_minimum(
 ) -> None:
     spec = asked()
     assert not isinstance(spec.task, str)
-    scheduler = Scheduler.of(preparing(replace(spec, task=replace(spec.task, metric=metric))))
+    scheduler = Scheduler(preparing(replace(spec, task=replace(spec.task, metric=metric))))
     good, bad = workers.running(scheduler, at_a_time=2)
     workers.finish(scheduler, good)
-    assert scheduler.score(0) is None
+    assert 0 not in scheduler.state.scores
     scheduler.finish(bad, workers.failed(bad))
-    figure = scheduler.done[good.id].validated(scheduler.study.metric)
+    figure = scheduler.state.seed_runs[good.id].validated(scheduler.study.metric)
     assert figure is not None
-    assert scheduler.score(0) == (figure + minimum) / 2
+    assert scheduler.state.scores[0].score == (figure + minimum) / 2
 
 
 def test_failed_seed_runs_stay_failed_until_they_shall_be_retried(
     preparing: Preparing, workers: "Workers"
 ) -> None:
-    scheduler = Scheduler.of(preparing(configs=1))
+    scheduler = Scheduler(preparing(configs=1))
     good, bad = workers.running(scheduler)
     workers.finish(scheduler, good)
     scheduler.runs.put(workers.failed(bad))
-    same = Scheduler.of(preparing(configs=1))
+    same = Scheduler(preparing(configs=1))
     assert workers.running(same) == []
     assert same.complete
-    again = Scheduler.of(preparing(configs=1), retry_failed=True)
+    again = Scheduler(preparing(configs=1), retry_failed=True)
     assert workers.running(again) == [bad]
     workers.finish(again, bad)
     assert again.complete
     aside = names(again.runs.folder / "retried")
     assert [name.partition("-")[0] for name in aside] == [bad.key]
-    assert workers.running(Scheduler.of(preparing(configs=1), retry_failed=True)) == []
+    assert workers.running(Scheduler(preparing(configs=1), retry_failed=True)) == []

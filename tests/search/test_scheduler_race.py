@@ -4,15 +4,14 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from rich.console import Console
 
 from sclsearch.reports.report import report
+from sclsearch.search.callbacks import Progress
 from sclsearch.search.estimate import estimate
-from sclsearch.search.progress import Progress
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure, SeedRun
 from sclsearch.study.prepared import PreparedStudy
@@ -62,49 +61,52 @@ def raced(preparing: Preparing, workers: "Workers") -> Raced:
     """Returns a stored study, its scheduler after a race, and the places that were trained."""
     study = prepared(preparing)
     study.begin()
-    scheduler = Scheduler.of(study, race=RISK)
+    scheduler = Scheduler(study, race=RISK)
     return study, scheduler, run_out(workers, scheduler)
 
 
 def test_a_race_spares_seeds_and_finds_the_winner_of_all(raced: Raced) -> None:
     study, scheduler, places = raced
     assert scheduler.complete
-    assert len(places) == len({*places}) == len(scheduler.done)
+    assert len(places) == len({*places}) == len(scheduler.state.seed_runs)
     assert scheduler.skipped == CONFIGS * SEEDS - len(places) > CONFIGS * SEEDS / 4
     found = report(study.storage, study.store.name)
     assert found.winner is not None
     assert found.winner.number == 3
     assert 0 < found.risk <= RISK
     assert found.notes[0] == (
-        f"{len(scheduler.race.waiting)} of 8 configurations lack seeds: the probability that one "
+        f"{len(scheduler.state.paused)} of 8 configurations lack seeds: the probability that one "
         f"of them would win with all is about {found.risk:.2g}"
     )
     forecasts = {line.number: line.forecast for line in found.configurations if line.score is None}
-    assert (forecasts, found.risk) == scheduler.race.odds()
+    assert (forecasts, found.risk) == scheduler.state.forecasts()
 
 
 def test_a_finished_race_is_complete_at_once_when_it_is_started_again(
     preparing: Preparing, raced: Raced
 ) -> None:
     _, first, _ = raced
-    again = Scheduler.of(prepared(preparing), race=RISK)
+    again = Scheduler(prepared(preparing), race=RISK)
     again.refill()
     assert again.complete
     assert again.next() is None
-    assert again.race.waiting.keys() == first.race.waiting.keys()
+    assert again.state.paused == first.state.paused
 
 
 def test_what_a_race_does_not_need_takes_no_time_and_is_counted(
     preparing: Preparing, raced: Raced
 ) -> None:
     study, first, _ = raced
-    scheduler = Scheduler.of(prepared(preparing), race=RISK, dry=True)
+    scheduler = Scheduler(prepared(preparing), race=RISK, dry=True)
     scheduler.refill()
     assert scheduler.skipped == first.skipped > 0
     assert estimate(study, scheduler, 1, list).seconds == 0.0
     progress = Progress(Console(file=StringIO()), CONFIGS * SEEDS)
-    progress.done, progress.skipped = len(first.done), first.skipped
-    assert f"{len(first.done)}/80 seed runs · {first.skipped} spared" in progress.line().plain
+    progress.done, progress.skipped = len(first.state.seed_runs), first.skipped
+    assert (
+        f"{len(first.state.seed_runs)}/80 seed runs · {first.skipped} skipped"
+        in progress.line().plain
+    )
     progress.finished_seconds, progress.running_seconds = [60.0], [0.0]
     assert progress.left() == 0.0
 
@@ -113,8 +115,8 @@ def test_what_a_race_does_not_need_takes_no_time_and_is_counted(
 def test_a_stopped_race_goes_on_and_trains_nothing_twice(
     preparing: Preparing, workers: "Workers", most: int
 ) -> None:
-    places = run_out(workers, Scheduler.of(prepared(preparing), race=RISK), most=most)
-    scheduler = Scheduler.of(prepared(preparing), race=RISK)
+    places = run_out(workers, Scheduler(prepared(preparing), race=RISK), most=most)
+    scheduler = Scheduler(prepared(preparing), race=RISK)
     places += run_out(workers, scheduler)
     assert scheduler.complete
     assert len(places) == len({*places}) < CONFIGS * SEEDS
@@ -124,7 +126,7 @@ def test_a_smaller_risk_trains_more_and_none_trains_all(
     preparing: Preparing, workers: "Workers"
 ) -> None:
     counts = [
-        len(run_out(workers, Scheduler.of(prepared(preparing, race), race=race)))
+        len(run_out(workers, Scheduler(prepared(preparing, race), race=race)))
         for race in (0.3, 0.0, None)
     ]
     assert all(counts)
@@ -135,24 +137,19 @@ def test_further_configurations_race_against_those_there_are(
     preparing: Preparing, workers: "Workers"
 ) -> None:
     few = preparing(configs=4, seeds=SEEDS, race=RISK)
-    run_out(workers, Scheduler.of(few, race=RISK))
-    scheduler = Scheduler.of(prepared(preparing), race=RISK)
+    run_out(workers, Scheduler(few, race=RISK))
+    scheduler = Scheduler(prepared(preparing), race=RISK)
     run_out(workers, scheduler)
     assert scheduler.complete
     assert scheduler.skipped
-    assert max(scheduler.scores, key=scheduler.scores.__getitem__) == 3
-
-
-def test_a_proposal_is_told_what_is_expected_of_those_that_wait(raced: Raced) -> None:
-    _, scheduler, _ = raced
-    told = [known.score for known in scheduler._known()[: CONFIGS - 1]]
-    assert told == pytest.approx(MEANS[: CONFIGS - 1], abs=0.02)
+    assert scheduler.state.winner is not None
+    assert scheduler.state.winner.number == 3
 
 
 def test_all_seeds_of_a_diverged_configuration_need_not_fail(
     preparing: Preparing, workers: "Workers"
 ) -> None:
-    scheduler = Scheduler.of(prepared(preparing), race=0.0)
+    scheduler = Scheduler(prepared(preparing), race=0.0)
     failure = Failure("non-finite", "loss ce is nan at update 7")
     while tasks := workers.running(scheduler, 2):
         run = ended(workers, tasks[0])
@@ -160,17 +157,17 @@ def test_all_seeds_of_a_diverged_configuration_need_not_fail(
             run = replace(run, evaluations=(), test={}, failure=failure)
         scheduler.runs.put(run)
         scheduler.finish(tasks[0], run)
-    assert 2 <= sum(number == 1 for number, _ in scheduler.done) < 5
+    assert 2 <= sum(number == 1 for number, _ in scheduler.state.seed_runs) < 5
     assert scheduler.complete
 
 
 def test_a_race_is_over_with_its_last_seed_run_though_none_is_asked_for_any_more(
     preparing: Preparing, workers: "Workers"
 ) -> None:
-    needed = len(run_out(workers, Scheduler.of(prepared(preparing), race=RISK)))
+    needed = len(run_out(workers, Scheduler(prepared(preparing), race=RISK)))
     for run in [*(study := prepared(preparing)).runs.keys()]:
         (study.runs.folder / f"{run}.json").unlink()  # type: ignore[union-attr]
-    scheduler = Scheduler.of(study, race=RISK)
+    scheduler = Scheduler(study, race=RISK)
     run_out(workers, scheduler, most=needed)
     scheduler.settle()
     assert scheduler.complete
@@ -180,30 +177,22 @@ def test_a_failed_seed_run_of_a_configuration_that_waits_is_not_forgotten(
     preparing: Preparing, workers: "Workers"
 ) -> None:
     study = prepared(preparing)
-    scheduler = Scheduler.of(study)
+    scheduler = Scheduler(study)
     while tasks := workers.running(scheduler, 2):
         run = ended(workers, tasks[0])
         if tasks[0].id == (1, 5):
             run = replace(run, evaluations=(), test={}, failure=Failure("worker-lost", "gone"))
         scheduler.runs.put(run)
         scheduler.finish(tasks[0], run)
-    again = Scheduler.of(study, race=RISK, retry_failed=True)
+    again = Scheduler(study, race=RISK, retry_failed=True)
     assert run_out(workers, again) == []
     assert again.complete
     (failed,) = (run for run in study.runs.all() if run.failure)
     assert failed.origin["replicate"] == 5
-    assert run_out(workers, Scheduler.of(study, retry_failed=True)) == [(1, 5)]
+    assert run_out(workers, Scheduler(study, retry_failed=True)) == [(1, 5)]
     assert not any(run.failure for run in study.runs.all())
 
 
 def test_more_configurations_are_open_in_a_race_on_many_workers(preparing: Preparing) -> None:
     assert prepared(preparing, concurrency=64).record.open_configurations == 23
     assert prepared(preparing, None, concurrency=64).record.open_configurations == 8
-
-
-def test_the_storage_has_nothing_that_a_study_without_a_race_has_not(
-    raced: Raced, tmp_path: Path
-) -> None:
-    study, *_ = raced
-    kinds = {path.parent.name for path in (tmp_path / "storage").rglob("*.json")}
-    assert kinds == {"runs", study.store.name, "configurations", "replicates"}

@@ -21,11 +21,6 @@ def stsb(glue: Path) -> RunOptions:
     return RunOptions(gpus_per_trial=0, data_dir=glue)
 
 
-def test_methods_with_and_without_scores_are_told_apart() -> None:
-    assert {"ce", "supcl-seq", "simcse", "dropout-aug"} <= {*ABLE}
-    assert not {"scl", "ce-cl"} & {*ABLE}
-
-
 @pytest.mark.parametrize("name", [name for name in METHODS if name not in ABLE])
 def test_a_method_that_needs_classes_names_all_that_learn_scores(
     asked: Asked, stsb: RunOptions, name: str

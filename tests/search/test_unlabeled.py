@@ -12,18 +12,18 @@ import pytest
 from sclsearch.api import select
 from sclsearch.errors import SclsearchError
 from sclsearch.papers.augmentation.texts import find_drawn
-from sclsearch.ray_backend.worker import WorkerContext, attempt
 from sclsearch.search.plan import plan
 from sclsearch.search.rerun import rerun
-from sclsearch.search.scheduler import Scheduler
-from sclsearch.search.views import study_view
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.restore import restore_spec
 from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.study.state import SearchState
 from sclsearch.study.study import Study
 from sclsearch.study.tokenized import tokenized
 from sclsearch.tasks.custom import CustomTask
 from sclsearch.tasks.custom_options import as_options
+from sclsearch.tracking.records import new_records
+from tests.in_process import train_one
 
 FEW: Mapping[str, Any] = {
     "space": None,
@@ -46,7 +46,7 @@ Resolved = Callable[..., Study]
             {"train_size": None, "protocol": None},
             "--unlabeled 40: it must come with a training size, but without",
         ),
-        ({"method": "ce"}, "has a stage without labels, but ce reads them in all. cmlm, tapt"),
+        ({"method": "ce"}, "--unlabeled 40: ce has no stage without labels"),
         ({"protocol": "gunel-noisy"}, "joins no paraphrases to the training rows, but gunel-noi"),
         ({"train_size": 41}, "--unlabeled 40: it must lie between the 41 training rows"),
         ({"unlabeled": 61}, "texts, and the 60 rows of toy's training split that are not for"),
@@ -85,7 +85,9 @@ def test_plan_and_tracking_say_how_many_there_are(
     assert NOTE in planned.notes
     prepared = preparing(spec)
     assert prepared.replicates[0].rows == prepared.splits[0].digests
-    assert study_view(prepared.record).params["unlabelled"] == 40
+    state = SearchState(prepared.record, prepared.replicates, prepared.study.rule)
+    (shown,) = new_records(state)
+    assert shown.params["unlabelled"] == 40
 
 
 def test_fresh_replicates_and_crossings_have_texts_of_their_own(
@@ -182,21 +184,6 @@ def test_a_seed_run_with_them_is_reported_and_trained_again(
     asked: Asked, preparing: Preparing, tmp_path: Path
 ) -> None:
     spec = asked(**FEW, method="tapt", unlabeled=40, settings=FIELDS)
-    prepared = preparing(spec, study="mine", seeds=1)
-    prepared.store.create(prepared.record)
-    prepared.store.add(prepared.replicates[0])
-    Scheduler.of(prepared).refill()
-    context = WorkerContext(
-        study=prepared.study,
-        name="mine",
-        storage=tmp_path / "storage",
-        tokens=tokenized(prepared.study, prepared.splits.values()),
-        splits=prepared.splits,
-        threads=1,
-        origin=prepared.record.origin,
-    )
-    run, _ = attempt(prepared.study.seed_run_spec({}, 0, prepared.splits[0]), context, 0)
-    assert run.failure is None
-    prepared.runs.put(run)
+    run = train_one(preparing(spec, study="mine", seeds=1))
     assert NOTE in select("mine", storage=tmp_path / "storage").notes
     assert rerun(tmp_path / "storage", run.key).differing == ()

@@ -62,7 +62,7 @@ def kept(scheduler: Scheduler, tasks: list[SeedRunTask]) -> set[tuple[int, int]]
 def test_of_a_complete_study_the_reported_seeds_of_the_winner_are_kept(
     preparing: Preparing, rule: str, expected: set[tuple[int, int]]
 ) -> None:
-    scheduler = Scheduler.of(preparing(rule=rule, seeds=4, configs=3))
+    scheduler = Scheduler(preparing(rule=rule, seeds=4, configs=3))
     tasks = train(scheduler, until=12)
     delete_unneeded_weights(scheduler)
     assert kept(scheduler, tasks) == expected
@@ -71,14 +71,14 @@ def test_of_a_complete_study_the_reported_seeds_of_the_winner_are_kept(
 def test_what_the_first_starts_rule_reports_is_kept_under_another(preparing: Preparing) -> None:
     first = preparing(rule="mean", seeds=4, configs=3)
     first.store.create(first.record)
-    scheduler = Scheduler.of(preparing(rule="best", seeds=4, configs=3))
+    scheduler = Scheduler(preparing(rule="best", seeds=4, configs=3))
     tasks = train(scheduler, until=12)
     delete_unneeded_weights(scheduler)
     assert kept(scheduler, tasks) == {(0, 1), (1, 0)}
 
 
 def test_while_a_study_runs_what_may_still_be_reported_is_kept_too(preparing: Preparing) -> None:
-    scheduler = Scheduler.of(preparing(seeds=4, configs=3))
+    scheduler = Scheduler(preparing(seeds=4, configs=3))
     leading, unfinished = {(0, 1)}, {(1, 0)}
     training = {(1, 2), (1, 3), (2, 0), (2, 1), (2, 2), (2, 3)}
     tasks = train(scheduler, until=6)
@@ -87,15 +87,15 @@ def test_while_a_study_runs_what_may_still_be_reported_is_kept_too(preparing: Pr
 
 
 def test_weights_are_deleted_whenever_a_configuration_gets_its_score(preparing: Preparing) -> None:
-    scheduler = Scheduler.of(preparing(seeds=4, configs=3))
-    scheduler.listeners = [WeightPruner(scheduler)]
+    scheduler = Scheduler(preparing(seeds=4, configs=3))
+    scheduler.callbacks = [WeightPruner(scheduler)]
     assert kept(scheduler, train(scheduler, until=12)) == {(0, 1)}
 
 
 def test_weights_that_may_not_be_deleted_stop_no_search(
     preparing: Preparing, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    scheduler = Scheduler.of(preparing(seeds=4, configs=3))
+    scheduler = Scheduler(preparing(seeds=4, configs=3))
     tasks = train(scheduler, until=12)
     drop, fixed = scheduler.store.delete_weights, tasks[3].key
 
@@ -111,7 +111,7 @@ def test_weights_that_may_not_be_deleted_stop_no_search(
 
 
 def test_of_what_waits_at_the_end_of_a_race_no_weights_are_kept(preparing: Preparing) -> None:
-    scheduler = Scheduler.of(preparing(seeds=5, configs=3), race=0.0)
+    scheduler = Scheduler(preparing(seeds=5, configs=3), race=0.0)
     tasks = []
     while task := scheduler.next():
         tasks.append(task)
@@ -120,7 +120,7 @@ def test_of_what_waits_at_the_end_of_a_race_no_weights_are_kept(preparing: Prepa
         delete_unneeded_weights(scheduler)
     assert scheduler.complete
     delete_unneeded_weights(scheduler)
-    assert {*scheduler.race.waiting} == {1, 2}
+    assert {*scheduler.state.paused} == {1, 2}
     assert kept(scheduler, tasks) == {(0, 0)}
 
 
@@ -131,9 +131,9 @@ def test_a_look_at_a_part_of_a_study_deletes_nothing(
     whole = preparing(seeds=4, configs=3)
     for replicate in whole.replicates:
         whole.store.add(replicate)
-    scheduler = Scheduler.of(whole)
+    scheduler = Scheduler(whole)
     tasks = train(scheduler, until=12)
-    smaller = Scheduler.of(preparing(**{"seeds": 4, "configs": 3, **part}))
+    smaller = Scheduler(preparing(**{"seeds": 4, "configs": 3, **part}))
     delete_unneeded_weights(smaller)
     assert kept(scheduler, tasks) == {task.id for task in tasks}
 

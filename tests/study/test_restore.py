@@ -49,9 +49,9 @@ def test_an_encoder_that_was_not_named_is_kept_by_its_name(
 
 
 def winner_of(prepared: PreparedStudy) -> ConfigurationRecord:
-    scheduler = Scheduler.of(prepared)
+    scheduler = Scheduler(prepared)
     scheduler.refill()
-    return ConfigurationRecord(**stored(asdict(scheduler.configurations[-1])))
+    return ConfigurationRecord(**stored(asdict(scheduler.state.configurations[-1])))
 
 
 def keys(prepared: PreparedStudy, values: Mapping[str, Any]) -> list[str]:

@@ -1,22 +1,16 @@
-"""A fresh database for each test, and studies to show in it."""
+"""A fresh database for each test, and records of a study."""
 
 import json
 import shutil
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sclsearch.tracking import (
-    ConfigurationView,
-    ScoreView,
-    SeedRunView,
-    StudyView,
-    View,
-    prepare,
-    tracking_uri,
-)
+from sclsearch.tracking import RunRecord, prepare, tracking_uri
+from sclsearch.tracking.writer import Writer
 
 # SQLAlchemy 2.1 deprecates an option that MLflow 3.17 still uses.
 NOLOAD = "ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning"
@@ -55,7 +49,7 @@ class Shown:
         return MlflowClient(self.uri)
 
     def runs(self) -> dict[str, Any]:
-        """Returns MLflow's runs by our name of them; a name that occurs twice fails."""
+        """Returns MLflow's runs by id; fails if an id occurs twice."""
         client = self.client
         experiment = client.get_experiment_by_name("sclsearch")
         if experiment is None:
@@ -77,7 +71,7 @@ class Shown:
         }
 
     def everything(self) -> dict[str, object]:
-        """Returns all that does not depend on when it was written."""
+        """Returns everything that does not depend on the time of writing."""
         points = self.points()
         return {
             name: (
@@ -103,28 +97,48 @@ def shown(uri: str) -> Shown:
 
 
 @pytest.fixture
-def study() -> list[View]:
-    views: list[View] = [
-        StudyView(
-            "cola-scl", {"method": "scl", "task": "cola"}, {"host": "node1"}, {"space.json": [1]}
+def write(uri: str) -> Callable[..., int]:
+    """Returns what writes records like a new process and returns the number of runs created."""
+
+    def write(records: Iterable[RunRecord], uri: str = uri) -> int:
+        writer = Writer(uri, "sclsearch")
+        for record in records:
+            writer.write(record)
+        return writer.created
+
+    return write
+
+
+@pytest.fixture
+def study() -> list[RunRecord]:
+    """Returns the records of a study with two configurations and three seed runs of each."""
+    records = [
+        RunRecord(
+            "cola-scl",
+            params={"method": "scl", "task": "cola"},
+            tags={"host": "node1"},
+            artifacts={"space.json": [1]},
         )
     ]
     for number in range(2):
-        views.append(ConfigurationView("cola-scl", number, {"tau": 0.1 * (number + 1)}))
-        views += [
-            SeedRunView(
+        records.append(RunRecord("cola-scl", (number,), {"tau": 0.1 * (number + 1)}))
+        records += [
+            RunRecord(
                 "cola-scl",
-                number,
-                replicate,
-                key=f"key-{number}-{replicate}",
+                (number, replicate),
                 params={"replicate": replicate},
-                evaluations=tuple((10 * u, {"validation/mcc": u / 10}) for u in range(1, 4)),
-                summary={"test/mcc": 0.4},
+                tags={"key": f"key-{number}-{replicate}"},
+                history=(
+                    *((10 * u, {"validation/mcc": u / 10}) for u in range(1, 4)),
+                    (30, {"test/mcc": 0.4}),
+                ),
+                status="FINISHED",
                 started=1_700_000_000.0,
                 seconds=12.5,
                 artifacts={"history.json": {"number": number}},
             )
             for replicate in range(3)
         ]
-        views.append(ScoreView("cola-scl", number, {"score": 0.5 + number / 10}, finished=True))
-    return [*views, ScoreView("cola-scl", None, {"best": 0.6}, finished=True)]
+        score = {"score": 0.5 + number / 10}
+        records.append(RunRecord("cola-scl", (number,), metrics=score, status="FINISHED"))
+    return [*records, RunRecord("cola-scl", metrics={"best": 0.6}, status="FINISHED")]

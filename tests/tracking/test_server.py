@@ -4,20 +4,14 @@ import logging
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.tracking import (
-    StudyView,
-    complete,
-    find_tracking_uri,
-    prepare,
-    tracking_uri,
-    ui_command,
-)
+from sclsearch.tracking import RunRecord, find_tracking_uri, prepare, tracking_uri, ui_command
 from sclsearch.tracking.server import masked, quietly
 
 
@@ -36,11 +30,15 @@ def test_an_object_store_holds_no_database_so_one_must_be_named(
 ) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     assert find_tracking_uri(None, "s3://bucket/storage") is None
-    with pytest.raises(
-        SclsearchError, match=r"^--tracking: with --storage s3://bucket/storage a server or a data"
-    ):
+    with pytest.raises(SclsearchError, match=r"^--storage s3://bucket/storage: an object store"):
         tracking_uri(None, "s3://bucket/storage")
     assert tracking_uri("http://option:5000", "s3://bucket/storage") == "http://option:5000"
+
+
+def test_none_turns_mlflow_off_and_names_no_database(tmp_path: Path) -> None:
+    assert find_tracking_uri("none", tmp_path) is None
+    with pytest.raises(SclsearchError, match=r"^--tracking: must name .* got 'none'"):
+        tracking_uri("none", tmp_path)
 
 
 def test_an_empty_option_is_a_slip_and_an_empty_variable_is_none(
@@ -48,7 +46,7 @@ def test_an_empty_option_is_a_slip_and_an_empty_variable_is_none(
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "")
     assert tracking_uri(None, tmp_path) == f"sqlite:///{tmp_path}/mlflow.db"
-    with pytest.raises(SclsearchError, match=r"^--tracking: .* but there is ''"):
+    with pytest.raises(SclsearchError, match=r"^--tracking: .* got ''"):
         tracking_uri("", tmp_path)
 
 
@@ -69,7 +67,7 @@ def test_relative_places_become_absolute(tmp_path: Path, monkeypatch: pytest.Mon
 def test_what_mlflow_cannot_use_is_an_error_that_names_its_origin(
     uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(SclsearchError, match=f"^--tracking: .* but there is '{uri}'"):
+    with pytest.raises(SclsearchError, match=f"^--tracking: .* got '{uri}'"):
         tracking_uri(uri, tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     with pytest.raises(SclsearchError, match=r"^MLFLOW_TRACKING_URI: "):
@@ -91,7 +89,7 @@ def test_passwords_are_masked(text: str, expected: str) -> None:
 
 @pytest.mark.slow
 def test_processes_that_prepare_at_once_leave_one_sound_database_and_no_words(
-    tmp_path: Path,
+    tmp_path: Path, write: Callable[..., int]
 ) -> None:
     uri = f"sqlite:///{tmp_path}/new/mlflow.db"
     program = "import sys; from sclsearch.tracking import prepare; prepare(sys.argv[1])"
@@ -107,7 +105,7 @@ def test_processes_that_prepare_at_once_leave_one_sound_database_and_no_words(
     assert [process.communicate()[0] for process in processes] == [b"", b""]
     assert [process.returncode for process in processes] == [0, 0]
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["mlflow.db"]
-    assert complete(uri, [StudyView("s")]) == 1
+    assert write([RunRecord("s")], uri) == 1
 
 
 def test_a_database_that_exists_is_left_alone(tmp_path: Path) -> None:
@@ -119,8 +117,22 @@ def test_a_database_that_exists_is_left_alone(tmp_path: Path) -> None:
 
 def test_preparing_where_no_file_can_be_is_an_error_that_names_the_place(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(SclsearchError, match=f"^{tmp_path}/file/mlflow.db: MLflow's database must"):
+    with pytest.raises(SclsearchError, match=f"^{tmp_path}/file/mlflow.db: cannot create"):
         prepare(f"sqlite:///{tmp_path}/file/mlflow.db")
+
+
+@pytest.mark.parametrize(
+    ("uri", "cure"),
+    [
+        ("postgresql://me:secret@127.0.0.1/x", r"pip install 'psycopg\[binary\]'"),
+        ("mysql://me:secret@127.0.0.1/x", "pip install mysqlclient"),
+        ("postgresql+nothing://me:secret@127.0.0.1/x", "dialects:postgresql.nothing"),
+    ],
+)
+def test_a_database_without_its_driver_is_refused_before_a_search(uri: str, cure: str) -> None:
+    with pytest.raises(SclsearchError, match=cure) as caught:
+        prepare(uri)
+    assert "secret" not in str(caught.value)
 
 
 def test_a_server_needs_no_preparation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +187,7 @@ def test_the_interface_listens_on_this_machine_alone_and_hides_the_uri() -> None
 
 
 def test_the_interface_of_a_server_is_the_server() -> None:
-    with pytest.raises(SclsearchError, match=r"^http://\*\*\*@host: a database must be named"):
+    with pytest.raises(SclsearchError, match=r"^http://\*\*\*@host: is a server"):
         ui_command("http://me:secret@host", 5001)
 
 

@@ -1,27 +1,46 @@
-"""Three levels of runs, complete, and the same however often they are written."""
+"""The writer creates three levels of runs, and repeated writes change nothing."""
 
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from sclsearch.tracking import ConfigurationView, ScoreView, StudyView, View, complete, writer
+from sclsearch.tracking import RunRecord, writer
 
 if TYPE_CHECKING:
     from tests.tracking.conftest import Shown
 
+Write = Callable[..., int]
+SEED_RUN = RunRecord(
+    "s",
+    (0, 0),
+    tags={"key": "k"},
+    history=((5, {"loss": 1.0}),),
+    status="FINISHED",
+    started=10.0,
+    seconds=2.0,
+)
 
-def test_study_configuration_and_seed_run_are_found_as_three_levels(
-    uri: str, shown: "Shown", study: list[View]
+
+def test_study_configuration_and_seed_run_are_three_levels(
+    write: Write, shown: "Shown", study: list[RunRecord]
 ) -> None:
-    assert complete(uri, study) == 1 + 2 + 2 * 3
+    assert write(study) == 1 + 2 + 2 * 3
     runs = shown.runs()
-    inside = shown.client.search_runs(
+    children = shown.client.search_runs(
         [runs["cola-scl"].info.experiment_id],
         f"tags.mlflow.parentRunId = '{runs['cola-scl/1'].info.run_id}'",
     )
-    assert {run.info.run_name for run in inside} == {f"#1 seed {r}" for r in range(3)}
+    assert {run.info.run_name for run in children} == {f"#1 seed {r}" for r in range(3)}
     assert runs["cola-scl/1"].data.tags["mlflow.parentRunId"] == runs["cola-scl"].info.run_id
     assert "mlflow.parentRunId" not in runs["cola-scl"].data.tags
     assert [runs[name].info.run_name for name in ("cola-scl", "cola-scl/1")] == ["cola-scl", "#1"]
@@ -31,104 +50,154 @@ def test_study_configuration_and_seed_run_are_found_as_three_levels(
     assert runs["cola-scl/1"].data.params == {"tau": "0.2"}
 
 
-def test_a_seed_run_shows_its_evaluations_its_times_and_its_key(
-    uri: str, shown: "Shown", study: list[View]
+def test_a_seed_run_has_its_metrics_times_and_files(
+    write: Write, shown: "Shown", study: list[RunRecord], tmp_path: Path
 ) -> None:
-    complete(uri, study)
+    write(study)
     run = shown.runs()["cola-scl/1/2"]
     assert shown.points()["cola-scl/1/2"] == {
         "validation/mcc": [(10, 0.1), (20, 0.2), (30, 0.3)],
         "test/mcc": [(30, 0.4)],
     }
     assert (run.info.start_time, run.info.end_time) == (1_700_000_000_000, 1_700_000_012_500)
-    assert run.data.tags["sclsearch.key"] == "key-1-2"
     assert shown.artifact(run, "history.json") == {"number": 1}
-
-
-def test_artefacts_lie_beside_the_database(uri: str, study: list[View], tmp_path: Path) -> None:
-    complete(uri, study)
     assert {path.name for path in tmp_path.iterdir()} == {"mlflow.db", "mlartifacts"}
-    assert len(list((tmp_path / "mlartifacts").rglob("history.json"))) == 6
 
 
-def test_a_replay_writes_nothing(uri: str, shown: "Shown", study: list[View]) -> None:
-    complete(uri, study)
+@pytest.mark.parametrize("reopened", [False, True])
+def test_a_second_writer_adds_nothing(
+    write: Write, shown: "Shown", study: list[RunRecord], reopened: bool
+) -> None:
+    write(study)
     before, ends = shown.everything(), {n: r.info.end_time for n, r in shown.runs().items()}
-    assert complete(uri, study) == 0
+    if reopened:  # as if the first writer was killed before it ended the runs
+        for run in shown.runs().values():
+            shown.client.update_run(run.info.run_id, status="RUNNING")
+    assert write(study) == 0
     assert shown.everything() == before
-    assert {n: r.info.end_time for n, r in shown.runs().items()} == ends
+    if not reopened:
+        assert {n: r.info.end_time for n, r in shown.runs().items()} == ends
 
 
-def test_a_run_left_open_between_two_writes_gets_only_what_is_missing(
-    uri: str, shown: "Shown", study: list[View]
+def test_changed_scores_get_growing_steps_and_equal_ones_are_not_repeated(
+    write: Write, shown: "Shown"
 ) -> None:
-    complete(uri, study)
-    before = shown.everything()
-    for run in shown.runs().values():
-        shown.client.update_run(run.info.run_id, status="RUNNING")
-    assert complete(uri, study) == 0
-    assert shown.everything() == before
-
-
-def test_a_score_goes_on_with_growing_steps_and_equal_values_are_not_repeated(
-    uri: str, shown: "Shown"
-) -> None:
-    for value in (0.5, 0.5, 0.7, 0.6):
-        complete(uri, [ScoreView("s", 0, {"score": value, "seeds": 3.0})])
+    for value in (0.5, 0.5, 0.7, 0.5):
+        write([RunRecord("s", (0,), metrics={"score": value, "seeds": 3.0})])
+        assert shown.runs()["s/0"].data.metrics["score"] == value
     assert shown.points()["s/0"] == {
-        "score": [(0, 0.5), (1, 0.7), (2, 0.6)],
+        "score": [(0, 0.5), (1, 0.7), (2, 0.5)],
         "seeds": [(0, 3.0)],
     }
     assert shown.runs()["s/0"].info.status == "RUNNING"
 
 
-def test_a_score_stands_even_if_it_was_shown_before_another(uri: str, shown: "Shown") -> None:
-    for value, finished in ((0.5, False), (0.7, False), (0.5, False), (0.7, True)):
-        complete(uri, [ScoreView("s", 0, {"score": value}, finished)])
-        assert shown.runs()["s/0"].data.metrics == {"score": value}
-
-
-def test_the_last_score_stands_where_the_clock_goes_back(
-    uri: str, shown: "Shown", monkeypatch: pytest.MonkeyPatch
+def test_the_last_score_counts_even_if_the_clock_goes_back(
+    write: Write, shown: "Shown", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter((200.0, 100.0))
     monkeypatch.setattr(writer, "time", SimpleNamespace(time=lambda: next(clock)))
     for value in (0.7, 0.5):
-        complete(uri, [ScoreView("s", 0, {"score": value}, finished=True)])
+        write([RunRecord("s", (0,), metrics={"score": value}, status="FINISHED")])
     assert shown.runs()["s/0"].data.metrics == {"score": 0.5}
 
 
-def test_a_parameter_too_long_for_mlflow_becomes_an_artefact(uri: str, shown: "Shown") -> None:
-    views = [ConfigurationView("s", 0, {"tau": 0.1, "prompt": "x" * 6001, "label": "y" * 6000})]
+def test_a_parameter_too_long_for_mlflow_becomes_an_artifact(write: Write, shown: "Shown") -> None:
+    record = RunRecord("s", (0,), {"tau": 0.1, "prompt": "x" * 6001, "label": "y" * 6000})
     for _ in range(2):
-        complete(uri, views)
+        write([record])
     run = shown.runs()["s/0"]
     assert run.data.params == {"tau": "0.1", "label": "y" * 6000}
     assert shown.artifact(run, "long_params.json") == {"prompt": "x" * 6001}
 
 
-def test_parameters_stay_and_new_ones_and_changed_tags_are_added(uri: str, shown: "Shown") -> None:
-    complete(uri, [StudyView("s", {"task": "rte"}, {"host": "node1"})])
-    complete(uri, [StudyView("s", {"task": "other", "seeds": 5}, {"host": "node2"})])
+def test_parameters_stay_while_new_ones_and_changed_tags_and_files_are_written(
+    write: Write, shown: "Shown"
+) -> None:
+    write([RunRecord("s", (), {"task": "rte"}, {"host": "node1"}, {"report.json": {"winner": 1}})])
+    changed = {"task": "other", "seeds": 5}
+    write([RunRecord("s", (), changed, {"host": "node2"}, {"report.json": {"winner": 2}})])
     run = shown.runs()["s"]
     assert run.data.params == {"task": "rte", "seeds": "5"}
     assert run.data.tags["host"] == "node2"
+    assert shown.artifact(run, "report.json") == {"winner": 2}
 
 
-def test_a_changed_artefact_is_written_again(uri: str, shown: "Shown") -> None:
-    for content in ({"winner": 1}, {"winner": 2}):
-        complete(uri, [StudyView("s", artifacts={"report.json": content})])
-    assert shown.artifact(shown.runs()["s"], "report.json") == {"winner": 2}
-
-
-def test_studies_of_one_name_do_not_write_into_each_other(uri: str, shown: "Shown") -> None:
+def test_studies_of_one_name_do_not_share_runs(write: Write, shown: "Shown") -> None:
     for mark, task in (("1", "cola"), ("2", "rte")):
         name = f"same@{mark}"
-        views: list[View] = [StudyView(name, {"task": task}), ConfigurationView(name, 0, {"a": 1})]
-        assert complete(uri, views) == 2
-        assert complete(uri, views) == 0
+        records = [RunRecord(name, (), {"task": task}), RunRecord(name, (0,), {"a": 1})]
+        assert write(records) == 2
+        assert write(records) == 0
     runs = shown.runs()
     assert {*runs} == {"same@1", "same@1/0", "same@2", "same@2/0"}
     assert [runs[f"same@{mark}"].data.params["task"] for mark in "12"] == ["cola", "rte"]
     assert {run.data.tags["sclsearch.study"] for run in runs.values()} == {"same"}
     assert [runs[f"same@{mark}"].info.run_name for mark in "12"] == ["same", "same"]
+
+
+@pytest.mark.slow
+def test_a_writer_killed_halfway_is_completed_without_duplicates(
+    write: Write, uri: str, shown: "Shown", fresh_database: Path, tmp_path: Path
+) -> None:
+    records = [RunRecord("s", (), {"task": "rte"}), RunRecord("s", (0,), {"tau": 0.1})]
+    records += [replace(SEED_RUN, path=(0, r), artifacts={"a.json": [r]}) for r in range(150)]
+    program = (
+        "import sys\n"
+        "from sclsearch.tracking import RunRecord\n"
+        "from sclsearch.tracking.writer import Writer\n"
+        "writer = Writer(sys.argv[1], 'sclsearch')\n"
+        f"for record in {records!r}:\n"
+        "    writer.write(record)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program, uri])
+    deadline = time.monotonic() + 30
+    while len(shown.runs()) < 20 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    there = len(shown.runs())
+    assert 20 <= there < len(records)
+    assert write(records) == len(records) - there
+
+    (tmp_path / "undisturbed").mkdir()
+    other = f"sqlite:///{tmp_path}/undisturbed/mlflow.db"
+    (tmp_path / "undisturbed" / "mlflow.db").write_bytes(fresh_database.read_bytes())
+    write(records, other)
+    assert shown.everything() == replace(shown, uri=other).everything()
+
+
+def test_a_failed_seed_run_shows_its_last_cause_until_it_succeeds(
+    write: Write, shown: "Shown"
+) -> None:
+    for cause in ("hang", "out-of-memory"):
+        write([replace(SEED_RUN, status="FAILED", tags={"failure": cause})])
+        run = shown.runs()["s/0/0"]
+        assert (run.info.status, run.data.tags["failure"]) == ("FAILED", cause)
+    write([replace(SEED_RUN, history=((5, {"loss": 1.0}), (9, {"loss": 0.5})))])
+    run = shown.runs()["s/0/0"]
+    assert run.info.status == "FINISHED"
+    assert "failure" not in run.data.tags
+    assert shown.points()["s/0/0"] == {"loss": [(5, 1.0), (9, 0.5)]}
+
+
+def test_values_that_are_not_finite_are_left_out_and_named(write: Write, shown: "Shown") -> None:
+    bad = {"a": math.nan, "b": math.inf, "c": 1.0}
+    write([replace(SEED_RUN, history=((5, bad),)), RunRecord("s", (0,), metrics=bad)])
+    for name in ("s/0", "s/0/0"):
+        run = shown.runs()[name]
+        assert run.data.tags["sclsearch.not_finite"] == "a, b"
+        assert run.data.metrics == {"c": 1.0}
+
+
+def test_two_thousand_metrics_of_one_seed_run_arrive(write: Write, shown: "Shown") -> None:
+    many = tuple((u, {"loss": 1 / u, "mcc": 0.1}) for u in range(1, 1001))
+    write([replace(SEED_RUN, history=many)])
+    assert len(shown.points()["s/0/0"]["loss"]) == 1000
+
+
+def test_a_child_written_before_its_parents_finds_its_place(write: Write, shown: "Shown") -> None:
+    assert write([SEED_RUN]) == 3
+    assert write([RunRecord("s", (), {"p": 1}), RunRecord("s", (0,), {"p": 2})]) == 0
+    runs = shown.runs()
+    assert [runs[name].data.params for name in ("s", "s/0")] == [{"p": "1"}, {"p": "2"}]

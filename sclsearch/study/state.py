@@ -1,0 +1,183 @@
+"""State of a search: its results so far, and everything that follows from them."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from sclsearch.selection.posterior import Forecast
+from sclsearch.selection.race import Race
+from sclsearch.selection.ranking import reported_test, score
+from sclsearch.selection.rules import Rule
+from sclsearch.store.records import (
+    ConfigurationRecord,
+    ReplicateRecord,
+    StudyRecord,
+    seed_run_key,
+)
+from sclsearch.store.runs import RunStore, SeedRun
+from sclsearch.study.seed_runs import SeedRunId
+from sclsearch.tasks.metrics import MAXIMUM, METRICS
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationScore:
+    """Score and test results of a configuration whose seed runs have all finished.
+
+    Attributes:
+        number: The configuration's number.
+        score: Its score under the rule.
+        test_mean: Mean test metric of the replicates that the rule reports; None if all failed.
+        test_std: Sample standard deviation of these test metrics; None for fewer than two.
+    """
+
+    number: int
+    score: float
+    test_mean: float | None
+    test_std: float | None
+
+    @property
+    def rank(self) -> tuple[float, int]:
+        """Sort key: the largest is the best; of equal scores the lowest number wins."""
+        return self.score, -self.number
+
+
+class SearchState:
+    """Configurations, seed runs, scores and race of a study under a selection rule.
+
+    The state only grows: it never changes or removes what it has.
+
+    Args:
+        record: The study's record.
+        replicates: Records of the replicates that a complete configuration has.
+        rule: Selection rule that combines the seeds into a score.
+        configs: Total number of configurations; required if `risk` is given.
+        risk: Highest accepted risk of the race, as in `Race`; None for no race.
+
+    Attributes:
+        metric: Name of the metric.
+        configurations: The configurations, in the order of their numbers.
+        seed_runs: Finished seed runs without their predictions, in order of arrival.
+        scores: Score of each complete configuration, in order of completion.
+        race: Validation scores by index in `configurations`, and the paused configurations.
+    """
+
+    def __init__(
+        self,
+        record: StudyRecord,
+        replicates: Sequence[ReplicateRecord],
+        rule: Rule,
+        configs: int = 0,
+        risk: float | None = None,
+    ) -> None:
+        self.record, self.replicates, self.rule = record, replicates, rule
+        self.metric = str(record.training["metric"])
+        self.configurations: list[ConfigurationRecord] = []
+        self.seed_runs: dict[SeedRunId, SeedRun] = {}
+        self.scores: dict[int, ConfigurationScore] = {}
+        low = METRICS[self.metric].minimum
+        self.race = Race(rule.score, low, MAXIMUM, len(replicates), configs, risk)
+        # A damaged record leaves a gap in the numbers, but none in the race.
+        self._indices: dict[int, int] = {}
+        self.seeds = {replicate.number: seed for seed, replicate in enumerate(replicates)}
+
+    @classmethod
+    def from_records(
+        cls,
+        record: StudyRecord,
+        replicates: Sequence[ReplicateRecord],
+        configurations: Iterable[ConfigurationRecord],
+        runs: Iterable[tuple[SeedRunId, SeedRun]],
+        rule: Rule,
+    ) -> "SearchState":
+        """Return the state of a study from its records and seed runs."""
+        state = cls(record, replicates, rule)
+        for configuration in configurations:
+            state.add_configuration(configuration)
+        for (number, replicate), run in runs:
+            state.add_seed_run(number, replicate, run)
+        return state
+
+    def add_configuration(self, configuration: ConfigurationRecord) -> None:
+        """Add a configuration without seed runs."""
+        self._indices[configuration.number] = len(self.configurations)
+        self.configurations.append(configuration)
+        self.race.open()
+
+    def add_seed_run(
+        self, configuration: int, replicate: int, run: SeedRun
+    ) -> ConfigurationScore | None:
+        """Add a finished seed run; return the configuration's score if that completes it."""
+        # Predictions of thousands of seed runs would fill the memory.
+        run = replace(run, predictions={})
+        self.seed_runs[configuration, replicate] = run
+        index = self._indices[configuration]
+        self.race.note(index, self.seeds[replicate], run.validated(self.metric))
+        runs = self.runs_of(configuration)
+        if len(runs) < len(self.replicates):
+            return None
+        validation = [run.validated(self.metric) for run in runs.values()]
+        test = [run.tested(self.metric) for run in runs.values()]
+        _, mean, std = reported_test(self.rule, validation, test)
+        found = score(self.rule, validation, METRICS[self.metric].minimum)
+        self.scores[configuration] = ConfigurationScore(configuration, found, mean, std)
+        return self.scores[configuration]
+
+    def runs_of(self, configuration: int) -> dict[int, SeedRun]:
+        """Return the finished seed runs of a configuration, by replicate number."""
+        return {
+            replicate: run
+            for replicate in self.seeds
+            if (run := self.seed_runs.get((configuration, replicate))) is not None
+        }
+
+    @property
+    def winner(self) -> ConfigurationScore | None:
+        """The best complete configuration; None if there is none."""
+        return max(self.scores.values(), key=lambda one: one.rank, default=None)
+
+    @property
+    def paused(self) -> set[int]:
+        """Numbers of the configurations that the race gives no further seeds for now."""
+        return {self.configurations[index].number for index in self.race.waiting}
+
+    def is_settled(self, number: int) -> bool:
+        """Return True if a configuration is complete or paused."""
+        return number in self.scores or self._indices.get(number) in self.race.waiting
+
+    def expected_score(self, number: int) -> float | None:
+        """Return the forecast of a paused configuration, else its score; None without both."""
+        forecast = self.race.waiting.get(self._indices[number])
+        if forecast is not None:
+            return forecast.expected
+        return self.scores[number].score if number in self.scores else None
+
+    def forecasts(self) -> tuple[dict[int, Forecast], float]:
+        """Return forecasts of incomplete configurations, and the risk that one of them would win.
+
+        Configurations without a seed run have no forecast. The risk is a probability under the
+        model of `ScorePosterior`, given that every configuration gets all its seeds.
+        """
+        forecasts, risk = self.race.odds()
+        return {self.configurations[index].number: f for index, f in forecasts.items()}, risk
+
+
+def stored_state(
+    runs: RunStore,
+    record: StudyRecord,
+    replicates: Sequence[ReplicateRecord],
+    configurations: Sequence[ConfigurationRecord],
+    rule: Rule,
+) -> tuple[SearchState, list[str]]:
+    """Return the state of a study from stored seed runs, and messages about damaged ones."""
+    damaged: list[str] = []
+
+    def valid_runs() -> Iterator[tuple[SeedRunId, SeedRun]]:
+        for configuration in configurations:
+            keys = [seed_run_key(record, configuration, replicate) for replicate in replicates]
+            found, faults = runs.get_valid(keys)
+            damaged.extend(faults.values())
+            for replicate, run in zip(replicates, found, strict=True):
+                if run is not None:
+                    yield (configuration.number, replicate.number), run
+
+    state = SearchState.from_records(record, replicates, configurations, valid_runs(), rule)
+    return state, damaged

@@ -1,0 +1,116 @@
+"""MLflow gets a search state once, whether during a search or afterwards."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sclsearch.search.scheduler import Scheduler
+from sclsearch.store.objects import remove
+from sclsearch.study.prepared import PreparedStudy
+from sclsearch.study.state import SearchState, stored_state
+from sclsearch.tracking import MLflowLogger
+from sclsearch.tracking.records import counts, new_records
+
+if TYPE_CHECKING:
+    from tests.tracking.conftest import Shown
+    from tests.workspace import Workers
+
+Preparing = Callable[..., PreparedStudy]
+
+
+def from_store(prepared: PreparedStudy) -> SearchState:
+    replicates, configurations = prepared.store.replicates(), prepared.store.configurations()
+    rule = prepared.study.rule
+    state, faults = stored_state(prepared.runs, prepared.record, replicates, configurations, rule)
+    assert faults == []
+    return state
+
+
+def test_a_search_writes_new_results_as_they_come_and_a_later_sync_writes_nothing(
+    preparing: Preparing, workers: "Workers", uri: str, shown: "Shown"
+) -> None:
+    prepared = preparing(configs=2).begin()
+    scheduler, logger = Scheduler(prepared), MLflowLogger(uri)
+    for task in workers.running(scheduler):
+        workers.finish(scheduler, task)
+        logger.sync(scheduler.state, ended=False)
+    logger.sync(scheduler.state)
+    assert logger.close() is None
+    assert logger.created == 1 + 2 + 4
+    before = shown.everything()
+    runs = shown.runs()
+    winner = scheduler.state.winner
+    assert winner is not None
+    name = prepared.record.mlflow_name
+    assert runs[name].data.metrics["best.mean"] == winner.score
+    assert runs[name].data.metrics["test.mean.accuracy"] == winner.test_mean
+    assert runs[f"{name}/1"].data.metrics["score.mean"] == scheduler.state.scores[1].score
+    assert runs[f"{name}/1/0"].data.tags["key"] == scheduler.state.seed_runs[1, 0].key
+    assert {run.info.status for run in runs.values()} == {"FINISHED"}
+    track = MLflowLogger(uri)
+    for _ in range(2):
+        track.sync(from_store(prepared))
+    assert track.close() is None
+    assert track.created == 0
+    assert shown.everything() == before
+
+
+def test_each_call_returns_only_what_the_state_has_gained(
+    preparing: Preparing, workers: "Workers"
+) -> None:
+    scheduler = Scheduler(preparing(configs=1))
+    first, second = workers.running(scheduler)
+    paths = [record.path for record in new_records(scheduler.state, ended=False)]
+    assert paths == [(), (0,)]
+    for task, gained in ((first, [(0, 0)]), (second, [(0, 1), (0,)])):
+        since = counts(scheduler.state)
+        workers.finish(scheduler, task)
+        records = list(new_records(scheduler.state, since, ended=False))
+        assert [record.path for record in records] == gained
+        assert records[-1].status == "FINISHED"
+    since = counts(scheduler.state)
+    assert list(new_records(scheduler.state, since, ended=False)) == []
+    (winner,) = new_records(scheduler.state, since)
+    assert (winner.path, winner.status, winner.metrics["risk.mean"]) == ((), "FINISHED", 0.0)
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_a_study_is_finished_once_all_its_configurations_are(
+    preparing: Preparing, workers: "Workers", missing: int
+) -> None:
+    prepared = preparing(configs=2).begin()
+    scheduler = Scheduler(prepared)
+    workers.run_out(scheduler)
+    for run in [*scheduler.state.seed_runs.values()][:missing]:
+        remove(prepared.runs.folder / f"{run.key}.json")
+    records = [record for record in new_records(from_store(prepared)) if record.metrics]
+    assert [r.path for r in records if "chance.mean" in r.metrics] == [(0,)] * missing
+    assert records[-1].path == ()
+    assert records[-1].status == (None if missing else "FINISHED")
+
+
+def test_a_failed_seed_run_has_its_cause_and_no_scores(
+    preparing: Preparing, workers: "Workers"
+) -> None:
+    scheduler = Scheduler(preparing(configs=1))
+    task, _ = workers.running(scheduler)
+    scheduler.finish(task, workers.failed(task))
+    failed = next(r for r in new_records(scheduler.state) if r.path == task.id)
+    assert failed.status == "FAILED"
+    assert failed.tags == {"key": task.key, "failure": "raised", "failure.message": "a test"}
+    assert failed.history == ((0, {"seconds": 0.0}),)
+
+
+def test_each_study_of_one_name_has_its_own_mlflow_name(preparing: Preparing) -> None:
+    record = preparing(study="same").record
+    others = (
+        replace(record, created=record.created + 1),
+        replace(record, identity={**record.identity, "task": "another"}),
+        replace(record, training={**record.training, "data": "another"}),
+    )
+    names = {one.mlflow_name for one in (record, *others)}
+    assert len(names) == 4
+    assert {name.partition("@")[0] for name in names} == {"same"}
+    assert replace(record, origin={}).mlflow_name == record.mlflow_name
