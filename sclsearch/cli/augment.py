@@ -15,8 +15,8 @@ from sclsearch.cli import options as o
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sclsearch.papers.augmentation.base import Options
-    from sclsearch.papers.augmentation.texts import Drawn
+    from sclsearch.papers.augmentation.backends import Options
+    from sclsearch.papers.augmentation.texts import TextSelection
     from sclsearch.papers.augmentation.write import Written
 
 PLAIN_SECONDS = 30.0
@@ -86,28 +86,32 @@ def augment(
     Run the same command again to resume.
     """
     from sclsearch.cli.specified import own_files
-    from sclsearch.papers.augmentation.base import Options
-    from sclsearch.papers.augmentation.texts import find_drawn
+    from sclsearch.papers.augmentation.backends import Options
+    from sclsearch.papers.augmentation.texts import select_texts
     from sclsearch.tasks import check_data_dir
 
     named = own_files(task, own) or task
     texts = o.parse_unlabeled(unlabeled)
-    drawn = find_drawn(named, protocol, train_size, shots, replicates, texts)
+    selection = select_texts(named, protocol, train_size, shots, replicates, texts)
     check_data_dir(named, data_dir)
     options = Options(
-        views=drawn.views(views),
+        views=selection.views(views),
         pivot=pivot,
         second_pivot=second_pivot,
         temperature=temperature,
         seed=seed,
         models=models,
     )
-    path = out or Path(f"paraphrases-{drawn.file_name}-{backend}.jsonl")
-    _go(drawn, backend, options, data_dir, path)
+    path = out or Path(f"paraphrases-{selection.file_name}-{backend}.jsonl")
+    _go(selection, backend, options, data_dir, path)
 
 
 def _go(
-    drawn: "Drawn", name: BackendName, options: "Options", data_dir: Path | None, path: Path
+    selection: "TextSelection",
+    name: BackendName,
+    options: "Options",
+    data_dir: Path | None,
+    path: Path,
 ) -> None:
     from rich.console import Console
 
@@ -117,17 +121,17 @@ def _go(
 
     backend = BACKENDS[name](options)
     if backend.english:
-        drawn.check_english(name)
-    data = load_task(drawn.task, data_dir)
-    rows = drawn.texts(data)
-    first = header(name, options.views, backend, drawn, data, rows)
+        selection.check_english(name)
+    data = load_task(selection.task, data_dir)
+    rows = selection.texts(data)
+    first = header(name, options.views, backend, selection, data, rows)
     console = Console(stderr=True)
     console.print(
-        f"{len(rows)} texts of {drawn.name} ({data.source}): {first['source']}", soft_wrap=True
+        f"{len(rows)} texts of {selection.name} ({data.source}): {first['source']}", soft_wrap=True
     )
     with _progress(console, len(rows)) as tell:
         written = write(path, first, rows, backend, tell)
-    given = [*drawn.options, "--paraphrases", str(path)]
+    given = [*selection.options, "--paraphrases", str(path)]
     given += ["--data-dir", str(data_dir)] if data_dir else []
     _say(written, path, first, shlex.join(["sclsearch", "tune", *given]))
 

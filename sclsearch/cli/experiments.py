@@ -15,8 +15,8 @@ from sclsearch.errors import INCOMPLETE, INTERRUPTED, STOPPED, SclsearchError, l
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sclsearch.papers.base import Table
     from sclsearch.papers.plan import PlannedCell
+    from sclsearch.papers.tables import Table
     from sclsearch.store.storage import Storage
 
 
@@ -53,12 +53,14 @@ def reproduce(
         sys.stdout.writelines(f"{name}\t{found.title}\n" for name, found in tables.items())
         return
     found, seconds = lookup(tables, table, "table"), o.parse_seconds(time_budget, "--time-budget")
-    from sclsearch.papers.chosen import chosen_cells
-    from sclsearch.papers.plan import Wishes, plan_cells
+    from sclsearch.papers.plan import plan_cells
+    from sclsearch.papers.tables import select_cells
 
     options = repeat_options(resources)
-    wishes = Wishes(options=options, scale=scale, model=model, paraphrases=paraphrases)
-    planned = plan_cells(found, chosen_cells(found, cells or ()), wishes)
+    selected = select_cells(found, cells or ())
+    planned = plan_cells(
+        found, selected, options, scale=scale, model=model, paraphrases=paraphrases
+    )
     if resources.dry_run:
         _tell_work(planned, options.storage, as_json=resources.json_)
     else:
@@ -79,22 +81,22 @@ def _tell_work(planned: "Sequence[PlannedCell]", storage: "Storage", *, as_json:
     from rich.console import Console
 
     from sclsearch.cli.output import print_json
-    from sclsearch.papers.figures import work_of
-    from sclsearch.papers.plan import studies_of
-    from sclsearch.papers.terminal import show_work
+    from sclsearch.papers.plan import distinct_studies
+    from sclsearch.papers.reproduce import cost_of
+    from sclsearch.papers.terminal import show_costs
     from sclsearch.search.estimate import finished
 
     stored = cache(partial(finished, storage))
-    works = [(one, work_of(one, stored)) for one in studies_of(planned)]
+    costs = [(one, cost_of(one, stored)) for one in distinct_studies(planned)]
     if as_json:
         without = [{"cell": one.cell, "reason": one.reason} for one in planned if one.reason]
-        works_with_tasks = [
-            {"cell": one.cell, "task": one.spec and one.spec.task, **asdict(work)}
-            for one, work in works
+        costs_with_tasks = [
+            {"cell": one.cell, "task": one.spec and one.spec.task, **asdict(cost)}
+            for one, cost in costs
         ]
-        print_json({"works": works_with_tasks, "not_made": without})
+        print_json({"works": costs_with_tasks, "not_made": without})
     else:
-        show_work(Console(), works, planned)
+        show_costs(Console(), costs, planned)
 
 
 def _make(
@@ -103,32 +105,29 @@ def _make(
     from rich.console import Console
 
     from sclsearch.cli.output import print_json
-    from sclsearch.papers.figures import Figure, make
-    from sclsearch.papers.pairs import pairs
-    from sclsearch.papers.terminal import show_figures
+    from sclsearch.papers.reproduce import CellScore, compare_rows, reproduce_cell
+    from sclsearch.papers.terminal import show_scores
 
     progress = Console(stderr=True)
     deadline = float("inf") if seconds is None else time.monotonic() + seconds
-    figures: list[Figure] = []
+    scores: list[CellScore] = []
     stopped = False
     try:
         for one in planned:
             if one.spec is not None:
-                cell = one.cell
-                named = f"{cell.block.name}, {cell.row.name}, {cell.column.name}"
-                progress.print(named, style="dim", markup=False, soft_wrap=True)
-            figures.append(make(one, progress, deadline))
+                progress.print(one.cell.name, style="dim", markup=False, soft_wrap=True)
+            scores.append(reproduce_cell(one, progress, deadline))
     except KeyboardInterrupt:
         progress.print(STOPPED)
         stopped = True
     if as_json:
         # Convert the published value to our unit: a table may use percent.
-        rows = [{**asdict(one), "published": table.as_metric(one.cell)} for one in figures]
-        print_json({"table": table.name, "figures": rows, "pairs": pairs(figures)})
+        rows = [{**asdict(one), "published": table.as_metric(one.cell)} for one in scores]
+        print_json({"table": table.name, "figures": rows, "pairs": compare_rows(scores)})
     else:
-        show_figures(Console(), table, figures)
+        show_scores(Console(), table, scores)
     if stopped:
         sys.exit(INTERRUPTED)
-    wanted = [figure for figure, one in zip(figures, planned, strict=True) if one.spec is not None]
-    incomplete = not wanted or any(None in (figure.mean, *figure.tests) for figure in wanted)
+    wanted = [score for score, one in zip(scores, planned, strict=True) if one.spec is not None]
+    incomplete = not wanted or any(None in (score.mean, *score.tests) for score in wanted)
     sys.exit(INCOMPLETE if incomplete else 0)

@@ -111,13 +111,13 @@ def confirm(
 
     from sclsearch.cli.output import print_json, print_plan
     from sclsearch.papers.confirm import confirm as again
-    from sclsearch.papers.confirm import plan_confirmation
+    from sclsearch.papers.confirm import plan_repetition
     from sclsearch.papers.terminal import show_confirmation
     from sclsearch.search.estimate import finished
 
     options = repeat_options(resources, rule=rule, custom_method=method)
     if resources.dry_run:
-        planned = plan_confirmation(study, seeds, options, partial(finished, options.storage))
+        planned = plan_repetition(study, options, partial(finished, options.storage), fresh=seeds)
         print_plan(planned, as_json=resources.json_)
         return
     progress = Console(stderr=True)
@@ -157,7 +157,7 @@ def variance(
     from rich.console import Console
 
     from sclsearch.cli.output import print_json, print_plan
-    from sclsearch.papers.confirm import plan_variance
+    from sclsearch.papers.confirm import plan_repetition
     from sclsearch.papers.confirm import variance as again
     from sclsearch.papers.terminal import show_spread
     from sclsearch.search.estimate import finished
@@ -166,7 +166,9 @@ def variance(
     _check_levels(levels)
     options = repeat_options(resources, rule=rule, custom_method=method)
     if resources.dry_run:
-        planned = plan_variance(study, levels, options, partial(finished, options.storage))
+        planned = plan_repetition(
+            study, options, partial(finished, options.storage), crossed=levels
+        )
         print_plan(planned, as_json=resources.json_)
         return
     progress = Console(stderr=True)

@@ -7,9 +7,8 @@ from pathlib import Path
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.methods import find_method, method_class
 from sclsearch.methods.base import Training, reads_paraphrases
-from sclsearch.papers.base import Cell, Settings, Table
-from sclsearch.protocols import PROTOCOLS, gunel
-from sclsearch.protocols.base import Protocol
+from sclsearch.papers.tables import Cell, Settings, Table
+from sclsearch.protocols import gunel
 from sclsearch.protocols.scale import SCALES
 from sclsearch.store.storage import storage_path
 from sclsearch.study.spec import RunOptions, StudySpec
@@ -19,25 +18,8 @@ SCALED_CONFIGS = 2
 # Training fields of both phases, if there are two.
 SHARED = frozenset(f"{phase}{field.name}" for phase in ("", "post_") for field in fields(Training))
 NO_TEMPERATURE = (
-    "T does not apply to these paraphrases: the conditions that differ in it are one figure"
+    "T does not apply to these paraphrases: the conditions that differ only in T have one score"
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
-    """Options for the reproduction of a table.
-
-    Attributes:
-        options: Run options; the table sets the rule and the number of configurations.
-        scale: Name in `SCALES`; None is the paper's scale.
-        model: Encoder that replaces the paper's, or the scale's.
-        paraphrases: Paraphrase file, for methods or training rows that use one.
-    """
-
-    options: RunOptions
-    scale: str | None = None
-    model: str | None = None
-    paraphrases: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +43,15 @@ class PlannedCell:
     first: "PlannedCell | None" = None
 
 
-def plan_cells(table: Table, cells: Sequence[Cell], wishes: Wishes) -> list[PlannedCell]:
+def plan_cells(
+    table: Table,
+    cells: Sequence[Cell],
+    options: RunOptions,
+    *,
+    scale: str | None = None,
+    model: str | None = None,
+    paraphrases: Path | None = None,
+) -> list[PlannedCell]:
     """Return the study of each cell.
 
     At the paper's scale a study has one configuration, the cell's settings. At a smaller scale it
@@ -73,108 +63,111 @@ def plan_cells(table: Table, cells: Sequence[Cell], wishes: Wishes) -> list[Plan
     does not reproduce the cell. A file without a temperature, and EDA, give one score for every
     temperature.
 
+    Args:
+        table: The table.
+        cells: Cells of the table.
+        options: Run options; the table sets the rule and the number of configurations.
+        scale: Name in `SCALES`; None is the paper's scale.
+        model: Encoder that replaces the paper's, or the scale's.
+        paraphrases: Paraphrase file, for methods or training rows that use one.
+
     Raises:
         SclsearchError: The scale is unknown, no cell uses the paraphrases, or the file has faults.
     """
-    if wishes.scale is not None:
-        lookup(SCALES, wishes.scale, "scale")
-    if wishes.paraphrases and not any(map(_reads_paraphrases, cells)):
+    if scale is not None:
+        lookup(SCALES, scale, "scale")
+    if paraphrases and not any(map(_reads_paraphrases, cells)):
         raise SclsearchError(
-            f"--paraphrases {wishes.paraphrases}: it must come with a cell that reads paraphrases, "
-            "by its method or among its training rows, but there is none. Leave it out."
+            f"--paraphrases {paraphrases}: no selected cell reads paraphrases, by its method or "
+            "among its training rows. Leave it out."
         )
-    joined = any(cell.block.augmentation for cell in cells)
-    temperature = paraphrase_source(wishes.paraphrases).temperature if joined else None
-    return [_planned(table, cell, wishes, temperature) for cell in cells]
+    augmented = any(cell.block.augmentation for cell in cells)
+    temperature = paraphrase_source(paraphrases).temperature if augmented else None
+
+    def planned(cell: Cell) -> PlannedCell:
+        reason = _reason(cell, options, temperature)
+        if reason or cell.row.method is None or cell.column.task is None:
+            return PlannedCell(cell, None, options, reason)
+        spec = StudySpec(
+            method=cell.row.method,
+            task=cell.column.task,
+            model=cell.model if model is None and scale is None else model,
+            protocol=gunel.NOISY.name if cell.block.augmentation else table.protocol,
+            scale=scale,
+            train_size=cell.block.train_size,
+            shots=cell.block.shots,
+            settings=cell.settings if scale is None else _distinguishing_settings(table, cell),
+            paraphrases=paraphrases if _reads_paraphrases(cell) else None,
+            searched=scale is not None,
+        )
+        own = replace(options, configs=None if scale is None else SCALED_CONFIGS)
+        rule = str(table.rule) if scale is None and table.rule else None
+        return PlannedCell(
+            cell,
+            spec,
+            replace(own, rule=rule),
+            note=NO_TEMPERATURE if cell.block.augmentation and temperature is None else "",
+            first=_first_fine_tuning(cell, spec, own),
+        )
+
+    return [planned(cell) for cell in cells]
 
 
-def _planned(table: Table, cell: Cell, wishes: Wishes, temperature: float | None) -> PlannedCell:
-    scaled = wishes.scale is not None
-    reason = _reason(cell) or _other_temperature(cell, temperature) or _no_folder(cell, wishes)
-    if reason or cell.row.method is None or cell.column.task is None:
-        return PlannedCell(cell, None, wishes.options, reason or "published only")
-    spec = StudySpec(
-        method=cell.row.method,
-        task=cell.column.task,
-        model=cell.model if wishes.model is None and not scaled else wishes.model,
-        protocol=_protocol(table, cell).name,
-        scale=wishes.scale,
-        train_size=cell.block.train_size,
-        shots=cell.block.shots,
-        settings=_making(table, cell) if scaled else cell.settings,
-        paraphrases=wishes.paraphrases if _reads_paraphrases(cell) else None,
-        searched=scaled,
-    )
-    options = replace(wishes.options, configs=SCALED_CONFIGS if scaled else None)
-    rule = None if scaled or table.rule is None else str(table.rule)
-    note = NO_TEMPERATURE if cell.block.augmentation and temperature is None else ""
-    first = _first(cell, spec, options)
-    return PlannedCell(cell, spec, replace(options, rule=rule), note=note, first=first)
+def _reason(cell: Cell, options: RunOptions, temperature: float | None) -> str:
+    """Return the reason why there is no study of a cell, or an empty text."""
+    if not cell.trainable:
+        return "a mean of others" if cell.row.method else "published only"
+    augmentation = cell.block.augmentation
+    if augmentation and temperature not in (None, augmentation.temperature):
+        return (
+            f"its paraphrases have T={augmentation.temperature:g}, those of the file "
+            f"T={temperature:g}"
+        )
+    if cell.block.first_task and not isinstance(storage_path(options.storage), Path):
+        return "its encoder is kept in the storage, which must be a folder that all machines have"
+    return ""
 
 
-def _protocol(table: Table, cell: Cell) -> Protocol:
-    return gunel.NOISY if cell.block.augmentation else PROTOCOLS[table.protocol]
-
-
-def _other_temperature(cell: Cell, temperature: float | None) -> str:
-    wanted = cell.block.augmentation
-    if wanted is None or temperature in (None, wanted.temperature):
-        return ""
-    return f"its paraphrases have T={wanted.temperature:g}, those of the file T={temperature:g}"
-
-
-def _no_folder(cell: Cell, wishes: Wishes) -> str:
-    if cell.block.first_task is None or isinstance(storage_path(wishes.options.storage), Path):
-        return ""
-    return "its encoder is kept in the storage, which must be a folder that all machines have"
-
-
-def _first(cell: Cell, spec: StudySpec, options: RunOptions) -> PlannedCell | None:
+def _first_fine_tuning(cell: Cell, spec: StudySpec, options: RunOptions) -> PlannedCell | None:
     """Return the study that first fine-tunes the encoder, on a whole task by the same method."""
-    if cell.block.first_task is None:
+    task = cell.block.first_task
+    if task is None:
         return None
     protocol = find_method(spec.method).kind.protocol
-    task = cell.block.first_task
-    before = replace(spec, task=task, protocol=protocol, train_size=None, shots=None)
-    return PlannedCell(cell, before, options)
+    first = replace(spec, task=task, protocol=protocol, train_size=None, shots=None)
+    return PlannedCell(cell, first, options)
 
 
-def _own(cell: Cell) -> Settings:
+def _method_settings(cell: Cell) -> Settings:
     """Return the method's fields, without those that all methods share."""
     return {name: value for name, value in cell.settings.items() if name not in SHARED}
 
 
-def _making(table: Table, cell: Cell) -> Settings:
+def _distinguishing_settings(table: Table, cell: Cell) -> Settings:
     """Return the fields of the method and the fields that distinguish similar cells."""
-    alike = [other for other in table.cells if _made_alike(cell) == _made_alike(other)]
-    telling = {
+    similar = [other for other in table.cells if _similarity(cell) == _similarity(other)]
+    shared = {
         name: cell.settings[name]
         for name in SHARED & cell.settings.keys()
-        if any(cell.settings[name] != other.settings.get(name) for other in alike)
+        if any(cell.settings[name] != other.settings.get(name) for other in similar)
     }
-    return {**_own(cell), **telling}
+    return {**_method_settings(cell), **shared}
 
 
-def _made_alike(cell: Cell) -> tuple[object, ...]:
+def _similarity(cell: Cell) -> tuple[object, ...]:
     # Compare the fields, not the blocks: a block may differ by its batch size alone.
     condition = cell.block.train_size, cell.block.shots, cell.block.augmentation
-    return cell.row.method, cell.column, condition, _own(cell)
+    return cell.row.method, cell.column, condition, _method_settings(cell)
 
 
 def _reads_paraphrases(cell: Cell) -> bool:
     if cell.row.method is None:
         return False
-    joined = cell.block.augmentation is not None
-    return joined or reads_paraphrases(method_class(cell.row.method)(), Training())
+    augmented = cell.block.augmentation is not None
+    return augmented or reads_paraphrases(method_class(cell.row.method)(), Training())
 
 
-def _reason(cell: Cell) -> str:
-    if cell.trainable:
-        return ""
-    return "a mean of others" if cell.row.method else "published only"
-
-
-def studies_of(planned: Sequence[PlannedCell]) -> Iterator[PlannedCell]:
+def distinct_studies(planned: Sequence[PlannedCell]) -> Iterator[PlannedCell]:
     """Yield one cell per study, preceded by the study that fine-tunes its encoder, if any.
 
     Two metrics of a task share one study; two tasks may share the fine-tuned encoder.

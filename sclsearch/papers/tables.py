@@ -1,17 +1,189 @@
-"""Loader for the papers' tables in `published/<paper>/table-<number>.yaml`."""
+"""Published tables of the papers, read from `published/<paper>/table-<number>.yaml`."""
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any, Literal
 
 from sclsearch.errors import SclsearchError, suggestion
-from sclsearch.papers.base import Cell, Row, Settings, Table
-from sclsearch.papers.form import TableFile, read_table
-from sclsearch.selection.rules import parse_rule
-from sclsearch.spaces.schema import Fault
+from sclsearch.selection.rules import Rule, parse_rule
 
 PUBLISHED = Path(__file__).parent / "published"
+Unit = Literal["percent", "fraction"]
+Settings = Mapping[str, object]
+
+SCALES: Mapping[Unit, int] = MappingProxyType({"percent": 100, "fraction": 1})
+"""Value of a perfect score in each unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Table row: the trained method.
+
+    Attributes:
+        name: As printed.
+        method: Name in `METHODS`; None if sclsearch has no such method and shows the published
+            value only.
+        settings: Fields of the method that define the row; they are one layer of `Cell.settings`.
+        settings_of: Name of the table whose settings for a task apply here too.
+        note: Assumptions.
+    """
+
+    name: str
+    method: str | None = None
+    settings: Settings = field(default_factory=dict)
+    settings_of: str | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Table column: task and metric.
+
+    Attributes:
+        name: As printed, with the metric if a printed column has two.
+        metric: Name in `METRICS`.
+        task: Name of the task; None in a mean of columns.
+        of_class: Class whose F1 is printed, by its share of the training rows; None for all
+            classes.
+        model: Name of the encoder; None uses the table's.
+        settings: Fields that the paper sets for the task; they are one layer of `Cell.settings`.
+        average_of: Names of the columns whose mean this is.
+    """
+
+    name: str
+    metric: str
+    task: str | None = None
+    of_class: Literal["minority", "majority"] | None = None
+    model: str | None = None
+    settings: Settings = field(default_factory=dict)
+    average_of: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Augmentation:
+    """Paraphrases that are added to the training rows.
+
+    Attributes:
+        views: Paraphrases of each row.
+        temperature: Sampling temperature of the translation models.
+    """
+
+    views: int
+    temperature: float
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Condition of one section of a table.
+
+    Attributes:
+        name: In the paper's terms, `N=20`; `full` or `sampled` if there is one condition.
+        train_size: N training rows in total.
+        shots: K training rows per class.
+        augmentation: Paraphrases of the training rows, if any.
+        first_task: Task on which the same method fine-tunes the encoder beforehand.
+        settings: Fields that the condition sets; they are one layer of `Cell.settings`.
+        average_of: Names of the blocks whose mean this is.
+    """
+
+    name: str
+    train_size: int | None = None
+    shots: int | None = None
+    augmentation: Augmentation | None = None
+    first_task: str | None = None
+    settings: Settings = field(default_factory=dict)
+    average_of: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Table cell: one published value.
+
+    Attributes:
+        row: The trained method.
+        column: Task and metric.
+        block: The condition.
+        value: As printed, in the table's `unit`.
+        std: Standard deviation as printed, in the table's `std_unit`; None if none is printed.
+        model: Name of the encoder.
+        settings: Combined fields of table, task, condition and row; later ones take precedence.
+    """
+
+    row: Row
+    column: Column
+    block: Block
+    value: float
+    std: float | None
+    model: str
+    settings: Settings
+
+    @property
+    def name(self) -> str:
+        """Names of condition, row and column: `N=20, CE, SST-2`."""
+        return f"{self.block.name}, {self.row.name}, {self.column.name}"
+
+    @property
+    def trainable(self) -> bool:
+        """True if a method here reproduces it; False for published-only rows and for means."""
+        averaged = self.column.average_of or self.block.average_of
+        return self.row.method is not None and not averaged
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Published table of a paper.
+
+    Attributes:
+        name: Name on the command line, `gunel/table-4`.
+        paper: Authors, year and address.
+        number: Number in the paper.
+        title: Content, in one line.
+        source: Sections that describe it.
+        figure: Definition of a cell's value, in one line.
+        unit: Unit of the values.
+        std_unit: Unit of the standard deviations; None means `unit`.
+        rule: Aggregation of the seeds into a value; None if the paper does not state it.
+        runs: Seed runs behind a value; None if the paper does not state it.
+        protocol: Name in `PROTOCOLS`. It sets the fields that the cells' settings do not, such as
+            epochs.
+        model: Default encoder of the cells.
+        settings: Fields that the paper sets for the whole table; see `Cell.settings`.
+        notes: Errata, and remarks for readers of the values.
+        rows: Rows by name.
+        columns: Columns by name.
+        blocks: Blocks by name.
+        cells: Cells by block, row and column. A printed dash has no cell; a table of settings has
+            no cells.
+    """
+
+    name: str
+    paper: str
+    number: int
+    title: str
+    source: str
+    figure: str
+    unit: Unit
+    std_unit: Unit | None = None
+    rule: Rule | None = None
+    runs: int | None = None
+    protocol: str
+    model: str
+    settings: Settings = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    rows: Mapping[str, Row]
+    columns: Mapping[str, Column]
+    blocks: Mapping[str, Block]
+    cells: Sequence[Cell]
+
+    def as_metric(self, cell: Cell) -> tuple[float, float | None]:
+        """Return value and standard deviation on the scale of the metrics, whose maximum is 1."""
+        # Rounded, since 88.1 / 100 is 0.8809999999999999.
+        value = round(cell.value / SCALES[self.unit], 6)
+        std_scale = SCALES[self.std_unit or self.unit]
+        return value, None if cell.std is None else round(cell.std / std_scale, 6)
 
 
 @cache
@@ -23,97 +195,148 @@ def published_tables() -> Mapping[str, Table]:
 def load_tables(folder: Path) -> Mapping[str, Table]:
     """Return the tables of a folder, by `<paper>/table-<number>`.
 
-    Raises:
-        SclsearchError: Files have faults; the message has a line for each fault of all files.
+    A file has the fields of `Table`. The entries of `rows`, `columns` and `blocks` are the fields
+    of these classes by name. `cells` gives a value, `[value, standard deviation]`, or null for a
+    printed dash, by block, row and column.
     """
-    files: dict[str, TableFile] = {}
-    faults: dict[str, list[Fault]] = {}
-    for path in sorted(folder.glob("*/*.yaml")):
-        name = path.relative_to(folder).with_suffix("").as_posix()
-        found = _read(path)
-        if isinstance(found, list):
-            faults[name] = found
-        else:
-            files[name] = found
-    known = files.keys() | faults.keys()
-    for name, file in files.items():
-        faults[name] = [*_borrowing_faults(file, known)]
-    lines = [
-        f"{folder.name}/{name}.yaml: {place}: {reason}"
-        if place
-        else f"{folder.name}/{name}.yaml: {reason}"
-        for name, found in sorted(faults.items())
-        for place, reason in found
-    ]
-    if lines:
-        raise SclsearchError("\n".join(lines))
-    return MappingProxyType({name: _table(name, file, files) for name, file in files.items()})
-
-
-def _read(path: Path) -> TableFile | list[Fault]:
     from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
 
-    try:
-        return read_table(YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8")))
-    except YAMLError as error:
-        return [("", f"the file must be YAML, but: {error}")]
-
-
-def _borrowing_faults(file: TableFile, known: Set[str]) -> Iterator[Fault]:
-    for name, row in file.rows.items():
-        if row.settings_of is not None and row.settings_of not in known:
-            reason = f"unknown table {row.settings_of!r}.{suggestion(row.settings_of, known)}"
-            yield f"rows.{name}.settings_of", reason
-
-
-def _table(name: str, file: TableFile, files: Mapping[str, TableFile]) -> Table:
-    cells = tuple(
-        Cell(
-            file.rows[row],
-            file.columns[column],
-            file.blocks[block],
-            value=figure[0],
-            std=figure[1] if len(figure) > 1 else None,
-            model=file.columns[column].model or file.model,
-            settings={
-                **file.settings,
-                **_borrowed(file.rows[row], file.columns[column].task, files),
-                **file.columns[column].settings,
-                **file.blocks[block].settings,
-                **file.rows[row].settings,
-            },
+    yaml = YAML(typ="safe", pure=True)
+    files = {
+        path.relative_to(folder).with_suffix("").as_posix(): yaml.load(
+            path.read_text(encoding="utf-8")
         )
-        for block, figures_by_row in file.cells.items()
-        for row, figures in figures_by_row.items()
-        for column, figure in figures.items()
-        if figure is not None
-    )
-    return Table(
-        name=name,
-        paper=file.paper,
-        number=file.number,
-        title=file.title,
-        source=file.source,
-        figure=file.figure,
-        unit=file.unit,
-        std_unit=file.std_unit or file.unit,
-        rule=parse_rule(file.rule) if file.rule else None,
-        runs=file.runs,
-        protocol=file.protocol,
-        model=file.model,
-        settings=file.settings,
-        notes=tuple(file.notes),
-        rows=file.rows,
-        columns=file.columns,
-        blocks=file.blocks,
-        cells=cells,
-    )
+        for path in sorted(folder.glob("*/*.yaml"))
+    }
+    return MappingProxyType({name: _table(name, files) for name in files})
 
 
-def _borrowed(row: Row, task: str | None, files: Mapping[str, TableFile]) -> Settings:
+def _table(name: str, files: Mapping[str, Mapping[str, Any]]) -> Table:
+    file = files[name]
+    rows = {row: Row(row, **entry) for row, entry in file["rows"].items()}
+    columns = {column: Column(column, **entry) for column, entry in file["columns"].items()}
+    blocks = {block: Block(block, **_with_augmentation(e)) for block, e in file["blocks"].items()}
+    cells = []
+    for block, printed_rows in file["cells"].items():
+        for row, printed_columns in printed_rows.items():
+            for column, printed in printed_columns.items():
+                if printed is None:
+                    continue
+                value, std = printed if isinstance(printed, list) else (printed, None)
+                settings = {
+                    **file.get("settings", {}),
+                    **_borrowed_settings(rows[row], columns[column].task, files),
+                    **columns[column].settings,
+                    **blocks[block].settings,
+                    **rows[row].settings,
+                }
+                model = columns[column].model or file["model"]
+                cells.append(
+                    Cell(
+                        rows[row],
+                        columns[column],
+                        blocks[block],
+                        float(value),
+                        std,
+                        model,
+                        settings,
+                    )
+                )
+    rule = parse_rule(file["rule"]) if "rule" in file else None
+    parts = {"rows": rows, "columns": columns, "blocks": blocks, "cells": cells, "rule": rule}
+    return Table(**{**file, "name": name, **parts})
+
+
+def _with_augmentation(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "augmentation" not in entry:
+        return entry
+    return {**entry, "augmentation": Augmentation(**entry["augmentation"])}
+
+
+def _borrowed_settings(row: Row, task: str | None, files: Mapping[str, Any]) -> Settings:
     """Return the settings of another table for the task, if the row refers to one."""
     if row.settings_of is None:
         return {}
-    columns = files[row.settings_of].columns.values()
-    return next((column.settings for column in columns if column.task == task), {})
+    columns = files[row.settings_of]["columns"].values()
+    return next((c.get("settings", {}) for c in columns if c.get("task") == task), {})
+
+
+def select_cells(table: Table, selectors: Sequence[str]) -> list[Cell]:
+    """Return the selected cells of a table, or all cells if there is no selector.
+
+    Args:
+        table: The table.
+        selectors: Lists of names of rows, columns and conditions: `CE+SCL,20,SST-2`. A selector
+            matches a cell if, for each kind that it names, the cell has one of these names. Case
+            and blanks are ignored; a number is a training size, in total or per class.
+
+    Raises:
+        SclsearchError: The table has no values, it lacks a name, or a selector matches no value.
+    """
+    if not table.cells:
+        raise SclsearchError(
+            f"{table.name}: has only settings, no scores. Choose another table, see "
+            "`sclsearch reproduce ls`."
+        )
+    if not selectors:
+        return list(table.cells)
+    selected: set[int] = set()
+    for selector in selectors:
+        names = _names_in(table, selector)
+        matching = {
+            number
+            for number, cell in enumerate(table.cells)
+            if all(
+                not allowed or name in allowed
+                for name, allowed in zip(
+                    (cell.row.name, cell.column.name, cell.block.name), names, strict=True
+                )
+            )
+        }
+        if not matching:
+            raise SclsearchError(
+                f"--cells {selector}: {table.name} prints no score there. Leave out a name."
+            )
+        selected |= matching
+    return [table.cells[number] for number in sorted(selected)]
+
+
+def _names_in(table: Table, selector: str) -> list[set[str]]:
+    """Return the names in a selector, as printed in the table: rows, columns, conditions."""
+    known = _spellings(table)
+    terms = list(_terms(selector, {spelling for kind in known for spelling in kind}))
+    for term in terms:
+        if not any(_plain(term) in kind for kind in known):
+            printed = {name for kind in known for names in kind.values() for name in names}
+            raise SclsearchError(
+                f"--cells {selector}: {term!r} is no row, column or condition of {table.name}."
+                f"{suggestion(term, printed)}"
+            )
+    return [{n for term in terms for n in kind.get(_plain(term), ())} for kind in known]
+
+
+def _terms(selector: str, known: set[str]) -> Iterator[str]:
+    """Yield the comma-separated names, longest known match first: `[0.0,0.1]` is one name."""
+    splits = selector.split(",")
+    while splits:
+        lengths = range(len(splits), 0, -1)
+        length = next((n for n in lengths if _plain(",".join(splits[:n])) in known), 1)
+        yield ",".join(splits[:length]).strip()
+        splits = splits[length:]
+
+
+def _spellings(table: Table) -> tuple[Mapping[str, set[str]], ...]:
+    """Return the printed names of rows, columns and conditions, by their accepted spellings."""
+    rows, columns, blocks = (
+        {_plain(name): {name} for name in names}
+        for names in (table.rows, table.columns, table.blocks)
+    )
+    for name, block in table.blocks.items():
+        size = block.train_size or block.shots
+        if size is not None:
+            blocks.setdefault(str(size), set()).add(name)
+    return rows, columns, blocks
+
+
+def _plain(name: str) -> str:
+    return "".join(name.lower().split())

@@ -12,7 +12,7 @@ import pytest
 from sclsearch.cli.augment import BackendName
 from sclsearch.errors import STOPPED
 from sclsearch.papers.augmentation import BACKENDS
-from sclsearch.papers.augmentation.eda import EDA
+from sclsearch.papers.augmentation.backends import EDA
 from sclsearch.tasks.paraphrases import paraphrase_source
 
 Call = Callable[..., CompletedProcess[str]]
@@ -145,8 +145,11 @@ def test_other_options_want_another_file(sclsearch: Call) -> None:
             (*DEMO[1:], "--unlabeled", "most"),
             "--unlabeled: must be a number of texts or all",
         ),
-        ((*NOISY[1:], "--views", "2"), "--views 2: it must be at least 3, which is how many"),
-        (("--task", "demo", "--backend", "eda", "--temperature", "1"), "--temperature: it must be"),
+        ((*NOISY[1:], "--views", "2"), "--views: must be at least 3, the number that"),
+        (
+            ("--task", "demo", "--backend", "eda", "--temperature", "1"),
+            "--temperature: does not apply",
+        ),
         (("--task", "demo", "--backend", "google"), "Invalid value for '--backend'"),
         ((*DEMO[1:], "--data-dir", "glue"), "--data-dir glue: it must come with a task that has"),
     ],
@@ -185,4 +188,4 @@ def test_a_file_that_no_study_can_read_is_refused_before_it_is_paraphrased(
 def test_chinese_texts_are_refused_before_they_are_read(sclsearch: Call) -> None:
     pytest.importorskip("sentencepiece", reason="the extra 'augment' is not installed")
     done = sclsearch("augment", "--task", "eprstmt", "--backend", "marian")
-    assert "--backend marian: the texts must be English, but those of eprstmt" in done.stderr
+    assert "--backend marian: needs English texts, but those of eprstmt" in done.stderr

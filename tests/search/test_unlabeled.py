@@ -11,7 +11,7 @@ import pytest
 
 from sclsearch.api import select
 from sclsearch.errors import SclsearchError
-from sclsearch.papers.augmentation.texts import find_drawn
+from sclsearch.papers.augmentation.texts import select_texts
 from sclsearch.search.plan import plan
 from sclsearch.search.rerun import rerun
 from sclsearch.study.prepared import PreparedStudy
@@ -174,9 +174,9 @@ def test_what_augment_paraphrases_is_what_a_study_and_its_repetition_read(
     texts = found.study.data.splits["train"].texts
     read = {texts[row] for one in rows for row in one.index}
     options = spec.task, FEW["protocol"], FEW["train_size"], None
-    drawn = set(find_drawn(*options, 15, unlabeled).texts(found.study.data))
+    drawn = set(select_texts(*options, 15, unlabeled).texts(found.study.data))
     assert (drawn == read) == (not repeated)
-    again = find_drawn(*options, 15 + len(found.splits) * bool(repeated), unlabeled)
+    again = select_texts(*options, 15 + len(found.splits) * bool(repeated), unlabeled)
     assert read <= set(again.texts(found.study.data))
 
 

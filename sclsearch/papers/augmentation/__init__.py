@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from sclsearch.papers.augmentation.base import Backend, Options
-from sclsearch.papers.augmentation.eda import EDA
+from sclsearch.papers.augmentation.backends import EDA, Backend, Options
 from sclsearch.papers.augmentation.marian import Marian
 
 BACKENDS: Mapping[str, Callable[[Options], Backend]] = MappingProxyType(

@@ -1,12 +1,11 @@
 """Selection of the texts to paraphrase: a protocol's training rows, or all rows of a task."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.protocols import PROTOCOLS, cmlm
-from sclsearch.protocols.base import Protocol, Rows, Size
+from sclsearch.protocols.base import Protocol, Size
 from sclsearch.protocols.draws import (
     Unlabeled,
     all_labeled,
@@ -30,7 +29,7 @@ CHINESE = frozenset((*CLUE, *FEWCLUE))
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class TextSelection:
     """Selection of a task's training texts.
 
     Attributes:
@@ -53,74 +52,74 @@ class Drawn:
         return self.task if isinstance(self.task, str) else self.task.path.stem
 
     @property
-    def usual(self) -> Protocol | None:
+    def default_protocol(self) -> Protocol | None:
         """Default protocol of `tune`; None if it depends on the method."""
         if self.size is not None:
             return FEW_SHOT
         return None if isinstance(self.task, str) else PROTOCOLS["plain"]
 
     @property
-    def file_name(self) -> str:
-        """Name of the file of these texts, without the back-end."""
-        told = [self.name, str(self.header["size"])]
-        if self.protocol is not self.usual:
-            told.append(str(self.header["protocol"]))
-        if self.unlabeled is not None:
-            told.append(f"unlabelled-{self.unlabeled}")
-        return "-".join(told)
-
-    @property
-    def method(self) -> str:
-        """Name of a method that reads the paraphrases, or that trains on them as rows."""
-        if not self.joined:
-            return READER
-        task = TASKS[self.task] if isinstance(self.task, str) else self.task
-        return "ce" if task.regression else "scl"
-
-    @property
     def header(self) -> dict[str, Any]:
         """Entries about the selection in the file's header."""
-        said = {
+        header = {
             "task": self.name,
             "size": str(self.size or "full"),
             "protocol": self.protocol and self.protocol.name,
             "replicates": self.replicates,
         }
-        return said if self.unlabeled is None else {**said, "unlabelled": self.unlabeled}
+        return header if self.unlabeled is None else {**header, "unlabelled": self.unlabeled}
+
+    @property
+    def file_name(self) -> str:
+        """Name of the file of these texts, without the back-end."""
+        words = [self.name, str(self.size or "full")]
+        if self.protocol and self.protocol is not self.default_protocol:
+            words.append(self.protocol.name)
+        if self.unlabeled is not None:
+            words.append(f"unlabelled-{self.unlabeled}")
+        return "-".join(words)
 
     @property
     def options(self) -> list[str]:
-        """Options of `tune` for training on these texts."""
-        told = ["--method", self.method, *as_options(self.task)]
-        if self.protocol is not self.usual:
-            told += ["--protocol", str(self.header["protocol"])]
+        """Options of `tune` for training on these texts.
+
+        The method is one that reads paraphrases, or one that trains on them as further rows.
+        """
+        method = READER
+        if self.joined:
+            task = TASKS[self.task] if isinstance(self.task, str) else self.task
+            method = "ce" if task.regression else "scl"
+        words = ["--method", method, *as_options(self.task)]
+        if self.protocol and self.protocol is not self.default_protocol:
+            words += ["--protocol", self.protocol.name]
         if self.size is not None:
-            few = ("--train-size", self.size.total), ("--shots", self.size.per_class)
-            told += [str(word) for option in few if option[1] is not None for word in option]
+            sizes = {"--train-size": self.size.total, "--shots": self.size.per_class}
+            words += [w for name, n in sizes.items() if n is not None for w in (name, str(n))]
         if self.unlabeled is not None:
-            told += ["--unlabeled", str(self.unlabeled)]
+            words += ["--unlabeled", str(self.unlabeled)]
         if self.protocol and self.replicates < self.protocol.replicates:
-            told += ["--seeds", str(self.replicates)]
-            told += ["--rule", "mean"] if self.replicates < self.protocol.rule.least else []
-        return told
+            words += ["--seeds", str(self.replicates)]
+            words += ["--rule", "mean"] if self.replicates < self.protocol.rule.least else []
+        return words
 
     @property
     def joined(self) -> int:
         """Number of paraphrases per text that are added to the training rows."""
         return self.protocol.joined if self.protocol else 0
 
-    def views(self, asked: int | None) -> int:
+    def views(self, requested: int | None) -> int:
         """Return the number of paraphrases per text: as requested, or as training requires.
 
         Raises:
             SclsearchError: Training reads more than requested.
         """
-        if asked is not None and asked < self.joined:
+        if requested is not None and requested < self.joined:
             raise SclsearchError(
-                f"--views {asked}: it must be at least {self.joined}, which is how many "
-                f"{self.header['protocol']} joins to each training row. Leave it out."
+                f"--views: must be at least {self.joined}, the number that "
+                f"{self.header['protocol']} adds to each training row, got {requested}. "
+                "Leave it out."
             )
-        return asked or max(READ, self.joined)
+        return requested or max(READ, self.joined)
 
     def check_english(self, backend: str) -> None:
         """Reject a task in another language than English.
@@ -130,8 +129,8 @@ class Drawn:
         """
         if isinstance(self.task, str) and self.task in CHINESE:
             raise SclsearchError(
-                f"--backend {backend}: the texts must be English, but those of {self.task} are "
-                "Chinese. Take --backend eda."
+                f"--backend {backend}: needs English texts, but those of {self.task} are Chinese. "
+                "Take --backend eda."
             )
 
     def texts(self, data: TaskData) -> tuple[Texts, ...]:
@@ -146,28 +145,27 @@ class Drawn:
             rows = iter(data.splits["train"].texts)
         else:
             data = self.protocol.data(data)
-            read = self._read(self.protocol, data)
-            rows = (data.splits[part.split].texts[row] for part in read for row in part.index)
+            own = min(self.replicates, self.protocol.replicates)
+            replicates = [self.protocol.replicate(number) for number in range(own)]
+            if further := self.replicates - own:
+                again = fresh(self.protocol, further)
+                replicates += [again.replicate(number) for number in range(further)]
+            drawn = [
+                draw_parts(self.protocol, data, self.size, self.unlabeled, one).without_labels
+                for one in replicates
+            ]
+            rows = (data.splits[part.split].texts[row] for part in drawn for row in part.index)
         return tuple(row for row in dict.fromkeys(rows) if any(text.strip() for text in row))
 
-    def _read(self, protocol: Protocol, data: TaskData) -> Iterator[Rows]:
-        own = min(self.replicates, protocol.replicates)
-        replicates = [protocol.replicate(number) for number in range(own)]
-        if further := self.replicates - own:
-            again = fresh(protocol, further)
-            replicates += [again.replicate(number) for number in range(further)]
-        for one in replicates:
-            yield draw_parts(protocol, data, self.size, self.unlabeled, one).without_labels
 
-
-def find_drawn(
+def select_texts(
     task: str | CustomTask,
-    protocol: str | None,
-    train_size: int | None,
-    shots: int | None,
-    replicates: int | None,
+    protocol: str | None = None,
+    train_size: int | None = None,
+    shots: int | None = None,
+    replicates: int | None = None,
     unlabeled: Unlabeled | None = None,
-) -> Drawn:
+) -> TextSelection:
     """Return the selection of texts that the options specify.
 
     Raises:
@@ -178,16 +176,16 @@ def find_drawn(
     size = Size.of(train_size, shots)
     if unlabeled is not None and size is None and isinstance(task, str):
         raise all_labeled(unlabeled)
-    chosen = Drawn(task, None, size, 0).usual
+    chosen = TextSelection(task, None, size, 0).default_protocol
     if protocol is not None:
         chosen = lookup(PROTOCOLS, protocol, "protocol")
         chosen.check_size(size, FEW_SHOT.name)
     if chosen is None and replicates is not None:
         raise SclsearchError(
-            "--replicates: it must come with a training size or a protocol, but there is neither, "
-            "and all training texts are taken. Leave it out."
+            "--replicates: does not apply to all training texts. Leave it out, or give a training "
+            "size or a protocol."
         )
     if chosen is not None:
         check_unlabeled(chosen, unlabeled)
     count = replicates or (chosen.replicates if chosen else 0)
-    return Drawn(task, chosen, size, count, unlabeled)
+    return TextSelection(task, chosen, size, count, unlabeled)

@@ -13,14 +13,11 @@ from typing import Any
 
 from sclsearch.canonical import digest
 from sclsearch.errors import SclsearchError
-from sclsearch.papers.augmentation.base import Backend
-from sclsearch.papers.augmentation.texts import Drawn
+from sclsearch.papers.augmentation.backends import Backend
+from sclsearch.papers.augmentation.texts import TextSelection
 from sclsearch.tasks.base import TaskData, Texts
 from sclsearch.tasks.paraphrases import FORMAT, paraphrase_source
 from sclsearch.tasks.tables import load_bytes
-
-# Header keys that may differ when a command resumes.
-FREE = ("date",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +42,12 @@ class Written:
 
 
 def header(
-    name: str, views: int, backend: Backend, drawn: Drawn, data: TaskData, rows: Sequence[Texts]
+    name: str,
+    views: int,
+    backend: Backend,
+    selection: TextSelection,
+    data: TaskData,
+    rows: Sequence[Texts],
 ) -> dict[str, Any]:
     """Return the first line of a file: the origin of its paraphrases and of their texts.
 
@@ -53,7 +55,7 @@ def header(
         name: Name of the back-end.
         views: Paraphrases per text.
         backend: The back-end.
-        drawn: Selection of the texts.
+        selection: Selection of the texts.
         data: The task's rows.
         rows: The texts.
 
@@ -65,7 +67,7 @@ def header(
         **backend.header(),
         "backend": name,
         "views": views,
-        **drawn.header,
+        **selection.header,
         "data": data.digest,
         "texts": {"count": len(rows), "digest": digest(rows)},
         "date": datetime.now(UTC).date().isoformat(),
@@ -78,7 +80,7 @@ def write(
     first: Mapping[str, Any],
     rows: Sequence[Texts],
     backend: Backend,
-    tell: Callable[[int], None],
+    on_progress: Callable[[int], None],
 ) -> Written:
     """Write the paraphrases of each row; the texts of a pair are paraphrased separately.
 
@@ -89,33 +91,37 @@ def write(
         first: Header of the file. An existing header must be equal except for the date.
         rows: Distinct texts.
         backend: The back-end.
-        tell: Receives the number of finished rows after each batch.
+        on_progress: Receives the number of finished rows after each batch.
 
     Raises:
         SclsearchError: The file has another header or is not writable.
     """
-    done = _begin(path, first)
-    made: list[tuple[str, str]] = []
+    done = _open(path, first)
+    pairs: list[tuple[str, str]] = []
     finished, equal = len(done), 0
-    tell(finished)
-    for block in _blocks(rows, backend.at_once):
-        new = [row for row in block if row not in done]
+    on_progress(finished)
+    # Rows of similar length form a batch; the longest, which need most memory, come first.
+    order = sorted(rows, key=lambda row: (-sum(map(len, row)), row))
+    for start in range(0, len(order), backend.at_once):
+        batch = order[start : start + backend.at_once]
+        new = [row for row in batch if row not in done]
         if not new:
             continue
-        found = _paraphrased(block, backend)
+        texts = list(dict.fromkeys(text for row in batch for text in row if text.strip()))
+        found = dict(zip(texts, backend.paraphrases(texts), strict=True))
         records = [_record(row, found) for row in new]
         with _writing(path), path.open("a", encoding="utf-8") as file:
             file.writelines(map(_line, records))
-        made += [(text, view) for row in new for text in row for view in found.get(text, ())]
+        pairs += [(text, view) for row in new for text in row for view in found.get(text, ())]
         finished += len(new)
-        equal += sum(views[0] == views[1] for views in (r["paraphrases"] for r in records))
-        tell(finished)
+        equal += sum(record["paraphrases"][0] == record["paraphrases"][1] for record in records)
+        on_progress(finished)
     return Written(
         texts=finished,
         earlier=len(done),
-        paraphrases=len(made),
-        same=sum(_or_text(view, text).split() == text.split() for text, view in made),
-        empty=sum(not view.strip() for _, view in made),
+        paraphrases=len(pairs),
+        same=sum(_or_text(view, text).split() == text.split() for text, view in pairs),
+        empty=sum(not view.strip() for _, view in pairs),
         equal=equal,
     )
 
@@ -127,22 +133,9 @@ def _writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise SclsearchError(
-            f"--out {path}: it must be a file that can be written, but: {error}. Make room or give "
-            "leave to write there; the same command goes on. Or name another file."
+            f"--out {path}: cannot be written: {error}. Make room or allow writing there and run "
+            "the same command again, or name another file."
         ) from error
-
-
-def _blocks(rows: Sequence[Texts], size: int) -> Iterator[list[Texts]]:
-    """Yield batches of rows of similar length; the longest, which need most memory, come first."""
-    order = sorted(rows, key=lambda row: (-sum(map(len, row)), row))
-    for start in range(0, len(order), size):
-        yield order[start : start + size]
-
-
-def _paraphrased(block: list[Texts], backend: Backend) -> dict[str, tuple[str, ...]]:
-    """Return the paraphrases of each text that is not blank."""
-    texts = list(dict.fromkeys(text for row in block for text in row if text.strip()))
-    return dict(zip(texts, backend.paraphrases(texts), strict=True))
 
 
 def _record(row: Texts, found: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
@@ -156,8 +149,8 @@ def _or_text(view: str, text: str) -> str:
     return view if view.strip() else text
 
 
-def _begin(path: Path, first: Mapping[str, Any]) -> set[Texts]:
-    """Return the existing rows; remove an incomplete last line."""
+def _open(path: Path, first: Mapping[str, Any]) -> set[Texts]:
+    """Create the file or check its header; return its rows, without an incomplete last line."""
     if not path.exists():
         part = path.with_name(f".{path.name}.part")
         with _writing(path):
@@ -166,33 +159,30 @@ def _begin(path: Path, first: Mapping[str, Any]) -> set[Texts]:
             part.replace(path)
         return set()
     content = load_bytes(path)
-    _check_header(path, content.partition(b"\n"), first)
-    with _writing(path):
-        os.truncate(path, content.rfind(b"\n") + 1)
-    return set(paraphrase_source(path).rows)
-
-
-def _check_header(path: Path, lines: tuple[bytes, bytes, bytes], first: Mapping[str, Any]) -> None:
+    line, end, _ = content.partition(b"\n")
     try:
-        found = json.loads(lines[0]) if lines[1] else None
+        there = json.loads(line) if end else None
     except ValueError:
-        found = None
-    if not isinstance(found, dict) or "paraphrases" not in found:
+        there = None
+    if not isinstance(there, dict) or "paraphrases" not in there:
         raise SclsearchError(
-            f"--out {path}: it must be a new file or one that the same command began, but its "
-            "first line is no header of paraphrases. Name another file."
+            f"--out {path}: is no paraphrase file, its first line is no header of paraphrases. "
+            "Name another file."
         )
-    wanted = json.loads(_line(first))
+    here = json.loads(_line(first))
     differing = [
-        f"{key} is {reprlib.repr(found.get(key))} there and {reprlib.repr(wanted.get(key))} here"
-        for key in dict.fromkeys([*wanted, *found])
-        if key not in FREE and found.get(key) != wanted.get(key)
+        f"{key} is {reprlib.repr(there.get(key))} there and {reprlib.repr(here.get(key))} here"
+        for key in dict.fromkeys([*here, *there])
+        if key != "date" and there.get(key) != here.get(key)
     ]
     if differing:
         raise SclsearchError(
-            f"--out {path}: it must have been begun with the same options, but "
-            f"{'; '.join(differing)}. Give those of the file, or name another with --out."
+            f"--out {path}: was begun with other options: {'; '.join(differing)}. Give the same "
+            "options, or name another file."
         )
+    with _writing(path):
+        os.truncate(path, content.rfind(b"\n") + 1)
+    return set(paraphrase_source(path).rows)
 
 
 def _line(value: Mapping[str, Any]) -> str:

@@ -1,13 +1,13 @@
-"""Interface of a paraphrasing back-end, and its options."""
+"""Interface of a paraphrasing back-end, and the back-end without translation: EDA."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from sclsearch.errors import SclsearchError
-
-PAPERS = "the papers' Marian en-de-en/en-zh-en"
+from sclsearch.tasks.eda import VERSION, eda
+from sclsearch.tasks.paraphrases import EDA_NOTE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,25 +29,6 @@ class Options:
     temperature: float | None = None
     seed: int | None = None
     models: Path | None = None
-
-    def refuse(self, names: Iterable[str], reason: str) -> None:
-        """Reject options that a back-end does not use.
-
-        Args:
-            names: Names of the unused options.
-            reason: Reason in the message.
-
-        Raises:
-            SclsearchError: Some of them are given; the message names all of these.
-        """
-        given = {name: getattr(self, name) for name in names}
-        faults = [
-            f"--{name.replace('_', '-')}: it must be left out, for {reason}, but it is {value}."
-            for name, value in given.items()
-            if value is not None
-        ]
-        if faults:
-            raise SclsearchError("\n".join(faults))
 
 
 class Backend(Protocol):
@@ -82,6 +63,32 @@ class Backend(Protocol):
         ...
 
 
-def round_trips(languages: Iterable[str]) -> str:
-    """Return a phrase such as `en-de-en and en-zh-en`."""
-    return " and ".join(f"en-{language}-en" for language in dict.fromkeys(languages))
+class EDA:
+    """Easy data augmentation: the paraphrases that methods use without a file.
+
+    Raises:
+        SclsearchError: An option does not apply to EDA; the message names all of these.
+    """
+
+    at_once = 1000
+    english = False
+
+    def __init__(self, options: Options) -> None:
+        unused = ("pivot", "second_pivot", "temperature", "seed", "models")
+        faults = [
+            f"--{name.replace('_', '-')}: does not apply to --backend eda, got {given}. "
+            "Leave it out."
+            for name in unused
+            if (given := getattr(options, name)) is not None
+        ]
+        if faults:
+            raise SclsearchError("\n".join(faults))
+        self.views = options.views
+
+    def header(self) -> dict[str, Any]:
+        """Return the description of EDA for the file."""
+        return {"source": "EDA", "note": EDA_NOTE, "version": VERSION}
+
+    def paraphrases(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
+        """Return paraphrases of each text: words swapped, words deleted, and so on."""
+        return [eda(text, self.views) for text in texts]

@@ -1,0 +1,296 @@
+"""Reproduction of table cells: training, comparison of rows, and the cost of what is missing."""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from rich.console import Console
+
+from sclsearch.encoders.models import base_model
+from sclsearch.errors import SclsearchError
+from sclsearch.papers.plan import PlannedCell
+from sclsearch.papers.tables import Cell
+from sclsearch.reports.export import Card, card_of, export
+from sclsearch.reports.report import Report, report
+from sclsearch.search.estimate import Estimate
+from sclsearch.search.plan import plan
+from sclsearch.search.run import run
+from sclsearch.selection.ranking import mean_std
+from sclsearch.selection.rules import parse_rule
+from sclsearch.selection.significance import Comparison, compare, holm
+from sclsearch.store.runs import RunStore, SeedRun
+from sclsearch.store.storage import storage_folder
+from sclsearch.store.studies import study_names
+from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.tasks import load_task
+from sclsearch.tasks.metrics import f1_by_class, value
+
+OUT_OF_TIME = "the time budget is used; the same command goes on"
+
+
+@dataclass(frozen=True, slots=True)
+class CellScore:
+    """Reproduced score of a table cell.
+
+    Attributes:
+        cell: The published cell.
+        mean: Our score, aggregated by the study's rule; None if there is none.
+        std: Sample standard deviation; None for fewer than two seeds.
+        plain: Mean over all seeds that did not fail.
+        rule: Rule that selects the seeds to count.
+        tests: Test score of each replicate of the winner; None if it failed.
+        subsets: SHA-256 of each replicate's training rows.
+        seeds: Number of replicates.
+        study: Name of the study.
+        notes: Remarks for readers of our score.
+        reason: Reason for a missing score; empty if there is one.
+    """
+
+    cell: Cell
+    mean: float | None = None
+    std: float | None = None
+    plain: float | None = None
+    rule: str = ""
+    tests: tuple[float | None, ...] = ()
+    subsets: tuple[str, ...] = ()
+    seeds: int = 0
+    study: str = ""
+    notes: tuple[str, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StudyCost:
+    """Remaining cost of a study.
+
+    Attributes:
+        study: Name of the study; empty if it cannot be planned, or while its encoder is not
+            trained.
+        seed_runs: Total number of seed runs.
+        missing: Seed runs that the run store lacks.
+        time: Estimated time of the missing ones; None if it cannot be planned.
+        reason: Reason why it cannot be planned; empty if it can.
+    """
+
+    study: str = ""
+    seed_runs: int = 0
+    missing: int = 0
+    time: Estimate | None = None
+    reason: str = ""
+
+
+def cost_of(one: PlannedCell, finished: Callable[[], Sequence[SeedRun]]) -> StudyCost:
+    """Return the remaining cost of a cell's study, without training.
+
+    Args:
+        one: The cell.
+        finished: Returns finished seed runs, for the time estimate.
+    """
+    if one.spec is None:
+        return StudyCost(reason=one.reason)
+    try:
+        folder = _stored_encoder(one.first) if one.first else None
+        if folder is None and one.first is not None:
+            # The encoder is not trained yet, so no stored seed run uses it.
+            with TemporaryDirectory() as empty:
+                found = plan(one.spec, replace(one.options, storage=Path(empty)), finished)
+                return StudyCost("", found.seed_runs, found.missing, found.time)
+        spec = one.spec if folder is None else replace(one.spec, model=str(folder))
+        found = plan(spec, one.options, finished)
+        return StudyCost(found.study, found.seed_runs, found.missing, found.time)
+    except SclsearchError as error:
+        return StudyCost(reason=_first_line(error))
+
+
+def reproduce_cell(one: PlannedCell, console: Console, deadline: float = math.inf) -> CellScore:
+    """Return a cell's reproduced score; train the seed runs that the store lacks.
+
+    Args:
+        one: The cell.
+        console: Console for the progress.
+        deadline: Time by `time.monotonic` after which no seed run starts.
+
+    Raises:
+        KeyboardInterrupt: The run was stopped; the same call resumes it.
+    """
+    try:
+        if one.first is not None and one.spec is not None:
+            found = _trained(one.first, console, deadline)
+            if isinstance(found, CellScore):
+                return found
+            spec, note = _on_fine_tuned_encoder(one.spec, one.options, found)
+            one = replace(one, spec=spec, note=note, first=None)
+        found = _trained(one, console, deadline)
+    except SclsearchError as error:
+        return CellScore(one.cell, reason=_first_line(error))
+    return _score(one, found) if isinstance(found, Report) else found
+
+
+def _trained(one: PlannedCell, console: Console, deadline: float) -> Report | CellScore:
+    """Return the report of a cell's study, or the reason why it is incomplete."""
+    if one.spec is None:
+        return CellScore(one.cell, reason=one.reason)
+    options = one.options
+    if deadline < math.inf:
+        options = replace(options, time_budget=max(deadline - time.monotonic(), 0.0))
+        if not options.time_budget and plan(one.spec, options).missing:
+            return CellScore(one.cell, reason=OUT_OF_TIME)
+    done = run(one.spec, options, console)
+    if done.ending == "interrupted":
+        raise KeyboardInterrupt
+    if done.ending != "complete":
+        return CellScore(one.cell, study=done.name, reason=OUT_OF_TIME)
+    return report(done.storage, done.name, done.rule, done.seeds, done.configs)
+
+
+def _score(one: PlannedCell, found: Report) -> CellScore:
+    winner = found.winner
+    if winner is None:
+        return CellScore(one.cell, study=found.study, reason="its study is not finished")
+    of_class = _class_number(one.cell, one.options)
+    tests = [
+        None if run is None or run.failure else _test_score(one.cell, run, of_class)
+        for run in RunStore(one.options.storage).get_all(seed.key for seed in winner.seeds)
+    ]
+    reported = [test for position in winner.reported if (test := tests[position]) is not None]
+    if not reported:
+        return CellScore(one.cell, study=found.study, reason="all its seed runs failed")
+    mean, std = mean_std(reported)
+    return CellScore(
+        cell=one.cell,
+        mean=mean,
+        std=std,
+        plain=mean_std([test for test in tests if test is not None])[0],
+        rule=found.rule,
+        tests=tuple(tests),
+        subsets=tuple(rows["train"] for rows in found.rows),
+        seeds=len(tests),
+        study=found.study,
+        notes=(*_departures(one, found), *found.notes),
+    )
+
+
+def _departures(one: PlannedCell, found: Report) -> Iterator[str]:
+    """Yield remarks on how our score differs from the published one."""
+    cell, base = one.cell, base_model(found.model_place)
+    if base != cell.model:
+        yield f"model {base}, not {cell.model}"
+    if len(found.configurations) > 1:
+        yield f"ours is the best of {len(found.configurations)} configurations by validation"
+    if cell.row.note:
+        yield f"{cell.row.name}: {cell.row.note}"
+    if one.note:
+        yield one.note
+
+
+def _test_score(cell: Cell, run: SeedRun, of_class: int | None) -> float:
+    if of_class is None:
+        return value(cell.column.metric, run.test)
+    return float(f1_by_class(np.array(run.test["confusion"], np.int64))[of_class])
+
+
+def _class_number(cell: Cell, options: RunOptions) -> int | None:
+    """Return the class whose F1 is printed: the rarest or the most frequent in the training rows.
+
+    Among equally frequent classes the first is the rarest, as in the imbalanced protocols.
+    """
+    if cell.column.of_class is None or cell.column.task is None:
+        return None
+    y = load_task(cell.column.task, options.data_dir).splits["train"].y
+    order = np.argsort(np.bincount(y.astype(np.int64)), kind="stable")
+    return int(order[0 if cell.column.of_class == "minority" else -1])
+
+
+def _on_fine_tuned_encoder(
+    spec: StudySpec, options: RunOptions, found: Report
+) -> tuple[StudySpec, str]:
+    """Export the encoder of the first fine-tuning; return the study that uses it, and a note.
+
+    Raises:
+        SclsearchError: The first study has no winner, or the winner's weights were not kept.
+    """
+    card = card_of(found)
+    folder = _encoder_folder(options, card)
+    if not folder.exists():
+        export(found, storage_folder(options.storage), folder)
+    note = (
+        f"encoder first fine-tuned on {card.task} by {card.method}: seed {card.replicate}, the "
+        f"best of {card.seeds} by validation, {card.metric} {card.validation:.4f}"
+    )
+    return replace(spec, model=str(folder)), note
+
+
+def _stored_encoder(first: PlannedCell) -> Path | None:
+    """Return the folder of the encoder that a study fine-tuned, or None while it is missing.
+
+    Raises:
+        SclsearchError: The study cannot be planned, or all of its seed runs failed.
+    """
+    if first.spec is None:
+        return None
+    found = plan(first.spec, first.options)
+    storage = storage_folder(first.options.storage, make=False)
+    if found.stored < found.seed_runs or found.study not in study_names(storage):
+        return None
+    rule = parse_rule(found.rule)
+    card = card_of(report(storage, found.study, rule, found.seeds, found.configurations))
+    folder = _encoder_folder(first.options, card)
+    return folder if folder.exists() else None
+
+
+def _encoder_folder(options: RunOptions, card: Card) -> Path:
+    # In the storage, so that the workers of a cluster can read it; one folder per plan.
+    storage = storage_folder(options.storage, make=False)
+    return Path(storage) / "encoders" / f"{card.task}-{card.key[:12]}"
+
+
+def _first_line(error: SclsearchError) -> str:
+    return str(error).partition("\n")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class RowComparison:
+    """Comparison of two rows of a table on one task under one condition.
+
+    Attributes:
+        ours: The compared row.
+        base: The baseline, which is the first reproduced row there.
+        comparison: Comparison of their test scores, paired by replicate.
+        adjusted: p-value adjusted for all comparisons of the table (Holm).
+    """
+
+    ours: Cell
+    base: Cell
+    comparison: Comparison
+    adjusted: float
+
+
+def compare_rows(scores: Sequence[CellScore]) -> list[RowComparison]:
+    """Return the comparison of each row with the first reproduced one, by task and condition.
+
+    Pairs without a replicate that finished in both are omitted.
+    """
+    places: dict[tuple[str, str], list[CellScore]] = {}
+    for score in scores:
+        if score.mean is not None:
+            place = score.cell.block.name, score.cell.column.name
+            places.setdefault(place, []).append(score)
+    compared: dict[tuple[str, ...], tuple[CellScore, CellScore, Comparison]] = {}
+    for base, *others in places.values():
+        for other in others:
+            if any(None not in both for both in zip(other.tests, base.tests, strict=True)):
+                # If several conditions share one study, they count as one comparison in the
+                # adjustment.
+                key = other.cell.row.name, other.cell.column.name, other.study, base.study
+                comparison = compare(other.tests, base.tests, base.subsets)
+                compared.setdefault(key, (other, base, comparison))
+    found = compared.values()
+    adjusted = holm([comparison.p for *_, comparison in found])
+    return [
+        RowComparison(ours.cell, base.cell, comparison, p)
+        for (ours, base, comparison), p in zip(found, adjusted, strict=True)
+    ]
