@@ -1,83 +1,25 @@
-"""The papers' texts, small tables, and studies whose seed runs were made up, not trained."""
+"""A small table, and studies whose seed runs are made up instead of trained."""
 
-import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
 
-from sclsearch.papers.base import Table
-from sclsearch.papers.tables import load_tables
+from sclsearch.papers.tables import Table, load_tables
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure, SeedRun
 from sclsearch.study.spec import RunOptions, StudySpec
 
-# Counts of test rows of configuration and replicate; None where the seed run failed.
+# Confusion counts by configuration and replicate; None for a failed seed run.
 Counts = Callable[[int, int], list[list[int]] | None]
+Fill = Callable[..., str]
 Printed = Callable[..., str]
 
-GOOD = """
-paper: Someone et al. 2020
-number: 1
-title: Two tasks
-source: section 1
-figure: mean of all seeds
-unit: fraction
-std_unit: percent
-rule: mean
-runs: 2
-protocol: plain
-model: bert-base
-settings: {batch_size: 8, epochs: 3}
-notes: [Not printed]
-rows:
-  CE: {method: ce, note: as usual}
-  Ours: {method: scl, settings: {tau: 0.3, epochs: 9}, settings_of: some/table-2}
-  Theirs: {}
-columns:
-  A: {task: cola, metric: mcc, model: roberta-base, settings: {epochs: 4}}
-  B: {task: qnli, metric: f1, of_class: minority}
-  Mean: {metric: accuracy, average_of: [A, B]}
-blocks:
-  N=20: {train_size: 20, settings: {batch_size: 4}}
-  T=0.5: {shots: 5, augmentation: {views: 3, temperature: 0.5}, first_task: sst2}
-  All: {average_of: [N=20, T=0.5]}
-cells:
-  N=20:
-    CE: {A: [0.5, 1.5], B: 0.25, Mean: 0.375}
-    Ours: {A: 0.6, B: 0.7, Mean: 0.65}
-    Theirs: {A: 1, B: null, Mean: null}
-  T=0.5:
-    CE: {A: 0.5, B: null, Mean: null}
-    Ours: {A: null, B: null, Mean: null}
-    Theirs: {A: null, B: null, Mean: null}
-  All:
-    CE: {A: 0.5, B: null, Mean: null}
-    Ours: {A: null, B: null, Mean: null}
-    Theirs: {A: null, B: null, Mean: null}
-"""
-SETTINGS = """
-paper: Someone et al. 2020
-number: 2
-title: Settings
-source: appendix A
-figure: none
-unit: fraction
-protocol: plain
-model: bert-base
-rows:
-  Ours: {method: scl}
-columns:
-  A: {task: cola, metric: mcc, settings: {learning_rate: 1.0e-3, tau: 0.1}}
-blocks:
-  full: {}
-cells: {}
-"""
+QUIET = Console(quiet=True)
 DEMO = """
 paper: Someone et al. 2020
 number: 3
@@ -108,51 +50,26 @@ cells:
     Theirs: {Demo: 61.0, Minor: null, Mean: null}
   Both:
     CE: {Demo: 55.0, Minor: null, Mean: null}
-    CE + SCL: {Demo: null, Minor: null, Mean: null}
-    Theirs: {Demo: null, Minor: null, Mean: null}
 """
 
 
-def _shares(_configuration: int, replicate: int) -> list[list[int]]:
-    return [[20 + replicate, 30 - replicate], [10, 40]]
-
-
-@pytest.fixture(scope="session")
-def papers() -> Path:
-    """Returns the folder with the papers' texts; skips where it is missing."""
-    given = os.environ.get("SCLSEARCH_TEST_PAPERS")
-    folder = Path(given) if given else Path(__file__).parents[3] / "shared" / "papers"
-    if not folder.is_dir():
-        pytest.skip(f"no papers in {folder}; set SCLSEARCH_TEST_PAPERS to a folder with their text")
-    return folder
-
-
-@pytest.fixture
-def good() -> str:
-    return GOOD
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Returns a folder of tables, `some/table-1` and `some/table-2`."""
-    (tmp_path / "some").mkdir()
-    (tmp_path / "some" / "table-1.yaml").write_text(GOOD, encoding="utf-8")
-    (tmp_path / "some" / "table-2.yaml").write_text(SETTINGS, encoding="utf-8")
-    return tmp_path
+def write_table(folder: Path, text: str) -> Table:
+    """Return the table `some/table-1` that a YAML text describes."""
+    path = folder / "published" / "some" / "table-1.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return load_tables(folder / "published")["some/table-1"]
 
 
 @pytest.fixture
 def demo(tmp_path: Path) -> Table:
-    """Returns a table on the embedded task, with figures that can be made and others."""
-    path = tmp_path / "published" / "some" / "table-3.yaml"
-    path.parent.mkdir(parents=True)
-    path.write_text(DEMO, encoding="utf-8")
-    return load_tables(tmp_path / "published")["some/table-3"]
+    """Return a table on the embedded task; only some of its cells are trainable."""
+    return write_table(tmp_path, DEMO)
 
 
 @pytest.fixture
 def small(tmp_path: Path, tiny_encoder: Path) -> Path:
-    """Return a tiny encoder of this test's own."""
+    """Return a tiny encoder that the test may change."""
     return shutil.copytree(tiny_encoder, tmp_path / "encoder")
 
 
@@ -165,7 +82,7 @@ def options(tmp_path: Path) -> RunOptions:
 
 @pytest.fixture
 def printed() -> Printed:
-    """Returns what prints something on a terminal of 80 columns and returns the text."""
+    """Return a function that returns what another prints on a terminal of 80 columns."""
 
     def printed(show: Callable[..., None], *things: object) -> str:
         console = Console(file=StringIO(), width=80)
@@ -177,48 +94,50 @@ def printed() -> Printed:
 
 
 def lines(text: str) -> list[str]:
-    """Returns the lines with single blanks."""
+    """Return the lines with single blanks."""
     return [" ".join(line.split()) for line in text.splitlines()]
 
 
-@pytest.fixture
-def fill() -> Callable[..., str]:
-    """Returns what finishes all seed runs of a study without training and returns its name.
+def stored(options: RunOptions) -> dict[str, bytes]:
+    """Return the files of all seed runs by key."""
+    return {path.stem: path.read_bytes() for path in Path(options.storage, "runs").glob("*.json")}
 
-    Half of 100 test rows are of each class; in replicate r 60 + r are right, unless it is said.
+
+def _sixty_percent(_configuration: int, replicate: int) -> list[list[int]]:
+    return [[20 + replicate, 30 - replicate], [10, 40]]
+
+
+@pytest.fixture
+def fill() -> Fill:
+    """Return a function that finishes all seed runs of a study without training.
+
+    It returns the study's name. By default 60 + r of 100 test rows are right in replicate r.
     """
 
-    def fill(spec: StudySpec, options: RunOptions, counts: Counts = _shares) -> str:
+    def fill(spec: StudySpec | None, options: RunOptions, counts: Counts = _sixty_percent) -> str:
+        assert spec is not None
         prepared = prepare_study(spec, options)
         prepared.begin()
         scheduler = Scheduler(prepared)
         scheduler.refill()
         while (task := scheduler.next()) is not None:
-            run = _seed_run(task.key, task.identity, counts(*task.id), prepared.record.origin)
+            confusion = counts(*task.id)
+            kept = {"epoch": 1, "update": 9, "loss": {}, "validation": {"confusion": confusion}}
+            scores = {
+                "evaluations": (kept,),
+                "kept": 0,
+                "test": {"confusion": confusion},
+                "seconds": 60.0,
+                "environment": {"threads": 1},
+            }
+            run = SeedRun(
+                task.key,
+                task.identity,
+                prepared.record.origin,
+                **({"failure": Failure("raised", "a test")} if confusion is None else scores),
+            )
             prepared.runs.put(run)
             scheduler.finish(task, run)
         return prepared.store.name
 
     return fill
-
-
-def _seed_run(
-    key: str,
-    identity: Mapping[str, Any],
-    counts: list[list[int]] | None,
-    origin: Mapping[str, Any],
-) -> SeedRun:
-    if counts is None:
-        return SeedRun(key, identity, origin, failure=Failure("raised", "a test"))
-    kept = {"epoch": 1, "update": 9, "loss": {}, "validation": {"confusion": counts}}
-    test = {"confusion": counts}
-    return SeedRun(
-        key,
-        identity,
-        origin,
-        evaluations=(kept,),
-        kept=0,
-        test=test,
-        seconds=60.0,
-        environment={"threads": 1},
-    )
