@@ -1,4 +1,4 @@
-"""A winner is trained on replicates that did not choose it, and only what is missing is trained."""
+"""A winner is trained on replicates that did not choose it, and only missing runs are trained."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from sclsearch.errors import SclsearchError
-from sclsearch.papers.augmentation.texts import find_drawn
-from sclsearch.papers.confirm import Confirmation, confirm, variance
+from sclsearch.papers.augmentation.texts import select_texts
+from sclsearch.papers.confirm import Confirmation, confirm, plan_repetition, variance
 from sclsearch.reports.report import report
 from sclsearch.selection.variance import Spread
 from sclsearch.store.studies import StudyStore, study_names
@@ -19,10 +18,11 @@ from sclsearch.study.restore import restore_spec
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks import load_task
 from sclsearch.tasks.base import Texts
+from tests.papers.conftest import QUIET, Fill
 
-Fill = Callable[..., str]
+Repeat = Callable[..., str]
+
 FIELDS = {"epochs": 2, "batch_size": 8, "max_length": 16}
-QUIET = Console(quiet=True)
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def spec(small: Path) -> StudySpec:
 
 @pytest.fixture
 def chosen(spec: StudySpec, options: RunOptions, fill: Fill) -> str:
-    """Returns a study of two configurations on twelve replicates; the second is better."""
+    """Return a study of two configurations on twelve replicates; the second is better."""
     options = replace(options, configs=2, seeds=12)
     return fill(
         spec, options, lambda number, r: [[20 + r, 30 - r], [10 - 5 * number, 40 + 5 * number]]
@@ -42,17 +42,16 @@ def chosen(spec: StudySpec, options: RunOptions, fill: Fill) -> str:
 
 
 @pytest.fixture
-def repeating(options: RunOptions, chosen: str, fill: Fill) -> Callable[..., str]:
-    """Returns what finishes a repetition of the study's winner without training."""
+def repeat(options: RunOptions, chosen: str, fill: Fill) -> Repeat:
+    """Return a function that finishes a repetition of the winner without training."""
 
-    def repeating(counts: Callable[..., Any], **repetition: Any) -> str:
-        return fill(winner_again(options, chosen, **repetition), options, counts)
+    def repeat(counts: Callable[..., Any], **repetition: Any) -> str:
+        return fill(repeated_spec(options, chosen, **repetition), options, counts)
 
-    return repeating
+    return repeat
 
 
-def winner_again(options: RunOptions, study: str, **repetition: Any) -> StudySpec:
-    """Returns the winner of a study as it is asked for again."""
+def repeated_spec(options: RunOptions, study: str, **repetition: Any) -> StudySpec:
     record, winner = (
         StudyStore(options.storage, study).record(),
         report(options.storage, study).winner,
@@ -60,6 +59,10 @@ def winner_again(options: RunOptions, study: str, **repetition: Any) -> StudySpe
     assert record is not None
     assert winner is not None
     return restore_spec(record.origin, winner.fields, **repetition)
+
+
+def seventy_percent(_configuration: int, replicate: int) -> list[list[int]]:
+    return [[30 + replicate, 20 - replicate], [10, 40]]
 
 
 def confirmed(study: str, options: RunOptions, count: int = 3) -> Confirmation:
@@ -70,22 +73,15 @@ def spread(study: str, options: RunOptions, **levels: int) -> Spread:
     return variance(study, levels, options, QUIET)
 
 
-def test_fresh_replicates_begin_after_every_one_that_chose(
-    options: RunOptions, chosen: str, repeating: Callable[..., str]
+def test_a_winner_is_confirmed_on_replicates_after_all_that_chose_it(
+    options: RunOptions, chosen: str, repeat: Repeat
 ) -> None:
-    name = repeating(lambda _, r: [[30 + r, 20 - r], [10, 40]], fresh=3, first_fresh=12)
+    name = repeat(seventy_percent, fresh=3, first_fresh=12)
     found = confirmed(chosen, options)
-    assert found.fresh.study == name
     own, fresh = (StudyStore(options.storage, study).replicates() for study in (chosen, name))
+    assert found.fresh.study == name
     assert [replicate.seeds["order"] for replicate in fresh] == [12, 13, 14]
     assert not {r.rows["train"] for r in own} & {r.rows["train"] for r in fresh}
-
-
-def test_the_winner_is_told_as_chosen_over_all_seeds_and_on_fresh_ones(
-    options: RunOptions, chosen: str, repeating: Callable[..., str]
-) -> None:
-    repeating(lambda _, r: [[30 + r, 20 - r], [10, 40]], fresh=3, first_fresh=12)
-    found = confirmed(chosen, options)
     winner, again = found.chosen.winner, found.fresh.winner
     assert winner is not None
     assert again is not None
@@ -97,10 +93,10 @@ def test_the_winner_is_told_as_chosen_over_all_seeds_and_on_fresh_ones(
     assert again.fields == winner.fields
 
 
-def test_fewer_fresh_replicates_than_are_stored_are_the_first_of_them(
-    options: RunOptions, chosen: str, repeating: Callable[..., str]
+def test_fewer_new_replicates_than_stored_are_the_first_of_them(
+    options: RunOptions, chosen: str, repeat: Repeat
 ) -> None:
-    repeating(lambda _, r: [[30 + r, 20 - r], [10, 40]], fresh=5, first_fresh=12)
+    repeat(seventy_percent, fresh=5, first_fresh=12)
     found = confirmed(chosen, options, 2)
     assert found.fresh.seeds == 2
     for rule in ("best", "top-3"):
@@ -109,25 +105,26 @@ def test_fewer_fresh_replicates_than_are_stored_are_the_first_of_them(
     assert found.fresh.winner.test_mean == pytest.approx(0.705)
 
 
-def test_a_confirmation_cannot_be_confirmed(
-    options: RunOptions, chosen: str, repeating: Callable[..., str]
+@pytest.mark.parametrize(
+    "repetition",
+    [{"fresh": 3, "first_fresh": 12}, {"crossed": {"order": 2, "initialization": 2}}],
+    ids=["fresh", "crossed"],
+)
+def test_a_repetition_cannot_be_confirmed(
+    options: RunOptions, repeat: Repeat, repetition: dict[str, Any]
 ) -> None:
-    levels = {"order": 2, "initialization": 2}
-    for repetition in ({"fresh": 3, "first_fresh": 12}, {"crossed": levels}):
-        name = repeating(lambda *_: [[30, 20], [10, 40]], **repetition)
-        with pytest.raises(
-            SclsearchError, match=rf"^{name}: it must be a study that chose its win"
-        ):
-            confirmed(name, options)
+    name = repeat(lambda *_: [[30, 20], [10, 40]], **repetition)
+    with pytest.raises(SclsearchError, match=rf"^{name}: repeats the winner of another"):
+        confirmed(name, options)
 
 
-def test_a_file_of_paraphrases_may_have_got_texts_for_fresh_replicates_and_no_others(
+def test_a_paraphrase_file_may_gain_texts_but_not_change(
     spec: StudySpec, options: RunOptions, fill: Fill, tmp_path: Path
 ) -> None:
     file = tmp_path / "paraphrases.jsonl"
-    asked = replace(spec, protocol="gunel-noisy", paraphrases=file)
-    every = [find_drawn("demo", "gunel-noisy", 20, None, count) for count in (13, 10)]
-    drawn, chosen = (one.texts(load_task("demo")) for one in every)
+    noisy = replace(spec, protocol="gunel-noisy", paraphrases=file)
+    selections = [select_texts("demo", "gunel-noisy", 20, replicates=n) for n in (13, 10)]
+    every, chosen = (one.texts(load_task("demo")) for one in selections)
 
     def write(texts: Iterable[Texts], word: str) -> None:
         lines = [{"text": text, "paraphrases": [[word], ["b"], ["c"]]} for text in texts]
@@ -135,25 +132,25 @@ def test_a_file_of_paraphrases_may_have_got_texts_for_fresh_replicates_and_no_ot
         file.write_text("\n".join(map(json.dumps, [header, *lines])))
 
     write(chosen, "a")
-    name = fill(asked, replace(options, configs=1, seeds=10))
-    with pytest.raises(SclsearchError, match=r" --replicates 13 --backend …` writes those that"):
+    name = fill(noisy, replace(options, configs=1, seeds=10))
+    with pytest.raises(SclsearchError, match="--replicates 13"):
         confirmed(name, options)
-    write(drawn, "a")
-    fill(winner_again(options, name, fresh=3, first_fresh=10), options)
+    write(every, "a")
+    fill(repeated_spec(options, name, fresh=3, first_fresh=10), options)
     assert confirmed(name, options).fresh.seeds == 3
-    write(drawn, "changed")
-    with pytest.raises(SclsearchError, match=rf"^{name}: paraphrases must be what the study was"):
+    write(every, "changed")
+    with pytest.raises(SclsearchError, match=rf"^{name}: paraphrases "):
         confirmed(name, options)
 
 
-def test_variance_tells_the_source_that_scores_follow(
-    options: RunOptions, chosen: str, repeating: Callable[..., str]
+def test_variance_finds_the_source_that_scores_follow(
+    options: RunOptions, chosen: str, repeat: Repeat
 ) -> None:
     def by_order(_configuration: int, cell: int) -> list[list[int]]:
         return [[20 + cell % 3, 30 - cell % 3], [5, 45]]
 
     levels = {"initialization": 2, "order": 3}
-    name = repeating(by_order, crossed=levels)
+    name = repeat(by_order, crossed=levels)
     found = spread(chosen, options, **levels)
     assert (found.runs, found.one_subset) == (6, True)
     assert found.share("order") == pytest.approx(1)
@@ -162,29 +159,40 @@ def test_variance_tells_the_source_that_scores_follow(
     own, crossing = (report(options.storage, study).winner for study in (chosen, name))
     assert own is not None
     assert crossing is not None
-    assert {seed.key for seed in own.seeds} & {seed.key for seed in crossing.seeds} == {
-        own.seeds[0].key
-    }
+    shared = {seed.key for seed in own.seeds} & {seed.key for seed in crossing.seeds}
+    assert shared == {own.seeds[0].key}
 
 
-def test_every_failed_run_of_a_crossing_is_counted(
-    options: RunOptions, chosen: str, repeating: Callable[..., str]
+def test_a_plan_counts_stored_seed_runs_and_trains_nothing(
+    options: RunOptions, chosen: str, repeat: Repeat
+) -> None:
+    def plan(**repetition: Any) -> tuple[int, int]:
+        found = plan_repetition(chosen, options, list, **repetition)
+        return found.seed_runs, found.stored
+
+    levels = {"initialization": 2, "order": 2}
+    assert plan(fresh=3) == (3, 0)
+    # The first seeds of both sources are the first replicate of the study.
+    assert plan(crossed=levels) == (4, 1)
+    assert study_names(options.storage) == [chosen]
+    repeat(seventy_percent, fresh=2, first_fresh=12)
+    assert plan(fresh=3) == (3, 2)
+
+
+def test_a_crossing_with_failed_seed_runs_is_an_error(
+    options: RunOptions, chosen: str, repeat: Repeat
 ) -> None:
     levels = {"subset": 2, "order": 2}
-    name = repeating(lambda _, cell: None if cell == 2 else [[30, 20], [10, 40]], crossed=levels)
-    with pytest.raises(
-        SclsearchError, match=rf"^{name}: every seed run .* finish, but 1 of 4 fail"
-    ):
+    name = repeat(lambda _, cell: None if cell == 2 else [[30, 20], [10, 40]], crossed=levels)
+    with pytest.raises(SclsearchError, match=rf"^{name}: 1 of 4 seed runs failed"):
         spread(chosen, options, **levels)
 
 
-def test_subsets_that_are_all_the_same_are_refused_before_training(
+def test_identical_subsets_are_an_error_before_training(
     spec: StudySpec, options: RunOptions, fill: Fill
 ) -> None:
     name = fill(replace(spec, train_size=None), replace(options, configs=1, seeds=2, rule="mean"))
-    with pytest.raises(
-        SclsearchError, match=rf"^--subsets 3: .* differ .* but {name} has 1 different of 3. Leave"
-    ):
+    with pytest.raises(SclsearchError, match=rf"^--subsets 3: {name} has only 1 different"):
         spread(name, options, subset=3, order=2)
     assert study_names(options.storage) == [name]
 
@@ -195,53 +203,49 @@ def test_a_study_that_is_unknown_unfinished_or_failed_has_no_winner(
     one = replace(options, configs=1, seeds=3)
     failed = fill(spec, replace(one, study="failed"), lambda *_: None)
     unfinished = fill(replace(spec, train_size=40), replace(one, study="unfinished"))
-    run = next(Path(options.storage, "runs").glob("*.json"))
-    for path in Path(options.storage, "runs").glob("*.json"):
-        if json.loads(path.read_text())["failure"] is None:
-            run = path
-    run.unlink()
-    faults = {
-        "unfinishd": r"^Unknown study 'unfinishd' .* Did you mean 'unfinished'",
+    finished = (
+        path
+        for path in Path(options.storage, "runs").glob("*.json")
+        if json.loads(path.read_text())["failure"] is None
+    )
+    next(finished).unlink()
+    for name, message in {
+        "unfinishd": "^Unknown study 'unfinishd'",
         unfinished: "^unfinished: no configuration is finished",
         failed: "^failed: all seed runs of the winner failed",
-    }
-    for name, message in faults.items():
+    }.items():
         with pytest.raises(SclsearchError, match=message):
             confirmed(name, options)
         with pytest.raises(SclsearchError, match=message):
             spread(name, options, order=2, initialization=2)
 
 
-def test_what_changed_since_the_study_is_named_and_nothing_is_trained(
+def test_changed_inputs_are_named_before_training(
     options: RunOptions, chosen: str, small: Path
 ) -> None:
     (small / "model.safetensors").write_text("other weights")
-    for call in (
-        lambda: confirmed(chosen, options),
-        lambda: spread(chosen, options, order=2, subset=2),
-    ):
-        with pytest.raises(
-            SclsearchError, match=rf"^{chosen}: weights must be what the study was "
-        ):
-            call()
+    with pytest.raises(SclsearchError, match=rf"^{chosen}: weights "):
+        confirmed(chosen, options)
+    with pytest.raises(SclsearchError, match=rf"^{chosen}: weights "):
+        spread(chosen, options, order=2, subset=2)
     assert study_names(options.storage) == [chosen]
 
 
 @pytest.fixture
-def own(custom_method: str, tmp_path: Path, small: Path) -> Mapping[str, Any]:
+def custom(custom_method: str, tmp_path: Path) -> Mapping[str, Any]:
     file = tmp_path / "mine.py"
     file.write_text(custom_method, encoding="utf-8")
     return {"method": f"{file}:Smoothed", "searched": False, "settings": {"smoothing": 0.2}}
 
 
-def test_an_own_method_is_confirmed_by_its_unchanged_file_alone(
-    spec: StudySpec, options: RunOptions, own: Mapping[str, Any], fill: Fill, tmp_path: Path
+def test_a_custom_method_is_confirmed_only_with_its_unchanged_file(
+    spec: StudySpec, options: RunOptions, custom: Mapping[str, Any], fill: Fill, tmp_path: Path
 ) -> None:
-    name = fill(replace(spec, **own), replace(options, seeds=3))
-    with pytest.raises(SclsearchError, match=r"Read the file, then pass --method FILE.py:CLASS"):
+    name = fill(replace(spec, **custom), replace(options, seeds=3))
+    with pytest.raises(SclsearchError, match=r"--method FILE\.py:CLASS"):
         confirmed(name, options, 2)
-    options = replace(options, custom_method=own["method"])
-    fill(winner_again(options, name, fresh=2), options, lambda *_: [[50, 0], [0, 50]])
+    options = replace(options, custom_method=custom["method"])
+    fill(repeated_spec(options, name, fresh=2), options, lambda *_: [[50, 0], [0, 50]])
     found = confirmed(name, options, 2)
     assert found.fresh.winner is not None
     assert found.fresh.winner.test_mean == 1

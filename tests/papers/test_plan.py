@@ -174,8 +174,8 @@ def test_settings_of_a_table_reach_all_phases_of_training(
         fields = resolve(one.spec, one.options).fields({})
         found = [value for name, value in fields.items() if name.endswith("learning_rate")]
         rates[one.cell.row.name] = found
-    two_phases = dict.fromkeys(("CSSL", "TAPT", "CMLM"), [3e-5, 3e-5])
-    assert rates == {"FT": [3e-5], "SCL": [3e-5], **two_phases}
+    phases = {"FT": 1, "SCL": 1, "CSSL": 2, "TAPT": 2, "CMLM": 2}
+    assert rates == {name: count * [3e-5] for name, count in phases.items()}
     (standard,) = planned("supcl-seq/table-2", "Standard,RTE", **changes)
     assert standard.spec is not None
     fields = resolve(standard.spec, standard.options).fields({})

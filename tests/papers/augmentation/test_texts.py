@@ -1,13 +1,14 @@
-"""The texts are those that the replicates of a study train on, each once."""
+"""Selected texts are those that the replicates of a study train on, each once."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from sclsearch.errors import SclsearchError
 from sclsearch.methods.cssl import CSSL
-from sclsearch.papers.augmentation.texts import find_drawn
+from sclsearch.papers.augmentation.texts import select_texts
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Size
 from sclsearch.protocols.repeated import fresh
@@ -15,7 +16,7 @@ from sclsearch.tasks import TASKS, load_task
 from sclsearch.tasks.base import Split, TaskData, Texts
 from sclsearch.tasks.custom import CustomTask
 
-CSSL_ON_DEMO = ["--method", "cssl", "--task", "demo"]
+CSSL_ON_DEMO = "--method cssl --task demo"
 
 
 @pytest.fixture(scope="module")
@@ -30,139 +31,149 @@ def trained_on(data: TaskData, protocol: str, size: Size | None, seeds: int) -> 
 
 
 def test_with_a_size_they_are_those_of_all_replicates_of_cssl(demo: TaskData) -> None:
-    drawn = find_drawn("demo", None, 20, None, None)
-    texts = drawn.texts(demo)
+    selection = select_texts("demo", train_size=20)
+    texts = selection.texts(demo)
     assert set(texts) == trained_on(demo, CSSL.few_shot, Size(20), 15)
     assert len(texts) == len(set(texts)) > 20
-    assert drawn.header == {
+    assert selection.header == {
         "task": "demo",
         "size": "20",
         "protocol": CSSL.few_shot,
         "replicates": 15,
     }
-    assert drawn.options == [*CSSL_ON_DEMO, "--train-size", "20"]
 
 
-def test_with_more_replicates_than_the_protocols_they_are_those_of_fresh_ones_too(
-    demo: TaskData,
-) -> None:
+def test_replicates_beyond_the_protocols_are_fresh_ones(demo: TaskData) -> None:
     own = PROTOCOLS[CSSL.few_shot]
-    texts = set(find_drawn("demo", None, 20, None, own.replicates + 2).texts(demo))
+    texts = set(select_texts("demo", train_size=20, replicates=own.replicates + 2).texts(demo))
     again = fresh(own, 3)
-    for number, there in enumerate((True, True, False)):
+    for number, included in enumerate((True, True, False)):
         rows = again.splits(demo, Size(20), again.replicate(number)).train
-        assert ({demo.splits["train"].texts[row] for row in rows.index} <= texts) == there
+        assert ({demo.splits["train"].texts[row] for row in rows.index} <= texts) == included
     assert trained_on(demo, CSSL.few_shot, Size(20), 15) <= texts
 
 
-def test_another_protocol_and_fewer_replicates_are_told_on(demo: TaskData) -> None:
-    drawn = find_drawn("demo", "gunel-fewshot", None, 5, 2)
-    assert set(drawn.texts(demo)) == trained_on(demo, "gunel-fewshot", Size(None, 5), 2)
-    assert drawn.options == [
-        *CSSL_ON_DEMO,
-        *("--protocol", "gunel-fewshot", "--shots", "5", "--seeds", "2", "--rule", "mean"),
-    ]
+@pytest.mark.parametrize(
+    ("given", "protocol", "size", "seeds"),
+    [
+        ({"protocol": "gunel-fewshot", "shots": 5, "replicates": 2}, None, Size(None, 5), 2),
+        ({"protocol": "supcl-seq-heldout", "replicates": 1}, None, None, 1),
+        ({"protocol": "gunel-noisy", "train_size": 20}, "gunel-fewshot", Size(20), 10),
+    ],
+    ids=["few shots", "all rows", "joined"],
+)
+def test_with_a_protocol_they_are_those_that_it_trains_on(
+    demo: TaskData, given: dict[str, Any], protocol: str | None, size: Size | None, seeds: int
+) -> None:
+    texts = select_texts("demo", **given).texts(demo)
+    assert set(texts) == trained_on(demo, protocol or given["protocol"], size, seeds)
 
 
-def test_a_rule_that_needs_more_seeds_is_replaced_and_another_is_not() -> None:
-    told = find_drawn("demo", "gunel-noisy", 20, None, 2).options
-    assert told[-4:] == ["--seeds", "2", "--rule", "mean"]
-    assert find_drawn("demo", "gunel-noisy", 20, None, 3).options[-2:] == ["--seeds", "3"]
-
-
-def test_a_protocol_of_all_rows_has_what_it_trains_on(demo: TaskData) -> None:
-    texts = find_drawn("demo", "supcl-seq-heldout", None, None, 1).texts(demo)
-    assert set(texts) == trained_on(demo, "supcl-seq-heldout", None, 1)
-    assert len(texts) < len(demo.splits["train"])
+@pytest.mark.parametrize(
+    ("given", "options", "name"),
+    [
+        ({}, CSSL_ON_DEMO, "demo-full"),
+        ({"train_size": 20}, f"{CSSL_ON_DEMO} --train-size 20", "demo-20"),
+        (
+            {"protocol": "gunel-fewshot", "shots": 5, "replicates": 2},
+            f"{CSSL_ON_DEMO} --protocol gunel-fewshot --shots 5 --seeds 2 --rule mean",
+            "demo-5-per-class-gunel-fewshot",
+        ),
+        (
+            {"train_size": 20, "replicates": 3, "unlabeled": 60},
+            f"{CSSL_ON_DEMO} --train-size 20 --unlabeled 60 --seeds 3",
+            "demo-20-unlabelled-60",
+        ),
+        (
+            {"protocol": "gunel-noisy", "train_size": 20, "replicates": 3},
+            "--method scl --task demo --protocol gunel-noisy --train-size 20 --seeds 3",
+            "demo-20-gunel-noisy",
+        ),
+        (
+            {"task": "stsb", "protocol": "gunel-noisy", "train_size": 20},
+            "--method ce --task stsb --protocol gunel-noisy --train-size 20",
+            "stsb-20-gunel-noisy",
+        ),
+    ],
+    ids=["all", "size", "protocol", "unlabeled", "joined", "regression"],
+)
+def test_a_selection_has_options_for_tune_and_a_file_name(
+    given: dict[str, Any], options: str, name: str
+) -> None:
+    selection = select_texts(**{"task": "demo", **given})
+    assert (" ".join(selection.options), selection.file_name) == (options, name)
 
 
 def test_without_a_size_they_are_all_training_texts(demo: TaskData) -> None:
-    drawn = find_drawn("demo", None, None, None, None)
-    assert drawn.texts(demo) == tuple(dict.fromkeys(demo.splits["train"].texts))
-    assert drawn.header["protocol"] is None
-    assert drawn.options == CSSL_ON_DEMO
+    selection = select_texts("demo")
+    assert selection.texts(demo) == tuple(dict.fromkeys(demo.splits["train"].texts))
+    assert selection.header["protocol"] is None
 
 
 def test_pairs_of_real_data_are_drawn_as_pairs(glue: Path) -> None:
-    data = load_task("mrpc", glue)
-    texts = find_drawn("mrpc", None, 20, None, 5).texts(data)
+    texts = select_texts("mrpc", train_size=20, replicates=5).texts(load_task("mrpc", glue))
     assert len(texts) <= 100
     assert {len(row) for row in texts} == {2}
 
 
-def test_a_blank_text_is_left_out_and_half_a_pair_is_not() -> None:
+def test_a_blank_text_is_omitted_and_half_a_pair_is_kept() -> None:
     rows: tuple[Texts, ...] = (("a", ""), ("", " "), ("b", "c"), ("a", ""))
     data = TaskData(TASKS["qqp"], {"train": Split(rows, np.zeros(4, np.int64))}, "here")
-    assert find_drawn("qqp", None, None, None, None).texts(data) == (("a", ""), ("b", "c"))
+    assert select_texts("qqp").texts(data) == (("a", ""), ("b", "c"))
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("given", "message"),
     [
-        (("dmeo", None, None, None, None), "Unknown task 'dmeo'. Did you mean 'demo'?"),
-        (("demo", None, 20, 5, None), "--train-size: it must come without --shots, but both"),
-        (("demo", "gunel", 20, None, None), "Unknown protocol 'gunel'. Did you mean 'gunel-"),
-        (("demo", "cmlm-full", 20, None, None), "--protocol cmlm-full: it trains on all rows, but"),
-        (("demo", "cmlm-fewshot", None, None, None), "--protocol cmlm-fewshot: a training size"),
-        (("demo", None, None, None, 3), "--replicates: it must come with a training size or a"),
-        (("demo", None, None, None, None, 40), "--unlabeled 40: it must come with a training s"),
-        (("demo", "gunel-noisy", 20, None, None, 40), "--unlabeled 40: it must come with a prot"),
+        ({"task": "dmeo"}, "Unknown task 'dmeo'"),
+        ({"train_size": 20, "shots": 5}, "--train-size"),
+        ({"protocol": "gunel", "train_size": 20}, "Unknown protocol 'gunel'"),
+        ({"protocol": "cmlm-full", "train_size": 20}, "--protocol cmlm-full"),
+        ({"protocol": "cmlm-fewshot"}, "--protocol cmlm-fewshot"),
+        ({"replicates": 3}, "--replicates: does not apply to all training texts"),
+        ({"unlabeled": 40}, "--unlabeled"),
+        ({"protocol": "gunel-noisy", "train_size": 20, "unlabeled": 40}, "--unlabeled"),
     ],
     ids=("task", "two sizes", "protocol", "size", "no size", "replicates", "all", "joined"),
 )
-def test_options_that_do_not_fit_are_refused(
-    options: tuple[str, str | None, int | None, int | None, int | None, int | None], message: str
-) -> None:
-    with pytest.raises(SclsearchError) as raised:
-        find_drawn(*options)
-    assert str(raised.value).startswith(message)
+def test_inconsistent_options_are_an_error(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(SclsearchError, match=f"^{message}"):
+        select_texts(**{"task": "demo", **given})
 
 
 def test_texts_of_stages_without_labels_are_drawn_too(demo: TaskData) -> None:
-    few = find_drawn("demo", None, 20, None, 2)
-    more = find_drawn("demo", None, 20, None, 2, 60)
+    few = select_texts("demo", train_size=20, replicates=2)
+    more = select_texts("demo", train_size=20, replicates=2, unlabeled=60)
     assert 60 <= len(more.texts(demo)) <= 120
     assert set(few.texts(demo)) < set(more.texts(demo))
     assert more.header == {**few.header, "unlabelled": 60}
-    size, seeds = few.options[-4:-2], few.options[-2:]
-    assert more.options == [*CSSL_ON_DEMO, *size, "--unlabeled", "60", *seeds]
 
 
-def test_files_of_ones_own_are_told_on_as_they_were(tmp_path: Path) -> None:
-    path = tmp_path / "afqmc.csv"  # no Chinese task, whatever it is called
+def test_texts_of_custom_files_are_drawn_like_others(tmp_path: Path) -> None:
+    path = tmp_path / "afqmc.csv"  # the file's name is not that of the Chinese task
     path.write_text("text,label\n" + "".join(f"row {n},{n % 2}\n" for n in range(100)))
     files = CustomTask(path, ("text",), "label", fractions=(0.5, 0.25, 0.25))
-    drawn = find_drawn(files, None, 20, None, None)
-    drawn.check_english("marian")
+    selection = select_texts(files, train_size=20)
+    selection.check_english("marian")
     data = load_task(files)
-    assert set(drawn.texts(data)) == trained_on(data, CSSL.few_shot, Size(20), 15)
-    assert drawn.header["task"] == "afqmc"
-    assert drawn.options == [
+    assert set(selection.texts(data)) == trained_on(data, CSSL.few_shot, Size(20), 15)
+    assert selection.header["task"] == "afqmc"
+    assert selection.options == [
         *("--method", "cssl", "--task", str(path), "--text", "text", "--label", "label"),
         *("--fractions", "0.5,0.25,0.25", "--train-size", "20"),
     ]
 
 
-def test_scores_are_joined_by_a_method_that_has_them(tmp_path: Path) -> None:
-    files = CustomTask(tmp_path / "pairs.csv", ("a", "b"), "score", regression=True)
-    for task, method in ((files, "ce"), ("stsb", "ce"), ("sst2", "scl")):
-        assert find_drawn(task, "gunel-noisy", 20, None, None).options[:2] == ["--method", method]
-
-
-def test_texts_that_paraphrases_join_get_as_many_as_the_protocol_joins(demo: TaskData) -> None:
-    drawn = find_drawn("demo", "gunel-noisy", 20, None, None)
-    assert set(drawn.texts(demo)) == trained_on(demo, "gunel-fewshot", Size(20), 10)
-    assert drawn.options == [
-        *("--method", "scl", "--task", "demo", "--protocol", "gunel-noisy", "--train-size", "20")
-    ]
-    assert (drawn.views(None), drawn.views(3), drawn.views(7)) == (3, 3, 7)
-    with pytest.raises(SclsearchError, match=r"^--views 2: it must be at least 3, which is how"):
-        drawn.views(2)
-    assert find_drawn("demo", None, 20, None, None).views(None) == 2
+def test_views_are_at_least_the_number_that_the_protocol_adds() -> None:
+    noisy = select_texts("demo", "gunel-noisy", train_size=20)
+    assert (noisy.views(None), noisy.views(3), noisy.views(7)) == (3, 3, 7)
+    with pytest.raises(SclsearchError, match=r"^--views: must be at least 3, .* got 2\."):
+        noisy.views(2)
+    assert select_texts("demo", train_size=20).views(None) == 2
 
 
 @pytest.mark.parametrize("task", ["afqmc", "eprstmt"])
-def test_chinese_is_refused_where_english_is_needed(task: str) -> None:
-    with pytest.raises(SclsearchError, match=f"must be English, but those of {task} are Chinese"):
-        find_drawn(task, None, None, None, None).check_english("marian")
-    find_drawn("sst2", None, None, None, None).check_english("marian")
+def test_chinese_texts_are_an_error_for_an_english_back_end(task: str) -> None:
+    with pytest.raises(SclsearchError, match=f"^--backend marian: .* {task} are Chinese"):
+        select_texts(task).check_english("marian")
+    select_texts("sst2").check_english("marian")
