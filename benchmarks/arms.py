@@ -1,4 +1,4 @@
-"""Who takes part in `peers.py`, and how each is started, in a process of its own."""
+"""Arms of the comparison in `peers.py`; each runs in a separate process."""
 
 import importlib.util
 import json
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.points import POINTS, SETTINGS, Bed, work_of
+from benchmarks.points import POINTS, SETTINGS, Setup, training_data
 from benchmarks.trainers import Case
 from sclsearch.store.runs import RunStore
 from sclsearch.tasks.metrics import value
@@ -34,12 +34,12 @@ ARMS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What one arm does in one round.
+    """Work of one arm in one round.
 
     Attributes:
-        arm: Who.
+        arm: Name of the arm.
         method: The method.
-        bed: What all seed runs have in common.
+        setup: Settings that all seed runs share.
         points: Numbers of the configurations.
         seeds: Replicates of each.
         threads: Cores that it may use.
@@ -47,7 +47,7 @@ class Unit:
 
     arm: str
     method: str
-    bed: Bed
+    setup: Setup
     points: tuple[int, ...]
     seeds: int
     threads: int
@@ -64,23 +64,23 @@ class Unit:
     @property
     def tokens(self) -> int:
         """Tokens of the training rows, each as often as it is trained on; no padding."""
-        return sum(_trained_tokens(work_of(self.bed, *case)) for case in self.cases)
+        return sum(_trained_tokens(training_data(self.setup, *case)) for case in self.cases)
 
 
-def _trained_tokens(work: TrainingData) -> int:
+def _trained_tokens(data: TrainingData) -> int:
     """Return the tokens that go through the encoder forward and backward, in all views."""
-    stages, total = work.spec.stages, 0
+    stages, total = data.spec.stages, 0
     for position, stage in enumerate(stages):
         if stage.frozen_pooling is None:
-            lengths = work.tokens.splits[work.rows_of(stage).split].lengths
-            for update, index in enumerate(work.order(stage, len(stages) - 1 - position)):
+            lengths = data.tokens.splits[data.rows_of(stage).split].lengths
+            for update, index in enumerate(data.order(stage, len(stages) - 1 - position)):
                 total += len(stage.rates_at(update)) * int(lengths[index].sum())
     return total
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What a unit took and gave.
+class UnitResult:
+    """Time and scores of a unit.
 
     Attributes:
         seconds: Wall-clock time of its process, from start to end.
@@ -91,8 +91,8 @@ class Found:
     scores: list[float]
 
 
-def run(unit: Unit, folder: Path) -> Found:
-    """Runs a unit in a process of its own; what it leaves in the folder is its own."""
+def run(unit: Unit, folder: Path) -> UnitResult:
+    """Run a unit in a separate process, with a folder for its files."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     command = {OURS: tune if RAY else engine, LOOP: trainers, SEARCH: trainers}[unit.arm]
@@ -109,20 +109,20 @@ def run(unit: Unit, folder: Path) -> Found:
         ended = subprocess.run(line, check=False, stdout=log, stderr=log, env=environment)
     if ended.returncode:
         sys.exit(f"{unit.arm}, {unit.method}: it failed. {folder / 'log'} says why.")
-    return Found(time.perf_counter() - started, scores(unit, folder))
+    return UnitResult(time.perf_counter() - started, scores(unit, folder))
 
 
 def trainers(unit: Unit, folder: Path) -> list[str]:
-    """Returns the command of the arms by Trainer."""
-    told = {"bed": asdict(unit.bed), "cases": unit.cases, "threads": unit.threads}
-    (folder / "work.json").write_text(json.dumps(told), encoding="utf-8")
+    """Return the command of the arms by Trainer."""
+    work = {"setup": asdict(unit.setup), "cases": unit.cases, "threads": unit.threads}
+    (folder / "work.json").write_text(json.dumps(work), encoding="utf-8")
     files = [str(folder / "work.json"), str(folder / "scores.json")]
     ray = ["--ray"] if unit.arm == SEARCH else []
     return [sys.executable, "-m", "benchmarks.trainers", *files, *ray]
 
 
 def tune(unit: Unit, folder: Path) -> list[str]:
-    """Returns the command of a search over the unit's configurations."""
+    """Return the command of a search over the unit's configurations."""
     points = [POINTS[unit.method][point] for point in unit.points]
     choices = {
         name: {"type": "choice", "values": sorted({point[name] for point in points}, key=str)}
@@ -130,12 +130,12 @@ def tune(unit: Unit, folder: Path) -> list[str]:
     }
     space = {"method": unit.method, "source": "a benchmark", "published": points, "space": choices}
     (folder / "space.yaml").write_text(json.dumps(space), encoding="utf-8")
-    bed = unit.bed
-    told = {
+    setup = unit.setup
+    options = {
         "--method": unit.method,
-        "--task": bed.task,
-        "--model": bed.model,
-        "--train-size": bed.train_size,
+        "--task": setup.task,
+        "--model": setup.model,
+        "--train-size": setup.train_size,
         "--protocol": "gunel-fewshot",
         "--space": folder / "space.yaml",
         "--configs": len(points),
@@ -144,31 +144,31 @@ def tune(unit: Unit, folder: Path) -> list[str]:
         "--storage": folder / "storage",
         "--tracking": "none",
         "--concurrency": unit.threads,
-        **({"--data-dir": bed.data_dir} if bed.data_dir else {}),
+        **({"--data-dir": setup.data_dir} if setup.data_dir else {}),
     }
-    options = [str(word) for option in told.items() for word in option]
-    settings = {**SETTINGS[unit.method], **bed.settings}
+    words = [str(word) for option in options.items() for word in option]
+    settings = {**SETTINGS[unit.method], **setup.settings}
     sets = [word for name, x in settings.items() for word in ("--set", f"{name}={x}")]
-    return [sys.executable, "-c", "from sclsearch.cli import main; main()", "tune", *options, *sets]
+    return [sys.executable, "-c", "from sclsearch.cli import main; main()", "tune", *words, *sets]
 
 
 def engine(unit: Unit, folder: Path) -> list[str]:
-    """Returns the command of the engine without a search."""
-    told = {"bed": asdict(unit.bed), "cases": unit.cases, "threads": unit.threads}
-    (folder / "work.json").write_text(json.dumps(told), encoding="utf-8")
+    """Return the command of the engine without a search."""
+    work = {"setup": asdict(unit.setup), "cases": unit.cases, "threads": unit.threads}
+    (folder / "work.json").write_text(json.dumps(work), encoding="utf-8")
     files = [str(folder / "work.json"), str(folder / "scores.json")]
     return [sys.executable, "-m", "benchmarks.peers", "--engine", *files]
 
 
 def scores(unit: Unit, folder: Path) -> list[float]:
-    """Returns the test scores that a unit has left, in the order of its seed runs."""
+    """Return the test scores that a unit stored, in the order of its seed runs."""
     if (folder / "scores.json").exists():
         return [float(one) for one in json.loads((folder / "scores.json").read_text("utf-8"))]
     store, found = RunStore(str(folder / "storage")), []
     for case in unit.cases:
-        spec = work_of(unit.bed, *case).spec
+        spec = training_data(unit.setup, *case).spec
         run = store.get(spec.key)
-        # The key is of rows, epochs, batches, rates, seeds: it was this training and no other.
+        # The key covers rows, epochs, batches, rates and seeds, so it was exactly this training.
         assert run is not None, f"{case} is not in the store"
         assert run.failure is None, run.failure
         found.append(value(spec.metric, run.test))
@@ -176,16 +176,16 @@ def scores(unit: Unit, folder: Path) -> list[float]:
 
 
 def run_engine(work: Path, output: Path) -> None:
-    """Trains seed runs one after the other in each of several processes."""
-    told = json.loads(work.read_text(encoding="utf-8"))
-    bed, cases = Bed(**told["bed"]), told["cases"]
-    with ProcessPoolExecutor(told["threads"], get_context("spawn")) as pool:
-        found = list(pool.map(partial(one_score, bed), cases))
+    """Train seed runs one after the other in each of several processes."""
+    loaded = json.loads(work.read_text(encoding="utf-8"))
+    setup, cases = Setup(**loaded["setup"]), loaded["cases"]
+    with ProcessPoolExecutor(loaded["threads"], get_context("spawn")) as pool:
+        found = list(pool.map(partial(one_score, setup), cases))
     output.write_text(json.dumps(found), encoding="utf-8")
 
 
-def one_score(bed: Bed, case: Case) -> float:
-    """Returns the test score of one seed run."""
+def one_score(setup: Setup, case: Case) -> float:
+    """Return the test score of one seed run."""
     torch.set_num_threads(1)
-    work = work_of(bed, *case)
-    return value(work.spec.metric, train(work).test)
+    data = training_data(setup, *case)
+    return value(data.spec.metric, train(data).test)

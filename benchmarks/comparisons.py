@@ -13,7 +13,7 @@ from sclsearch.objectives.masked_lm import IGNORED
 
 WIDTH, CLASSES, VOCABULARY, TAU = 384, 14, 4000, 0.1
 
-WorkerFailure = Callable[..., Tensor]
+LossFunction = Callable[..., Tensor]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,42 +29,42 @@ class Case:
     """
 
     shapes: Callable[[int], Sequence[tuple[int, ...]]]
-    ours: WorkerFailure
-    plain: WorkerFailure
-    other: Callable[[int], WorkerFailure] | None = None
+    ours: LossFunction
+    plain: LossFunction
+    other: Callable[[int], LossFunction] | None = None
 
 
 def rows(n: int) -> list[tuple[int, ...]]:
-    """Returns the shape of N rows."""
+    """Return the shape of N rows."""
     return [(n, WIDTH)]
 
 
 def halves(n: int) -> list[tuple[int, ...]]:
-    """Returns the shapes of two views that have N rows together."""
+    """Return the shapes of two views that have N rows together."""
     return [(n // 2, WIDTH)] * 2
 
 
 def with_labels(n: int) -> list[tuple[int, ...]]:
-    """Returns the shapes of N rows and of label vectors."""
+    """Return the shapes of N rows and of label vectors."""
     return [(n, WIDTH), (CLASSES, WIDTH)]
 
 
-def other_sup_con(_n: int) -> WorkerFailure:
-    """Returns pytorch-metric-learning's supervised contrast."""
+def other_sup_con(_n: int) -> LossFunction:
+    """Return pytorch-metric-learning's supervised contrast."""
     from pytorch_metric_learning.losses import SupConLoss
 
-    loss: WorkerFailure = SupConLoss(temperature=TAU)
+    loss: LossFunction = SupConLoss(temperature=TAU)
     return loss
 
 
-def other_nt_xent(n: int) -> WorkerFailure:
-    """Returns the same of two views, each text a class: NTXentLoss makes N³ numbers of N rows."""
+def other_nt_xent(n: int) -> LossFunction:
+    """Return the same of two views, each text a class: NTXentLoss makes N³ numbers of N rows."""
     loss, texts = other_sup_con(n), torch.arange(n // 2).repeat(2)
     return lambda a, b, y: loss(torch.cat([a, b]), texts.to(y.device))
 
 
-def other_instance_centered(_n: int) -> WorkerFailure:
-    """Returns pytorch-metric-learning's cross-entropy of cosines."""
+def other_instance_centered(_n: int) -> LossFunction:
+    """Return pytorch-metric-learning's cross-entropy of cosines."""
     from pytorch_metric_learning.losses import NormalizedSoftmaxLoss
 
     loss = NormalizedSoftmaxLoss(CLASSES, WIDTH, temperature=TAU)
@@ -79,12 +79,12 @@ def other_instance_centered(_n: int) -> WorkerFailure:
 
 
 def hidden(y: Tensor) -> Tensor:
-    """Returns the classes as tokens to predict, at every seventh place none."""
+    """Return the classes as tokens to predict, at every seventh place none."""
     return torch.where(torch.arange(len(y), device=y.device) % 7 == 0, IGNORED, y)
 
 
 def our_masked_lm(logits: Tensor, y: Tensor) -> Tensor:
-    """Returns the mean over all tokens."""
+    """Return the mean over all tokens."""
     return objectives.masked_lm(logits, hidden(y), torch.zeros_like(y), texts=1)
 
 

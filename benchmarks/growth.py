@@ -62,8 +62,8 @@ class Load:
     model: str = "minilm"
 
     @property
-    def work(self) -> TrainingData:
-        """What the engine is given."""
+    def data(self) -> TrainingData:
+        """Input of the engine."""
         folder = model_folder(self.model)
         kind: Any = method_class(self.method)
         return TrainingData(
@@ -117,28 +117,28 @@ def _random(rows: int, length: int) -> Tokens:
 
 
 def spent(load: Load) -> tuple[float, float]:
-    """Returns the seconds of a seed run and the peak memory of its process, MB."""
+    """Return the seconds of a seed run and the peak memory of its process, MB."""
     torch.set_num_threads(1)
     gradient_cache.LIMIT = load.limit
-    work = load.work
-    load_encoder(work.spec.model, load.model)  # read once in a worker's life
-    return train(work).seconds, peak_memory()
+    data = load.data
+    load_encoder(data.spec.model, load.model)  # read once in a worker's life
+    return train(data).seconds, peak_memory()
 
 
 def alone(load: Load) -> tuple[float, float]:
-    """Returns the same of a process of its own."""
+    """Return the same of a process of its own."""
     return together(load, 1)[0]
 
 
 def together(load: Load, processes: int) -> list[tuple[float, float]]:
-    """Returns the same of several processes at a time."""
+    """Return the same of several processes at a time."""
     context = get_context("spawn")
     with ProcessPoolExecutor(processes, context, max_tasks_per_child=1) as pool:
         return list(pool.map(spent, [load] * processes))
 
 
 def of_seed_runs(name: str, loads: Mapping[int, Load]) -> Iterator[str]:
-    """Yields the table of an axis along which a seed run grows."""
+    """Yield the table of an axis along which a seed run grows."""
     rows = []
     for value, load in loads.items():
         seconds, memory = alone(load)
@@ -150,19 +150,19 @@ def of_seed_runs(name: str, loads: Mapping[int, Load]) -> Iterator[str]:
 
 
 def rows_axis(model: str) -> Iterator[str]:
-    """Yields how a seed run grows with its training rows."""
+    """Yield how a seed run grows with its training rows."""
     sizes = (64, 128, 256, 512, 1024)
     yield from of_seed_runs("rows", {size: Load(rows=size, model=model) for size in sizes})
 
 
 def length_axis(model: str) -> Iterator[str]:
-    """Yields how a seed run grows with the length of its rows."""
+    """Yield how a seed run grows with the length of its rows."""
     lengths = (16, 32, 64, 128, 256)
     yield from of_seed_runs("length", {n: Load(length=n, rows=64, model=model) for n in lengths})
 
 
 def views_axis(model: str) -> Iterator[str]:
-    """Yields what an update of 100 texts takes by their views, and with cached gradients."""
+    """Yield what an update of 100 texts takes by their views, and with cached gradients."""
     rows = []
     for views in (2, 4, 8):
         load = Load("supcl-seq", 100, 32, 100, views, model=model)
@@ -174,7 +174,7 @@ def views_axis(model: str) -> Iterator[str]:
 
 
 def trials_axis(model: str) -> Iterator[str]:
-    """Yields how many seed runs are done in a minute, so many at a time, a core for each."""
+    """Yield how many seed runs are done in a minute, so many at a time, a core for each."""
     rows, count = [], 1
     while count <= 2 * cores():
         found = together(Load(model=model), count)
@@ -186,7 +186,7 @@ def trials_axis(model: str) -> Iterator[str]:
 
 
 def search_axes(model: str) -> Iterator[str]:
-    """Yields what the driver takes as a search grows by configurations, or by seeds."""
+    """Yield what the driver takes as a search grows by configurations, or by seeds."""
     if importlib.util.find_spec("ray") is None:
         yield "Ray is not installed: no search."
         return
@@ -211,14 +211,14 @@ AXES: Mapping[str, Callable[[str], Iterator[str]]] = {
 
 
 def sections(axes: Sequence[str], model: str) -> Iterator[str]:
-    """Yields the tables, one an axis."""
+    """Yield the tables, one an axis."""
     for axis in axes:
         yield ""
         yield from AXES[axis](model)
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--axes", nargs="+", default=list(AXES), choices=list(AXES))
     parser.add_argument("--model", default="minilm", help="an alias, or a folder")

@@ -39,10 +39,10 @@ ROWS, EVALUATIONS = 500, 10
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one study took.
+    """Cost of one study.
 
     Attributes:
-        seed_runs: How many it has.
+        seed_runs: Number of seed runs.
         per_second: Seed runs in a second, with two workers.
         per_cpu_second: Seed runs in a second of the driver's own time.
         memory: Megabytes that the driver grew by.
@@ -59,7 +59,7 @@ class Cost:
 
 
 def no_training(config: Mapping[str, Any], context: WorkerContext) -> None:
-    """Stores figures and reports, as `seed_run_trial` does after its training."""
+    """Store scores and report, as `seed_run_trial` does after its training."""
     fields, replicate = json.loads(config["fields"]), config["replicate"]
     seed_run_spec = context.study.seed_run_spec(fields, replicate, context.splits[replicate])
     right = int(seed_run_spec.key[:8], 16) % ROWS
@@ -81,7 +81,7 @@ def no_training(config: Mapping[str, Any], context: WorkerContext) -> None:
 
 
 def cost(seed_runs: int, seeds: int, model: str) -> Cost:
-    """Returns what a study of so many seed runs takes."""
+    """Return the cost of a study with a number of seed runs."""
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     tuner.seed_run_trial = no_training  # type: ignore[attr-defined]
     spec = StudySpec(method="scl", task="demo", model=model, train_size=16)
@@ -110,7 +110,7 @@ def cost(seed_runs: int, seeds: int, model: str) -> Cost:
 
 
 def run_out(prepared: PreparedStudy, options: RunOptions) -> int:
-    """Runs a study to its end; returns how many seed runs it has."""
+    """Run a study to its end; return how many seed runs it has."""
     prepared.begin()
     scheduler = Scheduler(prepared)
     scheduler.refill()
@@ -123,7 +123,7 @@ def run_out(prepared: PreparedStudy, options: RunOptions) -> int:
 
 @contextmanager
 def snapshots(folder: Path) -> Iterator[list[int]]:
-    """Yields the sizes of Ray's snapshots, written below a folder while the body runs."""
+    """Yield the sizes of Ray's snapshots, written below a folder while the body runs."""
     sizes, over = [0], threading.Event()
 
     def watch() -> None:
@@ -144,13 +144,13 @@ def snapshots(folder: Path) -> Iterator[list[int]]:
 
 
 def _memory(name: str) -> int:
-    """Returns a line of this process's memory in bytes: `VmRSS`, now, or `VmHWM`, at most."""
+    """Return a line of this process's memory in bytes: `VmRSS`, now, or `VmHWM`, at most."""
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     return int(status.partition(f"{name}:")[2].split()[0]) * 1024
 
 
 def main() -> None:
-    """Measures each size and prints a table."""
+    """Measure each size and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seed-runs", type=int, nargs="+", default=[250, 500, 1000])
     parser.add_argument("--seeds", type=int, default=10)

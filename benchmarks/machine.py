@@ -1,4 +1,4 @@
-"""What every benchmark prints beside its figures: the machine, versions, a table in Markdown."""
+"""Header of every benchmark (machine and versions) and tables in Markdown."""
 
 import importlib.metadata
 import os
@@ -18,7 +18,7 @@ PACKAGES = ("torch", "transformers")
 
 
 def header(*packages: str) -> str:
-    """Returns the command, the machine and the versions, lines of Markdown."""
+    """Return the command, the machine and the versions, lines of Markdown."""
     module = getattr(sys.modules["__main__"], "__spec__", None)
     command = shlex.join(["python", "-m", module.name if module else "", *sys.argv[1:]])
     load = f"load {os.getloadavg()[0]:.1f} at the end"
@@ -26,32 +26,32 @@ def header(*packages: str) -> str:
 
 
 def versions(*packages: str) -> str:
-    """Returns the versions of the engine, of Python and of packages in one line."""
+    """Return the versions of the engine, of Python and of packages in one line."""
     found = {name: _version(name) for name in (*PACKAGES, *packages)}
-    told = [f"{name} {version}" for name, version in found.items() if version]
-    return ", ".join([f"Engine {ENGINE_VERSION}", f"Python {platform.python_version()}", *told])
+    listed = [f"{name} {version}" for name, version in found.items() if version]
+    return ", ".join([f"Engine {ENGINE_VERSION}", f"Python {platform.python_version()}", *listed])
 
 
 def machine() -> str:
-    """Returns processor, cores, memory and GPU in one line."""
+    """Return processor, cores, memory and GPU in one line."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIGA
     found = f"{_processor()}, {cores()} cores, {memory:.0f} GB"
     return f"{found}, {torch.cuda.get_device_name()}" if torch.cuda.is_available() else found
 
 
 def cores() -> int:
-    """Returns how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yields the lines of a table."""
+    """Yield the lines of a table."""
     for row in (columns, ["---"] * len(columns), *rows):
         yield f"| {' | '.join(row)} |"
 
 
 def peak_memory() -> float:
-    """Returns the most memory this process has had so far, MB."""
+    """Return the peak memory of this process so far, MB."""
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated() / MEGA
     status = Path("/proc/self/status").read_text(encoding="utf-8")

@@ -39,12 +39,12 @@ REPLICATES, TRAIN, VALIDATION, TEST = 3, 100, 200, 500
 # one evaluation to the next. The texts of RTE are four times as long.
 LENGTHS = {"cola": (10, 6, 7), "sst2": (10, 6, 7), "rte": (6, 3, 4)}
 
-StoragePath = tuple[str, str, int]
+Case = tuple[str, str, int]
 
 
 @cache
 def study_of(method: str, task: str, data_dir: Path) -> Study:
-    """Returns a method on a task at its point for MiniLM, with the updates of this table."""
+    """Return a method on a task at its point for MiniLM, with the updates of this table."""
     spec = StudySpec(
         method=method,
         task=task,
@@ -67,8 +67,8 @@ def study_of(method: str, task: str, data_dir: Path) -> Study:
     return replace(study, protocol=replace(study.protocol, evaluate=every))
 
 
-def parts_of(study: Study, number: int) -> Splits:
-    """Returns the protocol's rows, of validation and test no more than the table says."""
+def limited_splits(study: Study, number: int) -> Splits:
+    """Return the protocol's rows, of validation and test no more than the table says."""
     splits = study.splits(number)
     return replace(
         splits,
@@ -77,36 +77,36 @@ def parts_of(study: Study, number: int) -> Splits:
     )
 
 
-def job_of(place: StoragePath, data_dir: Path) -> tuple[Study, SeedRunSpec]:
-    """Returns the seed run of a method, a task and a replicate."""
-    method, task, number = place
+def seed_run_of(case: Case, data_dir: Path) -> tuple[Study, SeedRunSpec]:
+    """Return the seed run of a method, a task and a replicate."""
+    method, task, number = case
     study = study_of(method, task, data_dir)
-    return study, study.seed_run_spec({}, number, parts_of(study, number))
+    return study, study.seed_run_spec({}, number, limited_splits(study, number))
 
 
-def train(work: tuple[StoragePath, Path, Path, float]) -> StoragePath | None:
-    """Trains and stores a seed run; returns its place, or None if the time was over."""
-    place, data_dir, storage, until = work
+def train(job: tuple[Case, Path, Path, float]) -> Case | None:
+    """Train and store a seed run; return it, or None if the time is over."""
+    case, data_dir, storage, until = job
     if time.time() > until:
         return None
     torch.set_num_threads(1)
-    study, seed_run_spec = job_of(place, data_dir)
+    study, seed_run_spec = seed_run_of(case, data_dir)
     context = WorkerContext(
         study=study,
         name="benchmark",
         storage=storage,
         tokens=tokenized(study, [seed_run_spec.splits]),
-        splits={place[2]: seed_run_spec.splits},
+        splits={case[2]: seed_run_spec.splits},
         threads=1,
         origin={"benchmark": "methods"},
     )
     run, _ = attempt(seed_run_spec, context, 0)
     RunStore(storage).put(run)
-    return place
+    return case
 
 
-def table(runs: dict[StoragePath, SeedRun], data_dir: Path) -> Iterator[str]:
-    """Yields the lines of the table."""
+def table(runs: dict[Case, SeedRun], data_dir: Path) -> Iterator[str]:
+    """Yield the lines of the table."""
     heads = [(task, study_of("ce", task, data_dir)) for task in TASKS]
     yield "| method | " + " | ".join(f"{task}, {s.metric} | s" for task, s in heads) + " | failed |"
     yield "|---|" + "---|" * (2 * len(TASKS) + 1)
@@ -115,7 +115,7 @@ def table(runs: dict[StoragePath, SeedRun], data_dir: Path) -> Iterator[str]:
     for method in METHODS:
         cells, failed = [], 0
         for task, study in heads:
-            found = [runs[place] for place in runs if place[:2] == (method, task)]
+            found = [runs[case] for case in runs if case[:2] == (method, task)]
             done = [run for run in found if run.failure is None]
             failed += len(found) - len(done)
             cells.append(_cell(done, study.metric))
@@ -131,12 +131,12 @@ def _cell(runs: list[SeedRun], metric: str) -> str:
 
 
 def _majority(study: Study) -> float:
-    labels = parts_of(study, 0).test.labels(study.data)
+    labels = limited_splits(study, 0).test.labels(study.data)
     return 100 * max(float((labels == label).mean()) for label in set(labels.tolist()))
 
 
 def main() -> None:
-    """Trains what is missing and prints the table."""
+    """Train what is missing and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data-dir", type=Path, required=True, help="GLUE's TSV files")
     parser.add_argument("--storage", type=Path, default=Path("benchmark-storage"))
@@ -148,21 +148,21 @@ def main() -> None:
     storage = options.storage.resolve()
     storage.mkdir(parents=True, exist_ok=True)
     store, until = RunStore(storage), time.time() + 60 * options.minutes
-    places = [(m, t, r) for t in TASKS for r in range(REPLICATES) for m in METHODS]
-    wanted = [p for p in places if p[0] in options.methods and p[1] in options.tasks]
-    missing = [p for p in wanted if store.get(job_of(p, options.data_dir)[1].key) is None]
+    cases = [(m, t, r) for t in TASKS for r in range(REPLICATES) for m in METHODS]
+    wanted = [p for p in cases if p[0] in options.methods and p[1] in options.tasks]
+    missing = [p for p in wanted if store.get(seed_run_of(p, options.data_dir)[1].key) is None]
     context = multiprocessing.get_context("spawn")
     with context.Pool(options.processes) as pool:
-        works = [(place, options.data_dir, storage, until) for place in missing]
-        for place in filter(None, pool.imap_unordered(train, works)):
-            print(*place, file=sys.stderr, flush=True)
+        jobs = [(case, options.data_dir, storage, until) for case in missing]
+        for case in filter(None, pool.imap_unordered(train, jobs)):
+            print(*case, file=sys.stderr, flush=True)
     runs = {
-        place: run
-        for place in places
-        if (run := store.get(job_of(place, options.data_dir)[1].key)) is not None
+        case: run
+        for case in cases
+        if (run := store.get(seed_run_of(case, options.data_dir)[1].key)) is not None
     }
     print(HEADER, header(), *table(runs, options.data_dir), sep="\n")
-    print(f"{len(runs)} of {len(places)} seed runs", file=sys.stderr)
+    print(f"{len(runs)} of {len(cases)} seed runs", file=sys.stderr)
 
 
 HEADER = f"""# Every method with {TRAIN} labelled examples

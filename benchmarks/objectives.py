@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.comparisons import CASES, CLASSES, Case, WorkerFailure
+from benchmarks.comparisons import CASES, CLASSES, Case, LossFunction
 from benchmarks.machine import MEGA, header, markdown
 
 LEAST, MOST = 3, 200
@@ -27,7 +27,7 @@ LEAST, MOST = 3, 200
 
 @dataclass(slots=True)
 class Cost:
-    """What a candidate takes.
+    """Cost of a candidate.
 
     Attributes:
         seconds: The fastest time.
@@ -41,7 +41,7 @@ class Cost:
 
 
 def measured(case: Case, n: int, seconds: float, device: torch.device) -> dict[str, Cost]:
-    """Returns the costs of an objective and of what it is compared with, by name."""
+    """Return the costs of an objective and of what it is compared with, by name."""
     torch.manual_seed(n)
     leaves = [torch.randn(shape, device=device).requires_grad_() for shape in case.shapes(n)]
     y = torch.arange(n, device=device) % CLASSES
@@ -61,7 +61,7 @@ def measured(case: Case, n: int, seconds: float, device: torch.device) -> dict[s
     return costs
 
 
-def _once(loss: WorkerFailure, leaves: Sequence[Tensor], y: Tensor) -> float:
+def _once(loss: LossFunction, leaves: Sequence[Tensor], y: Tensor) -> float:
     value = loss(*leaves, y)
     torch.autograd.grad(value, leaves, allow_unused=True)
     return float(value.detach())
@@ -75,7 +75,7 @@ def _now(device: torch.device) -> float:
 
 
 def peak(call: Callable[[], object], device: torch.device) -> float:
-    """Returns the most bytes that a call has allocated at once."""
+    """Return the most bytes that a call has allocated at once."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
@@ -94,7 +94,7 @@ def peak(call: Callable[[], object], device: torch.device) -> float:
 
 
 def lines(found: Mapping[tuple[str, int], Mapping[str, Cost]]) -> Iterator[str]:
-    """Yields the table."""
+    """Yield the table."""
     columns = ("objective", "N", "ours ms", "× plain", "× PML", "ours MB", "× plain", "× PML")
     yield from markdown(columns, [_row(*place, costs) for place, costs in found.items()])
 
@@ -110,7 +110,7 @@ def _row(name: str, n: int, costs: Mapping[str, Cost]) -> list[str]:
 
 
 def main() -> None:
-    """Measures every objective and prints the table."""
+    """Measure every objective and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rows", type=int, nargs="+", default=[2**k for k in range(6, 14)])
     parser.add_argument("--objectives", nargs="+", default=list(CASES), choices=list(CASES))

@@ -1,4 +1,4 @@
-"""A whole search by us beside what a user would otherwise run, in one interleaved run.
+"""Time and scores of `sclsearch tune` and of the alternatives, in one interleaved run.
 
     python -m benchmarks.peers --data-dir glue [--storage FOLDER] [--minutes 15]
 
@@ -20,23 +20,23 @@ from dataclasses import asdict
 from pathlib import Path
 from statistics import mean, variance
 
-from benchmarks.arms import ARMS, Found, Unit, run, run_engine
+from benchmarks.arms import ARMS, Unit, UnitResult, run, run_engine
 from benchmarks.machine import cores, header, markdown
-from benchmarks.points import Bed
+from benchmarks.points import Setup
 from sclsearch.canonical import digest
 
 ERRORS = 3
 """Standard errors of a difference within which scores agree."""
 
 
-def table(done: Mapping[Unit, Found]) -> Iterator[str]:
-    """Yields the lines of the table: every arm over all its rounds."""
+def table(done: Mapping[Unit, UnitResult]) -> Iterator[str]:
+    """Yield the lines of the table: every arm over all its rounds."""
     columns = ("method", "arm", "seed runs", "seconds", "× ours", "µs a token", "test", "agrees")
     yield from markdown(columns, [row for method in ARMS for row in rows(done, method)])
 
 
-def rows(done: Mapping[Unit, Found], method: str) -> Iterator[list[str]]:
-    """Yields the rows of a method, of the rounds that all its arms have."""
+def rows(done: Mapping[Unit, UnitResult], method: str) -> Iterator[list[str]]:
+    """Yield the rows of a method, of the rounds that all its arms have."""
     of_arm = {
         arm: {unit.points: unit for unit in done if (unit.method, unit.arm) == (method, arm)}
         for arm in ARMS[method]
@@ -65,7 +65,7 @@ def rows(done: Mapping[Unit, Found], method: str) -> Iterator[list[str]]:
 
 
 def agree(ours: Sequence[float], theirs: Sequence[float]) -> bool:
-    """Returns whether the means differ by no more than the noise of the seeds."""
+    """Return whether the means differ by no more than the noise of the seeds."""
     error = math.hypot(_error(ours), _error(theirs))
     return abs(mean(ours) - mean(theirs)) <= ERRORS * error + 1e-9
 
@@ -75,19 +75,19 @@ def _error(found: Sequence[float]) -> float:
 
 
 def units_of(given: argparse.Namespace) -> Iterator[Unit]:
-    """Yields what is to be done, the arms of a round after each other."""
+    """Yield the units, the arms of a round after each other."""
     data_dir = str(given.data_dir.resolve()) if given.data_dir else ""
-    bed = Bed(given.task, given.train_size, given.model, data_dir, given.epochs)
+    setup = Setup(given.task, given.train_size, given.model, data_dir, given.epochs)
     size = -(-given.configs // given.rounds)
     for start in range(0, given.configs, size):
         points = tuple(range(start, min(start + size, given.configs)))
         for method in given.methods:
             for arm in ARMS[method]:
-                yield Unit(arm, method, bed, points, given.seeds, given.threads)
+                yield Unit(arm, method, setup, points, given.seeds, given.threads)
 
 
 def main() -> None:
-    """Runs what is missing and prints the table; exit code 1 where scores do not agree."""
+    """Run what is missing and print the table; exit code 1 where scores do not agree."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data-dir", type=Path, help="GLUE's TSV files")
     parser.add_argument("--storage", type=Path, default=Path("peers-storage"))
@@ -115,7 +115,7 @@ def main() -> None:
             record_as.write_text(json.dumps(asdict(run(unit, folder))), encoding="utf-8")
             record_as.replace(record)
         if record.exists():
-            done[unit] = Found(**json.loads(record.read_text(encoding="utf-8")))
+            done[unit] = UnitResult(**json.loads(record.read_text(encoding="utf-8")))
             print(unit.arm, unit.method, unit.points, f"{done[unit].seconds:.0f} s", flush=True)
     lines = list(table(done))
     print(header("accelerate", "ray"), *lines, sep="\n")

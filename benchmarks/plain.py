@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def sup_con(z: Tensor, y: Tensor, tau: float) -> Tensor:
-    """Returns supervised contrast."""
+    """Return supervised contrast."""
     z = F.normalize(z, dim=1)
     others = ~torch.eye(len(y), dtype=torch.bool, device=z.device)
     positive = (y[:, None] == y[None, :]) & others
@@ -17,7 +17,7 @@ def sup_con(z: Tensor, y: Tensor, tau: float) -> Tensor:
 
 
 def nt_xent(a: Tensor, b: Tensor, tau: float) -> Tensor:
-    """Returns SimCLR's loss of two views."""
+    """Return SimCLR's loss of two views."""
     z = F.normalize(torch.cat([a, b]), dim=1)
     own = torch.eye(len(z), dtype=torch.bool, device=z.device)
     logits = (z @ z.T / tau).masked_fill(own, -torch.inf)
@@ -25,18 +25,18 @@ def nt_xent(a: Tensor, b: Tensor, tau: float) -> Tensor:
 
 
 def sim_clr(a: Tensor, b: Tensor, tau: float) -> Tensor:
-    """Returns the cost of finding each row of `a` among those of `b`."""
+    """Return the cost of finding each row of `a` among those of `b`."""
     logits = F.normalize(a, dim=1) @ F.normalize(b, dim=1).T / tau
     return F.cross_entropy(logits, torch.arange(len(a), device=a.device))
 
 
 def instance_centered(h: Tensor, labels: Tensor, y: Tensor, tau: float) -> Tensor:
-    """Returns LaCon's ICL."""
+    """Return LaCon's ICL."""
     return F.cross_entropy(F.normalize(h, dim=1) @ F.normalize(labels, dim=1).T / tau, y)
 
 
 def label_centered(h: Tensor, labels: Tensor, y: Tensor, tau: float) -> Tensor:
-    """Returns LaCon's LCL where every class is in the batch, and another one too."""
+    """Return LaCon's LCL where every class is in the batch, and another one too."""
     logits = F.normalize(labels, dim=1) @ F.normalize(h, dim=1).T / tau  # [C, B]
     positive = torch.arange(len(labels), device=y.device)[:, None] == y
     below = (logits.exp() * ~positive).sum(1, keepdim=True).log()
@@ -44,19 +44,19 @@ def label_centered(h: Tensor, labels: Tensor, y: Tensor, tau: float) -> Tensor:
 
 
 def label_embedding_regularizer(labels: Tensor) -> Tensor:
-    """Returns LaCon's LER."""
+    """Return LaCon's LER."""
     z = F.normalize(labels, dim=1)
     others = ~torch.eye(len(z), dtype=torch.bool, device=z.device)
     return ((torch.exp(1 + z @ z.T) - 1) * others).sum() / others.sum()
 
 
 def sim_siam(z0: Tensor, z1: Tensor, h0: Tensor, h1: Tensor) -> Tensor:
-    """Returns CMLM's form of SimSiam with one further view."""
+    """Return CMLM's form of SimSiam with one further view."""
     agreement = F.cosine_similarity(z1, h0.detach()) + F.cosine_similarity(z0, h1.detach())
     return (-agreement / 2).exp().mean()
 
 
 def masked_lm(logits: Tensor, targets: Tensor) -> Tensor:
-    """Returns the cross-entropy of the tokens that are to be predicted."""
+    """Return the cross-entropy of the tokens that are to be predicted."""
     selected = targets >= 0
     return F.cross_entropy(logits[selected], targets[selected])

@@ -21,7 +21,7 @@ class Embedder(nn.Module):
         self.model = AutoModel.from_pretrained(str(folder), dtype=torch.float32, **rates)
 
     def forward(self, **tokens: Tensor) -> Tensor:
-        """Returns `[B, d]`."""
+        """Return `[B, d]`."""
         states = self.model(**tokens).last_hidden_state
         mask = tokens["attention_mask"][..., None].to(states.dtype)
         pooled: Tensor = (states * mask).sum(1) / mask.sum(1)
@@ -31,17 +31,17 @@ class Embedder(nn.Module):
 class Joint(nn.Module):
     """`scl`: cross-entropy and contrast in one loss."""
 
-    def __init__(self, work: TrainingData) -> None:
+    def __init__(self, data: TrainingData) -> None:
         super().__init__()
-        self.fields: Any = work.spec.method
-        self.dropout = nn.Dropout(work.spec.training.dropout)
-        self.embedder = Embedder(work.spec.model, work.spec.training.dropout)
-        self.out = _linear(self.embedder, work)
+        self.fields: Any = data.spec.method
+        self.dropout = nn.Dropout(data.spec.training.dropout)
+        self.embedder = Embedder(data.spec.model, data.spec.training.dropout)
+        self.out = _linear(self.embedder, data)
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor, labels: Tensor
     ) -> dict[str, Tensor]:
-        """Returns loss and logits."""
+        """Return loss and logits."""
         z = self.embedder(
             input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids
         )
@@ -56,15 +56,15 @@ class Joint(nn.Module):
 class Contrast(nn.Module):
     """`supcl-seq`, first stage: a forward for each dropout rate."""
 
-    def __init__(self, work: TrainingData) -> None:
+    def __init__(self, data: TrainingData) -> None:
         super().__init__()
-        self.fields: Any = work.spec.method
-        self.embedder = Embedder(work.spec.model, work.spec.training.dropout)
+        self.fields: Any = data.spec.method
+        self.embedder = Embedder(data.spec.model, data.spec.training.dropout)
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor, labels: Tensor
     ) -> dict[str, Tensor]:
-        """Returns the loss."""
+        """Return the loss."""
         views = []
         for rate in self.fields.dropouts:
             for module in self.embedder.modules():
@@ -84,14 +84,14 @@ class Contrast(nn.Module):
 class Probe(nn.Module):
     """`supcl-seq`, second stage: a linear layer on the frozen encoder."""
 
-    def __init__(self, work: TrainingData, embedder: Embedder) -> None:
+    def __init__(self, data: TrainingData, embedder: Embedder) -> None:
         super().__init__()
         self.embedder = embedder.requires_grad_(requires_grad=False)
-        self.dropout = nn.Dropout(work.spec.training.dropout)
-        self.out = _linear(embedder, work)
+        self.dropout = nn.Dropout(data.spec.training.dropout)
+        self.out = _linear(embedder, data)
 
     def train(self, mode: bool = True) -> "Probe":  # as nn.Module has it
-        """Leaves the encoder without dropout."""
+        """Leave the encoder without dropout."""
         super().train(mode)
         self.embedder.eval()
         return self
@@ -99,7 +99,7 @@ class Probe(nn.Module):
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor, labels: Tensor
     ) -> dict[str, Tensor]:
-        """Returns loss and logits."""
+        """Return loss and logits."""
         with torch.no_grad():
             z = self.embedder(
                 input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids
@@ -108,8 +108,8 @@ class Probe(nn.Module):
         return {"loss": F.cross_entropy(logits, labels), "logits": logits}
 
 
-def _linear(embedder: Embedder, work: TrainingData) -> nn.Linear:
-    layer = nn.Linear(embedder.model.config.hidden_size, work.tokens.classes)
+def _linear(embedder: Embedder, data: TrainingData) -> nn.Linear:
+    layer = nn.Linear(embedder.model.config.hidden_size, data.tokens.classes)
     nn.init.normal_(layer.weight, std=0.02)
     nn.init.zeros_(layer.bias)
     return layer

@@ -1,7 +1,6 @@
 """The seed runs that benchmarks train: few configurations of a method on few rows, with MiniLM.
 
-Everything but what is measured is said here once, so that ours and what it is compared with have
-the same rows, epochs, batches and learning rates. No Ray.
+All compared programs use these rows, epochs, batches and learning rates. No Ray.
 """
 
 from collections.abc import Mapping
@@ -51,8 +50,8 @@ POINTS: Mapping[str, tuple[Mapping[str, object], ...]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Bed:
-    """What all seed runs of a benchmark have in common.
+class Setup:
+    """Settings that all seed runs of a benchmark share.
 
     Attributes:
         task: Name of the task.
@@ -71,19 +70,21 @@ class Bed:
     @property
     def settings(self) -> dict[str, object]:
         """The fields that are the same in every configuration of every method."""
-        told = PROTOCOL.training(self.train_size, BATCH_SIZE)["epochs"]
-        return {**EVERYWHERE, "epochs": self.epochs or told}
+        epochs = PROTOCOL.training(self.train_size, BATCH_SIZE)["epochs"]
+        return {**EVERYWHERE, "epochs": self.epochs or epochs}
 
 
-def work_of(bed: Bed, method: str, values: Mapping[str, object], number: int) -> TrainingData:
-    """Returns a seed run of replicate `number`."""
-    data = _data(bed)
+def training_data(
+    setup: Setup, method: str, values: Mapping[str, object], number: int
+) -> TrainingData:
+    """Return a seed run of replicate `number`."""
+    data = _data(setup)
     kind: Any = method_class(method)
-    fields = {**kind.training, **SETTINGS[method], **bed.settings, **values}
+    fields = {**kind.training, **SETTINGS[method], **setup.settings, **values}
     built, training = build(kind, fields, "benchmark")
     replicate = PROTOCOL.replicate(number)
-    folder = model_folder(bed.model)
-    splits = PROTOCOL.splits(data, Size(bed.train_size), replicate)
+    folder = model_folder(setup.model)
+    splits = PROTOCOL.splits(data, Size(setup.train_size), replicate)
     spec = SeedRunSpec(
         task=data.task,
         data_digest=data.digest,
@@ -95,17 +96,17 @@ def work_of(bed: Bed, method: str, values: Mapping[str, object], number: int) ->
         method=built,
         training=training,
         replicate=replicate,
-        model_name=bed.model,
+        model_name=setup.model,
         model=folder,
         model_digest=_digest(folder),
         numerics="cuda-bf16" if torch.cuda.is_available() else "cpu-fp32",
     )
-    return TrainingData(spec, _tokens(bed, folder, training.max_length))
+    return TrainingData(spec, _tokens(setup, folder, training.max_length))
 
 
 @cache
-def _data(bed: Bed) -> TaskData:
-    return PROTOCOL.data(load_task(bed.task, Path(bed.data_dir) if bed.data_dir else None))
+def _data(setup: Setup) -> TaskData:
+    return PROTOCOL.data(load_task(setup.task, Path(setup.data_dir) if setup.data_dir else None))
 
 
 @cache
@@ -114,9 +115,9 @@ def _digest(folder: Path) -> str:
 
 
 @cache
-def _tokens(bed: Bed, folder: Path, length: int) -> TokenizedTask:
-    data = _data(bed)
-    first = PROTOCOL.splits(data, Size(bed.train_size), PROTOCOL.replicate(0))
+def _tokens(setup: Setup, folder: Path, length: int) -> TokenizedTask:
+    data = _data(setup)
+    first = PROTOCOL.splits(data, Size(setup.train_size), PROTOCOL.replicate(0))
     # Training rows of other replicates are others.
     used = by_split([first.validation, first.test])
     used["train"] = np.arange(len(data.splits["train"]))

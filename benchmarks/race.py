@@ -33,7 +33,7 @@ SCORES = Path(__file__).with_name("scores")
 
 
 def replay(top: Top, scores: Numbers, risk: float | None, at_once: int = 2) -> Race:
-    """Returns a race over known scores as it has ended.
+    """Return a finished race over known scores.
 
     Args:
         top: How seeds are counted.
@@ -54,7 +54,7 @@ def replay(top: Top, scores: Numbers, risk: float | None, at_once: int = 2) -> R
 
 
 def _train(race: Race, number: int, row: Numbers, at_once: int) -> None:
-    """Gives a configuration its seeds until it has all or waits."""
+    """Give a configuration its seeds until it has all or is paused."""
     missing = [seed for seed, score in enumerate(race.scores[number]) if math.isnan(score)]
     while missing and number not in race.waiting:
         for seed in missing[:at_once]:
@@ -64,12 +64,12 @@ def _train(race: Race, number: int, row: Numbers, at_once: int) -> None:
 
 
 def cost(race: Race) -> float:
-    """Returns the share of the seed runs that were needed."""
+    """Return the share of the seed runs that were needed."""
     return float(1 - np.isnan(np.array(race.scores)).mean())
 
 
 def winner(top: Top, scores: Sequence[Sequence[float]]) -> int:
-    """Returns the best of the configurations that have all seeds."""
+    """Return the best of the configurations that have all seeds."""
     finals = {n: top.value(row) for n, row in enumerate(scores) if not any(map(math.isnan, row))}
     return max(finals, key=lambda number: (finals[number], -number))
 
@@ -77,7 +77,7 @@ def winner(top: Top, scores: Sequence[Sequence[float]]) -> int:
 def made_up(
     draw: np.random.Generator, configs: int, *, subsets: float, noise: float, gamble: float = 0.0
 ) -> Numbers:
-    """Returns scores `[configs, 10]` of 500 validation rows.
+    """Return scores `[configs, 10]` of 500 validation rows.
 
     A fifth of the configurations is poor, a third has a share of seeds that end at chance (a
     quarter of them, elsewhere a fiftieth), and how much seeds differ varies from one to another.
@@ -97,22 +97,25 @@ def made_up(
 
 
 def searches(given: argparse.Namespace) -> Iterator[tuple[str, list[Numbers]]]:
-    """Yields names of searches, and the scores of each in every order in which it races."""
+    """Yield names of searches, and the scores of each in every order in which it races."""
     draw = np.random.default_rng(0)
     trained = [_of_study(given)] if given.study else _recorded()
     for name, scores in trained:
         yield name, [_shuffled(draw, scores) for _ in range(given.orders)]
     if given.study:
         return
-    for told, configs, subsets, noise, gamble in (
+    for kind, configs, subsets, noise, gamble in (
         ("full data", 20, 0.003, 0.01, 0.0),
         ("few-shot", 20, 0.018, 0.045, 0.0),
         ("few-shot", 60, 0.018, 0.045, 0.0),
         ("hard subsets", 20, 0.045, 0.03, 0.0),
         ("gambles", 20, 0.018, 0.045, 0.05),
     ):
-        kind = partial(made_up, draw, configs, subsets=subsets, noise=noise, gamble=gamble)
-        yield f"made up, {told}, {configs}", [_shuffled(draw, kind()) for _ in range(given.orders)]
+        draw_scores = partial(made_up, draw, configs, subsets=subsets, noise=noise, gamble=gamble)
+        yield (
+            f"made up, {kind}, {configs}",
+            [_shuffled(draw, draw_scores()) for _ in range(given.orders)],
+        )
 
 
 def _recorded() -> Iterator[tuple[str, Numbers]]:
@@ -136,7 +139,7 @@ def _shuffled(draw: np.random.Generator, scores: Numbers) -> Numbers:
 
 
 def table(given: argparse.Namespace) -> Iterator[str]:
-    """Yields the lines of the table."""
+    """Yield the lines of the table."""
     with ProcessPoolExecutor(cores()) as workers:
         rows = [
             [name, rule, f"{risk:g}", *_measured(workers, rule, orders, risk)]
@@ -165,7 +168,7 @@ def _measured(
 
 
 def main() -> None:
-    """Prints the table."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--study", help="a study with all its seeds")
     parser.add_argument("--storage", default="sclsearch-storage")

@@ -1,6 +1,6 @@
 """The same trainings as a user of transformers' Trainer would write them; `peers.py` times them.
 
-    python -m benchmarks.trainers BED.json OUTPUT.json [--ray]
+    python -m benchmarks.trainers WORK.json OUTPUT.json [--ray]
 
 Dynamic padding, one process for all seed runs, the model read anew for each; views of SupCL-Seq go
 forward one after the other, and its probe computes the embeddings in every epoch.
@@ -20,7 +20,7 @@ from torch import nn
 from transformers import DataCollatorWithPadding, Trainer, TrainingArguments
 
 from benchmarks.plain_models import Contrast, Joint, Probe
-from benchmarks.points import Bed, work_of
+from benchmarks.points import Setup, training_data
 from sclsearch.encoders.load import load_tokenizer
 from sclsearch.training.spec import TrainingData
 
@@ -30,23 +30,23 @@ Case = tuple[str, dict[str, object], int]
 
 @dataclass
 class Rows(torch.utils.data.Dataset[Mapping[str, object]]):
-    """Tokenised rows of a split."""
+    """Tokenized rows of a split."""
 
     rows: Sequence[Mapping[str, object]]
 
     def __len__(self) -> int:
-        """Returns their number."""
+        """Return their number."""
         return len(self.rows)
 
     def __getitem__(self, index: int) -> Mapping[str, object]:
-        """Returns one."""
+        """Return one."""
         return self.rows[index]
 
 
-def rows_of(work: TrainingData, part: str) -> Rows:
-    """Returns the rows of a part as Trainer takes them."""
-    rows = getattr(work.spec.splits, part)
-    tokens = work.tokens.splits[rows.split]
+def rows_of(data: TrainingData, part: str) -> Rows:
+    """Return the rows of a part as Trainer takes them."""
+    rows = getattr(data.spec.splits, part)
+    tokens = data.tokens.splits[rows.split]
     return Rows(
         [
             {
@@ -59,9 +59,9 @@ def rows_of(work: TrainingData, part: str) -> Rows:
     )
 
 
-def arguments(work: TrainingData, stage: int, folder: str, *, evaluated: bool) -> TrainingArguments:
-    """Returns the settings of a stage as Trainer has them."""
-    spec, settings = work.spec, work.spec.method.stages(work.spec.training)[stage].training
+def arguments(data: TrainingData, stage: int, folder: str, *, evaluated: bool) -> TrainingArguments:
+    """Return the settings of a stage as Trainer has them."""
+    spec, settings = data.spec, data.spec.method.stages(data.spec.training)[stage].training
     steps = -(-len(spec.splits.train.index) // settings.batch_size) * settings.epochs
     when: Any = "steps" if evaluated else "no"
     every = spec.evaluate if isinstance(spec.evaluate, int) else steps // settings.epochs
@@ -92,91 +92,91 @@ def arguments(work: TrainingData, stage: int, folder: str, *, evaluated: bool) -
 
 
 def accuracy(found: Any) -> dict[str, float]:
-    """Returns what Trainer selects by."""
+    """Return the metric by which Trainer selects."""
     return {"accuracy": float((found.predictions.argmax(-1) == found.label_ids).mean())}
 
 
 def trainer(
-    work: TrainingData, model: nn.Module, stage: int, folder: str, *, evaluated: bool
+    data: TrainingData, model: nn.Module, stage: int, folder: str, *, evaluated: bool
 ) -> Trainer:
-    """Returns a Trainer of a stage."""
+    """Return a Trainer of a stage."""
     return Trainer(
         model=model,
-        args=arguments(work, stage, folder, evaluated=evaluated),
-        train_dataset=rows_of(work, "train"),
-        eval_dataset=rows_of(work, "validation") if evaluated else None,
-        data_collator=DataCollatorWithPadding(load_tokenizer(work.spec.model)),
+        args=arguments(data, stage, folder, evaluated=evaluated),
+        train_dataset=rows_of(data, "train"),
+        eval_dataset=rows_of(data, "validation") if evaluated else None,
+        data_collator=DataCollatorWithPadding(load_tokenizer(data.spec.model)),
         compute_metrics=accuracy,
     )
 
 
-def score(bed: Bed, case: Case) -> float:
-    """Trains a seed run to its end; returns its accuracy on test rows."""
+def score(setup: Setup, case: Case) -> float:
+    """Train a seed run to its end; return its accuracy on test rows."""
     method, values, number = case
-    work = work_of(bed, method, values, number)
+    data = training_data(setup, method, values, number)
     torch.manual_seed(number)
     with tempfile.TemporaryDirectory() as folder:
         model: nn.Module
         if method == "supcl-seq":
-            contrast = Contrast(work)
-            trainer(work, contrast, 0, folder, evaluated=False).train()
-            model = Probe(work, contrast.embedder)
+            contrast = Contrast(data)
+            trainer(data, contrast, 0, folder, evaluated=False).train()
+            model = Probe(data, contrast.embedder)
         else:
-            model = Joint(work)
-        last = trainer(work, model, -1, folder, evaluated=True)
+            model = Joint(data)
+        last = trainer(data, model, -1, folder, evaluated=True)
         last.train()
-        return tested(last, work)
+        return tested(last, data)
 
 
-def tested(last: Trainer, work: TrainingData) -> float:
-    """Returns the accuracy of the kept model on test rows."""
-    predicted: Any = last.predict(rows_of(work, "test"))
+def tested(last: Trainer, data: TrainingData) -> float:
+    """Return the accuracy of the kept model on test rows."""
+    predicted: Any = last.predict(rows_of(data, "test"))
     return float(predicted.metrics["test_accuracy"])
 
 
 class Searched(Trainer):
-    """A Trainer whose trials are given their rows and settings, and test what they have kept."""
+    """A Trainer whose trials get their rows and settings, and test the kept model."""
 
-    bed: Bed
+    setup: Setup
     cases: Sequence[Case]
     scores: Path
 
     def train(  # type: ignore[override]  # as a search calls it
         self, *, trial: Mapping[str, int]
     ) -> Any:
-        """Trains a trial, and tests the model that was kept."""
-        work = work_of(self.bed, *self.cases[trial["case"]])
-        self.args = arguments(work, -1, str(self.args.output_dir), evaluated=True)
-        self.train_dataset = rows_of(work, "train")
-        self.eval_dataset = rows_of(work, "validation")
-        self.model_init = joint_of(work)
+        """Train a trial and test the model that was kept."""
+        data = training_data(self.setup, *self.cases[trial["case"]])
+        self.args = arguments(data, -1, str(self.args.output_dir), evaluated=True)
+        self.train_dataset = rows_of(data, "train")
+        self.eval_dataset = rows_of(data, "validation")
+        self.model_init = joint_of(data)
         result = super().train(trial={})
-        (self.scores / str(trial["case"])).write_text(str(tested(self, work)), encoding="utf-8")
+        (self.scores / str(trial["case"])).write_text(str(tested(self, data)), encoding="utf-8")
         return result
 
 
-def joint_of(work: TrainingData) -> Any:
-    """Returns what makes the model of a trial."""
-    return lambda: Joint(work)
+def joint_of(data: TrainingData) -> Any:
+    """Return a function that makes the model of a trial."""
+    return lambda: Joint(data)
 
 
-def search(bed: Bed, cases: Sequence[Case], processes: int) -> list[float]:
-    """Trains all by `hyperparameter_search` with Ray; returns their accuracies on test rows."""
+def search(setup: Setup, cases: Sequence[Case], processes: int) -> list[float]:
+    """Train all by `hyperparameter_search` with Ray; return their accuracies on test rows."""
     import ray
     from ray import tune
 
     ray.init(address="local", num_cpus=processes, include_dashboard=False, log_to_driver=False)
-    work = work_of(bed, *cases[0])
+    data = training_data(setup, *cases[0])
     with tempfile.TemporaryDirectory() as folder:
         searched = Searched(
-            model_init=joint_of(work),
-            args=arguments(work, -1, f"{folder}/trainer", evaluated=True),
-            train_dataset=rows_of(work, "train"),
-            eval_dataset=rows_of(work, "validation"),
-            data_collator=DataCollatorWithPadding(load_tokenizer(work.spec.model)),
+            model_init=joint_of(data),
+            args=arguments(data, -1, f"{folder}/trainer", evaluated=True),
+            train_dataset=rows_of(data, "train"),
+            eval_dataset=rows_of(data, "validation"),
+            data_collator=DataCollatorWithPadding(load_tokenizer(data.spec.model)),
             compute_metrics=accuracy,
         )
-        searched.bed, searched.cases, searched.scores = bed, cases, Path(folder)
+        searched.setup, searched.cases, searched.scores = setup, cases, Path(folder)
         searched.hyperparameter_search(
             hp_space=lambda _: {"case": tune.grid_search(list(range(len(cases))))},
             compute_objective=lambda metrics: metrics["eval_accuracy"],
@@ -192,19 +192,19 @@ def search(bed: Bed, cases: Sequence[Case], processes: int) -> list[float]:
 
 
 def main() -> None:
-    """Trains what a file lists and writes the scores."""
+    """Train the seed runs that a file lists and write their scores."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("work", type=Path, help="JSON: bed, cases, threads")
+    parser.add_argument("work", type=Path, help="JSON: setup, cases, threads")
     parser.add_argument("output", type=Path)
     parser.add_argument("--ray", action="store_true")
     given = parser.parse_args()
-    told = json.loads(given.work.read_text(encoding="utf-8"))
-    bed, cases = Bed(**told["bed"]), [tuple(case) for case in told["cases"]]
+    loaded = json.loads(given.work.read_text(encoding="utf-8"))
+    setup, cases = Setup(**loaded["setup"]), [tuple(case) for case in loaded["cases"]]
     if given.ray:
-        scores = search(bed, cases, told["threads"])
+        scores = search(setup, cases, loaded["threads"])
     else:
-        torch.set_num_threads(told["threads"])
-        scores = [score(bed, case) for case in cases]
+        torch.set_num_threads(loaded["threads"])
+        scores = [score(setup, case) for case in cases]
     assert np.isfinite(scores).all()
     given.output.write_text(json.dumps(scores), encoding="utf-8")
 

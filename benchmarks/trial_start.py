@@ -23,7 +23,7 @@ from sclsearch.study.spec import RunOptions, StudySpec
 
 
 def gaps(spec: StudySpec, options: RunOptions, *, reuse_actors: bool) -> list[float]:
-    """Returns the seconds between one seed run's training and the next."""
+    """Return the seconds between one seed run's training and the next."""
     prepared = prepare_study(spec, options)
     prepared.begin()
     scheduler = Scheduler(prepared)
@@ -43,7 +43,7 @@ def gaps(spec: StudySpec, options: RunOptions, *, reuse_actors: bool) -> list[fl
 
 
 def main() -> None:
-    """Measures both and prints a table."""
+    """Measure both and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seed-runs", type=int, default=8)
     parser.add_argument("--model", default="minilm")

@@ -1,6 +1,6 @@
 """Published tables of the papers, read from `published/<paper>/table-<number>.yaml`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -280,42 +280,47 @@ def select_cells(table: Table, selectors: Sequence[str]) -> list[Cell]:
         )
     if not selectors:
         return list(table.cells)
-    selected: set[int] = set()
+    selected: list[Cell] = []
     for selector in selectors:
-        names = _names_in(table, selector)
-        matching = {
-            number
-            for number, cell in enumerate(table.cells)
-            if all(
-                not allowed or name in allowed
-                for name, allowed in zip(
-                    (cell.row.name, cell.column.name, cell.block.name), names, strict=True
-                )
-            )
-        }
+        rows, columns, blocks = _selected_names(table, selector)
+        matching = [
+            cell
+            for cell in table.cells
+            if cell.row.name in (rows or table.rows)
+            and cell.column.name in (columns or table.columns)
+            and cell.block.name in (blocks or table.blocks)
+        ]
         if not matching:
             raise SclsearchError(
                 f"--cells {selector}: {table.name} prints no score there. Leave out a name."
             )
-        selected |= matching
-    return [table.cells[number] for number in sorted(selected)]
+        selected += matching
+    return [cell for cell in table.cells if cell in selected]
 
 
-def _names_in(table: Table, selector: str) -> list[set[str]]:
+def _selected_names(table: Table, selector: str) -> tuple[set[str], set[str], set[str]]:
     """Return the names in a selector, as printed in the table: rows, columns, conditions."""
-    known = _spellings(table)
-    terms = list(_terms(selector, {spelling for kind in known for spelling in kind}))
-    for term in terms:
-        if not any(_plain(term) in kind for kind in known):
-            printed = {name for kind in known for names in kind.values() for name in names}
+    found: tuple[set[str], set[str], set[str]] = set(), set(), set()
+    kinds = table.rows, table.columns, table.blocks
+    spellings: dict[str, set[tuple[int, str]]] = {}
+    for kind, names in enumerate(kinds):
+        for name in names:
+            spellings.setdefault(_plain(name), set()).add((kind, name))
+    for name, block in table.blocks.items():
+        if size := block.train_size or block.shots:
+            spellings.setdefault(str(size), set()).add((2, name))
+    for term in _terms(selector, spellings.keys()):
+        if _plain(term) not in spellings:
             raise SclsearchError(
                 f"--cells {selector}: {term!r} is no row, column or condition of {table.name}."
-                f"{suggestion(term, printed)}"
+                f"{suggestion(term, (name for names in kinds for name in names))}"
             )
-    return [{n for term in terms for n in kind.get(_plain(term), ())} for kind in known]
+        for kind, name in spellings[_plain(term)]:
+            found[kind].add(name)
+    return found
 
 
-def _terms(selector: str, known: set[str]) -> Iterator[str]:
+def _terms(selector: str, known: Set[str]) -> Iterator[str]:
     """Yield the comma-separated names, longest known match first: `[0.0,0.1]` is one name."""
     splits = selector.split(",")
     while splits:
@@ -323,19 +328,6 @@ def _terms(selector: str, known: set[str]) -> Iterator[str]:
         length = next((n for n in lengths if _plain(",".join(splits[:n])) in known), 1)
         yield ",".join(splits[:length]).strip()
         splits = splits[length:]
-
-
-def _spellings(table: Table) -> tuple[Mapping[str, set[str]], ...]:
-    """Return the printed names of rows, columns and conditions, by their accepted spellings."""
-    rows, columns, blocks = (
-        {_plain(name): {name} for name in names}
-        for names in (table.rows, table.columns, table.blocks)
-    )
-    for name, block in table.blocks.items():
-        size = block.train_size or block.shots
-        if size is not None:
-            blocks.setdefault(str(size), set()).add(name)
-    return rows, columns, blocks
 
 
 def _plain(name: str) -> str:

@@ -10,8 +10,7 @@ from sclsearch.papers.plan import PlannedCell, distinct_studies, plan_cells
 from sclsearch.papers.reproduce import CellScore, StudyCost
 from sclsearch.papers.tables import Table, published_tables, select_cells
 from sclsearch.papers.terminal import show_confirmation, show_costs, show_scores, show_spread
-from sclsearch.reports.lines import ConfigurationLine, SeedLine
-from sclsearch.reports.report import Report
+from sclsearch.reports.report import ConfigurationLine, Report, SeedLine
 from sclsearch.search.estimate import MEASURED, STORED, Estimate
 from sclsearch.selection.variance import Observation, components
 from sclsearch.study.spec import RunOptions

@@ -51,14 +51,6 @@ def header(
 ) -> dict[str, Any]:
     """Return the first line of a file: the origin of its paraphrases and of their texts.
 
-    Args:
-        name: Name of the back-end.
-        views: Paraphrases per text.
-        backend: The back-end.
-        selection: Selection of the texts.
-        data: The task's rows.
-        rows: The texts.
-
     Raises:
         SclsearchError: A resource that the back-end requires is unavailable.
     """
