@@ -1,7 +1,6 @@
 """Confirmation, variance and reproduction train the missing seed runs with Ray, and only those."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from sclsearch.papers.tables import Table, select_cells
 from sclsearch.reports.report import report
 from sclsearch.search.rerun import rerun
 from sclsearch.search.run import SearchResult, run
-from sclsearch.store.runs import Failure, RunStore
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.spec import RunOptions, StudySpec
 from tests.in_process import in_process
@@ -61,23 +59,6 @@ def test_a_confirmation_trains_new_seed_runs_once(options: RunOptions, tuned: Se
     replicates = StudyStore(options.storage, found.fresh.study).replicates()
     assert [replicate.seeds["order"] for replicate in replicates] == [10, 11, 12]
     assert rerun(options.storage, min(keys)).differing == ()
-
-
-def test_a_failed_new_seed_is_trained_again_on_request(
-    options: RunOptions, tuned: SearchResult
-) -> None:
-    with in_process():
-        found = confirm(tuned.name, 3, options, QUIET)
-        assert found.fresh.winner is not None
-        store, key = RunStore(options.storage), found.fresh.winner.seeds[1].key
-        run = store.get(key)
-        assert run is not None
-        Path(options.storage, "runs", f"{key}.json").unlink()
-        store.put(replace(run, failure=Failure("worker-lost", "gone")))
-        failed = confirm(tuned.name, 3, options, QUIET).fresh.winner
-        assert failed is not None
-        assert failed.failed == 1
-        assert confirm(tuned.name, 3, replace(options, retry_failed=True), QUIET) == found
 
 
 def test_a_crossing_trains_only_what_the_search_did_not(

@@ -18,10 +18,9 @@ from sclsearch.encoders.models import CARD
 from sclsearch.methods.base import Model
 from sclsearch.papers.plan import PlannedCell, distinct_studies, plan_cells
 from sclsearch.papers.reproduce import CellScore, compare_rows, cost_of, reproduce_cell
-from sclsearch.papers.tables import Table, published_tables, select_cells
+from sclsearch.papers.tables import Table, select_cells
 from sclsearch.reports.report import report
 from sclsearch.search.estimate import MEASURED, STORED, Estimate, finished
-from sclsearch.search.prepare import prepare_study
 from sclsearch.search.run import run
 from sclsearch.selection.significance import compare, holm
 from sclsearch.store.studies import StudyStore, study_names
@@ -316,28 +315,6 @@ def test_an_error_of_the_first_study_is_the_reason(one: PlannedCell) -> None:
     reason = reproduce_cell(wrong, QUIET).reason
     assert reason.startswith("Unknown task 'dmeo'. Did you mean 'demo'?")
     assert cost_of(wrong, list).reason == reason
-
-
-@pytest.mark.parametrize("scale", [None, "laptop"])
-def test_the_published_transfer_is_planned_on_real_rows(
-    glue: Path, options: RunOptions, small: Path, tmp_path: Path, scale: str | None
-) -> None:
-    data = tmp_path / "data"
-    data.mkdir()
-    (data / "SST-2").symlink_to(glue / "SST-2")
-    (data / "yelp_review_polarity_csv").symlink_to(glue.parent / "yelp_polarity")
-    options = replace(options, data_dir=data)
-    table = published_tables()["gunel/table-7"]
-    cells = select_cells(table, ["CE,Yelp-2"])
-    (yelp,) = plan_cells(table, cells, options, scale=scale, model=str(small))
-    costs = [cost_of(one, list) for one in distinct_studies([yelp])]
-    assert [(cost.missing, cost.reason) for cost in costs] == [(10 if scale is None else 6, "")] * 2
-    assert yelp.spec is not None
-    for splits in prepare_study(yelp.spec, yelp.options).splits.values():
-        names = splits.train.split, splits.validation.split, splits.test.split
-        assert names == ("train", "train", "test")
-        assert len(splits.train.index) == 40
-        assert not set(splits.train.index) & set(splits.validation.index)
 
 
 @pytest.mark.slow

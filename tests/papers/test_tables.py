@@ -21,57 +21,8 @@ from sclsearch.selection.rules import Rule, Top
 from sclsearch.spaces.load import find_space, load_space
 from sclsearch.tasks import TASKS
 from sclsearch.tasks.metrics import METRICS
-from tests.papers.conftest import write_table
+from tests.papers.conftest import DEMO, write_table
 
-TABLE = """
-paper: Someone et al. 2020
-number: 1
-title: Two tasks
-source: section 1
-figure: mean of all seeds
-unit: fraction
-std_unit: percent
-rule: mean
-protocol: plain
-model: bert-base
-settings: {batch_size: 8, epochs: 3}
-rows:
-  CE: {method: ce}
-  Ours: {method: scl, settings: {tau: 0.3, epochs: 9}, settings_of: some/table-2}
-  Theirs: {}
-columns:
-  A: {task: cola, metric: mcc, model: roberta-base, settings: {epochs: 4}}
-  B: {task: qnli, metric: f1, of_class: minority}
-  Mean: {metric: accuracy, average_of: [A, B]}
-blocks:
-  N=20: {train_size: 20, settings: {batch_size: 4}}
-  T=0.5: {shots: 5, augmentation: {views: 3, temperature: 0.5}, first_task: sst2}
-  All: {average_of: [N=20, T=0.5]}
-cells:
-  N=20:
-    CE: {A: [0.5, 1.5], B: 0.25, Mean: 0.375}
-    Ours: {A: 0.6, B: 0.7, Mean: null}
-    Theirs: {A: 1}
-  T=0.5:
-    CE: {A: 0.5, B: null}
-  All:
-    CE: {A: 0.5, B: null}
-"""
-SETTINGS = """
-paper: Someone et al. 2020
-number: 2
-title: Settings
-source: appendix A
-figure: none
-unit: fraction
-protocol: plain
-model: bert-base
-rows: {}
-columns:
-  A: {task: cola, metric: mcc, settings: {learning_rate: 1.0e-3, tau: 0.1}}
-blocks: {}
-cells: {}
-"""
 # Values that each table prints, without dashes.
 SIZES = {
     "gunel/table-2": 14,
@@ -101,64 +52,81 @@ TEXTS = {
 }
 
 
-@pytest.fixture
-def some(tmp_path: Path) -> Table:
-    path = tmp_path / "published" / "some" / "table-2.yaml"
-    path.parent.mkdir(parents=True)
-    path.write_text(SETTINGS, encoding="utf-8")
-    return write_table(tmp_path, TABLE)
+def cell_of(name: str, selector: str) -> Cell:
+    (cell,) = select_cells(published_tables()[name], [selector])
+    return cell
 
 
-def cell_of(table: Table, *names: str) -> Cell:
-    (found,) = (
-        cell for cell in table.cells if (cell.block.name, cell.row.name, cell.column.name) == names
-    )
-    return found
-
-
-def test_a_file_becomes_a_table(some: Table) -> None:
-    assert (some.name, some.number, some.title) == ("some/table-1", 1, "Two tasks")
-    assert (some.rule, some.runs, some.protocol) == (Rule(Top(), Top()), None, "plain")
-    block, column = some.blocks["T=0.5"], some.columns["B"]
-    assert (block.train_size, block.shots, block.first_task) == (None, 5, "sst2")
-    assert block.augmentation == Augmentation(views=3, temperature=0.5)
-    assert (column.metric, column.of_class) == ("f1", "minority")
-
-
-def test_a_dash_is_no_cell_and_values_are_converted_to_the_scale_of_the_metrics(
-    some: Table,
-) -> None:
-    assert [cell.value for cell in some.cells] == [0.5, 0.25, 0.375, 0.6, 0.7, 1.0, 0.5, 0.5]
-    assert [some.as_metric(cell) for cell in some.cells[:2]] == [(0.5, 0.015), (0.25, None)]
-    table = published_tables()["gunel/table-4"]
-    assert table.as_metric(table.cells[3]) == (0.881, 0.033)
+def test_a_file_becomes_a_table() -> None:
+    table = published_tables()["gunel/table-5"]
+    assert (table.number, table.protocol, table.runs) == (5, "gunel-fewshot", 10)
+    assert table.rule == Rule(Top(3), Top(3))
+    assert table.blocks["T=0.5"].augmentation == Augmentation(views=3, temperature=0.5)
+    assert published_tables()["supcl-seq/table-2"].rule is None
+    block = published_tables()["gunel/table-7"].blocks["N=40"]
+    assert (block.train_size, block.shots, block.first_task) == (None, 20, "sst2")
 
 
 @pytest.mark.parametrize(
-    ("row", "column", "model", "settings"),
+    ("name", "place", "expected"),
     [
-        ("CE", "A", "roberta-base", {"batch_size": 4, "epochs": 4}),
-        (
-            "Ours",
-            "A",
-            "roberta-base",
-            {"batch_size": 4, "epochs": 9, "learning_rate": 1e-3, "tau": 0.3},
-        ),
-        ("Ours", "B", "bert-base", {"batch_size": 4, "epochs": 9, "tau": 0.3}),
+        ("gunel/table-4", 3, (0.881, 0.033)),
+        ("gunel/table-2", 0, (0.947, None)),
+        ("cmlm/table-1", 0, (0.0751, 0.0626)),
     ],
+    ids=["percent", "no deviation", "deviation in another unit"],
 )
-def test_settings_of_a_row_override_condition_task_other_table_and_table(
-    some: Table, row: str, column: str, model: str, settings: dict[str, object]
+def test_values_are_converted_to_the_scale_of_the_metrics(
+    name: str, place: int, expected: tuple[float, float | None]
 ) -> None:
-    cell = cell_of(some, "N=20", row, column)
-    assert (cell.model, cell.settings) == (model, settings)
+    table = published_tables()[name]
+    assert table.as_metric(table.cells[place]) == expected
 
 
-def test_published_only_rows_and_means_are_not_trainable(some: Table) -> None:
-    assert [cell.name for cell in some.cells if not cell.trainable] == [
+@pytest.mark.parametrize(
+    ("name", "selector", "settings"),
+    [
+        (
+            "gunel/table-3",
+            "Bsz=64,CoLA",
+            {"learning_rate": 1e-5, "dropout": 0.1, "batch_size": 64, "tau": 0.3, "lam": 0.9},
+        ),
+        (
+            "supcl-seq/table-2",
+            "SupCL-Seq,QQP",
+            {
+                "learning_rate": 5e-5,
+                "batch_size": 16,
+                "dropouts": [0.0, 0.2, 0.3, 0.4, 0.5],
+                "epochs": 1,
+                "tau": 0.05,
+            },
+        ),
+    ],
+    ids=["table, condition and row", "another table"],
+)
+def test_settings_combine_table_task_condition_and_row(
+    name: str, selector: str, settings: dict[str, object]
+) -> None:
+    assert cell_of(name, selector).settings == settings
+
+
+def test_a_row_overrides_the_settings_of_the_table(tmp_path: Path) -> None:
+    demo = DEMO.replace("{tau: 0.3, lam: 0.9}", "{tau: 0.3, epochs: 9}")
+    table = write_table(tmp_path, demo.replace("{train_size: 20}", "{settings: {epochs: 5}}"))
+    assert [cell.settings["epochs"] for cell in table.cells] == [5, 5, 5, 9, 5, 2]
+
+
+def test_a_task_may_have_its_own_encoder() -> None:
+    models = [cell_of("lacon/table-2", f"CE,{task}").model for task in ("Tnews", "RTE")]
+    assert models == ["google-bert/bert-base-chinese", "bert-base"]
+
+
+def test_published_only_rows_and_means_are_not_trainable(demo: Table) -> None:
+    assert [cell.name for cell in demo.cells if not cell.trainable] == [
         "N=20, CE, Mean",
-        "N=20, Theirs, A",
-        "All, CE, A",
+        "N=20, Theirs, Demo",
+        "Both, CE, Demo",
     ]
 
 
