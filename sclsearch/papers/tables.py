@@ -142,7 +142,7 @@ class Table:
         number: Number in the paper.
         title: Content, in one line.
         source: Sections that describe it.
-        figure: Definition of a cell's value, in one line.
+        value: Definition of a cell's value, in one line.
         unit: Unit of the values.
         std_unit: Unit of the standard deviations; None means `unit`.
         rule: Aggregation of the seeds into a value; None if the paper does not state it.
@@ -164,7 +164,7 @@ class Table:
     number: int
     title: str
     source: str
-    figure: str
+    value: str
     unit: Unit
     std_unit: Unit | None = None
     rule: Rule | None = None

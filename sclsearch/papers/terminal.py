@@ -77,7 +77,7 @@ def _show_total(console: Console, costs: Sequence[StudyCost]) -> None:
 def show_scores(console: Console, table: Table, scores: Sequence[CellScore]) -> None:
     """Print each reproduced score beside the published one, row comparisons and remarks."""
     console.print(f"[bold]{table.name}[/] {escape(table.title)}")
-    console.print(f"published: {escape(table.figure)}")
+    console.print(f"published: {escape(table.value)}")
     reproduced = [one for one in scores if one.mean is not None]
     if reproduced:
         rules = " or ".join(dict.fromkeys(one.rule for one in reproduced))

@@ -25,7 +25,7 @@ paper: Someone et al. 2020
 number: 3
 title: The demo
 source: section 2
-figure: mean of the top 3
+value: mean of the top 3
 unit: percent
 rule: top-3
 protocol: gunel-fewshot

@@ -36,7 +36,7 @@ paper: Someone et al. 2020
 number: 1
 title: The demo after the demo
 source: section 3
-figure: mean of the top 3
+value: mean of the top 3
 unit: percent
 rule: top-3
 protocol: gunel-fewshot

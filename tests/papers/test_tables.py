@@ -273,7 +273,7 @@ def test_a_table_is_named_by_its_number_and_described(table: Table) -> None:
     assert table.name.endswith(f"/table-{table.number}")
     assert re.search(r" 202\d, https://arxiv.org/abs/\d{4}\.\d{5}(v1)?$", table.paper)
     assert re.search(r"section|appendix", table.source)
-    assert all((table.title, table.figure, table.notes))
+    assert all((table.title, table.value, table.notes))
     assert {table.unit, table.std_unit or table.unit} <= {"percent", "fraction"}
 
 
