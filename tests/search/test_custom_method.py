@@ -104,7 +104,7 @@ def test_paraphrases_of_a_file_are_read_and_named(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"space": None}, "a method of your own must come with its search sp"),
+        ({"space": None}, "a method of your own needs a search space"),
         ({}, "must be 'Smoothed', but there is 'scl'"),
     ],
     ids=["no space", "the space of another method"],
