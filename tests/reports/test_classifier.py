@@ -69,7 +69,7 @@ def logits(folder: Path, texts: list[str]) -> np.ndarray[Any, Any]:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_another_library_answers_as_predict_does_or_not_in_our_words(
+def test_another_library_gives_the_same_scores_or_no_class_names(
     name: str, tiny_bert: Path, tmp_path: Path
 ) -> None:
     folder = exported(tiny_bert, tmp_path / "winner", name)

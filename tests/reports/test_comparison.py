@@ -79,7 +79,9 @@ def test_a_failed_seed_is_left_out_of_the_pairs(write_study: WriteStudy) -> None
     assert base.test_mean == pytest.approx(0.605)
 
 
-def test_what_differs_is_told(write_study: WriteStudy, capsys: pytest.CaptureFixture[str]) -> None:
+def test_differences_of_the_studies_are_noted(
+    write_study: WriteStudy, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_study(BASE, name="base")
     storage = write_study([*BETTER, BETTER[0]], name="better", rows={"train": "bcde", "test": "t"})
     found = compared(storage, "base", "better")
@@ -98,7 +100,7 @@ def test_what_differs_is_told(write_study: WriteStudy, capsys: pytest.CaptureFix
     assert any("3 pairs cannot go below p = 0.25: too few" in line for line in text)
 
 
-def test_unequal_terms_are_told(write_study: WriteStudy) -> None:
+def test_different_settings_are_noted(write_study: WriteStudy) -> None:
     write_study(BASE, name="base", settings={"tau": 0.1})
     hand = {"epochs": 3, "tau": 0.1, "of_its_own": 1}
     storage = write_study(BETTER, BASE, name="better", model="roberta-large", settings=hand)
@@ -119,7 +121,7 @@ def test_unequal_terms_are_told(write_study: WriteStudy) -> None:
     assert not compared(storage, "base", "alike").notes
 
 
-def test_what_repeats_a_winner_is_told_as_that(
+def test_a_repeated_winner_is_shown_as_such(
     write_study: WriteStudy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_study(BASE, name="base", settings={"tau": 0.1})

@@ -75,7 +75,7 @@ def test_an_encoder_in_half_precision_is_exported_in_the_one_it_was_trained_in(
     assert same(unpooled(state), unpooled(stored))
 
 
-def test_the_card_says_what_it_is(once: Trained, tmp_path: Path) -> None:
+def test_the_card_describes_the_export(once: Trained, tmp_path: Path) -> None:
     card = once.export(tmp_path / "new" / "encoder")
     written = json.loads((tmp_path / "new" / "encoder" / CARD).read_text())
     assert written == json.loads(json.dumps(asdict(card)))
@@ -91,9 +91,7 @@ def test_the_card_says_what_it_is(once: Trained, tmp_path: Path) -> None:
     assert card.base == str(once.begun)
 
 
-def test_what_is_fine_tuned_twice_keeps_the_name_of_its_first_encoder(
-    once: Trained, tmp_path: Path
-) -> None:
+def test_an_encoder_fine_tuned_twice_keeps_its_base_name(once: Trained, tmp_path: Path) -> None:
     once.export(tmp_path / "first")
     study_on(tmp_path / "first", tmp_path / "storage").export(tmp_path / "second")
     assert base_model(str(tmp_path / "second")) == str(once.begun)

@@ -54,7 +54,7 @@ def test_weights_that_are_not_kept_can_be_trained_again(study: Trained, tmp_path
     study.export(tmp_path / "encoder")
 
 
-def test_what_is_broken_off_leaves_nothing(study: Trained, tmp_path: Path) -> None:
+def test_an_interrupted_export_leaves_nothing(study: Trained, tmp_path: Path) -> None:
     study.best.write_bytes(study.best.read_bytes()[:-8])
     with pytest.raises(Exception, match="incomplete"):
         study.export(tmp_path / "out" / "encoder")

@@ -41,7 +41,7 @@ def test_test_rows_get_the_predictions_that_are_stored(once: Trained, exported: 
     assert all(one.scores[str(one.label)] == max(one.scores.values()) for one in found)
 
 
-def test_a_text_is_said_the_same_of_alone_and_among_others(exported: Path) -> None:
+def test_a_text_gets_the_same_prediction_alone_and_among_others(exported: Path) -> None:
     texts = ["the film was good", "it was awful, and long", "a"]
     together = sclsearch.predict(str(exported), texts)
     (alone,) = sclsearch.predict(exported, [texts[1]])
@@ -103,13 +103,13 @@ def test_a_pair_where_texts_stand_alone_is_refused(exported: Path) -> None:
         (["one", " "], "text 1: every text must hold something, but one is empty."),
     ],
 )
-def test_what_is_no_list_of_texts_is_refused(exported: Path, texts: list[str], told: str) -> None:
+def test_a_wrong_list_of_texts_is_refused(exported: Path, texts: list[str], told: str) -> None:
     with pytest.raises(SclsearchError) as raised:
         sclsearch.predict(exported, texts)
     assert str(raised.value) == told
 
 
-def test_what_is_no_export_is_refused(exported: Path, tmp_path: Path) -> None:
+def test_a_folder_that_is_no_export_is_refused(exported: Path, tmp_path: Path) -> None:
     with pytest.raises(SclsearchError, match=r"sclsearch\.json: not a file of `sclsearch export"):
         sclsearch.predict(tmp_path, ["one"])
     card = json.loads((exported / CARD).read_text())

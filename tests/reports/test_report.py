@@ -121,9 +121,7 @@ def test_a_rule_that_counts_more_seeds_than_there_are_is_refused(write_study: Wr
 
 
 @pytest.mark.parametrize("seeds", [-1, 0, 4])
-def test_a_number_of_seeds_that_the_study_has_not_is_refused(
-    write_study: Write, seeds: int
-) -> None:
+def test_more_seeds_than_the_study_has_are_refused(write_study: Write, seeds: int) -> None:
     storage = write_study(MEAN)
     with pytest.raises(
         SclsearchError, match=f"--seeds: must be between 1 and 3, .* got {seeds}\\."
@@ -131,7 +129,7 @@ def test_a_number_of_seeds_that_the_study_has_not_is_refused(
         report(storage, "made-up", seeds=seeds)
 
 
-def test_an_unknown_study_is_an_error_that_names_the_nearest(write_study: Write) -> None:
+def test_an_unknown_study_is_refused_with_the_nearest_name(write_study: Write) -> None:
     storage = write_study(MEAN)
     with pytest.raises(SclsearchError, match=r"Unknown study 'made-op' .* Did you mean 'made-up'"):
         report(storage, "made-op")
@@ -147,7 +145,7 @@ def test_notes_of_the_split_and_of_the_space_reach_the_reader(write_study: Write
     )
 
 
-def test_weights_that_are_kept_are_named_for_the_reported_seeds_alone(write_study: Write) -> None:
+def test_a_report_names_the_stored_weights_of_the_reported_seeds(write_study: Write) -> None:
     storage = write_study(TOP_2, MEAN)
     store = StudyStore(storage, "made-up")
     lines = report(storage, "made-up", parse_rule("top-2")).configurations

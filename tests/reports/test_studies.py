@@ -11,7 +11,7 @@ def summaries(storage: Storage) -> dict[str, str]:
     return {line.name: str(line) for line in studies(storage)}
 
 
-def test_a_study_is_summed_up_by_what_it_searches_and_its_size(
+def test_a_study_is_listed_with_its_settings_and_progress(
     write_study: Callable[..., Path],
 ) -> None:
     storage = write_study([(1, 2), None, None], [(3, 4), None, None])

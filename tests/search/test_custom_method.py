@@ -53,7 +53,7 @@ def runs_of(place: Workspace, name: str) -> list[SeedRun]:
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-def test_an_own_method_is_searched_stored_and_repeated(
+def test_a_custom_method_is_searched_stored_and_repeated(
     place: Workspace, mine: Path, write_space: Callable[[str], Path]
 ) -> None:
     spec = replace(place.spec, method=f"{mine}:Smoothed", space=write_space(SPACE))
@@ -101,16 +101,19 @@ def test_paraphrases_of_a_file_are_read_and_named(
     assert rerun(place.storage, run.key).differing == ()
 
 
-def test_an_own_method_must_come_with_its_space(resolved: Callable[..., Any], mine: Path) -> None:
-    with pytest.raises(SclsearchError, match=r"a method of your own needs a search space"):
-        resolved(method=f"{mine}:Smoothed", space=None)
-
-
-def test_a_space_of_another_method_is_refused(
-    asked: Callable[..., StudySpec], resolved: Callable[..., Any], mine: Path
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"space": None}, "a method of your own needs a search space"),
+        ({}, "must be 'Smoothed', but there is 'scl'"),
+    ],
+    ids=["no space", "the space of another method"],
+)
+def test_a_custom_method_needs_its_own_space(
+    resolved: Callable[..., Any], mine: Path, changes: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(SclsearchError, match="must be 'Smoothed', but there is 'scl'"):
-        resolved(method=f"{mine}:Smoothed")
+    with pytest.raises(SclsearchError, match=message):
+        resolved(method=f"{mine}:Smoothed", **changes)
 
 
 def test_a_value_that_the_encoder_cannot_have_is_refused_before_anything_is_stored(
@@ -126,7 +129,7 @@ def test_a_value_that_the_encoder_cannot_have_is_refused_before_anything_is_stor
     assert not list((tmp_path / "storage" / "studies").glob("*"))
 
 
-def test_a_protocol_that_an_own_method_names_must_be_there(
+def test_an_unknown_protocol_of_a_custom_method_is_refused(
     place: Workspace, custom_method: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "mine.py"

@@ -55,7 +55,7 @@ def study_of(asked: Asked) -> Callable[..., Study]:
     return study_of
 
 
-def test_figures_without_them_are_those_of_the_labelled_rows_alone(
+def test_without_the_option_unlabeled_rows_change_nothing_but_a_note(
     toy: CustomTask, mixed: CustomTask, study_of: Callable[..., Study]
 ) -> None:
     with_, without = (study_of(files, "ce", None) for files in (mixed, toy))
@@ -70,7 +70,7 @@ def test_figures_without_them_are_those_of_the_labelled_rows_alone(
     assert study_of(mixed, "tapt", "all").notes == study_of(toy, "tapt", 60).notes
 
 
-def test_all_of_them_are_read_where_all_are_asked_for(
+def test_unlabeled_all_reads_every_unlabeled_row(
     mixed: CustomTask, study_of: Callable[..., Study]
 ) -> None:
     splits = study_of(mixed, "tapt", 90).splits(0)
@@ -83,7 +83,7 @@ def test_all_of_them_are_read_where_all_are_asked_for(
     assert (len(some.index), int((some.index < 60).sum())) == (75, 60)
 
 
-def test_their_texts_are_part_of_the_key_of_what_reads_them(
+def test_texts_without_a_label_are_part_of_the_key_only_if_they_are_read(
     mixed: CustomTask, study_of: Callable[..., Study]
 ) -> None:
     before = {n: study_of(mixed, "tapt", n) for n in (None, 90)}
@@ -107,7 +107,7 @@ def test_their_texts_are_part_of_the_key_of_what_reads_them(
     ],
     ids=str,
 )
-def test_a_seed_run_that_reads_them_is_trained_and_trained_again(
+def test_a_seed_run_with_unlabeled_texts_can_be_repeated(
     asked: Asked,
     preparing: Preparing,
     mixed: CustomTask,
@@ -146,7 +146,7 @@ def test_paraphrases_join_the_labelled_rows_alone(
     assert np.array_equal(own.starts, its.starts)
 
 
-def test_a_test_text_among_them_is_told_as_what_it_is(
+def test_a_test_text_among_the_unlabeled_texts_is_noted(
     mixed: CustomTask, study_of: Callable[..., Study]
 ) -> None:
     text = mixed.path.read_text().replace("a text 7 was seen,,train", "seen,,train\nseen,y,test")
@@ -156,7 +156,7 @@ def test_a_test_text_among_them_is_told_as_what_it_is(
     assert not any(note.startswith("1 of 21") and "training texts" in note for note in notes)
 
 
-def test_a_file_without_any_label_is_told_so(
+def test_a_file_without_any_label_is_refused(
     mixed: CustomTask, study_of: Callable[..., Study]
 ) -> None:
     mixed.path.write_text("text,label,split\na,,train\nb,,train\nc,y,test\n")
@@ -164,7 +164,7 @@ def test_a_file_without_any_label_is_told_so(
         study_of(mixed, "tapt", None)
 
 
-def test_a_dry_run_counts_them(asked: Asked, mixed: CustomTask, tmp_path: Path) -> None:
+def test_a_dry_run_counts_unlabeled_texts(asked: Asked, mixed: CustomTask, tmp_path: Path) -> None:
     spec = asked(**FEW, task=mixed, method="tapt", unlabeled=90)
     planned = plan(spec, RunOptions(storage=tmp_path, gpus_per_trial=0))
     assert planned.rows == (60, 20, 20, 90)

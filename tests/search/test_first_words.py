@@ -53,7 +53,7 @@ def test_a_finished_search_has_both_baselines(place: Workspace, tmp_path: Path) 
         (800, 800, 20, "at most 20 run at a time. Use a smaller one."),
     ],
 )
-def test_slots_that_stay_idle_are_said_with_advice(
+def test_free_slots_of_a_cluster_give_a_warning_with_advice(
     slots: int, concurrency: int, missing: int, told: str
 ) -> None:
     expected = f"The cluster has room for 800 seed runs, but {told}"

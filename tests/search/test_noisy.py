@@ -83,7 +83,9 @@ def row_of(tokens: Tokens, row: int) -> list[int]:
     return found
 
 
-def test_a_seed_run_is_the_few_shot_ones_but_for_what_joins_its_rows(resolved: Resolved) -> None:
+def test_a_noisy_seed_run_differs_from_the_few_shot_one_only_by_its_paraphrases(
+    resolved: Resolved,
+) -> None:
     fields = {"settings": {"epochs": 4}}
     noisy, few = (resolved(**one, **fields).seed_run_spec({}, 3) for one in (NOISY, FEW_SHOT))
     rows = {**few.splits.digests, "paraphrases": digest(["eda", VERSION])}
@@ -107,7 +109,7 @@ def test_epochs_are_for_the_rows_and_their_paraphrases(resolved: Resolved) -> No
     assert resolved(**NOISY).defaults["epochs"] == FieldDefault(epochs, "protocol")
 
 
-def test_a_result_says_what_joined_its_rows_and_where_it_is_from(
+def test_notes_name_the_source_of_the_paraphrases(
     asked: Asked, resolved: Resolved, write: Callable[..., Path]
 ) -> None:
     study = resolved(**NOISY)

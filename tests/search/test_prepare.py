@@ -23,14 +23,14 @@ Preparing = Callable[..., PreparedStudy]
 Asked = Callable[..., StudySpec]
 
 
-def test_the_record_of_a_driver_that_was_faster_stands(preparing: Preparing) -> None:
+def test_the_record_of_a_faster_driver_stays(preparing: Preparing) -> None:
     late = preparing(study="mine", concurrency=2)
     preparing(study="mine", concurrency=8).begin()
     assert late.record.open_configurations == 2
     assert late.begin().record.open_configurations == 5
 
 
-def test_another_study_that_was_faster_under_the_name_is_an_error(
+def test_another_study_stored_meanwhile_under_the_name_is_an_error(
     preparing: Preparing, asked: Asked
 ) -> None:
     late = preparing(study="mine")
@@ -41,7 +41,7 @@ def test_another_study_that_was_faster_under_the_name_is_an_error(
         late.begin()
 
 
-def test_the_configuration_of_a_driver_that_was_faster_stands(
+def test_the_configuration_of_a_faster_driver_stays(
     preparing: Preparing, workers: "Workers"
 ) -> None:
     prepared = preparing()
@@ -57,7 +57,7 @@ def test_the_configuration_of_a_driver_that_was_faster_stands(
 @pytest.mark.parametrize(
     ("name", "own"), [(None, False), ("minilm", False), ("folder", True)], ids=str
 )
-def test_a_study_finds_its_model_again_by_the_name_that_it_was_given(
+def test_a_study_records_the_model_by_name_or_by_folder(
     resolved: Callable[..., Study], tiny_bert: Path, name: str | None, own: bool
 ) -> None:
     study = resolved()
@@ -66,7 +66,7 @@ def test_a_study_finds_its_model_again_by_the_name_that_it_was_given(
     assert study.model_place == (str(tiny_bert.resolve()) if own else study.model_name)
 
 
-def test_what_another_machine_needs_of_the_model_is_its_name_where_none_was_given(
+def test_the_record_names_the_default_model(
     preparing: Preparing, asked: Asked, monkeypatch: pytest.MonkeyPatch, tiny_bert: Path
 ) -> None:
     monkeypatch.setattr("sclsearch.study.resolve.model_folder", lambda _: tiny_bert)
@@ -78,7 +78,7 @@ def test_what_another_machine_needs_of_the_model_is_its_name_where_none_was_give
     not hasattr(os, "sched_setaffinity") or len(os.sched_getaffinity(0)) < 2,
     reason="cores must be taken away",
 )
-def test_cores_that_the_process_may_not_use_run_no_seed_run(preparing: Preparing) -> None:
+def test_only_cores_of_this_process_count(preparing: Preparing) -> None:
     whole = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(whole)})
     try:
@@ -96,13 +96,13 @@ def test_cores_that_the_process_may_not_use_run_no_seed_run(preparing: Preparing
         (0, "cpu-fp32", 0.0),
     ],
 )
-def test_a_rounded_share_of_a_gpu_is_the_share_that_ray_is_asked_for(
+def test_a_share_of_a_gpu_is_rounded_down_for_ray(
     asked: float | None, numerics: Numerics, expected: float
 ) -> None:
     assert gpus_each(asked, numerics) == expected
 
 
-def test_rows_that_no_replicate_draws_are_taken_once(preparing: Preparing, asked: Asked) -> None:
+def test_replicates_with_equal_rows_share_them(preparing: Preparing, asked: Asked) -> None:
     whole = preparing(seeds=1000)
     assert len(whole.replicates) == 1000
     assert len({id(splits) for splits in whole.splits.values()}) == 1

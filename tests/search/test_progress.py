@@ -79,7 +79,7 @@ def test_the_time_left_is_right_at_every_moment(
     assert told > 30
 
 
-def test_what_is_late_is_not_said_to_be_done(clock: Clock, task: SeedRunTask) -> None:
+def test_a_late_seed_run_gives_no_time_left(clock: Clock, task: SeedRunTask) -> None:
     progress = progress_of(2)
     clock(SECONDS)
     progress.on_seed_run(task, trained(), stored=False)
@@ -88,7 +88,7 @@ def test_what_is_late_is_not_said_to_be_done(clock: Clock, task: SeedRunTask) ->
     assert progress.line().plain == "1/2 seed runs · 7:30"
 
 
-def test_neither_stored_seed_runs_nor_lost_ones_tell_a_time(
+def test_stored_and_lost_seed_runs_do_not_count_for_the_time_left(
     clock: Clock, task: SeedRunTask
 ) -> None:
     progress = progress_of(9)

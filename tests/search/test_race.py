@@ -38,7 +38,7 @@ def raced(racing: Workspace) -> SearchResult:
     return racing.run(race=RISK, seeds=SEEDS)
 
 
-def test_a_race_trains_less_and_says_at_what_risk(racing: Workspace, raced: SearchResult) -> None:
+def test_a_race_trains_less_and_reports_its_risk(racing: Workspace, raced: SearchResult) -> None:
     assert (raced.ending, raced.failed) == ("complete", 0)
     assert raced.trained == raced.done == len(racing.runs()) < 4 * SEEDS
     found = report(racing.storage, raced.name)
@@ -48,7 +48,7 @@ def test_a_race_trains_less_and_says_at_what_risk(racing: Workspace, raced: Sear
     assert {len(line.seeds) for line in found.configurations[1:]} <= {*range(LEAST, SEEDS)}
 
 
-def test_mlflow_shows_what_those_without_all_seeds_may_come_to(
+def test_mlflow_shows_the_forecasts_of_incomplete_configurations(
     racing: Workspace, raced: SearchResult
 ) -> None:
     from mlflow import MlflowClient
@@ -73,7 +73,7 @@ def test_mlflow_shows_what_those_without_all_seeds_may_come_to(
     )
 
 
-def test_the_same_race_again_trains_nothing_and_without_it_all_others(
+def test_the_same_race_trains_nothing_more_and_a_full_search_the_rest(
     racing: Workspace, raced: SearchResult, tmp_path: Path
 ) -> None:
     again = racing.run(race=RISK, seeds=SEEDS)

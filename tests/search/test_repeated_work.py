@@ -61,7 +61,7 @@ def test_each_split_is_tokenised_once_for_each_length_however_many_seed_runs_the
     assert len(tokenised_texts) == 3 * len(lengths)
 
 
-def test_no_text_travels_to_a_trial(asked: Asked, preparing: Preparing, tmp_path: Path) -> None:
+def test_workers_get_no_texts(asked: Asked, preparing: Preparing, tmp_path: Path) -> None:
     spec = asked(method="cssl", space=None, settings={"max_length": 16})
     study = preparing(spec).study
     path = tmp_path / "paraphrases.jsonl"

@@ -112,7 +112,7 @@ def complete(undisturbed: Path, start: Start, dead_port: int) -> tuple[int, str,
     return start(undisturbed, tracking=f"http://127.0.0.1:{dead_port}").ended()
 
 
-def test_stopped_killed_and_cut_off_a_search_ends_as_the_undisturbed_one(
+def test_a_search_that_is_stopped_and_killed_ends_like_an_undisturbed_one(
     complete: tuple[int, str, str], undisturbed: Path, start: Start, processes: Any, tmp_path: Path
 ) -> None:
     assert complete[0] == 0, complete
@@ -156,7 +156,7 @@ def test_stopped_killed_and_cut_off_a_search_ends_as_the_undisturbed_one(
         assert earlier.items() <= runs(storage).items()
 
 
-def test_a_tracking_server_that_is_down_stops_nothing_and_is_made_up_for(
+def test_a_search_ignores_a_dead_tracking_server_and_track_completes_mlflow(
     complete: tuple[int, str, str], undisturbed: Path, tmp_path: Path
 ) -> None:
     code, out, err = complete

@@ -32,7 +32,7 @@ NODE_LOST = WorkerFailure("node-lost", "seen", "10.0.0.1")
         ("worker-silent", 20),
     ],
 )
-def test_a_lost_seed_run_is_tried_again_and_then_fails_for_good(
+def test_a_lost_seed_run_is_retried_and_then_fails(
     preparing: Preparing, cause: str, retries: int
 ) -> None:
     scheduler = Scheduler(preparing(configs=1, seeds=1))
@@ -51,7 +51,7 @@ def test_a_lost_seed_run_is_tried_again_and_then_fails_for_good(
     assert scheduler.complete
 
 
-def test_a_lost_seed_run_goes_behind_those_that_were_lost_less_often(
+def test_seed_runs_that_were_lost_less_often_come_first(
     preparing: Preparing,
 ) -> None:
     scheduler = Scheduler(preparing())
@@ -113,9 +113,7 @@ def test_workers_that_die_on_no_single_node_are_the_seed_runs_fault(
     assert scheduler.state.seed_runs[bad.id].failure == Failure("worker-lost", "seen")
 
 
-def test_an_assertion_on_a_gpu_is_the_seed_runs_fault_wherever_it_comes(
-    preparing: Preparing, workers: "Workers"
-) -> None:
+def test_a_gpu_assertion_is_the_seed_runs_fault(preparing: Preparing, workers: "Workers") -> None:
     scheduler = Scheduler(preparing(configs=1))
     good, bad = workers.running(scheduler)
     scheduler.runs.put(workers.trained(good))
@@ -126,7 +124,7 @@ def test_an_assertion_on_a_gpu_is_the_seed_runs_fault_wherever_it_comes(
     assert scheduler.state.seed_runs[bad.id].failure == Failure("gpu-assert", "seen")
 
 
-def test_causes_are_counted_apart_and_for_each_seed_run_apart(
+def test_failures_are_counted_by_cause_and_seed_run(
     preparing: Preparing, workers: "Workers"
 ) -> None:
     scheduler = Scheduler(preparing())
@@ -137,7 +135,7 @@ def test_causes_are_counted_apart_and_for_each_seed_run_apart(
     assert scheduler.state.seed_runs == {}
 
 
-def test_a_seed_run_that_was_not_begun_waits_as_before(preparing: Preparing) -> None:
+def test_a_released_seed_run_returns_to_the_queue(preparing: Preparing) -> None:
     scheduler = Scheduler(preparing())
     first = scheduler.next()
     assert first is not None
@@ -148,7 +146,7 @@ def test_a_seed_run_that_was_not_begun_waits_as_before(preparing: Preparing) -> 
     assert scheduler.worker_failures.count(first.id) == 0
 
 
-def test_a_run_that_another_study_stored_meanwhile_counts_and_not_the_loss(
+def test_a_run_stored_meanwhile_by_another_study_counts(
     preparing: Preparing, workers: "Workers"
 ) -> None:
     scheduler = Scheduler(preparing())
@@ -176,7 +174,7 @@ def test_a_failed_seed_counts_as_the_metrics_minimum(
     assert scheduler.state.scores[0].score == (figure + minimum) / 2
 
 
-def test_failed_seed_runs_stay_failed_until_they_shall_be_retried(
+def test_failed_seed_runs_are_trained_again_only_on_request(
     preparing: Preparing, workers: "Workers"
 ) -> None:
     scheduler = Scheduler(preparing(configs=1))

@@ -65,7 +65,7 @@ def raced(preparing: Preparing, workers: "Workers") -> Raced:
     return study, scheduler, run_out(workers, scheduler)
 
 
-def test_a_race_spares_seeds_and_finds_the_winner_of_all(raced: Raced) -> None:
+def test_a_race_skips_seeds_and_finds_the_winner_of_all(raced: Raced) -> None:
     study, scheduler, places = raced
     assert scheduler.complete
     assert len(places) == len({*places}) == len(scheduler.state.seed_runs)
@@ -82,7 +82,7 @@ def test_a_race_spares_seeds_and_finds_the_winner_of_all(raced: Raced) -> None:
     assert (forecasts, found.risk) == scheduler.state.forecasts()
 
 
-def test_a_finished_race_is_complete_at_once_when_it_is_started_again(
+def test_a_finished_race_is_complete_at_once_when_started_again(
     preparing: Preparing, raced: Raced
 ) -> None:
     _, first, _ = raced
@@ -93,9 +93,7 @@ def test_a_finished_race_is_complete_at_once_when_it_is_started_again(
     assert again.state.paused == first.state.paused
 
 
-def test_what_a_race_does_not_need_takes_no_time_and_is_counted(
-    preparing: Preparing, raced: Raced
-) -> None:
+def test_skipped_seed_runs_are_counted_and_take_no_time(preparing: Preparing, raced: Raced) -> None:
     study, first, _ = raced
     scheduler = Scheduler(prepared(preparing), race=RISK, dry=True)
     scheduler.refill()
@@ -133,7 +131,7 @@ def test_a_smaller_risk_trains_more_and_none_trains_all(
     assert sum(counts) == CONFIGS * SEEDS
 
 
-def test_further_configurations_race_against_those_there_are(
+def test_additional_configurations_race_against_the_stored_ones(
     preparing: Preparing, workers: "Workers"
 ) -> None:
     few = preparing(configs=4, seeds=SEEDS, race=RISK)
@@ -161,7 +159,7 @@ def test_all_seeds_of_a_diverged_configuration_need_not_fail(
     assert scheduler.complete
 
 
-def test_a_race_is_over_with_its_last_seed_run_though_none_is_asked_for_any_more(
+def test_a_race_is_complete_right_after_its_last_seed_run(
     preparing: Preparing, workers: "Workers"
 ) -> None:
     needed = len(run_out(workers, Scheduler(prepared(preparing), race=RISK)))
@@ -173,7 +171,7 @@ def test_a_race_is_over_with_its_last_seed_run_though_none_is_asked_for_any_more
     assert scheduler.complete
 
 
-def test_a_failed_seed_run_of_a_configuration_that_waits_is_not_forgotten(
+def test_a_failed_seed_run_of_a_paused_configuration_stays_stored(
     preparing: Preparing, workers: "Workers"
 ) -> None:
     study = prepared(preparing)

@@ -22,7 +22,7 @@ def stsb(glue: Path) -> RunOptions:
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name not in ABLE])
-def test_a_method_that_needs_classes_names_all_that_learn_scores(
+def test_a_method_that_needs_classes_names_the_methods_for_regression(
     asked: Asked, stsb: RunOptions, name: str
 ) -> None:
     with pytest.raises(SclsearchError) as raised:
@@ -34,14 +34,12 @@ def test_a_method_that_needs_classes_names_all_that_learn_scores(
 
 
 @pytest.mark.parametrize("name", ["ce", "supcl-seq", "simcse", "dropout-aug"])
-def test_a_method_that_learns_scores_is_measured_by_a_correlation(
-    asked: Asked, stsb: RunOptions, name: str
-) -> None:
+def test_regression_is_measured_by_a_correlation(asked: Asked, stsb: RunOptions, name: str) -> None:
     study = resolve(asked(method=name, task="stsb", space=None), stsb)
     assert study.metric == "pearson"
 
 
-def test_scores_are_not_dealt_as_classes_wherever_it_is_asked_for(
+def test_balanced_batches_of_a_regression_are_refused(
     asked: Asked, stsb: RunOptions, write_space: Callable[[str], Path], tiny_bert: Path
 ) -> None:
     told = "^batch_sampling: 'balanced' needs classes, but stsb has scores"

@@ -61,7 +61,7 @@ def test_what_does_not_fit_is_refused(
     assert message in str(raised.value)
 
 
-def test_a_study_is_another_with_them_and_as_it_was_without(resolved: Resolved) -> None:
+def test_unlabeled_texts_change_the_study_and_its_absence_nothing(resolved: Resolved) -> None:
     without, with_ = (resolved(**FEW, method="tapt", unlabeled=n) for n in (None, 40))
     assert "unlabelled" not in without.identity
     assert {**without.identity, "unlabelled": 40} == with_.identity
@@ -71,12 +71,12 @@ def test_a_study_is_another_with_them_and_as_it_was_without(resolved: Resolved) 
     assert before == after
 
 
-def test_as_many_as_training_rows_are_the_same_seed_runs(resolved: Resolved) -> None:
+def test_as_many_texts_as_training_rows_give_the_same_seed_runs(resolved: Resolved) -> None:
     without, with_ = (resolved(**FEW, method="tapt", unlabeled=n) for n in (None, 20))
     assert without.seed_run_spec({}, 0).key == with_.seed_run_spec({}, 0).key
 
 
-def test_plan_and_tracking_say_how_many_there_are(
+def test_plan_and_mlflow_show_the_number_of_unlabeled_texts(
     asked: Asked, preparing: Preparing, tmp_path: Path
 ) -> None:
     spec = asked(**FEW, method="tapt", unlabeled=40)
@@ -143,7 +143,7 @@ def test_the_further_texts_need_paraphrases_too(
     ],
     ids=["unlabelled", "labelled", "all"],
 )
-def test_a_file_that_lacks_texts_of_ones_own_says_what_writes_them(
+def test_a_file_that_lacks_texts_names_the_command_that_writes_them(
     asked: Asked,
     preparing: Preparing,
     toy: CustomTask,
@@ -165,7 +165,7 @@ def test_a_file_that_lacks_texts_of_ones_own_says_what_writes_them(
 
 @pytest.mark.parametrize("unlabeled", [None, 20, 40])
 @pytest.mark.parametrize("repeated", [{}, {"fresh": 3}])
-def test_what_augment_paraphrases_is_what_a_study_and_its_repetition_read(
+def test_augment_paraphrases_the_texts_that_a_study_and_its_repetition_read(
     asked: Asked, preparing: Preparing, unlabeled: int | None, repeated: dict[str, int]
 ) -> None:
     spec = asked(**FEW, method="cssl", unlabeled=unlabeled, **repeated)
@@ -180,7 +180,7 @@ def test_what_augment_paraphrases_is_what_a_study_and_its_repetition_read(
     assert read <= set(again.texts(found.study.data))
 
 
-def test_a_seed_run_with_them_is_reported_and_trained_again(
+def test_a_seed_run_with_unlabeled_texts_is_reported_and_repeated(
     asked: Asked, preparing: Preparing, tmp_path: Path
 ) -> None:
     spec = asked(**FEW, method="tapt", unlabeled=40, settings=FIELDS)

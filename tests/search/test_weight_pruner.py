@@ -59,7 +59,7 @@ def kept(scheduler: Scheduler, tasks: list[SeedRunTask]) -> set[tuple[int, int]]
         ("mean/top-2", {(0, 1), (0, 3)}),
     ],
 )
-def test_of_a_complete_study_the_reported_seeds_of_the_winner_are_kept(
+def test_a_complete_study_keeps_the_weights_of_the_winners_reported_seeds(
     preparing: Preparing, rule: str, expected: set[tuple[int, int]]
 ) -> None:
     scheduler = Scheduler(preparing(rule=rule, seeds=4, configs=3))
@@ -68,7 +68,9 @@ def test_of_a_complete_study_the_reported_seeds_of_the_winner_are_kept(
     assert kept(scheduler, tasks) == expected
 
 
-def test_what_the_first_starts_rule_reports_is_kept_under_another(preparing: Preparing) -> None:
+def test_weights_for_the_rule_of_the_first_run_are_kept_under_another_rule(
+    preparing: Preparing,
+) -> None:
     first = preparing(rule="mean", seeds=4, configs=3)
     first.store.create(first.record)
     scheduler = Scheduler(preparing(rule="best", seeds=4, configs=3))
@@ -77,7 +79,9 @@ def test_what_the_first_starts_rule_reports_is_kept_under_another(preparing: Pre
     assert kept(scheduler, tasks) == {(0, 1), (1, 0)}
 
 
-def test_while_a_study_runs_what_may_still_be_reported_is_kept_too(preparing: Preparing) -> None:
+def test_weights_that_a_report_may_still_need_are_kept_during_a_search(
+    preparing: Preparing,
+) -> None:
     scheduler = Scheduler(preparing(seeds=4, configs=3))
     leading, unfinished = {(0, 1)}, {(1, 0)}
     training = {(1, 2), (1, 3), (2, 0), (2, 1), (2, 2), (2, 3)}
@@ -92,7 +96,7 @@ def test_weights_are_deleted_whenever_a_configuration_gets_its_score(preparing: 
     assert kept(scheduler, train(scheduler, until=12)) == {(0, 1)}
 
 
-def test_weights_that_may_not_be_deleted_stop_no_search(
+def test_weights_that_cannot_be_deleted_give_a_warning(
     preparing: Preparing, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     scheduler = Scheduler(preparing(seeds=4, configs=3))
@@ -110,7 +114,7 @@ def test_weights_that_may_not_be_deleted_stop_no_search(
     assert fixed in caplog.text
 
 
-def test_of_what_waits_at_the_end_of_a_race_no_weights_are_kept(preparing: Preparing) -> None:
+def test_paused_configurations_keep_no_weights_at_the_end_of_a_race(preparing: Preparing) -> None:
     scheduler = Scheduler(preparing(seeds=5, configs=3), race=0.0)
     tasks = []
     while task := scheduler.next():
@@ -125,7 +129,7 @@ def test_of_what_waits_at_the_end_of_a_race_no_weights_are_kept(preparing: Prepa
 
 
 @pytest.mark.parametrize("part", [{"configs": 2}, {"seeds": 2}], ids=str)
-def test_a_look_at_a_part_of_a_study_deletes_nothing(
+def test_a_search_of_a_part_of_a_study_deletes_no_weights(
     preparing: Preparing, part: dict[str, int]
 ) -> None:
     whole = preparing(seeds=4, configs=3)
@@ -138,7 +142,7 @@ def test_a_look_at_a_part_of_a_study_deletes_nothing(
     assert kept(scheduler, tasks) == {task.id for task in tasks}
 
 
-def test_weights_that_a_killed_worker_half_wrote_are_deleted(preparing: Preparing) -> None:
+def test_weights_that_a_killed_worker_left_are_deleted(preparing: Preparing) -> None:
     store = preparing().store
     assert isinstance(store.folder, Path)
 

@@ -15,7 +15,7 @@ from sclsearch.tracking import RunRecord, find_tracking_uri, prepare, tracking_u
 from sclsearch.tracking.server import masked, quietly
 
 
-def test_the_option_comes_before_the_environment_and_this_before_the_storage(
+def test_the_option_precedes_the_environment_and_the_storage_comes_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://environment")
@@ -64,7 +64,7 @@ def test_relative_places_become_absolute(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     "uri", ["mlruns", "file:///mlruns", "localhost:5000", "sqlite://", "sqlite:///:memory:"]
 )
-def test_what_mlflow_cannot_use_is_an_error_that_names_its_origin(
+def test_an_unusable_uri_is_refused_with_its_source(
     uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(SclsearchError, match=f"^--tracking: .* got '{uri}'"):
@@ -88,7 +88,7 @@ def test_passwords_are_masked(text: str, expected: str) -> None:
 
 
 @pytest.mark.slow
-def test_processes_that_prepare_at_once_leave_one_sound_database_and_no_words(
+def test_two_processes_prepare_one_sound_database_without_output(
     tmp_path: Path, write: Callable[..., int]
 ) -> None:
     uri = f"sqlite:///{tmp_path}/new/mlflow.db"
@@ -115,7 +115,7 @@ def test_a_database_that_exists_is_left_alone(tmp_path: Path) -> None:
     assert database.read_bytes() == b"someone's file"
 
 
-def test_preparing_where_no_file_can_be_is_an_error_that_names_the_place(tmp_path: Path) -> None:
+def test_a_database_that_cannot_be_created_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SclsearchError, match=f"^{tmp_path}/file/mlflow.db: cannot create"):
         prepare(f"sqlite:///{tmp_path}/file/mlflow.db")
@@ -135,33 +135,20 @@ def test_a_database_without_its_driver_is_refused_before_a_search(uri: str, cure
     assert "secret" not in str(caught.value)
 
 
-def test_a_server_needs_no_preparation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    prepare("http://127.0.0.1:9")
-    assert not list(tmp_path.iterdir())
-
-
-def test_our_calls_are_impatient_and_leave_the_settings_of_others(
+def test_short_timeouts_last_until_the_last_call_ends_and_keep_the_users_settings(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", raising=False)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "77")
-    with quietly():
-        assert os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "0"
-        assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "77"
-    assert "MLFLOW_HTTP_REQUEST_MAX_RETRIES" not in os.environ
-    assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "77"
-
-
-def test_a_call_that_ends_leaves_the_others_impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", raising=False)
     first, second = quietly(), quietly()
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)
     assert os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] == "0"
+    assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "77"
     second.__exit__(None, None, None)
     assert "MLFLOW_HTTP_REQUEST_MAX_RETRIES" not in os.environ
+    assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "77"
 
 
 def test_mlflow_logs_nothing_during_our_calls_and_again_after_them(
@@ -175,7 +162,7 @@ def test_mlflow_logs_nothing_during_our_calls_and_again_after_them(
     assert "after" in err
 
 
-def test_the_interface_listens_on_this_machine_alone_and_hides_the_uri() -> None:
+def test_the_ui_serves_this_machine_only_and_hides_the_uri() -> None:
     uri = "postgresql://me:secret@host/db"
     command, environment = ui_command(uri, 5001)
     assert command[:4] == [sys.executable, "-m", "mlflow", "server"]
@@ -186,7 +173,7 @@ def test_the_interface_listens_on_this_machine_alone_and_hides_the_uri() -> None
     assert environment["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] == "false"
 
 
-def test_the_interface_of_a_server_is_the_server() -> None:
+def test_a_server_gets_no_ui_of_its_own() -> None:
     with pytest.raises(SclsearchError, match=r"^http://\*\*\*@host: is a server"):
         ui_command("http://me:secret@host", 5001)
 
@@ -196,7 +183,7 @@ def test_importing_the_package_does_not_import_mlflow() -> None:
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
-def test_mlflow_prints_no_address_of_a_run_on_standard_output(
+def test_mlflow_prints_no_run_address_on_standard_output(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from mlflow.store.tracking.rest_store import RestStore
