@@ -165,7 +165,7 @@ def test_a_seed_run_of_data_that_changed_is_not_compared(
     text = path.read_text(encoding="utf-8")
     try:
         path.write_text(text.replace("film", "movie", 1), encoding="utf-8")
-        with pytest.raises(SclsearchError, match=rf"^{key[:12]}: data must be what .* changed sin"):
+        with pytest.raises(SclsearchError, match=rf"^{key[:12]}: data changed since"):
             rerun(place.storage, key)
         path.unlink()
         with pytest.raises(SclsearchError, match=r"toy.csv"):
