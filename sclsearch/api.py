@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from rich.console import Console
 
-from sclsearch.arguments import expanded
+from sclsearch.arguments import expanded, fields_of
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.reports.comparison import StudyComparison, compare_studies
 from sclsearch.reports.export import Card
@@ -90,11 +90,11 @@ def _spec(
     for name in options:
         if name not in known:
             raise SclsearchError(f"{name}: unknown argument.{suggestion(name, known)}")
-    return StudySpec(method=method, task=task, **_only(StudySpec, options))
+    return StudySpec(method=method, task=task, **fields_of(StudySpec, options))
 
 
 def _trained(spec: StudySpec, options: Mapping[str, Any], *, progress: bool) -> Report:
-    run_options = RunOptions(**_only(RunOptions, options))
+    run_options = RunOptions(**fields_of(RunOptions, options))
     check_data_dir(spec.task, run_options.data_dir)
     from sclsearch.search.run import run
 
@@ -102,10 +102,6 @@ def _trained(spec: StudySpec, options: Mapping[str, Any], *, progress: bool) -> 
     if done.ending == "interrupted":
         raise KeyboardInterrupt
     return report_of(done)
-
-
-def _only(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
-    return {field.name: options[field.name] for field in fields(kind) if field.name in options}
 
 
 def select(

@@ -1,4 +1,4 @@
-"""Type checks of dataclass fields, and the names of fields in error messages.
+"""Type checks and selection of dataclass fields, and their names in error messages.
 
 Error messages name the command line's option; the Python API replaces it by the argument.
 """
@@ -60,6 +60,11 @@ def expanded(path: Path) -> Path:
     with suppress(RuntimeError):
         return path.expanduser()
     return path
+
+
+def fields_of(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values whose keys are fields of a dataclass, as its keyword arguments."""
+    return {field.name: values[field.name] for field in fields(kind) if field.name in values}
 
 
 def check_fields(thing: Any) -> None:

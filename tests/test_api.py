@@ -10,6 +10,7 @@ import pytest
 
 import sclsearch
 from sclsearch import Report, compare, export, select, train, tune
+from sclsearch.arguments import fields_of
 from sclsearch.errors import SclsearchError
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.scheduler import Scheduler
@@ -40,8 +41,8 @@ def options(tmp_path: Path, encoder: str) -> dict[str, Any]:
 
 def finish(*, searched: bool = True, **options: Any) -> None:
     """Store made-up scores of every seed run, the later the better."""
-    spec = StudySpec(searched=searched, **_fields(StudySpec, options))
-    prepared = prepare_study(spec, RunOptions(**_fields(RunOptions, options)))
+    spec = StudySpec(searched=searched, **fields_of(StudySpec, options))
+    prepared = prepare_study(spec, RunOptions(**fields_of(RunOptions, options)))
     prepared.begin()
     scheduler = Scheduler(prepared)
     while (task := scheduler.next()) is not None:
@@ -51,10 +52,6 @@ def finish(*, searched: bool = True, **options: Any) -> None:
         run = SeedRun(task.key, task.identity, {}, evaluations=evaluations, test=evaluation)
         prepared.runs.put(run)
         scheduler.finish(task, run)
-
-
-def _fields(kind: type, options: dict[str, Any]) -> dict[str, Any]:
-    return {field.name: options[field.name] for field in fields(kind) if field.name in options}
 
 
 def numbers(report: Report) -> list[int]:

@@ -85,7 +85,7 @@ def augment(
 
     Run the same command again to resume.
     """
-    from sclsearch.cli.specified import own_files
+    from sclsearch.cli.spec import own_files
     from sclsearch.papers.augmentation.backends import Options
     from sclsearch.papers.augmentation.texts import select_texts
     from sclsearch.tasks import check_data_dir

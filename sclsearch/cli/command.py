@@ -1,4 +1,4 @@
-"""How a function becomes a command: groups of options, `--help-all`, `~` in paths, Ctrl-C."""
+"""Conversion of functions to commands: option groups, `--help-all`, `~` in paths, Ctrl-C."""
 
 import inspect
 import sys
@@ -77,7 +77,7 @@ class HomeCommand(TyperCommand):
     def get_help(self, ctx: Any) -> str:
         """Return the help; mention `--help-all` if it shows more."""
         if any(getattr(parameter, "hidden", False) for parameter in self.params):
-            self.epilog = f"`{HELP_ALL}` shows the options for experts as well."
+            self.epilog = f"`{HELP_ALL}` shows all options."
         return super().get_help(ctx)
 
     def invoke(self, ctx: Any) -> Any:

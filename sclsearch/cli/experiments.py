@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sclsearch.cli import options as o
-from sclsearch.cli.specified import repeat_options
+from sclsearch.cli.spec import repeat_options
 from sclsearch.errors import INCOMPLETE, INTERRUPTED, STOPPED, SclsearchError, lookup
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sclsearch.cli import options as o
-from sclsearch.cli.specified import specified
+from sclsearch.cli.spec import spec_and_options
 from sclsearch.errors import INCOMPLETE, INTERRUPTED, SclsearchError
 from sclsearch.store.storage import DEFAULT_STORAGE, storage_option
 
@@ -32,7 +32,7 @@ def tune(
 
     Example: sclsearch tune --method scl --task cola --train-size 100
     """
-    _go(resources, *specified(study, own, search, resources))
+    _go(resources, *spec_and_options(study, own, search, resources))
 
 
 def train(study: o.StudyOptions, resources: o.ResourceOptions, own: o.OwnFileOptions) -> None:
@@ -40,7 +40,7 @@ def train(study: o.StudyOptions, resources: o.ResourceOptions, own: o.OwnFileOpt
 
     Example: sclsearch train --method scl --task cola --set tau=0.3
     """
-    _go(resources, *specified(study, own, None, resources))
+    _go(resources, *spec_and_options(study, own, None, resources))
 
 
 def rerun(

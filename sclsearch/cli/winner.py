@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from sclsearch.cli import options as o
-from sclsearch.cli.specified import repeat_options
+from sclsearch.cli.spec import repeat_options
 from sclsearch.errors import INCOMPLETE, SclsearchError
 from sclsearch.store.storage import DEFAULT_STORAGE
 

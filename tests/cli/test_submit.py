@@ -234,7 +234,7 @@ def test_without_the_clusters_token_nothing_is_done(head: Head, changes: dict[st
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_without_it_nothing_is_told_of_a_job(head: Head) -> None:
-    told = head.sclsearch("job", "status", "short", RAY_AUTH_TOKEN="no" * 32)
-    assert (told.returncode, told.stdout) == (2, "")
-    assert told.stderr.startswith(f"--cluster {head.url}: the cluster rejects this machine's ")
+def test_without_the_token_the_status_of_a_job_is_refused(head: Head) -> None:
+    refused = head.sclsearch("job", "status", "short", RAY_AUTH_TOKEN="no" * 32)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.startswith(f"--cluster {head.url}: the cluster rejects this machine's ")

@@ -97,16 +97,16 @@ def test_a_pair_where_texts_stand_alone_is_refused(exported: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("texts", "told"),
+    ("texts", "message"),
     [
         ("one text", "texts: must be a list, got one text. Pass [text]."),
         (["one", " "], "text 1: every text must hold something, but one is empty."),
     ],
 )
-def test_a_wrong_list_of_texts_is_refused(exported: Path, texts: list[str], told: str) -> None:
+def test_a_wrong_list_of_texts_is_refused(exported: Path, texts: list[str], message: str) -> None:
     with pytest.raises(SclsearchError) as raised:
         sclsearch.predict(exported, texts)
-    assert str(raised.value) == told
+    assert str(raised.value) == message
 
 
 def test_a_folder_that_is_no_export_is_refused(exported: Path, tmp_path: Path) -> None:

@@ -162,10 +162,10 @@ def test_a_search_ignores_a_dead_tracking_server_and_track_completes_mlflow(
     code, out, err = complete
     assert code == 0
     assert "Winner" in out
-    told = (
+    pattern = (
         rf"MLflow: could not reach .* `sclsearch track s --storage {undisturbed} .*` completes it\."
     )
-    assert re.search(told, err), err
+    assert re.search(pattern, err), err
     track = [*COMMAND, "track", "s", "--storage", str(undisturbed)]
     track += ["--tracking", f"sqlite:///{tmp_path}/mlflow.db"]
     shown = subprocess.run(track, capture_output=True, text=True, check=False)
@@ -198,21 +198,21 @@ def test_a_second_driver_is_refused_and_ctrl_c_ends_the_first_in_order(
 def ended_in_order(
     driver: Driver, storage: Path, processes: Any, stop: Callable[[], object]
 ) -> tuple[int, str]:
-    """Stops a driver, which must end in order; returns the seed runs it told of, and its output."""
+    """Stops a driver, which must end in order; returns the printed seed runs and the output."""
     begun = time.monotonic()
     stop()
     code, out, err = driver.ended()
     assert code == 130, err
     assert time.monotonic() - begun < 60
-    told = re.findall(r"Stopped: (\d+) of 32 seed runs\. Run the same command", err)
-    assert len(told) == 1, err
+    counts = re.findall(r"Stopped: (\d+) of 32 seed runs\. Run the same command", err)
+    assert len(counts) == 1, err
     assert "Traceback" not in err
     assert not list((storage / "studies" / "s").glob("driver*"))
     end = time.monotonic() + PATIENCE
     while processes.titles():
         assert time.monotonic() < end, processes.titles()
         time.sleep(0.2)
-    return int(told[0]), out
+    return int(counts[0]), out
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -107,10 +107,10 @@ def test_a_search_that_goes_on_with_more_workers_keeps_all_of_them_busy(
     assert again._windows == resumed._windows == [(0, 2), (7, 9)]
     study = prepared.study
     for number, configuration in enumerate(resumed.state.configurations[1:], 1):
-        told = again._required(number)
+        required = again._required(number)
         before = [
             ObservedConfiguration(
-                c.values, resumed.state.scores[c.number].score if c.number in told else None
+                c.values, resumed.state.scores[c.number].score if c.number in required else None
             )
             for c in resumed.state.configurations[:number]
         ]

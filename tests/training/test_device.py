@@ -43,7 +43,7 @@ def test_a_failed_allocation_on_the_cpu_is_out_of_memory() -> None:
     ],
     ids=str,
 )
-def test_machine_errors_are_told_from_errors_of_the_seed_run(
+def test_machine_errors_are_distinguished_from_errors_of_the_seed_run(
     error: Exception, no_memory: bool, machine: bool
 ) -> None:
     assert is_out_of_memory(error) == no_memory

@@ -159,6 +159,6 @@ def test_texts_that_reach_the_greatest_length_are_counted(
     lengths = [len(tokenizer(*texts)["input_ids"]) for texts in toy.splits["test"].texts]
     full = sum(length >= 6 for length in lengths)
     assert 0 < full < len(lengths)
-    told = f"max_length=6: {full} of 30 test texts reach it; longer texts are truncated"
-    assert train(work_for(max_length=6, epochs=1)).notes == (told,)
+    note = f"max_length=6: {full} of 30 test texts reach it; longer texts are truncated"
+    assert train(work_for(max_length=6, epochs=1)).notes == (note,)
     assert train(work_for(epochs=1)).notes == ()

@@ -1,4 +1,4 @@
-"""`StudySpec` and `RunOptions` of a command, from its option groups.
+"""Conversion of option groups to `StudySpec` and `RunOptions`.
 
 Names and paths are checked before torch, Ray and other slow packages are imported.
 """
@@ -7,6 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sclsearch.arguments import fields_of
 from sclsearch.cli import options as o
 from sclsearch.errors import SclsearchError, lookup
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from sclsearch.tasks.custom import CustomTask
 
 
-def specified(
+def spec_and_options(
     study: o.StudyOptions,
     own: o.OwnFileOptions,
     search: o.SearchOptions | None,
@@ -31,29 +32,21 @@ def specified(
     from sclsearch.study.spec import StudySpec
 
     settings = o.parse_settings(study.set_, epochs=study.epochs, learning_rate=study.learning_rate)
+    budget = o.parse_seconds(search.time_budget if search else None, "--time-budget")
     values = {
         **_values(study),
         **(_values(search) if search else {}),
         "task": files or study.task,
         "settings": settings,
         "unlabeled": o.parse_unlabeled(study.unlabeled),
+        "time_budget": budget,
         "searched": search is not None,
     }
-    budget = o.parse_seconds(search.time_budget if search else None, "--time-budget")
-    own_options = {
-        "study": study.study,
-        "seeds": study.seeds,
-        "configs": search.configs if search else None,
-        "race": search.race if search else None,
-        "time_budget": budget,
-    }
-    return StudySpec(**_only(StudySpec, values)), run_options(
-        resources, rule=study.rule, **own_options
-    )
+    return StudySpec(**fields_of(StudySpec, values)), run_options(resources, **values)
 
 
 def run_options(resources: o.ResourceOptions, **others: Any) -> "RunOptions":
-    """Return the run options; `others` are fields that not every command has.
+    """Return the run options; `others` may hold further fields of them.
 
     Raises:
         SclsearchError: A value is invalid.
@@ -65,7 +58,7 @@ def run_options(resources: o.ResourceOptions, **others: Any) -> "RunOptions":
         "trial_timeout": o.parse_seconds(resources.trial_timeout, "--trial-timeout"),
         **others,
     }
-    return RunOptions(**_only(RunOptions, values))
+    return RunOptions(**fields_of(RunOptions, values))
 
 
 def repeat_options(resources: o.ResourceOptions, **others: Any) -> "RunOptions":
@@ -136,7 +129,3 @@ def own_files(task: str, own: o.OwnFileOptions) -> "CustomTask | None":
 
 def _values(group: Any) -> dict[str, Any]:
     return {field.name: getattr(group, field.name) for field in fields(group)}
-
-
-def _only(kind: type, values: dict[str, Any]) -> dict[str, Any]:
-    return {field.name: values[field.name] for field in fields(kind) if field.name in values}
