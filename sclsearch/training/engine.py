@@ -20,7 +20,7 @@ from sclsearch.training.device import autocast, device_for
 from sclsearch.training.evaluation import (
     Features,
     NonFiniteLossError,
-    cached_features,
+    compute_features,
     judge,
     predict,
 )
@@ -83,8 +83,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     features, vocabulary = None, None
     if stage.cached:
         read = (rows, spec.splits.validation, spec.splits.test) if last else (rows,)
-        pooling, pretrained = str(stage.frozen_pooling), position == 0
-        features = cached_features(data, model, read, pooling, device, pretrained=pretrained)
+        features = compute_features(model, data.tokens, read, str(stage.frozen_pooling), device)
     if not frozen and not stage.whole_vocabulary:
         vocabulary = encoder.cut(torch.from_numpy(data.occurring).to(device))
 

@@ -1,16 +1,13 @@
 """Evaluation by the method's `scores`, and embeddings of a frozen encoder, computed once."""
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from sclsearch.canonical import digest
 from sclsearch.methods.base import Batch, Method, Model
 from sclsearch.protocols.base import Rows, by_split
 from sclsearch.tasks.metrics import evaluate
@@ -23,14 +20,10 @@ from sclsearch.training.data import (
     on_device,
 )
 from sclsearch.training.device import autocast
-from sclsearch.training.spec import SeedRunSpec, TrainingData
+from sclsearch.training.spec import SeedRunSpec
 
 EVALUATION_BATCH = 64
 ONE_VIEW = (0.0,)
-CACHE_BYTES = 1 << 28
-"""Most bytes of cached features; the latest ones are always kept, whatever their size."""
-
-_CACHE: OrderedDict[str, "Features"] = OrderedDict()
 
 Predictions = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
@@ -84,41 +77,6 @@ def compute_features(
             position[split][index[chosen]] = np.arange(count, count + len(chosen))
             count += len(chosen)
     return Features(position, torch.cat(values))
-
-
-def cached_features(
-    data: TrainingData,
-    model: Model,
-    rows: tuple[Rows, ...],
-    pooling: str,
-    device: torch.device,
-    *,
-    pretrained: bool,
-) -> Features:
-    """Return the features of rows; take those of the pretrained encoder from the cache.
-
-    Args:
-        data: Training data of the seed run.
-        model: Model with the encoder.
-        rows: Rows that the stage reads.
-        pooling: Pooling of the hidden states.
-        device: Device that computes and holds the features.
-        pretrained: True if the encoder has its pretrained weights, which many seed runs share.
-    """
-    compute = partial(compute_features, model, data.tokens, rows, pooling, device)
-    if not pretrained:
-        return compute()
-    spec = data.spec
-    # The last digits of a row depend on its batch, so the key contains all rows.
-    read = [part.digest for part in rows]
-    machine = [str(spec.model), torch.get_num_threads()]
-    key = digest([spec.shared_identity, read, pooling, spec.training.max_length, *machine])
-    if key not in _CACHE:
-        _CACHE[key] = compute()
-    _CACHE.move_to_end(key)
-    while len(_CACHE) > 1 and sum(kept.values.nbytes for kept in _CACHE.values()) > CACHE_BYTES:
-        _CACHE.popitem(last=False)
-    return _CACHE[key]
 
 
 def predict(

@@ -20,27 +20,18 @@ from sclsearch.errors import SclsearchError
 Inputs = tuple[Tensor, Tensor, Tensor]
 Save = Callable[..., Path]
 
-FAMILIES = (
-    ("bert", "Bert"),
-    ("roberta", "Roberta"),
-    ("distilbert", "DistilBert"),
-    ("mpnet", "MPNet"),
-    ("electra", "Electra"),
-)
 WITHOUT = ("tiny_bert", "tiny_roberta")
 
 
 @pytest.fixture
-def with_head(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Path]:
-    """Return a function that makes a tiny checkpoint of a family with a masked-LM head."""
+def with_head(save_tiny: Save) -> Callable[..., Path]:
+    """Return a function that makes a tiny checkpoint of an architecture with a masked-LM head."""
 
-    def with_head(family: str) -> Path:
-        name = dict(FAMILIES)[family]
-        tiny: Path = request.getfixturevalue(f"tiny_{family}")
-        folder = shutil.copytree(tiny, tmp_path / family)
-        config = transformers.AutoConfig.from_pretrained(tiny)
+    def with_head(architecture: str = "Bert") -> Path:
+        folder = save_tiny(architecture)
+        config = transformers.AutoConfig.from_pretrained(folder)
         torch.manual_seed(3)
-        model: Any = getattr(transformers, f"{name}ForMaskedLM")(config)
+        model: Any = getattr(transformers, f"{architecture}ForMaskedLM")(config)
         for name, parameter in model.named_parameters():
             if "bias" in name or "norm" in name.lower():
                 torch.nn.init.normal_(parameter, mean=0.5)
@@ -61,43 +52,20 @@ def expected_logits(folder: Path, inputs: Inputs) -> Tensor:
     return found[inputs[1]]
 
 
-@pytest.mark.parametrize("family", dict(FAMILIES))
+@pytest.mark.parametrize(
+    "architecture", ["Bert", "Roberta", "DistilBert", "MPNet", "Electra", "ModernBert"]
+)
 def test_the_head_of_the_checkpoint_gives_the_logits_of_transformers(
-    with_head: Callable[[str], Path], inputs: Inputs, family: str
+    with_head: Callable[..., Path], inputs: Inputs, architecture: str
 ) -> None:
-    folder = with_head(family)
+    folder = with_head(architecture)
     encoder = load_encoder(folder, "mine")
     torch.testing.assert_close(logits(encoder, inputs), expected_logits(folder, inputs))
     assert masked_lm_notes(encoder) == ()
 
 
-def test_the_head_of_modernbert_has_no_biases(
-    tmp_path: Path, inputs: Inputs, tiny_bert: Path
-) -> None:
-    sizes = json.loads((tiny_bert / "config.json").read_text())
-    config = transformers.ModernBertConfig(
-        vocab_size=sizes["vocab_size"],
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        pad_token_id=0,
-        bos_token_id=0,
-        eos_token_id=0,
-        cls_token_id=0,
-        sep_token_id=0,
-    )
-    transformers.ModernBertForMaskedLM(config).save_pretrained(tmp_path)
-    assert "head.dense.bias" not in load_file(tmp_path / "model.safetensors")
-    encoder = load_encoder(tmp_path, "mine")
-    torch.testing.assert_close(logits(encoder, inputs), expected_logits(tmp_path, inputs))
-    assert masked_lm_notes(encoder) == ()
-
-
-def test_the_weight_names_of_2018_are_known(
-    with_head: Callable[[str], Path], inputs: Inputs
-) -> None:
-    folder = with_head("bert")
+def test_the_weight_names_of_2018_are_known(with_head: Callable[..., Path], inputs: Inputs) -> None:
+    folder = with_head()
     expected = logits(load_encoder(folder, "new"), inputs)
     renamed = {
         name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
@@ -131,16 +99,16 @@ def test_without_a_stored_head_a_new_one_is_noted(
 
 
 def test_a_head_with_an_untied_decoder_is_not_loaded(
-    with_head: Callable[[str], Path],
+    with_head: Callable[..., Path],
 ) -> None:
-    folder = with_head("bert")
+    folder = with_head()
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": False}))
     assert masked_lm_notes(load_encoder(folder, "mine")) != ()
 
 
-def test_the_head_is_a_copy_and_not_part_of_the_encoder(with_head: Callable[[str], Path]) -> None:
-    encoder = load_encoder(with_head("bert"), "mine")
+def test_the_head_is_a_copy_and_not_part_of_the_encoder(with_head: Callable[..., Path]) -> None:
+    encoder = load_encoder(with_head(), "mine")
     before = {name: weight.clone() for name, weight in encoder.masked_lm.items()}
     head = masked_lm_head(encoder)
     with torch.no_grad():
@@ -152,9 +120,9 @@ def test_the_head_is_a_copy_and_not_part_of_the_encoder(with_head: Callable[[str
 
 
 def test_half_precision_head_weights_are_loaded_as_float32(
-    with_head: Callable[[str], Path],
+    with_head: Callable[..., Path],
 ) -> None:
-    file = with_head("bert") / "model.safetensors"
+    file = with_head() / "model.safetensors"
     halves = {name: weight.half() for name, weight in load_file(file).items()}
     save_file(halves, file, {"format": "pt"})
     found = load_encoder(file.parent, "half").masked_lm

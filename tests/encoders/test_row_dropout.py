@@ -58,19 +58,6 @@ def test_views_with_rate_0_equal_evaluation_to_the_bit(
     assert torch.equal(*third)
 
 
-def test_views_with_the_same_rate_have_independent_dropout(
-    encoder: Encoder, inputs: Inputs
-) -> None:
-    views = encoder.train().hidden(*inputs, (0.0, 0.2, 0.2)).chunk(3)
-    assert not torch.isclose(views[1], views[2]).all(dim=(1, 2)).any()
-
-
-def test_a_higher_rate_changes_the_states_more(encoder: Encoder, inputs: Inputs) -> None:
-    ids, mask, types = (tensor.repeat(10, 1) for tensor in inputs)
-    still, little, much = encoder.train().hidden(ids, mask, types, (0.0, 0.02, 0.5)).chunk(3)
-    assert (still - little).norm() < 0.8 * (still - much).norm()
-
-
 def test_evaluation_ignores_the_rates(encoder: Encoder, inputs: Inputs) -> None:
     views = encoder.eval().hidden(*inputs, (0.5, 0.9))
     assert torch.equal(views, encoder.hidden(*inputs, (0.0, 0.0)))
@@ -114,14 +101,6 @@ def test_attention_drops_the_share_of_the_view() -> None:
             assert sigmas(dropped.sum().item(), weights.numel(), rate) < 5
         else:
             assert not dropped.any()
-
-
-@pytest.mark.parametrize("rate", [0.05, 0.5, 0.9])
-def test_dropout_keeps_the_expected_value(rate: float) -> None:
-    layer = RowDropout(DropoutRates((0.0, rate)))
-    dropped = layer(torch.ones(2 * ROWS, 1000))[ROWS:]
-    spread = math.sqrt(rate / (1 - rate) / dropped.numel())
-    assert dropped.mean().item() == pytest.approx(1, abs=5 * spread)
 
 
 def test_views_with_one_rate_equal_ordinary_dropout() -> None:

@@ -111,15 +111,15 @@ def test_buffers_are_those_of_the_kept_evaluation_too(work_for: WorkFor, rebuilt
     assert predictions.tolist() == result.predictions["validation"]
 
 
-@pytest.mark.parametrize("which", ["validation", "test"])
 def test_the_weights_reproduce_the_stored_predictions(
-    work_for: WorkFor, trained: Trained, rebuilt: Rebuilt, method: str, which: str
+    work_for: WorkFor, trained: Trained, rebuilt: Rebuilt, method: str
 ) -> None:
     work, result = work_for(method), trained(method)
-    rows = getattr(work.spec.splits, which)
-    model = rebuilt(work, result)
-    predictions = predict(model, work.spec.method, work.tokens, rows, None, CPU)
-    assert predictions.tolist() == result.predictions[which]
-    evaluation = evaluate(work.spec.task, work.tokens.splits[rows.split].y[rows.index], predictions)
-    kept = result.evaluations[result.kept]["validation"]
-    assert evaluation == {"validation": kept, "test": result.test}[which]
+    model, splits = rebuilt(work, result), work.spec.splits
+    evaluations = []
+    for name, rows in (("validation", splits.validation), ("test", splits.test)):
+        predictions = predict(model, work.spec.method, work.tokens, rows, None, CPU)
+        assert predictions.tolist() == result.predictions[name]
+        y = work.tokens.splits[rows.split].y[rows.index]
+        evaluations.append(evaluate(work.spec.task, y, predictions))
+    assert evaluations == [result.evaluations[result.kept]["validation"], result.test]

@@ -1,4 +1,4 @@
-"""A key changes with everything that determines the figures, and with nothing else."""
+"""The key of a seed run changes with everything that determines its results, and nothing else."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +14,7 @@ from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.fields import field_types
 from sclsearch.protocols.base import Rows
 from sclsearch.tasks.base import TaskData
-from sclsearch.training import spec as job_module
+from sclsearch.training import spec as spec_module
 from sclsearch.training.engine import train
 from sclsearch.training.spec import SeedRunSpec, TrainingData
 
@@ -72,7 +72,7 @@ def test_a_key_changes_with_the_rows(spec: SeedRunSpec, part: str) -> None:
         assert replace(spec, splits=replace(spec.splits, **changed)).key != spec.key
 
 
-def test_a_key_has_unlabelled_rows_only_where_there_are_some(spec: SeedRunSpec) -> None:
+def test_a_key_changes_with_the_unlabeled_rows(spec: SeedRunSpec) -> None:
     assert {*spec.splits.digests} == {"train", "validation", "test"}
     keys = {spec.key}
     for index in ([0, 1], [0, 2]):
@@ -87,29 +87,23 @@ def test_a_key_changes_with_the_seeds(spec: SeedRunSpec, purpose: str) -> None:
     assert replace(spec, replicate=replace(spec.replicate, **changed)).key != spec.key
 
 
-@pytest.mark.parametrize("ingredient", MATTER)
-def test_a_key_changes_with_all_else_that_matters(spec: SeedRunSpec, ingredient: str) -> None:
-    changed: dict[str, Any] = {ingredient: MATTER[ingredient]}
-    assert replace(spec, **changed).key != spec.key
+@pytest.mark.parametrize("name", [*MATTER, *MATTER_NOT])
+def test_a_key_changes_with_the_attributes_that_affect_results(
+    spec: SeedRunSpec, name: str
+) -> None:
+    changed: dict[str, Any] = {name: {**MATTER, **MATTER_NOT}[name]}
+    assert (replace(spec, **changed).key != spec.key) == (name in MATTER)
 
 
 def test_a_key_changes_with_the_version_of_the_engine(
     spec: SeedRunSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = spec.key
-    monkeypatch.setattr(job_module, "ENGINE_VERSION", job_module.ENGINE_VERSION + 1)
+    monkeypatch.setattr(spec_module, "ENGINE_VERSION", spec_module.ENGINE_VERSION + 1)
     assert spec.key != before
 
 
-@pytest.mark.parametrize("ingredient", MATTER_NOT)
-def test_a_key_does_not_change_with_what_does_not_matter(
-    spec: SeedRunSpec, ingredient: str
-) -> None:
-    changed: dict[str, Any] = {ingredient: MATTER_NOT[ingredient]}
-    assert replace(spec, **changed).key == spec.key
-
-
-def test_a_key_does_not_change_with_names_and_numbers_of_what_gave_the_rows(
+def test_a_key_does_not_depend_on_names_and_numbers(
     spec: SeedRunSpec,
 ) -> None:
     same = replace(
@@ -119,19 +113,16 @@ def test_a_key_does_not_change_with_names_and_numbers_of_what_gave_the_rows(
         replicate=replace(spec.replicate, number=7, subset=7),
     )
     assert same.key == spec.key
-
-
-def test_equal_rows_in_other_arrays_are_the_same_rows(spec: SeedRunSpec) -> None:
     copied = Rows(spec.splits.train.split, np.array(spec.splits.train.index.tolist()))
     assert replace(spec, splits=replace(spec.splits, train=copied)).key == spec.key
 
 
-def test_every_ingredient_is_in_these_tests() -> None:
+def test_these_tests_cover_every_attribute() -> None:
     tried = {"method", "training", "splits", "replicate", "task", *MATTER, *MATTER_NOT}
     assert set(SeedRunSpec.__dataclass_fields__) == tried
 
 
-def test_what_is_not_used_is_not_in_the_identity(spec: SeedRunSpec) -> None:
+def test_unused_options_are_not_in_the_identity(spec: SeedRunSpec) -> None:
     optional = {"most_updates", "method_file", "joined", "without_label"}
     assert optional.isdisjoint(spec.identity)
     splits = replace(spec.splits, unlabeled=spec.splits.train)
@@ -147,12 +138,12 @@ def test_a_key_changes_with_the_paraphrases_of_its_rows(spec: SeedRunSpec) -> No
     assert "paraphrases" not in spec.splits.digests
 
 
-def test_a_key_is_the_hash_of_an_identity_that_json_can_hold(spec: SeedRunSpec) -> None:
+def test_a_key_is_the_hash_of_the_identity(spec: SeedRunSpec) -> None:
     assert spec.key == digest(spec.identity)
     assert set(spec.shared_identity) < set(spec.identity)
 
 
-def test_texts_that_reach_the_greatest_length_are_counted(
+def test_a_note_counts_the_texts_that_reach_max_length(
     toy: TaskData, work_for: Callable[..., TrainingData]
 ) -> None:
     tokenizer = load_tokenizer(work_for().spec.model)
