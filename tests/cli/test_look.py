@@ -9,7 +9,7 @@ import pytest
 
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.fields import describe_fields
-from sclsearch.protocols import PROTOCOLS
+from sclsearch.protocols import protocol_summaries
 from sclsearch.spaces.load import space_files
 from sclsearch.tasks import TASKS
 
@@ -75,7 +75,7 @@ def test_an_unknown_study_is_answered_with_the_nearest(
 
 
 @pytest.mark.parametrize(
-    ("kind", "names"), [("methods", METHODS), ("tasks", TASKS), ("protocols", PROTOCOLS)]
+    ("kind", "names"), [("methods", METHODS), ("tasks", TASKS), ("protocols", protocol_summaries())]
 )
 def test_every_name_is_listed_with_what_it_is(
     sclsearch: Call, kind: str, names: dict[str, object]

@@ -16,7 +16,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.fields import as_tuples, build, field_errors
 from sclsearch.papers.tables import Augmentation, Cell, Table, published_tables, select_cells
-from sclsearch.protocols import PROTOCOLS
+from sclsearch.protocols import find_protocol
 from sclsearch.selection.rules import Rule, Top
 from sclsearch.spaces.load import find_space, load_space
 from sclsearch.tasks import TASKS
@@ -312,7 +312,7 @@ def test_only_one_row_has_no_method() -> None:
 
 
 def test_the_protocol_counts_seeds_and_selects_as_the_paper_does(table: Table) -> None:
-    protocol = PROTOCOLS[table.protocol]
+    protocol = find_protocol(table.protocol)
     assert table.rule in {None, protocol.rule}
     assert table.runs in {None, protocol.replicates}
     for block in table.blocks.values():

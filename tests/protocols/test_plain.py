@@ -7,7 +7,7 @@ import pytest
 
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols import PROTOCOLS
-from sclsearch.protocols.repeated import with_splits
+from sclsearch.protocols.variants import with_splits
 from sclsearch.tasks import load_task
 from sclsearch.tasks.base import TaskData
 
@@ -52,7 +52,7 @@ def test_replicates_take_several_random_splits_in_turn(data: TaskData) -> None:
 @pytest.mark.parametrize(
     ("name", "count", "told"),
     [
-        ("gunel-full", 5, "--splits 5: must come with protocol plain, got gunel-full"),
+        ("gunel-full", 5, "--splits 5: needs --protocol plain, because gunel-full"),
         ("plain", 1, "--splits: must be at least 2, got 1."),
     ],
 )

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sclsearch.errors import SclsearchError
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.base import Training
 from sclsearch.methods.fields import field_types
-from sclsearch.protocols import PROTOCOLS
+from sclsearch.protocols import PROTOCOLS, find_protocol
 from sclsearch.protocols.base import Protocol, Rows, Size, Splits
-from sclsearch.protocols.gunel import few_shot_training
+from sclsearch.protocols.standard import gunel_few_shot_training
 from sclsearch.tasks import load_task
 from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.metrics import METRICS
@@ -81,8 +82,42 @@ def rows_of(rows: Rows) -> set[tuple[str, int]]:
     return {(rows.split, row) for row in rows.index.tolist()}
 
 
-def test_protocols_are_listed_under_their_own_names() -> None:
-    assert {name: protocol.name for name, protocol in PROTOCOLS.items()} == {n: n for n in NAMES}
+@pytest.mark.parametrize("name", NAMES)
+def test_a_protocol_is_found_by_the_name_that_stores_keep(name: str) -> None:
+    assert find_protocol(name) is PROTOCOLS[name]
+    assert find_protocol(name).name == name
+
+
+@pytest.mark.parametrize(
+    ("written", "stored"),
+    [("lacon-classes:4", "lacon-classes-4"), ("lacon-imbalance:20", "lacon-imbalance-20")],
+)
+def test_both_spellings_of_a_number_are_one_protocol(written: str, stored: str) -> None:
+    assert find_protocol(written) is find_protocol(stored)
+    assert find_protocol(written).name == find_protocol(written).title == stored
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("lacon-classes:15", "unknown number '15'. Write lacon-classes:N with N one of 2, 3, 4,"),
+        ("lacon-classes-99", "unknown number '99'. Write lacon-classes:N"),
+        ("lacon-classes:04", "unknown number '04'. Write lacon-classes:N"),
+        ("lacon-imbalance", "the number is missing. Write lacon-imbalance:R with R one of 1, 3, "),
+    ],
+)
+def test_an_unknown_number_is_an_error_that_lists_the_possible_ones(
+    name: str, message: str
+) -> None:
+    with pytest.raises(SclsearchError) as raised:
+        find_protocol(name)
+    assert str(raised.value).startswith(f"--protocol {name}: {message}")
+
+
+@pytest.mark.parametrize("name", ["gunel-ful", "gunel:full"])
+def test_an_unknown_name_is_an_error_that_suggests_the_nearest(name: str) -> None:
+    with pytest.raises(SclsearchError, match=r"Did you mean 'gunel-full'.* lacon-classes:N, "):
+        find_protocol(name)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -201,13 +236,13 @@ def test_the_metric_is_the_protocols_where_it_has_one_for_the_task(
 def test_few_shot_training_has_the_epochs_of_100_batches_but_10_at_least(
     rows: int, batch_size: int, epochs: int
 ) -> None:
-    told = few_shot_training(rows, batch_size)
+    told = gunel_few_shot_training(rows, batch_size)
     assert told == {"epochs": epochs, "probe_epochs": epochs}
 
 
 @given(rows=st.integers(1, 5000), batch_size=st.integers(1, 400))
 def test_few_shot_training_has_at_least_100_updates(rows: int, batch_size: int) -> None:
-    epochs = int(str(few_shot_training(rows, batch_size)["epochs"]))
+    epochs = int(str(gunel_few_shot_training(rows, batch_size)["epochs"]))
     training = Training(epochs=epochs, batch_size=batch_size)
     assert epochs * updates_per_epoch(rows, training) >= 100
 

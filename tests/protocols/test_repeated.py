@@ -9,11 +9,10 @@ import pytest
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Protocol
-from sclsearch.protocols.repeated import crossed, fresh
-from sclsearch.protocols.scale import laptop
+from sclsearch.protocols.variants import crossed, fresh, laptop
 
 if TYPE_CHECKING:
-    from sclsearch.protocols.replicates import Replicate
+    from sclsearch.protocols.base import Replicate
 
 LEVELS = {"subset": 2, "initialization": 3, "order": 2}
 
@@ -74,7 +73,7 @@ def test_a_scaled_protocol_is_repeated_beyond_its_own_replicates() -> None:
 @pytest.mark.parametrize("count", [0, -1])
 def test_no_fresh_replicate_is_an_error(count: int) -> None:
     with pytest.raises(
-        SclsearchError, match=rf"^fresh replicates: .* at least 1, but it is {count}"
+        SclsearchError, match=rf"^fresh replicates: must be at least 1, got {count}"
     ):
         fresh(PROTOCOLS["plain"], count)
 
@@ -117,9 +116,9 @@ def test_the_replicates_of_a_crossing_can_be_sent_to_workers() -> None:
 @pytest.mark.parametrize(
     ("levels", "message"),
     [
-        ({"order": 3}, "at least two of subset, initialization, order must vary, but order does"),
+        ({"order": 3}, "at least two of subset, initialization, order must vary, only order does"),
         ({"order": 3, "ordre": 2}, "levels.ordre: unknown source. Did you mean 'order'?"),
-        ({"order": 0, "subset": 2}, "levels.order: there must be at least 1 level"),
+        ({"order": 0, "subset": 2}, "levels.order: must be at least 1, got 0"),
     ],
     ids=["one varies", "unknown", "none"],
 )

@@ -7,8 +7,8 @@ import pytest
 
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Protocol, Size
-from sclsearch.protocols.scale import SCALES, laptop
 from sclsearch.protocols.splits import SAME_ROWS
+from sclsearch.protocols.variants import SCALES, laptop
 from sclsearch.tasks.base import TaskData
 
 Labelled = Callable[..., TaskData]

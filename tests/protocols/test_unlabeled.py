@@ -12,7 +12,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Protocol, Rows, Size, Splits
 from sclsearch.protocols.draws import draw_parts
-from sclsearch.protocols.scale import laptop
+from sclsearch.protocols.variants import laptop
 from sclsearch.tasks.base import TaskData
 
 Labelled = Callable[..., TaskData]
@@ -110,7 +110,6 @@ def test_fewer_than_are_trained_on_or_more_than_there_are_is_refused(
         with pytest.raises(SclsearchError) as raised:
             parts_of(PROTOCOLS[name], data, 0, 20, total)
         assert str(raised.value) == (
-            f"--unlabeled {total}: it must lie between the 20 training rows, which are among the "
-            f"texts, and the {most} rows of toy's training split that are not for validation; "
-            "`all` takes these."
+            f"--unlabeled: must be between 20, the training rows, and {most}, all rows of toy's "
+            f"training split outside validation, got {total}. Pass `all` for all rows."
         )

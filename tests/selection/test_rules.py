@@ -89,7 +89,7 @@ def test_a_rule_has_one_word_or_one_for_score_and_one_for_report(text: str, rule
     ["", "median", "top-0", "top--1", "top-", "top-3 ", "top-03", "Mean", "mean/", "a/b/c"],
 )
 def test_what_is_no_rule_is_refused_with_the_ways_to_write_one(text: str) -> None:
-    with pytest.raises(SclsearchError, match=r"Unknown rule .* must be mean, best, top-K.*mean/b"):
+    with pytest.raises(SclsearchError, match=r"Unknown rule .* mean/best"):
         parse_rule(text)
 
 
@@ -101,6 +101,6 @@ def test_a_rule_needs_as_many_seeds_as_it_counts(rule: str, fewest: int) -> None
     parse_rule(rule).check(fewest)
     with pytest.raises(
         SclsearchError,
-        match=f"--seeds: rule {rule} needs at least {fewest} seeds, but there are {fewest - 1}",
+        match=f"--seeds: must be at least {fewest} for rule {rule}, got {fewest - 1}",
     ):
         parse_rule(rule).check(fewest - 1)

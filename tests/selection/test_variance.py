@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols.replicates import Replicate, all_seeds
+from sclsearch.protocols.base import Replicate, all_seeds
 from sclsearch.randomness import stream
 from sclsearch.selection.significance import detectable
 from sclsearch.selection.variance import SOURCES, Observation, Spread, components, design
@@ -156,9 +156,8 @@ def test_a_missing_a_failed_and_a_doubled_cell_are_named_in_one_go() -> None:
     failed = replace(observations[1], score=None)
     with pytest.raises(SclsearchError) as raised:
         components([failed, *observations[2:], observations[7]])
-    assert [line.split(" Give")[0] for line in str(raised.value).splitlines()] == [
-        f"subset {s}, initialization {i}, order {o}: the cell must hold one finished seed run, "
-        f"but it holds {count}."
+    assert [line.split(" Train")[0] for line in str(raised.value).splitlines()] == [
+        f"subset {s}, initialization {i}, order {o}: must have one finished seed run, got {count}."
         for s, i, o, count in [(0, 0, 0, 0), (0, 0, 1, 0), (1, 1, 1, 2)]
     ]
 
@@ -208,4 +207,4 @@ def test_every_fault_of_a_design_is_named() -> None:
         design({"ordr": 3, "subset": 0, "initialization": 4})
     first, second = str(raised.value).splitlines()
     assert first.startswith("levels.ordr: unknown source. Did you mean 'order'?")
-    assert second.startswith("levels.subset: there must be at least 1 level, but there are 0.")
+    assert second.startswith("levels.subset: must be at least 1, got 0.")
