@@ -34,7 +34,7 @@ Call = Callable[..., CompletedProcess[str]]
         ("--model ./nope", "--model ./nope: must be an alias, a folder, or owner/name on the "),
         ("--model minlm", "no such folder. Did you mean 'minilm'? Known: bert-base, distilbert, "),
         ("--model ./empty", "--model ./empty: the folder lacks config.json, model.safetensors, "),
-        ("--space no.yaml", "no.yaml: the file must be readable, but: No such file or directory"),
+        ("--space no.yaml", "no.yaml: cannot be read: No such file or directory."),
         ("--train-size 9 --seeds 2", "--seeds: must be at least 3 for rule top-3, got 2"),
         ("--seeds 0", "--seeds: must be at least 1, got 0."),
         ("--seeds 1000000", "--seeds: must be at most 1000, got 1000000."),
@@ -117,7 +117,7 @@ def test_a_published_configuration_outside_its_space_is_refused_with_its_place(
     done = sclsearch(*search, "--dry-run", "--space", space.name)
     assert done.returncode == 2
     assert done.stderr == (
-        "mine.yaml: published[0]: tau must be from 0.1 to 0.7, but there is 0.9\n"
+        "mine.yaml: published[0]: tau must be from 0.1 to 0.7, got 0.9\n"
     )
 
 
@@ -126,7 +126,7 @@ def test_a_space_of_another_method_is_refused(
 ) -> None:
     done = sclsearch(*search, "--dry-run", "--space", space.name, "--method", "ce")
     assert done.returncode == 2
-    assert "mine.yaml: method: must be 'ce', but there is 'scl'\n" in done.stderr
+    assert "mine.yaml: method: must be 'ce', got 'scl'\n" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sclsearch.canonical import canonical
-from sclsearch.spaces.parameters import Choice, Parameter, Range, active, same
+from sclsearch.spaces.space import Choice, Parameter, Range, active, same
 
 PARAMETERS: dict[str, Parameter] = {
     "choice": Choice((0.1, "mean", (0.0, 0.1))),

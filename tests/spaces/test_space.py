@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError
-from sclsearch.spaces.parameters import Choice, Parameter, Range
-from sclsearch.spaces.space import Space
+from sclsearch.spaces.space import Choice, Parameter, Range, Space
 
 PROBE = {
     "mode": Choice(("eval", "train")),
@@ -144,7 +143,7 @@ def test_sizes_count_conditions_and_steps() -> None:
 
 def test_a_grid_over_a_range_is_refused_by_name() -> None:
     found = space({**PROBE, "lam": Range(0.0, 1.0, "float")})
-    with pytest.raises(SclsearchError, match=r"^--sampler grid: lam .* mine\.yaml it is a range"):
+    with pytest.raises(SclsearchError, match=r"^--sampler grid: .* lam in mine\.yaml is a range"):
         found.grid()
 
 
@@ -155,19 +154,19 @@ def test_a_grid_over_a_range_is_refused_by_name() -> None:
         ({"mode": "train"}, ("tau", "is missing")),
         (
             {"mode": "train", "tau": 0.2},
-            ("tau", "must be one of 0.1, 0.3, but there is 0.2"),
+            ("tau", "must be one of 0.1, 0.3, got 0.2"),
         ),
         (
             {"mode": "train", "tau": 0.1, "rate": 1e-2},
-            ("rate", "must be left out where its `when` does not hold, but there is 0.01"),
+            ("rate", "must be left out where its `when` is false"),
         ),
         (
             {"mode": "train", "tau": 0.1, "lam": 1},
-            ("lam", "must be in `space` or in `fixed`, but it is in neither"),
+            ("lam", "is neither in `space` nor in `fixed`"),
         ),
         (
             {"mode": "train", "tau": 0.1, "batch_size": 8},
-            ("batch_size", "must be 16 as fixed, but there is 8"),
+            ("batch_size", "must be 16 as in `fixed`, got 8"),
         ),
     ],
 )

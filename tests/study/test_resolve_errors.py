@@ -61,7 +61,7 @@ ERRORS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         "grid over a range",
         {"sampler": "grid"},
         {},
-        "--sampler grid: learning_rate must have values to choose from, but in",
+        "--sampler grid: needs choices, but learning_rate in",
     ),
     (
         "seed of a grid",
@@ -105,9 +105,7 @@ def test_a_method_that_needs_classes_refuses_scores(resolved: Resolved, tmp_path
 
 def test_a_space_file_must_be_of_the_method(resolved: Resolved, write_space: WriteSpace) -> None:
     path = write_space("method: ce\nsource: a test\npublished: []\nspace: {}\n")
-    with pytest.raises(
-        SclsearchError, match=r"mine.yaml: method: .*must be '?scl'?.* but .*'?ce'?"
-    ):
+    with pytest.raises(SclsearchError, match=r"mine.yaml: method: must be 'scl', got 'ce'"):
         resolved(space=path)
 
 
