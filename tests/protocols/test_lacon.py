@@ -1,7 +1,6 @@
 """LaCon's protocols: rows drawn by class, validation out of training, the test read once."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -62,17 +61,6 @@ def test_three_tasks_are_taken_whole_by_every_replicate(labeled: Labelled, name:
     )
 
 
-def test_a_users_own_task_of_such_a_name_is_not_taken_whole(labeled: Labelled) -> None:
-    whole = labeled("mrpc", train=MANY, **VALIDATION)
-    data = replace(whole, task=replace(whole.task, own=True))
-    assert counts(parts_of("lacon", data).train, data) == [4750, 4750]
-
-
-def test_a_task_within_the_limit_is_the_same_in_every_replicate(labeled: Labelled) -> None:
-    data = labeled(train=[0] * 5000 + [1] * 5000, **VALIDATION)
-    assert parts_of("lacon", data).digests == parts_of("lacon", data, 1).digests
-
-
 def test_scores_are_taken_whole(labeled: Labelled) -> None:
     data = labeled(train=[n / 2 for n in range(6001)], validation=[0.5])
     splits = parts_of("lacon", data)
@@ -102,13 +90,6 @@ def test_few_shot_validation_takes_what_is_left_of_a_class_and_says_so(labeled: 
     assert counts(splits.validation, data) == [20, 7]
     note = "validation: 27 other rows of the training split, fewer than the 40 for training"
     assert splits.notes[-1] == note
-
-
-def test_few_shot_draws_scores_at_random(labeled: Labelled) -> None:
-    data = labeled(train=[n / 2 for n in range(50)], validation=[0.5])
-    splits = parts_of("lacon-fewshot", data, 0, Size(total=20))
-    assert len(splits.train.index) == len(splits.validation.index) == 20
-    assert not {*splits.train.index} & {*splits.validation.index}
 
 
 def test_few_shot_with_nothing_left_for_validation_is_refused(labeled: Labelled) -> None:
@@ -189,12 +170,6 @@ def test_at_most_1000_rows_of_each_of_the_first_classes_are_drawn_even_of_two(
     assert counts(first.test, data) == [40] * count
     assert first.train.digest != second.train.digest
     assert f"classes: the first {count} classes; the paper does not say which" in first.notes
-
-
-def test_within_1000_rows_of_each_class_every_replicate_has_the_same(labeled: Labelled) -> None:
-    data = labeled(train=[0] * 1000 + [1] * 1000, **VALIDATION)
-    first, second = (parts_of("lacon-classes-2", data, number) for number in (0, 1))
-    assert first.digests == second.digests
 
 
 def test_more_classes_than_a_task_has_are_refused(labeled: Labelled) -> None:

@@ -87,20 +87,6 @@ def test_all_are_those_that_are_not_held_out(data: TaskData, protocol: Protocol)
     assert places(splits.unlabeled) == {("train", row) for row in range(ROWS)} - held
 
 
-def test_replicates_with_a_subset_of_their_own_have_other_texts(data: TaskData) -> None:
-    protocol = PROTOCOLS["cmlm-fewshot"]
-    found = [parts_of(protocol, data, number, 20, 60) for number in range(15)]
-    assert len({splits.digests["unlabelled"] for splits in found}) == 5
-    assert found[0].digests == found[5].digests
-
-
-def test_as_many_as_training_rows_are_these(data: TaskData) -> None:
-    protocol = PROTOCOLS["cmlm-fewshot"]
-    splits = parts_of(protocol, data, 0, 20, 20)
-    plain = protocol.splits(data, Size(20), protocol.replicate(0))
-    assert (splits.digests, splits.notes) == (plain.digests, plain.notes)
-
-
 @pytest.mark.parametrize(("name", "most"), [("cmlm-fewshot", ROWS), ("lacon-fewshot", ROWS - 20)])
 def test_fewer_than_are_trained_on_or_more_than_there_are_is_refused(
     data: TaskData, name: str, most: int

@@ -214,9 +214,7 @@ def test_a_grid_comes_in_the_order_of_the_space_after_the_published_one() -> Non
 
 def test_a_grid_refuses_a_range() -> None:
     known = [ObservedConfiguration(values, None) for values in WIDE.published]
-    with pytest.raises(
-        SclsearchError, match=r"^--sampler grid: .* probe_learning_rate in wide.yaml"
-    ):
+    with pytest.raises(SclsearchError, match=r"^--sampler grid: .* in wide\.yaml"):
         propose(WIDE, "grid", 0, known)
 
 

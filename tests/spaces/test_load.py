@@ -85,9 +85,7 @@ def test_a_published_value_of_a_whole_range_stays_whole_where_the_field_takes_fl
 def test_what_is_no_yaml_is_told_with_line_and_column(file: Path, text: str, fault: str) -> None:
     file.write_text(text)
     assert [line.startswith(f"mine.yaml: {fault}") for line in check_file(file)] == [True]
-
-
-def test_a_missing_file_is_told(file: Path) -> None:
+    file.unlink()
     assert check_file(file) == ["mine.yaml: cannot be read: No such file or directory."]
 
 
