@@ -116,9 +116,7 @@ def test_a_published_configuration_outside_its_space_is_refused_with_its_place(
     space.write_text(space.read_text().replace("tau: 0.3", "tau: 0.9"))
     done = sclsearch(*search, "--dry-run", "--space", space.name)
     assert done.returncode == 2
-    assert done.stderr == (
-        "mine.yaml: published[0]: tau must be from 0.1 to 0.7, got 0.9\n"
-    )
+    assert done.stderr == ("mine.yaml: published[0]: tau must be from 0.1 to 0.7, got 0.9\n")
 
 
 def test_a_space_of_another_method_is_refused(

@@ -319,7 +319,7 @@ def test_the_protocol_counts_seeds_and_selects_as_the_paper_does(table: Table) -
         if not block.average_of:
             assert protocol.few_shot == bool(block.train_size or block.shots)
         if block.augmentation:
-            assert block.augmentation.views == PROTOCOLS["gunel-noisy"].joined
+            assert block.augmentation.views == find_protocol("gunel-noisy").joined
     metrics = defaultdict(set)
     for column in table.columns.values():
         if column.task is not None and column.of_class is None:
