@@ -25,8 +25,7 @@ from sclsearch.encoders.load import load_encoder
 from sclsearch.encoders.models import model_folder
 from sclsearch.methods import method_class
 from sclsearch.methods.base import Training
-from sclsearch.protocols.base import Rows, Splits
-from sclsearch.protocols.replicates import all_seeds
+from sclsearch.protocols.base import Rows, Splits, all_seeds
 from sclsearch.tasks.base import Task
 from sclsearch.training.data import TokenizedTask, Tokens
 from sclsearch.training.engine import train

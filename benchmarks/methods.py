@@ -22,7 +22,7 @@ from benchmarks.machine import header
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.fields import field_types
 from sclsearch.protocols.base import Splits
-from sclsearch.protocols.scale import at_most
+from sclsearch.protocols.variants import at_most
 from sclsearch.ray_backend.worker import WorkerContext, attempt
 from sclsearch.selection.ranking import mean_std
 from sclsearch.store.runs import RunStore, SeedRun

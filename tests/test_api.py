@@ -146,8 +146,8 @@ def test_winners_of_two_methods_are_compared_on_the_rows_of_both(options: dict[s
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"shots": 0}, "shots 0: it must lie between 1 and"),
-        ({"train_size": 0}, "train_size 0: it must lie between 1 and"),
+        ({"shots": 0}, "shots: must be between 1 and"),
+        ({"train_size": 0}, "train_size: must be between 1 and"),
         ({"settings": {"tua": 1}}, "settings tua: unknown key."),
         ({"method": 3}, "method: it must be a name, FILE.py:CLASS or a class, but it is 3."),
         ({"model": "./nothing"}, "model ./nothing: must be"),

@@ -140,9 +140,9 @@ def _summaries(kind: Kind) -> dict[str, str]:
 
             return {name: task.summary for name, task in TASKS.items()}
         case "protocols":
-            from sclsearch.protocols import PROTOCOLS
+            from sclsearch.protocols import protocol_summaries
 
-            return {name: protocol.summary for name, protocol in PROTOCOLS.items()}
+            return protocol_summaries()
         case "spaces":
             from sclsearch.spaces.load import space_summaries
 

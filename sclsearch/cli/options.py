@@ -370,7 +370,7 @@ def parse_settings(pairs: Sequence[str] | None, **others: object) -> dict[str, o
         SclsearchError: A pair has no `=`, no key, or a value that YAML cannot read, or a
             hyperparameter is set twice.
     """
-    from sclsearch.spaces.yaml import load_yaml
+    from sclsearch.spaces.load import load_yaml
 
     values = {name: value for name, value in others.items() if value is not None}
     for pair in pairs or ():

@@ -77,9 +77,9 @@ def _check_names(
 ) -> None:
     """Raise SclsearchError for an unknown name or an unused data folder, before slow imports."""
     from sclsearch.methods import check_method_name
-    from sclsearch.protocols import PROTOCOLS
+    from sclsearch.protocols import find_protocol
     from sclsearch.protocols.base import Size
-    from sclsearch.protocols.scale import SCALES
+    from sclsearch.protocols.variants import SCALES
     from sclsearch.selection.rules import parse_rule
     from sclsearch.store.studies import StudyStore
     from sclsearch.tasks import check_data_dir, check_task_name
@@ -89,7 +89,7 @@ def _check_names(
         check_task_name(study.task)
     check_data_dir(files or study.task, resources.data_dir)
     if study.protocol is not None:
-        lookup(PROTOCOLS, study.protocol, "protocol")
+        find_protocol(study.protocol)
     if study.scale is not None:
         lookup(SCALES, study.scale, "scale")
     if study.rule is not None:

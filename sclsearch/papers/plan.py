@@ -8,8 +8,7 @@ from sclsearch.errors import SclsearchError, lookup
 from sclsearch.methods import find_method, method_class
 from sclsearch.methods.base import Training, reads_paraphrases
 from sclsearch.papers.tables import Cell, Settings, Table
-from sclsearch.protocols import gunel
-from sclsearch.protocols.scale import SCALES
+from sclsearch.protocols.variants import SCALES
 from sclsearch.store.storage import storage_path
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks.paraphrases import paraphrase_source
@@ -92,7 +91,7 @@ def plan_cells(
             method=cell.row.method,
             task=cell.column.task,
             model=cell.model if model is None and scale is None else model,
-            protocol=gunel.NOISY.name if cell.block.augmentation else table.protocol,
+            protocol="gunel-noisy" if cell.block.augmentation else table.protocol,
             scale=scale,
             train_size=cell.block.train_size,
             shots=cell.block.shots,

@@ -147,7 +147,7 @@ class Table:
         std_unit: Unit of the standard deviations; None means `unit`.
         rule: Aggregation of the seeds into a value; None if the paper does not state it.
         runs: Seed runs behind a value; None if the paper does not state it.
-        protocol: Name in `PROTOCOLS`. It sets the fields that the cells' settings do not, such as
+        protocol: Name of a protocol. It sets the fields that the cells' settings do not, such as
             epochs.
         model: Default encoder of the cells.
         settings: Fields that the paper sets for the whole table; see `Cell.settings`.

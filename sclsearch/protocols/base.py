@@ -1,14 +1,13 @@
 """Evaluation protocols: how a paper splits, samples, repeats, evaluates, selects and reports."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols.replicates import Replicate, all_seeds
 from sclsearch.selection.rules import Rule
 from sclsearch.tasks.base import Index, Labels, TaskData, first_classes
 from sclsearch.tasks.metrics import METRICS
@@ -110,14 +109,51 @@ class Size:
         """
         if total is not None and per_class is not None:
             raise SclsearchError(
-                "--train-size: it must come without --shots, but both are given. Give the number "
-                "of training examples in total, or of each class."
+                "--train-size: cannot be combined with --shots. Give the number of training "
+                "examples in total, or of each class."
             )
         return None if total is None and per_class is None else cls(total, per_class)
 
     def __str__(self) -> str:
         """Return `100` or `20-per-class`."""
         return f"{self.total}" if self.per_class is None else f"{self.per_class}-per-class"
+
+
+@dataclass(frozen=True, slots=True)
+class Replicate:
+    """Seeds of replicate r: a pure function of r, so that configurations are paired.
+
+    Configurations of one method share every random draw. Different methods share the rows. Their
+    stages are aligned from the last one backwards: aligned stages share the order of the rows, the
+    initial values of layers of one shape, and dropout as far as they request it alike.
+
+    Attributes:
+        number: r.
+        subset: Seed of the training subset.
+        initialization: Seed of the new layers.
+        order: Seed of the data order.
+        noise: Seed of dropout and masks.
+    """
+
+    number: int
+    subset: int
+    initialization: int
+    order: int
+    noise: int
+
+    @property
+    def seeds(self) -> dict[str, int]:
+        """Seeds that training depends on, given its rows."""
+        return {
+            "initialisation": self.initialization,
+            "order": self.order,
+            "noise": self.noise,
+        }
+
+
+def all_seeds(number: int) -> Replicate:
+    """Return the replicate whose seeds all equal its number."""
+    return Replicate(number, number, number, number, number)
 
 
 def no_training_changes(_rows: int, _batch_size: int) -> Mapping[str, object]:
@@ -130,7 +166,8 @@ class Protocol:
     """Evaluation protocol: how a paper splits, samples, repeats, evaluates, selects and reports.
 
     Attributes:
-        name: Name on the command line.
+        name: Name in stores and reports. A member of a family has its number after a hyphen, as
+            in `lacon-classes-4`: stores keep this spelling, so that studies stay identifiable.
         summary: One line for `sclsearch ls protocols`.
         split: Returns the rows for training, validation and test.
         few_shot: True if a training size is required, False if none is allowed.
@@ -190,13 +227,13 @@ class Protocol:
         """
         if size is not None and not self.few_shot:
             raise SclsearchError(
-                f"--protocol {self.name}: it trains on all rows, but a training size is given. "
-                f"Leave out the size, or take --protocol {few_shot}."
+                f"--protocol {self.name}: trains on all rows, got a training size. "
+                f"Leave out the size, or pass --protocol {few_shot}."
             )
         if size is None and self.few_shot:
             raise SclsearchError(
-                f"--protocol {self.name}: a training size must be given. Pass --train-size N, in "
-                "total, or --shots K, of each class."
+                f"--protocol {self.name}: needs a training size. Pass --train-size N, in total, or "
+                "--shots K, of each class."
             )
 
     def metric(self, data: TaskData) -> str:
@@ -213,10 +250,10 @@ class Protocol:
             return whole
         task = whole.task
         if len(task.labels) < self.classes:
-            there = "scores" if task.regression else f"{len(task.labels)}"
+            found = "scores" if task.regression else f"{len(task.labels)}"
             raise SclsearchError(
-                f"--protocol {self.name}: the task must have {self.classes} classes or more, but "
-                f"{task.name} has {there}. Take another task."
+                f"--protocol {self.name}: needs a task of at least {self.classes} classes, but "
+                f"{task.name} has {found}. Choose another task."
             )
         return first_classes(whole, self.classes)
 
@@ -231,25 +268,39 @@ class Protocol:
             SclsearchError: There are too few rows, or validation lacks the class that the metric
                 needs.
         """
-        splits = self._parts(data, size, replicate)
+        splits = self.split(data)
+        if self.redraw is not None:
+            splits = self.redraw(data, splits, size, replicate)
+        elif self.draw is not None and size is not None:
+            splits = replace(splits, train=self.draw(data, splits.train, size, replicate))
         for kind, rows in splits.rows.items():
             if not len(rows.index):
-                there = f"of {data.splits[rows.split].labeled} rows"
+                where = f"its {rows.split} split with {data.splits[rows.split].labeled} rows"
                 if self.classes is not None:
-                    there += f" in its first {self.classes} classes"
+                    where += f" of the first {self.classes} classes"
                 raise SclsearchError(
-                    f"{data.task.name}: --protocol {self.name} must have {kind} rows, but the "
-                    f"{rows.split} split, {there}, leaves none. Add rows there, or take another "
-                    "protocol."
+                    f"{data.task.name}: --protocol {self.name} finds no {kind} rows in {where}. "
+                    "Add rows there, or choose another protocol."
                 )
         where = f"{data.task.name}, --protocol {self.name}"
         METRICS[self.metric(data)].check_rows(splits.validation.labels(data), data.task, where)
         return splits
 
-    def _parts(self, data: TaskData, size: Size | None, replicate: Replicate) -> Splits:
-        splits = self.split(data)
-        if self.redraw is not None:
-            return self.redraw(data, splits, size, replicate)
-        if self.draw is None or size is None:
-            return splits
-        return replace(splits, train=self.draw(data, splits.train, size, replicate))
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Protocols that differ in one number, written `<name>:<number>` on the command line.
+
+    Attributes:
+        name: Name without the number.
+        parameter: Symbol of the number in lists of protocols.
+        values: Possible numbers.
+        summary: One line for `sclsearch ls protocols`.
+        make: Returns the protocol for a number; its name is `<name>-<number>`.
+    """
+
+    name: str
+    parameter: str
+    values: Sequence[int]
+    summary: str
+    make: Callable[[int], Protocol]

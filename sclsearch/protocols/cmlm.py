@@ -6,14 +6,14 @@ row twice. On MNLI-MM the matched rows are validation and all mismatched rows ar
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
-from sclsearch.protocols.base import Protocol
+from sclsearch.protocols.base import Protocol, Replicate
 from sclsearch.protocols.draws import draw_at_random
-from sclsearch.protocols.replicates import Replicate
 from sclsearch.protocols.splits import split_dev_at_random
-from sclsearch.selection.rules import Rule, Top
+from sclsearch.selection.rules import MEAN
 
 SUBSETS = 5
 # The paper's seeds are 31, 42 and 53; further replicates continue in steps of 11.
@@ -79,7 +79,7 @@ FEW_SHOT = Protocol(
     summary="Luo et al.: N training rows as they fall, 5 subsets x 3 seeds, mean of 15",
     split=cmlm_split,
     replicates=15,
-    rule=Rule(score=Top(), report=Top()),
+    rule=MEAN,
     evaluate=100,
     keep="best",
     model="roberta-base",
@@ -90,16 +90,13 @@ FEW_SHOT = Protocol(
     replicate=few_shot_replicate,
 )
 
-FULL = Protocol(
+FULL = replace(
+    FEW_SHOT,
     name="cmlm-full",
     summary="Luo et al.: all training rows, 3 seeds, 3 epochs in both phases, mean",
-    split=cmlm_split,
     replicates=3,
-    rule=Rule(score=Top(), report=Top()),
-    evaluate=100,
-    keep="best",
-    model="roberta-base",
-    metrics=METRICS,
+    few_shot=False,
+    draw=None,
     training=full_training,
     replicate=full_replicate,
 )

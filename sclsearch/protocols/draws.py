@@ -7,8 +7,7 @@ from typing import Literal
 import numpy as np
 
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols.base import Protocol, Rows, Size, Splits
-from sclsearch.protocols.replicates import Replicate
+from sclsearch.protocols.base import Protocol, Replicate, Rows, Size, Splits
 from sclsearch.randomness import stream
 from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.stratified import per_class, stratified
@@ -30,14 +29,13 @@ def draw_subset(data: TaskData, pool: Rows, size: Size, replicate: Replicate) ->
         return Rows(pool.split, pool.index[stratified(y, _total(data, pool, size), rng)])
     if data.task.regression:
         raise SclsearchError(
-            f"--shots: the task must have classes, but {data.task.name} has scores. "
-            "Give --train-size."
+            f"--shots: needs a task of classes, but {data.task.name} has scores. Pass --train-size."
         )
     fewest = int(np.unique(y, return_counts=True)[1].min())
     if not 1 <= size.per_class <= fewest:
         raise SclsearchError(
-            f"--shots {size.per_class}: it must lie between 1 and the {fewest} training rows of "
-            f"the smallest class of {data.task.name}."
+            f"--shots: must be between 1 and {fewest}, the training rows of the smallest class of "
+            f"{data.task.name}, got {size.per_class}."
         )
     return Rows(pool.split, pool.index[per_class(y, size.per_class, rng)])
 
@@ -71,8 +69,8 @@ def draw_alike(data: TaskData, train: Rows, pool: Rows, seed: int) -> Rows:
         drawn = draw_counts(data, rest, class_counts(data, train), rng)
     if not len(drawn.index):
         raise SclsearchError(
-            f"{data.task.name}: rows must be left for validation beside the {len(train.index)} "
-            "for training, but there are none. Train on fewer rows."
+            f"{data.task.name}: the {len(train.index)} training rows leave none for validation. "
+            "Train on fewer rows."
         )
     return drawn
 
@@ -90,8 +88,8 @@ def check_some_unlabeled(data: TaskData, size: Size | None, total: Unlabeled | N
 def all_labeled(total: Unlabeled) -> SclsearchError:
     """Return the error for a task whose training rows all have labels and are training examples."""
     return SclsearchError(
-        f"--unlabeled {total}: it must come with a training size, but without one all rows have "
-        "labels. Pass --train-size N, in total, or --shots K, of each class."
+        f"--unlabeled {total}: needs a training size, because all rows have labels without one. "
+        "Pass --train-size N, in total, or --shots K, of each class."
     )
 
 
@@ -103,8 +101,8 @@ def check_unlabeled(protocol: Protocol, total: Unlabeled | None) -> None:
     """
     if total is not None and protocol.joined:
         raise SclsearchError(
-            f"--unlabeled {total}: it must come with a protocol that joins no paraphrases to the "
-            f"training rows, but {protocol.name} does. Take another --protocol."
+            f"--unlabeled {total}: cannot be combined with --protocol {protocol.name}, which adds "
+            "paraphrases to the training rows. Choose another protocol."
         )
 
 
@@ -133,23 +131,19 @@ def draw_parts(
             split has left, are requested.
     """
     splits = protocol.splits(data, size, replicate)
-    return splits if unlabeled is None else _with_unlabelled(data, splits, unlabeled, replicate)
-
-
-def _with_unlabelled(
-    data: TaskData, splits: Splits, total: Unlabeled, replicate: Replicate
-) -> Splits:
+    if unlabeled is None:
+        return splits
     own = splits.train
     held = (*splits.rows.values(), *splits.held)
     taken = [rows.index for rows in held if rows.split == own.split]
     every = np.arange(len(data.splits[own.split]))
     rest = Rows(own.split, np.setdiff1d(every, np.concatenate(taken)))
-    further = len(rest.index) if total == "all" else total - len(own.index)
+    further = len(rest.index) if unlabeled == "all" else unlabeled - len(own.index)
     if not 0 <= further <= len(rest.index):
         raise SclsearchError(
-            f"--unlabeled {total}: it must lie between the {len(own.index)} training rows, which "
-            f"are among the texts, and the {len(own.index) + len(rest.index)} rows of "
-            f"{data.task.name}'s training split that are not for validation; `all` takes these."
+            f"--unlabeled: must be between {len(own.index)}, the training rows, and "
+            f"{len(own.index) + len(rest.index)}, all rows of {data.task.name}'s training split "
+            f"outside validation, got {unlabeled}. Pass `all` for all rows."
         )
     if not further:
         return splits
@@ -186,7 +180,7 @@ def _total(data: TaskData, pool: Rows, size: Size) -> int:
     total = size.total or 0
     if not 1 <= total <= len(pool.index):
         raise SclsearchError(
-            f"--train-size {total}: it must lie between 1 and the {len(pool.index)} training rows "
-            f"of {data.task.name}."
+            f"--train-size: must be between 1 and {len(pool.index)}, the training rows of "
+            f"{data.task.name}, got {total}."
         )
     return total

@@ -9,12 +9,11 @@ from dataclasses import replace
 from functools import partial
 
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols.base import Protocol, Size, Splits
+from sclsearch.protocols.base import Family, Protocol, Replicate, Size, Splits
 from sclsearch.protocols.draws import class_counts, draw_alike, draw_counts, draw_subset
-from sclsearch.protocols.replicates import Replicate
 from sclsearch.protocols.splits import from_train, hold_out
 from sclsearch.randomness import stream
-from sclsearch.selection.rules import Rule, Top
+from sclsearch.selection.rules import MEAN
 from sclsearch.tasks.base import TaskData
 
 REPLICATES = 10
@@ -22,8 +21,6 @@ WHOLE = frozenset({"mrpc", "rte", "cola"})
 MOST_OF_TWO, MOST_OF_MORE = 5000, 1000
 HELD_OUT = 0.05
 MINORITY = 32
-IMBALANCES = (1, 3, 5, 10, 20)
-CLASSES = range(2, 15)
 # The paper trains all methods alike (section 3.1); weight decay and clipping are transformers'
 # defaults.
 SHARED: Mapping[str, object] = {"warmup_ratio": 0.06, "weight_decay": 0.0, "max_grad_norm": 1.0}
@@ -34,7 +31,6 @@ METRICS: Mapping[str, str] = {
     "mrpc": "accuracy",
     "qqp": "accuracy",
 }
-MEAN = Rule(score=Top(), report=Top())
 
 
 def full_rows(data: TaskData, splits: Splits, _size: Size | None, replicate: Replicate) -> Splits:
@@ -101,16 +97,16 @@ def imbalanced_rows(
     where = f"--protocol lacon-imbalance-{rho}"
     counts = {} if data.task.regression else class_counts(data, splits.train)
     if len(counts) != 2:
-        there = f"{len(counts)} classes" if counts else "scores"
+        found = f"{len(counts)} classes" if counts else "scores"
         raise SclsearchError(
-            f"{where}: the task must have two classes, but {data.task.name} has {there}. "
-            "Take another task."
+            f"{where}: needs a task of two classes, but {data.task.name} has {found}. "
+            "Choose another task."
         )
     minority, majority = sorted(counts, key=lambda label: counts[label])
     wanted = {minority: MINORITY, majority: MINORITY * rho}
     faults = [
-        f"{where}: class {data.task.labels[label]!r} of {data.task.name} must have {rows} training "
-        f"rows, but it has {counts[label]}. Take a smaller imbalance."
+        f"{where}: needs {rows} training rows of class {data.task.labels[label]!r} of "
+        f"{data.task.name}, got {counts[label]}. Choose a smaller imbalance."
         for label, rows in wanted.items()
         if counts[label] < rows
     ]
@@ -142,13 +138,7 @@ def few_shot_training(_rows: int, _batch_size: int) -> Mapping[str, object]:
 
 
 def _protocol(
-    name: str,
-    summary: str,
-    redraw: Callable[[TaskData, Splits, Size | None, Replicate], Splits],
-    *,
-    training: Callable[[int, int], Mapping[str, object]] = full_training,
-    few_shot: bool = False,
-    classes: int | None = None,
+    name: str, summary: str, redraw: Callable[[TaskData, Splits, Size | None, Replicate], Splits]
 ) -> Protocol:
     return Protocol(
         name=name,
@@ -160,10 +150,8 @@ def _protocol(
         evaluate="epoch",
         keep="best",
         model="bert-base",
-        classes=classes,
-        few_shot=few_shot,
         metrics=METRICS,
-        training=training,
+        training=full_training,
     )
 
 
@@ -171,31 +159,49 @@ FULL = _protocol(
     "lacon", "at most 5000 rows of each of two classes, 1000 of each of more", full_rows
 )
 
-# The paper does not state the number of runs behind its few-shot and imbalanced scores.
-FEW_SHOT = _protocol(
-    "lacon-fewshot",
-    "K rows of each class, as many for validation",
-    few_shot_rows,
+# The paper does not state the number of runs behind its few-shot scores, nor behind those by
+# imbalance and by number of classes.
+FEW_SHOT = replace(
+    _protocol("lacon-fewshot", "K rows of each class, as many for validation", few_shot_rows),
     training=few_shot_training,
     few_shot=True,
 )
 
-IMBALANCED = tuple(
-    _protocol(
+
+def imbalanced(rho: int) -> Protocol:
+    """Return the protocol with ρ times as many rows of one of two classes as of the other."""
+    return _protocol(
         f"lacon-imbalance-{rho}",
         f"{MINORITY} rows of one class, {MINORITY * rho} of the other",
         partial(imbalanced_rows, rho=rho),
     )
-    for rho in IMBALANCES
-)
 
-# The paper does not state the number of runs behind its scores by number of classes.
-BY_CLASSES = tuple(
-    _protocol(
-        f"lacon-classes-{count}",
-        f"at most {MOST_OF_MORE} rows of each of a task's first {count} classes",
-        rows_by_classes,
+
+def first_classes(count: int) -> Protocol:
+    """Return the protocol with a task's first `count` classes."""
+    return replace(
+        _protocol(
+            f"lacon-classes-{count}",
+            f"at most {MOST_OF_MORE} rows of each of a task's first {count} classes",
+            rows_by_classes,
+        ),
         classes=count,
     )
-    for count in CLASSES
+
+
+IMBALANCE = Family(
+    name="lacon-imbalance",
+    parameter="R",
+    values=(1, 3, 5, 10, 20),
+    summary=f"Zhang et al.: {MINORITY} rows of one class, R times as many of the other, "
+    f"mean of {REPLICATES}; R is 1, 3, 5, 10 or 20",
+    make=imbalanced,
+)
+CLASSES = Family(
+    name="lacon-classes",
+    parameter="N",
+    values=range(2, 15),
+    summary=f"Zhang et al.: at most {MOST_OF_MORE} rows of each of a task's first N classes, "
+    f"mean of {REPLICATES}; N is 2 to 14",
+    make=first_classes,
 )

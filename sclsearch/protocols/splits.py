@@ -1,7 +1,6 @@
 """Functions that divide a task's labeled rows into training, validation and test rows."""
 
 from collections.abc import Mapping
-from functools import partial
 
 import numpy as np
 
@@ -11,7 +10,6 @@ from sclsearch.randomness import stream
 from sclsearch.tasks.base import Labels, TaskData
 from sclsearch.tasks.stratified import stratified
 
-GUNEL_VALIDATION = 500
 HELD_OUT = 0.2
 """Share of the training rows that `plain` holds out for validation if the task has only a test
 split."""
@@ -55,7 +53,7 @@ def split_dev(data: TaskData, *, cap: int | None, overlap: bool = False) -> Spli
         notes.append(f"validation: {len(rest)} rows, fewer than the protocol's {cap}")
     if overlap and "test" not in data.splits:
         notes.append("validation and test overlap")
-    return Splits(_train(data), Rows("validation", rest), test, tuple(notes))
+    return Splits(_whole(data, "train"), Rows("validation", rest), test, tuple(notes))
 
 
 SAME_ROWS = "chosen and reported on the same rows"
@@ -70,12 +68,12 @@ def dev_is_test(data: TaskData) -> Splits:
     notes = [SAME_ROWS]
     if data.task.like is not None and "test" in data.splits:
         test = _whole(data, "test")
-        return Splits(_train(data), test, test, tuple(notes))
+        return Splits(_whole(data, "train"), test, test, tuple(notes))
     _validation_labels(data)
     rows = _whole(data, "validation")
     if "test" in data.splits:
         notes.append("the test split is not used: figures are of the validation split")
-    return Splits(_train(data), rows, rows, tuple(notes))
+    return Splits(_whole(data, "train"), rows, rows, tuple(notes))
 
 
 def from_train(data: TaskData) -> Splits:
@@ -86,11 +84,13 @@ def from_train(data: TaskData) -> Splits:
     Raises:
         SclsearchError: The task has neither.
     """
-    test = _reported(data)
+    if "test" not in data.splits:
+        _validation_labels(data)
+    test = _whole(data, "test" if "test" in data.splits else "validation")
     notes = [f"test: all of the {test.split} split, {len(test.index)} rows"]
     if test.split == "test" and "validation" in data.splits:
         notes.append("the validation split is not used: validation rows come from training")
-    return Splits(_train(data), _train(data), test, tuple(notes))
+    return Splits(_whole(data, "train"), _whole(data, "train"), test, tuple(notes))
 
 
 def held_out_split(data: TaskData, *, share: float) -> Splits:
@@ -110,8 +110,8 @@ def hold_out(data: TaskData, splits: Splits, *, share: float, seed: int) -> Spli
     size = len(pool.index) - max(1, round(share * len(pool.index)))
     if not size:
         raise SclsearchError(
-            f"{data.task.name}: training rows must suffice for validation too, but there is one. "
-            "Add rows."
+            f"{data.task.name}: needs at least 2 training rows, one of them for validation, got "
+            f"{len(pool.index)}. Add rows."
         )
     chosen = pool.index[stratified(pool.labels(data), size, stream(seed, "validation"))]
     held = np.setdiff1d(pool.index, chosen)
@@ -153,16 +153,14 @@ def split_dev_at_random(
         notes = [f"test: {drawn}the other {len(rest)} rows of the validation split"]
     if not size:
         raise SclsearchError(
-            f"{data.task.name}: the validation split must suffice for validation and test, but it "
-            f"has {rows} rows. Add rows."
+            f"{data.task.name}: the validation split needs at least 2 rows, one of them for the "
+            f"test, got {rows}. Add rows."
         )
     fewer = f", fewer than the protocol's {sizes[0]}" if size < sizes[0] else ""
     notes.insert(0, f"validation: {size} random rows{fewer}")
-    return Splits(_train(data), Rows("validation", np.sort(order[:size])), test, tuple(notes))
-
-
-gunel_split = partial(split_dev, cap=GUNEL_VALIDATION)
-gunel_overlap_split = partial(split_dev, cap=GUNEL_VALIDATION, overlap=True)
+    return Splits(
+        _whole(data, "train"), Rows("validation", np.sort(order[:size])), test, tuple(notes)
+    )
 
 
 def plain_split(data: TaskData) -> Splits:
@@ -180,23 +178,11 @@ def _whole(data: TaskData, split: str) -> Rows:
     return Rows(split, np.arange(data.splits[split].labeled, dtype=np.int64))
 
 
-def _train(data: TaskData) -> Rows:
-    return _whole(data, "train")
-
-
-def _reported(data: TaskData) -> Rows:
-    if "test" not in data.splits:
-        _validation_labels(data)
-        return _whole(data, "validation")
-    return _whole(data, "test")
-
-
 def _validation_labels(data: TaskData) -> Labels:
     if "validation" not in data.splits:
         raise SclsearchError(
-            f"{data.task.name}: there must be a validation split, but there are "
-            f"{', '.join(data.splits)}. Give one (of your own files --validation FILE) or, beside "
-            "a test split, take a protocol that holds rows out of training: plain, gunel-full, "
-            "gunel-fewshot, supcl-seq-heldout."
+            f"{data.task.name}: no validation split, only {', '.join(data.splits)}. Add one (for "
+            "your own files --validation FILE) or, if there is a test split, pass a protocol that "
+            "holds rows out of training: plain, gunel-full, gunel-fewshot, supcl-seq-heldout."
         )
     return data.splits["validation"].y

@@ -19,8 +19,7 @@ from optuna.trial import TrialState
 from sclsearch.canonical import canonical
 from sclsearch.methods.fields import as_tuples
 from sclsearch.randomness import seed_for
-from sclsearch.spaces.parameters import Choice, Parameter, active
-from sclsearch.spaces.space import Space
+from sclsearch.spaces.space import Choice, Parameter, Space, active
 from sclsearch.study.spec import Sampler
 
 ATTEMPTS = 20

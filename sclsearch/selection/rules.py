@@ -61,9 +61,12 @@ class Rule:
         """Raise SclsearchError if the rule needs more seeds than `seeds`."""
         if seeds < self.least:
             raise SclsearchError(
-                f"--seeds: rule {self} needs at least {self.least} seeds, but there are {seeds}. "
-                "Give more seeds or another --rule."
+                f"--seeds: must be at least {self.least} for rule {self}, got {seeds}. "
+                "Pass more seeds or another --rule."
             )
+
+
+MEAN = Rule(score=Top(), report=Top())
 
 
 def parse_rule(text: str) -> Rule:
@@ -92,6 +95,6 @@ def _parse_top(part: str, text: str) -> Top:
 
 def _unknown(text: str) -> SclsearchError:
     return SclsearchError(
-        f"Unknown rule {text!r}. It must be mean, best, top-K, or one for the score and one for "
-        "the report, as in mean/best."
+        f"Unknown rule {text!r}. Known: mean, best, top-K, or one for the score and one for the "
+        "report, as in mean/best."
     )

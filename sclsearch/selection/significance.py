@@ -80,8 +80,8 @@ def compare(
             of_subset.setdefault(subset, []).append(x - y)
     if not of_subset:
         raise SclsearchError(
-            "comparison: at least one replicate must have finished in both configurations, but "
-            f"none of {len(a)} has. See why their seeds failed, or train further ones."
+            f"comparison: none of {len(a)} replicates finished in both configurations. "
+            "See why their seeds failed, or train more."
         )
     differences = np.round([math.fsum(own) / len(own) for own in of_subset.values()], DECIMALS)
     mean, std = mean_std(differences.tolist())
@@ -144,8 +144,7 @@ def detectable(differences_std: float, n: int, alpha: float = 0.05, power: float
 
     if n < 2:
         raise SclsearchError(
-            f"seeds: detecting a difference needs at least 2 seeds, but there are {n}. "
-            "Give more seeds."
+            f"seeds: must be at least 2 to detect a difference, got {n}. Give more seeds."
         )
     critical = stdtrit(n - 1, 1 - alpha / 2)
     return float(nctdtrinc(n - 1, 1 - power, critical)) * differences_std / math.sqrt(n)

@@ -215,8 +215,7 @@ def _level_faults(name: str, count: int) -> list[str]:
         faults.append(f"levels.{name}: unknown source.{suggestion(name, SOURCES)}")
     if count < 1:
         faults.append(
-            f"levels.{name}: there must be at least 1 level, but there are {count}. "
-            "Give 2 or more to vary the source."
+            f"levels.{name}: must be at least 1, got {count}. Give 2 or more to vary the source."
         )
     return faults
 
@@ -224,9 +223,9 @@ def _level_faults(name: str, count: int) -> list[str]:
 def _check_varied(sources: Sequence[str]) -> None:
     if len(sources) < 2:
         raise SclsearchError(
-            f"levels: at least two of {', '.join(SOURCES)} must vary, but "
-            f"{' and '.join(sources) or 'none'} does. Without a second source nothing tells the "
-            "first from chance."
+            f"levels: at least two of {', '.join(SOURCES)} must vary, only "
+            f"{' and '.join(sources) or 'none'} does. Without a second source the first cannot be "
+            "told from chance."
         )
 
 
@@ -248,6 +247,6 @@ def _table(observations: Sequence[Observation]) -> Numbers:
 def _cell_fault(cell: tuple[int, ...], count: int) -> str:
     where = ", ".join(f"{source} {seed}" for source, seed in zip(SOURCES, cell, strict=True))
     return (
-        f"{where}: the cell must hold one finished seed run, but it holds {count}. "
-        "Give one finished run a cell, or leave out every run with one of these seeds."
+        f"{where}: must have one finished seed run, got {count}. Train the missing runs, or leave "
+        "out every run with one of these seeds."
     )

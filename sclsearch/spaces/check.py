@@ -1,7 +1,7 @@
 """Validation of search space files; reports every error at once."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,6 @@ from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.methods import method_class, method_name
 from sclsearch.methods.base import Method
 from sclsearch.methods.fields import as_tuples, field_errors, field_types
-from sclsearch.spaces.parameters import Choice, Parameter, Range
 from sclsearch.spaces.schema import (
     Fault,
     Section,
@@ -20,17 +19,9 @@ from sclsearch.spaces.schema import (
     unknown_keys,
     within,
 )
-from sclsearch.spaces.space import Space, Values
+from sclsearch.spaces.space import Choice, Parameter, Range, Space, Values
 
 ValueCheck = Callable[[Values], Sequence[Fault]]
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """Search space during validation, and the parameters with unreadable entries."""
-
-    space: Space
-    unread: frozenset[str] = frozenset()
 
 
 def read_spaces(
@@ -51,20 +42,25 @@ def read_spaces(
     if not content.source:
         faults.append(("source", "is missing"))
     found, method_faults = _method(content.method, method)
-    faults += method_faults
     check: ValueCheck = partial(field_errors, found) if found else lambda _values: ()
-    empty = Space(content.method, content.source, {}, (), {}, file, content.note)
-    base, more = _draft(Draft(empty), content, "")
-    own = more + _faults(base, check)
-    faults += own
-    drafts: dict[str | None, Draft] = {None: base}
+    space, own = _space(content, file, check)
+    faults += [
+        *method_faults,
+        *_null_faults(content.space, (), "space"),
+        *_null_faults(content.fixed, (), "fixed"),
+        *own,
+    ]
+    spaces: dict[str | None, Space] = {None: space}
     for name, section in content.models.items():
-        draft, section_faults = _section(base, section, name, check, own)
+        merged, section_faults = _merged(content, section, name)
         faults += section_faults
-        drafts[name] = draft
+        spaces[name], merged_faults = _space(merged, file, check)
+        place = within("models", name)
+        # An error of the file's own keys is reported once, without the encoders that inherit it.
+        faults += [(within(place, at), why) for at, why in merged_faults if (at, why) not in own]
     if found is None or faults:
         return {}, faults
-    return {name: _typed(draft.space, found) for name, draft in drafts.items()}, []
+    return {name: _typed(space, found) for name, space in spaces.items()}, []
 
 
 def _content(raw: object) -> tuple[SpaceFile | None, list[Fault]]:
@@ -93,94 +89,85 @@ def _method(name: str, method: type[Method] | None) -> tuple[type[Method] | None
             return None, [("method", str(error))]
     if name == (expected := method_name(method)):
         return method, []
-    return method, [("method", f"must be {expected!r}, but there is {name!r}")]
+    return method, [("method", f"must be {expected!r}, got {name!r}")]
 
 
-def _section(
-    base: Draft, raw: object, name: str, check: ValueCheck, known: Sequence[Fault]
-) -> tuple[Draft, list[Fault]]:
-    """Return the space of one encoder and its errors, without errors of the file's base space."""
+def _merged(content: SpaceFile, raw: object, name: str) -> tuple[SpaceFile, list[Fault]]:
+    """Return the file's keys overridden by an encoder's section, and the section's errors."""
     place = within("models", name)
     faults = [(place, reason)] if (reason := name_fault(name)) else []
     faults += unknown_keys(raw, Section.model_fields, place)
-    content = read_form(raw, Section, place)
-    if isinstance(content, list):
-        return base, faults + content
-    draft, more = _draft(base, content, place)
-    merged = [fault for fault in _faults(draft, check) if fault not in known]
-    return draft, faults + more + [(within(place, where), reason) for where, reason in merged]
+    section = read_form(raw, Section, place)
+    if isinstance(section, list):
+        return content, faults + section
+    faults += _null_faults(section.space, content.space, within(place, "space"))
+    faults += _null_faults(section.fixed, content.fixed, within(place, "fixed"))
+    changes = {
+        "note": section.note or content.note,
+        "published": content.published if section.published is None else section.published,
+        "fixed": {**content.fixed, **section.fixed},
+        "space": {**content.space, **section.space},
+    }
+    return content.model_copy(update=changes), faults
 
 
-def _draft(base: Draft, content: SpaceFile | Section, place: str) -> tuple[Draft, list[Fault]]:
-    """Return the base space with a file's or section's entries merged in; null removes a key."""
+def _null_faults(entries: Values, below: Collection[str], place: str) -> Iterator[Fault]:
+    for name, entry in entries.items():
+        if entry is None and name not in below:
+            yield within(place, name), "has no value, and there is no key to remove"
+
+
+def _space(content: SpaceFile, file: str, check: ValueCheck) -> tuple[Space, list[Fault]]:
+    """Return the space of a file's keys, without those that are null, and all errors."""
     faults: list[Fault] = []
     parameters: dict[str, Parameter] = {}
     unread = set()
-    for name, entry in _given(content.space).items():
-        parameter = read_parameter(entry, within(place, f"space.{name}"))
+    for name, entry in content.space.items():
+        if entry is None:
+            continue
+        parameter = read_parameter(entry, f"space.{name}")
         if isinstance(parameter, list):
             unread.add(name)
             faults += parameter
         else:
             parameters[name] = parameter
-    faults += [
-        *_not_there(
-            base.space.parameters.keys() | base.unread, content.space, within(place, "space")
-        )
-    ]
-    faults += [*_not_there(base.space.fixed.keys(), content.fixed, within(place, "fixed"))]
-    published = base.space.published if content.published is None else tuple(content.published)
-    space = replace(
-        base.space,
-        parameters=_laid_over(base.space.parameters, content.space, parameters),
-        fixed=_laid_over(base.space.fixed, content.fixed, _given(content.fixed)),
-        published=published,
-        note=content.note or base.space.note,
+    space = Space(
+        method=content.method,
+        source=content.source,
+        parameters=parameters,
+        published=tuple(content.published),
+        fixed={name: entry for name, entry in content.fixed.items() if entry is not None},
+        file=file,
+        note=content.note,
     )
-    return Draft(space, base.unread - content.space.keys() | unread), faults
-
-
-def _given(entries: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: entry for name, entry in entries.items() if entry is not None}
-
-
-def _laid_over(below: Mapping[str, Any], raw: Values, above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the merged entries, without keys that are null or unreadable in `raw`."""
-    return {
-        name: entry
-        for name, entry in {**below, **above}.items()
-        if name in above or name not in raw
-    }
-
-
-def _not_there(below: Set[str], raw: Values, place: str) -> Iterator[Fault]:
-    for name, entry in raw.items():
-        if entry is None and name not in below:
-            yield within(place, name), "has no value, and there is none to take away"
-
-
-def _faults(draft: Draft, check: ValueCheck) -> list[Fault]:
-    """Return the errors in a space's values, with paths relative to its section of the file."""
-    space = draft.space
-    faults = [
+    faults += [
         (f"space.{name}", reason)
-        for name, parameter in space.parameters.items()
+        for name, parameter in parameters.items()
         for reason in dict.fromkeys(_bound_faults(name, parameter, check))
     ]
     faults += [
         (f"space.{name}.when", reason)
-        for name in space.parameters
-        for reason in _when_faults(name, draft)
+        for name, parameter in parameters.items()
+        for key in parameter.when
+        if key not in unread
+        for reason in _when_faults(name, key, parameters)
     ]
     faults += [(f"fixed.{name}", reason) for name, reason in check(space.fixed)]
     faults += [
-        (f"fixed.{name}", "must be fixed or searched, but it is in `space` as well")
+        (f"fixed.{name}", "must be fixed or searched, got both")
         for name in space.fixed
-        if name in space.parameters or name in draft.unread
+        if name in parameters or name in unread
     ]
     for number, values in enumerate(space.published):
-        faults += _published_faults(f"published[{number}]", values, draft, check)
-    return faults
+        refused = dict(check(values))
+        place = f"published[{number}]"
+        faults += [(within(place, name), reason) for name, reason in refused.items()]
+        faults += [
+            (place, f"{name} {reason}")
+            for name, reason in space.field_errors(values)
+            if name not in unread and name not in refused
+        ]
+    return space, faults
 
 
 def _bound_faults(name: str, parameter: Parameter, check: ValueCheck) -> Iterator[str]:
@@ -190,40 +177,18 @@ def _bound_faults(name: str, parameter: Parameter, check: ValueCheck) -> Iterato
             yield reason
 
 
-def _when_faults(name: str, draft: Draft) -> Iterator[str]:
-    parameters = draft.space.parameters
-    names = [*parameters]
-    for key, values in parameters[name].when.items():
-        if key in draft.unread:
-            continue
-        if key not in parameters:
-            yield f"{key} must be in `space`, but it is not.{suggestion(key, parameters)}"
-        elif names.index(key) >= names.index(name):
-            yield f"{key} must come before {name}, but it does not"
-        else:
-            yield from _condition_faults(key, parameters[key], values)
-
-
-def _condition_faults(key: str, condition: Parameter, values: Sequence[object]) -> Iterator[str]:
+def _when_faults(name: str, key: str, parameters: Mapping[str, Parameter]) -> list[str]:
+    """Return the errors of the required values of parameter `key` in the condition of another."""
+    names, condition, values = [*parameters], parameters.get(key), parameters[name].when[key]
+    if condition is None:
+        return [f"{key} is not in `space`.{suggestion(key, parameters)}"]
+    if names.index(key) >= names.index(name):
+        return [f"{key} must come before {name}"]
     if not isinstance(condition, Choice):
-        yield f"{key} must have `type: choice`, but it is a range"
-        return
+        return [f"{key} must have `type: choice`, got a range"]
     if not values:
-        yield f"{key} must have a value, but the list is empty"
-    for value in values:
-        if not condition.contains(value):
-            yield f"{key} must be {condition}, but there is {value!r}"
-
-
-def _published_faults(
-    place: str, values: Values, draft: Draft, check: ValueCheck
-) -> Iterator[Fault]:
-    refused = dict(check(values))
-    for name, reason in refused.items():
-        yield within(place, name), reason
-    for name, reason in draft.space.field_errors(values):
-        if name not in draft.unread and name not in refused:
-            yield place, f"{name} {reason}"
+        return [f"{key} must have a value, got an empty list"]
+    return [f"{key} must be {condition}, got {v!r}" for v in values if not condition.contains(v)]
 
 
 def _typed(space: Space, method: type[Method]) -> Space:

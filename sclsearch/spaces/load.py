@@ -1,15 +1,19 @@
-"""Lookup and loading of search space files, with all errors reported at once."""
+"""Lookup and loading of search space files, with a YAML reader for JSON-compatible values."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sclsearch.canonical import check_regular
+from sclsearch.canonical import canonical, check_regular
 from sclsearch.errors import SclsearchError
-from sclsearch.spaces.yaml import load_yaml, scalars
 
 if TYPE_CHECKING:
+    from ruamel.yaml import YAML
+
     from sclsearch.methods.base import Method
     from sclsearch.spaces.space import Space
+
+MOST_CHARACTERS = 1_000_000
+MOST_DEPTH = 50
 
 
 def find_space(method: str, task: str, folder: Path | None = None) -> Path:
@@ -33,8 +37,7 @@ def find_space(method: str, task: str, folder: Path | None = None) -> Path:
         if (path := place / f"{name}.yaml").is_file():
             return path
     raise SclsearchError(
-        f"{_shown(place)}: {task}.yaml or default.yaml must be there, but neither is. "
-        "Name a file with --space"
+        f"{_shown(place)}: neither {task}.yaml nor default.yaml exists. Pass --space FILE."
     )
 
 
@@ -89,16 +92,14 @@ def space_files() -> list[Path]:
 
 def space_summaries() -> dict[str, str]:
     """Return the `source` text of each search space of the package, by `<method>/<task>`."""
-    summaries = {}
-    for path in space_files():
-        summaries[f"{path.parent.name}/{path.stem}"] = _source(path)
-    return summaries
+    return {f"{path.parent.name}/{path.stem}": _source(path) for path in space_files()}
 
 
 def _source(path: Path) -> str:
     """Return the value of `source` without constructing the rest of the file, which is slow."""
-    told = iter(scalars(path.read_text(encoding="utf-8")))
-    return next(told, "") if "source" in told else ""
+    events = _reader().parse(path.read_text(encoding="utf-8"))
+    scalars = (event.value for event in events if hasattr(event, "value"))
+    return next(scalars, "") if "source" in scalars else ""
 
 
 def _read(path: Path) -> object:
@@ -108,9 +109,7 @@ def _read(path: Path) -> object:
         check_regular(path)
         raw: object = load_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise SclsearchError(
-            f"{where}: the file must be readable, but: {error.strerror}"
-        ) from error
+        raise SclsearchError(f"{where}: cannot be read: {error.strerror}.") from error
     except ValueError as error:
         raise SclsearchError(f"{where}: {error}") from error
     return raw
@@ -127,3 +126,63 @@ def _shown(path: Path) -> str:
     """Return the path relative to the current folder if it lies in it, else the absolute path."""
     path, here = path.absolute(), Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def load_yaml(text: str) -> Any:
+    """Return the content of a YAML text.
+
+    Raises:
+        ValueError: The text is not YAML, or has a value other than text, finite numbers, true,
+            false, null, lists and mappings. The message begins with the line if it is known.
+    """
+    from ruamel.yaml.constructor import DuplicateKeyError
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    if len(text) > MOST_CHARACTERS:
+        raise ValueError(f"must have at most {MOST_CHARACTERS:,} characters, got {len(text):,}")
+    try:
+        _check_structure(text)
+        read = _reader().load(text)
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        at = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        problem = error.problem or error.context
+        if isinstance(error, DuplicateKeyError):
+            key = str(problem).partition('"')[2].partition('" with value ')[0]
+            problem = f"repeats the key {key!r}"
+        raise ValueError(f"{at}{problem}") from error
+    except YAMLError as error:
+        raise ValueError(f"is not YAML: {error}") from error
+    try:
+        canonical(read)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            "must have only texts, finite numbers, true, false, lists and mappings with texts as "
+            f"keys: {error}"
+        ) from error
+    return read
+
+
+def _reader() -> "YAML":
+    from ruamel.yaml import YAML
+
+    return YAML(typ="safe", pure=True)
+
+
+def _check_structure(text: str) -> None:
+    """Raise ValueError for aliases, which can expand without limit, and for deep nesting."""
+    from ruamel.yaml.events import (
+        AliasEvent,
+        CollectionEndEvent,
+        CollectionStartEvent,
+    )
+
+    depth = 0
+    for event in _reader().parse(text):
+        depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
+        line = event.start_mark.line + 1
+        alias = event.anchor if isinstance(event, AliasEvent) else ""
+        if alias:
+            raise ValueError(f"line {line}: *{alias}: aliases are not allowed. Write the value out")
+        if depth > MOST_DEPTH:
+            raise ValueError(f"line {line}: nested deeper than {MOST_DEPTH} levels")

@@ -2,17 +2,18 @@
 
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, NoReturn, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic import BaseModel, Field, ValidationError
+from pydantic_core import ErrorDetails
 
 from sclsearch.errors import suggestion
-from sclsearch.spaces.parameters import Choice, Parameter, Range, same
+from sclsearch.spaces.space import Choice, Parameter, Range, same
 
 MOST_VALUES = 1000
 """Largest number of values of a choice; the time to compare them grows quadratically."""
 Fault = tuple[str, str]
+"""Error of a file: the path of the key, such as `space.tau.low`, and the reason."""
 Form = TypeVar("Form", bound=BaseModel)
 
 
@@ -23,14 +24,6 @@ class ChoiceEntry(BaseModel, strict=True):
     values: Annotated[list[Any], Field(min_length=1, max_length=MOST_VALUES)]
     when: dict[str, Any] = {}
 
-    @model_validator(mode="after")
-    def check_distinct(self) -> "ChoiceEntry":
-        """Raise a validation error if two values are equal."""
-        for n, value in enumerate(self.values):
-            if any(same(value, earlier) for earlier in self.values[:n]):
-                _refuse(f"values must differ, but {value!r} is there twice")
-        return self
-
 
 class RangeEntry(BaseModel, strict=True):
     """YAML entry of a float parameter: `{type: float, low: …, high: …}`, or with type `log`."""
@@ -39,14 +32,6 @@ class RangeEntry(BaseModel, strict=True):
     low: float
     high: float
     when: dict[str, Any] = {}
-
-    @model_validator(mode="after")
-    def check_bounds(self) -> "RangeEntry":
-        """Raise a validation error if the range is empty, or if a log range is not positive."""
-        _check_order(self.low, self.high)
-        if self.type == "log" and self.low <= 0:
-            _refuse(f"low > 0 must hold for a log range, but low={self.low!r}")
-        return self
 
 
 class IntEntry(BaseModel, strict=True):
@@ -57,17 +42,6 @@ class IntEntry(BaseModel, strict=True):
     high: int
     step: Annotated[int, Field(ge=1)] = 1
     when: dict[str, Any] = {}
-
-    @model_validator(mode="after")
-    def check_bounds(self) -> "IntEntry":
-        """Raise a validation error if the range is empty, or if no step reaches `high`."""
-        _check_order(self.low, self.high)
-        if (self.high - self.low) % self.step:
-            _refuse(
-                f"high - low must be a multiple of step={self.step}, but there is no step on "
-                f"high={self.high}"
-            )
-        return self
 
 
 class Section(BaseModel, strict=True):
@@ -128,46 +102,46 @@ def read_parameter(raw: object, place: str) -> Parameter | list[Fault]:
     kind = raw.get("type") if isinstance(raw, dict) else raw
     if not isinstance(kind, str) or kind not in ENTRIES:
         hint = suggestion(str(kind), ENTRIES)
-        return [(place, f"must be a mapping with a `type`, but there is {kind!r}.{hint}")]
+        return [(place, f"must be a mapping with a `type`, got {kind!r}.{hint}")]
     form = ENTRIES[kind]
     entry, unknown = read_form(raw, form, place), unknown_keys(raw, form.model_fields, place)
     if isinstance(entry, list) or unknown:
         return unknown + (entry if isinstance(entry, list) else [])
-    when = {name: _alternatives(values) for name, values in entry.when.items()}
+    if reason := _bounds_reason(entry):
+        return [(place, reason)]
+    when = {
+        name: tuple(values) if isinstance(values, list) else (values,)
+        for name, values in entry.when.items()
+    }
     if isinstance(entry, ChoiceEntry):
         return Choice(tuple(entry.values), when)
     step = entry.step if isinstance(entry, IntEntry) else None
     return Range(entry.low, entry.high, entry.type, step, when)
 
 
-def _alternatives(values: object) -> tuple[object, ...]:
-    return tuple(values) if isinstance(values, list) else (values,)
-
-
-def _check_order(low: float, high: float) -> None:
-    if low >= high:
-        _refuse(f"low < high must hold, but low={low!r}, high={high!r}")
-
-
-def _refuse(reason: str) -> NoReturn:
-    # Pass the reason as an argument: pydantic would interpret its braces as a template.
-    raise PydanticCustomError("refused", "{reason}", {"reason": reason})
+def _bounds_reason(entry: ChoiceEntry | RangeEntry | IntEntry) -> str:
+    """Return why values or bounds contradict each other; empty if they do not."""
+    if isinstance(entry, ChoiceEntry):
+        for n, value in enumerate(entry.values):
+            if any(same(value, earlier) for earlier in entry.values[:n]):
+                return f"values must differ, got {value!r} twice"
+    elif entry.low >= entry.high:
+        return f"low must be below high, got low={entry.low!r}, high={entry.high!r}"
+    elif entry.type == "log" and entry.low <= 0:
+        return f"low of a log range must be above 0, got {entry.low!r}"
+    elif isinstance(entry, IntEntry) and (entry.high - entry.low) % entry.step:
+        return f"high - low must be a multiple of step={entry.step}, got high={entry.high}"
+    return ""
 
 
 def _fault(fault: ErrorDetails, place: str) -> Fault:
     for key in fault["loc"]:
         place = within(place, key)
-    message = fault["msg"][0].lower() + fault["msg"][1:]
     if fault["type"] == "missing":
         return place, "is missing"
-    if fault["type"] == "refused":
-        return place, message
+    value = " ".join(repr(fault["input"]).split())
+    value = value if len(value) <= 200 else f"{value[:198]} …"
     if fault["type"] == "model_type":
-        there = "nothing" if fault["input"] is None else _short(fault["input"])
-        return place, f"there must be a mapping of keys to values, but there is {there}"
-    return place, f"{message}, but there is {_short(fault['input'])}"
-
-
-def _short(value: object) -> str:
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 200 else f"{text[:198]} …"
+        value = "nothing" if fault["input"] is None else value
+        return place, f"must be a mapping of keys to values, got {value}"
+    return place, f"{fault['msg'][0].lower()}{fault['msg'][1:]}, got {value}"

@@ -1,16 +1,123 @@
-"""Search space: searched parameters, fixed values and published configurations."""
+"""Search space: searched hyperparameters, fixed values and published configurations."""
 
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError
-from sclsearch.spaces.parameters import Choice, Parameter, active, same
 
 Values = Mapping[str, object]
+When = Mapping[str, tuple[object, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Categorical hyperparameter with a list of values.
+
+    Attributes:
+        values: The values, in grid order; lists are tuples here.
+        when: Condition for searching this parameter: other parameters and their required values.
+            Empty if the parameter is always searched.
+    """
+
+    values: tuple[object, ...]
+    when: When = field(default_factory=dict)
+
+    def contains(self, value: object) -> bool:
+        """Return True if the value is one of the choices."""
+        return any(same(value, own) for own in self.values)
+
+    def listed(self) -> tuple[object, ...]:
+        """Return all values."""
+        return self.values
+
+    def size(self) -> float:
+        """Return the number of values."""
+        return len(self.values)
+
+    def spec(self) -> dict[str, Any]:
+        """Return the JSON content that identifies the parameter."""
+        return _spec({"type": "choice", "values": self.values}, self.when)
+
+    def __str__(self) -> str:
+        """Return a description of the parameter for error messages, to follow `must be`."""
+        return f"one of {', '.join(map(repr, self.values))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Numeric hyperparameter between two inclusive bounds.
+
+    Attributes:
+        low: Lowest value.
+        high: Highest value.
+        kind: `float`, `log` for a log-uniform float, or `int`.
+        step: Distance between neighboring values, for `int` only; None means 1.
+        when: Condition for searching this parameter: other parameters and their required values.
+            Empty if the parameter is always searched.
+    """
+
+    low: float
+    high: float
+    kind: Literal["float", "log", "int"]
+    step: int | None = None
+    when: When = field(default_factory=dict)
+
+    def contains(self, value: object) -> bool:
+        """Return True if the value is a number within the range and on one of its steps."""
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        inside = self.low <= value <= self.high
+        if self.kind != "int":
+            return inside
+        return inside and (value - self.low) % (self.step or 1) == 0
+
+    def listed(self) -> tuple[object, ...]:
+        """Return all values of an `int` range; an empty tuple for other kinds."""
+        if self.kind != "int":
+            return ()
+        return tuple(range(int(self.low), int(self.high) + 1, self.step or 1))
+
+    def size(self) -> float:
+        """Return the number of values of an `int` range; infinity for other kinds."""
+        return (self.high - self.low) // (self.step or 1) + 1 if self.kind == "int" else math.inf
+
+    def spec(self) -> dict[str, Any]:
+        """Return the JSON content that identifies the parameter."""
+        step = {"step": self.step or 1} if self.kind == "int" else {}
+        return _spec({"type": self.kind, "low": self.low, "high": self.high, **step}, self.when)
+
+    def __str__(self) -> str:
+        """Return a description of the parameter for error messages, to follow `must be`."""
+        kind = "whole, " if self.kind == "int" else ""
+        step = f" in steps of {self.step}" if self.step not in {None, 1} else ""
+        return f"{kind}from {self.low!r} to {self.high!r}{step}"
+
+
+Parameter = Choice | Range
+
+
+def active(parameter: Parameter, values: Mapping[str, object]) -> bool:
+    """Return True if a parameter's condition holds for the values of earlier parameters."""
+    return all(
+        name in values and any(same(values[name], allowed) for allowed in condition)
+        for name, condition in parameter.when.items()
+    )
+
+
+def same(one: object, other: object) -> bool:
+    """Return True if two values are equal: 1 equals 1.0, a list equals a tuple, True is not 1."""
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return one == other and isinstance(one, bool) == isinstance(other, bool)
+
+
+def _spec(entry: Mapping[str, Any], when: When) -> dict[str, Any]:
+    written: dict[str, Any] = json.loads(canonical({**entry, **({"when": when} if when else {})}))
+    return written
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,23 +182,22 @@ class Space:
 
     def field_errors(self, values: Values) -> list[tuple[str, str]]:
         """Return the errors of values as pairs of parameter name and reason; empty if valid."""
-        faults = [
-            (name, reason)
-            for name, value in values.items()
-            if name not in self.parameters and (reason := self._fixed_reason(name, value))
-        ]
+        faults = []
         known = {name: values[name] for name in values if name not in self.parameters}
+        for name, value in known.items():
+            if name not in self.fixed:
+                faults.append((name, "is neither in `space` nor in `fixed`"))
+            elif not same(value, fixed := self.fixed[name]):
+                faults.append((name, f"must be {fixed!r} as in `fixed`, got {value!r}"))
         for name, parameter in self.parameters.items():
-            if not active(parameter, known):
-                if name in values:
-                    told = f"where its `when` does not hold, but there is {values[name]!r}"
-                    faults.append((name, f"must be left out {told}"))
-            elif name not in values:
-                faults.append((name, "is missing"))
-            else:
+            searched = active(parameter, known)
+            if searched != (name in values):
+                reason = "is missing" if searched else "must be left out where its `when` is false"
+                faults.append((name, reason))
+            elif searched:
                 known[name] = values[name]
                 if not parameter.contains(values[name]):
-                    faults.append((name, f"must be {parameter}, but there is {values[name]!r}"))
+                    faults.append((name, f"must be {parameter}, got {values[name]!r}"))
         return faults
 
     def grid(self) -> Iterator[dict[str, object]]:
@@ -103,9 +209,9 @@ class Space:
         for name, parameter in self.parameters.items():
             if not isinstance(parameter, Choice):
                 raise SclsearchError(
-                    f"--sampler grid: {name} must have values to choose from, but in {self.file} "
-                    f"it is a range, {parameter}. Set it by --set {name}=…, make it a choice in a "
-                    "--space of your own, or take another sampler."
+                    f"--sampler grid: needs choices, but {name} in {self.file} is a range, "
+                    f"{parameter}. Set it by --set {name}=…, make it a choice in your own --space, "
+                    "or choose another sampler."
                 )
         return self._combinations(tuple(self.parameters), {})
 
@@ -135,12 +241,6 @@ class Space:
         written: dict[str, Any] = json.loads(canonical(spec))
         return written
 
-    def _fixed_reason(self, name: str, value: object) -> str:
-        if name not in self.fixed:
-            return "must be in `space` or in `fixed`, but it is in neither"
-        fixed = self.fixed[name]
-        return "" if same(value, fixed) else f"must be {fixed!r} as fixed, but there is {value!r}"
-
     def _combinations(self, names: Sequence[str], values: Values) -> Iterator[dict[str, object]]:
         if not names:
             yield dict(values)
@@ -160,9 +260,7 @@ class Space:
         parameter = self.parameters[name]
         if not active(parameter, values):
             return self._size(rest, values)
-        if isinstance(parameter, Choice) and self._is_condition(name):
+        is_condition = any(name in other.when for other in self.parameters.values())
+        if isinstance(parameter, Choice) and is_condition:
             return sum(self._size(rest, {**values, name: value}) for value in parameter.values)
         return parameter.size() * self._size(rest, values)
-
-    def _is_condition(self, name: str) -> bool:
-        return any(name in parameter.when for parameter in self.parameters.values())

@@ -7,7 +7,7 @@ from sclsearch.errors import SclsearchError, lookup
 from sclsearch.methods import METHODS, NamedMethod, find_method, method_class
 from sclsearch.methods.base import Method, Training, reads_paraphrases, reads_unlabeled
 from sclsearch.methods.fields import build, field_errors, field_types, typed
-from sclsearch.protocols import PROTOCOLS
+from sclsearch.protocols import find_protocol
 from sclsearch.protocols.base import Protocol, Size
 from sclsearch.protocols.draws import (
     Unlabeled,
@@ -15,8 +15,7 @@ from sclsearch.protocols.draws import (
     check_some_unlabeled,
     check_unlabeled,
 )
-from sclsearch.protocols.repeated import crossed, fresh, with_splits
-from sclsearch.protocols.scale import SCALES
+from sclsearch.protocols.variants import SCALES, crossed, fresh, with_splits
 from sclsearch.selection.rules import parse_rule
 from sclsearch.spaces.load import find_space, load_space
 from sclsearch.spaces.space import Space, Values
@@ -161,8 +160,8 @@ def _protocol(spec: StudySpec, method: type[Method], size: Size | None) -> Proto
         if isinstance(spec.task, str):
             check_task_name(spec.task)
             own = TASKS[spec.task].protocol
-        return lookup(PROTOCOLS, method.few_shot if size else own or method.protocol, "protocol")
-    protocol = lookup(PROTOCOLS, spec.protocol, "protocol")
+        return find_protocol(method.few_shot if size else own or method.protocol)
+    protocol = find_protocol(spec.protocol)
     protocol.check_size(size, method.few_shot)
     return protocol
 

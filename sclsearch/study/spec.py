@@ -34,7 +34,8 @@ class StudySpec:
         method: Name in `METHODS`, `FILE.py:CLASS` for a user's own method, or its class.
         task: Name in `TASKS`, or a user's own files.
         model: Alias, folder or name on the Hugging Face hub; None uses the protocol's model.
-        protocol: Name in `PROTOCOLS`; None uses the task's, or the one of the method's paper.
+        protocol: Name of a protocol, as `find_protocol` accepts it; None uses the task's, or the
+            one of the method's paper.
         scale: Name in `SCALES`: reduces the protocol's rows, updates and repetitions.
         splits: Number of random splits of the training rows into training and validation, for
             protocol plain. Replicates use them in turn. None uses the task's own split.

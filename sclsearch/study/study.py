@@ -14,8 +14,7 @@ from sclsearch.methods.fields import build, resolved
 from sclsearch.protocols.base import Protocol, Size, Splits
 from sclsearch.protocols.draws import Unlabeled, draw_parts
 from sclsearch.selection.rules import Rule
-from sclsearch.spaces.parameters import Choice
-from sclsearch.spaces.space import Space
+from sclsearch.spaces.space import Choice, Space
 from sclsearch.store.records import ConfigurationRecord, ReplicateRecord
 from sclsearch.study.spec import Sampler
 from sclsearch.tasks.base import TaskData

@@ -10,8 +10,7 @@ import numpy as np
 from sclsearch.canonical import digest
 from sclsearch.methods.base import Method, Stage, Training
 from sclsearch.methods.fields import resolved
-from sclsearch.protocols.base import Evaluate, Rows, Splits
-from sclsearch.protocols.replicates import Replicate
+from sclsearch.protocols.base import Evaluate, Replicate, Rows, Splits
 from sclsearch.tasks.base import Index, Task
 from sclsearch.training.data import TokenizedTask, Tokens, batches_in_order, joined_rows
 

@@ -9,7 +9,7 @@ import pytest
 
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.fields import describe_fields
-from sclsearch.protocols import PROTOCOLS
+from sclsearch.protocols import protocol_summaries
 from sclsearch.spaces.load import space_files
 from sclsearch.tasks import TASKS
 
@@ -75,7 +75,7 @@ def test_an_unknown_study_is_answered_with_the_nearest(
 
 
 @pytest.mark.parametrize(
-    ("kind", "names"), [("methods", METHODS), ("tasks", TASKS), ("protocols", PROTOCOLS)]
+    ("kind", "names"), [("methods", METHODS), ("tasks", TASKS), ("protocols", protocol_summaries())]
 )
 def test_every_name_is_listed_with_what_it_is(
     sclsearch: Call, kind: str, names: dict[str, object]
@@ -158,9 +158,9 @@ def test_all_faults_of_all_files_are_named_at_once(sclsearch: Call, place: Path)
         "faulty.yaml: source: is missing",
         "faulty.yaml: fixed.tua: unknown key. Did you mean 'tau'?",
         "faulty.yaml: space.lam: input should be less than or equal to 1, but there is 7",
-        "faulty.yaml: space.epochs: low < high must hold, but low=5, high=2",
+        "faulty.yaml: space.epochs: low must be below high, got low=5, high=2",
         "empty.yaml: ",
-        "missing.yaml: the file must be readable, but: No such file or directory",
+        "missing.yaml: cannot be read: No such file or directory.",
     ):
         assert any(line.startswith(start) for line in done.stderr.splitlines()), start
 

@@ -9,7 +9,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from sclsearch.protocols.gunel import few_shot_training
+from sclsearch.protocols.standard import gunel_few_shot_training
 from sclsearch.study.spec import RunOptions
 
 Call = Callable[..., CompletedProcess[str]]
@@ -32,7 +32,7 @@ def test_a_dry_run_prints_each_value_with_its_origin_and_writes_nothing(
         "tau 0.1 | 0.3 | 0.5 | 0.7 searched",
         "lam 0.5 --set",
         "learning_rate 1e-05 space",
-        f"epochs {few_shot_training(100, 16)['epochs']} protocol",
+        f"epochs {gunel_few_shot_training(100, 16)['epochs']} protocol",
         "weight_decay 0.1 training",
         "scl_reduction mean_valid method",
     ):
@@ -277,7 +277,7 @@ def test_splits_are_drawn_anew_for_each_replicate_and_said(sclsearch: Call, plac
     assert "validation: 18 rows, 20% of the 90 training rows" in said
     refused = sclsearch("tune", "--method", "ce", "--task", "cola", "--splits", "5", "--dry-run")
     assert refused.returncode == 2
-    assert "--splits 5: must come with protocol plain" in refused.stderr
+    assert "--splits 5: needs --protocol plain" in refused.stderr
 
 
 @pytest.mark.parametrize("active", [True, False])

@@ -18,8 +18,8 @@ Call = Callable[..., CompletedProcess[str]]
         ("--method sc1", "Unknown method 'sc1'. Did you mean 'scl'? Known: ce, "),
         ("--task demos", "Unknown task 'demos'. Did you mean 'demo'? Known: afqmc, amazon2, "),
         ("--protocol gunel-ful", "Unknown protocol 'gunel-ful'. Did you mean 'gunel-full'? Known:"),
-        ("--rule median", "Unknown rule 'median'. It must be mean, best, top-K, or one for the "),
-        ("--rule=", "Unknown rule ''. It must be mean, best, top-K, or one for the "),
+        ("--rule median", "Unknown rule 'median'. Known: mean, best, top-K, or one for the "),
+        ("--rule=", "Unknown rule ''. Known: mean, best, top-K, or one for the "),
         ("--model=", "--model : must be an alias, a folder, or owner/name on the hub; "),
         ("--study=", "--study '': a name must be letters, digits, "),
         (
@@ -34,14 +34,14 @@ Call = Callable[..., CompletedProcess[str]]
         ("--model ./nope", "--model ./nope: must be an alias, a folder, or owner/name on the "),
         ("--model minlm", "no such folder. Did you mean 'minilm'? Known: bert-base, distilbert, "),
         ("--model ./empty", "--model ./empty: the folder lacks config.json, model.safetensors, "),
-        ("--space no.yaml", "no.yaml: the file must be readable, but: No such file or directory"),
-        ("--train-size 9 --seeds 2", "--seeds: rule top-3 needs at least 3 seeds, but there are 2"),
+        ("--space no.yaml", "no.yaml: cannot be read: No such file or directory."),
+        ("--train-size 9 --seeds 2", "--seeds: must be at least 3 for rule top-3, got 2"),
         ("--seeds 0", "--seeds: must be at least 1, got 0."),
         ("--seeds 1000000", "--seeds: must be at most 1000, got 1000000."),
-        ("--train-size 9999", "--train-size 9999: it must lie between 1 and the 2000 training "),
-        ("--train-size 9 --shots 9", "--train-size: it must come without --shots, but both are "),
-        ("--protocol gunel-fewshot", "--protocol gunel-fewshot: a training size must be given."),
-        ("--protocol plain --shots 9", "--protocol plain: it trains on all rows, but a training "),
+        ("--train-size 9999", "--train-size: must be between 1 and 2000, "),
+        ("--train-size 9 --shots 9", "--train-size: cannot be combined with --shots."),
+        ("--protocol gunel-fewshot", "--protocol gunel-fewshot: needs a training size."),
+        ("--protocol plain --shots 9", "--protocol plain: trains on all rows, got"),
         ("--time-budget soon", "--time-budget: must be a positive number of seconds"),
         ("--trial-timeout 0", "--trial-timeout: must be a positive number of seconds"),
         ("--configs 0", "--configs: must be at least 1, got 0."),
@@ -50,7 +50,7 @@ Call = Callable[..., CompletedProcess[str]]
         ("--task my.csv --text t", "--text: a file of your own needs --text and --label."),
         ("--metric f1", "--metric: describes a file of your own, but demo is a task"),
         ("--rule top-0", "Unknown rule 'top-0'"),
-        ("--shots 2 --train-size 9", "--train-size: it must come without --shots, but both are"),
+        ("--shots 2 --train-size 9", "--train-size: cannot be combined with --shots."),
         ("--task ./my.csv", "--task ./my.csv: a file must be there, but there is none. Check the "),
         (
             "--task none.csv",
@@ -116,9 +116,7 @@ def test_a_published_configuration_outside_its_space_is_refused_with_its_place(
     space.write_text(space.read_text().replace("tau: 0.3", "tau: 0.9"))
     done = sclsearch(*search, "--dry-run", "--space", space.name)
     assert done.returncode == 2
-    assert done.stderr == (
-        "mine.yaml: published[0]: tau must be from 0.1 to 0.7, but there is 0.9\n"
-    )
+    assert done.stderr == ("mine.yaml: published[0]: tau must be from 0.1 to 0.7, got 0.9\n")
 
 
 def test_a_space_of_another_method_is_refused(
@@ -126,7 +124,7 @@ def test_a_space_of_another_method_is_refused(
 ) -> None:
     done = sclsearch(*search, "--dry-run", "--space", space.name, "--method", "ce")
     assert done.returncode == 2
-    assert "mine.yaml: method: must be 'ce', but there is 'scl'\n" in done.stderr
+    assert "mine.yaml: method: must be 'ce', got 'scl'\n" in done.stderr
 
 
 @pytest.mark.parametrize(

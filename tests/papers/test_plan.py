@@ -20,7 +20,7 @@ from sclsearch.papers.plan import (
 )
 from sclsearch.papers.reproduce import compare_rows, reproduce_cell
 from sclsearch.papers.tables import Table, published_tables, select_cells
-from sclsearch.protocols import PROTOCOLS
+from sclsearch.protocols import find_protocol
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions
 from sclsearch.tasks import TASKS
@@ -61,7 +61,7 @@ def file(tmp_path: Path) -> Path:
 def test_each_cell_has_a_valid_study_or_a_reason(
     table: Table, options: RunOptions, scale: str | None
 ) -> None:
-    few_shot = PROTOCOLS[table.protocol].few_shot
+    few_shot = find_protocol(table.protocol).few_shot
     studies = []
     for one in plan_cells(table, table.cells, options, scale=scale):
         assert (one.spec is None) == bool(one.reason)

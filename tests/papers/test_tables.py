@@ -16,7 +16,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.fields import as_tuples, build, field_errors
 from sclsearch.papers.tables import Augmentation, Cell, Table, published_tables, select_cells
-from sclsearch.protocols import PROTOCOLS
+from sclsearch.protocols import find_protocol
 from sclsearch.selection.rules import Rule, Top
 from sclsearch.spaces.load import find_space, load_space
 from sclsearch.tasks import TASKS
@@ -312,14 +312,14 @@ def test_only_one_row_has_no_method() -> None:
 
 
 def test_the_protocol_counts_seeds_and_selects_as_the_paper_does(table: Table) -> None:
-    protocol = PROTOCOLS[table.protocol]
+    protocol = find_protocol(table.protocol)
     assert table.rule in {None, protocol.rule}
     assert table.runs in {None, protocol.replicates}
     for block in table.blocks.values():
         if not block.average_of:
             assert protocol.few_shot == bool(block.train_size or block.shots)
         if block.augmentation:
-            assert block.augmentation.views == PROTOCOLS["gunel-noisy"].joined
+            assert block.augmentation.views == find_protocol("gunel-noisy").joined
     metrics = defaultdict(set)
     for column in table.columns.values():
         if column.task is not None and column.of_class is None:

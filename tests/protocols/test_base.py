@@ -15,14 +15,14 @@ Labelled = Callable[..., TaskData]
 @pytest.mark.parametrize(
     ("name", "splits", "message"),
     [
-        ("plain", {"train": [0, 1], "validation": [1]}, "must have test rows, but the validation"),
-        ("gunel-full", {"train": [0, 1], "validation": [1]}, "split, of 1 rows, leaves none. Add"),
+        ("plain", {"train": [0, 1], "validation": [1]}, "no test rows in its validation split"),
+        ("gunel-full", {"train": [0, 1], "validation": [1]}, "validation split with 1 rows. Add"),
         (
             "lacon-classes-2",
             {"train": [0, 1, 2] * 20, "test": [2]},
-            "the test split, of 0 rows in its first 2 classes, leaves none. Add rows there, or",
+            "its test split with 0 rows of the first 2 classes.",
         ),
-        ("supcl-seq", {"train": [0, 1], "validation": []}, "must have validation rows, but the"),
+        ("supcl-seq", {"train": [0, 1], "validation": []}, "no validation rows in its"),
     ],
     ids=["one row to halve", "capped", "none of the classes", "an empty split"],
 )
@@ -33,7 +33,7 @@ def test_rows_that_a_protocol_leaves_none_of_are_refused(
     data = protocol.data(labeled(**splits))
     with pytest.raises(SclsearchError) as raised:
         protocol.splits(data, None, protocol.replicate(0))
-    assert str(raised.value).startswith(f"toy: --protocol {name} must have ")
+    assert str(raised.value).startswith(f"toy: --protocol {name} finds no ")
     assert message in str(raised.value)
 
 

@@ -80,7 +80,7 @@ def test_a_labelled_test_split_stays_the_test(
 
 
 def test_one_row_is_too_few_for_validation_and_test(labeled: Labelled) -> None:
-    with pytest.raises(SclsearchError, match=r"^toy: the validation split must .* it has 1 rows"):
+    with pytest.raises(SclsearchError, match=r"^toy: the validation split .* got 1"):
         cmlm_split(labeled(train=[0], validation=[1]))
 
 
@@ -94,36 +94,11 @@ def test_replicates_are_five_subsets_by_the_papers_three_seeds() -> None:
     assert [FULL.replicate(r).initialization for r in range(FULL.replicates)] == [31, 42, 53]
 
 
-def test_repetitions_beyond_the_papers_go_on_in_its_steps() -> None:
-    assert FEW_SHOT.replicate(16).seeds["order"] == FULL.replicate(3).seeds["order"] == 64
-    assert FEW_SHOT.replicate(16).subset == 1
-
-
 def test_few_shot_rows_have_the_classes_as_they_fall(labeled: Labelled) -> None:
     data = labeled(train=[0] * 500 + [1] * 500, validation=[0, 1] * 300)
     subsets = [FEW_SHOT.splits(data, Size(total=40), FEW_SHOT.replicate(r)).train for r in range(5)]
     assert [len({*rows.index}) for rows in subsets] == [40] * 5
     assert len({int(rows.labels(data).sum()) for rows in subsets}) > 1
-
-
-def test_shots_are_drawn_of_each_class(labeled: Labelled) -> None:
-    data = labeled(train=[0] * 90 + [1] * 10, validation=[0, 1] * 300)
-    train = FEW_SHOT.splits(data, Size(per_class=5), FEW_SHOT.replicate(2)).train
-    assert np.bincount(train.labels(data)).tolist() == [5, 5]
-
-
-def test_scores_are_drawn_too(labeled: Labelled) -> None:
-    data = labeled(train=[n / 2 for n in range(99)], validation=[n / 3 for n in range(700)])
-    splits = FEW_SHOT.splits(data, Size(total=30), FEW_SHOT.replicate(0))
-    assert len(splits.train.index) == 30
-    assert sizes(splits) == (500, 200)
-
-
-@pytest.mark.parametrize("total", [0, 101])
-def test_a_size_that_the_task_cannot_give_is_refused(labeled: Labelled, total: int) -> None:
-    data = labeled(train=[0, 1] * 50, validation=[0, 1] * 300)
-    with pytest.raises(SclsearchError, match=rf"^--train-size {total}: .* between 1 and the 100"):
-        FEW_SHOT.splits(data, Size(total=total), FEW_SHOT.replicate(0))
 
 
 @pytest.mark.parametrize(
@@ -135,13 +110,6 @@ def test_few_shot_training_has_the_papers_epochs_and_others_between(
 ) -> None:
     told = {"epochs": epochs, "post_epochs": post_epochs}
     assert few_shot_training(rows, 16) == {**AUTHORS_TRAINING, **told}
-
-
-@given(rows=st.integers(1, 1000))
-def test_up_to_1000_rows_both_phases_have_about_as_many_updates(rows: int) -> None:
-    found = few_shot_training(rows, 16)
-    assert 630 <= int(str(found["epochs"])) * -(-rows // 16) <= 700
-    assert 520 < int(str(found["post_epochs"])) * -(-rows // 8) <= 650
 
 
 def test_full_data_has_the_papers_learning_rate_and_epochs_in_both_phases() -> None:

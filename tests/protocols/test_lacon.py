@@ -1,7 +1,6 @@
 """LaCon's protocols: rows drawn by class, validation out of training, the test read once."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Rows, Size, Splits
-from sclsearch.protocols.lacon import IMBALANCES
+from sclsearch.protocols.lacon import IMBALANCE
 from sclsearch.tasks.base import TaskData
 
 Labelled = Callable[..., TaskData]
@@ -62,17 +61,6 @@ def test_three_tasks_are_taken_whole_by_every_replicate(labeled: Labelled, name:
     )
 
 
-def test_a_users_own_task_of_such_a_name_is_not_taken_whole(labeled: Labelled) -> None:
-    whole = labeled("mrpc", train=MANY, **VALIDATION)
-    data = replace(whole, task=replace(whole.task, own=True))
-    assert counts(parts_of("lacon", data).train, data) == [4750, 4750]
-
-
-def test_a_task_within_the_limit_is_the_same_in_every_replicate(labeled: Labelled) -> None:
-    data = labeled(train=[0] * 5000 + [1] * 5000, **VALIDATION)
-    assert parts_of("lacon", data).digests == parts_of("lacon", data, 1).digests
-
-
 def test_scores_are_taken_whole(labeled: Labelled) -> None:
     data = labeled(train=[n / 2 for n in range(6001)], validation=[0.5])
     splits = parts_of("lacon", data)
@@ -104,22 +92,15 @@ def test_few_shot_validation_takes_what_is_left_of_a_class_and_says_so(labeled: 
     assert splits.notes[-1] == note
 
 
-def test_few_shot_draws_scores_at_random(labeled: Labelled) -> None:
-    data = labeled(train=[n / 2 for n in range(50)], validation=[0.5])
-    splits = parts_of("lacon-fewshot", data, 0, Size(total=20))
-    assert len(splits.train.index) == len(splits.validation.index) == 20
-    assert not {*splits.train.index} & {*splits.validation.index}
-
-
 def test_few_shot_with_nothing_left_for_validation_is_refused(labeled: Labelled) -> None:
     data = labeled(train=[0, 1] * 10, **VALIDATION)
-    with pytest.raises(SclsearchError, match=r"^toy: .* beside the 20 .* none. Train on fewer"):
+    with pytest.raises(SclsearchError, match=r"^toy: the 20 training rows leave none"):
         parts_of("lacon-fewshot", data, 0, Size(per_class=10))
-    with pytest.raises(SclsearchError, match=r"^--shots 11: it must lie between 1 and the 10"):
+    with pytest.raises(SclsearchError, match=r"^--shots: must be between 1 and 10, .* got 11"):
         parts_of("lacon-fewshot", data, 0, Size(per_class=11))
 
 
-@pytest.mark.parametrize("rho", IMBALANCES)
+@pytest.mark.parametrize("rho", IMBALANCE.values)
 @pytest.mark.parametrize(
     ("train", "rarer"), [([0] * 1500 + [1] * 1300, 1), ([0] * 1300 + [1] * 1300, 0)]
 )
@@ -139,7 +120,7 @@ def test_an_imbalance_of_other_than_two_classes_is_refused(labeled: Labelled) ->
     with pytest.raises(SclsearchError, match=r"^--protocol lacon-imbalance-3: .* toy has 3 classe"):
         parts_of("lacon-imbalance-3", three)
     scores = labeled(train=[0.5, 1.0], validation=[0.5])
-    with pytest.raises(SclsearchError, match=r"two classes, but toy has scores\. Take another ta"):
+    with pytest.raises(SclsearchError, match="two classes, but toy has scores"):
         parts_of("lacon-imbalance-3", scores)
 
 
@@ -150,10 +131,9 @@ def test_an_imbalance_that_the_rows_do_not_allow_is_refused_with_every_reason(
     with pytest.raises(SclsearchError) as error:
         parts_of("lacon-imbalance-10", data)
     assert str(error.value).splitlines() == [
-        "--protocol lacon-imbalance-10: class 'yes' of toy must have 32 training rows, but it has "
-        "20. Take a smaller imbalance.",
-        "--protocol lacon-imbalance-10: class 'no' of toy must have 320 training rows, but it has "
-        "300. Take a smaller imbalance.",
+        f"--protocol lacon-imbalance-10: needs {wanted} training rows of class {label!r} of toy, "
+        f"got {there}. Choose a smaller imbalance."
+        for label, wanted, there in (("yes", 32, 20), ("no", 320, 300))
     ]
 
 
@@ -192,18 +172,12 @@ def test_at_most_1000_rows_of_each_of_the_first_classes_are_drawn_even_of_two(
     assert f"classes: the first {count} classes; the paper does not say which" in first.notes
 
 
-def test_within_1000_rows_of_each_class_every_replicate_has_the_same(labeled: Labelled) -> None:
-    data = labeled(train=[0] * 1000 + [1] * 1000, **VALIDATION)
-    first, second = (parts_of("lacon-classes-2", data, number) for number in (0, 1))
-    assert first.digests == second.digests
-
-
 def test_more_classes_than_a_task_has_are_refused(labeled: Labelled) -> None:
     with pytest.raises(
         SclsearchError, match=r"^--protocol lacon-classes-4: .* 4 .* but toy has 3\."
     ):
         PROTOCOLS["lacon-classes-4"].data(labeled(train=[0, 1, 2], **VALIDATION))
-    with pytest.raises(SclsearchError, match=r"or more, but toy has scores\. Take another task\.$"):
+    with pytest.raises(SclsearchError, match="classes, but toy has scores"):
         PROTOCOLS["lacon-classes-2"].data(labeled(train=[0.5], validation=[0.5]))
 
 

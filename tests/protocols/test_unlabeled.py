@@ -12,7 +12,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Protocol, Rows, Size, Splits
 from sclsearch.protocols.draws import draw_parts
-from sclsearch.protocols.scale import laptop
+from sclsearch.protocols.variants import laptop
 from sclsearch.tasks.base import TaskData
 
 Labelled = Callable[..., TaskData]
@@ -87,20 +87,6 @@ def test_all_are_those_that_are_not_held_out(data: TaskData, protocol: Protocol)
     assert places(splits.unlabeled) == {("train", row) for row in range(ROWS)} - held
 
 
-def test_replicates_with_a_subset_of_their_own_have_other_texts(data: TaskData) -> None:
-    protocol = PROTOCOLS["cmlm-fewshot"]
-    found = [parts_of(protocol, data, number, 20, 60) for number in range(15)]
-    assert len({splits.digests["unlabelled"] for splits in found}) == 5
-    assert found[0].digests == found[5].digests
-
-
-def test_as_many_as_training_rows_are_these(data: TaskData) -> None:
-    protocol = PROTOCOLS["cmlm-fewshot"]
-    splits = parts_of(protocol, data, 0, 20, 20)
-    plain = protocol.splits(data, Size(20), protocol.replicate(0))
-    assert (splits.digests, splits.notes) == (plain.digests, plain.notes)
-
-
 @pytest.mark.parametrize(("name", "most"), [("cmlm-fewshot", ROWS), ("lacon-fewshot", ROWS - 20)])
 def test_fewer_than_are_trained_on_or_more_than_there_are_is_refused(
     data: TaskData, name: str, most: int
@@ -110,7 +96,6 @@ def test_fewer_than_are_trained_on_or_more_than_there_are_is_refused(
         with pytest.raises(SclsearchError) as raised:
             parts_of(PROTOCOLS[name], data, 0, 20, total)
         assert str(raised.value) == (
-            f"--unlabeled {total}: it must lie between the 20 training rows, which are among the "
-            f"texts, and the {most} rows of toy's training split that are not for validation; "
-            "`all` takes these."
+            f"--unlabeled: must be between 20, the training rows, and {most}, all rows of toy's "
+            f"training split outside validation, got {total}. Pass `all` for all rows."
         )

@@ -105,7 +105,7 @@ def test_paraphrases_of_a_file_are_read_and_named(
     ("changes", "message"),
     [
         ({"space": None}, "a method of your own needs a search space"),
-        ({}, "must be 'Smoothed', but there is 'scl'"),
+        ({}, "must be 'Smoothed', got 'scl'"),
     ],
     ids=["no space", "the space of another method"],
 )

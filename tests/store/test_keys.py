@@ -10,8 +10,7 @@ from sclsearch.encoders.gradient_cache import CHUNK, LIMIT
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.base import Training
 from sclsearch.methods.fields import resolved
-from sclsearch.protocols.base import Rows, Splits
-from sclsearch.protocols.replicates import all_seeds
+from sclsearch.protocols.base import Rows, Splits, all_seeds
 from sclsearch.store.records import (
     ConfigurationRecord,
     ReplicateRecord,

@@ -22,21 +22,20 @@ ERRORS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         "two sizes",
         {"train_size": 20, "shots": 5},
         {},
-        "--train-size: it must come without --shots, but both are given. Give the number",
+        "--train-size: cannot be combined with --shots.",
     ),
     (
         "a size on full data",
         {"train_size": 20, "protocol": "gunel-full"},
         {},
-        "--protocol gunel-full: it trains on all rows, but a training size is given. Leave out "
-        "the size, or take --protocol gunel-fewshot.",
+        "--protocol gunel-full: trains on all rows, got a training size. Leave out the size, or "
+        "pass --protocol gunel-fewshot.",
     ),
     (
         "few shots without a size",
         {"protocol": "gunel-fewshot"},
         {},
-        "--protocol gunel-fewshot: a training size must be given. Pass --train-size N, in total, "
-        "or --shots K, of each class.",
+        "--protocol gunel-fewshot: needs a training size. Pass --train-size N",
     ),
     ("protocol", {"protocol": "gunel-ful"}, {}, "Unknown protocol 'gunel-ful'. Did you mean"),
     ("method", {"method": "sc1"}, {}, "Unknown method 'sc1'. Did you mean 'scl'? Known: ce"),
@@ -50,19 +49,19 @@ ERRORS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         "--set lam: input should be less than or equal to 1, but there is 1.5\n"
         "--set tau: input should be greater than 0, but there is 0",
     ),
-    ("rule", {}, {"rule": "median"}, "Unknown rule 'median'. It must be mean, best, top-K"),
+    ("rule", {}, {"rule": "median"}, "Unknown rule 'median'. Known: mean, best, top-K"),
     (
         "few seeds",
         {"shots": 5},
         {"seeds": 2},
-        "--seeds: rule top-3 needs at least 3 seeds, but there are 2. Give more seeds or another",
+        "--seeds: must be at least 3 for rule top-3, got 2. Pass more seeds or another",
     ),
     ("no seeds", {}, {"seeds": 0}, "--seeds: must be at least 1, got 0."),
     (
         "grid over a range",
         {"sampler": "grid"},
         {},
-        "--sampler grid: learning_rate must have values to choose from, but in",
+        "--sampler grid: needs choices, but learning_rate in",
     ),
     (
         "seed of a grid",
@@ -106,9 +105,7 @@ def test_a_method_that_needs_classes_refuses_scores(resolved: Resolved, tmp_path
 
 def test_a_space_file_must_be_of_the_method(resolved: Resolved, write_space: WriteSpace) -> None:
     path = write_space("method: ce\nsource: a test\npublished: []\nspace: {}\n")
-    with pytest.raises(
-        SclsearchError, match=r"mine.yaml: method: .*must be '?scl'?.* but .*'?ce'?"
-    ):
+    with pytest.raises(SclsearchError, match=r"mine.yaml: method: must be 'scl', got 'ce'"):
         resolved(space=path)
 
 

@@ -15,8 +15,7 @@ from sclsearch.encoders.vocabulary import CutEmbedding
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.base import Batch, Model, Terms
 from sclsearch.methods.fields import build
-from sclsearch.protocols.base import Evaluate, Splits
-from sclsearch.protocols.replicates import all_seeds
+from sclsearch.protocols.base import Evaluate, Splits, all_seeds
 from sclsearch.protocols.splits import plain_split
 from sclsearch.randomness import stream
 from sclsearch.tasks.base import Split, Task, TaskData, Texts

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sclsearch.errors import SclsearchError, lookup
-from sclsearch.protocols import PROTOCOLS, cmlm
+from sclsearch.errors import SclsearchError
+from sclsearch.protocols import PROTOCOLS, cmlm, find_protocol
 from sclsearch.protocols.base import Protocol, Size
 from sclsearch.protocols.draws import (
     Unlabeled,
@@ -13,7 +13,7 @@ from sclsearch.protocols.draws import (
     check_unlabeled,
     draw_parts,
 )
-from sclsearch.protocols.repeated import fresh
+from sclsearch.protocols.variants import fresh
 from sclsearch.tasks import TASKS, check_task_name
 from sclsearch.tasks.base import TaskData, Texts
 from sclsearch.tasks.clue import CLUE
@@ -178,7 +178,7 @@ def select_texts(
         raise all_labeled(unlabeled)
     chosen = TextSelection(task, None, size, 0).default_protocol
     if protocol is not None:
-        chosen = lookup(PROTOCOLS, protocol, "protocol")
+        chosen = find_protocol(protocol)
         chosen.check_size(size, FEW_SHOT.name)
     if chosen is None and replicates is not None:
         raise SclsearchError(

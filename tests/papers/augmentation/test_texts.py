@@ -11,7 +11,7 @@ from sclsearch.methods.cssl import CSSL
 from sclsearch.papers.augmentation.texts import select_texts
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Size
-from sclsearch.protocols.repeated import fresh
+from sclsearch.protocols.variants import fresh
 from sclsearch.tasks import TASKS, load_task
 from sclsearch.tasks.base import Split, TaskData, Texts
 from sclsearch.tasks.custom import CustomTask

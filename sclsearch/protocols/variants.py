@@ -1,17 +1,20 @@
-"""Protocols with other replicates than the paper's: new seeds, random splits or crossed seeds."""
+"""Variants of a protocol: fresh replicates, random splits, crossed seeds, and laptop scale."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols.base import Protocol, Size, Splits
-from sclsearch.protocols.replicates import Replicate
-from sclsearch.protocols.splits import HELD_OUT, from_train, hold_out
-from sclsearch.selection.rules import Rule, Top
+from sclsearch.protocols.base import Protocol, Replicate, Rows, Size, Splits
+from sclsearch.protocols.splits import HELD_OUT, SAME_ROWS, from_train, hold_out
+from sclsearch.randomness import stream
+from sclsearch.selection.rules import MEAN, Rule, Top
 from sclsearch.selection.variance import SOURCES, design
 from sclsearch.tasks.base import TaskData
+from sclsearch.tasks.stratified import stratified
 
-MEAN = Rule(score=Top(), report=Top())
+# Limits at laptop scale: replicates, updates per stage, validation rows and test rows.
+REPLICATES, UPDATES, VALIDATION, TEST = 3, 150, 200, 500
 
 
 def fresh(protocol: Protocol, count: int, first: int | None = None) -> Protocol:
@@ -30,7 +33,7 @@ def fresh(protocol: Protocol, count: int, first: int | None = None) -> Protocol:
         SclsearchError: The number is below 1.
     """
     if count < 1:
-        raise SclsearchError(f"fresh replicates: there must be at least 1, but it is {count}.")
+        raise SclsearchError(f"fresh replicates: must be at least 1, got {count}.")
     start = max(protocol.replicates, first or 0)
 
     def replicate(number: int) -> Replicate:
@@ -62,13 +65,13 @@ def with_splits(protocol: Protocol, count: int) -> Protocol:
     """
     if protocol.name != "plain":
         raise SclsearchError(
-            f"--splits {count}: must come with protocol plain, got {protocol.name}, which says "
-            "how it splits. Leave it out, or pass --protocol plain."
+            f"--splits {count}: needs --protocol plain, because {protocol.name} defines its own "
+            "splits. Leave it out, or pass --protocol plain."
         )
     if count < 2:
         raise SclsearchError(f"--splits: must be at least 2, got {count}.")
 
-    def redraw(data: TaskData, _parts: Splits, _size: Size | None, replicate: Replicate) -> Splits:
+    def redraw(data: TaskData, _splits: Splits, _size: Size | None, replicate: Replicate) -> Splits:
         number = replicate.subset % count
         return hold_out(data, from_train(data), share=HELD_OUT, seed=number)
 
@@ -94,3 +97,56 @@ def crossed(protocol: Protocol, levels: Mapping[str, int]) -> Protocol:
         replicate=cells.__getitem__,
         repetition=" x ".join(f"{count} {source}s" for source, count in varied.items()),
     )
+
+
+def laptop(protocol: Protocol) -> Protocol:
+    """Return the protocol with MiniLM, 3 replicates and at most 150 updates per stage.
+
+    It evaluates ten times, on at most 200 validation and 500 test rows. A rule that counts the top
+    k of n keeps its k; if k exceeds 3, the rule counts all seeds.
+    """
+
+    def redraw(data: TaskData, _splits: Splits, size: Size | None, replicate: Replicate) -> Splits:
+        return _fewer(data, protocol.splits(data, size, replicate))
+
+    def within(top: Top) -> Top:
+        return Top() if top.k is not None and top.k > REPLICATES else top
+
+    return replace(
+        protocol,
+        replicates=min(protocol.replicates, REPLICATES),
+        rule=Rule(within(protocol.rule.score), within(protocol.rule.report)),
+        evaluate="tenth",
+        max_updates=UPDATES,
+        model="minilm",
+        redraw=redraw,
+        scale="laptop",
+    )
+
+
+SCALES: Mapping[str, Callable[[Protocol], Protocol]] = MappingProxyType({"laptop": laptop})
+
+
+def _fewer(data: TaskData, splits: Splits) -> Splits:
+    note = (
+        f"scaled: at most {UPDATES} updates a stage, {VALIDATION} validation and {TEST} test rows"
+    )
+    validation = at_most(VALIDATION, splits.validation, data, "scale")
+    test = at_most(TEST, splits.test, data, "scale")
+    among = f"the {len(validation.index)} rows that choose are among the {len(test.index)} reported"
+    cut = len(validation.index) < len(test.index)
+    return replace(
+        splits,
+        validation=validation,
+        test=test,
+        held=(splits.validation, splits.test),
+        notes=(*(among if text == SAME_ROWS and cut else text for text in splits.notes), note),
+    )
+
+
+def at_most(most: int, rows: Rows, data: TaskData, purpose: str) -> Rows:
+    """Return a stratified sample of at most `most` rows, drawn by the purpose's random stream."""
+    if len(rows.index) <= most:
+        return rows
+    chosen = stratified(rows.labels(data), most, stream(0, f"{purpose}/{rows.split}"))
+    return Rows(rows.split, rows.index[chosen])

@@ -1,0 +1,176 @@
+"""Variants of protocols: fresh replicates, several splits, crossed seeds and laptop scale."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+
+from sclsearch.errors import SclsearchError
+from sclsearch.protocols import PROTOCOLS
+from sclsearch.protocols.base import Protocol, Size
+from sclsearch.protocols.splits import SAME_ROWS
+from sclsearch.protocols.variants import SCALES, crossed, fresh, laptop, with_splits
+from sclsearch.tasks import load_task
+from sclsearch.tasks.base import TaskData
+
+Labelled = Callable[..., TaskData]
+LEVELS = {"subset": 2, "initialization": 3, "order": 2}
+PLAIN = PROTOCOLS["plain"]
+NOTE = "scaled: at most 150 updates a stage, 200 validation and 500 test rows"
+
+
+@pytest.fixture(params=["gunel-full", "gunel-fewshot", "supcl-seq", "lacon", "cmlm-fewshot"])
+def protocol(request: pytest.FixtureRequest) -> Protocol:
+    return PROTOCOLS[request.param]
+
+
+def test_fresh_replicates_go_on_where_the_protocol_ends(protocol: Protocol) -> None:
+    repeated = fresh(protocol, 4)
+    n = protocol.replicates
+    for r in range(4):
+        assert repeated.replicate(r).seeds == protocol.replicate(n + r).seeds
+        assert (repeated.replicate(r).number, repeated.replicate(r).subset) == (r, n + r)
+    assert (repeated.replicates, str(repeated.rule)) == (4, "mean")
+    subsets = ", new subsets" if protocol.name == "cmlm-fewshot" else ""
+    assert repeated.title == f"{protocol.name}, fresh replicates{subsets}"
+
+
+def test_fresh_replicates_begin_after_all_that_a_study_used(protocol: Protocol) -> None:
+    n = protocol.replicates
+    more, fewer = fresh(protocol, 1, n + 7), fresh(protocol, 1, n - 1)
+    assert more.replicate(0).seeds == protocol.replicate(n + 7).seeds
+    assert more.title.startswith(f"{protocol.name}, fresh replicates from {n + 7}")
+    assert fewer.replicate(0).seeds == protocol.replicate(n).seeds
+    assert fewer.title == fresh(protocol, 1).title
+
+
+@pytest.mark.parametrize("scaled", [False, True], ids=["whole", "laptop"])
+@pytest.mark.parametrize("first", [None, 22])
+def test_no_fresh_subset_is_one_that_chose(scaled: bool, first: int | None) -> None:
+    own = PROTOCOLS["cmlm-fewshot"]
+    protocol = laptop(own) if scaled else own
+    chose = {protocol.replicate(r).subset for r in range(first or protocol.replicates)}
+    repeated = fresh(protocol, 12, first)
+    assert not chose & {repeated.replicate(r).subset for r in range(12)}
+    assert repeated.title.endswith(", new subsets")
+
+
+@pytest.mark.parametrize("count", [0, -1])
+def test_no_fresh_replicate_is_an_error(count: int) -> None:
+    with pytest.raises(
+        SclsearchError, match=rf"^fresh replicates: must be at least 1, got {count}"
+    ):
+        fresh(PROTOCOLS["plain"], count)
+
+
+def test_a_crossing_has_every_combination_once(protocol: Protocol) -> None:
+    repeated = crossed(protocol, LEVELS)
+    found = [repeated.replicate(number) for number in range(repeated.replicates)]
+    cells = [(one.subset, one.initialization, one.order) for one in found]
+    assert sorted(cells) == list(product(range(2), range(3), range(2)))
+    assert [one.number for one in found] == list(range(12))
+    assert all(one.noise == one.order for one in found)
+    assert repeated.title == f"{protocol.name}, 2 subsets x 3 initializations x 2 orders"
+
+
+def test_what_does_not_vary_is_not_named_and_makes_no_other_crossing() -> None:
+    protocol = PROTOCOLS["plain"]
+    short = crossed(protocol, {"order": 2, "initialization": 2})
+    assert short.title == crossed(protocol, {"subset": 1, "initialization": 2, "order": 2}).title
+    assert short.title == "plain, 2 initializations x 2 orders"
+
+
+@pytest.mark.parametrize(
+    ("levels", "message"),
+    [
+        ({"order": 3}, "at least two of subset, initialization, order must vary, only order does"),
+        ({"order": 3, "ordre": 2}, "levels.ordre: unknown source. Did you mean 'order'?"),
+        ({"order": 0, "subset": 2}, "levels.order: must be at least 1, got 0"),
+    ],
+    ids=["one varies", "unknown", "none"],
+)
+def test_a_crossing_that_says_nothing_is_refused(levels: dict[str, int], message: str) -> None:
+    with pytest.raises(SclsearchError) as caught:
+        crossed(PROTOCOLS["plain"], levels)
+    assert message in str(caught.value)
+
+
+@pytest.fixture
+def data() -> TaskData:
+    """Return a task of training and test rows alone."""
+    demo = load_task("demo")
+    return replace(demo, splits={name: demo.splits[name] for name in ("train", "test")})
+
+
+def test_a_fifth_of_the_training_rows_is_held_out_beside_test_rows_alone(data: TaskData) -> None:
+    splits = PLAIN.splits(data, None, PLAIN.replicate(0))
+    assert (len(splits.train.index), len(splits.validation.index)) == (1600, 400)
+    assert not set(splits.train.index) & set(splits.validation.index)
+    assert np.bincount(splits.validation.labels(data)).tolist() == [200, 200]
+    assert splits.test.split == "test"
+    assert "validation: 400 rows, 20% of the 2000 training rows" in splits.notes
+    assert PLAIN.splits(data, None, PLAIN.replicate(1)).digests == splits.digests
+
+
+def test_a_task_with_validation_rows_keeps_its_splits() -> None:
+    demo = load_task("demo")
+    splits = PLAIN.splits(demo, None, PLAIN.replicate(0))
+    assert [rows.split for rows in splits.rows.values()] == ["train", "validation", "test"]
+    assert [len(rows.index) for rows in splits.rows.values()] == [2000, 500, 500]
+
+
+def test_replicates_take_several_random_splits_in_turn(data: TaskData) -> None:
+    protocol = with_splits(PLAIN, 3)
+    found = [protocol.splits(data, None, protocol.replicate(number)) for number in range(5)]
+    validation = [tuple(splits.validation.index) for splits in found]
+    assert len(set(validation)) == 3
+    assert validation[3:] == validation[:2]
+    assert all(len(splits.validation.index) == 400 for splits in found)
+    assert all(splits.test.digest == found[0].test.digest for splits in found)
+    assert protocol.title == "plain, 3 splits"
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "told"),
+    [
+        ("gunel-full", 5, "--splits 5: needs --protocol plain, because gunel-full"),
+        ("plain", 1, "--splits: must be at least 2, got 1."),
+    ],
+)
+def test_splits_without_a_sense_are_refused(name: str, count: int, told: str) -> None:
+    with pytest.raises(SclsearchError, match=told):
+        with_splits(PROTOCOLS[name], count)
+
+
+@pytest.fixture
+def large(labeled: Labelled) -> TaskData:
+    """Returns a task of 3,000 training and 2,400 validation rows, a quarter of them of class 1."""
+    return labeled(train=[0, 0, 0, 1] * 750, validation=[0, 1, 0, 0] * 600)
+
+
+def test_rows_are_some_of_the_protocols_own(protocol: Protocol, large: TaskData) -> None:
+    size = Size(total=40) if protocol.few_shot else None
+    replicate = protocol.replicate(2)
+    whole, scaled = (p.splits(large, size, replicate) for p in (protocol, laptop(protocol)))
+    assert np.array_equal(scaled.train.index, whole.train.index)
+    for name, most in (("validation", 200), ("test", 500)):
+        every, some = getattr(whole, name), getattr(scaled, name)
+        assert set(some.index) <= set(every.index)
+        assert len(some.index) == min(len(every.index), most)
+        if len(every.index) > most:
+            share = some.labels(large).mean()
+            assert share == pytest.approx(every.labels(large).mean(), abs=1 / len(some.index))
+    among = "the 200 rows that choose are among the 500 reported"
+    assert scaled.notes == (*(among if n == SAME_ROWS else n for n in whole.notes), NOTE)
+
+
+def test_a_scaled_protocol_is_named_and_repeats_three_times(protocol: Protocol) -> None:
+    scaled = SCALES["laptop"](protocol)
+    assert scaled.title == f"{protocol.name} at laptop scale"
+    assert (protocol.title, protocol.scale) == (protocol.name, None)
+    assert (scaled.replicates, scaled.max_updates, scaled.evaluate) == (3, 150, "tenth")
+    assert scaled.model == "minilm"
+    scaled.rule.check(scaled.replicates)
+    assert [scaled.replicate(r) for r in range(3)] == [protocol.replicate(r) for r in range(3)]
