@@ -7,13 +7,13 @@ from typing import Literal
 import pytest
 import torch
 import torch.nn.functional as F
+from sclsearch.methods.ce_cl import CECL
 
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods.base import Batch, Model, Training
 from sclsearch.methods.ce import CE, Pooling, encoder_pooling
-from sclsearch.methods.ce_cl import CECL
 from sclsearch.objectives import nt_xent
 
 POOLINGS: tuple[Pooling, ...] = ("head_hidden", "cls_raw", "cls_pooled", "mean")

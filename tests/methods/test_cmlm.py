@@ -19,7 +19,7 @@ from sclsearch.methods.ce import CE
 from sclsearch.methods.cmlm import CMLM
 from sclsearch.methods.masking import corrupt, draw_complement, draw_selection
 from sclsearch.objectives import sim_clr, sim_siam
-from sclsearch.objectives.sim_siam import Wrap, feature_spread
+from sclsearch.objectives.self_supervised import Wrap, feature_spread
 
 MASK, VOCABULARY = 4, 114
 AUTHORS = {"warmup_ratio": 0.0, "weight_decay": 0.0, "max_grad_norm": 1.0}

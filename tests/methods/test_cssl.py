@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from sclsearch.methods.cssl import CSSL
 
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods.base import Batch, Model, Training
 from sclsearch.methods.ce import CE
-from sclsearch.methods.cssl import CSSL
 
 
 @pytest.mark.parametrize("pooling", ["cls_raw", "mean"])

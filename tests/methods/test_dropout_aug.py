@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
+from sclsearch.methods.dropout_aug import DropoutAug
 
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods.base import Batch, Model, Training
 from sclsearch.methods.ce import CE, Pooling
-from sclsearch.methods.dropout_aug import DropoutAug
 from sclsearch.methods.supcl_seq import SupCLSeq
 
 POOLINGS: tuple[Pooling, ...] = ("head_hidden", "cls_raw", "cls_pooled", "mean")

@@ -6,13 +6,13 @@ from typing import Literal
 import pytest
 import torch
 import torch.nn.functional as F
+from sclsearch.methods.lacon_fusion import LaConFusion
 from torch import Tensor
 
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods.base import Batch, Model, Training
 from sclsearch.methods.lacon import LaCon, vectors_of
-from sclsearch.methods.lacon_fusion import LaConFusion
 
 
 def made(method: LaConFusion, encoder: Encoder) -> Model:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
+from sclsearch.methods.leam import LEAM
 from torch import Tensor, nn
 
 from sclsearch.encoders.encoder import Encoder
@@ -12,7 +13,6 @@ from sclsearch.encoders.label_attention import WindowAttention
 from sclsearch.errors import SclsearchError
 from sclsearch.methods.base import Batch, Model, Training
 from sclsearch.methods.lacon import vectors_of
-from sclsearch.methods.leam import LEAM
 
 
 def made(method: LEAM, encoder: Encoder) -> Model:

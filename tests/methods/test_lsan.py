@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
+from sclsearch.methods.lsan import LSAN
 
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.methods.base import Batch, Model, Training
 from sclsearch.methods.lacon import vectors_of
-from sclsearch.methods.lsan import LSAN
 
 
 def made(method: LSAN, encoder: Encoder) -> Model:

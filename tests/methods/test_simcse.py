@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from sclsearch.methods.simcse import SimCSE
 from torch import Tensor
 
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods.base import Batch, Model, Stage, Training
-from sclsearch.methods.simcse import SimCSE
 from sclsearch.methods.supcl_seq import SupCLSeq
 from sclsearch.objectives import nt_xent
 from sclsearch.training.optimizer import adamw

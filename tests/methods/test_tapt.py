@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from sclsearch.methods.tapt import TAPT
 from transformers import AutoConfig, BertForMaskedLM
 
 from sclsearch.encoders.encoder import Encoder
@@ -16,7 +17,6 @@ from sclsearch.methods.base import Batch, Model, Training
 from sclsearch.methods.ce import CE
 from sclsearch.methods.cmlm import CMLM
 from sclsearch.methods.masking import corrupt, draw_selection
-from sclsearch.methods.tapt import TAPT
 
 
 @pytest.mark.parametrize("training", [False, True], ids=["evaluation", "training"])

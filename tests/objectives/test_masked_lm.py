@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from sclsearch.objectives import masked_lm
-from sclsearch.objectives.masked_lm import IGNORED, MlmReduction
+from sclsearch.objectives.prediction import IGNORED, MlmReduction
 
 VOCABULARY = 5
 REDUCTIONS: tuple[MlmReduction, ...] = get_args(MlmReduction)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from sclsearch.objectives import sim_siam
-from sclsearch.objectives.sim_siam import feature_spread
+from sclsearch.objectives.self_supervised import feature_spread
 
 FIRST = torch.tensor([[1, 0, 1], [0, 2, 1], [1, 1, 0]], dtype=torch.float64)
 SECOND = torch.tensor([[[1, 1, 1], [0, 1, 1], [2, 1, -1]]], dtype=torch.float64)

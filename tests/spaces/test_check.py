@@ -32,7 +32,7 @@ from sclsearch.spaces.load import check_file, load_space
         ("low: 1e-4", "low: a", "space.probe_learning_rate.low: input should be a valid number"),
         ("low: 1e-4", "low: 0", "space.probe_learning_rate: low > 0 must hold for a log range"),
         ("low: 1e-4", "low: 0.1", "space.probe_learning_rate: low < high must hold, but low=0.1"),
-        ("high: 1e-2", "high: 7.0", "space.probe_learning_rate: input should be less than 1, but"),
+        ("high: 1e-2", "high: 7.0", "space.probe_learning_rate: input should be less than 1, got"),
         (
             "{probe_encoder_mode: eval}}",
             "{mode: eval}}",
@@ -50,7 +50,7 @@ from sclsearch.spaces.load import check_file, load_space
             "mode: eval}}\n  tua: {type: int, low: 1, high: 2}",
             "space.tua: unknown k",
         ),
-        ("tau: 1}", "tau: -1}", "fixed.tau: input should be greater than 0, but there is -1"),
+        ("tau: 1}", "tau: -1}", "fixed.tau: input should be greater than 0, got -1"),
         ("tau: 1}", "tau: null}", "fixed.tau: has no value, and there is none to take away"),
         ("tau: 1}", "tua: 1}", "fixed.tua: unknown key. Did you mean 'tau'? Known: "),
         (
