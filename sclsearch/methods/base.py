@@ -1,5 +1,6 @@
 """Interface between methods and the engine: settings, batches, models, stages and scores."""
 
+from abc import ABC
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -193,7 +194,7 @@ class Stage:
         return torch.stack([t for name, t in terms.items() if name not in self.monitored]).sum()
 
 
-class Method:
+class Method(ABC):  # noqa: B024 - only some subclasses add abstract methods
     """Base class of training methods: frozen dataclasses whose fields are hyperparameters.
 
     Everything that a method does not override is cross-entropy fine-tuning of the encoder and a

@@ -1,5 +1,6 @@
 """LaCon and LaCon-fusion (Zhang et al., 2022, https://arxiv.org/abs/2205.10227)."""
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -89,9 +90,9 @@ class LabelMatching(Method):
     label_init_std: Annotated[float, Gt(0)] = 0.02
     label_lr_mult: Annotated[float, Gt(0)] = 1.0
 
+    @abstractmethod
     def text_embeddings(self, model: Model, batch: Batch) -> Tensor:
         """Return the input of g, `[B, d]`."""
-        raise NotImplementedError
 
     def check(self, encoder: Encoder) -> tuple[str, ...]:
         """Raise SclsearchError if heads do not divide the width, or no loss reads the texts."""

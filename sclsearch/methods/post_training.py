@@ -5,6 +5,7 @@ https://arxiv.org/abs/2005.12766. Both have the form of CMLM's comparison (Luo e
 4.4, https://arxiv.org/abs/2106.02327).
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -80,9 +81,9 @@ class PostTraining(Method):
         """Return the new modules of post-training."""
         return no_new_modules(encoder, classes)
 
+    @abstractmethod
     def post_terms(self, model: Model, batch: Batch) -> Terms:
         """Return the loss terms of post-training."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

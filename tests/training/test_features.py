@@ -1,17 +1,13 @@
 """Features of the pretrained encoder are computed once for all seed runs that read them."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
 
-from sclsearch.encoders.encoder import Encoder
-from sclsearch.encoders.head import Head
-from sclsearch.methods.base import Batch, Model, Stage, Terms, Training
-from sclsearch.objectives import prediction_loss
+from sclsearch.methods.base import Method, Stage, Training
 from sclsearch.training import evaluation
 from sclsearch.training.engine import train
 from sclsearch.training.evaluation import Features, compute_features
@@ -20,34 +16,16 @@ from sclsearch.training.spec import TrainingData
 WorkFor = Callable[..., TrainingData]
 
 
-@dataclass(frozen=True, slots=True)
-class Probe:
+@dataclass(frozen=True)
+class Probe(Method):
     """A linear probe on the pretrained encoder, with another stage before it or alone."""
-
-    protocol: ClassVar[str] = "plain"
-    few_shot: ClassVar[str] = "plain"
-    regression: ClassVar[bool] = False
-    training: ClassVar[Mapping[str, object]] = {}
 
     tuned: bool = False
 
-    def check(self, encoder: Encoder) -> tuple[str, ...]:
-        return ()
-
-    def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
-        return nn.ModuleDict({"head": Head(encoder.width, classes, hidden=False)})
-
     def stages(self, training: Training) -> tuple[Stage, ...]:
-        tuning = (Stage("tuning", training, self.terms, self.new_modules),) if self.tuned else ()
+        tuning = super().stages(training) if self.tuned else ()
         probe = Stage("probe", training, self.terms, self.new_modules, frozen_pooling="mean")
         return (*tuning, probe)
-
-    def terms(self, model: Model, batch: Batch) -> Terms:
-        return {"ce": prediction_loss(self.scores(model, batch), batch.y)}
-
-    def scores(self, model: Model, batch: Batch) -> Tensor:
-        scores: Tensor = model.new_modules["head"](model.embed(batch, "mean"), batch.rates[0])
-        return scores
 
 
 @pytest.fixture(autouse=True)
