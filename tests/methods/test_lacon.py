@@ -109,7 +109,7 @@ def test_a_batch_of_one_class_costs_no_contrast_of_labels(made: Made, batch: Bat
 def test_without_both_contrasts_there_is_nothing_to_learn(bert: Encoder) -> None:
     LaCon(heads=4, icl=False).check(bert)
     LaCon(heads=4, lcl=False).check(bert)
-    with pytest.raises(SclsearchError, match=r"^icl, lcl: one of them must be true, but both"):
+    with pytest.raises(SclsearchError, match=r"^icl, lcl: both are false"):
         LaCon(heads=4, icl=False, lcl=False).check(bert)
 
 
