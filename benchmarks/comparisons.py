@@ -9,7 +9,7 @@ from torch import Tensor
 
 from benchmarks import plain
 from sclsearch import objectives
-from sclsearch.objectives.masked_lm import IGNORED
+from sclsearch.objectives.prediction import IGNORED
 
 WIDTH, CLASSES, VOCABULARY, TAU = 384, 14, 4000, 0.1
 

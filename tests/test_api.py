@@ -149,7 +149,7 @@ def test_winners_of_two_methods_are_compared_on_the_rows_of_both(options: dict[s
         ({"shots": 0}, "shots: must be between 1 and"),
         ({"train_size": 0}, "train_size: must be between 1 and"),
         ({"settings": {"tua": 1}}, "settings tua: unknown key."),
-        ({"method": 3}, "method: it must be a name, FILE.py:CLASS or a class, but it is 3."),
+        ({"method": 3}, "method: must be a name, FILE.py:CLASS or a class, got 3."),
         ({"model": "./nothing"}, "model ./nothing: must be"),
         ({"splits": 1}, "splits: must be at least 2, got 1."),
         ({"gpus_per_trial": 2}, "gpus_per_trial: must be 0, 1/k or 1"),

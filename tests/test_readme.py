@@ -2,13 +2,14 @@
 
 import re
 import shlex
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 import typer.main
 
 from sclsearch.cli import app
-from sclsearch.methods import METHODS
+from sclsearch.methods import METHODS, method_class, method_summaries
 from sclsearch.protocols import protocol_summaries
 from sclsearch.spaces.load import check_file
 
@@ -57,7 +58,17 @@ def test_a_make_target_exists(target: str) -> None:
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
 
 
-def test_methods_and_protocols_are_listed() -> None:
+@pytest.mark.parametrize("name", METHODS)
+def test_the_table_of_methods_has_a_row_with_all_fields(name: str) -> None:
+    rows = dict(re.findall(r"^\| `([\w-]+)` \| [^|]+ \| ([^|]+) \|$", README, flags=re.MULTILINE))
+    expected = [field.name for field in fields(method_class(name))]  # type: ignore[arg-type]
+    shared = rows["lacon"].replace("`pooling`", "")
+    cell = rows.get(name, "").replace("those of `lacon` without `pooling`,", shared)
+    row = f"| `{name}` | {method_summaries()[name]} | `{'` `'.join(expected)}` |"
+    assert set(re.findall(r"`(\w+)`", cell)) == set(expected), f"README needs the row\n{row}"
+
+
+def test_the_tables_list_every_protocol_and_nothing_else() -> None:
     first = re.findall(r"^\| (`[^|]+) \|", README, flags=re.MULTILINE)
     rows = {name for cell in first for name in re.findall(r"`([a-z][\w:-]*)`", cell)}
     assert METHODS.keys() | protocol_summaries().keys() == rows

@@ -1,4 +1,4 @@
-"""Registry of the training methods, one frozen dataclass each; a new method needs one line here."""
+"""Registry of the training methods; a new method needs a file and one line in `METHODS`."""
 
 import ast
 import importlib
@@ -19,16 +19,16 @@ METHODS: Mapping[str, str] = MappingProxyType(
         "ce": "sclsearch.methods.ce:CE",
         "scl": "sclsearch.methods.scl:SCL",
         "supcl-seq": "sclsearch.methods.supcl_seq:SupCLSeq",
-        "simcse": "sclsearch.methods.simcse:SimCSE",
-        "dropout-aug": "sclsearch.methods.dropout_aug:DropoutAug",
+        "simcse": "sclsearch.methods.supcl_seq:SimCSE",
+        "dropout-aug": "sclsearch.methods.supcl_seq:DropoutAug",
         "lacon": "sclsearch.methods.lacon:LaCon",
-        "lacon-fusion": "sclsearch.methods.lacon_fusion:LaConFusion",
-        "leam": "sclsearch.methods.leam:LEAM",
-        "lsan": "sclsearch.methods.lsan:LSAN",
-        "ce-cl": "sclsearch.methods.ce_cl:CECL",
+        "lacon-fusion": "sclsearch.methods.lacon:LaConFusion",
+        "leam": "sclsearch.methods.leam_lsan:LEAM",
+        "lsan": "sclsearch.methods.leam_lsan:LSAN",
+        "ce-cl": "sclsearch.methods.scl:CECL",
         "cmlm": "sclsearch.methods.cmlm:CMLM",
-        "tapt": "sclsearch.methods.tapt:TAPT",
-        "cssl": "sclsearch.methods.cssl:CSSL",
+        "tapt": "sclsearch.methods.post_training:TAPT",
+        "cssl": "sclsearch.methods.post_training:CSSL",
     }
 )
 
@@ -62,9 +62,7 @@ def find_method(method: "str | type[Method]") -> NamedMethod:
     from sclsearch.methods.custom import load_custom_method, source_file
 
     if not isinstance(method, str | type):
-        raise SclsearchError(
-            f"--method: it must be a name, FILE.py:CLASS or a class, but it is {method!r}."
-        )
+        raise SclsearchError(f"--method: must be a name, FILE.py:CLASS or a class, got {method!r}.")
     kind = load_custom_method(method) if isinstance(method, str) else method
     name = method_name(kind)
     if METHODS.get(name) == _place(kind):
@@ -72,8 +70,7 @@ def find_method(method: "str | type[Method]") -> NamedMethod:
     file = source_file(kind)
     if name in METHODS:
         raise SclsearchError(
-            f"--method {file}:{name}: a method of your own must have a name of its own, but {name} "
-            "is one of sclsearch's. Rename the class."
+            f"--method {file}:{name}: {name} is the name of a built-in method. Rename the class."
         )
     return NamedMethod(name, kind, f"{file}:{name}", file_digest(file))
 
@@ -98,8 +95,8 @@ def find_recorded_method(
     if not is_own(recorded):
         if digest:
             raise SclsearchError(
-                f"{where}: {recorded}: a method of sclsearch has no file, but the hash of one is "
-                "recorded. Restore the record, or train again."
+                f"{where}: {recorded}: is a built-in method, but the record has the hash of a "
+                "file. Restore the record, or train again."
             )
         return find_method(recorded)
     if given is None:
@@ -119,8 +116,8 @@ def find_recorded_method(
 
 def _other_method(where: str, place: str) -> str:
     return (
-        f"{where}: --method {place}: is not the file it was trained with: its hash differs. Pass "
-        "the same file, or train again."
+        f"{where}: --method {place}: is not the file of the training: its hash differs. Pass the "
+        "file of the training, or train again."
     )
 
 

@@ -1,17 +1,24 @@
 """Interface between methods and the engine: settings, batches, models, stages and scores."""
 
+from abc import ABC
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal, Protocol
+from types import MappingProxyType
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from annotated_types import Ge, Gt, Interval, Lt
 from torch import Tensor, nn
 
 from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.head import Head
+from sclsearch.objectives import prediction_loss
 
 Terms = Mapping[str, Tensor]
 Rate = Annotated[float, Ge(0), Lt(1)]
+Pooling = Literal["head_hidden", "cls_raw", "cls_pooled", "mean"]
+"""Input of the head's linear layer: its own dense+tanh layer on the first token's state, that state
+itself, the output of BERT's pretrained pooler, or the mean over tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +168,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         if self.cached and self.reads == "paraphrases":
-            raise ValueError(f"{self.name}: features are cached of texts, not of paraphrases")
+            raise ValueError(f"{self.name}: a stage that reads paraphrases cannot cache features")
 
     @property
     def cached(self) -> bool:
@@ -187,22 +194,29 @@ class Stage:
         return torch.stack([t for name, t in terms.items() if name not in self.monitored]).sum()
 
 
-class Method(Protocol):
-    """Interface of a training method: a frozen dataclass whose fields are hyperparameters.
+class Method(ABC):  # noqa: B024 - only some subclasses add abstract methods
+    """Base class of training methods: frozen dataclasses whose fields are hyperparameters.
+
+    Everything that a method does not override is cross-entropy fine-tuning of the encoder and a
+    head, in one stage. A method in a user's file may also define all attributes, `check`, `stages`
+    and `scores` itself, without this base class.
 
     Attributes:
         protocol: Name of the paper's protocol on full data.
         few_shot: Name of the paper's protocol for a given number of training texts.
         regression: True if the method supports regression tasks.
-        training: Training settings of the paper that differ from the defaults of `Training`.
         cross_entropy: True if the last stage has a cross-entropy, so that `class_weights` applies.
-            A method without this attribute counts as True.
+        training: Training settings of the paper that differ from the defaults of `Training`.
+        pooling: Input of the head's linear layer; a method that makes it searchable redefines it as
+            a field.
     """
 
-    protocol: ClassVar[str]
-    few_shot: ClassVar[str]
-    regression: ClassVar[bool]
-    training: ClassVar[Mapping[str, object]]
+    protocol: ClassVar[str] = "gunel-full"
+    few_shot: ClassVar[str] = "gunel-fewshot"
+    regression: ClassVar[bool] = False
+    cross_entropy: ClassVar[bool] = True
+    training: ClassVar[Mapping[str, object]] = MappingProxyType({})
+    pooling: Pooling = "mean"
 
     def check(self, encoder: Encoder) -> tuple[str, ...]:
         """Return notes for reports on this method with this encoder.
@@ -210,12 +224,32 @@ class Method(Protocol):
         Raises:
             SclsearchError: The encoder lacks a capability that the method needs.
         """
+        encoder.check_pooling(self.pooling, "pooling")
+        return ()
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
         """Return the training stages in order; the engine evaluates only the last one."""
+        return (Stage("fine-tuning", training, self.terms, self.new_modules),)
+
+    def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
+        """Return the new modules of the last stage: a head named `head`."""
+        hidden = self.pooling == "head_hidden"
+        return nn.ModuleDict({"head": Head(encoder.width, classes, hidden=hidden)})
+
+    def terms(self, model: Model, batch: Batch) -> Terms:
+        """Return the loss terms of the last stage: cross-entropy, or squared error, as `ce`."""
+        return {"ce": prediction_loss(self.scores(model, batch), batch.y, model.class_weights)}
 
     def scores(self, model: Model, batch: Batch) -> Tensor:
         """Return the class scores `[B, C]`, or the predicted scores `[B]` in regression."""
+        z = model.embed(batch, encoder_pooling(self.pooling))  # [B, d]
+        scores: Tensor = model.new_modules["head"](z, batch.rates[0])
+        return scores
+
+
+def encoder_pooling(pooling: Pooling) -> str:
+    """Return the encoder's pooling for a head; the dense+tanh layer reads the first state."""
+    return "cls_raw" if pooling == "head_hidden" else pooling
 
 
 def reads_paraphrases(method: Method, training: Training) -> bool:

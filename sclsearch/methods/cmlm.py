@@ -3,9 +3,8 @@
 Paper: https://arxiv.org/abs/2106.02327.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import torch
 from annotated_types import Ge, Gt
@@ -15,30 +14,24 @@ from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.head import INIT_STD
 from sclsearch.encoders.masked_lm_head import masked_lm_head, masked_lm_notes
 from sclsearch.methods.base import Batch, Model, Stage, Terms, Training
-from sclsearch.methods.ce import CE, Pooling
-from sclsearch.methods.masking import Corruption, draw_complement, draw_selection
-from sclsearch.methods.post_training import (
-    AUTHORS_TRAINING,
-    NAME,
-    ContrastPooling,
-    PostBatchSize,
-    PostEpochs,
-    PostLearningRate,
-    Share,
-    hidden_tokens,
+from sclsearch.methods.masking import (
+    Corruption,
+    corrupt,
+    draw_complement,
+    draw_selection,
     masked_lm_of,
-    post_training,
 )
+from sclsearch.methods.post_training import ContrastPooling, PostTraining, Share
 from sclsearch.objectives import sim_clr, sim_siam
-from sclsearch.objectives.masked_lm import MlmReduction
-from sclsearch.objectives.sim_siam import Wrap, feature_spread
+from sclsearch.objectives.prediction import MlmReduction
+from sclsearch.objectives.self_supervised import Wrap, feature_spread
 
 Predictor = Literal["paper", "simsiam_bn", "ln"]
 BOTTLENECK = 4
 
 
-@dataclass(frozen=True, slots=True)
-class CMLM:
+@dataclass(frozen=True)
+class CMLM(PostTraining):
     """Post-training by masked words and complementary masks, then cross-entropy fine-tuning.
 
     Post-training minimizes Eq. (12), L_MLM + α L_CL, on the training texts without labels. The
@@ -67,17 +60,7 @@ class CMLM:
             with a LayerNorm between (`ln`); or SimSiam's original predictor (`simsiam_bn`).
         simsiam_wrap: The paper's exponential, or SimSiam's original negative cosine.
         tau: Temperature τ of `simclr`; not stated in the paper; SimCLR's best is 0.1.
-        post_learning_rate: Learning rate of post-training; the paper has 1e-5, on full data 3e-5.
-        post_batch_size: Texts per batch of post-training; the paper has 8.
-        post_epochs: Epochs of post-training; the paper has 200, 50 and 5 for 20, 100 and 1000
-            texts, on full data 3.
-        pooling: Input of the classifier after post-training, as in `ce`.
     """
-
-    protocol: ClassVar[str] = "cmlm-full"
-    few_shot: ClassVar[str] = "cmlm-fewshot"
-    regression: ClassVar[bool] = True
-    training: ClassVar[Mapping[str, object]] = AUTHORS_TRAINING
 
     alpha: Annotated[float, Gt(0)] = 0.5
     p_m: Share = 0.15
@@ -93,18 +76,14 @@ class CMLM:
     predictor: Predictor = "paper"
     simsiam_wrap: Wrap = "exp"
     tau: Annotated[float, Gt(0)] = 0.1
-    post_learning_rate: PostLearningRate = 1e-5
-    post_batch_size: PostBatchSize = 8
-    post_epochs: PostEpochs = 5
-    pooling: Pooling = "head_hidden"
 
     def check(self, encoder: Encoder) -> tuple[str, ...]:
         """Return a note if the head is new; raise SclsearchError without mask token or pooler."""
         encoder.check_mask_token("p_m")
-        notes = CE(self.pooling).check(encoder)
+        notes = super().check(encoder)
         return (*notes, *masked_lm_notes(encoder)) if self.mlm else notes
 
-    def new_modules(self, encoder: Encoder, _classes: int) -> nn.ModuleDict:
+    def post_modules(self, encoder: Encoder, _classes: int) -> nn.ModuleDict:
         """Return the masked-LM head and the predictor, if post-training needs them."""
         new_modules = nn.ModuleDict()
         if self.mlm:
@@ -115,62 +94,51 @@ class CMLM:
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
         """Return the two stages, post-training and fine-tuning."""
-        post = post_training(
-            training, self.post_learning_rate, self.post_batch_size, self.post_epochs
-        )
+        post, tuning = super().stages(training)
         rates = (training.dropout,) * (1 + self.k)
-        return (
-            Stage(
-                NAME,
-                post,
-                self.terms,
-                self.new_modules,
-                lambda _update: rates,
-                labeled=False,
-                monitored=("feature_spread",),
-                whole_vocabulary=True,
-            ),
-            *CE(self.pooling).stages(training),
+        post = replace(
+            post,
+            rates=lambda _update: rates,
+            monitored=("feature_spread",),
+            whole_vocabulary=True,
         )
+        return post, tuning
 
-    def terms(self, model: Model, batch: Batch) -> Terms:
+    def post_terms(self, model: Model, batch: Batch) -> Terms:
         """Return the post-training terms `contrast`, `mlm` and the monitored `feature_spread`."""
         selected = draw_selection(batch.content, self.p_m)  # [B, T]
-        views = 1 + self.k
+        views, texts = 1 + self.k, len(batch.ids)
+        further = [
+            corrupt(
+                model.encoder,
+                batch.ids,
+                self._further(batch.content, selected),
+                self.crm_corruption,
+            )
+            for _ in range(self.k)
+        ]
+        ids = torch.cat([corrupt(model.encoder, batch.ids, selected), *further])
         states = model.hidden(
             replace(
                 batch,
-                ids=self._views(model.encoder, batch, selected),
+                ids=ids,
                 mask=batch.mask.repeat(views, 1),
                 types=batch.types.repeat(views, 1),
                 rates=batch.rates[:1],
             )
         )  # [(K + 1) * B, T, d]
         h = model.encoder.pool(states, batch.mask, self.contrast_pooling)
-        first, *_ = states.chunk(views)
         terms = {
-            "contrast": self.alpha * self._contrast(model, h.view(views, len(batch.ids), -1)),
-            "feature_spread": feature_spread(h[: len(batch.ids)]),
+            "contrast": self.alpha * self._contrast(model, h.view(views, texts, -1)),
+            "feature_spread": feature_spread(h[:texts]),
         }
         if self.mlm:
+            first = states[:texts]
             terms["mlm"] = masked_lm_of(model, batch, first, selected, self.mlm_reduction)
         return terms
 
-    def scores(self, model: Model, batch: Batch) -> Tensor:
-        """Return the class scores `[B, C]`, or the predicted scores `[B]` in regression."""
-        return CE(self.pooling).scores(model, batch)
-
-    def _views(self, encoder: Encoder, batch: Batch, selected: Tensor) -> Tensor:
-        """Return the tokens of all views, `[(K + 1) * B, T]`, the first view first."""
-        others = [
-            hidden_tokens(
-                encoder, batch.ids, self._further(batch.content, selected), self.crm_corruption
-            )
-            for _ in range(self.k)
-        ]
-        return torch.cat([hidden_tokens(encoder, batch.ids, selected), *others])
-
     def _further(self, content: Tensor, selected: Tensor) -> Tensor:
+        """Return the tokens that a further view selects, `[B, T]`."""
         if self.masking == "crm":
             return draw_complement(content, selected, self.p_c)
         return draw_selection(content, self.p_m if self.drm_prob == "p_m" else self.p_c)

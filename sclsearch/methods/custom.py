@@ -11,7 +11,8 @@ from typing import Any
 
 from sclsearch.errors import SclsearchError, suggestion
 
-PROMISED = ("protocol", "few_shot", "regression", "training", "check", "stages", "scores")
+REQUIRED = ("protocol", "few_shot", "regression", "training", "check", "stages", "scores")
+"""What the engine uses of a method; `sclsearch.methods.base.Method` has defaults for all of it."""
 MODULE = "sclsearch_own_"
 
 
@@ -28,23 +29,18 @@ def load_custom_method(place: str) -> type[Any]:
     path, _, name = place.rpartition(":")
     file = Path(path).expanduser().resolve()
     if not file.is_file():
-        raise SclsearchError(
-            f"--method {place}: {path} must be a Python file, but there is none. "
-            "Write FILE.py:CLASS."
-        )
+        raise SclsearchError(f"--method {place}: there is no file {path}. Write FILE.py:CLASS.")
     module = _import(file, place)
     classes = {n: c for n, c in vars(module).items() if inspect.isclass(c)}
-    own = [n for n, c in classes.items() if c.__module__ == module.__name__]
     if name not in classes:
+        own = [n for n, c in classes.items() if c.__module__ == module.__name__]
         raise SclsearchError(
-            f"--method {place}: {name!r} must be a class of {path}, but it is not."
-            f"{suggestion(name, own)}"
+            f"--method {place}: {path} has no class {name!r}.{suggestion(name, own)}"
         )
-    kind = classes[name]
-    faults = _faults(kind)
-    if faults:
-        raise SclsearchError("\n".join(f"--method {place}: {fault}" for fault in faults))
-    return kind
+    errors = _errors(classes[name])
+    if errors:
+        raise SclsearchError("\n".join(f"--method {place}: {error}" for error in errors))
+    return classes[name]
 
 
 def source_file(kind: type) -> Path:
@@ -59,8 +55,8 @@ def source_file(kind: type) -> Path:
         file = Path()
     if not file.is_file():
         raise SclsearchError(
-            f"method {kind.__name__}: it must be written in a file, since the file's hash names "
-            "its seed runs, but it is not. Move the class to a .py file and import it."
+            f"method {kind.__name__}: has no source file, whose hash would identify its seed runs. "
+            "Move the class to a .py file and import it."
         )
     return file.resolve()
 
@@ -69,39 +65,37 @@ def _import(file: Path, place: str) -> ModuleType:
     name = f"{MODULE}{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise SclsearchError(f"--method {place}: {file.name} must be a Python file: FILE.py:CLASS.")
+        raise SclsearchError(f"--method {place}: {file.name} is no Python file.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look up their module here
     try:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        told = traceback.format_exception_only(error)[-1].strip()
+        message = traceback.format_exception_only(error)[-1].strip()
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if frame.filename == str(file)]
         if isinstance(error, SyntaxError) and error.filename == str(file):
             lines = [error.lineno]
         where = f" (line {lines[-1]})" if lines else ""
         raise SclsearchError(
-            f"--method {place}: {file.name} must import without errors, but: {told}{where}"
+            f"--method {place}: importing {file.name} failed: {message}{where}"
         ) from error
     return module
 
 
-def _faults(kind: type) -> list[str]:
-    faults = [
-        f"{kind.__name__}.{name} must be there, as sclsearch.methods.base.Method has it, but it "
-        "is missing"
-        for name in PROMISED
-        if not hasattr(kind, name)
-    ]
+def _errors(kind: type) -> list[str]:
+    name = kind.__name__
     parameters: Any = getattr(kind, "__dataclass_params__", None)
     if not is_dataclass(kind) or not parameters.frozen:
-        faults.append(f"{kind.__name__} must be a frozen dataclass, but it is not")
-        return faults
-    return faults + [
-        f"{kind.__name__}.{field.name} must have a default, since a space sets some fields and "
-        "leaves the others, but it has none"
+        return [f"{name} is not a frozen dataclass. Decorate it with @dataclass(frozen=True)."]
+    missing = [
+        f"{name}.{attribute} is missing. Inherit from sclsearch.methods.base.Method, or define it."
+        for attribute in REQUIRED
+        if not hasattr(kind, attribute)
+    ]
+    return missing + [
+        f"{name}.{field.name} has no default. Give it one: a search space need not set every field."
         for field in fields(kind)
         if field.default is MISSING
     ]

@@ -3,7 +3,7 @@
 import inspect
 import re
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, get_type_hints
@@ -67,10 +67,14 @@ def describe_fields(method: type[Method]) -> list[FieldDescription]:
 
 
 def _attribute_docs(owner: type[Any]) -> dict[str, str]:
-    """Return the entries of a docstring's section `Attributes`, each as one line."""
-    section = (inspect.getdoc(owner) or "").partition("Attributes:\n")[2].partition("\n\n")[0]
-    entries = re.findall(r"^ {4}(\w+): (.*(?:\n {6,}.*)*)", section, flags=re.MULTILINE)
-    return {name: " ".join(text.split()) for name, text in entries}
+    """Return the docstring entries `Attributes` of a class and its bases, each as one line."""
+    entries: dict[str, str] = {}
+    for kind in reversed(owner.__mro__):
+        text = inspect.cleandoc(kind.__doc__ or "")
+        section = text.partition("Attributes:\n")[2].partition("\n\n")[0]
+        found = re.findall(r"^ {4}(\w+): (.*(?:\n {6,}.*)*)", section, flags=re.MULTILINE)
+        entries |= {name: " ".join(meaning.split()) for name, meaning in found}
+    return entries
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
@@ -88,19 +92,19 @@ def _kind(schema: Mapping[str, Any]) -> str:
 def field_errors(method: type[Method], values: Mapping[str, object]) -> list[tuple[str, str]]:
     """Return all validation errors of hyperparameter values, as pairs of field and reason."""
     types = field_types(method)
-    faults = []
+    errors = []
     for name, value in values.items():
         if name not in types:
-            faults.append((name, f"unknown key.{suggestion(name, types)}"))
+            errors.append((name, f"unknown key.{suggestion(name, types)}"))
             continue
         try:
             checked = types[name].validate_python(as_tuples(value), strict=True)
             if isinstance(checked, int) and abs(checked) > LARGEST:
-                faults.append((name, f"input should be at most {LARGEST}, but there is {value!r}"))
+                errors.append((name, f"input should be at most {LARGEST}, got {value!r}"))
         except ValidationError as error:
-            reasons = "; ".join(dict.fromkeys(_reason(fault) for fault in error.errors()))
-            faults.append((name, f"{reasons}, but there is {reprlib.repr(value)}"))
-    return faults
+            reasons = "; ".join(dict.fromkeys(_reason(one) for one in error.errors()))
+            errors.append((name, f"{reasons}, got {reprlib.repr(value)}"))
+    return errors
 
 
 def typed(method: type[Method], values: Mapping[str, object]) -> dict[str, object]:
@@ -122,14 +126,12 @@ def build(
     Raises:
         SclsearchError: A field is unknown or out of bounds; the message names all such fields.
     """
-    faults = field_errors(method, values)
-    if faults:
-        raise SclsearchError("\n".join(f"{where}: {name}: {reason}" for name, reason in faults))
-    checked = typed(method, values)
-    return (
-        method(**_only(_field_names(method), checked)),
-        Training(**_only(_field_names(Training), checked)),
-    )
+    errors = field_errors(method, values)
+    if errors:
+        raise SclsearchError("\n".join(f"{where}: {name}: {reason}" for name, reason in errors))
+    checked: dict[str, Any] = typed(method, values)
+    shared = {name: checked.pop(name) for name in _field_names(Training) if name in checked}
+    return method(**checked), Training(**shared)
 
 
 def resolved(method: Method, training: Training) -> dict[str, object]:
@@ -156,12 +158,8 @@ def _field_names(kind: type) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind))
 
 
-def _only(names: Iterable[str], values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: values[name] for name in names if name in values}
-
-
-def _reason(fault: Mapping[str, Any]) -> str:
-    if fault["type"] == "tuple_type":
-        return "must be a list, as [0.1,0.2]"
-    message: str = fault["msg"]
+def _reason(error: Mapping[str, Any]) -> str:
+    if error["type"] == "tuple_type":
+        return "input should be a list, for example [0.1,0.2]"
+    message: str = error["msg"]
     return message[0].lower() + message[1:]

@@ -1,5 +1,6 @@
-"""Method LaCon (Zhang et al., 2022, https://arxiv.org/abs/2205.10227)."""
+"""LaCon and LaCon-fusion (Zhang et al., 2022, https://arxiv.org/abs/2205.10227)."""
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -10,9 +11,9 @@ from torch import Tensor, nn
 
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.head import label_vectors, projection
-from sclsearch.encoders.label_attention import check_heads
+from sclsearch.encoders.label_attention import Mixing, WindowAttention, check_heads, check_window
 from sclsearch.errors import SclsearchError
-from sclsearch.methods.base import Batch, Model, Stage, Terms, Training
+from sclsearch.methods.base import Batch, Method, Model, Stage, Terms, Training
 from sclsearch.objectives.lacon import (
     Denominator,
     HeadReduction,
@@ -32,13 +33,13 @@ TRAINING: Mapping[str, object] = MappingProxyType(
 """Middle of the paper's grids; weight decay and clipping are those of transformers' Trainer."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaCon:
-    """Texts and trained label vectors drawn together in both directions; the nearest label wins.
+@dataclass(frozen=True)
+class LabelMatching(Method):
+    """Fields, losses and scores that LaCon and LaCon-fusion share.
 
     Eq. (7): ICL' + LCL + λ LER, without cross-entropy. LCL is far below 0 once the classes are
     separated, so the loss can be negative. As printed, LCL also grows with the batch. The paper
-    gives search grids but no best settings.
+    gives search grids but no best settings. Subclasses define the embedding of the texts.
 
     Attributes:
         tau: Temperature τ; the paper sweeps 0.05 to 0.5 and recommends 0.1 to 0.2.
@@ -57,8 +58,6 @@ class LaCon:
         ler_reduction: Reduction over pairs of labels: the mean, as in the paper's text, or the sum.
         predict: Score for prediction: the paper's cosine of whole vectors, or the mean of the
             heads' cosines.
-        pooling: Input of g: the first token's last state (the paper), the pretrained pooler's
-            output, or the mean over tokens.
         g_layers: Number of linear layers of the projection g, 0 for none; the paper has 3.
         g_final_relu: Apply ReLU after the last layer of g too; the paper has it on hidden layers.
         g_lr_mult: Multiplier of the learning rate for g; the paper has one learning rate.
@@ -70,7 +69,6 @@ class LaCon:
 
     protocol: ClassVar[str] = "lacon"
     few_shot: ClassVar[str] = "lacon-fewshot"
-    regression: ClassVar[bool] = False
     cross_entropy: ClassVar[bool] = False
     training: ClassVar[Mapping[str, object]] = TRAINING
 
@@ -86,23 +84,25 @@ class LaCon:
     lcl_denominator: Denominator = "negatives"
     ler_reduction: LabelReduction = "mean"
     predict: Predict = "full"
-    pooling: Literal["cls_raw", "cls_pooled", "mean"] = "cls_raw"
     g_layers: Annotated[int, Interval(ge=0, le=8)] = 3
     g_final_relu: bool = False
     g_lr_mult: Annotated[float, Gt(0)] = 1.0
     label_init_std: Annotated[float, Gt(0)] = 0.02
     label_lr_mult: Annotated[float, Gt(0)] = 1.0
 
+    @abstractmethod
+    def text_embeddings(self, model: Model, batch: Batch) -> Tensor:
+        """Return the input of g, `[B, d]`."""
+
     def check(self, encoder: Encoder) -> tuple[str, ...]:
         """Raise SclsearchError if heads do not divide the width, or no loss reads the texts."""
-        encoder.check_pooling(self.pooling, "pooling")
+        notes = super().check(encoder)
         check_heads(self.heads, encoder, "heads")
         if not (self.icl or self.lcl):
             raise SclsearchError(
-                "icl, lcl: one of them must be true, but both are false and no other loss reads "
-                "the texts. Set one of them to true."
+                "icl, lcl: both are false, so no loss reads the texts. Set one of them to true."
             )
-        return ()
+        return notes
 
     def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
         """Return new label vectors and a new projection g."""
@@ -125,22 +125,14 @@ class LaCon:
 
     def terms(self, model: Model, batch: Batch) -> Terms:
         """Return the loss terms `icl`, `lcl` and `ler`, without those that are disabled."""
-        return self.losses(model, model.embed(batch, self.pooling), batch.y)
-
-    def scores(self, model: Model, batch: Batch) -> Tensor:
-        """Return the cosine of each text and label, `[B, C]`."""
-        return self.matches(model, model.embed(batch, self.pooling))
-
-    def losses(self, model: Model, z: Tensor, y: Tensor) -> Terms:
-        """Return the loss terms for the input of g, `[B, d]`, and its classes, `[B]`."""
-        h, labels = model.new_modules["g"](z), vectors_of(model)
+        h, labels = model.new_modules["g"](self.text_embeddings(model, batch)), vectors_of(model)
         spread = label_embedding_regularizer(labels, reduction=self.ler_reduction)
         terms = {"ler": self.lam * spread}
         if self.icl:
             terms["icl"] = instance_centered(
                 h,
                 labels,
-                y,
+                batch.y,
                 tau=self.tau,
                 heads=self.heads,
                 head_reduction=self.icl_head_reduction,
@@ -150,18 +142,79 @@ class LaCon:
             terms["lcl"] = label_centered(
                 h,
                 labels,
-                y,
+                batch.y,
                 tau=self.tau_lcl or self.tau,
                 positive_reduction=self.lcl_positive_reduction,
                 denominator=self.lcl_denominator,
             )
         return terms
 
-    def matches(self, model: Model, z: Tensor) -> Tensor:
-        """Return the class scores, `[B, C]`, for the input of g, `[B, d]`."""
-        return label_scores(
-            model.new_modules["g"](z), vectors_of(model), heads=self.heads, predict=self.predict
+    def scores(self, model: Model, batch: Batch) -> Tensor:
+        """Return the cosine of each text and label, `[B, C]`."""
+        h = model.new_modules["g"](self.text_embeddings(model, batch))
+        return label_scores(h, vectors_of(model), heads=self.heads, predict=self.predict)
+
+
+@dataclass(frozen=True)
+class LaCon(LabelMatching):
+    """Texts and trained label vectors drawn together in both directions; the nearest label wins.
+
+    Attributes:
+        pooling: Input of g: the first token's last state (the paper), the pretrained pooler's
+            output, or the mean over tokens.
+    """
+
+    pooling: Literal["cls_raw", "cls_pooled", "mean"] = "cls_raw"
+
+    def text_embeddings(self, model: Model, batch: Batch) -> Tensor:
+        """Return the pooled states of the encoder, `[B, d]`."""
+        return model.embed(batch, self.pooling)
+
+
+@dataclass(frozen=True)
+class LaConFusion(LabelMatching):
+    """LaCon whose g reads an average of all tokens, weighted by their match with the labels.
+
+    Section 2.6, Eq. (9): the label vectors also weight the tokens' last states. The paper states
+    neither the width of the convolution nor the rows that it mixes. The rows follow LEAM's code,
+    but the width does not: LEAM's is 55. The convolution has the encoder's learning rate.
+
+    Attributes:
+        fusion_kernel: Tokens in the convolution's window, odd; not stated in the paper; 5.
+        fusion_conv: `full` mixes the rows of the labels, as in LEAM's code; `shared` applies one
+            filter to each row, as in LEAM's paper; not stated in the paper.
+        fusion_relu: Apply ReLU after the convolution; not stated in the paper; LEAM does.
+        fusion_exclude_special: Give [CLS] and [SEP] no weight; the paper keeps [CLS].
+    """
+
+    fusion_kernel: Annotated[int, Ge(1)] = 5
+    fusion_conv: Mixing = "full"
+    fusion_relu: bool = True
+    fusion_exclude_special: bool = False
+
+    def check(self, encoder: Encoder) -> tuple[str, ...]:
+        """Raise SclsearchError as `LaCon.check` does, or if `fusion_kernel` is even."""
+        check_window(self.fusion_kernel, "fusion_kernel")
+        return super().check(encoder)
+
+    def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
+        """Return LaCon's new modules and a new attention module."""
+        new_modules = super().new_modules(encoder, classes)
+        new_modules["attention"] = WindowAttention(
+            classes, self.fusion_kernel, mixing=self.fusion_conv, relu=self.fusion_relu
         )
+        return new_modules
+
+    def text_embeddings(self, model: Model, batch: Batch) -> Tensor:
+        """Return the fused text embedding z of Eq. (9), `[B, d]`."""
+        counted = batch.mask
+        if self.fusion_exclude_special:
+            # A text with only special tokens gives them the weight.
+            counted = batch.content | (batch.mask & ~batch.content.any(1, keepdim=True))
+        z: Tensor = model.new_modules["attention"](
+            model.hidden(batch), vectors_of(model), batch.mask, counted
+        )
+        return z
 
 
 def vectors_of(model: Model) -> Tensor:

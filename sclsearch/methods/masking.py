@@ -1,14 +1,18 @@
-"""Token masking for masked language modeling: sections 3.1 and 3.2 of CMLM.
+"""Token masking and masked language modeling: sections 3.1 and 3.2 of CMLM.
 
 Luo et al., 2021, https://arxiv.org/abs/2106.02327. Random numbers come from torch's global
-generator, as for dropout. Each token gets one number, whatever the masks are. Thus one batched
-program can draw several replicates.
+generator, as for dropout. Each token gets one number, whatever the masks are.
 """
 
 from typing import Literal
 
 import torch
 from torch import Tensor
+
+from sclsearch.encoders.encoder import Encoder
+from sclsearch.methods.base import Batch, Model
+from sclsearch.objectives import masked_lm
+from sclsearch.objectives.prediction import IGNORED, MlmReduction
 
 Corruption = Literal["80_10_10", "all_mask"]
 
@@ -33,43 +37,57 @@ def draw_selection(maskable: Tensor, p: float) -> Tensor:
 def draw_complement(maskable: Tensor, selected: Tensor, p_c: float) -> Tensor:
     """Return a complementary random mask (CRM), Eq. (2): select unselected tokens with p_c.
 
-    Tokens of the first mask have probability 0, whether they were masked, replaced or kept.
-
-    Args:
-        maskable: True at tokens that are neither padding nor special, `[B, T]`.
-        selected: True at tokens that the first mask selected, `[B, T]`.
-        p_c: Probability, from 0 to 1; on average the share p_c (1 - p_m) of all maskable tokens is
-            selected.
-
-    Returns:
-        True at selected tokens, `[B, T]`, none of which is in `selected`.
+    Tokens of the first mask have probability 0, whether they were masked, replaced or kept. On
+    average the share p_c (1 - p_m) of all maskable tokens is selected.
     """
     return draw_selection(maskable & ~selected, p_c)
 
 
 def corrupt(
-    ids: Tensor,
-    selected: Tensor,
-    *,
-    mask_token: int,
-    vocabulary: int,
-    how: Corruption = "80_10_10",
+    encoder: Encoder, ids: Tensor, selected: Tensor, how: Corruption = "80_10_10"
 ) -> Tensor:
     """Return the token ids with the selected ones corrupted, `[B, T]`.
 
     Args:
+        encoder: Encoder that passed `check_mask_token`: its mask token and vocabulary are used.
         ids: Token ids, `[B, T]`.
         selected: True at tokens to corrupt, `[B, T]`.
-        mask_token: Id of the mask token.
-        vocabulary: Size of the vocabulary.
         how: `80_10_10` is BERT's recipe. It masks 80 % of the selected tokens and keeps 10 %. It
             replaces 10 % by a uniform draw from the whole vocabulary, including special tokens as
             in transformers. `all_mask` masks all of them.
     """
+    if encoder.mask_token is None:
+        raise ValueError("check_mask_token has not been called")
     if how == "all_mask":
-        return ids.masked_fill(selected, mask_token)
+        return ids.masked_fill(selected, encoder.mask_token)
     share = torch.rand(ids.shape, device=ids.device)
-    drawn = torch.randint(vocabulary, ids.shape, device=ids.device)
-    masked = ids.masked_fill(selected & (share < MASKED), mask_token)
+    drawn = torch.randint(len(encoder.embeddings), ids.shape, device=ids.device)
+    masked = ids.masked_fill(selected & (share < MASKED), encoder.mask_token)
     replaced = selected & (share >= MASKED) & (share < MASKED + RANDOM)
     return torch.where(replaced, drawn, masked)
+
+
+def masked_lm_of(
+    model: Model, batch: Batch, states: Tensor, selected: Tensor, reduction: MlmReduction
+) -> Tensor:
+    """Return the masked-LM loss over the selected tokens, a scalar.
+
+    Args:
+        model: Model with the masked-LM head as new module `mlm`.
+        batch: The uncorrupted texts.
+        states: Last hidden states of the corrupted texts, `[B, T, d]`.
+        selected: True at tokens to predict, `[B, T]`.
+        reduction: Mean over tokens, or first over each text.
+    """
+    texts, length = selected.shape
+    # `nonzero` waits for the device to count the tokens. One call serves all three index_selects.
+    places = selected.flatten().nonzero()[:, 0]  # [S]
+    targets = batch.ids.masked_fill(~selected, IGNORED).flatten()
+    hidden = states.flatten(0, 1).index_select(0, places)  # [S, d]
+    return masked_lm(
+        model.new_modules["mlm"](hidden, model.encoder.embeddings),  # [S, vocabulary]
+        targets.index_select(0, places),
+        places // length,
+        texts=texts,
+        reduction=reduction,
+    )

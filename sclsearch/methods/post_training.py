@@ -1,23 +1,35 @@
-"""Shared code of methods that post-train the encoder on the training texts, without labels.
+"""Post-training of the encoder on unlabeled texts, then cross-entropy fine-tuning: TAPT and CSSL.
 
-Their second stage is cross-entropy fine-tuning, which gets only the encoder of the first stage.
+TAPT: Gururangan et al., 2020, https://arxiv.org/abs/2004.10964. CSSL: CERT, Fang & Xie, 2020,
+https://arxiv.org/abs/2005.12766. Both have the form of CMLM's comparison (Luo et al., 2021, section
+4.4, https://arxiv.org/abs/2106.02327).
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Interval, Lt
-from torch import Tensor
+from torch import nn
 
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.methods.base import Batch, Model, Training
-from sclsearch.methods.masking import Corruption, corrupt
-from sclsearch.objectives import masked_lm
-from sclsearch.objectives.masked_lm import IGNORED, MlmReduction
+from sclsearch.encoders.masked_lm_head import masked_lm_head, masked_lm_notes
+from sclsearch.methods.base import (
+    Batch,
+    Method,
+    Model,
+    Pooling,
+    Stage,
+    Terms,
+    Training,
+    no_new_modules,
+)
+from sclsearch.methods.masking import corrupt, draw_selection, masked_lm_of
+from sclsearch.objectives import sim_clr
+from sclsearch.objectives.prediction import MlmReduction
 
-NAME = "post-training"
 # CMLM's paper names only AdamW. Its authors' README has no warm-up. It omits weight decay and
 # clipping, so the defaults of transformers 2.8 apply: no weight decay, gradients clipped at 1.
 AUTHORS_TRAINING: Mapping[str, object] = MappingProxyType(
@@ -25,61 +37,117 @@ AUTHORS_TRAINING: Mapping[str, object] = MappingProxyType(
 )
 
 Share = Annotated[float, Interval(gt=0, le=1)]
-PostLearningRate = Annotated[float, Gt(0), Lt(1)]
-PostBatchSize = Annotated[int, Ge(1)]
-PostEpochs = Annotated[int, Ge(1)]
 ContrastPooling = Literal["cls_raw", "mean"]
 
 
-def post_training(
-    training: Training, learning_rate: float, batch_size: int, epochs: int
-) -> Training:
-    """Return the settings of the post-training stage, whose batches do not depend on labels."""
-    return replace(
-        training,
-        learning_rate=learning_rate,
-        batch_size=batch_size,
-        epochs=epochs,
-        batch_sampling="shuffle",
-    )
+@dataclass(frozen=True)
+class PostTraining(Method):
+    """Post-training of the encoder without labels, then cross-entropy fine-tuning.
 
+    Fine-tuning gets only the encoder of post-training. The batches of post-training do not depend
+    on labels.
 
-def hidden_tokens(
-    encoder: Encoder, ids: Tensor, selected: Tensor, how: Corruption = "80_10_10"
-) -> Tensor:
-    """Return the token ids with the selected ones corrupted for the encoder, `[B, T]`."""
-    if encoder.mask_token is None:
-        raise ValueError("check_mask_token has not been called")
-    return corrupt(
-        ids,
-        selected,
-        mask_token=encoder.mask_token,
-        vocabulary=len(encoder.embeddings),
-        how=how,
-    )
-
-
-def masked_lm_of(
-    model: Model, batch: Batch, states: Tensor, selected: Tensor, reduction: MlmReduction
-) -> Tensor:
-    """Return the masked-LM loss over the selected tokens, a scalar.
-
-    Args:
-        model: Model with the masked-LM head as new module `mlm`.
-        batch: The uncorrupted texts.
-        states: Last hidden states of the corrupted texts, `[B, T, d]`.
-        selected: True at tokens to predict, `[B, T]`.
-        reduction: Mean over tokens, or first over each text.
+    Attributes:
+        post_learning_rate: Learning rate of post-training; the paper has 1e-5, on full data 3e-5.
+        post_batch_size: Texts per batch of post-training; the paper has 8.
+        post_epochs: Epochs of post-training; the paper has 200, 50 and 5 for 20, 100 and 1000
+            texts, on full data 3.
+        pooling: Input of the classifier after post-training, as in `ce`.
     """
-    texts, length = selected.shape
-    # `nonzero` waits for the device to count the tokens. One call serves all three index_selects.
-    places = selected.flatten().nonzero()[:, 0]  # [S]
-    targets = batch.ids.masked_fill(~selected, IGNORED).flatten()
-    hidden = states.flatten(0, 1).index_select(0, places)  # [S, d]
-    return masked_lm(
-        model.new_modules["mlm"](hidden, model.encoder.embeddings),  # [S, vocabulary]
-        targets.index_select(0, places),
-        places // length,
-        texts=texts,
-        reduction=reduction,
-    )
+
+    protocol: ClassVar[str] = "cmlm-full"
+    few_shot: ClassVar[str] = "cmlm-fewshot"
+    regression: ClassVar[bool] = True
+    training: ClassVar[Mapping[str, object]] = AUTHORS_TRAINING
+
+    post_learning_rate: Annotated[float, Gt(0), Lt(1)] = 1e-5
+    post_batch_size: Annotated[int, Ge(1)] = 8
+    post_epochs: Annotated[int, Ge(1)] = 5
+    pooling: Pooling = "head_hidden"
+
+    def stages(self, training: Training) -> tuple[Stage, ...]:
+        """Return the two stages, post-training and fine-tuning."""
+        settings = replace(
+            training,
+            learning_rate=self.post_learning_rate,
+            batch_size=self.post_batch_size,
+            epochs=self.post_epochs,
+            batch_sampling="shuffle",
+        )
+        post = Stage("post-training", settings, self.post_terms, self.post_modules, labeled=False)
+        return (post, *super().stages(training))
+
+    def post_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
+        """Return the new modules of post-training."""
+        return no_new_modules(encoder, classes)
+
+    @abstractmethod
+    def post_terms(self, model: Model, batch: Batch) -> Terms:
+        """Return the loss terms of post-training."""
+
+
+@dataclass(frozen=True)
+class TAPT(PostTraining):
+    """Masked language modelling on the training texts, then cross-entropy: TAPT, CMLM at α = 0.
+
+    The schedule is that of CMLM's comparison. Gururangan et al. themselves post-train with learning
+    rate 1e-4, batches of 256 and 100 epochs.
+
+    Attributes:
+        p_m: Share of the tokens that are selected for prediction; 0.15 in both papers.
+        mlm_reduction: Mean over all selected tokens of the batch, as in the released code; or
+            first over each text, as CMLM's Eq. (6) prints.
+    """
+
+    p_m: Share = 0.15
+    mlm_reduction: MlmReduction = "tokens"
+
+    def check(self, encoder: Encoder) -> tuple[str, ...]:
+        """Return a note if the head is new; raise SclsearchError without mask token or pooler."""
+        encoder.check_mask_token("p_m")
+        return (*super().check(encoder), *masked_lm_notes(encoder))
+
+    def post_modules(self, encoder: Encoder, _classes: int) -> nn.ModuleDict:
+        """Return the masked-LM head for post-training."""
+        return nn.ModuleDict({"mlm": masked_lm_head(encoder)})
+
+    def stages(self, training: Training) -> tuple[Stage, ...]:
+        """Return the two stages, post-training and fine-tuning."""
+        post, tuning = super().stages(training)
+        return replace(post, whole_vocabulary=True), tuning
+
+    def post_terms(self, model: Model, batch: Batch) -> Terms:
+        """Return the post-training term `mlm`."""
+        selected = draw_selection(batch.content, self.p_m)
+        ids = corrupt(model.encoder, batch.ids, selected)
+        states = model.hidden(replace(batch, ids=ids))  # [B, T, d]
+        return {"mlm": masked_lm_of(model, batch, states, selected, self.mlm_reduction)}
+
+
+@dataclass(frozen=True)
+class CSSL(PostTraining):
+    """Contrast of two paraphrases of each training text, then cross-entropy fine-tuning.
+
+    Eq. (13) and (14) of CMLM: two back-translations replace the masked views, and masked language
+    modeling is omitted. It contrasts within the batch, where CERT has a queue (MoCo). The contrast
+    is SimCLR's, as in the authors' README; the text of Eq. (14) also permits CMLM's SimSiam. First
+    paraphrases are the anchors, second ones the candidates.
+
+    Attributes:
+        tau: Temperature τ; not stated in CMLM's comparison; CERT's released code has 0.07.
+        contrast_pooling: Contrasted embedding: the first token's last state (the paper), or the
+            mean over tokens.
+    """
+
+    tau: Annotated[float, Gt(0)] = 0.07
+    contrast_pooling: ContrastPooling = "cls_raw"
+
+    def stages(self, training: Training) -> tuple[Stage, ...]:
+        """Return the two stages: post-training on paraphrases, fine-tuning on the texts."""
+        post, tuning = super().stages(training)
+        return replace(post, reads="paraphrases"), tuning
+
+    def post_terms(self, model: Model, batch: Batch) -> Terms:
+        """Return the post-training term `sim_clr`."""
+        first, second = model.embed(batch, self.contrast_pooling).chunk(2)  # [B, d] each
+        return {"sim_clr": sim_clr(first, second[None], tau=self.tau)}

@@ -1,24 +1,35 @@
-"""Supervised contrastive fine-tuning, SCL (Gunel et al., 2021, https://arxiv.org/abs/2011.01403)."""
+"""Cross-entropy and contrast in one loss: SCL, and LaCon's baseline CE+CL.
 
-from collections.abc import Mapping
+SCL: Gunel et al., 2021, https://arxiv.org/abs/2011.01403. LaCon: Zhang et al., 2022,
+https://arxiv.org/abs/2205.10227.
+"""
+
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Annotated, ClassVar, Literal
 
-from annotated_types import Gt, Interval
+from annotated_types import Ge, Gt, Interval
 from torch import Tensor, nn
 
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.head import Head
-from sclsearch.methods.base import Batch, Model, Stage, Terms, Training
-from sclsearch.methods.ce import CE, Pooling, encoder_pooling
-from sclsearch.objectives import prediction_loss, sup_con
+from sclsearch.methods.base import (
+    Batch,
+    Method,
+    Model,
+    Pooling,
+    Stage,
+    Terms,
+    Training,
+    encoder_pooling,
+)
+from sclsearch.objectives import nt_xent, prediction_loss, sup_con
+from sclsearch.objectives.sup_con import Reduction
 
 PROBE_LEARNING_RATE = 1e-3
 
 
-@dataclass(frozen=True, slots=True)
-class SCL:
+@dataclass(frozen=True)
+class SCL(Method):
     """Cross-entropy and supervised contrast in one loss: Eq. (1), (1 - λ) L_CE + λ L_SCL.
 
     The grid and the best point (τ, λ) = (0.3, 0.9) come from the ICLR version; arXiv v1 has none.
@@ -35,22 +46,16 @@ class SCL:
         pooling: Input of the linear layer, as in `ce`.
     """
 
-    protocol: ClassVar[str] = "gunel-full"
-    few_shot: ClassVar[str] = "gunel-fewshot"
-    regression: ClassVar[bool] = False
-    training: ClassVar[Mapping[str, object]] = MappingProxyType({})
-
     tau: Annotated[float, Gt(0)] = 0.3
     lam: Annotated[float, Interval(ge=0, le=1)] = 0.9
-    scl_reduction: Literal["mean_valid", "mean_all", "sum"] = "mean_valid"
+    scl_reduction: Reduction = "mean_valid"
     scl_features: Literal["cls_raw", "head_hidden", "cls_pooled", "mean"] = "cls_raw"
     pooling: Pooling = "head_hidden"
 
     def check(self, encoder: Encoder) -> tuple[str, ...]:
-        """Raise SclsearchError if the pooling needs a pretrained pooler that the encoder lacks."""
-        encoder.check_pooling(self.pooling, "pooling")
+        """Raise SclsearchError if a pooling needs a pretrained pooler that the encoder lacks."""
         encoder.check_pooling(self.scl_features, "scl_features")
-        return ()
+        return super().check(encoder)
 
     def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
         """Return a new head, with the dense+tanh layer if `pooling` or `scl_features` needs it."""
@@ -58,24 +63,17 @@ class SCL:
         return nn.ModuleDict({"head": Head(encoder.width, classes, hidden=hidden)})
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
-        """Return the contrast stage, and at λ = 1 also a linear probe."""
-        joint = Stage("contrast", training, self.terms, self.new_modules)
+        """Return the stage of the joint loss; at λ = 1 also a probe."""
+        joint = Stage("contrast", training, self.contrast, self.new_modules)
         if self.lam < 1:
             return (joint,)
-        probe = replace(training, learning_rate=PROBE_LEARNING_RATE)
-        return (
-            joint,
-            Stage(
-                "probe",
-                probe,
-                self._cross_entropy.terms,
-                self.new_modules,
-                frozen_pooling=encoder_pooling(self.pooling),
-            ),
-        )
+        settings = replace(training, learning_rate=PROBE_LEARNING_RATE)
+        frozen = encoder_pooling(self.pooling)
+        probe = Stage("probe", settings, self.terms, self.new_modules, frozen_pooling=frozen)
+        return joint, probe
 
-    def terms(self, model: Model, batch: Batch) -> Terms:
-        """Return the loss terms `ce` and `scl`."""
+    def contrast(self, model: Model, batch: Batch) -> Terms:
+        """Return the terms `ce` and `scl` of the joint loss."""
         head: Head = model.new_modules["head"]  # type: ignore[assignment]
         rate = batch.rates[0]
         poolings = encoder_pooling(self.pooling), encoder_pooling(self.scl_features)
@@ -88,10 +86,51 @@ class SCL:
             "scl": self.lam * sup_con(z, batch.y, tau=self.tau, reduction=self.scl_reduction),
         }
 
-    def scores(self, model: Model, batch: Batch) -> Tensor:
-        """Return the class scores, `[B, C]`."""
-        return self._cross_entropy.scores(model, batch)
 
-    @property
-    def _cross_entropy(self) -> CE:
-        return CE(pooling=self.pooling)
+@dataclass(frozen=True)
+class CECL(Method):
+    """CE+CL of LaCon: cross-entropy and contrast of two dropout views, L_CE + α L_NT-Xent.
+
+    LaCon names the sources, ConSERT (https://arxiv.org/abs/2105.11741) and SimCSE
+    (https://arxiv.org/abs/2104.08821), but no settings. α, τ and the contrasted embedding are those
+    of ConSERT's code. That code adds the two directions of NT-Xent; here they are averaged, so its
+    0.15 is 0.3 here. LaCon does not state whether cross-entropy reads one view or both; here it
+    averages both. Both views have the normal dropout probability, as in SimCSE.
+
+    Attributes:
+        tau: Temperature τ of the contrast; not stated in the paper; ConSERT's code has 0.1.
+        alpha: α, the weight of the contrast; not stated in the paper; ConSERT's code has 0.15 for
+            either direction.
+        pooling: Input of the linear layer, as in `ce`; not stated in the paper.
+        contrast_pooling: Contrasted embedding: the mean over tokens (ConSERT), the first token's
+            last state, or the pretrained pooler's output.
+    """
+
+    protocol: ClassVar[str] = "lacon"
+    few_shot: ClassVar[str] = "lacon-fewshot"
+
+    tau: Annotated[float, Gt(0)] = 0.1
+    alpha: Annotated[float, Ge(0)] = 0.3
+    pooling: Pooling = "head_hidden"
+    contrast_pooling: Literal["mean", "cls_raw", "cls_pooled"] = "mean"
+
+    def check(self, encoder: Encoder) -> tuple[str, ...]:
+        """Raise SclsearchError if a pooling needs a pretrained pooler that the encoder lacks."""
+        encoder.check_pooling(self.contrast_pooling, "contrast_pooling")
+        return super().check(encoder)
+
+    def stages(self, training: Training) -> tuple[Stage, ...]:
+        """Return the one stage, joint training on two views."""
+        rates = (training.dropout, training.dropout)
+        return (Stage("joint", training, self.terms, self.new_modules, lambda _update: rates),)
+
+    def terms(self, model: Model, batch: Batch) -> Terms:
+        """Return the loss terms `ce` and `nt_xent`."""
+        poolings = encoder_pooling(self.pooling), self.contrast_pooling
+        pooled, contrasted = model.embeddings(batch, *poolings)  # [2 * B, d] each
+        logits: Tensor = model.new_modules["head"](pooled, batch.rates[0])  # [2 * B, C]
+        a, b = contrasted.chunk(2)
+        return {
+            "ce": prediction_loss(logits, batch.view_y, model.class_weights),
+            "nt_xent": self.alpha * nt_xent(a, b, tau=self.tau),
+        }

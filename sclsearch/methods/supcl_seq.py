@@ -1,101 +1,128 @@
-"""Method SupCL-Seq (Sedghamiz et al., 2021, https://arxiv.org/abs/2109.07424)."""
+"""SupCL-Seq and the two comparisons of its tables: SimCSE with a probe, and dropout views.
+
+SupCL-Seq: Sedghamiz et al., 2021, https://arxiv.org/abs/2109.07424. SimCSE: Gao et al., 2021,
+https://arxiv.org/abs/2104.08821.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Annotated, ClassVar, Literal
 
+import torch
 from annotated_types import Ge, Gt, Lt, MinLen
-from torch import Tensor, nn
 
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.encoders.head import Head
-from sclsearch.methods.base import Batch, Model, Rate, Stage, Terms, Training, no_new_modules
+from sclsearch.methods.base import (
+    Batch,
+    Method,
+    Model,
+    Pooling,
+    Rate,
+    Stage,
+    Terms,
+    Training,
+    encoder_pooling,
+    no_new_modules,
+)
 from sclsearch.objectives import prediction_loss, sup_con
+
+Dropouts = Annotated[tuple[Rate, ...], MinLen(2)]
 
 OFFICIAL_RATE = 0.1
 OFFICIAL_BASE_TEMPERATURE = 0.07
+TRAINING: Mapping[str, object] = MappingProxyType(
+    {
+        "learning_rate": 5e-5,
+        "batch_size": 128,
+        "epochs": 5,
+        "weight_decay": 0.01,
+        "max_grad_norm": 1.0,
+    }
+)
 
 
-@dataclass(frozen=True, slots=True)
-class SupCLSeq:
-    """Supervised contrast of dropout views, then a linear probe on the frozen encoder.
+@dataclass(frozen=True)
+class ContrastAndProbe(Method):
+    """Contrast of dropout views, then a linear probe on the frozen encoder.
 
-    The contrastive loss is Eq. (2), averaged over anchors where the paper prints a sum. In
-    regression, texts have the same class if their scores agree to one decimal (the paper's
-    footnote), and the probe minimizes squared error. All views are anchors, as in Eq. (2). The
-    paper names transformers' Trainer but no warm-up; here it is fairseq's 0.06, as in all methods.
-    The probe has the batch settings of the contrast.
+    The contrastive loss is averaged over anchors where the paper prints a sum. All views are
+    anchors, as in Eq. (2). In regression the probe minimizes squared error. The paper names
+    transformers' Trainer but no warm-up; here it is fairseq's 0.06, as in all methods. The probe
+    has the batch settings of the contrast.
 
     Attributes:
-        tau: Temperature τ; the paper has 0.05.
+        tau: Temperature τ; the paper has 0.05, as SimCSE.
         dropouts: Dropout probability of each view; the paper's lists have 2 to 5 entries, on CoLA
             (0, 0.1, 0.2).
         pooling: Pooling of the embedding: the pretrained pooler's output, as in the released code
             for BERT (footnote 2 of the paper permits both), the first token's last state, or the
             mean over tokens.
-        view_mode: `paper` makes one view per listed probability. `official_code` follows the
-            released code: it adds a view at the probability left by the last update, and a listed
-            0.1 never changes the probability.
-        loss_scale: `one`, or `tau_over_base`: the released code's factor τ / 0.07.
         probe_learning_rate: Learning rate of the linear probe; the released code has 1e-3.
         probe_epochs: Epochs of the linear probe; the released code has 5.
-        probe_encoder_mode: `eval` disables the encoder's dropout and computes its features once;
-            `train` keeps the dropout active, as in the released code.
     """
 
     protocol: ClassVar[str] = "supcl-seq"
-    few_shot: ClassVar[str] = "gunel-fewshot"
     regression: ClassVar[bool] = True
-    training: ClassVar[Mapping[str, object]] = MappingProxyType(
-        {
-            "learning_rate": 5e-5,
-            "batch_size": 128,
-            "epochs": 5,
-            "weight_decay": 0.01,
-            "max_grad_norm": 1.0,
-        }
-    )
+    training: ClassVar[Mapping[str, object]] = TRAINING
 
     tau: Annotated[float, Gt(0)] = 0.05
-    dropouts: Annotated[tuple[Rate, ...], MinLen(2)] = (0.0, 0.1, 0.2)
+    dropouts: Dropouts = (0.0, 0.1, 0.2)
     pooling: Literal["cls_pooled", "cls_raw", "mean"] = "cls_pooled"
-    view_mode: Literal["paper", "official_code"] = "paper"
-    loss_scale: Literal["one", "tau_over_base"] = "one"
     probe_learning_rate: Annotated[float, Gt(0), Lt(1)] = 1e-3
     probe_epochs: Annotated[int, Ge(1)] = 5
-    probe_encoder_mode: Literal["eval", "train"] = "eval"
 
     def check(self, encoder: Encoder) -> tuple[str, ...]:
         """Raise SclsearchError if the encoder lacks a needed pooler or per-row dropout."""
-        encoder.check_pooling(self.pooling, "pooling")
+        notes = super().check(encoder)
         encoder.check_per_row_dropout("dropouts")
-        return ()
-
-    def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
-        """Return a new linear probe."""
-        return nn.ModuleDict({"head": Head(encoder.width, classes, hidden=False)})
+        return notes
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
         """Return the two stages, contrast and linear probe."""
         probe = replace(training, learning_rate=self.probe_learning_rate, epochs=self.probe_epochs)
         return (
-            Stage(
-                "contrast",
-                training,
-                self.contrast,
-                no_new_modules,
-                self.view_rates,
-            ),
-            Stage(
-                "probe",
-                probe,
-                self.terms,
-                self.new_modules,
-                frozen_pooling=self.pooling,
-                encoder_train_mode=self.probe_encoder_mode == "train",
-            ),
+            Stage("contrast", training, self.contrast, no_new_modules, self.view_rates),
+            Stage("probe", probe, self.terms, self.new_modules, frozen_pooling=self.pooling),
         )
+
+    def view_rates(self, _update: int) -> tuple[float, ...]:
+        """Return the dropout probability of each view at an update, counted from 0."""
+        return self.dropouts
+
+    def contrast(self, model: Model, batch: Batch) -> Terms:
+        """Return the loss term `sup_con`, with all views as anchors."""
+        return {"sup_con": sup_con(model.embed(batch, self.pooling), batch.view_y, tau=self.tau)}
+
+    def terms(self, model: Model, batch: Batch) -> Terms:
+        """Return the loss term `probe`, cross-entropy or squared error."""
+        return {"probe": prediction_loss(self.scores(model, batch), batch.y, model.class_weights)}
+
+
+@dataclass(frozen=True)
+class SupCLSeq(ContrastAndProbe):
+    """Supervised contrast of dropout views, then a linear probe on the frozen encoder.
+
+    The contrastive loss is Eq. (2). In regression, texts have the same class if their scores agree
+    to one decimal (the paper's footnote).
+
+    Attributes:
+        view_mode: `paper` makes one view per listed probability. `official_code` follows the
+            released code: it adds a view at the probability left by the last update, and a listed
+            0.1 never changes the probability.
+        loss_scale: `one`, or `tau_over_base`: the released code's factor τ / 0.07.
+        probe_encoder_mode: `eval` disables the encoder's dropout and computes its features once;
+            `train` keeps the dropout active, as in the released code.
+    """
+
+    view_mode: Literal["paper", "official_code"] = "paper"
+    loss_scale: Literal["one", "tau_over_base"] = "one"
+    probe_encoder_mode: Literal["eval", "train"] = "eval"
+
+    def stages(self, training: Training) -> tuple[Stage, ...]:
+        """Return the two stages, contrast and linear probe."""
+        contrast, probe = super().stages(training)
+        return contrast, replace(probe, encoder_train_mode=self.probe_encoder_mode == "train")
 
     def view_rates(self, update: int) -> tuple[float, ...]:
         """Return the dropout probability of each view at an update, counted from 0."""
@@ -105,21 +132,10 @@ class SupCLSeq:
         return rates if update == 0 else _official_views(self.dropouts, left_over)[0]
 
     def contrast(self, model: Model, batch: Batch) -> Terms:
-        """Return the loss term `sup_con`, with all views as anchors."""
-        y = batch.view_y
-        if y.is_floating_point():
-            y = (y * 10).round().long()
+        """Return the loss term `sup_con`, with the texts of a class as positives."""
+        y = (batch.y * 10).round().long() if batch.y.is_floating_point() else batch.y
         scale = self.tau / OFFICIAL_BASE_TEMPERATURE if self.loss_scale == "tau_over_base" else 1.0
-        return {"sup_con": scale * sup_con(model.embed(batch, self.pooling), y, tau=self.tau)}
-
-    def terms(self, model: Model, batch: Batch) -> Terms:
-        """Return the loss term `probe`, cross-entropy or squared error."""
-        return {"probe": prediction_loss(self.scores(model, batch), batch.y, model.class_weights)}
-
-    def scores(self, model: Model, batch: Batch) -> Tensor:
-        """Return the class scores `[B, C]`, or the predicted scores `[B]` in regression."""
-        scores: Tensor = model.new_modules["head"](model.embed(batch, self.pooling), batch.rates[0])
-        return scores
+        return {"sup_con": scale * super().contrast(model, replace(batch, y=y))["sup_con"]}
 
 
 def _official_views(dropouts: tuple[float, ...], current: float) -> tuple[tuple[float, ...], float]:
@@ -133,3 +149,65 @@ def _official_views(dropouts: tuple[float, ...], current: float) -> tuple[tuple[
         current = current if listed == OFFICIAL_RATE else listed
         rates.append(current)
     return tuple(rates), current if dropouts[-1] == OFFICIAL_RATE else OFFICIAL_RATE
+
+
+@dataclass(frozen=True)
+class SimCSE(ContrastAndProbe):
+    """Contrast of dropout views without labels (SimCSE), then a linear probe as in SupCL-Seq.
+
+    This is the self-supervised comparison in Table 3 of SupCL-Seq. The loss is its Eq. (1), which
+    is its Eq. (2) with each text as a separate class. With two views it is NT-Xent; with more it is
+    the mean over the other views of the text. Temperature and views are not stated for the
+    comparison: they are those of SupCL-Seq. SimCSE itself has the views (0.1, 0.1) and an MLP on
+    the embedding, which is omitted, as in SupCL-Seq. Only the probe reads labels.
+    """
+
+    def stages(self, training: Training) -> tuple[Stage, ...]:
+        """Return the two stages, contrast and linear probe."""
+        contrast, probe = super().stages(training)
+        return replace(contrast, labeled=False), probe
+
+    def contrast(self, model: Model, batch: Batch) -> Terms:
+        """Return the loss term `sup_con`, with the views of a text as positives."""
+        texts = torch.arange(len(batch.y), device=batch.y.device)
+        return super().contrast(model, replace(batch, y=texts))
+
+
+@dataclass(frozen=True)
+class DropoutAug(Method):
+    """SupCL-Seq's augmented baseline: cross-entropy, or squared error, averaged over dropout views.
+
+    This is the baseline in Table 2 of SupCL-Seq (section 3.2.1). Training follows SupCL-Seq's
+    appendix A, to which the section refers. The paper does not state whether a view at the normal
+    dropout is added to the listed ones; here it is not. The head has the dropout of its view, which
+    the paper does not state either.
+
+    Attributes:
+        dropouts: Dropout probability of each view, as in `supcl-seq`.
+        pooling: Input of the linear layer, as in `ce`; the paper fine-tunes BERT, which has the
+            pretrained pooler's output.
+    """
+
+    protocol: ClassVar[str] = "supcl-seq"
+    regression: ClassVar[bool] = True
+    training: ClassVar[Mapping[str, object]] = TRAINING
+
+    dropouts: Dropouts = (0.0, 0.1, 0.2)
+    pooling: Pooling = "cls_pooled"
+
+    def check(self, encoder: Encoder) -> tuple[str, ...]:
+        """Raise SclsearchError if the encoder lacks a needed pooler or per-row dropout."""
+        encoder.check_per_row_dropout("dropouts")
+        return super().check(encoder)
+
+    def stages(self, training: Training) -> tuple[Stage, ...]:
+        """Return the one stage, fine-tuning."""
+        (stage,) = super().stages(training)
+        return (replace(stage, rates=lambda _update: self.dropouts),)
+
+    def terms(self, model: Model, batch: Batch) -> Terms:
+        """Return the loss term `ce`, the mean over all views."""
+        z = model.embed(batch, encoder_pooling(self.pooling))  # [V * B, d]
+        views = zip(z.chunk(len(batch.rates)), batch.rates, strict=True)
+        scores = torch.cat([model.new_modules["head"](view, rate) for view, rate in views])
+        return {"ce": prediction_loss(scores, batch.view_y, model.class_weights)}

@@ -8,10 +8,8 @@ from sclsearch.objectives.lacon import (
     label_centered,
     label_embedding_regularizer,
 )
-from sclsearch.objectives.masked_lm import masked_lm
-from sclsearch.objectives.nt_xent import nt_xent, sim_clr
-from sclsearch.objectives.prediction import prediction_loss
-from sclsearch.objectives.sim_siam import sim_siam
+from sclsearch.objectives.prediction import masked_lm, prediction_loss
+from sclsearch.objectives.self_supervised import nt_xent, sim_clr, sim_siam
 from sclsearch.objectives.sup_con import sup_con
 
 __all__ = [

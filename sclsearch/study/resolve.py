@@ -17,7 +17,7 @@ from sclsearch.protocols.draws import (
 )
 from sclsearch.protocols.variants import SCALES, crossed, fresh, with_splits
 from sclsearch.selection.rules import parse_rule
-from sclsearch.spaces.load import find_space, load_space
+from sclsearch.spaces.load import find_space, load_space, shipped_spaces
 from sclsearch.spaces.space import Space, Values
 from sclsearch.study.resources import check_address, gpu_share
 from sclsearch.study.spec import RunOptions, StudySpec
@@ -184,11 +184,11 @@ def _settings(spec: StudySpec, method: type[Method]) -> Values:
 
 
 def _space(spec: StudySpec, method: NamedMethod, model_name: str) -> Space:
-    if spec.space is None and method.digest:
+    if spec.space is None and (method.digest or not (shipped_spaces() / method.name).is_dir()):
         if spec.searched:
             raise SclsearchError(
-                f"--method {method.place}: a method of your own needs a search space. Write a file "
-                "as `sclsearch ls spaces` shows, and pass it with --space."
+                f"--method {method.place}: has no search space. Write one as `sclsearch ls spaces` "
+                "shows, and pass --space FILE."
             )
         return Space(method.name, "none", {}, (), spec.settings, "--set")
     # A user's file may have the name of a known task; it is still not that task.

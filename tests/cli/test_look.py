@@ -157,7 +157,7 @@ def test_all_faults_of_all_files_are_named_at_once(sclsearch: Call, place: Path)
         "faulty.yaml: sorce: unknown key. Did you mean 'source'?",
         "faulty.yaml: source: is missing",
         "faulty.yaml: fixed.tua: unknown key. Did you mean 'tau'?",
-        "faulty.yaml: space.lam: input should be less than or equal to 1, but there is 7",
+        "faulty.yaml: space.lam: input should be less than or equal to 1, got 7",
         "faulty.yaml: space.epochs: low must be below high, got low=5, high=2",
         "empty.yaml: ",
         "missing.yaml: cannot be read: No such file or directory.",

@@ -147,7 +147,7 @@ def test_code_that_a_storage_names_runs_only_if_its_user_names_it_and_it_is_unch
         file.write_text(source, encoding="utf-8")
     assert (unnamed.returncode, other.returncode) == (2, 2)
     assert "Read the file, then pass --method FILE.py:CLASS" in unnamed.stderr
-    assert "is not the file it was trained with: its hash differs" in other.stderr
+    assert "is not the file of the training: its hash differs" in other.stderr
     assert not mark.exists()
 
 

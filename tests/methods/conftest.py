@@ -1,6 +1,6 @@
-"""A tiny BERT, a batch of two classes that have no word in common, and models of both."""
+"""Tiny BERT, a batch of two classes that share no word, and models of both."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -11,9 +11,9 @@ import torch
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
 from sclsearch.methods import METHODS, method_class
-from sclsearch.methods.base import Batch, Method
+from sclsearch.methods.base import Batch, Method, Model, Training
 
-# Where the published fields do not fit an encoder of width 16.
+# Fields whose defaults do not fit an encoder of width 16.
 SMALL: Mapping[str, Mapping[str, object]] = MappingProxyType(
     {"lacon": {"heads": 4}, "lacon-fusion": {"heads": 4}}
 )
@@ -21,15 +21,14 @@ SMALL: Mapping[str, Mapping[str, object]] = MappingProxyType(
 
 @pytest.fixture(params=METHODS)
 def kind(request: pytest.FixtureRequest) -> Any:
-    """Returns the class of each method."""
+    """Return the class of each method in turn."""
     return method_class(request.param)
 
 
 @pytest.fixture(params=METHODS)
 def method(request: pytest.FixtureRequest) -> Method:
-    """Returns each method as it fits the tiny BERT."""
-    made: Method = method_class(request.param)(**SMALL.get(request.param, {}))
-    return made
+    """Return each method in turn, with fields that fit the tiny BERT."""
+    return method_class(request.param)(**SMALL.get(request.param, {}))
 
 
 @pytest.fixture
@@ -38,8 +37,26 @@ def bert(tiny_bert: Path) -> Encoder:
 
 
 @pytest.fixture
+def roberta(tiny_roberta: Path) -> Encoder:
+    """Return an encoder without a pretrained pooler."""
+    return load_encoder(tiny_roberta, "roberta")
+
+
+@pytest.fixture
+def made(bert: Encoder) -> Callable[..., Model]:
+    """Return a function that makes the model of a method's last or first stage."""
+
+    def made(method: Method, classes: int = 3, stage: int = -1) -> Model:
+        torch.manual_seed(0)
+        new_modules = method.stages(Training())[stage].new_modules
+        return Model(bert, new_modules(bert, classes)).train()
+
+    return made
+
+
+@pytest.fixture
 def batch() -> Batch:
-    """Returns eight texts of two classes, seen once, without dropout."""
+    """Return eight texts of two classes as one view without dropout."""
     generator = torch.Generator().manual_seed(2)
     y = torch.tensor([0, 1, 0, 1, 1, 0, 0, 1])
     ids = torch.randint(5, 20, (8, 6), generator=generator) + 20 * y[:, None]

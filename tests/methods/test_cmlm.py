@@ -1,9 +1,8 @@
-"""CMLM's post-training is Eq. (12) on the masked views, and its fine-tuning is cross-entropy."""
+"""CMLM's post-training is Eq. (12) on the masked views."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,18 +11,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.encoders.load import load_encoder
-from sclsearch.errors import SclsearchError
 from sclsearch.methods.base import Batch, Model, Training
-from sclsearch.methods.ce import CE
 from sclsearch.methods.cmlm import CMLM
 from sclsearch.methods.masking import corrupt, draw_complement, draw_selection
 from sclsearch.objectives import sim_clr, sim_siam
-from sclsearch.objectives.sim_siam import Wrap, feature_spread
+from sclsearch.objectives.self_supervised import Wrap, feature_spread
 
-MASK, VOCABULARY = 4, 114
-AUTHORS = {"warmup_ratio": 0.0, "weight_decay": 0.0, "max_grad_norm": 1.0}
-
+Made = Callable[..., Model]
 Draw = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -32,20 +26,17 @@ def one_text(batch: Batch) -> Batch:
     return replace(batch, **{name: getattr(batch, name)[:1] for name in names})
 
 
-def made(method: CMLM, encoder: Encoder) -> Model:
-    torch.manual_seed(0)
-    return Model(encoder, method.new_modules(encoder, 2)).eval()
-
-
 def complement(content: Tensor, first: Tensor) -> Tensor:
     return draw_complement(content, first, 0.7)
 
 
-def drawn(batch: Batch, method: CMLM, further: Draw) -> tuple[Tensor, list[Tensor]]:
-    """Returns what the first view selects, and the tokens of all views, from seed 5."""
+def drawn(
+    encoder: Encoder, batch: Batch, method: CMLM, further: Draw
+) -> tuple[Tensor, list[Tensor]]:
+    """Return the selection of the first view, and the tokens of all views, from seed 5."""
     torch.manual_seed(5)
     selected = draw_selection(batch.content, method.p_m)
-    hide = partial(corrupt, batch.ids, mask_token=MASK, vocabulary=VOCABULARY)
+    hide = partial(corrupt, encoder, batch.ids)
     others = [
         hide(further(batch.content, selected), how=method.crm_corruption) for _ in range(method.k)
     ]
@@ -60,13 +51,13 @@ def states_of(model: Model, batch: Batch, views: list[Tensor]) -> list[Tensor]:
 @pytest.mark.parametrize("contrast", ["simsiam", "simclr"])
 @pytest.mark.parametrize("how", ["80_10_10", "all_mask"])
 def test_the_terms_are_those_of_the_views_one_by_one(
-    bert: Encoder, batch: Batch, k: int, contrast: Any, how: Any
+    made: Made, bert: Encoder, batch: Batch, k: int, contrast: Any, how: Any
 ) -> None:
     method = CMLM(alpha=0.3, k=k, contrast=contrast, crm_corruption=how, p_m=0.3, tau=0.2)
-    model = made(method, bert)
-    selected, views = drawn(batch, method, complement)
+    model = made(method, stage=0).eval()
+    selected, views = drawn(model.encoder, batch, method, complement)
     torch.manual_seed(5)
-    terms = method.terms(model, batch)
+    terms = method.post_terms(model, batch)
     h = torch.stack([states[:, 0] for states in states_of(model, batch, views)])
     if contrast == "simclr":
         expected = sim_clr(h[0], h[1:], tau=0.2)
@@ -84,35 +75,35 @@ def test_the_terms_are_those_of_the_views_one_by_one(
 
 @pytest.mark.parametrize(("share", "p"), [("p_m", 0.2), ("p_c", 0.9)])
 def test_without_complement_a_further_view_selects_regardless_of_the_first(
-    bert: Encoder, batch: Batch, share: Any, p: float
+    made: Made, batch: Batch, share: Any, p: float
 ) -> None:
     method = CMLM(masking="drm", drm_prob=share, p_m=0.2, p_c=0.9, contrast="simclr")
-    model = made(method, bert)
-    _, views = drawn(batch, method, lambda content, _: draw_selection(content, p))
+    model = made(method, stage=0).eval()
+    _, views = drawn(model.encoder, batch, method, lambda content, _: draw_selection(content, p))
     torch.manual_seed(5)
-    found = method.terms(model, batch)["contrast"]
+    found = method.post_terms(model, batch)["contrast"]
     first, second = (states[:, 0] for states in states_of(model, batch, views))
     torch.testing.assert_close(found, 0.5 * sim_clr(first, second[None], tau=0.1))
 
 
-def test_the_mean_over_tokens_can_be_contrasted(bert: Encoder, batch: Batch) -> None:
+def test_the_mean_over_tokens_can_be_contrasted(made: Made, batch: Batch) -> None:
     method = CMLM(contrast="simclr", contrast_pooling="mean")
-    model = made(method, bert)
-    _, views = drawn(batch, method, complement)
+    model = made(method, stage=0).eval()
+    _, views = drawn(model.encoder, batch, method, complement)
     torch.manual_seed(5)
-    found = method.terms(model, batch)["contrast"]
+    found = method.post_terms(model, batch)["contrast"]
     first, second = (
         model.encoder.pool(states, batch.mask, "mean") for states in states_of(model, batch, views)
     )
     torch.testing.assert_close(found, 0.5 * sim_clr(first, second[None], tau=0.1))
 
 
-def test_the_masked_words_can_be_averaged_by_text(bert: Encoder, batch: Batch) -> None:
+def test_the_masked_words_can_be_averaged_by_text(made: Made, bert: Encoder, batch: Batch) -> None:
     method = CMLM(p_m=0.5, mlm_reduction="sequences")
-    model = made(method, bert)
-    selected, views = drawn(batch, method, complement)
+    model = made(method, stage=0).eval()
+    selected, views = drawn(model.encoder, batch, method, complement)
     torch.manual_seed(5)
-    found = method.terms(model, batch)["mlm"]
+    found = method.post_terms(model, batch)["mlm"]
     scores = model.new_modules["mlm"](states_of(model, batch, views)[0], bert.embeddings)
     costs = [
         F.cross_entropy(scores[row][selected[row]], batch.ids[row][selected[row]])
@@ -124,10 +115,10 @@ def test_the_masked_words_can_be_averaged_by_text(bert: Encoder, batch: Batch) -
 
 @pytest.mark.parametrize("mlm_reduction", ["tokens", "sequences"])
 def test_a_batch_without_any_selected_token_has_a_finite_loss(
-    bert: Encoder, batch: Batch, mlm_reduction: Any
+    made: Made, batch: Batch, mlm_reduction: Any
 ) -> None:
     method = CMLM(mlm_reduction=mlm_reduction)
-    model = made(method, bert).train()
+    model = made(method, stage=0)
     bare = replace(batch, content=torch.zeros_like(batch.content))
     (stage, _) = method.stages(Training())
     terms = stage.terms(model, bare)
@@ -137,9 +128,9 @@ def test_a_batch_without_any_selected_token_has_a_finite_loss(
 
 
 @pytest.mark.parametrize("predictor", ["paper", "ln", "simsiam_bn"])
-def test_one_text_alone_can_be_trained_on(bert: Encoder, batch: Batch, predictor: Any) -> None:
+def test_one_text_alone_can_be_trained_on(made: Made, batch: Batch, predictor: Any) -> None:
     method = CMLM(predictor=predictor)
-    terms = method.terms(made(method, bert).train(), one_text(batch))
+    terms = method.post_terms(made(method, stage=0), one_text(batch))
     assert all(term.isfinite() for term in terms.values())
 
 
@@ -154,10 +145,10 @@ def test_one_text_alone_can_be_trained_on(bert: Encoder, batch: Batch, predictor
     ids=["paper", "simclr", "without mlm", "neither"],
 )
 def test_there_are_no_parts_that_do_not_learn(
-    bert: Encoder, batch: Batch, fields: Any, new_modules: set[str]
+    made: Made, batch: Batch, fields: Any, new_modules: set[str]
 ) -> None:
     method = CMLM(p_m=0.5, **fields)
-    model = made(method, bert)
+    model = made(method, stage=0).eval()
     assert set(model.new_modules) == new_modules
     stage, _ = method.stages(Training())
     stage.loss(stage.terms(model, batch)).backward()  # type: ignore[no-untyped-call]
@@ -173,81 +164,31 @@ def test_there_are_no_parts_that_do_not_learn(
     ],
 )
 def test_the_predictors_are_those_of_their_papers(
-    bert: Encoder, kind: Any, shapes: list[tuple[int, ...]]
+    made: Made, kind: Any, shapes: list[tuple[int, ...]]
 ) -> None:
-    predictor = made(CMLM(predictor=kind), bert).new_modules["predictor"]
+    predictor = made(CMLM(predictor=kind), stage=0).eval().new_modules["predictor"]
     assert [tuple(p.shape) for p in predictor.parameters()] == shapes
 
 
-def test_the_wrap_is_passed_on(bert: Encoder, batch: Batch) -> None:
-    model = made(CMLM(), bert)
+def test_the_wrap_is_passed_on(made: Made, batch: Batch) -> None:
+    model = made(CMLM(), stage=0).eval()
     found = []
     wraps: tuple[Wrap, ...] = ("exp", "neg_cos")
     for wrap in wraps:
         torch.manual_seed(5)
         method = CMLM(alpha=1.0, simsiam_wrap=wrap)
-        found.append(method.terms(model, one_text(batch))["contrast"])
+        found.append(method.post_terms(model, one_text(batch))["contrast"])
     torch.testing.assert_close(found[0], found[1].exp())
 
 
-def test_post_training_has_its_own_settings_and_looks_at_no_label(
-    bert: Encoder, batch: Batch
-) -> None:
-    method = CMLM(post_learning_rate=3e-5, post_batch_size=4, post_epochs=50)
-    training = Training(batch_sampling="balanced", dropout=0.2)
-    post, tuning = method.stages(training)
-    assert post.training == replace(
-        training, learning_rate=3e-5, batch_size=4, epochs=50, batch_sampling="shuffle"
-    )
-    assert (post.name, post.reads, post.monitored) == (
-        "post-training",
-        "texts",
-        ("feature_spread",),
-    )
-    assert (tuning.name, tuning.training) == ("fine-tuning", training)
-    model = made(method, bert)
-    found = []
-    for y in (batch.y, 1 - batch.y):
-        torch.manual_seed(5)
-        found.append(post.loss(post.terms(model, replace(batch, y=y))))
-    assert found[0] == found[1]
-
-
-def test_the_gauge_is_watched_and_not_learnt(bert: Encoder, batch: Batch) -> None:
+def test_the_gauge_is_watched_and_not_learnt(made: Made, batch: Batch) -> None:
     post, _ = CMLM().stages(Training())
     torch.manual_seed(5)
-    terms = post.terms(made(CMLM(), bert), batch)
+    terms = post.terms(made(CMLM(), stage=0).eval(), batch)
     assert not terms["feature_spread"].requires_grad
     torch.testing.assert_close(post.loss(terms), terms["contrast"] + terms["mlm"])
-
-
-@pytest.mark.parametrize("pooling", ["head_hidden", "cls_pooled", "mean"])
-def test_fine_tuning_is_cross_entropy(bert: Encoder, batch: Batch, pooling: Any) -> None:
-    method, ce = CMLM(pooling=pooling), CE(pooling=pooling)
-    stage = method.stages(Training())[-1]
-    torch.manual_seed(0)
-    model = Model(bert, stage.new_modules(bert, 2)).eval()
-    assert stage.terms(model, batch) == ce.terms(model, batch)
-    assert torch.equal(method.scores(model, batch), ce.scores(model, batch))
 
 
 def test_a_fresh_head_is_noted_where_words_are_predicted(bert: Encoder) -> None:
     assert CMLM().check(bert) == ("masked-LM head: new, because the checkpoint of tiny has none",)
     assert CMLM(mlm=False).check(bert) == ()
-
-
-def test_a_pooler_that_is_not_there_is_refused(tiny_roberta: Path) -> None:
-    encoder = load_encoder(tiny_roberta, "roberta")
-    CMLM().check(encoder)
-    with pytest.raises(SclsearchError, match=r"^pooling: 'cls_pooled' needs a pretrained pooler"):
-        CMLM(pooling="cls_pooled").check(encoder)
-
-
-def test_an_encoder_without_mask_token_is_refused(bert: Encoder) -> None:
-    bert.mask_token = None
-    with pytest.raises(SclsearchError, match=r"^p_m: the tokenizer of .* has no mask token"):
-        CMLM().check(bert)
-
-
-def test_the_settings_are_the_authors() -> None:
-    assert CMLM.training == AUTHORS

@@ -1,143 +1,41 @@
-"""What every method must hold: published defaults, documented and bounded fields."""
+"""Contract of every method: documented and bounded fields, finite terms, learning, scores."""
 
 import inspect
 import pickle
 import re
-from collections.abc import Mapping
-from dataclasses import FrozenInstanceError, fields
+from collections.abc import Iterator
+from dataclasses import FrozenInstanceError, fields, replace
+from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
+import torch
+import torch.nn.functional as F
 from annotated_types import BaseMetadata, Interval, MinLen
+from torch import Tensor, nn
 
+from sclsearch.canonical import digest
+from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.load import load_encoder
+from sclsearch.errors import SclsearchError
 from sclsearch.methods import METHODS, method_class
-from sclsearch.methods.base import Method, Training
-from sclsearch.methods.fields import field_errors, resolved
+from sclsearch.methods.base import Batch, Method, Model, Stage, Training
+from sclsearch.methods.fields import build, describe_fields, field_errors, resolved
 from sclsearch.protocols import PROTOCOLS
 
-LACON: Mapping[str, object] = {
-    "tau": 0.1,
-    "lam": 0.5,
-    "heads": 6,
-    "tau_lcl": 0.0,
-    "icl": True,
-    "lcl": True,
-    "icl_head_reduction": "sum",
-    "head_sim": "cosine",
-    "lcl_positive_reduction": "sum",
-    "lcl_denominator": "negatives",
-    "ler_reduction": "mean",
-    "predict": "full",
-    "g_layers": 3,
-    "g_final_relu": False,
-    "g_lr_mult": 1.0,
-    "label_init_std": 0.02,
-    "label_lr_mult": 1.0,
-}
-PUBLISHED: Mapping[str, Mapping[str, object]] = {
-    "ce": {"pooling": "head_hidden", "projection": "none"},
-    "scl": {
-        "tau": 0.3,
-        "lam": 0.9,
-        "scl_reduction": "mean_valid",
-        "scl_features": "cls_raw",
-        "pooling": "head_hidden",
-    },
-    "supcl-seq": {
-        "tau": 0.05,
-        "dropouts": (0.0, 0.1, 0.2),
-        "pooling": "cls_pooled",
-        "view_mode": "paper",
-        "loss_scale": "one",
-        "probe_learning_rate": 1e-3,
-        "probe_epochs": 5,
-        "probe_encoder_mode": "eval",
-    },
-    "simcse": {
-        "tau": 0.05,
-        "dropouts": (0.0, 0.1, 0.2),
-        "pooling": "cls_pooled",
-        "probe_learning_rate": 1e-3,
-        "probe_epochs": 5,
-    },
-    "dropout-aug": {"dropouts": (0.0, 0.1, 0.2), "pooling": "cls_pooled"},
-    "lacon": {**LACON, "pooling": "cls_raw"},
-    "lacon-fusion": {
-        **LACON,
-        "fusion_kernel": 5,
-        "fusion_conv": "full",
-        "fusion_relu": True,
-        "fusion_exclude_special": False,
-    },
-    "leam": {
-        "kernel": 55,
-        "conv": "full",
-        "label_penalty": 1.0,
-        "mlp_width": 0,
-        "mlp_dropout": 0.5,
-        "label_init_std": 0.02,
-        "label_lr_mult": 1.0,
-    },
-    "lsan": {"attention_dim": 200, "label_init_std": 0.02, "label_lr_mult": 1.0},
-    "ce-cl": {"tau": 0.1, "alpha": 0.3, "pooling": "head_hidden", "contrast_pooling": "mean"},
-    "cmlm": {
-        "alpha": 0.5,
-        "p_m": 0.15,
-        "p_c": 0.7,
-        "k": 1,
-        "masking": "crm",
-        "drm_prob": "p_m",
-        "crm_corruption": "80_10_10",
-        "mlm": True,
-        "mlm_reduction": "tokens",
-        "contrast": "simsiam",
-        "contrast_pooling": "cls_raw",
-        "predictor": "paper",
-        "simsiam_wrap": "exp",
-        "tau": 0.1,
-        "post_learning_rate": 1e-5,
-        "post_batch_size": 8,
-        "post_epochs": 5,
-        "pooling": "head_hidden",
-    },
-    "tapt": {
-        "p_m": 0.15,
-        "mlm_reduction": "tokens",
-        "post_learning_rate": 1e-5,
-        "post_batch_size": 8,
-        "post_epochs": 5,
-        "pooling": "head_hidden",
-    },
-    "cssl": {
-        "tau": 0.07,
-        "contrast_pooling": "cls_raw",
-        "post_learning_rate": 1e-5,
-        "post_batch_size": 8,
-        "post_epochs": 5,
-        "pooling": "head_hidden",
-    },
-}
-PUBLISHED_TRAINING: Mapping[str, object] = {
-    "learning_rate": 1e-5,
-    "batch_size": 16,
-    "epochs": 10,
-    "warmup_ratio": 0.06,
-    "weight_decay": 0.1,
-    "dropout": 0.1,
-    "max_grad_norm": 0.0,
-    "max_length": 128,
-    "batch_sampling": "shuffle",
-    "drop_last": False,
-}
-
-
-def documented(kind: type) -> list[str]:
-    attributes = (inspect.getdoc(kind) or "").partition("Attributes:\n")[2]
-    return re.findall(r"^    (\w+): \S", attributes, flags=re.MULTILINE)
+KINDS = pytest.mark.parametrize(
+    "kind", [*map(method_class, METHODS), Training], ids=lambda k: k.__name__
+)
+POOLED = [
+    (name, field.name)
+    for name in METHODS
+    for field in fields(method_class(name))  # type: ignore[arg-type]
+    if "cls_pooled" in get_args(get_type_hints(method_class(name)).get(field.name))
+]
 
 
 def bounded(hint: Any) -> bool:
-    """Returns whether a type lets through only what makes sense."""
+    """Return whether a type has bounds, or is a list of values."""
     if get_origin(hint) is not Annotated:
         return hint is bool or get_origin(hint) is Literal
     inner, *bounds = get_args(hint)
@@ -146,17 +44,18 @@ def bounded(hint: Any) -> bool:
     return any(isinstance(bound, BaseMetadata | Interval) for bound in bounds)
 
 
-def test_the_published_values_are_the_defaults(kind: Any) -> None:
-    name = next(name for name in METHODS if method_class(name) is kind)
-    assert resolved(kind(), Training()) == {**PUBLISHED[name], **PUBLISHED_TRAINING}
+def test_every_field_has_a_description(kind: Any) -> None:
+    assert [field.name for field in describe_fields(kind) if not field.meaning] == []
 
 
-@pytest.mark.parametrize("kind", [*map(method_class, METHODS), Training], ids=lambda k: k.__name__)
-def test_every_field_is_documented_in_order(kind: Any) -> None:
-    assert documented(kind) == [field.name for field in fields(kind)]
+@KINDS
+def test_every_documented_attribute_is_a_field(kind: Any) -> None:
+    section = (inspect.getdoc(kind) or "").partition("Attributes:\n")[2]
+    documented = re.findall(r"^    (\w+): \S", section, flags=re.MULTILINE)
+    assert set(documented) <= {field.name for field in fields(kind)}
 
 
-@pytest.mark.parametrize("kind", [*map(method_class, METHODS), Training], ids=lambda k: k.__name__)
+@KINDS
 def test_every_field_has_bounds_or_a_list_of_values(kind: Any) -> None:
     hints = get_type_hints(kind, include_extras=True)
     assert [field.name for field in fields(kind) if not bounded(hints[field.name])] == []
@@ -167,20 +66,168 @@ def test_a_bare_type_has_no_bounds(hint: Any) -> None:
     assert not bounded(hint)
 
 
-def test_no_field_is_named_as_a_training_field(kind: Any) -> None:
+def test_no_field_has_the_name_of_a_training_field(kind: Any) -> None:
     assert not {field.name for field in fields(kind)} & {field.name for field in fields(Training)}
 
 
-def test_the_defaults_lie_within_their_own_bounds(kind: Any) -> None:
+def test_the_defaults_are_valid_and_the_protocols_exist(kind: Any) -> None:
     assert field_errors(kind, resolved(kind(), Training(**kind.training))) == []
-
-
-def test_the_protocols_exist(kind: Any) -> None:
     assert {kind.protocol, kind.few_shot} <= set(PROTOCOLS)
 
 
-def test_methods_travel_to_workers_and_are_never_changed(method: Method) -> None:
-    assert pickle.loads(pickle.dumps(method)) == method
-    assert hash(method) == hash(pickle.loads(pickle.dumps(method)))
+def test_methods_are_picklable_and_frozen(method: Method) -> None:
+    copy = pickle.loads(pickle.dumps(method))
+    assert copy == method
+    assert hash(copy) == hash(method)
     with pytest.raises(FrozenInstanceError):
-        setattr(method, fields(type(method))[0].name, None)  # type: ignore[arg-type]
+        setattr(method, fields(method)[0].name, None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("name", "field"), POOLED)
+def test_a_missing_pretrained_pooler_is_an_error_that_names_the_field(
+    roberta: Encoder, name: str, field: str
+) -> None:
+    others = {other: "mean" for kind, other in POOLED if kind == name and other != field}
+    method = method_class(name)(**{**others, field: "cls_pooled"})
+    with pytest.raises(SclsearchError, match=f"^{field}: 'cls_pooled' .* pooler"):
+        method.check(roberta)
+
+
+def test_encoders_without_per_row_dropout_are_refused_where_views_differ(tiny_mpnet: Path) -> None:
+    mpnet = load_encoder(tiny_mpnet, "mpnet")
+    for name in ("supcl-seq", "simcse", "dropout-aug"):
+        with pytest.raises(SclsearchError, match=r"^dropouts: "):
+            build(method_class(name), {"pooling": "mean"}, "a test")[0].check(mpnet)
+
+
+def test_an_encoder_without_mask_token_is_refused_where_tokens_are_masked(bert: Encoder) -> None:
+    bert.mask_token = None
+    for name in ("cmlm", "tapt"):
+        with pytest.raises(SclsearchError, match=r"^p_m: .* mask token"):
+            method_class(name)().check(bert)
+    method_class("cssl")().check(bert)
+
+
+def test_a_loss_depends_on_labels_exactly_in_labeled_stages(
+    bert: Encoder, batch: Batch, method: Method
+) -> None:
+    for stage in method.stages(Training()):
+        torch.manual_seed(0)
+        model = Model(bert, stage.new_modules(bert, 2))
+        losses = []
+        for y in ([0, 1, 0, 1, 1, 0, 0, 1], [0, 0, 0, 0, 1, 1, 0, 0]):
+            torch.manual_seed(1)
+            seen = replace(batch, y=torch.tensor(y), rates=stage.rates_at(0))
+            losses.append(stage.loss(stage.terms(model, seen)).item())
+        assert (losses[0] != losses[1]) == stage.labeled
+
+
+def losses(model: Model, stage: Stage, batch: Batch, steps: int) -> Iterator[Tensor]:
+    """Yield the loss before each step of a plain training loop."""
+    model.train()
+    model.encoder.requires_grad_(stage.frozen_pooling is None)
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
+    for step in range(steps):
+        loss = stage.loss(stage.terms(model, replace(batch, rates=stage.rates_at(step))))
+        optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+        yield loss.detach()
+
+
+def weights_after_three_steps(
+    method: Method, encoder: Encoder, batch: Batch, seed: int
+) -> list[Tensor]:
+    torch.manual_seed(seed)
+    stage = method.stages(Training())[0]
+    model = Model(encoder, stage.new_modules(encoder, 2))
+    list(losses(model, stage, batch, 3))
+    return [parameter.detach().clone() for parameter in model.parameters()]
+
+
+def columns(batch: Batch, rows: slice, length: int) -> Batch:
+    """Return some rows, cut or padded to a length."""
+    width = batch.ids.shape[1]
+    cut: dict[str, Any] = {
+        name: F.pad(getattr(batch, name)[rows], (0, max(length - width, 0)))[:, :length]
+        for name in ("ids", "mask", "types", "content")
+    }
+    return replace(batch, y=batch.y[rows], **cut)
+
+
+def weights_digest(module: nn.Module) -> str:
+    return digest([[name, tensor.tolist()] for name, tensor in module.state_dict().items()])
+
+
+def test_terms_are_finite_scalars_that_reach_what_the_stage_trains(
+    method: Method, bert: Encoder, batch: Batch
+) -> None:
+    for stage in method.stages(Training()):
+        model = Model(bert, stage.new_modules(bert, 2)).train()
+        model.encoder.requires_grad_(stage.frozen_pooling is None)
+        terms = stage.terms(model, replace(batch, rates=stage.rates_at(0)))
+        assert all(term.shape == () and term.isfinite() for term in terms.values())
+        stage.loss(terms).backward()  # type: ignore[no-untyped-call]
+        reached = [p.grad is not None and bool(p.grad.any()) for p in model.parameters()]
+        assert any(reached)
+
+
+def test_ten_steps_on_separable_texts_lower_the_loss_of_each_stage(
+    method: Method, bert: Encoder, batch: Batch
+) -> None:
+    torch.manual_seed(0)
+    for stage in method.stages(Training(dropout=0.0)):
+        model = Model(bert, stage.new_modules(bert, 2))
+        first, *_, last = losses(model, stage, batch, 10)
+        assert first - last > 0.05 * first.abs()
+
+
+def test_scores_have_a_column_a_class_and_none_in_regression(
+    method: Method, bert: Encoder, batch: Batch
+) -> None:
+    for classes in (0, 2, 5) if method.regression else (2, 5):
+        model = Model(bert, method.stages(Training())[-1].new_modules(bert, classes)).eval()
+        scores = method.scores(model, batch)
+        assert scores.shape == ((8, classes) if classes else (8,))
+        assert torch.equal(method.scores(model, replace(batch, rates=(0.5,))), scores)
+
+
+def test_a_row_has_the_scores_that_it_has_in_a_padded_batch(
+    method: Method, bert: Encoder, batch: Batch
+) -> None:
+    torch.manual_seed(0)
+    model = Model(bert, method.stages(Training())[-1].new_modules(bert, 3)).eval()
+    together = method.scores(model, columns(batch, slice(None), 11))
+    for row, length in enumerate(batch.mask.sum(1).tolist()):
+        alone = method.scores(model, columns(batch, slice(row, row + 1), length))
+        torch.testing.assert_close(alone[0], together[row])
+
+
+def test_steps_change_the_encoder_unless_it_is_frozen(
+    method: Method, bert: Encoder, batch: Batch
+) -> None:
+    for stage in method.stages(Training()):
+        model = Model(bert, stage.new_modules(bert, 2))
+        before, new_modules = weights_digest(bert), weights_digest(model.new_modules)
+        list(losses(model, stage, batch, 3))
+        assert (weights_digest(bert) == before) == (stage.frozen_pooling is not None)
+        assert (weights_digest(model.new_modules) != new_modules) == bool(
+            list(model.new_modules.parameters())
+        )
+
+
+def test_rates_and_decay_are_set_for_parts_that_exist(method: Method, bert: Encoder) -> None:
+    for stage in method.stages(Training()):
+        assert {*stage.lr_scales, *stage.no_weight_decay} <= set(stage.new_modules(bert, 2))
+        assert all(factor > 0 for factor in stage.lr_scales.values())
+
+
+def test_three_steps_are_a_function_of_the_seed(
+    method: Method, tiny_bert: Path, batch: Batch
+) -> None:
+    first, again, other = (
+        weights_after_three_steps(method, load_encoder(tiny_bert, "tiny"), batch, seed)
+        for seed in (1, 1, 2)
+    )
+    assert all(map(torch.equal, first, again))
+    assert not all(map(torch.equal, first, other))

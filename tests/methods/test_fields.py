@@ -33,7 +33,7 @@ WRONG: tuple[tuple[Any, str, object, str], ...] = (
     (SupCLSeq, "dropouts", [0.0, 1.0], "less than 1"),
     (SupCLSeq, "dropouts", [0.0, "0.1"], "valid number"),
     (SupCLSeq, "dropouts", [[0.0, 0.1]], "valid number"),
-    (SupCLSeq, "dropouts", 0.1, "must be a list, as [0.1,0.2], but"),
+    (SupCLSeq, "dropouts", 0.1, "input should be a list, for example [0.1,0.2], got"),
     (SupCLSeq, "probe_epochs", 0, "greater than or equal to 1"),
     (CE, "learning_rate", 1, "less than 1"),
     (CE, "batch_size", 16.0, "valid integer"),
@@ -56,7 +56,7 @@ def test_a_value_outside_its_bounds_is_refused_with_the_reason(
     message = str(caught.value)
     assert message.startswith(f"mine.yaml: {field}: ")
     assert reason in message
-    assert message.endswith(f", but there is {value!r}")
+    assert message.endswith(f", got {value!r}")
 
 
 def test_every_fault_is_named_at_once_and_the_right_keys_are_not() -> None:

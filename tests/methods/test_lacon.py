@@ -1,7 +1,7 @@
-"""LaCon is ICL' + LCL + λ LER of what g makes of the text, and the nearest label wins."""
+"""LaCon and LaCon-fusion: ICL' + LCL + λ LER of texts and label vectors; the nearest label wins."""
 
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -10,10 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods.base import Batch, Model, Training
-from sclsearch.methods.lacon import LaCon, vectors_of
+from sclsearch.methods.lacon import LaCon, LaConFusion, vectors_of
+
+Made = Callable[..., Model]
 
 TEXTS = torch.tensor([[1, 2, 0, 1], [0, 1, 1, -1], [2, 0, 1, 1], [-1, 1, 2, 0]], dtype=torch.float)
 LABELS = torch.tensor([[1, 1, 0, 1], [1, -1, 1, 0]], dtype=torch.float)
@@ -37,42 +38,38 @@ BY_HAND: tuple[tuple[dict[str, Any], dict[str, float]], ...] = (
 )
 
 
-def made(method: LaCon, encoder: Encoder, classes: int = 2) -> Model:
-    torch.manual_seed(0)
-    return Model(encoder, method.new_modules(encoder, classes)).train()
-
-
-def matching(encoder: Encoder) -> Model:
-    """Returns a model of the label vectors above and no g."""
+def matching(encoder: Encoder, batch: Batch) -> tuple[Model, Batch]:
+    """Return a model of the label vectors above without g, and a batch of the texts above."""
     labels = nn.Embedding(2, 4, _weight=LABELS)
-    return Model(encoder, nn.ModuleDict({"labels": labels, "g": nn.Sequential()}))
+    model = Model(encoder, nn.ModuleDict({"labels": labels, "g": nn.Sequential()}))
+    return model, replace(batch, y=Y, features=TEXTS)
 
 
 @pytest.mark.parametrize(("settings", "expected"), BY_HAND, ids=str)
 def test_the_terms_are_those_that_were_computed_by_hand(
-    bert: Encoder, settings: dict[str, Any], expected: dict[str, float]
+    bert: Encoder, batch: Batch, settings: dict[str, Any], expected: dict[str, float]
 ) -> None:
     method = replace(LaCon(tau=0.5, lam=0.5, heads=2), **settings)
-    terms = method.losses(matching(bert), TEXTS, Y)
+    terms = method.terms(*matching(bert, batch))
     assert {name: term.item() for name, term in terms.items()} == pytest.approx(expected, abs=2e-6)
 
 
-def test_in_a_head_slices_are_compared_by_their_cosine_or_their_product(bert: Encoder) -> None:
+def test_heads_can_compare_slices_by_their_dot_product(bert: Encoder, batch: Batch) -> None:
     method = LaCon(tau=0.5, heads=2, head_sim="dot")
     h, labels = F.normalize(TEXTS), F.normalize(LABELS)
     heads = [h[:, cut] @ labels[:, cut].T for cut in (slice(0, 2), slice(2, 4))]
     expected = torch.stack([F.cross_entropy(head / 0.5, Y) for head in heads]).sum()
-    torch.testing.assert_close(method.losses(matching(bert), TEXTS, Y)["icl"], expected)
+    torch.testing.assert_close(method.terms(*matching(bert, batch))["icl"], expected)
 
 
 @pytest.mark.parametrize("predict", ["full", "head_mean"])
 def test_scores_are_cosines_of_whole_vectors_or_the_mean_over_heads(
-    bert: Encoder, predict: Literal["full", "head_mean"]
+    bert: Encoder, batch: Batch, predict: Literal["full", "head_mean"]
 ) -> None:
     def cosines(cut: slice) -> Tensor:
         return F.cosine_similarity(TEXTS[:, None, cut], LABELS[None, :, cut], dim=2)
 
-    scores = LaCon(heads=2, predict=predict).matches(matching(bert), TEXTS)
+    scores = LaCon(heads=2, predict=predict).scores(*matching(bert, batch))
     full, heads = cosines(slice(0, 4)), (cosines(slice(0, 2)) + cosines(slice(2, 4))) / 2
     torch.testing.assert_close(scores, full if predict == "full" else heads)
     assert predict == "head_mean" or scores.argmax(1).tolist() == [0, 0, 0, 0]
@@ -81,16 +78,17 @@ def test_scores_are_cosines_of_whole_vectors_or_the_mean_over_heads(
 @pytest.mark.parametrize("layers", [0, 3])
 @pytest.mark.parametrize("pooling", ["cls_raw", "cls_pooled", "mean"])
 def test_terms_and_scores_read_what_g_makes_of_the_pooling(
-    bert: Encoder, batch: Batch, pooling: Literal["cls_raw", "cls_pooled", "mean"], layers: int
+    made: Made, batch: Batch, pooling: Literal["cls_raw", "cls_pooled", "mean"], layers: int
 ) -> None:
     method = LaCon(heads=4, pooling=pooling, g_layers=layers)
-    model = made(method, bert)
+    model = made(method)
     z = model.embed(batch, pooling)
     h = model.new_modules["g"](z)
     assert torch.equal(h, z) == (layers == 0)
     cosines = F.normalize(h) @ F.normalize(vectors_of(model)).T
     torch.testing.assert_close(method.scores(model, batch), cosines)
-    assert method.terms(model, batch) == method.losses(model, z, batch.y)
+    cached = replace(batch, features=z)
+    assert method.terms(model, batch) == method.terms(model, cached)
 
 
 def test_the_fields_make_the_parts(bert: Encoder) -> None:
@@ -101,42 +99,108 @@ def test_the_fields_make_the_parts(bert: Encoder) -> None:
     assert weight.std().item() == pytest.approx(0.5, rel=0.05)
 
 
-def test_there_is_one_stage_and_label_vectors_and_g_have_their_own_rates() -> None:
-    training = Training(dropout=0.2)
-    (stage,) = LaCon(label_lr_mult=10.0, g_lr_mult=3.0).stages(training)
-    assert (stage.training, stage.rates_at(0), stage.frozen_pooling) == (training, (0.2,), None)
-    assert stage.lr_scales == {"labels": 10.0, "g": 3.0}
-    assert stage.no_weight_decay == ("labels",)
-
-
-def test_texts_and_label_vectors_and_g_get_a_gradient(bert: Encoder, batch: Batch) -> None:
+def test_a_batch_of_one_class_costs_no_contrast_of_labels(made: Made, batch: Batch) -> None:
     method = LaCon(heads=4)
-    model = made(method, bert)
-    (stage,) = method.stages(Training())
-    stage.loss(stage.terms(model, batch)).backward()  # type: ignore[no-untyped-call]
-    for part in (model.encoder, model.new_modules["labels"], model.new_modules["g"]):
-        assert any(p.grad is not None and p.grad.any() for p in part.parameters())
-
-
-def test_a_batch_of_one_class_costs_no_contrast_of_labels(bert: Encoder, batch: Batch) -> None:
-    method = LaCon(heads=4)
-    terms = method.terms(made(method, bert), replace(batch, y=torch.ones_like(batch.y)))
+    terms = method.terms(made(method), replace(batch, y=torch.ones_like(batch.y)))
     assert terms["lcl"] == 0
     assert terms["icl"] > 0
-
-
-def test_what_an_encoder_cannot_do_is_refused_under_the_name_of_the_field(
-    bert: Encoder, tiny_roberta: Path
-) -> None:
-    assert LaCon(heads=4).check(bert) == ()
-    with pytest.raises(SclsearchError, match=r"^heads: must divide .* Use one of 1, 2, 4"):
-        LaCon(heads=6).check(bert)
-    with pytest.raises(SclsearchError, match=r"^pooling: 'cls_pooled' needs a pretrained pooler"):
-        LaCon(heads=4, pooling="cls_pooled").check(load_encoder(tiny_roberta, "roberta"))
 
 
 def test_without_both_contrasts_there_is_nothing_to_learn(bert: Encoder) -> None:
     LaCon(heads=4, icl=False).check(bert)
     LaCon(heads=4, lcl=False).check(bert)
-    with pytest.raises(SclsearchError, match=r"^icl, lcl: one of them must be true, but both"):
+    with pytest.raises(SclsearchError, match=r"^icl, lcl: both are false"):
         LaCon(heads=4, icl=False, lcl=False).check(bert)
+
+
+def fused(model: Model, states: Tensor, *, relu: bool) -> Tensor:
+    """Returns z of one text of all its tokens, `[d]`, by Eq. (9)."""
+    convolution = dict(model.new_modules["attention"].named_parameters())
+    weight, bias = convolution["conv.weight"], convolution["conv.bias"]
+    cosines = F.cosine_similarity(vectors_of(model)[:, None], states[None], dim=2)  # [C, T]
+    rows = cosines[None] if weight.shape[0] == 3 else cosines[:, None]
+    matches = F.conv1d(rows, weight, bias, padding=weight.shape[2] // 2).reshape(cosines.shape)
+    matches = matches.relu() if relu else matches
+    return matches.max(0).values.softmax(0) @ states
+
+
+@pytest.mark.parametrize("relu", [True, False])
+@pytest.mark.parametrize("mixing", ["full", "shared"])
+@pytest.mark.parametrize("kernel", [1, 5])
+def test_tokens_are_averaged_by_equation_9_and_padding_is_not_seen(
+    made: Made, batch: Batch, kernel: int, mixing: Literal["full", "shared"], relu: bool
+) -> None:
+    method = LaConFusion(heads=4, fusion_kernel=kernel, fusion_conv=mixing, fusion_relu=relu)
+    model = made(method)
+    states = model.hidden(batch)
+    expected = [
+        fused(model, text[:length], relu=relu)
+        for text, length in zip(states, batch.mask.sum(1).tolist(), strict=True)
+    ]
+    torch.testing.assert_close(method.text_embeddings(model, batch), torch.stack(expected))
+
+
+def test_special_tokens_get_no_weight_if_they_are_excluded(made: Made, batch: Batch) -> None:
+    method = LaConFusion(heads=4, fusion_exclude_special=True)
+    model = made(method)
+    weights = model.new_modules["attention"].weights(  # type: ignore[operator]
+        model.hidden(batch), vectors_of(model), batch.mask, batch.content
+    )
+    assert not weights[:, 0].any()
+    expected = (weights[:, :, None] * model.hidden(batch)).sum(1)
+    torch.testing.assert_close(method.text_embeddings(model, batch), expected)
+    kept = replace(method, fusion_exclude_special=False).text_embeddings(model, batch)
+    assert not torch.allclose(method.text_embeddings(model, batch), kept)
+
+
+def test_a_text_of_special_tokens_alone_is_read_by_them(made: Made, batch: Batch) -> None:
+    method = LaConFusion(heads=4, fusion_exclude_special=True)
+    model = made(method)
+    content = batch.content.clone()
+    content[0] = False
+    found = method.text_embeddings(model, replace(batch, content=content))
+    kept = replace(method, fusion_exclude_special=False).text_embeddings(model, batch)
+    torch.testing.assert_close(found[0], kept[0])
+    torch.testing.assert_close(found[1:], method.text_embeddings(model, batch)[1:])
+
+
+def test_label_vectors_learn_through_the_attention_too(made: Made, batch: Batch) -> None:
+    method = LaConFusion(heads=4)
+    model = made(method)
+    method.text_embeddings(model, batch).square().sum().backward()  # type: ignore[no-untyped-call]
+    for part in (model.encoder, model.new_modules["labels"], model.new_modules["attention"]):
+        assert any(p.grad is not None and p.grad.any() for p in part.parameters())
+
+
+def test_fusion_learns_and_matches_the_fused_texts_as_lacon_does(made: Made, batch: Batch) -> None:
+    shared: dict[str, Any] = {"tau": 0.3, "lam": 0.2, "heads": 4, "tau_lcl": 0.7}
+    method, plain = LaConFusion(**shared), LaCon(**shared)
+    model = made(method)
+    fused_batch = replace(batch, features=method.text_embeddings(model, batch))
+    torch.testing.assert_close(method.terms(model, batch), plain.terms(model, fused_batch))
+    torch.testing.assert_close(method.scores(model, batch), plain.scores(model, fused_batch))
+
+
+@pytest.mark.parametrize("kind", [LaCon, LaConFusion])
+def test_label_vectors_and_g_have_their_own_learning_rates(kind: Any) -> None:
+    training = Training(dropout=0.2)
+    (stage,) = kind(label_lr_mult=10.0, g_lr_mult=3.0).stages(training)
+    assert (stage.training, stage.rates_at(0), stage.frozen_pooling) == (training, (0.2,), None)
+    assert stage.lr_scales == {"labels": 10.0, "g": 3.0}
+    assert stage.no_weight_decay == ("labels",)
+
+
+@pytest.mark.parametrize(
+    ("method", "field"),
+    [
+        (LaCon(heads=6), "heads"),
+        (LaConFusion(heads=6), "heads"),
+        (LaConFusion(heads=4, fusion_kernel=4), "fusion_kernel"),
+    ],
+    ids=["LaCon", "LaConFusion", "even window"],
+)
+def test_heads_and_windows_that_do_not_fit_are_errors(
+    bert: Encoder, method: LaCon | LaConFusion, field: str
+) -> None:
+    with pytest.raises(SclsearchError, match=f"^{field}: "):
+        method.check(bert)

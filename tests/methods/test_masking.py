@@ -1,13 +1,15 @@
-"""Masks are drawn with the papers' probabilities, complements are disjoint, the rest stays."""
+"""Masks have the papers' probabilities; complements are disjoint; other tokens stay."""
 
 import math
 from collections.abc import Iterator
-from functools import partial
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import torch
 from torch import Tensor
 
+from sclsearch.encoders.encoder import Encoder
 from sclsearch.methods.masking import corrupt, draw_complement, draw_selection
 
 TEXTS, TOKENS = 400, 60
@@ -23,14 +25,20 @@ def _seeded() -> Iterator[None]:
 
 @pytest.fixture
 def maskable() -> Tensor:
-    """Returns texts of 3 to 60 tokens whose first and last token are special."""
+    """Return texts of 3 to 60 tokens whose first and last token are special."""
     lengths = 3 + torch.arange(TEXTS)[:, None] % (TOKENS - 2)
     places = torch.arange(TOKENS)
     return (places > 0) & (places < lengths - 1)
 
 
+def encoder(mask_token: int, vocabulary: int) -> Encoder:
+    """Return the part of an encoder that `corrupt` reads."""
+    parts: Any = SimpleNamespace(mask_token=mask_token, embeddings=range(vocabulary))
+    return cast("Encoder", parts)
+
+
 def near(count: int, trials: int, p: float) -> bool:
-    """Returns whether a count is within five standard deviations of its binomial's mean."""
+    """Return whether a count is within five standard deviations of its binomial's mean."""
     return abs(count - trials * p) <= 5 * math.sqrt(trials * p * (1 - p))
 
 
@@ -47,7 +55,7 @@ def test_the_two_masks_have_the_shares_of_the_paper(
 
 
 @pytest.mark.parametrize("p_c", [0.1, 0.7, 1.0])
-def test_no_token_is_selected_twice_nor_where_it_must_not(maskable: Tensor, p_c: float) -> None:
+def test_masks_are_disjoint_and_within_the_maskable_tokens(maskable: Tensor, p_c: float) -> None:
     selected = draw_selection(maskable, 0.15)
     complement = draw_complement(maskable, selected, p_c)
     assert selected.any()
@@ -56,7 +64,7 @@ def test_no_token_is_selected_twice_nor_where_it_must_not(maskable: Tensor, p_c:
     assert not ((selected | complement) & ~maskable).any()
 
 
-def test_at_probability_1_all_that_the_first_mask_left_is_selected(maskable: Tensor) -> None:
+def test_probability_1_selects_all_tokens_that_the_first_mask_left(maskable: Tensor) -> None:
     selected = draw_selection(maskable, 0.15)
     assert torch.equal(draw_complement(maskable, selected, 1.0), maskable & ~selected)
 
@@ -66,7 +74,7 @@ def test_probabilities_0_and_1_select_nothing_and_all(maskable: Tensor) -> None:
     assert torch.equal(draw_selection(maskable, 1.0), maskable)
 
 
-def test_each_place_is_selected_alike(maskable: Tensor) -> None:
+def test_all_positions_have_the_same_probability(maskable: Tensor) -> None:
     drawn = draw_selection(torch.ones(4000, 5, dtype=torch.bool), 0.3).sum(0)
     assert all(near(int(count), 4000, 0.3) for count in drawn)
 
@@ -74,7 +82,7 @@ def test_each_place_is_selected_alike(maskable: Tensor) -> None:
 def test_of_selected_tokens_80_percent_are_masked_10_replaced_and_10_kept(maskable: Tensor) -> None:
     kept, tokens = 8, 8
     ids = torch.full(maskable.shape, kept)  # a number that no draw gives
-    found = corrupt(ids, maskable, mask_token=-1, vocabulary=tokens)[maskable]
+    found = corrupt(encoder(-1, tokens), ids, maskable)[maskable]
     replaced = found[(found >= 0) & (found < tokens)]
     assert near(int((found == -1).sum()), len(found), 0.8)
     assert near(len(replaced), len(found), 0.1)
@@ -84,20 +92,20 @@ def test_of_selected_tokens_80_percent_are_masked_10_replaced_and_10_kept(maskab
     assert all(near(int(count), len(replaced), 1 / tokens) for count in counts)
 
 
-def test_all_mask_masks_all_that_is_selected_and_draws_nothing(maskable: Tensor) -> None:
+def test_all_mask_masks_every_selected_token_without_random_numbers(maskable: Tensor) -> None:
     ids = torch.randint(5, VOCABULARY, maskable.shape)
     before = torch.get_rng_state()
-    found = corrupt(ids, maskable, mask_token=MASK, vocabulary=VOCABULARY, how="all_mask")
+    found = corrupt(encoder(MASK, VOCABULARY), ids, maskable, "all_mask")
     assert (found[maskable] == MASK).all()
     assert torch.equal(found[~maskable], ids[~maskable])
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_tokens_that_are_not_selected_stay(maskable: Tensor) -> None:
+def test_unselected_tokens_stay(maskable: Tensor) -> None:
     ids = torch.randint(5, VOCABULARY, maskable.shape)
     given = ids.clone()
     selected = draw_selection(maskable, 0.5)
-    found = corrupt(ids, selected, mask_token=MASK, vocabulary=VOCABULARY)
+    found = corrupt(encoder(MASK, VOCABULARY), ids, selected)
     assert torch.equal(found[~selected], ids[~selected])
     assert torch.equal(ids, given)
 
@@ -107,20 +115,3 @@ def test_the_draws_do_not_depend_on_the_masks(maskable: Tensor) -> None:
     whole = draw_selection(torch.ones_like(maskable), 0.3)
     torch.set_rng_state(state)
     assert torch.equal(draw_selection(maskable, 0.3), whole & maskable)
-
-
-@pytest.mark.parametrize("randomness", ["same", "different"])
-def test_replicates_in_one_call_share_their_draws_only_if_they_are_told_to(
-    maskable: Tensor, randomness: str
-) -> None:
-    def both(maskable: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        selected = draw_selection(maskable, 0.3)
-        hide = partial(corrupt, mask_token=MASK, vocabulary=VOCABULARY)
-        return selected, draw_complement(maskable, selected, 0.7), hide(ids, selected)
-
-    ids = torch.full((2, *maskable.shape), VOCABULARY)
-    found = torch.func.vmap(both, randomness=randomness)(maskable.expand(2, -1, -1), ids)
-    for first, second in found:
-        assert torch.equal(first, second) == (randomness == "same")
-    selected, complement, _ = found
-    assert not (selected & complement).any()

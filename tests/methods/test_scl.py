@@ -1,30 +1,24 @@
-"""SCL is (1 - λ) of cross-entropy and λ of supervised contrast, and at λ = 1 a probe."""
+"""SCL and CE+CL: weighted sums of cross-entropy and a contrast; a probe for SCL at λ = 1."""
 
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.head import Head
-from sclsearch.encoders.load import load_encoder
-from sclsearch.errors import SclsearchError
-from sclsearch.methods.base import Batch, Model, Training
-from sclsearch.methods.ce import CE, Pooling
-from sclsearch.methods.scl import SCL
-from sclsearch.objectives import sup_con
+from sclsearch.methods.base import Batch, Model, Pooling, Training, encoder_pooling
+from sclsearch.methods.ce import CE
+from sclsearch.methods.scl import CECL, SCL
+from sclsearch.objectives import nt_xent, sup_con
 from sclsearch.objectives.sup_con import Reduction
+
+Made = Callable[..., Model]
 
 POOLINGS: tuple[Pooling, ...] = ("head_hidden", "cls_raw", "cls_pooled", "mean")
 EACH_POOLING = pytest.mark.parametrize("pooling", POOLINGS)
-EACH_FEATURES = pytest.mark.parametrize("features", POOLINGS)
-
-
-def made(method: SCL | CE, encoder: Encoder) -> Model:
-    torch.manual_seed(0)
-    return Model(encoder, method.new_modules(encoder, 3)).train()
 
 
 def gradients(model: Model, terms: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -37,23 +31,23 @@ def gradients(model: Model, terms: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 @EACH_POOLING
-def test_without_contrast_the_gradient_is_that_of_cross_entropy(
-    bert: Encoder, batch: Batch, pooling: Pooling
+def test_scl_at_lam_0_has_the_gradient_of_cross_entropy(
+    made: Made, batch: Batch, pooling: Pooling
 ) -> None:
     ce, scl = CE(pooling=pooling), SCL(pooling=pooling, lam=0.0)
-    model, noisy = made(ce, bert), replace(batch, rates=(0.1,))
+    model, noisy = made(ce), replace(batch, rates=(0.1,))
     torch.manual_seed(4)
     expected = gradients(model, dict(ce.terms(model, noisy)))
     torch.manual_seed(4)
-    found = gradients(model, dict(scl.terms(model, noisy)))
+    found = gradients(model, dict(scl.contrast(model, noisy)))
     assert any(gradient.any() for gradient in found.values())
     torch.testing.assert_close(found, expected)
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.3, 0.9, 1.0])
-def test_terms_are_weighted_by_lam(bert: Encoder, batch: Batch, lam: float) -> None:
-    model = made(SCL(), bert)
-    terms = SCL(lam=lam, tau=0.5).terms(model, batch)
+def test_scl_weights_its_terms_by_lam(made: Made, batch: Batch, lam: float) -> None:
+    model = made(SCL())
+    terms = SCL(lam=lam, tau=0.5).contrast(model, batch)
     contrast = sup_con(model.embed(batch, "cls_raw"), batch.y, tau=0.5)
     torch.testing.assert_close(terms["ce"], (1 - lam) * CE().terms(model, batch)["ce"])
     torch.testing.assert_close(terms["scl"], lam * contrast)
@@ -61,45 +55,34 @@ def test_terms_are_weighted_by_lam(bert: Encoder, batch: Batch, lam: float) -> N
 
 
 @pytest.mark.parametrize("reduction", ["mean_valid", "mean_all", "sum"])
-def test_the_reduction_is_passed_on(bert: Encoder, batch: Batch, reduction: Reduction) -> None:
+def test_scl_passes_on_the_reduction(made: Made, batch: Batch, reduction: Reduction) -> None:
     lonely = replace(batch, y=torch.tensor([0, 0, 0, 1, 1, 1, 1, 2]))
     method = SCL(lam=1.0, scl_reduction=reduction)
-    model = made(method, bert)
+    model = made(method)
     z = model.embed(lonely, "cls_raw")
     expected = sup_con(z, lonely.y, tau=method.tau, reduction=reduction)
-    torch.testing.assert_close(method.terms(model, lonely)["scl"], expected)
+    torch.testing.assert_close(method.contrast(model, lonely)["scl"], expected)
 
 
-@EACH_FEATURES
+@pytest.mark.parametrize("features", POOLINGS)
 @EACH_POOLING
-def test_what_is_contrasted_and_what_is_classified_are_chosen_apart(
-    bert: Encoder, batch: Batch, pooling: Pooling, features: Pooling
+def test_scl_contrasts_one_embedding_and_classifies_another(
+    made: Made, batch: Batch, pooling: Pooling, features: Pooling
 ) -> None:
     method = SCL(pooling=pooling, scl_features=features, lam=0.5)
-    method.check(bert)
-    model = made(method, bert)
+    model = made(method)
     head = model.new_modules["head"]
     assert isinstance(head, Head)
     assert (head.dense is not None) == ("head_hidden" in {pooling, features})
-    read = model.embed(batch, "cls_raw" if pooling == "head_hidden" else pooling)
+    read = model.embed(batch, encoder_pooling(pooling))
     z = head.features(read, 0.0) if features == "head_hidden" else model.embed(batch, features)
-    terms = method.terms(model, batch)
+    terms, scores = method.contrast(model, batch), method.scores(model, batch)
     torch.testing.assert_close(terms["scl"], 0.5 * sup_con(z, batch.y, tau=method.tau))
-    torch.testing.assert_close(method.scores(model, batch), head(read, 0.0))
+    torch.testing.assert_close(scores, head(read, 0.0))
+    torch.testing.assert_close(terms["ce"], 0.5 * F.cross_entropy(scores, batch.y))
 
 
-@EACH_FEATURES
-@EACH_POOLING
-def test_the_scores_are_those_that_the_loss_has_seen(
-    bert: Encoder, batch: Batch, pooling: Pooling, features: Pooling
-) -> None:
-    method = SCL(pooling=pooling, scl_features=features, lam=0.0)
-    model = made(method, bert)
-    expected = torch.nn.functional.cross_entropy(method.scores(model, batch), batch.y)
-    torch.testing.assert_close(method.terms(model, batch)["ce"], expected)
-
-
-def test_below_one_there_is_one_stage() -> None:
+def test_scl_below_lam_1_has_one_stage() -> None:
     training = Training(dropout=0.2)
     (stage,) = SCL(lam=0.99).stages(training)
     assert (stage.name, stage.training, stage.rates_at(5)) == ("contrast", training, (0.2,))
@@ -107,7 +90,7 @@ def test_below_one_there_is_one_stage() -> None:
 
 
 @pytest.mark.parametrize(("pooling", "frozen"), [("head_hidden", "cls_raw"), ("mean", "mean")])
-def test_at_one_the_head_is_fitted_to_the_frozen_encoder(pooling: Pooling, frozen: str) -> None:
+def test_scl_at_lam_1_has_a_probe_on_the_frozen_encoder(pooling: Pooling, frozen: str) -> None:
     training = Training(learning_rate=1e-5)
     contrast, probe = SCL(lam=1.0, pooling=pooling).stages(training)
     assert (contrast.training, contrast.frozen_pooling) == (training, None)
@@ -115,10 +98,10 @@ def test_at_one_the_head_is_fitted_to_the_frozen_encoder(pooling: Pooling, froze
     assert (probe.frozen_pooling, probe.cached) == (frozen, True)
 
 
-def test_at_one_the_head_learns_in_the_probe_alone(bert: Encoder, batch: Batch) -> None:
+def test_scl_at_lam_1_trains_the_head_only_in_the_probe(made: Made, batch: Batch) -> None:
     method = SCL(lam=1.0)
     contrast, probe = method.stages(Training())
-    model = made(method, bert)
+    model = made(method)
     first = gradients(model, dict(contrast.terms(model, batch)))
     second = gradients(model, dict(probe.terms(model, replace(batch, features=torch.rand(8, 16)))))
     for name, gradient in first.items():
@@ -128,15 +111,63 @@ def test_at_one_the_head_learns_in_the_probe_alone(bert: Encoder, batch: Batch) 
     assert any(gradient.any() for gradient in second.values())
 
 
-@pytest.mark.parametrize(
-    ("method", "field"),
-    [(SCL(pooling="cls_pooled"), "pooling"), (SCL(scl_features="cls_pooled"), "scl_features")],
-    ids=["pooling", "scl_features"],
-)
-def test_a_pooler_that_is_not_there_is_refused_under_the_name_of_the_field(
-    tiny_roberta: Path, method: SCL, field: str
+@pytest.mark.parametrize("contrast_pooling", ["mean", "cls_raw", "cls_pooled"])
+@EACH_POOLING
+def test_ce_cl_contrasts_two_views_by_nt_xent(
+    made: Made, batch: Batch, pooling: Pooling, contrast_pooling: Pooling
 ) -> None:
-    encoder = load_encoder(tiny_roberta, "roberta")
-    SCL().check(encoder)
-    with pytest.raises(SclsearchError, match=f"^{field}: 'cls_pooled' needs a pretrained pooler"):
-        method.check(encoder)
+    method = CECL(tau=0.2, alpha=0.6, pooling=pooling, contrast_pooling=contrast_pooling)  # type: ignore[arg-type]
+    model, views = made(method), replace(batch, rates=(0.3, 0.3))
+    torch.manual_seed(4)
+    _, z = model.embeddings(views, encoder_pooling(pooling), contrast_pooling)
+    a, b = z.chunk(2)
+    assert not torch.equal(a, b)
+    torch.manual_seed(4)
+    terms = method.terms(model, views)
+    assert list(terms) == ["ce", "nt_xent"]
+    torch.testing.assert_close(terms["nt_xent"], 0.6 * nt_xent(a, b, tau=0.2))
+
+
+def test_ce_cl_weights_the_contrast_as_consert_weights_each_direction(
+    made: Made, batch: Batch
+) -> None:
+    method = CECL()
+    model, views = made(method), replace(batch, rates=(0.3, 0.3))
+    torch.manual_seed(4)
+    z = F.normalize(model.embed(views, "mean"))
+    similar = (z @ z.T / 0.1).fill_diagonal_(-torch.inf)
+    other_view = torch.arange(len(z)).roll(len(z) // 2)
+    there, back = F.cross_entropy(similar, other_view, reduction="none").chunk(2)
+    torch.manual_seed(4)
+    found = method.terms(model, views)["nt_xent"]
+    torch.testing.assert_close(found, 0.15 * (there.mean() + back.mean()))
+
+
+def test_ce_cl_averages_cross_entropy_over_both_views(made: Made, batch: Batch) -> None:
+    method = CECL(pooling="cls_raw")
+    model, views = made(method), replace(batch, rates=(0.3, 0.3))
+    torch.manual_seed(4)
+    pooled, _ = model.embeddings(views, "cls_raw", "mean")
+    logits = model.new_modules["head"](pooled, 0.3).chunk(2)
+    first, second = (F.cross_entropy(one, batch.y) for one in logits)
+    assert first != second
+    torch.manual_seed(4)
+    torch.testing.assert_close(method.terms(model, views)["ce"], (first + second) / 2)
+
+
+@EACH_POOLING
+def test_ce_cl_without_contrast_and_dropout_is_cross_entropy(
+    made: Made, batch: Batch, pooling: Pooling
+) -> None:
+    method, plain = CECL(alpha=0.0, pooling=pooling), CE(pooling=pooling)
+    model = made(method)
+    terms = method.terms(model, replace(batch, rates=(0.0, 0.0)))
+    torch.testing.assert_close(terms["ce"], plain.terms(model, batch)["ce"])
+    assert terms["nt_xent"] == 0
+    torch.testing.assert_close(method.scores(model, batch), plain.scores(model, batch))
+
+
+def test_ce_cl_has_one_stage_of_two_views_at_the_training_dropout() -> None:
+    training = Training(dropout=0.2, epochs=3)
+    (stage,) = CECL().stages(training)
+    assert (stage.training, stage.frozen_pooling, stage.rates_at(5)) == (training, None, (0.2, 0.2))

@@ -1,20 +1,19 @@
-"""SupCL-Seq: the views of paper and released code, the contrast over them, and the probe."""
+"""SupCL-Seq, SimCSE and dropout augmentation: views, contrast over them, and the probe."""
 
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-from sclsearch.encoders.encoder import Encoder
-from sclsearch.encoders.load import load_encoder
-from sclsearch.errors import SclsearchError
-from sclsearch.methods.base import Batch, Model, Training
-from sclsearch.methods.supcl_seq import SupCLSeq
-from sclsearch.objectives import sup_con
+from sclsearch.methods.base import Batch, Model, Pooling, Training
+from sclsearch.methods.ce import CE
+from sclsearch.methods.supcl_seq import DropoutAug, SimCSE, SupCLSeq
+from sclsearch.objectives import nt_xent, sup_con
 
+Made = Callable[..., Model]
 Rates = tuple[float, ...]
 
 # The list, what the released code runs at the first update, and at every later one.
@@ -31,13 +30,8 @@ OFFICIAL: tuple[tuple[Rates, Rates, Rates], ...] = (
 EACH_LIST = pytest.mark.parametrize(("dropouts", "first", "later"), OFFICIAL, ids=str)
 
 
-def made(method: SupCLSeq, encoder: Encoder, classes: int = 2) -> Model:
-    torch.manual_seed(0)
-    return Model(encoder, method.new_modules(encoder, classes)).train()
-
-
 @EACH_LIST
-def test_the_paper_has_a_view_for_each_listed_rate(
+def test_the_paper_has_one_view_per_listed_dropout(
     dropouts: Rates, first: Rates, later: Rates
 ) -> None:
     method = SupCLSeq(dropouts=dropouts)
@@ -45,7 +39,7 @@ def test_the_paper_has_a_view_for_each_listed_rate(
 
 
 @EACH_LIST
-def test_the_released_code_has_a_view_more_and_never_sets_the_rate_to_a_tenth(
+def test_the_released_code_adds_a_view_and_never_sets_dropout_to_0_1(
     dropouts: Rates, first: Rates, later: Rates
 ) -> None:
     method = SupCLSeq(dropouts=dropouts, view_mode="official_code")
@@ -53,11 +47,9 @@ def test_the_released_code_has_a_view_more_and_never_sets_the_rate_to_a_tenth(
 
 
 @pytest.mark.parametrize("rates", [(0.0, 0.1, 0.2), (0.0, 0.0)], ids=str)
-def test_the_contrast_takes_every_row_of_every_view_as_anchor(
-    bert: Encoder, batch: Batch, rates: Rates
-) -> None:
+def test_all_rows_of_all_views_are_anchors(made: Made, batch: Batch, rates: Rates) -> None:
     method = SupCLSeq(tau=0.2)
-    model, views = made(method, bert), replace(batch, rates=rates)
+    model, views = made(method), replace(batch, rates=rates)
     torch.manual_seed(4)
     z = model.embed(views, "cls_pooled")  # [V * 8, 16]
     torch.manual_seed(4)
@@ -69,10 +61,10 @@ def test_the_contrast_takes_every_row_of_every_view_as_anchor(
 
 @pytest.mark.parametrize("pooling", ["cls_raw", "cls_pooled", "mean"])
 def test_contrast_and_probe_read_one_pooling(
-    bert: Encoder, batch: Batch, pooling: Literal["cls_raw", "cls_pooled", "mean"]
+    made: Made, batch: Batch, pooling: Literal["cls_raw", "cls_pooled", "mean"]
 ) -> None:
     method = SupCLSeq(pooling=pooling)
-    model = made(method, bert).eval()
+    model = made(method).eval()
     z = model.embed(batch, pooling)
     expected = sup_con(z, batch.y, tau=method.tau)
     torch.testing.assert_close(method.contrast(model, batch)["sup_con"], expected)
@@ -81,43 +73,43 @@ def test_contrast_and_probe_read_one_pooling(
 
 
 @pytest.mark.parametrize("tau", [0.05, 0.07, 0.2])
-def test_the_released_codes_factor_is_tau_over_seven_hundredths(
-    bert: Encoder, batch: Batch, tau: float
+def test_the_factor_of_the_released_code_is_tau_over_0_07(
+    made: Made, batch: Batch, tau: float
 ) -> None:
     method = SupCLSeq(tau=tau)
-    model = made(method, bert)
+    model = made(method)
     plain = method.contrast(model, batch)["sup_con"]
     scaled = replace(method, loss_scale="tau_over_base").contrast(model, batch)["sup_con"]
     torch.testing.assert_close(scaled, plain * (tau / 0.07))
 
 
-def test_scores_that_agree_to_one_decimal_are_one_class(bert: Encoder, batch: Batch) -> None:
+def test_scores_that_agree_to_one_decimal_are_one_class(made: Made, batch: Batch) -> None:
     scores = torch.tensor([0.0, 0.04, 2.44, 2.36, 2.5, 5.0, 4.96, 4.94])
     classes = torch.tensor([0, 0, 24, 24, 25, 50, 50, 49])
     method = SupCLSeq()
-    model = made(method, bert, classes=0)
+    model = made(method, classes=0)
     found = method.contrast(model, replace(batch, y=scores))["sup_con"]
     assert found == method.contrast(model, replace(batch, y=classes))["sup_con"]
     assert found.item() > 0
 
 
-def test_the_probe_learns_classes_by_cross_entropy(bert: Encoder, batch: Batch) -> None:
+def test_the_probe_minimizes_cross_entropy_on_classes(made: Made, batch: Batch) -> None:
     method, features = SupCLSeq(), torch.rand(8, 16)
-    model = made(method, bert)
+    model = made(method)
     logits = model.new_modules["head"](features, 0.0)
     terms = method.terms(model, replace(batch, features=features))
     assert list(terms) == ["probe"]
     torch.testing.assert_close(terms["probe"], F.cross_entropy(logits, batch.y))
 
 
-def test_the_probe_learns_scores_by_squared_error(bert: Encoder, batch: Batch) -> None:
+def test_the_probe_minimizes_squared_error_on_scores(made: Made, batch: Batch) -> None:
     method, features, y = SupCLSeq(), torch.rand(8, 16), torch.rand(8)
-    model = made(method, bert, classes=0)
+    model = made(method, classes=0)
     found = method.terms(model, replace(batch, features=features, y=y))["probe"]
     torch.testing.assert_close(found, ((model.new_modules["head"](features, 0.0) - y) ** 2).mean())
 
 
-def test_contrast_and_then_probe_have_their_own_settings() -> None:
+def test_contrast_and_probe_have_their_own_settings() -> None:
     training = Training(learning_rate=5e-5, epochs=2, batch_size=48, dropout=0.2)
     method = SupCLSeq(probe_learning_rate=3e-3, probe_epochs=7)
     contrast, probe = method.stages(training)
@@ -132,27 +124,106 @@ def test_contrast_and_then_probe_have_their_own_settings() -> None:
 
 
 @pytest.mark.parametrize(("mode", "cached"), [("eval", True), ("train", False)])
-def test_features_are_cached_unless_the_probes_encoder_keeps_its_dropout(
+def test_features_are_cached_unless_the_encoder_keeps_its_dropout(
     mode: Literal["eval", "train"], cached: bool
 ) -> None:
     probe = SupCLSeq(probe_encoder_mode=mode).stages(Training())[1]
     assert (probe.cached, probe.encoder_train_mode) == (cached, not cached)
 
 
-def test_the_probe_is_one_linear_layer(bert: Encoder) -> None:
-    shapes = {
-        name: tuple(p.shape) for name, p in SupCLSeq().new_modules(bert, 3).named_parameters()
-    }
+def test_the_probe_is_one_linear_layer(made: Made) -> None:
+    shapes = {name: tuple(p.shape) for name, p in made(SupCLSeq()).new_modules.named_parameters()}
     assert shapes == {"head.out.weight": (3, 16), "head.out.bias": (3,)}
 
 
-def test_encoders_without_pooler_or_rates_by_view_are_refused(
-    bert: Encoder, tiny_roberta: Path, tiny_mpnet: Path
+def test_simcse_contrasts_two_views_by_nt_xent(made: Made, batch: Batch) -> None:
+    method = SimCSE(tau=0.2, dropouts=(0.1, 0.1))
+    contrast, _ = method.stages(Training())
+    model, views = made(method, stage=0), replace(batch, rates=contrast.rates_at(0))
+    torch.manual_seed(4)
+    a, b = model.embed(views, "cls_pooled").chunk(2)
+    assert not torch.equal(a, b)
+    torch.manual_seed(4)
+    terms = contrast.terms(model, views)
+    assert list(terms) == ["sup_con"]
+    torch.testing.assert_close(terms["sup_con"], nt_xent(a, b, tau=0.2))
+
+
+def test_simcse_takes_every_other_view_of_a_text_as_positive(made: Made, batch: Batch) -> None:
+    tau = 0.2
+    method = SimCSE(tau=tau, pooling="mean")
+    contrast, _ = method.stages(Training())
+    model, views = made(method, stage=0), replace(batch, rates=contrast.rates_at(0))
+    torch.manual_seed(4)
+    z = F.normalize(model.embed(views, "mean"), dim=1)
+    costs = []
+    for anchor in range(24):
+        others = [row for row in range(24) if row != anchor]
+        whole = torch.stack([z[anchor] @ z[row] / tau for row in others]).logsumexp(0)
+        positives = [row for row in others if row % 8 == anchor % 8]
+        assert len(positives) == 2
+        costs += [whole - z[anchor] @ z[row] / tau for row in positives]
+    torch.manual_seed(4)
+    found = contrast.terms(model, views)["sup_con"]
+    torch.testing.assert_close(found, torch.stack(costs).mean())
+
+
+@pytest.mark.parametrize("pooling", ["head_hidden", "cls_raw", "cls_pooled", "mean"])
+@pytest.mark.parametrize("classes", [0, 2])
+def test_dropout_augmentation_without_dropout_is_cross_entropy(
+    made: Made, batch: Batch, pooling: Pooling, classes: int
 ) -> None:
-    SupCLSeq().check(bert)
-    roberta, mpnet = load_encoder(tiny_roberta, "roberta"), load_encoder(tiny_mpnet, "mpnet")
-    SupCLSeq(pooling="mean").check(roberta)
-    with pytest.raises(SclsearchError, match=r"^pooling: 'cls_pooled' needs a pretrained pooler"):
-        SupCLSeq().check(roberta)
-    with pytest.raises(SclsearchError, match=r"^dropouts: model .* cannot have"):
-        SupCLSeq(pooling="mean").check(mpnet)
+    method, one = DropoutAug(pooling=pooling, dropouts=(0.0, 0.0, 0.0)), CE(pooling=pooling)
+    model = made(method, classes)
+    plain = batch if classes else replace(batch, y=torch.rand(8))
+    terms = method.terms(model, replace(plain, rates=method.dropouts))
+    assert list(terms) == ["ce"]
+    torch.testing.assert_close(terms["ce"], one.terms(model, plain)["ce"])
+    torch.testing.assert_close(method.scores(model, plain), one.scores(model, plain))
+
+
+@pytest.mark.parametrize("classes", [0, 2])
+def test_dropout_augmentation_averages_the_losses_of_the_views(
+    made: Made, batch: Batch, classes: int
+) -> None:
+    method, rates = DropoutAug(), (0.0, 0.2, 0.4)
+    model = made(method, classes)
+    y = batch.y if classes else torch.rand(8)
+    views = replace(batch, y=y, rates=rates)
+    torch.manual_seed(4)
+    embeddings = model.embed(views, "cls_pooled").chunk(3)
+    head = model.new_modules["head"]
+    scores = [head(z, rate) for z, rate in zip(embeddings, rates, strict=True)]
+    each = [F.cross_entropy(s, y) if classes else ((s - y) ** 2).mean() for s in scores]
+    torch.manual_seed(4)
+    torch.testing.assert_close(method.terms(model, views)["ce"], torch.stack(each).mean())
+    assert len({loss.item() for loss in each}) == 3
+
+
+def test_the_head_has_the_dropout_of_its_view(made: Made, batch: Batch) -> None:
+    method, rates = DropoutAug(), (0.0, 0.9)
+    model = made(method)
+    seen = []
+    head = model.new_modules["head"]
+    head.register_forward_pre_hook(lambda _head, inputs: seen.append((len(inputs[0]), inputs[1])))
+    method.terms(model, replace(batch, rates=rates))
+    assert seen == [(8, 0.0), (8, 0.9)]
+
+
+def test_simcse_has_the_stages_of_supcl_seq_without_labels_in_the_contrast() -> None:
+    training = Training(learning_rate=0.01, dropout=0.2)
+    settings: dict[str, Any] = {"dropouts": (0.0, 0.3), "pooling": "mean", "probe_epochs": 7}
+    ours, theirs = SimCSE(**settings).stages(training), SupCLSeq(**settings).stages(training)
+    for our, their in zip(ours, theirs, strict=True):
+        assert our.name == their.name
+        assert our.training == their.training
+        assert our.rates_at(3) == their.rates_at(3)
+        assert our.frozen_pooling == their.frozen_pooling
+    assert [stage.labeled for stage in (*ours, *theirs)] == [False, True, True, True]
+
+
+def test_dropout_augmentation_has_one_stage_with_the_listed_views() -> None:
+    training = Training(dropout=0.2, epochs=3)
+    (stage,) = DropoutAug().stages(training)
+    assert (stage.training, stage.frozen_pooling) == (training, None)
+    assert [stage.rates_at(update) for update in (0, 9)] == [(0.0, 0.1, 0.2)] * 2

@@ -1,6 +1,5 @@
 """What every objective must hold: finite, smooth, and blind to what must not matter."""
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -61,19 +60,7 @@ def without_labels(objective: Objective) -> Objective:
     return lambda *tensors: objective(*tensors[:-1])
 
 
-SUP_CON = sys.modules["sclsearch.objectives.sup_con"]
-
-
-def in_blocks(z: Tensor, y: Tensor) -> Tensor:
-    """Returns `sup_con` as of many rows, in blocks of two anchors."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(SUP_CON, "MANY", 0)
-        patched.setattr(SUP_CON, "BLOCK", 2 * len(y))
-        return sup_con(z, y, tau=0.3)
-
-
 CONTRASTS = {
-    "sup_con in blocks": Case(in_blocks, "Bd"),
     **{
         f"sup_con {reduction} {tau}": Case(partial(sup_con, tau=tau, reduction=reduction), "Bd")
         for reduction in get_args(Reduction)
@@ -205,13 +192,6 @@ def test_autocast_does_not_change_the_value(case: Case, y: Tensor, draw: Draw) -
     with torch.autocast("cpu", dtype=torch.bfloat16):
         found = case.call(*tensors, y)
     assert torch.equal(found, case.call(*tensors, y))
-
-
-def test_many_batches_in_one_call_cost_what_each_costs(case: Case, draw: Draw) -> None:
-    tensors = case.tensors(5, draw, 3)
-    y = torch.tensor([[0, 1, 0, 1, 2], [0, 0, 0, 0, 0], [0, 1, 2, 3, 4]])
-    together = torch.func.vmap(case.call)(*tensors, y)
-    torch.testing.assert_close(together, torch.stack(list(map(case.call, *tensors, y))))
 
 
 @pytest.mark.parametrize("name", CONTRASTS)

@@ -1,4 +1,4 @@
-"""unit and dots: lengths of 1 or 0, and products that autocast leaves alone."""
+"""Normalization to length 1 or 0, and similarities that autocast leaves alone."""
 
 import pytest
 import torch

@@ -1,11 +1,96 @@
-"""prediction_loss is cross-entropy of logits and squared error of scores."""
+"""Prediction losses of classes, scores and masked tokens."""
 
 import math
+from typing import get_args
 
 import pytest
 import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
 
-from sclsearch.objectives import prediction_loss
+from sclsearch.objectives import masked_lm, prediction_loss
+from sclsearch.objectives.prediction import IGNORED, MlmReduction
+
+VOCABULARY = 5
+REDUCTIONS: tuple[MlmReduction, ...] = get_args(MlmReduction)
+
+# Of each place: the token, or IGNORED, and the text it is in.
+places = st.lists(
+    st.tuples(st.sampled_from([IGNORED, 0, 1, 2, 3, 4]), st.integers(0, 3)), max_size=9
+)
+
+
+def random_logits(seed: int, places: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(places, VOCABULARY, generator=generator, dtype=torch.float64)
+
+
+def split(places: list[tuple[int, int]]) -> tuple[Tensor, Tensor]:
+    """Returns the targets and the texts of some places."""
+    both = torch.tensor(places, dtype=torch.long).reshape(-1, 2)
+    return both[:, 0], both[:, 1]
+
+
+@given(places=places, seed=st.integers(0, 2**31))
+def test_tokens_are_averaged_over_the_batch_or_by_text_first(
+    places: list[tuple[int, int]], seed: int
+) -> None:
+    logits = random_logits(seed, len(places))
+    of_text: dict[int, list[float]] = {text: [] for text in range(4)}
+    for row, (target, text) in zip(logits.tolist(), places, strict=True):
+        if target != IGNORED:
+            of_text[text].append(math.log(sum(map(math.exp, row))) - row[target])
+    everything = [cost for costs in of_text.values() for cost in costs]
+    expected = {
+        "tokens": sum(everything) / max(len(everything), 1),
+        "sequences": sum(sum(costs) / max(len(costs), 1) for costs in of_text.values()) / 4,
+    }
+    for reduction in REDUCTIONS:
+        found = masked_lm(logits, *split(places), texts=4, reduction=reduction)
+        assert found.item() == pytest.approx(expected[reduction])
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize(
+    "places", [[], [(IGNORED, 0), (IGNORED, 1), (IGNORED, 1)]], ids=["no place", "none selected"]
+)
+def test_no_selected_token_costs_nothing_and_pulls_nowhere(
+    places: list[tuple[int, int]], reduction: MlmReduction
+) -> None:
+    logits = random_logits(0, len(places)).requires_grad_()
+    loss = masked_lm(logits, *split(places), texts=2, reduction=reduction)
+    (gradient,) = torch.autograd.grad(loss, logits)
+    assert loss.item() == 0
+    assert gradient.shape == logits.shape
+    assert gradient.count_nonzero() == 0
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_places_to_fill_up_do_not_change_the_loss(reduction: MlmReduction) -> None:
+    logits, (targets, rows) = random_logits(1, 5), split([(3, 0), (0, 1), (4, 1)])
+    filled = F.pad(targets, (0, 2), value=IGNORED), F.pad(rows, (0, 2))
+    found = masked_lm(logits, *filled, texts=2, reduction=reduction)
+    expected = masked_lm(logits[:3], targets, rows, texts=2, reduction=reduction)
+    assert found.item() == pytest.approx(expected.item())
+
+
+def test_the_mean_over_tokens_is_cross_entropy_as_hugging_face_takes_it() -> None:
+    logits, (targets, rows) = random_logits(2, 4), split([(3, 0), (IGNORED, 0), (0, 1), (4, 1)])
+    expected = F.cross_entropy(logits, targets)
+    assert masked_lm(logits, targets, rows, texts=2).item() == pytest.approx(expected.item())
+
+
+def test_a_text_with_many_tokens_weighs_as_much_as_one_with_few() -> None:
+    logits = torch.zeros(4, VOCABULARY, dtype=torch.float64)
+    logits[3, 2] = 50.0
+    targets, rows = split([(1, 0), (2, 0), (3, 0), (2, 1)])
+    dear, texts = math.log(VOCABULARY), 2
+    by_token = masked_lm(logits, targets, rows, texts=texts)
+    by_text = masked_lm(logits, targets, rows, texts=texts, reduction="sequences")
+    assert by_token.item() == pytest.approx(3 / 4 * dear)
+    assert by_text.item() == pytest.approx(1 / 2 * dear)
 
 
 def test_classes_cost_the_mean_negative_log_of_their_share() -> None:

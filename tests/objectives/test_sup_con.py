@@ -1,9 +1,6 @@
 """sup_con is the papers' sum: loops in Python, another library, figures by hand, closed forms."""
 
 import math
-import sys
-from types import ModuleType
-from typing import Any
 
 import pytest
 import torch
@@ -11,14 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytorch_metric_learning.losses import SupConLoss
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from sclsearch.objectives import sup_con
 from sclsearch.objectives.sup_con import Reduction
-from sclsearch.randomness import stream
 
-MODULE: ModuleType = sys.modules["sclsearch.objectives.sup_con"]
 REDUCTIONS: tuple[Reduction, ...] = ("mean_valid", "mean_all", "sum")
 ANGLES = torch.tensor([0.0, 20.0, 90.0, 110.0, 200.0], dtype=torch.float64).deg2rad()
 CIRCLE = torch.stack([ANGLES.cos(), ANGLES.sin()], dim=1)  # [5, 2]
@@ -149,47 +142,8 @@ def test_rows_without_a_positive_cost_nothing_and_pull_nowhere(
     assert z.grad.count_nonzero() == 0
 
 
-class TensorSizes(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes the size of every tensor that an operation returns."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.seen: list[int] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        self.seen += [x.numel() for x in tree_leaves(result) if isinstance(x, Tensor)]
-        return result
-
-
 def test_views_are_rows_like_any_other() -> None:
     z, y = random_rows(3, 4), torch.tensor([0, 1, 0, 2])
     views = torch.cat([z, -z])
     expected = reduced(anchors_in_loops(views.tolist(), [*y.tolist()] * 2, 0.5), "mean_valid")
     assert sup_con(views, y.repeat(2), tau=0.5).item() == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("reduction", REDUCTIONS)
-@pytest.mark.parametrize("classes", [1, 3, 20])
-def test_many_rows_in_blocks_cost_and_pull_as_all_pairs_do(
-    classes: int, reduction: Reduction, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    y = stream(0, "classes").integers(0, classes, 50)
-    found = []
-    for many in (51, 50):
-        monkeypatch.setattr(MODULE, "MANY", many)
-        monkeypatch.setattr(MODULE, "BLOCK", 50 * 16)  # of 16, 16, 16 and 2 anchors
-        z = random_rows(1, 50).requires_grad_()
-        loss = 3 * sup_con(z, torch.from_numpy(y), tau=0.1, reduction=reduction)
-        found.append((loss.detach(), *torch.autograd.grad(loss, z)))
-    torch.testing.assert_close(*found)
-
-
-def test_of_many_rows_no_matrix_of_all_pairs_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = MODULE.MANY
-    monkeypatch.setattr(MODULE, "BLOCK", rows * 16)
-    z, y = torch.rand(rows, 2, requires_grad=True), torch.arange(rows) % 2
-    sizes = TensorSizes()
-    with sizes:
-        sup_con(z, y).backward()  # type: ignore[no-untyped-call]
-    assert max(sizes.seen) == rows * 16

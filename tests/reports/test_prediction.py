@@ -123,7 +123,7 @@ def test_a_folder_that_is_no_export_is_refused(exported: Path, tmp_path: Path) -
     with pytest.raises(SclsearchError, match="an older version wrote it"):
         sclsearch.predict(exported, ["one"])
     (exported / CARD).write_text(json.dumps({**card, "method_digest": "0" * 64}))
-    with pytest.raises(SclsearchError, match="a method of sclsearch has no file"):
+    with pytest.raises(SclsearchError, match="is a built-in method, but the record has"):
         sclsearch.predict(exported, ["one"])
 
 

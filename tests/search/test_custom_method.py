@@ -104,7 +104,7 @@ def test_paraphrases_of_a_file_are_read_and_named(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"space": None}, "a method of your own needs a search space"),
+        ({"space": None}, "has no search space"),
         ({}, "must be 'Smoothed', got 'scl'"),
     ],
     ids=["no space", "the space of another method"],
@@ -133,7 +133,8 @@ def test_an_unknown_protocol_of_a_custom_method_is_refused(
     place: Workspace, custom_method: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "mine.py"
-    file.write_text(custom_method.replace('"gunel-fewshot"', '"gunel-few"'), encoding="utf-8")
+    text = custom_method.replace("    smoothing:", "    few_shot = 'gunel-few'\n    smoothing:")
+    file.write_text(text, encoding="utf-8")
     spec = StudySpec(method=f"{file}:Smoothed", task="demo", train_size=20, searched=False)
     with pytest.raises(SclsearchError, match=r"Unknown protocol 'gunel-few'\. Did you mean"):
         resolve(replace(spec, model=place.spec.model), RunOptions(gpus_per_trial=0))

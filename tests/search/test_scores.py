@@ -26,7 +26,7 @@ def test_a_method_that_needs_classes_names_the_methods_for_regression(
     asked: Asked, stsb: RunOptions, name: str
 ) -> None:
     with pytest.raises(SclsearchError) as raised:
-        resolve(asked(method=name, task="stsb", space=None), stsb)
+        resolve(asked(method=name, task="stsb", space=None, searched=False), stsb)
     assert str(raised.value) == (
         f"--method {name}: needs a task with classes, but stsb is a regression task. "
         f"Use one of {', '.join(ABLE)}."

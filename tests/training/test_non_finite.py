@@ -1,17 +1,14 @@
 """A loss term that is NaN or infinite ends a seed run; the error names the term and the update."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
 
-from sclsearch.encoders.encoder import Encoder
-from sclsearch.methods.base import Batch, Model, Stage, Terms, Training
-from sclsearch.methods.ce import CE
+from sclsearch.methods.base import Batch, Method, Model, Stage, Terms, Training
 from sclsearch.training.engine import train
 from sclsearch.training.evaluation import NonFiniteLossError
 from sclsearch.training.spec import TrainingData
@@ -19,25 +16,13 @@ from sclsearch.training.spec import TrainingData
 WorkFor = Callable[..., TrainingData]
 
 
-@dataclass(frozen=True, slots=True)
-class Fused:
+@dataclass(frozen=True)
+class Fused(Method):
     """Two stages of cross-entropy, with a term that becomes infinite or NaN at an update."""
-
-    protocol: ClassVar[str] = "plain"
-    few_shot: ClassVar[str] = "plain"
-    regression: ClassVar[bool] = False
-    training: ClassVar[Mapping[str, object]] = {}
 
     value: float
     update: int
     stage: str = "second"
-    ce: CE = field(default_factory=CE)
-
-    def check(self, encoder: Encoder) -> tuple[str, ...]:
-        return self.ce.check(encoder)
-
-    def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
-        return self.ce.new_modules(encoder, classes)
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
         return tuple(
@@ -52,12 +37,9 @@ class Fused:
             burnt = next(updates) >= self.update and stage == self.stage
             bomb = torch.tensor(self.value if burnt else 0.0)
             scores = self.scores(model, batch)
-            return {**self.ce.terms(model, batch), "bomb": bomb * scores.float().square().mean()}
+            return {**self.terms(model, batch), "bomb": bomb * scores.float().square().mean()}
 
         return terms
-
-    def scores(self, model: Model, batch: Batch) -> Tensor:
-        return self.ce.scores(model, batch)
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("nan")])

@@ -12,12 +12,10 @@ from torch import Tensor
 
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
-from sclsearch.methods.ce import CE
 from sclsearch.methods.cmlm import CMLM
-from sclsearch.methods.cssl import CSSL
+from sclsearch.methods.post_training import CSSL, TAPT
 from sclsearch.methods.scl import SCL
 from sclsearch.methods.supcl_seq import SupCLSeq
-from sclsearch.methods.tapt import TAPT
 from sclsearch.training import engine
 from sclsearch.training.engine import train
 from sclsearch.training.spec import TrainingData
@@ -81,7 +79,7 @@ def test_the_probe_does_not_change_the_encoder(
 
 
 def test_a_stage_starts_with_new_modules(work_for: WorkFor, weights_seen: WeightsSeen) -> None:
-    first, second = weights_seen(SCL), weights_seen(CE)
+    first, second = weights_seen(SCL, "contrast"), weights_seen(SCL)
     train(work_for("scl", lam=1.0, pooling="head_hidden", scl_features="head_hidden"))
     bias, weight = "new_modules.head.dense.bias", "new_modules.head.dense.weight"
     assert not first[0][bias].any()
@@ -161,7 +159,7 @@ def test_the_encoder_reads_each_row_once_per_view_and_epoch(
 def test_fine_tuning_starts_from_the_post_trained_encoder(
     work_for: WorkFor, weights_seen: WeightsSeen, name: str, kind: type, new_modules: set[str]
 ) -> None:
-    post, tuning = weights_seen(kind), weights_seen(CE)
+    post, tuning = weights_seen(kind, "post_terms"), weights_seen(kind)
     work = work_for(name)
     result = train(work)
     checkpoint = encoder_of(

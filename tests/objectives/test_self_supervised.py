@@ -1,4 +1,4 @@
-"""sim_siam is the paper's sum and stops the right gradients; feature_spread tells a collapse."""
+"""nt_xent, sim_clr and sim_siam are the papers' sums; feature_spread detects a collapse."""
 
 import math
 
@@ -7,15 +7,19 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
+from pytorch_metric_learning.losses import NTXentLoss
 from torch import Tensor
 
-from sclsearch.objectives import sim_siam
-from sclsearch.objectives.sim_siam import feature_spread
+from sclsearch.objectives import nt_xent, sim_clr, sim_siam
+from sclsearch.objectives.self_supervised import feature_spread
+
+Rows = list[list[float]]
 
 FIRST = torch.tensor([[1, 0, 1], [0, 2, 1], [1, 1, 0]], dtype=torch.float64)
-SECOND = torch.tensor([[[1, 1, 1], [0, 1, 1], [2, 1, -1]]], dtype=torch.float64)
+SECOND = torch.tensor([[1, 1, 1], [0, 1, 1], [2, 1, -1]], dtype=torch.float64)
 
 seeds = st.integers(0, 2**31)
+taus = st.floats(0.05, 5)
 
 
 def random_states(seed: int, *shape: int) -> Tensor:
@@ -25,6 +29,81 @@ def random_states(seed: int, *shape: int) -> Tensor:
 
 def cosine(a: list[float], b: list[float]) -> float:
     return sum(x * y for x, y in zip(a, b, strict=True)) / (math.hypot(*a) * math.hypot(*b))
+
+
+def shares(anchor: list[float], candidates: Rows, tau: float) -> list[float]:
+    """Returns the softmax over the candidates of their cosine with the anchor."""
+    weights = [math.exp(cosine(anchor, row) / tau) for row in candidates]
+    return [weight / sum(weights) for weight in weights]
+
+
+def nt_xent_in_loops(a: Rows, b: Rows, tau: float) -> float:
+    total = 0.0
+    for own, other in ((a, b), (b, a)):
+        for i, anchor in enumerate(own):
+            rest = [row for j, row in enumerate(own) if j != i]
+            total -= math.log(shares(anchor, other + rest, tau)[i])
+    return total / (2 * len(a))
+
+
+def sim_clr_in_loops(h0: Rows, hk: list[Rows], tau: float) -> float:
+    costs = [-math.log(shares(anchor, view, tau)[b]) for view in hk for b, anchor in enumerate(h0)]
+    return sum(costs) / len(costs)
+
+
+@given(seed=seeds, texts=st.integers(1, 6), tau=taus)
+def test_nt_xent_is_the_mean_over_both_views_as_anchors(seed: int, texts: int, tau: float) -> None:
+    a, b = random_states(seed, 2, texts, 4)
+    found = nt_xent(a, b, tau=tau).item()
+    assert found == pytest.approx(nt_xent_in_loops(a.tolist(), b.tolist(), tau), abs=1e-9)
+    assert found >= 0
+
+
+@given(seed=seeds, texts=st.integers(2, 6), tau=taus)
+def test_nt_xent_agrees_with_pytorch_metric_learning(seed: int, texts: int, tau: float) -> None:
+    a, b = random_states(seed, 2, texts, 4)
+    expected = NTXentLoss(temperature=tau)(torch.cat([a, b]), torch.arange(texts).repeat(2))
+    assert nt_xent(a, b, tau=tau).item() == pytest.approx(expected.item(), rel=1e-6, abs=1e-9)
+
+
+@given(seed=seeds, views=st.integers(1, 3), texts=st.integers(1, 6), tau=taus)
+def test_sim_clr_is_the_sum_of_the_paper(seed: int, views: int, texts: int, tau: float) -> None:
+    h0, *hk = random_states(seed, views + 1, texts, 4)
+    found = sim_clr(h0, torch.stack(hk), tau=tau).item()
+    expected = sim_clr_in_loops(h0.tolist(), [view.tolist() for view in hk], tau)
+    assert found == pytest.approx(expected, abs=1e-9)
+    assert found >= 0
+
+
+def test_the_roles_of_anchor_and_candidate_are_those_that_were_worked_out() -> None:
+    assert sim_clr(FIRST, SECOND[None], tau=0.1).item() == pytest.approx(0.233310, abs=1e-6)
+    assert sim_clr(SECOND, FIRST[None], tau=0.1).item() == pytest.approx(0.334634, abs=1e-6)
+
+
+def test_sim_clr_is_cross_entropy_of_rows_of_cosines() -> None:
+    logits = F.normalize(FIRST) @ F.normalize(SECOND).T / 0.1
+    expected = F.cross_entropy(logits, torch.arange(3))
+    assert sim_clr(FIRST, SECOND[None], tau=0.1).item() == pytest.approx(expected.item())
+
+
+def test_nt_xent_is_the_same_from_either_view() -> None:
+    found = nt_xent(FIRST, SECOND, tau=0.1).item()
+    assert found == pytest.approx(nt_xent(SECOND, FIRST, tau=0.1).item())
+
+
+@pytest.mark.parametrize("texts", [2, 9])
+def test_identical_texts_cost_the_log_of_the_candidates(texts: int) -> None:
+    h = torch.ones(texts, 4, dtype=torch.float64)
+    assert nt_xent(h, h, tau=0.1).item() == pytest.approx(math.log(2 * texts - 1))
+    assert sim_clr(h, h.expand(3, -1, -1), tau=0.1).item() == pytest.approx(math.log(texts))
+
+
+def test_one_text_alone_costs_nothing_and_pulls_nowhere() -> None:
+    a, b = FIRST[:1].clone().requires_grad_(), SECOND[:1].clone().requires_grad_()
+    for loss in (nt_xent(a, b, tau=0.1), sim_clr(a, b[None], tau=0.1)):
+        assert loss.item() == 0
+        gradients = torch.autograd.grad(loss, (a, b))
+        assert all(gradient.count_nonzero() == 0 for gradient in gradients)
 
 
 @given(seed=seeds, views=st.integers(1, 3), texts=st.integers(1, 5))
@@ -46,10 +125,10 @@ def test_both_forms_are_the_sums_of_the_papers(seed: int, views: int, texts: int
 
 def test_three_texts_cost_what_was_worked_out() -> None:
     def through_gelu(approximate: str) -> float:
-        z0, zk = (F.gelu(h, approximate=approximate) for h in (FIRST, SECOND))
-        return sim_siam(z0, zk, FIRST, SECOND).item()
+        z0, zk = (F.gelu(h, approximate=approximate) for h in (FIRST, SECOND[None]))
+        return sim_siam(z0, zk, FIRST, SECOND[None]).item()
 
-    identity = sim_siam(FIRST, SECOND, FIRST, SECOND).item()
+    identity = sim_siam(FIRST, SECOND[None], FIRST, SECOND[None]).item()
     cosines = (0.816497, 0.948683, 0.866025)
     assert identity == pytest.approx(sum(math.exp(-c) for c in cosines) / 3, abs=1e-6)
     assert identity == pytest.approx(0.416616, abs=1e-6)
@@ -65,16 +144,18 @@ def test_perfect_and_opposite_predictions_reach_the_bounds(sign: int, value: flo
 
 
 def test_only_the_predictions_learn() -> None:
-    z0, zk, h0, hk = (t.clone().requires_grad_() for t in (FIRST, SECOND, SECOND[0], FIRST[None]))
+    z0, zk, h0, hk = (
+        t.clone().requires_grad_() for t in (FIRST, SECOND[None], SECOND, FIRST[None])
+    )
     loss = sim_siam(z0, 2 + zk, h0, 3 + hk)
     into = torch.autograd.grad(loss, (z0, zk, h0, hk), allow_unused=True, materialize_grads=True)
     assert [bool(gradient.any()) for gradient in into] == [True, True, False, False]
 
 
 def test_the_gradient_of_the_exponential_is_the_cosines_times_the_value() -> None:
-    z0, zk = FIRST[:1].clone().requires_grad_(), SECOND[:, 1:2].clone().requires_grad_()
-    wrapped = sim_siam(z0, zk, FIRST[2:], SECOND[:, :1])
-    bare = sim_siam(z0, zk, FIRST[2:], SECOND[:, :1], wrap="neg_cos")
+    z0, zk = FIRST[:1].clone().requires_grad_(), SECOND[None, 1:2].clone().requires_grad_()
+    wrapped = sim_siam(z0, zk, FIRST[2:], SECOND[None, :1])
+    bare = sim_siam(z0, zk, FIRST[2:], SECOND[None, :1], wrap="neg_cos")
     for found, plain in zip(
         torch.autograd.grad(wrapped, (z0, zk)), torch.autograd.grad(bare, (z0, zk)), strict=True
     ):
@@ -116,9 +197,3 @@ def test_the_spread_is_a_gauge_in_single_precision_without_gradient(dtype: torch
     assert not found.requires_grad
     assert found.dtype == torch.float32
     assert found.item() == pytest.approx(feature_spread(h.double()).item(), rel=1e-5)
-
-
-def test_spreads_of_many_batches_in_one_call_are_those_of_each() -> None:
-    h = random_states(0, 3, 6, 4)
-    together = torch.func.vmap(feature_spread)(h)
-    torch.testing.assert_close(together, torch.stack([feature_spread(batch) for batch in h]))

@@ -1,6 +1,8 @@
-"""LEAM is cross-entropy of attended texts, and of the label vectors by the same classifier."""
+"""LEAM classifies attended texts and the label vectors; LSAN the mean of a text's label vectors."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -12,12 +14,9 @@ from sclsearch.encoders.label_attention import WindowAttention
 from sclsearch.errors import SclsearchError
 from sclsearch.methods.base import Batch, Model, Training
 from sclsearch.methods.lacon import vectors_of
-from sclsearch.methods.leam import LEAM
+from sclsearch.methods.leam_lsan import LEAM, LSAN
 
-
-def made(method: LEAM, encoder: Encoder) -> Model:
-    torch.manual_seed(0)
-    return Model(encoder, method.new_modules(encoder, 3)).eval()
+Made = Callable[..., Model]
 
 
 def classified(model: Model, z: Tensor) -> Tensor:
@@ -31,10 +30,10 @@ def classified(model: Model, z: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("penalty", [0.0, 0.5, 1.0])
 def test_texts_and_label_vectors_go_through_one_classifier(
-    bert: Encoder, batch: Batch, penalty: float
+    made: Made, batch: Batch, penalty: float
 ) -> None:
     method = LEAM(label_penalty=penalty)
-    model = made(method, bert)
+    model = made(method).eval()
     labels = vectors_of(model)
     attention = model.new_modules["attention"]
     z = attention(model.hidden(batch), labels, batch.mask, batch.mask)
@@ -46,7 +45,7 @@ def test_texts_and_label_vectors_go_through_one_classifier(
     torch.testing.assert_close(method.scores(model, batch), classified(model, z))
 
 
-def test_the_fields_make_the_parts(bert: Encoder) -> None:
+def test_the_fields_of_leam_size_its_modules(bert: Encoder) -> None:
     method = LEAM(kernel=3, conv="shared", mlp_width=5, mlp_dropout=0.3, label_init_std=0.5)
     new_modules = method.new_modules(bert, 300)
     attention = new_modules["attention"]
@@ -66,19 +65,12 @@ def test_the_classifiers_hidden_layer_is_as_wide_as_the_encoder_if_not_told_othe
     assert next(LEAM().new_modules(bert, 2)["mlp"].parameters()).shape == (16, 16)
 
 
-def test_the_classifier_drops_in_training_alone(bert: Encoder, batch: Batch) -> None:
+def test_the_classifier_drops_in_training_alone(made: Made, batch: Batch) -> None:
     method = LEAM(mlp_dropout=0.5)
-    model = made(method, bert)
+    model = made(method).eval()
     assert torch.equal(method.scores(model, batch), method.scores(model, batch))
     model.train()
     assert not torch.equal(method.scores(model, batch), method.scores(model, batch))
-
-
-def test_there_is_one_stage_and_label_vectors_have_their_own_rate() -> None:
-    training = Training(dropout=0.2)
-    (stage,) = LEAM(label_lr_mult=10.0).stages(training)
-    assert (stage.training, stage.frozen_pooling) == (training, None)
-    assert (stage.lr_scales, stage.no_weight_decay) == ({"labels": 10.0}, ("labels",))
 
 
 def test_an_even_window_is_refused(bert: Encoder) -> None:
@@ -86,3 +78,49 @@ def test_an_even_window_is_refused(bert: Encoder) -> None:
     assert method.check(bert) == ()
     with pytest.raises(SclsearchError, match=r"^kernel: must be odd.* 53 or 55\.$"):
         replace(method, kernel=54).check(bert)
+
+
+def test_the_mean_of_a_texts_vectors_is_classified(made: Made, batch: Batch) -> None:
+    method = LSAN()
+    model = made(method)
+    by_label = model.new_modules["attention"](model.hidden(batch), vectors_of(model), batch.mask)
+    head = dict(model.new_modules["head"].named_parameters())
+    logits = by_label.sum(1) / 3 @ head["out.weight"].T + head["out.bias"]
+    torch.testing.assert_close(method.scores(model, batch), logits)
+    terms = method.terms(model, batch)
+    assert list(terms) == ["ce"]
+    torch.testing.assert_close(terms["ce"], F.cross_entropy(logits, batch.y))
+
+
+def test_the_head_drops_at_the_rate_of_the_view(made: Made, batch: Batch) -> None:
+    method = LSAN()
+    model = made(method)
+    model.encoder.eval()
+    noisy = replace(batch, rates=(0.5,))
+    assert torch.equal(method.scores(model, batch), method.scores(model, batch))
+    assert not torch.equal(method.scores(model, noisy), method.scores(model, noisy))
+
+
+def test_the_fields_of_lsan_size_its_modules(bert: Encoder) -> None:
+    new_modules = LSAN(attention_dim=5, label_init_std=0.5).new_modules(bert, 3)
+    shapes = {name: tuple(p.shape) for name, p in new_modules["attention"].named_parameters()}
+    assert shapes["first.weight"] == (5, 16)
+    assert shapes["second.weight"] == (3, 5)
+    assert new_modules["labels"].weight.abs().max() > 0.25  # type: ignore[operator]
+
+
+def test_label_vectors_learn(made: Made, batch: Batch) -> None:
+    method = LSAN()
+    model = made(method)
+    method.terms(model, batch)["ce"].backward()  # type: ignore[no-untyped-call]
+    gradient = vectors_of(model).grad
+    assert gradient is not None
+    assert gradient.any(1).all()
+
+
+@pytest.mark.parametrize("kind", [LEAM, LSAN])
+def test_label_vectors_have_their_own_learning_rate_and_no_weight_decay(kind: Any) -> None:
+    training = Training(dropout=0.2)
+    (stage,) = kind(label_lr_mult=10.0).stages(training)
+    assert (stage.training, stage.frozen_pooling) == (training, None)
+    assert (stage.lr_scales, stage.no_weight_decay) == ({"labels": 10.0}, ("labels",))

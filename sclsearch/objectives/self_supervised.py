@@ -1,0 +1,103 @@
+"""Contrastive losses without labels on views of each text: SimCLR, SimSiam and CMLM's forms.
+
+SimCLR: Chen et al., 2020, https://arxiv.org/abs/2002.05709. SimSiam: Chen & He, 2021,
+https://arxiv.org/abs/2011.10566. CMLM: Luo et al., 2021, https://arxiv.org/abs/2106.02327.
+"""
+
+import math
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from sclsearch.objectives.cosine import cosines, normalize, similarities
+
+Wrap = Literal["exp", "neg_cos"]
+
+
+def nt_xent(a: Tensor, b: Tensor, *, tau: float) -> Tensor:
+    r"""Return NT-Xent, Eq. (1) of SimCLR, averaged over all 2B rows of both views as anchors.
+
+    $$\ell_i = -\log
+      \frac{\exp(\cos(z_i, z_{p(i)}) / \tau)}{\sum_{j \ne i} \exp(\cos(z_i, z_j) / \tau)}$$
+
+    with p(i) the other view of the same text. The loss equals `sup_con` with each text as a
+    separate class. ConSERT's code adds the means of the two directions, which is twice this loss.
+    For a single text the loss is 0, because its positive is the only candidate.
+
+    Args:
+        a: Embeddings of one view, `[B, d]`.
+        b: Embeddings of the other view of the same texts, `[B, d]`.
+        tau: Temperature τ > 0.
+
+    Returns:
+        The loss, a scalar, float32 or float64, at least 0.
+    """
+    texts, z = torch.arange(len(a), device=a.device), torch.cat([a, b])
+    z = normalize(z)
+    below = torch.full((len(z),), -torch.inf, dtype=z.dtype, device=z.device).diag()
+    logits = similarities(z / tau, z).add_(below)
+    return F.cross_entropy(logits, torch.cat([texts + len(a), texts]))
+
+
+def sim_clr(h0: Tensor, hk: Tensor, *, tau: float) -> Tensor:
+    r"""Return Eq. (7) of CMLM: contrast of each first view with all texts of every view k.
+
+    $$\frac{-1}{K B} \sum_{k=1}^{K} \sum_{b=1}^{B} \log
+      \frac{\exp(\cos(h_b^k, h_b^0) / \tau)}{\sum_{i=1}^{B} \exp(\cos(h_i^k, h_b^0) / \tau)}$$
+
+    Unlike `nt_xent` it has one direction and does not compare texts within one view.
+
+    Args:
+        h0: The anchors: states of the first view, `[B, d]`.
+        hk: The candidates: states of the K other views, `[K, B, d]`.
+        tau: Temperature τ > 0.
+
+    Returns:
+        The loss, a scalar, float32 or float64, at least 0.
+    """
+    anchors, texts = normalize(h0, 1 / tau), torch.arange(len(h0), device=h0.device)
+    costs = [F.cross_entropy(similarities(anchors, view), texts) for view in normalize(hk)]
+    return torch.stack(costs).mean()
+
+
+def sim_siam(z0: Tensor, zk: Tensor, h0: Tensor, hk: Tensor, *, wrap: Wrap = "exp") -> Tensor:
+    r"""Return Eq. (9) of CMLM: each view predicts the other, with no gradient into the target.
+
+    $$\frac{1}{K B} \sum_{k=1}^{K} \sum_{b=1}^{B}
+      \exp(-\tfrac{1}{2} (D(z_b^k, h_b^0) + D(z_b^0, h_b^k)))$$
+
+    with D(z, h) the cosine of z and h, and no gradient into h, Eq. (11).
+
+    Args:
+        z0: Output of the predictor for `h0`, Eq. (10), `[B, d]`.
+        zk: Output of the predictor for `hk`, `[K, B, d]`.
+        h0: States of the first view, `[B, d]`.
+        hk: States of the K other views, `[K, B, d]`.
+        wrap: The paper's exponential, between 1/e and e, or SimSiam's original negative cosine,
+            between -1 and 1. The gradient of the exponential for a pair is that of the negative
+            cosine times the value of the exponential.
+
+    Returns:
+        The loss, a scalar, float32 or float64.
+    """
+    agreement = (cosines(zk, h0.detach()) + cosines(z0, hk.detach())) / 2  # [K, B]
+    return ((-agreement).exp() if wrap == "exp" else -agreement).mean()
+
+
+def feature_spread(h: Tensor) -> Tensor:
+    """Return the spread of the directions of states: 0 if they collapsed, at most 1.
+
+    It is √d times the measure in section 4.1 of Chen & He. They average the standard deviation over
+    the batch of each coordinate of the normalized states. Their mean is 0 for constant states and
+    1/√d for evenly spread directions. The deviation is that of the population: one row gives 0, and
+    B evenly spread rows give about √(1 - 1/B).
+
+    Args:
+        h: States, `[B, d]`.
+
+    Returns:
+        A scalar, float32 or float64, without gradient.
+    """
+    return normalize(h.detach()).std(dim=0, correction=0).mean() * math.sqrt(h.shape[1])
