@@ -14,9 +14,9 @@ from sclsearch.tasks.custom import CustomTask, load_custom_task
 from sclsearch.tasks.demo import DEMO, load_demo
 from sclsearch.tasks.fewclue import FEWCLUE
 from sclsearch.tasks.fewglue import FEWGLUE
-from sclsearch.tasks.formats import READERS
 from sclsearch.tasks.glue import GLUE
 from sclsearch.tasks.hub import fetch
+from sclsearch.tasks.tables import READERS
 from sclsearch.tasks.zhang import ZHANG
 
 DATA_VARIABLE = "SCLSEARCH_DATA"

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from sclsearch.tasks.base import Task
 from sclsearch.tasks.corpus import SENTENCES, Corpus, Hub
-from sclsearch.tasks.formats import load_json_lines
+from sclsearch.tasks.tables import load_json_lines
 
 # Class names by the number in the files and on the hub; the names are those of `label_des`.
 TOPICS: Mapping[str, str] = MappingProxyType(

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from sclsearch.tasks.base import Task
 from sclsearch.tasks.clue import TOPICS
 from sclsearch.tasks.corpus import SENTENCES, Corpus
-from sclsearch.tasks.formats import load_json_lines
+from sclsearch.tasks.tables import load_json_lines
 
 SPLITS: Mapping[str, str] = MappingProxyType(
     {"train": "train_few_all.json", "validation": "dev_few_all.json", "test": "test_public.json"}

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from sclsearch.tasks.base import Task
 from sclsearch.tasks.corpus import Corpus
-from sclsearch.tasks.formats import load_json_lines
+from sclsearch.tasks.tables import load_json_lines
 
 FEWGLUE: Mapping[str, Corpus] = MappingProxyType(
     {

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from sclsearch.tasks.base import Task
 from sclsearch.tasks.corpus import SENTENCES, Corpus, Hub, Reader
-from sclsearch.tasks.tsv import load_tsv
+from sclsearch.tasks.tables import load_tsv
 
 SPLITS: Mapping[str, str] = MappingProxyType({"train": "train.tsv", "validation": "dev.tsv"})
 MNLI_SPLITS: Mapping[str, str] = MappingProxyType(

@@ -20,8 +20,7 @@ from sclsearch.canonical import digest
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.tasks.base import Texts
 from sclsearch.tasks.eda import VERSION, eda
-from sclsearch.tasks.formats import json_objects
-from sclsearch.tasks.tables import Table, character_fault, check_faults
+from sclsearch.tasks.tables import Table, character_fault, check_faults, json_objects
 
 FORMAT = 1
 KEYS = ("text", "paraphrases")

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from sclsearch.tasks.base import Task
 from sclsearch.tasks.corpus import Corpus, Hub
-from sclsearch.tasks.formats import load_csv
+from sclsearch.tasks.tables import load_csv
 
 SPLITS: Mapping[str, str] = MappingProxyType({"train": "train.csv", "test": "test.csv"})
 POLARITY = ("negative", "positive")

@@ -20,8 +20,7 @@ from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.study.state import SearchState
 from sclsearch.study.study import Study
 from sclsearch.study.tokenized import tokenized
-from sclsearch.tasks.custom import CustomTask
-from sclsearch.tasks.custom_options import as_options
+from sclsearch.tasks.custom import CustomTask, as_options
 from sclsearch.tracking.records import new_records
 from tests.in_process import train_one
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from sclsearch.tasks.custom_options import as_options
 
 from sclsearch.tasks.custom import CustomTask, load_custom_task
-from sclsearch.tasks.custom_options import as_options
 
 OWN = CustomTask(Path("my train.csv"), "text", "label")
 

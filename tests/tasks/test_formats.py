@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sclsearch.tasks.formats import load_csv, load_json_lines, load_parquet, load_table
 
 from sclsearch.errors import SclsearchError
-from sclsearch.tasks.formats import load_csv, load_json_lines, load_parquet, load_table
 from sclsearch.tasks.tables import Row, check_faults
 
 RECORDS: list[dict[str, object]] = [

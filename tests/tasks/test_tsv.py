@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
+from sclsearch.tasks.tsv import load_tsv
 
 from sclsearch.errors import SclsearchError
 from sclsearch.tasks.tables import Row, check_faults
-from sclsearch.tasks.tsv import load_tsv
 
 
 @pytest.fixture

@@ -17,8 +17,7 @@ from sclsearch.protocols.repeated import fresh
 from sclsearch.tasks import TASKS, check_task_name
 from sclsearch.tasks.base import TaskData, Texts
 from sclsearch.tasks.clue import CLUE
-from sclsearch.tasks.custom import CustomTask
-from sclsearch.tasks.custom_options import as_options
+from sclsearch.tasks.custom import CustomTask, as_options
 from sclsearch.tasks.fewclue import FEWCLUE
 from sclsearch.tasks.paraphrases import READ
 
