@@ -18,13 +18,11 @@ from sclsearch.tasks.stratified import draw_splits, lacking
 from sclsearch.tasks.tables import (
     Row,
     Table,
-    check_faults,
     check_rows,
     finite,
     load_table,
-    row_faults,
-    rows_to_split,
     text_faults,
+    to_splits,
 )
 
 FRACTIONS = (0.8, 0.1, 0.1)
@@ -107,16 +105,12 @@ def load_custom_task(files: CustomTask) -> TaskData:
     if not files.regression:
         names = sorted({row.cells[-1] for row in tables[0][1]["train"]})
         classes = {name: n for n, name in enumerate(names)}
+    found: dict[str, Split] = {}
     for table, splits in tables:
-        rows = [row for split_rows in splits.values() for row in split_rows]
-        check_rows(table, rows)
-        check_faults(table, row_faults(rows, classes))
+        found |= to_splits(table, splits, classes)
     if classes is not None:
         _check_classes(files, list(classes))
     task = _task(files, tuple(classes or ()))
-    found = {
-        name: rows_to_split(rows, classes) for _, splits in tables for name, rows in splits.items()
-    }
     if files.drawn:
         found |= draw_splits(found["train"], files.drawn, str(files.path))
     if unlabeled:
@@ -131,27 +125,22 @@ def unsplit(files: CustomTask) -> CustomTask:
     return replace(files, fractions=(1.0, 0.0, 0.0) if files.test else (0.9, 0.0, 0.1))
 
 
-def as_options(files: str | CustomTask) -> Iterator[str]:
-    """Yield the command-line options that describe the task; for a named task, its name."""
+def as_options(files: str | CustomTask) -> list[str]:
+    """Return the command-line options that describe the task; for a named task, its name."""
     if isinstance(files, str):
-        yield from ("--task", files)
-        return
-    yield from ("--task", str(files.path))
-    for column in files.text:
-        yield from ("--text", column)
-    yield from ("--label", files.label)
-    others = {
-        "--validation": files.validation,
-        "--test": files.test,
-        "--split-column": files.split_column,
-        "--fractions": files.fractions and ",".join(map(str, files.fractions)),
-        "--metric": files.metric,
-    }
-    for option, value in others.items():
-        if value is not None:
-            yield from (option, str(value))
-    if files.regression:
-        yield "--regression"
+        return ["--task", files]
+    options = [
+        ("--task", files.path),
+        *(("--text", column) for column in files.text),
+        ("--label", files.label),
+        ("--validation", files.validation),
+        ("--test", files.test),
+        ("--split-column", files.split_column),
+        ("--fractions", files.fractions and ",".join(map(str, files.fractions))),
+        ("--metric", files.metric),
+    ]
+    words = [str(word) for pair in options if pair[1] is not None for word in pair]
+    return words + ["--regression"] * files.regression
 
 
 def _check_options(files: CustomTask) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 
 from sclsearch.canonical import check_regular
 from sclsearch.errors import SclsearchError, suggestion
-from sclsearch.tasks.base import Labels, Split
+from sclsearch.tasks.base import Split
 
 SHOWN_FAULTS = 5
 SHOWN_NAMES = 10
@@ -340,19 +340,38 @@ def check_rows(table: Table, rows: Sequence[Row], of: str = "rows") -> None:
         raise SclsearchError(f"{table.path}: there are no {of}. Add some.")
 
 
-def row_faults(
-    rows: Sequence[Row], classes: Mapping[str, int] | None, *, blank_texts: bool = False
-) -> list[Fault]:
-    """Return the faults of rows with texts and a label.
+def to_splits(
+    table: Table,
+    splits: Mapping[str, Sequence[Row]],
+    classes: Mapping[str, int] | None,
+    *,
+    blank_texts: bool = False,
+) -> dict[str, Split]:
+    """Return the splits of a table.
 
     Args:
-        rows: The rows, with the label last.
+        table: The rows read, with the reader's faults.
+        splits: Rows of each split, with texts and then the label.
         classes: Class of each label; None in regression.
         blank_texts: True if a text may be empty.
+
+    Raises:
+        SclsearchError: There are no rows, or some are invalid; the message has the first ones.
     """
+    rows = [row for split_rows in splits.values() for row in split_rows]
+    check_rows(table, rows)
+    labels = ((row.place, _label_fault(row.cells[-1], classes)) for row in rows)
     faults = [] if blank_texts else text_faults((row.place, row.cells[:-1]) for row in rows)
-    found = ((row.place, _label_fault(row.cells[-1], classes)) for row in rows)
-    return faults + [(place, fault) for place, fault in found if fault]
+    check_faults(table, faults + [(place, fault) for place, fault in labels if fault])
+    return {
+        name: Split(
+            tuple(row.cells[:-1] for row in split_rows),
+            np.array([float(row.cells[-1]) for row in split_rows], np.float64)
+            if classes is None
+            else np.array([classes[row.cells[-1]] for row in split_rows], np.int64),
+        )
+        for name, split_rows in splits.items()
+    }
 
 
 def text_faults(rows: Iterable[tuple[int, Sequence[str]]]) -> list[Fault]:
@@ -363,17 +382,6 @@ def text_faults(rows: Iterable[tuple[int, Sequence[str]]]) -> list[Fault]:
         for text in texts
     )
     return list(dict.fromkeys((place, fault) for place, fault in found if fault))
-
-
-def rows_to_split(rows: Sequence[Row], classes: Mapping[str, int] | None) -> Split:
-    """Return a split of rows without faults; the arguments are those of `row_faults`."""
-    labels = [row.cells[-1] for row in rows]
-    y: Labels
-    if classes is None:
-        y = np.array([float(label) for label in labels], np.float64)
-    else:
-        y = np.array([classes[label] for label in labels], np.int64)
-    return Split(texts=tuple(row.cells[:-1] for row in rows), y=y)
 
 
 def character_fault(text: str) -> str:

@@ -26,7 +26,7 @@ from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.study.study import FieldDefault, Study
 from sclsearch.study.tokenized import tokenized
 from sclsearch.tasks.base import Texts
-from sclsearch.tasks.eda import VERSION, eda
+from sclsearch.tasks.paraphrases import EDA_VERSION, eda
 from sclsearch.training.data import TokenizedTask, Tokens
 from tests.in_process import in_process
 
@@ -88,7 +88,7 @@ def test_a_noisy_seed_run_differs_from_the_few_shot_one_only_by_its_paraphrases(
 ) -> None:
     fields = {"settings": {"epochs": 4}}
     noisy, few = (resolved(**one, **fields).seed_run_spec({}, 3) for one in (NOISY, FEW_SHOT))
-    rows = {**few.splits.digests, "paraphrases": digest(["eda", VERSION])}
+    rows = {**few.splits.digests, "paraphrases": digest(["eda", EDA_VERSION])}
     expected: dict[str, object] = {**few.identity, "joined": 3, "rows": rows}
     assert noisy.identity == expected
     assert noisy.key != few.key
