@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 
@@ -34,10 +34,10 @@ Tokenizers read all of a text, although an encoder sees only some thousand token
 LONGEST_CELL = 2**31 - 1
 Fault = tuple[int, str]
 Cells = Iterator[tuple[int, list[str]]]
+Records = Iterator[tuple[int, dict[str, Any], list[str]]]
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """Requested cells of one row.
 
     Attributes:
@@ -161,16 +161,10 @@ def _tsv_rows(file: TextIO, _: list[Fault]) -> Cells:
 
 def load_json_lines(path: Path, columns: tuple[str, ...]) -> Table:
     """Read a file with one JSON object per line; only line feeds end lines."""
-    table = Table(path)
-    for place, record, reasons in json_objects(path):
-        if reasons:
-            table.faults.extend((place, reason) for reason in reasons)
-        else:
-            _add(table, place, record, columns)
-    return table
+    return _load_records(Table(path), json_objects(path), columns)
 
 
-def json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any], list[str]]]:
+def json_objects(path: Path) -> Records:
     """Yield line number, object (empty after a fault) and faults of each nonblank line."""
     for place, line in enumerate(load_text(path).split("\n"), 1):
         if not line.strip():
@@ -207,10 +201,8 @@ def load_parquet(path: Path, columns: tuple[str, ...]) -> Table:
             records = file.read(columns=list(columns)).to_pylist()
     except (pa.ArrowException, OSError) as error:
         raise SclsearchError(f"{path}: invalid Parquet: {error}.") from error
-    table = Table(path, unit="row")
-    for place, record in enumerate(records, 1):
-        _add(table, place, record, columns)
-    return table
+    numbered = ((place, record, []) for place, record in enumerate(records, 1))
+    return _load_records(Table(path, unit="row"), numbered, columns)
 
 
 READERS: Mapping[str, Callable[[Path, tuple[str, ...]], Table]] = MappingProxyType(
@@ -225,12 +217,13 @@ READERS: Mapping[str, Callable[[Path, tuple[str, ...]], Table]] = MappingProxyTy
 )
 
 
-def _add(table: Table, place: int, record: Mapping[str, object], columns: tuple[str, ...]) -> None:
-    """Add the row of a JSON or Parquet record to the table, or its faults."""
-    faults = [fault for fault in (_cell_fault(record, name) for name in columns) if fault]
-    table.faults.extend((place, fault) for fault in faults)
-    if not faults:
-        table.rows.append(Row(place, tuple(_cell(record[name]) for name in columns)))
+def _load_records(table: Table, records: Records, columns: tuple[str, ...]) -> Table:
+    for place, record, reasons in records:
+        faults = reasons or list(filter(None, (_cell_fault(record, name) for name in columns)))
+        table.faults.extend((place, fault) for fault in faults)
+        if not faults:
+            table.rows.append(Row(place, tuple(_cell(record[name]) for name in columns)))
+    return table
 
 
 def _cell_fault(record: Mapping[str, object], name: str) -> str:
