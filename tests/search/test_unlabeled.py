@@ -123,7 +123,7 @@ def test_the_further_texts_need_paraphrases_too(
     path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     by_file = {"method": "cssl", "paraphrases": path}
     assert preparing(asked(**FEW, **by_file), seeds=1).splits
-    with pytest.raises(SclsearchError, match=r"text must have 2 paraphrases, but \d+ of \d+ have"):
+    with pytest.raises(SclsearchError, match=r"text must have 2 paraphrases, \d+ of \d+ have"):
         preparing(asked(**FEW, **by_file, unlabeled=40), seeds=1)
 
 
