@@ -201,7 +201,7 @@ def load_parquet(path: Path, columns: tuple[str, ...]) -> Table:
             records = file.read(columns=list(columns)).to_pylist()
     except (pa.ArrowException, OSError) as error:
         raise SclsearchError(f"{path}: invalid Parquet: {error}.") from error
-    numbered = ((place, record, []) for place, record in enumerate(records, 1))
+    numbered: Records = ((place, record, []) for place, record in enumerate(records, 1))
     return _load_records(Table(path, unit="row"), numbered, columns)
 
 
