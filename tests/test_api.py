@@ -126,7 +126,7 @@ def test_what_the_caller_can_mend_is_raised(tmp_path: Path, options: dict[str, A
         select("mine", rule="median", storage=tmp_path)
     with pytest.raises(SclsearchError, match="Did you mean 'scl'"):
         tune(method="sc1", **options)
-    with pytest.raises(SclsearchError, match=r"^data_dir .* but demo is made by sclsearch"):
+    with pytest.raises(SclsearchError, match=r"^data_dir .* got demo"):
         tune(method="scl", data_dir=tmp_path, **options)
     with pytest.raises(SclsearchError, match=r"^epoch: unknown argument"):
         tune(method="scl", epoch=3, **options)  # type: ignore[call-arg]

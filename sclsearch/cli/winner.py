@@ -68,8 +68,7 @@ def predict(
     """
     from sclsearch.reports.prediction import predict as predict_by
     from sclsearch.reports.prediction import read_card
-    from sclsearch.tasks.formats import load_table
-    from sclsearch.tasks.tables import check_faults, check_rows, text_faults
+    from sclsearch.tasks.tables import check_faults, check_rows, load_table, text_faults
 
     card = read_card(folder)
     columns = tuple(text or card.columns)

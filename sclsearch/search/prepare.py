@@ -24,7 +24,7 @@ from sclsearch.study.restore import spec_record
 from sclsearch.study.spec import DEFAULT_CONFIGS, RunOptions, StudySpec
 from sclsearch.study.study import Study
 from sclsearch.study.tokenized import paraphrased, reading_notes
-from sclsearch.tasks.custom_options import as_options
+from sclsearch.tasks.custom import as_options
 
 
 def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) -> PreparedStudy:

@@ -1,28 +1,35 @@
 """Tasks: labeled texts with a metric, from published data sets, a user's files or the package."""
 
+import csv
+import gzip
 import os
 from collections.abc import Mapping
+from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 
+import numpy as np
+
 from sclsearch.arguments import expanded
 from sclsearch.errors import SclsearchError, lookup
-from sclsearch.tasks.base import Task, TaskData
+from sclsearch.tasks.base import Split, Task, TaskData
 from sclsearch.tasks.clue import CLUE
-from sclsearch.tasks.corpus import Corpus, load_corpus
+from sclsearch.tasks.corpus import Corpus, fetch, load_corpus
 from sclsearch.tasks.custom import CustomTask, load_custom_task
-from sclsearch.tasks.demo import DEMO, load_demo
-from sclsearch.tasks.fewclue import FEWCLUE
-from sclsearch.tasks.fewglue import FEWGLUE
-from sclsearch.tasks.formats import READERS
-from sclsearch.tasks.glue import GLUE
-from sclsearch.tasks.hub import fetch
+from sclsearch.tasks.glue import FEWGLUE, GLUE
+from sclsearch.tasks.tables import READERS
 from sclsearch.tasks.zhang import ZHANG
 
 DATA_VARIABLE = "SCLSEARCH_DATA"
 
-CORPORA: Mapping[str, Corpus] = MappingProxyType({**GLUE, **ZHANG, **CLUE, **FEWCLUE, **FEWGLUE})
-
+DEMO = Task(
+    name="demo",
+    summary="Is the sentence good English? Minimal pairs from a small grammar",
+    labels=("unacceptable", "acceptable"),
+    metric="accuracy",
+    protocol="plain",
+)
+CORPORA: Mapping[str, Corpus] = MappingProxyType({**GLUE, **ZHANG, **CLUE, **FEWGLUE})
 TASKS: Mapping[str, Task] = MappingProxyType(
     {DEMO.name: DEMO, **{name: corpus.task for name, corpus in CORPORA.items()}}
 )
@@ -48,10 +55,27 @@ def load_task(task: str | CustomTask, data_dir: Path | None = None) -> TaskData:
     return load_corpus(CORPORA[task], folder) if folder else fetch(CORPORA[task])
 
 
+def load_demo() -> TaskData:
+    """Return 2,000 training, 500 validation and 500 test rows, half of them acceptable.
+
+    `tools/demo` in the repository generates them.
+    """
+    packed = files("sclsearch.tasks").joinpath("demo.csv.gz").read_bytes()
+    rows = list(csv.DictReader(gzip.decompress(packed).decode().splitlines()))
+    splits = {}
+    for name in ("train", "validation", "test"):
+        of_split = [row for row in rows if row["split"] == name]
+        splits[name] = Split(
+            texts=tuple((row["text"],) for row in of_split),
+            y=np.array([int(row["label"]) for row in of_split], dtype=np.int64),
+        )
+    return TaskData(task=DEMO, splits=splits, source="sclsearch itself")
+
+
 def data_folder(data_dir: Path | None) -> Path | None:
     """Return the folder of the tasks' files: the argument, or the one set in the environment."""
-    told = os.environ.get(DATA_VARIABLE)
-    return data_dir or (expanded(Path(told)) if told else None)
+    variable = os.environ.get(DATA_VARIABLE)
+    return data_dir or (expanded(Path(variable)) if variable else None)
 
 
 def check_data_dir(task: str | CustomTask, data_dir: Path | None) -> None:
@@ -62,10 +86,9 @@ def check_data_dir(task: str | CustomTask, data_dir: Path | None) -> None:
     """
     if data_dir is None or (isinstance(task, str) and task != DEMO.name):
         return
-    other = f"{task} is made by sclsearch" if isinstance(task, str) else f"{task.path} is yours"
+    name = task if isinstance(task, str) else task.path
     raise SclsearchError(
-        f"--data-dir {data_dir}: it must come with a task that has files there, but {other}. "
-        "Leave it out."
+        f"--data-dir {data_dir}: must come with a published task, got {name}. Leave it out."
     )
 
 
@@ -75,16 +98,17 @@ def check_task_name(name: str) -> None:
     Raises:
         SclsearchError: The task does not exist; for a file, the message names the missing options.
     """
-    file = Path(name).suffix.lower() in READERS or "/" in name or os.sep in name
-    if file and name not in TASKS:
-        if not expanded(Path(name)).is_file():
-            raise SclsearchError(
-                f"--task {name}: a file must be there, but there is none. Check the path, or take "
-                "a task of `sclsearch ls tasks`."
-            )
+    path = Path(name)
+    if name in TASKS or not (path.suffix.lower() in READERS or "/" in name or os.sep in name):
+        lookup(TASKS, name, "task")
+    elif expanded(path).is_file():
         raise SclsearchError(
-            f"--task: a file's columns must be named, but {name!r} comes without them. "
+            f"--task {name}: the columns of the file are missing. "
             "Pass --text COLUMN (twice for a pair of texts) and --label COLUMN; in Python, "
             "CustomTask(path, text, label)."
         )
-    lookup(TASKS, name, "task")
+    else:
+        raise SclsearchError(
+            f"--task {name}: the file is missing. Check the path, or take a task of "
+            "`sclsearch ls tasks`."
+        )

@@ -1,26 +1,29 @@
-"""Published corpora: tasks stored in the files of a distribution or on the Hugging Face hub."""
+"""Published corpora, read from the files of a distribution or from the Hugging Face hub."""
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
+
+import numpy as np
 
 from sclsearch.errors import SclsearchError
-from sclsearch.tasks.base import Split, Task, TaskData, Texts
-from sclsearch.tasks.tables import (
-    Row,
-    Table,
-    check_faults,
-    check_rows,
-    row_faults,
-    rows_to_split,
-)
+from sclsearch.tasks.base import Labels, Split, Task, TaskData, Texts
+from sclsearch.tasks.tables import Row, Table, to_splits
 
 Reader = Callable[[Path, tuple[str, ...]], Table]
 
 SENTENCES = ("sentence1", "sentence2")
 # The hub stores scores as float32, the files with up to 14 decimals. Both agree on this many.
 SCORE_DECIMALS = 6
+HUB_BATCH = 10_000
+"""Number of rows that are read from the hub's files at once."""
+HUB_TIMEOUT = 10
+"""Timeout in seconds for the first response of the hub."""
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,21 +94,23 @@ class Corpus:
         return {name: n for n, name in enumerate(self.written or self.task.labels)}
 
     @property
-    def ways(self) -> str:
-        """Instructions for getting the rows."""
-        places = " and ".join(f"FOLDER/{self.folder}/{file}" for file in self.files.values())
-        files = f"--data-dir FOLDER (or SCLSEARCH_DATA=FOLDER) with {places} from {self.origin}"
-        if self.hub is None:
-            return f"There is one way to {self.task.name}'s rows: {files}."
+    def instructions(self) -> str:
+        """How users get the rows, as the end of an error message."""
+        files = " and ".join(f"FOLDER/{self.folder}/{file}" for file in self.files.values())
         return (
-            f"There are two ways to {self.task.name}'s rows: {files}; or neither of them, which "
-            f"takes {self.hub.repository} from the Hugging Face hub or its cache."
+            f"Pass --data-dir FOLDER (or set SCLSEARCH_DATA=FOLDER) with {files} from {self.origin}"
+            + (f", or neither to load {self.hub.repository} from the hub." if self.hub else ".")
         )
 
     def texts(self, cells: tuple[str, ...]) -> Texts:
         """Return the training texts, given the cells of the files or the hub."""
         texts = tuple(self.clean(cell) for cell in cells)
         return (" ".join(text for text in texts if text),) if self.joined else texts
+
+
+def by_name(*corpora: Corpus) -> Mapping[str, Corpus]:
+    """Return the corpora by the name of their task."""
+    return MappingProxyType({corpus.task.name: corpus for corpus in corpora})
 
 
 def load_corpus(corpus: Corpus, folder: Path) -> TaskData:
@@ -119,42 +124,34 @@ def load_corpus(corpus: Corpus, folder: Path) -> TaskData:
         SclsearchError: A file is missing or one of its rows is invalid.
     """
     paths = {split: folder / corpus.folder / file for split, file in corpus.files.items()}
-    _check_files(corpus, list(paths.values()))
+    missing = [f"{path}: the file is missing." for path in paths.values() if not path.is_file()]
+    if missing:
+        raise SclsearchError("\n".join([*missing, corpus.instructions]))
     splits, notes = {}, ""
     for split, path in paths.items():
-        table, note = _sound(corpus, corpus.read(path, corpus.columns))
+        table = corpus.read(path, corpus.columns)
+        notes += "".join(f"; {note}" for note in _drop_rows(corpus, table))
         splits[split] = _split(corpus, table)
-        notes += note
     return TaskData(corpus.task, splits, f"{folder / corpus.folder}{notes}")
 
 
-def _check_files(corpus: Corpus, paths: list[Path]) -> None:
-    missing = [path for path in paths if not path.is_file()]
-    if missing:
-        lines = [f"{path}: the file must be there, but it is not." for path in missing]
-        raise SclsearchError("\n".join([*lines, corpus.ways]))
-
-
-def _sound(corpus: Corpus, table: Table) -> tuple[Table, str]:
-    rows, faults, note = table.rows, table.faults, ""
-    if 0 < len(faults) <= corpus.broken_lines:
-        note += f"; {len(faults)} broken lines of {table.path.name} left out"
-        faults = []
+def _drop_rows(corpus: Corpus, table: Table) -> Iterator[str]:
+    """Drop the rows that the corpus excludes from its table; yield a note for each kind."""
+    if 0 < len(table.faults) <= corpus.broken_lines:
+        yield f"{len(table.faults)} broken lines of {table.path.name} left out"
+        table.faults.clear()
     if corpus.undecided is not None:
-        rows = [row for row in rows if row.cells[-1] != corpus.undecided]
-        if len(rows) < len(table.rows):
-            dropped = len(table.rows) - len(rows)
-            note += f"; {dropped} rows of {table.path.name} labelled {corpus.undecided!r} left out"
+        rows = [row for row in table.rows if row.cells[-1] != corpus.undecided]
+        if dropped := len(table.rows) - len(rows):
+            yield f"{dropped} rows of {table.path.name} labelled {corpus.undecided!r} left out"
+        table.rows[:] = rows
     if corpus.distinct:
         first: dict[Texts, Row] = {}
-        for row in rows:
+        for row in table.rows:
             first.setdefault(corpus.texts(row.cells[:-1]), row)
-        if len(first) < len(rows):
-            note += (
-                f"; {len(rows) - len(first)} texts of {table.path.name} that come again left out"
-            )
-            rows = [*first.values()]
-    return Table(table.path, rows, faults, table.unit), note
+        if dropped := len(table.rows) - len(first):
+            yield f"{dropped} texts of {table.path.name} that come again left out"
+        table.rows[:] = first.values()
 
 
 def _split(corpus: Corpus, table: Table) -> Split:
@@ -162,7 +159,108 @@ def _split(corpus: Corpus, table: Table) -> Split:
     for n, row in enumerate(table.rows):
         *cells, label = row.cells
         table.rows[n] = Row(row.place, (*corpus.texts(tuple(cells)), label))
-    check_rows(table, table.rows)
-    check_faults(table, row_faults(table.rows, corpus.classes, blank_texts=corpus.blank_texts))
-    split = rows_to_split(table.rows, corpus.classes)
+    rows = {"": table.rows}
+    split = to_splits(table, rows, corpus.classes, blank_texts=corpus.blank_texts)[""]
     return Split(split.texts, split.y.round(SCORE_DECIMALS)) if corpus.task.regression else split
+
+
+def fetch(corpus: Corpus) -> TaskData:
+    """Download a corpus from the hub, or load it from the hub's cache.
+
+    Raises:
+        SclsearchError: The hub does not have the corpus, or the labels are not the task's. Or the
+            hub is unreachable and the cache does not have the corpus. Or the cache is not writable.
+    """
+    import datasets
+    from datasets.exceptions import DatasetsError
+
+    hub = corpus.hub
+    if hub is None:
+        raise SclsearchError(
+            f"--data-dir: {corpus.task.name} needs a folder with its files, since the Hugging Face "
+            f"hub does not have them. {corpus.instructions}"
+        )
+    offline = datasets.config.HF_HUB_OFFLINE
+    # If the hub is unreachable, datasets would retry for half a minute with long messages.
+    datasets.config.HF_HUB_OFFLINE = offline or not _reachable(hub)
+    try:
+        found = datasets.load_dataset(hub.repository, hub.config, revision=hub.revision)
+    # ValueError: the cache has only other tasks.
+    except (OSError, ValueError, DatasetsError) as error:
+        cause = f" ({error.__cause__})" if error.__cause__ else ""
+        raise SclsearchError(
+            f"{hub.repository}: {corpus.task.name} is neither on the hub nor in its cache: "
+            f"{error}{cause}. {corpus.instructions}"
+        ) from error
+    finally:
+        datasets.config.HF_HUB_OFFLINE = offline
+    return from_hub(corpus, hub, found)
+
+
+def from_hub(corpus: Corpus, hub: Hub, found: Mapping[str, Any]) -> TaskData:
+    """Return the hub's rows in the form of the corpus's own files.
+
+    Args:
+        corpus: The corpus.
+        hub: Its location on the hub.
+        found: A `datasets.Dataset` for each split. Splits that the files lack, or have without
+            labels, are ignored.
+
+    Raises:
+        SclsearchError: The labels have other names or another order, or a row has no label.
+    """
+    splits = {}
+    for split in corpus.files:
+        name = hub.splits.get(split, split)
+        rows = found[name]
+        where = f"{hub.repository}: {corpus.task.name}: {name}"
+        labels = getattr(rows.features["label"], "names", [])
+        expected = hub.names or corpus.task.labels
+        if tuple(labels) != expected:
+            raise SclsearchError(
+                f"{where}: the labels must be {list(expected)}, got {labels}. "
+                "Clear the hub's cache."
+            )
+        texts: list[Texts] = []
+        for start in range(0, len(rows), HUB_BATCH):
+            batch = rows[start : start + HUB_BATCH]
+            cells = zip(*(batch[column] for column in hub.columns), strict=True)
+            texts += map(corpus.texts, cells)
+        y = _labels(rows["label"], where, regression=corpus.task.regression)
+        splits[split] = Split(tuple(texts), y)
+    return TaskData(corpus.task, splits, _hub_source(hub, found))
+
+
+def _labels(column: Any, where: str, *, regression: bool) -> Labels:
+    if regression:
+        return np.array(column[:], np.float64).round(SCORE_DECIMALS)
+    y = np.array(column[:], np.int64)
+    if (y < 0).any():
+        raise SclsearchError(
+            f"{where}: {int((y < 0).sum())} rows have no label. Clear the hub's cache."
+        )
+    return y
+
+
+def _reachable(hub: Hub) -> bool:
+    """Return True if the hub is reachable; `datasets` reports all other errors."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError
+
+    try:
+        HfApi().dataset_info(hub.repository, revision=hub.revision, timeout=HUB_TIMEOUT)
+    except (HfHubHTTPError, ValueError):  # the hub answers with an error, or the name is a folder's
+        return True
+    except Exception:
+        logger.debug("the hub cannot be reached", exc_info=True)
+        return False
+    return True
+
+
+def _hub_source(hub: Hub, found: Mapping[str, Any]) -> str:
+    """Return the origin of the rows: the hub revision, or the cached ones when offline."""
+    files = [Path(file["filename"]) for rows in found.values() for file in rows.cache_files]
+    others = sorted({file.parent.name[:8] for file in files} - {hub.revision[:8]})
+    if others:
+        return f"{hub.repository} at {' and '.join(others)}, which the hub's cache has"
+    return f"{hub.repository} at {hub.revision[:8]}"

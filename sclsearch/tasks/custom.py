@@ -1,5 +1,6 @@
 """Custom tasks: texts and labels in a user's own files."""
 
+import math
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,21 +11,18 @@ from types import MappingProxyType
 import numpy as np
 
 from sclsearch.arguments import check_fields
-from sclsearch.errors import SclsearchError
+from sclsearch.errors import SclsearchError, lookup
 from sclsearch.tasks.base import Split, Task, TaskData
-from sclsearch.tasks.custom_options import check_options
-from sclsearch.tasks.formats import load_table
 from sclsearch.tasks.metrics import METRICS
 from sclsearch.tasks.stratified import draw_splits, lacking
 from sclsearch.tasks.tables import (
     Row,
     Table,
-    check_faults,
     check_rows,
     finite,
-    row_faults,
-    rows_to_split,
+    load_table,
     text_faults,
+    to_splits,
 )
 
 FRACTIONS = (0.8, 0.1, 0.1)
@@ -40,7 +38,7 @@ SPLIT_VALUES: Mapping[str, str] = MappingProxyType(
     }
 )
 MANY_NUMBERS = 20
-Splits = list[tuple[Table, dict[str, list[Row]]]]
+"""Number of numeric classes above which numbers with decimals are taken for scores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +76,18 @@ class CustomTask:
         columns = (self.text,) if isinstance(self.text, str) else tuple(self.text)
         object.__setattr__(self, "text", columns)
 
+    @property
+    def paths(self) -> Mapping[str, Path]:
+        """File of each split that has one; that of `train` may have the rows of all splits."""
+        paths = {"train": self.path, "validation": self.validation, "test": self.test}
+        return {name: path for name, path in paths.items() if path is not None}
+
+    @property
+    def drawn(self) -> tuple[float, float, float] | None:
+        """Fractions by which the first file is split; None if it is not split."""
+        separate = len(self.paths) > 1 or self.split_column is not None
+        return self.fractions or (None if separate else FRACTIONS)
+
 
 def load_custom_task(files: CustomTask) -> TaskData:
     """Read a task from a user's files.
@@ -88,42 +98,24 @@ def load_custom_task(files: CustomTask) -> TaskData:
     Raises:
         SclsearchError: An option, a file or a row is invalid.
     """
-    check_options(files)
-    splits = _parts(files)
-    first, splits_of_first = splits[0]
-    rows = splits_of_first.get("train", [])
-    train = splits_of_first["train"] = [row for row in rows if row.cells[-1].strip()]
-    bare = [row for row in rows if not row.cells[-1].strip()]
-    check_rows(first, train, "training rows with a label" if bare else "rows for training")
-    first.faults.extend(text_faults((row.place, row.cells[:-1]) for row in bare))
-    classes = None if files.regression else _classes(train)
-    for table, split_rows in splits:
-        rows = [row for split in split_rows.values() for row in split]
-        check_rows(table, rows)
-        check_faults(table, row_faults(rows, classes))
-    _check_classes(files, classes)
-    labels = tuple(classes or ())
-    metric = files.metric
-    if metric is None:
-        metric = "pearson" if files.regression else "accuracy"
-    METRICS[metric].check(len(labels), "--metric")
-    task = Task(
-        name=files.path.stem,
-        summary=f"{', '.join(files.text)} → {files.label}, in {files.path.name}",
-        labels=labels,
-        metric=metric,
-        pair=len(files.text) == 2,
-        protocol="plain",
-        own=True,
-    )
-    found = {
-        name: rows_to_split(rows, classes) for _, splits in splits for name, rows in splits.items()
-    }
-    drawn = _drawn(files, found)
-    if bare:
-        train_split = drawn["train"].with_unlabeled([row.cells[:-1] for row in bare])
-        drawn = {**drawn, "train": train_split}
-    return TaskData(task, drawn, _source(files), notes=tuple(_notes(task, drawn)))
+    _check_options(files)
+    tables = _load_tables(files)
+    unlabeled = _remove_unlabeled(*tables[0])
+    classes = None
+    if not files.regression:
+        names = sorted({row.cells[-1] for row in tables[0][1]["train"]})
+        classes = {name: n for n, name in enumerate(names)}
+    found: dict[str, Split] = {}
+    for table, splits in tables:
+        found |= to_splits(table, splits, classes)
+    if classes is not None:
+        _check_classes(files, list(classes))
+    task = _task(files, tuple(classes or ()))
+    if files.drawn:
+        found |= draw_splits(found["train"], files.drawn, str(files.path))
+    if unlabeled:
+        found["train"] = found["train"].with_unlabeled([row.cells[:-1] for row in unlabeled])
+    return TaskData(task, found, _source(files), notes=tuple(_notes(task, found)))
 
 
 def unsplit(files: CustomTask) -> CustomTask:
@@ -133,77 +125,152 @@ def unsplit(files: CustomTask) -> CustomTask:
     return replace(files, fractions=(1.0, 0.0, 0.0) if files.test else (0.9, 0.0, 0.1))
 
 
-def _parts(files: CustomTask) -> Splits:
+def as_options(files: str | CustomTask) -> list[str]:
+    """Return the command-line options that describe the task; for a named task, its name."""
+    if isinstance(files, str):
+        return ["--task", files]
+    options = [
+        ("--task", files.path),
+        *(("--text", column) for column in files.text),
+        ("--label", files.label),
+        ("--validation", files.validation),
+        ("--test", files.test),
+        ("--split-column", files.split_column),
+        ("--fractions", files.fractions and ",".join(map(str, files.fractions))),
+        ("--metric", files.metric),
+    ]
+    words = [str(word) for pair in options if pair[1] is not None for word in pair]
+    return words + ["--regression"] * files.regression
+
+
+def _check_options(files: CustomTask) -> None:
+    if len(files.text) not in {1, 2}:
+        raise SclsearchError(f"--text: must name one or two columns, got {len(files.text)}.")
+    columns = [*files.text, files.label]
+    if files.split_column is not None:
+        columns.append(files.split_column)
+        others = {
+            "--validation, --test": len(files.paths) > 1,
+            "--fractions": files.fractions is not None,
+        }
+        given = ", ".join(option for option, is_given in others.items() if is_given)
+        if given:
+            raise SclsearchError(
+                f"--split-column, {given}: only one of them can set the splits. Leave out the rest."
+            )
+    if len(set(columns)) < len(columns):
+        raise SclsearchError(
+            f"--text, --label, --split-column: the columns must differ, got {columns}."
+        )
+    if files.fractions is not None:
+        _check_fractions(files.fractions, files)
+    if files.metric is not None:
+        lookup(METRICS, files.metric, "metric")
+    _check_paths(files)
+
+
+def _check_fractions(fractions: tuple[float, float, float], files: CustomTask) -> None:
+    if not (fractions[0] and all(0 <= share <= 1 for share in fractions)) or not math.isclose(
+        sum(fractions), 1
+    ):
+        raise SclsearchError(
+            f"--fractions: train > 0, validation and test must sum to 1, got {list(fractions)}."
+        )
+    for split, share in (("validation", fractions[1]), ("test", fractions[2])):
+        if share and split in files.paths:
+            raise SclsearchError(
+                f"--fractions: the share of {split} must be 0 with --{split} {files.paths[split]}, "
+                f"got {share:g}. Set it to 0, or leave out --{split}."
+            )
+
+
+def _check_paths(files: CustomTask) -> None:
+    options: dict[Path, str] = {}
+    for name, path in files.paths.items():
+        option = "--task" if name == "train" else f"--{name}"
+        try:
+            other = options.setdefault(path.resolve(), option)
+        except (RuntimeError, ValueError) as error:  # circular links, or NUL
+            raise SclsearchError(f"{option}: invalid path {str(path)!r}: {error}.") from error
+        if other != option:
+            raise SclsearchError(
+                f"{option} {path}: is the same file as {other}. Name another file, or leave it out."
+            )
+
+
+def _load_tables(files: CustomTask) -> list[tuple[Table, dict[str, list[Row]]]]:
+    """Return each file's table with its rows by split."""
     columns = (*files.text, files.label)
     if files.split_column is not None:
         table = load_table(files.path, (*columns, files.split_column))
         return [(table, _by_column(table))]
-    paths = {"train": files.path, "validation": files.validation, "test": files.test}
-    tables = {name: load_table(path, columns) for name, path in paths.items() if path}
+    tables = {name: load_table(path, columns) for name, path in files.paths.items()}
     return [(table, {name: table.rows}) for name, table in tables.items()]
 
 
 def _by_column(table: Table) -> dict[str, list[Row]]:
     splits: dict[str, list[Row]] = {}
     for row in table.rows:
-        *cells, told = row.cells
-        name = SPLIT_VALUES.get(told.strip().lower())
+        *cells, value = row.cells
+        name = SPLIT_VALUES.get(value.strip().lower())
         if name:
             splits.setdefault(name, []).append(Row(row.place, tuple(cells)))
         else:
             known = ", ".join(SPLIT_VALUES)
-            table.faults.append(
-                (row.place, f"the split must be one of {known}, but it is {told!r}")
-            )
+            table.faults.append((row.place, f"the split must be one of {known}, got {value!r}"))
     return splits
 
 
-def _classes(train: list[Row]) -> dict[str, int]:
-    names = sorted({row.cells[-1] for row in train})
-    return {name: n for n, name in enumerate(names)}
+def _remove_unlabeled(table: Table, splits: dict[str, list[Row]]) -> list[Row]:
+    """Remove the unlabeled training rows, which may be invalid, and return them."""
+    rows = splits.get("train", [])
+    unlabeled = [row for row in rows if not row.cells[-1].strip()]
+    splits["train"] = [row for row in rows if row.cells[-1].strip()]
+    check_rows(table, splits["train"], "labeled training rows" if unlabeled else "training rows")
+    table.faults.extend(text_faults((row.place, row.cells[:-1]) for row in unlabeled))
+    return unlabeled
 
 
-def visible(label: str) -> str:
+def _check_classes(files: CustomTask, classes: list[str]) -> None:
+    where = f"{files.path}: column {files.label}"
+    if len(classes) < 2:
+        raise SclsearchError(
+            f"{where}: the training rows must have at least two classes, got {classes}."
+        )
+    seen: dict[str, str] = {}
+    for name in classes:
+        other = seen.setdefault(_visible(name), name)
+        if other != name:
+            raise SclsearchError(
+                f"{where}: the classes {other!a} and {name!a} differ only in invisible characters. "
+                "Make them one."
+            )
+    fractional = any("." in name for name in classes)
+    if len(classes) > MANY_NUMBERS and fractional and all(finite(name) for name in classes):
+        raise SclsearchError(
+            f"{where}: must have classes, got {len(classes)} different numbers with decimals. "
+            "Pass --regression if they are scores."
+        )
+
+
+def _visible(label: str) -> str:
     """Return a normalized label, without outer blanks, zero-width or composed characters."""
     shown = "".join(c for c in label if unicodedata.category(c) != "Cf")
     return unicodedata.normalize("NFC", shown).strip()
 
 
-def _check_classes(files: CustomTask, classes: Mapping[str, int] | None) -> None:
-    if classes is None:
-        return
-    if len(classes) < 2:
-        raise SclsearchError(
-            f"{files.path}: {files.label} must hold two classes or more in the rows for training, "
-            f"but it holds {list(classes)}."
-        )
-    bare: dict[str, str] = {}
-    for name in classes:
-        other = bare.setdefault(visible(name), name)
-        if other != name:
-            raise SclsearchError(
-                f"{files.path}: {files.label} must hold classes that look different, got "
-                f"{other!a} and {name!a}, which differ in invisible characters. Make them one."
-            )
-    fractional = any("." in name for name in classes)
-    if len(classes) > MANY_NUMBERS and fractional and all(finite(name) for name in classes):
-        raise SclsearchError(
-            f"{files.path}: {files.label} must hold classes, but it holds {len(classes)} different "
-            "numbers with decimals. Pass --regression if they are scores."
-        )
-
-
-def _drawn(files: CustomTask, found: Mapping[str, Split]) -> Mapping[str, Split]:
-    shares = _shares(files)
-    if shares is None:
-        return found
-    return {**found, **draw_splits(found["train"], shares, str(files.path))}
-
-
-def _shares(files: CustomTask) -> tuple[float, float, float] | None:
-    """Return the fractions by which the first file is split, or None if it is not split."""
-    apart = files.validation or files.test or files.split_column is not None
-    return files.fractions or (None if apart else FRACTIONS)
+def _task(files: CustomTask, labels: tuple[str, ...]) -> Task:
+    metric = files.metric or ("pearson" if files.regression else "accuracy")
+    METRICS[metric].check(len(labels), "--metric")
+    return Task(
+        name=files.path.stem,
+        summary=f"{', '.join(files.text)} → {files.label}, in {files.path.name}",
+        labels=labels,
+        metric=metric,
+        pair=len(files.text) == 2,
+        protocol="plain",
+        own=True,
+    )
 
 
 def _notes(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
@@ -215,7 +282,7 @@ def _notes(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
     if METRICS[task.metric].binary:
         yield f"{task.metric} is of the class {task.labels[1]!r}, the last by name"
     train = splits["train"]
-    if task.metric == "accuracy" and not task.regression:
+    if task.metric == "accuracy":
         counts = np.bincount(train.y[: train.labeled], minlength=len(task.labels))
         share = counts.max() / counts.sum()
         if share >= IMBALANCED:
@@ -224,25 +291,24 @@ def _notes(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
                 f"{share:.0%} of the training rows are {largest!r}, and predicting it alone has "
                 "that accuracy: --metric macro_f1 counts all classes alike"
             )
-    for called, texts in (
+    for kind, texts in (
         ("training texts", set(train.texts[: train.labeled])),
         ("texts without a label", set(train.texts[train.labeled :])),
     ):
         for name in ("validation", "test"):
-            again = sum(text in texts for text in splits[name].texts) if name in splits else 0
-            if again:
-                yield f"{again} of {len(splits[name])} {name} texts are also {called}"
+            repeated = sum(text in texts for text in splits[name].texts) if name in splits else 0
+            if repeated:
+                yield f"{repeated} of {len(splits[name])} {name} texts are also {kind}"
 
 
 def _source(files: CustomTask) -> str:
     if files.split_column is not None:
         return f"{files.path}, split by its column {files.split_column}"
-    told = {"train": files.path, "validation": files.validation, "test": files.test}
-    shares = _shares(files)
-    if shares is None or not any(shares[1:]):
-        return ", ".join(f"{path} ({name})" for name, path in told.items() if path)
-    drawn = {name: share for name, share in zip(told, shares, strict=True) if share}
-    others = [f", {told[name]} ({name})" for name in ("validation", "test") if told[name]]
+    if files.drawn is None or not any(files.drawn[1:]):
+        return ", ".join(f"{path} ({name})" for name, path in files.paths.items())
+    shares = zip(("train", "validation", "test"), files.drawn, strict=True)
+    drawn = {name: share for name, share in shares if share}
+    others = [f", {path} ({name})" for name, path in files.paths.items() if name != "train"]
     return (
         f"{files.path}, drawn {'/'.join(map(str, drawn.values()))} into {'/'.join(drawn)}, every "
         f"class in its share{''.join(others)}"

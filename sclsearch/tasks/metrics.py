@@ -49,20 +49,20 @@ class Metric:
                 metric needs two classes and the task has more.
         """
         kind = "classes" if classes else "scores"
-        need = "two classes" if self.binary else self.needs
         if kind != self.needs or (self.binary and classes != 2):
+            need = "two classes" if self.binary else self.needs
             fitting = [name for name, m in METRICS.items() if m.needs == kind and not m.binary]
             raise SclsearchError(
-                f"{where}: the metric {self.name!r} needs {need}, but there are "
-                f"{classes or 'no'} classes. Take one of {', '.join(fitting)}."
+                f"{where}: the metric {self.name!r} needs {need}, got {classes or 'no'} classes. "
+                f"Use one of {', '.join(fitting)}."
             )
 
     def check_rows(self, y: Labels, task: Task, where: str) -> None:
         """Raise SclsearchError if a binary metric has no validation row of the second class."""
         if self.binary and not y.any():
             raise SclsearchError(
-                f"{where}: the metric {self.name} must have validation rows of the class "
-                f"{task.labels[1]!r}, but there are none. Add some, or take macro_f1 or another."
+                f"{where}: the metric {self.name} needs validation rows of the class "
+                f"{task.labels[1]!r}, got none. Add some, or use another metric, such as macro_f1."
             )
 
 

@@ -1,6 +1,8 @@
-"""Sources of paraphrases: a user's JSON Lines file, or EDA without one.
+"""Paraphrases of texts, from a user's JSON Lines file or from EDA.
 
-The first line of the file describes it; further keys are allowed:
+EDA is easy data augmentation (Wei & Zou, 2019, https://arxiv.org/abs/1901.11196).
+
+The first line of a file describes it; further keys are allowed:
 
     {"paraphrases": 1, "source": "back-translation en-de-en and en-zh-en, opus-mt"}
 
@@ -10,27 +12,40 @@ used:
     {"text": ["A fine film."], "paraphrases": [["A good movie."], ["The film is fine."]]}
 """
 
+import re
 import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from annotated_types import Len, MinLen
+from pydantic import AfterValidator, BaseModel, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 
 from sclsearch.canonical import digest
 from sclsearch.errors import SclsearchError, suggestion
+from sclsearch.randomness import stream
 from sclsearch.tasks.base import Texts
-from sclsearch.tasks.eda import VERSION, eda
-from sclsearch.tasks.formats import json_objects
-from sclsearch.tasks.tables import Table, character_fault, check_faults
+from sclsearch.tasks.tables import Table, character_fault, check_faults, json_objects
 
 FORMAT = 1
-KEYS = ("text", "paraphrases")
 SHOWN_FAULTS = 20
 # Number of paraphrases per text that a method reads.
 READ = 2
+
+# Increase it when EDA's paraphrases of a text change.
+EDA_VERSION = 1
 EDA_NOTE = "paraphrases: EDA (random swap and deletion), not back-translation"
+ALPHA = 0.1
+# Operations of the first, second and third paraphrase; further ones repeat them with new draws.
+OPERATIONS = ("swap", "deletion", "swap-deletion")
+# Punctuation, kana and ideographs of scripts without spaces between words.
+_LETTER = "\u3001-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff01-\uff65\U00020000-\U0003ffff"
+_WORD = re.compile(rf"([{_LETTER}]|[^\s{_LETTER}]+)(\s*)")
+
 Paraphrases = tuple[Texts, ...]
-Record = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +81,16 @@ class ParaphraseSource:
         """
         wanted = dict.fromkeys(texts)
         if self.path is None:
-            return {row: _eda_views(row, self.count) for row in wanted}
+            return {
+                row: tuple(zip(*(eda(text, self.count) for text in row), strict=True))
+                for row in wanted
+            }
         missing = [row for row in wanted if len(self.rows.get(row, ())) < self.count]
         if missing:
             raise SclsearchError(
-                f"{self.path}: every {kind} must have {self.count} paraphrases, but "
-                f"{len(missing)} of {len(wanted)} have fewer, the first {list(missing[0])}. Add "
-                "them; a text is found by its exact characters."
+                f"{self.path}: every {kind} must have {self.count} paraphrases, {len(missing)} of "
+                f"{len(wanted)} have fewer, the first {list(missing[0])}. Add them with the exact "
+                "characters of the text."
             )
         return {row: self.rows[row] for row in wanted}
 
@@ -86,7 +104,7 @@ class ParaphraseSource:
             joined: Number of paraphrases of each text that count as texts too.
         """
         if self.path is None:
-            return digest(["eda", VERSION])
+            return digest(["eda", EDA_VERSION])
         found = {text: self.rows.get(text, ()) for text in texts}
         further = [view for views in found.values() for view in views[:joined]]
         found |= {view: self.rows.get(view, ()) for view in further}
@@ -105,7 +123,23 @@ def paraphrase_source(path: Path | None, count: int = READ) -> ParaphraseSource:
     """
     if path is None:
         return ParaphraseSource("EDA", None, EDA_NOTE, count)
-    header, rows = _load(path, count)
+    lines = json_objects(path)
+    place, header, reasons = next(lines, (0, {}, []))
+    if not place:
+        raise SclsearchError(f"{path}: the file is empty. Add a header and texts.")
+    faults = [(place, reason) for reason in reasons or _faults(_Header, header)]
+    rows: dict[Texts, Paraphrases] = {}
+    first: dict[Texts, int] = {}
+    for place, record, reasons in lines:
+        if wrong := reasons or _faults(_Record, record):
+            faults += [(place, reason) for reason in wrong]
+            continue
+        text = tuple(record["text"])
+        views = tuple(tuple(paraphrase) for paraphrase in record["paraphrases"][:count])
+        earlier = first.setdefault(text, place)
+        if rows.setdefault(text, views) != views:
+            faults.append((place, f"the text has other paraphrases on line {earlier}"))
+    check_faults(Table(path), faults, SHOWN_FAULTS)
     return ParaphraseSource(
         name=header["source"],
         path=path,
@@ -116,90 +150,111 @@ def paraphrase_source(path: Path | None, count: int = READ) -> ParaphraseSource:
     )
 
 
-def _eda_views(row: Texts, count: int) -> Paraphrases:
-    return tuple(zip(*(eda(text, count) for text in row), strict=True))
+def _check_text(text: str) -> str:
+    if fault := character_fault(text):
+        raise ValueError(fault)
+    return text
 
 
-def _load(path: Path, count: int) -> tuple[Record, dict[Texts, Paraphrases]]:
-    lines = json_objects(path)
-    place, header, reasons = next(lines, (0, {}, []))
-    if not place:
-        raise SclsearchError(f"{path}: a header must be there, but the file is empty.")
-    faults = [(place, reason) for reason in reasons or _header_faults(header)]
-    rows: dict[Texts, tuple[int, Paraphrases]] = {}
-    for place, record, reasons in lines:
-        told = reasons or _row_faults(record) or _add(rows, place, record, count)
-        faults += [(place, reason) for reason in told]
-    check_faults(Table(path, [], faults), shown=SHOWN_FAULTS)
-    return header, {texts: views for texts, (_, views) in rows.items()}
+def _check_not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be empty")
+    return text
 
 
-def _header_faults(header: Record) -> list[str]:
-    version, source, note = (header.get(key) for key in ("paraphrases", "source", "note"))
-    temperature = header.get("temperature")
-    reasons = []
-    if version != FORMAT or isinstance(version, bool):
-        reasons.append(
-            f"'paraphrases' of the header must be {FORMAT}, the version of the format, "
-            f"but it is {reprlib.repr(version)}"
-        )
-    if not isinstance(source, str) or not source.strip() or character_fault(source):
-        reasons.append(
-            "'source' of the header must say where the paraphrases come from, "
-            f"but it is {reprlib.repr(source)}"
-        )
-    if "note" in header and (not isinstance(note, str) or character_fault(note)):
-        reasons.append(f"'note' of the header must be text, but it is {reprlib.repr(note)}")
-    if temperature is not None and type(temperature) not in (int, float):
-        given = reprlib.repr(temperature)
-        reasons.append(f"'temperature' of the header must be a number or null, but it is {given}")
-    return reasons
+Text = Annotated[str, AfterValidator(_check_text)]
 
 
-def _row_faults(record: Record) -> list[str]:
-    reasons = [f"{key!r} must be there, but it is not" for key in KEYS if key not in record]
-    reasons += [f"unknown key {key!r}.{suggestion(key, KEYS)}" for key in record if key not in KEYS]
-    if reasons:
-        return reasons
-    text, paraphrases = (record[key] for key in KEYS)
-    if not _is_texts(text) or len(text) > 2:
-        return [f"'text' must be a list of one text or two, but it is {reprlib.repr(text)}"]
-    if not any(part.strip() for part in text):
-        return ["'text' must hold something, but it is empty"]
-    if half := _character_fault(text):
-        return [f"'text' must hold whole characters, but {half}"]
-    if not isinstance(paraphrases, list) or len(paraphrases) < 2:
-        given = reprlib.repr(paraphrases)
-        return [f"'paraphrases' must be a list of two or more, but it is {given}"]
-    told = [_paraphrase_fault(text, paraphrase) for paraphrase in paraphrases]
-    return [f"paraphrase {n} {reason}" for n, reason in enumerate(told, 1) if reason]
+class _Header(BaseModel, strict=True):
+    paraphrases: Literal[1]  # FORMAT
+    source: Annotated[Text, AfterValidator(_check_not_blank)]
+    note: Text = ""
+    temperature: float | None = None
 
 
-def _paraphrase_fault(text: list[str], paraphrase: object) -> str | None:
-    if not _is_texts(paraphrase):
-        return f"must be a list of texts, but it is {reprlib.repr(paraphrase)}"
-    if len(paraphrase) != len(text):
-        return f"must have as many texts as 'text', {len(text)}, but it has {len(paraphrase)}"
-    # If one text of a pair is empty in the data, as in QQP, it needs no paraphrase.
-    if any(part.strip() and not new.strip() for part, new in zip(text, paraphrase, strict=True)):
-        return "must hold something, but a text of it is empty"
-    half = _character_fault(paraphrase)
-    return f"must hold whole characters, but {half}" if half else None
+class _Record(BaseModel, strict=True, extra="forbid"):
+    text: Annotated[list[Text], Len(1, 2)]
+    paraphrases: Annotated[list[list[Text]], MinLen(2)]
+
+    @model_validator(mode="after")
+    def check(self) -> "_Record":
+        """Check that the text is not empty and each paraphrase has a counterpart of each part."""
+        if not any(part.strip() for part in self.text):
+            raise ValueError("text: must not be empty")
+        for n, views in enumerate(self.paraphrases):
+            if len(views) != len(self.text):
+                raise ValueError(f"paraphrases.{n}: must have {len(self.text)} texts, got {views}")
+            pairs = zip(self.text, views, strict=True)
+            # If one text of a pair is empty in the data, as in QQP, it needs no paraphrase.
+            if any(part.strip() and not view.strip() for part, view in pairs):
+                raise ValueError(f"paraphrases.{n}: a text is empty")
+        return self
 
 
-def _character_fault(texts: list[str]) -> str:
-    return next(filter(None, map(character_fault, texts)), "")
+def _faults(form: type[BaseModel], record: Mapping[str, Any]) -> list[str]:
+    try:
+        form.model_validate(record)
+    except ValidationError as error:
+        return [_reason(fault, form) for fault in error.errors()]
+    return []
 
 
-def _is_texts(value: object) -> TypeGuard[list[str]]:
-    return isinstance(value, list) and bool(value) and all(isinstance(text, str) for text in value)
+def _reason(fault: ErrorDetails, form: type[BaseModel]) -> str:
+    place = ".".join(map(str, fault["loc"]))
+    if fault["type"] == "missing":
+        return f"{place}: is missing"
+    if fault["type"] == "extra_forbidden":
+        return f"{place}: unknown key.{suggestion(place, form.model_fields)}"
+    message = fault["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    return f"{place}: {message}, got {reprlib.repr(fault['input'])}" if place else message
 
 
-def _add(
-    rows: dict[Texts, tuple[int, Paraphrases]], place: int, record: Record, count: int
-) -> list[str]:
-    taken = tuple(tuple(paraphrase) for paraphrase in record["paraphrases"][:count])
-    earlier, views = rows.setdefault(tuple(record["text"]), (place, taken))
-    if views == taken:
-        return []
-    return [f"a text must have the same paraphrases each time, but line {earlier} has others"]
+def eda(text: str, views: int = 2) -> tuple[str, ...]:
+    """Return paraphrases of the text: words swapped, words deleted, both, and so on in turn.
+
+    Random swap exchanges two words max(1, αl) times in a text of l words. Random deletion drops
+    each word with probability α. As in the paper, α is 0.1. The draws depend only on the text and
+    the paraphrase's position.
+
+    Departures from the paper: synonym replacement and random insertion are missing, since they need
+    WordNet. Every third paraphrase uses two operations; all others use one, as in the paper. Case
+    and punctuation stay. A Chinese or Japanese character is a word. At least one word is deleted
+    and at least one stays. Hence the first two paraphrases of a text with two or more words always
+    differ. A shorter text stays unchanged.
+
+    Args:
+        text: The text.
+        views: Number of paraphrases.
+    """
+    found = _WORD.findall(text)
+    if len(found) < 2:
+        return (text,) * views
+    return tuple(_paraphrase(text, found, view) for view in range(views))
+
+
+def _paraphrase(text: str, found: list[tuple[str, str]], view: int) -> str:
+    turn, place = divmod(view, len(OPERATIONS))
+    operation = OPERATIONS[place]
+    rng = stream(0, f"eda/{operation}{f'-{turn}' if turn else ''}/{text}")
+    words, gaps = [word for word, _ in found], [gap for _, gap in found]
+    if "swap" in operation:
+        words = _swap(words, rng)
+    if "deletion" in operation:
+        kept = _keep(len(words), rng)
+        words, gaps = [words[i] for i in kept], [gaps[i] for i in kept]
+    return "".join(word + gap for word, gap in zip(words, gaps, strict=True)).strip()
+
+
+def _swap(words: list[str], rng: np.random.Generator) -> list[str]:
+    order = list(range(len(words)))
+    for _ in range(max(1, int(ALPHA * len(words)))):
+        one, other = rng.choice(len(words), 2, replace=False).tolist()
+        order[one], order[other] = order[other], order[one]
+    return [words[i] for i in order]
+
+
+def _keep(length: int, rng: np.random.Generator) -> list[int]:
+    kept = rng.random(length) >= ALPHA
+    if kept.all() or not kept.any():
+        kept[rng.integers(length)] ^= True
+    return np.flatnonzero(kept).tolist()

@@ -73,8 +73,8 @@ def draw_splits(
     size = len(split) - sum(held_out)
     if size < (1 if split.y.dtype == np.float64 else len(np.unique(split.y))):
         raise SclsearchError(
-            f"{where}: the rows must suffice for one of each class in train and "
-            f"{sum(held_out)} in validation and test, but there are {len(split)}. Add rows."
+            f"{where}: has {len(split)} rows, too few for one of each class in train and "
+            f"{sum(held_out)} in validation and test. Add rows."
         )
     train = stratified(split.y, size, rng)
     held = np.setdiff1d(np.arange(len(split)), train)

@@ -1,29 +1,43 @@
-"""Tables of text cells read from a file, with one error for all faults of the file."""
+"""Tables of text cells from CSV, TSV, JSON Lines or Parquet files.
 
+A reader returns the valid rows of a file and the faults of the others, so that one error can report
+all faults of the file. This is why the readers are not those of pandas: these stop at the first
+fault or do not report its line, and their cells need a conversion back to text.
+"""
+
+import csv
+import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import reprlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 
 from sclsearch.canonical import check_regular
 from sclsearch.errors import SclsearchError, suggestion
-from sclsearch.tasks.base import Labels, Split
+from sclsearch.tasks.base import Split
 
 SHOWN_FAULTS = 5
+SHOWN_NAMES = 10
 MOST_CHARACTERS = 1_000_000
 """Maximum length of a text in characters.
 
 Tokenizers read all of a text, although an encoder sees only some thousand tokens.
 """
-SHOWN_NAMES = 10
+# A text may exceed 131,072 characters, the default limit of a cell in the csv module.
+LONGEST_CELL = 2**31 - 1
 Fault = tuple[int, str]
+Cells = Iterator[tuple[int, list[str]]]
+Records = Iterator[tuple[int, dict[str, Any], list[str]]]
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """Requested cells of one row.
 
     Attributes:
@@ -37,7 +51,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Readable rows of a file, and the faults of the others.
+    """Valid rows of a file, and the faults of the others.
 
     Attributes:
         path: The file.
@@ -47,9 +61,187 @@ class Table:
     """
 
     path: Path
-    rows: list[Row]
-    faults: list[Fault]
+    rows: list[Row] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
     unit: str = "line"
+
+
+def load_table(path: Path, columns: tuple[str, ...]) -> Table:
+    """Read some columns of a file as text, in the format of the file extension.
+
+    Blank lines are skipped. Numbers and booleans of JSON and Parquet are written as in JSON; null
+    is an empty cell.
+
+    Args:
+        path: The file.
+        columns: Names of the columns to keep.
+
+    Raises:
+        SclsearchError: The extension is unknown, the file is unreadable, or a column is missing.
+    """
+    ending = path.suffix.lower()
+    if ending not in READERS:
+        raise SclsearchError(
+            f"{path}: the file extension must be one of {', '.join(READERS)}, "
+            f"got {ending or 'none'}. Convert the file."
+        )
+    return READERS[ending](path, columns)
+
+
+def load_csv(path: Path, columns: tuple[str, ...], header: tuple[str, ...] | None = None) -> Table:
+    """Read a CSV file with the usual quoting, including cells of several lines.
+
+    Args:
+        path: The file.
+        columns: Names of the columns to keep.
+        header: Names of all columns, for a file without a header; None reads the first row.
+
+    Raises:
+        SclsearchError: The file is unreadable, or a column is missing.
+    """
+    return _load_cells(path, columns, header, _csv_rows, newline="")
+
+
+def load_tsv(path: Path, columns: tuple[str, ...], header: tuple[str, ...] | None = None) -> Table:
+    """Read a TSV file in GLUE's format, with the arguments of `load_csv`.
+
+    Quotes are text, since GLUE's files have unbalanced ones. Only line feeds end lines, since texts
+    may contain other line separators.
+    """
+    return _load_cells(path, columns, header, _tsv_rows, newline="\n")
+
+
+def _load_cells(
+    path: Path,
+    columns: tuple[str, ...],
+    header: tuple[str, ...] | None,
+    parse: Callable[[TextIO, list[Fault]], Cells],
+    newline: str,
+) -> Table:
+    """Read row by row, so that only the kept cells of a large file are in memory."""
+    table = Table(path)
+    try:
+        check_regular(path)
+        with path.open(encoding="utf-8-sig", newline=newline) as file:
+            rows = ((place, cells) for place, cells in parse(file, table.faults) if cells)
+            names = header or next((tuple(cells) for _, cells in rows), ())
+            positions = column_positions(path, names, columns) if names else []
+            for place, cells in rows:
+                if len(cells) == len(names):
+                    table.rows.append(Row(place, tuple(cells[n] for n in positions)))
+                else:
+                    reason = f"must have {len(names)} columns, got {len(cells)}"
+                    table.faults.append((place, reason))
+    except (OSError, UnicodeDecodeError):
+        load_text(path)  # raises the same error, with the position
+        raise
+    return table
+
+
+def _csv_rows(file: TextIO, faults: list[Fault]) -> Cells:
+    csv.field_size_limit(LONGEST_CELL)
+    reader = csv.reader(file, strict=True)
+    while True:
+        place = reader.line_num + 1
+        try:
+            yield place, next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            # After one wrong quote, all following rows would be misread.
+            faults.append((place, f"invalid CSV: {error}"))
+            return
+
+
+def _tsv_rows(file: TextIO, _: list[Fault]) -> Cells:
+    for place, line in enumerate(file, 1):
+        content = line.removesuffix("\n").removesuffix("\r")
+        yield place, content.split("\t") if content else []
+
+
+def load_json_lines(path: Path, columns: tuple[str, ...]) -> Table:
+    """Read a file with one JSON object per line; only line feeds end lines."""
+    return _load_records(Table(path), json_objects(path), columns)
+
+
+def json_objects(path: Path) -> Records:
+    """Yield line number, object (empty after a fault) and faults of each nonblank line."""
+    for place, line in enumerate(load_text(path).split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line, object_pairs_hook=_unique)
+        except json.JSONDecodeError as error:
+            yield place, {}, [f"invalid JSON: {error.msg} (column {error.colno})"]
+        except (ValueError, RecursionError) as error:  # a repeated key, a huge integer, deep lists
+            yield place, {}, [f"invalid JSON: {error}"]
+        else:
+            if isinstance(record, dict):
+                yield place, record, []
+            else:
+                yield place, {}, [f"must be a JSON object, got a {type(record).__name__}"]
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; reject duplicate keys, since one value would be lost."""
+    ((name, count),) = Counter(name for name, _ in pairs).most_common(1) or [("", 1)]
+    if count > 1:
+        raise ValueError(f"the key {name!r} is there twice")
+    return dict(pairs)
+
+
+def load_parquet(path: Path, columns: tuple[str, ...]) -> Table:
+    """Read a Parquet file; positions are row numbers."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(pa.BufferReader(load_bytes(path))) as file:
+            column_positions(path, file.schema_arrow.names, columns)
+            records = file.read(columns=list(columns)).to_pylist()
+    except (pa.ArrowException, OSError) as error:
+        raise SclsearchError(f"{path}: invalid Parquet: {error}.") from error
+    numbered: Records = ((place, record, []) for place, record in enumerate(records, 1))
+    return _load_records(Table(path, unit="row"), numbered, columns)
+
+
+READERS: Mapping[str, Callable[[Path, tuple[str, ...]], Table]] = MappingProxyType(
+    {
+        ".csv": load_csv,
+        ".tsv": load_tsv,
+        ".jsonl": load_json_lines,
+        ".json": load_json_lines,
+        ".ndjson": load_json_lines,
+        ".parquet": load_parquet,
+    }
+)
+
+
+def _load_records(table: Table, records: Records, columns: tuple[str, ...]) -> Table:
+    for place, record, reasons in records:
+        faults = reasons or list(filter(None, (_cell_fault(record, name) for name in columns)))
+        table.faults.extend((place, fault) for fault in faults)
+        if not faults:
+            table.rows.append(Row(place, tuple(_cell(record[name]) for name in columns)))
+    return table
+
+
+def _cell_fault(record: Mapping[str, object], name: str) -> str:
+    if name not in record:
+        return f"{name!r} is missing.{suggestion(name, record)}"
+    value = record[name]
+    if not isinstance(value, str | int | float | None) or (
+        isinstance(value, float) and not math.isfinite(value)
+    ):
+        return f"{name!r} must be text or a number, got {reprlib.repr(value)}"
+    fault = character_fault(_cell(value))
+    return f"{name!r} is invalid: {fault}" if fault else ""
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def load_text(path: Path) -> str:
@@ -64,8 +256,7 @@ def load_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise SclsearchError(
-            f"{path}: line {line}: the file must be UTF-8, but byte {error.start} is not "
-            "part of a character. Save it as UTF-8."
+            f"{path}: line {line}: byte {error.start} is not valid UTF-8. Save the file as UTF-8."
         ) from error
 
 
@@ -80,7 +271,7 @@ def load_bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise SclsearchError(
-            f"{path}: a readable file must be there, but: {error.strerror}. Check the path."
+            f"{path}: cannot be read: {error.strerror}. Check the path."
         ) from error
 
 
@@ -98,8 +289,8 @@ def column_positions(path: Path, header: Sequence[str], columns: Sequence[str]) 
     ]
     if faults and len(header) == 1 and ";" in header[0]:
         raise SclsearchError(
-            f"{path}: cells must be separated by a comma, or by a tab in TSV, but they seem to be "
-            f"by ';': the first line is {header[0]!r}. Save it with commas."
+            f"{path}: cells must be separated by a comma, or by a tab in TSV, got ';' in the first "
+            f"line {header[0]!r}. Save the file with commas."
         )
     if faults:
         raise SclsearchError("\n".join(faults))
@@ -139,49 +330,51 @@ def check_rows(table: Table, rows: Sequence[Row], of: str = "rows") -> None:
     """
     if not rows:
         check_faults(table)
-        raise SclsearchError(f"{table.path}: {of} must be there, but there are none.")
+        raise SclsearchError(f"{table.path}: there are no {of}. Add some.")
 
 
-def row_faults(
-    rows: Sequence[Row], classes: Mapping[str, int] | None, *, blank_texts: bool = False
-) -> list[Fault]:
-    """Return the faults of rows with texts and a label.
+def to_splits(
+    table: Table,
+    splits: Mapping[str, Sequence[Row]],
+    classes: Mapping[str, int] | None,
+    *,
+    blank_texts: bool = False,
+) -> dict[str, Split]:
+    """Return the splits of a table.
 
     Args:
-        rows: The rows, with the label last.
+        table: The rows read, with the reader's faults.
+        splits: Rows of each split, with texts and then the label.
         classes: Class of each label; None in regression.
         blank_texts: True if a text may be empty.
+
+    Raises:
+        SclsearchError: There are no rows, or some are invalid; the message has the first ones.
     """
+    rows = [row for split_rows in splits.values() for row in split_rows]
+    check_rows(table, rows)
+    labels = ((row.place, _label_fault(row.cells[-1], classes)) for row in rows)
     faults = [] if blank_texts else text_faults((row.place, row.cells[:-1]) for row in rows)
-    for row in rows:
-        reason = _label_fault(row.cells[-1], classes)
-        if reason:
-            faults.append((row.place, reason))
-    return faults
+    check_faults(table, faults + [(place, fault) for place, fault in labels if fault])
+    return {
+        name: Split(
+            tuple(row.cells[:-1] for row in split_rows),
+            np.array([float(row.cells[-1]) for row in split_rows], np.float64)
+            if classes is None
+            else np.array([classes[row.cells[-1]] for row in split_rows], np.int64),
+        )
+        for name, split_rows in splits.items()
+    }
 
 
 def text_faults(rows: Iterable[tuple[int, Sequence[str]]]) -> list[Fault]:
     """Return the faults of rows with an empty, overlong or invalid text, by position."""
-    found = ((place, fault) for place, texts in rows for fault in map(_text_fault, texts))
+    found = (
+        (place, character_fault(text) if text.strip() else "a text is empty")
+        for place, texts in rows
+        for text in texts
+    )
     return list(dict.fromkeys((place, fault) for place, fault in found if fault))
-
-
-def _text_fault(text: str) -> str:
-    if not text.strip():
-        return "every text must hold something, but one is empty"
-    fault = character_fault(text)
-    return f"every text must hold characters, but {fault}" if fault else ""
-
-
-def rows_to_split(rows: Sequence[Row], classes: Mapping[str, int] | None) -> Split:
-    """Return a split of rows without faults; the arguments are those of `row_faults`."""
-    labels = [row.cells[-1] for row in rows]
-    y: Labels
-    if classes is None:
-        y = np.array([float(label) for label in labels], np.float64)
-    else:
-        y = np.array([classes[label] for label in labels], np.int64)
-    return Split(texts=tuple(row.cells[:-1] for row in rows), y=y)
 
 
 def character_fault(text: str) -> str:
@@ -197,7 +390,7 @@ def character_fault(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        return f"character {error.start + 1} is {text[error.start]!r}, half of a pair"
+        return f"character {error.start + 1} is {text[error.start]!r}, half of a surrogate pair"
     return ""
 
 
@@ -209,14 +402,14 @@ def finite(text: str) -> bool:
         return False
 
 
-def _label_fault(label: str, classes: Mapping[str, int] | None) -> str | None:
+def _label_fault(label: str, classes: Mapping[str, int] | None) -> str:
     if not label.strip():
-        return "the label must be there, but it is empty"
+        return "the label is empty"
     if fault := character_fault(label):
-        return f"the label must hold characters, but {fault}"
+        return f"the label is invalid: {fault}"
     if classes is None:
-        return None if finite(label) else f"the label must be a number, but it is {label!r}"
+        return "" if finite(label) else f"the label must be a number, got {label!r}"
     if label in classes:
-        return None
+        return ""
     names = [*list(classes)[:SHOWN_NAMES], *(["…"] if len(classes) > SHOWN_NAMES else [])]
-    return f"the label must be one of {', '.join(names)}, but it is {label!r}"
+    return f"the label must be one of {', '.join(names)}, got {label!r}"

@@ -10,12 +10,11 @@ from functools import partial
 from types import MappingProxyType
 
 from sclsearch.tasks.base import Task
-from sclsearch.tasks.corpus import Corpus, Hub
-from sclsearch.tasks.formats import load_csv
+from sclsearch.tasks.corpus import Corpus, Hub, by_name
+from sclsearch.tasks.tables import load_csv
 
 SPLITS: Mapping[str, str] = MappingProxyType({"train": "train.csv", "test": "test.csv"})
 POLARITY = ("negative", "positive")
-TITLED = ("title", "content")
 # The hub keeps Yelp's quotes doubled as in CSV: \"" instead of \".
 _ESCAPED_QUOTE = re.compile(r'\\""?')
 
@@ -26,23 +25,23 @@ def plain(text: str) -> str:
 
 
 def _zhang(
-    task: Task,
+    name: str,
+    summary: str,
+    labels: tuple[str, ...],
     folder: str,
-    texts: tuple[str, ...],
     hub: Hub,
     *,
     clean: Callable[[str], str] = str.strip,
 ) -> Corpus:
-    header = ("class", *texts)
     return Corpus(
-        task=task,
+        task=Task(name, summary, labels, "accuracy"),
         origin=f"https://s3.amazonaws.com/fast-ai-nlp/{folder}.tgz",
         folder=folder,
         files=SPLITS,
-        read=partial(load_csv, header=header),
-        columns=(*texts, "class"),
+        read=partial(load_csv, header=("class", *hub.columns)),
+        columns=(*hub.columns, "class"),
         hub=hub,
-        written=tuple(str(n) for n in range(1, len(task.labels) + 1)),
+        written=tuple(str(n) for n in range(1, len(labels) + 1)),
         # A single empty review must not make millions of rows unusable.
         blank_texts=True,
         clean=clean,
@@ -50,55 +49,48 @@ def _zhang(
     )
 
 
-ZHANG: Mapping[str, Corpus] = MappingProxyType(
-    {
-        corpus.task.name: corpus
-        for corpus in (
-            _zhang(
-                Task("yelp2", "is a Yelp review positive", POLARITY, "accuracy"),
-                "yelp_review_polarity_csv",
-                ("text",),
-                Hub(
-                    repository="fancyzhx/yelp_polarity",
-                    revision="bbf1c97a1f0cf005e5aded43839fd814654a1557",
-                    config="plain_text",
-                    columns=("text",),
-                    names=("1", "2"),
-                ),
-                clean=plain,
-            ),
-            _zhang(
-                Task("amazon2", "is an Amazon review positive", POLARITY, "accuracy"),
-                "amazon_review_polarity_csv",
-                TITLED,
-                Hub(
-                    repository="fancyzhx/amazon_polarity",
-                    revision="9d9c45c18f8c3cf1b23a3c27917b60cbf28f3289",
-                    config="amazon_polarity",
-                    columns=TITLED,
-                ),
-                clean=plain,
-            ),
-            _zhang(
-                Task(
-                    "dbpedia",
-                    "what kind of thing is a Wikipedia article about, 14 kinds",
-                    (
-                        *("Company", "EducationalInstitution", "Artist", "Athlete"),
-                        *("OfficeHolder", "MeanOfTransportation", "Building", "NaturalPlace"),
-                        *("Village", "Animal", "Plant", "Album", "Film", "WrittenWork"),
-                    ),
-                    "accuracy",
-                ),
-                "dbpedia_csv",
-                TITLED,
-                Hub(
-                    repository="fancyzhx/dbpedia_14",
-                    revision="9abd46cf7fc8b4c64290f26993c540b92aa145ac",
-                    config="dbpedia_14",
-                    columns=TITLED,
-                ),
-            ),
-        )
-    }
+ZHANG = by_name(
+    _zhang(
+        "yelp2",
+        "is a Yelp review positive",
+        POLARITY,
+        "yelp_review_polarity_csv",
+        Hub(
+            repository="fancyzhx/yelp_polarity",
+            revision="bbf1c97a1f0cf005e5aded43839fd814654a1557",
+            config="plain_text",
+            columns=("text",),
+            names=("1", "2"),
+        ),
+        clean=plain,
+    ),
+    _zhang(
+        "amazon2",
+        "is an Amazon review positive",
+        POLARITY,
+        "amazon_review_polarity_csv",
+        Hub(
+            repository="fancyzhx/amazon_polarity",
+            revision="9d9c45c18f8c3cf1b23a3c27917b60cbf28f3289",
+            config="amazon_polarity",
+            columns=("title", "content"),
+        ),
+        clean=plain,
+    ),
+    _zhang(
+        "dbpedia",
+        "what kind of thing is a Wikipedia article about, 14 kinds",
+        (
+            *("Company", "EducationalInstitution", "Artist", "Athlete", "OfficeHolder"),
+            *("MeanOfTransportation", "Building", "NaturalPlace", "Village", "Animal"),
+            *("Plant", "Album", "Film", "WrittenWork"),
+        ),
+        "dbpedia_csv",
+        Hub(
+            repository="fancyzhx/dbpedia_14",
+            revision="9abd46cf7fc8b4c64290f26993c540b92aa145ac",
+            config="dbpedia_14",
+            columns=("title", "content"),
+        ),
+    ),
 )

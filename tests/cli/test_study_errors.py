@@ -51,18 +51,18 @@ Call = Callable[..., CompletedProcess[str]]
         ("--metric f1", "--metric: describes a file of your own, but demo is a task"),
         ("--rule top-0", "Unknown rule 'top-0'"),
         ("--shots 2 --train-size 9", "--train-size: cannot be combined with --shots."),
-        ("--task ./my.csv", "--task ./my.csv: a file must be there, but there is none. Check the "),
+        ("--task ./my.csv", "--task ./my.csv: the file is missing. Check the path"),
         (
             "--task none.csv",
-            "--task: a file's columns must be named, but 'none.csv' comes without ",
+            "--task none.csv: the columns of the file are missing. Pass",
         ),
         (
             "--data-dir glue",
-            "--data-dir glue: it must come with a task that has files there, but d",
+            "--data-dir glue: must come with a published task, got demo.",
         ),
         (
             "--task my.csv --text t --label l --data-dir glue",
-            "--data-dir glue: it must come with a task that has files there, but my.csv is yours.",
+            "--data-dir glue: must come with a published task, got my.csv.",
         ),
         ("--task my.csv --text t --label l --metric=", "Unknown metric ''. Known: accuracy, f1"),
         (
@@ -130,11 +130,11 @@ def test_a_space_of_another_method_is_refused(
 @pytest.mark.parametrize(
     ("train", "message"),
     [
-        (None, "glue/CoLA/train.tsv: the file must be there, but it is not.\n"),
-        ("s\t1\t\tFine.\ns\t1\tShort.\n", "glue/CoLA/train.tsv: line 2: 4 columns must be there, "),
+        (None, "glue/CoLA/train.tsv: the file is missing.\n"),
+        ("s\t1\t\tFine.\ns\t1\tShort.\n", "glue/CoLA/train.tsv: line 2: must have 4 columns, got"),
         (
             "s\t1\t\tFine.\ns\t2\t\tTwo.\n",
-            "glue/CoLA/train.tsv: line 2: the label must be one of 0, 1, but it is '2'",
+            "glue/CoLA/train.tsv: line 2: the label must be one of 0, 1, got '2'",
         ),
     ],
     ids=["file", "columns", "label"],
@@ -163,8 +163,8 @@ def test_without_hub_and_data_both_ways_are_told(
     monkeypatch.setattr(tasks, "CORPORA", {"cola": nowhere})
     done = sclsearch(*search, "--dry-run", "--task", "cola")
     assert done.returncode == 2
-    assert "nobody/has-this: cola must be on the hub or in its cache, but: " in done.stderr
-    assert "--data-dir FOLDER (or SCLSEARCH_DATA=FOLDER)" in done.stderr
+    assert "nobody/has-this: cola is neither on the hub nor in its cache: " in done.stderr
+    assert "--data-dir FOLDER (or set SCLSEARCH_DATA=FOLDER)" in done.stderr
 
 
 @pytest.mark.parametrize(

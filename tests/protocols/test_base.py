@@ -44,7 +44,7 @@ def test_f1_of_a_class_that_validation_lacks_is_refused(labeled: Labelled) -> No
     protocol.splits(replace(data, task=task), None, protocol.replicate(0))
     lacking = labeled(train=[0, 1], validation=[0, 0, 0], test=[0, 1])
     with pytest.raises(
-        SclsearchError, match=r"^toy, --protocol plain: the metric f1 .* 'yes', but"
+        SclsearchError, match=r"^toy, --protocol plain: the metric f1 .* 'yes', got none"
     ):
         protocol.splits(replace(lacking, task=task), None, protocol.replicate(0))
     protocol.splits(lacking, None, protocol.replicate(0))

@@ -76,8 +76,8 @@ def test_the_texts_of_a_file_are_labelled_as_csv(exported: Path, tmp_path: Path)
         ("body\na\n", (), "--text: must name one column of"),
         ("body\na\n", ("--text", "body", "--keep", "body"), "body would be printed twice"),
         ("body\na\n", ("--text", "bdy"), "no column is called 'bdy'"),
-        ("body\n", ("--text", "body"), "rows must be there, but there are none"),
-        ('body\na\n" "\n', ("--text", "body"), "line 3: every text must hold something"),
+        ("body\n", ("--text", "body"), "there are no rows"),
+        ('body\na\n" "\n', ("--text", "body"), "line 3: a text is empty"),
     ],
 )
 def test_a_file_without_texts_is_refused(
@@ -100,7 +100,7 @@ def test_a_pair_where_texts_stand_alone_is_refused(exported: Path) -> None:
     ("texts", "message"),
     [
         ("one text", "texts: must be a list, got one text. Pass [text]."),
-        (["one", " "], "text 1: every text must hold something, but one is empty."),
+        (["one", " "], "text 1: a text is empty."),
     ],
 )
 def test_a_wrong_list_of_texts_is_refused(exported: Path, texts: list[str], message: str) -> None:

@@ -26,7 +26,7 @@ from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.study.study import FieldDefault, Study
 from sclsearch.study.tokenized import tokenized
 from sclsearch.tasks.base import Texts
-from sclsearch.tasks.eda import VERSION, eda
+from sclsearch.tasks.paraphrases import EDA_VERSION, eda
 from sclsearch.training.data import TokenizedTask, Tokens
 from tests.in_process import in_process
 
@@ -88,7 +88,7 @@ def test_a_noisy_seed_run_differs_from_the_few_shot_one_only_by_its_paraphrases(
 ) -> None:
     fields = {"settings": {"epochs": 4}}
     noisy, few = (resolved(**one, **fields).seed_run_spec({}, 3) for one in (NOISY, FEW_SHOT))
-    rows = {**few.splits.digests, "paraphrases": digest(["eda", VERSION])}
+    rows = {**few.splits.digests, "paraphrases": digest(["eda", EDA_VERSION])}
     expected: dict[str, object] = {**few.identity, "joined": 3, "rows": rows}
     assert noisy.identity == expected
     assert noisy.key != few.key
@@ -161,7 +161,7 @@ def test_a_file_gives_the_rows_that_join(
         plain = row_of(train, row)[:-1]
         assert all(row_of(train, row + total * view)[: len(plain)] == plain for view in (1, 2, 3))
     too_few = replace(spec, paraphrases=write(texts, 2))
-    message = rf"every text must have 3 paraphrases, but {len(texts)} of {len(texts)} have fewer"
+    message = rf"every text must have 3 paraphrases, {len(texts)} of {len(texts)} have fewer"
     with pytest.raises(SclsearchError, match=message):
         preparing(too_few, seeds=10)
 
@@ -189,7 +189,7 @@ def test_a_file_without_paraphrases_of_paraphrases_is_refused_before_anything_is
         preparing(spec, seeds=10)
     assert str(told.value).startswith(
         f"{file}: every text and every paraphrase that joins the training rows must have 3 "
-        f"paraphrases, but {3 * len(texts)} of {4 * len(texts)} have fewer, the first "
+        f"paraphrases, {3 * len(texts)} of {4 * len(texts)} have fewer, the first "
     )
     assert not list(file.parent.glob("storage/*/*"))
     every = texts | {(f"{text} {number}",) for (text,) in texts for number in range(3)}

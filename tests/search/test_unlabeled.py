@@ -20,8 +20,7 @@ from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.study.state import SearchState
 from sclsearch.study.study import Study
 from sclsearch.study.tokenized import tokenized
-from sclsearch.tasks.custom import CustomTask
-from sclsearch.tasks.custom_options import as_options
+from sclsearch.tasks.custom import CustomTask, as_options
 from sclsearch.tracking.records import new_records
 from tests.in_process import train_one
 
@@ -124,7 +123,7 @@ def test_the_further_texts_need_paraphrases_too(
     path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     by_file = {"method": "cssl", "paraphrases": path}
     assert preparing(asked(**FEW, **by_file), seeds=1).splits
-    with pytest.raises(SclsearchError, match=r"text must have 2 paraphrases, but \d+ of \d+ have"):
+    with pytest.raises(SclsearchError, match=r"text must have 2 paraphrases, \d+ of \d+ have"):
         preparing(asked(**FEW, **by_file, unlabeled=40), seeds=1)
 
 

@@ -40,7 +40,7 @@ ERRORS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("protocol", {"protocol": "gunel-ful"}, {}, "Unknown protocol 'gunel-ful'. Did you mean"),
     ("method", {"method": "sc1"}, {}, "Unknown method 'sc1'. Did you mean 'scl'? Known: ce"),
     ("task", {"task": "colla"}, {}, "Unknown task 'colla'. Did you mean 'cola'?"),
-    ("a file as a name", {"task": "mine.csv"}, {}, "--task mine.csv: a file must be there"),
+    ("a file as a name", {"task": "mine.csv"}, {}, "--task mine.csv: the file is missing"),
     ("set unknown", {"settings": {"tua": 1}}, {}, "--set tua: unknown key. Did you mean 'tau'?"),
     (
         "set out of bounds",

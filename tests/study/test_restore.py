@@ -179,5 +179,5 @@ def test_a_folder_is_the_one_that_is_told_or_stored_and_none_is_told_in_vain() -
     cola, demo = ({"task": task, "data_dir": "before"} for task in ("cola", "demo"))
     assert restore_data_dir(cola, Path("now")) == Path("now")
     assert [restore_data_dir(one, None) for one in (cola, demo)] == [Path("before")] * 2
-    with pytest.raises(SclsearchError, match=r"^--data-dir now: .* but demo is made by sclsearch"):
+    with pytest.raises(SclsearchError, match=r"^--data-dir now: .* got demo"):
         restore_data_dir(demo, Path("now"))

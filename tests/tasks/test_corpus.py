@@ -2,24 +2,60 @@
 
 import csv
 import json
+import sys
+import tracemalloc
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 
 from sclsearch.errors import SclsearchError
 from sclsearch.tasks import CORPORA, load_task
-from sclsearch.tasks.corpus import Corpus, load_corpus
+from sclsearch.tasks.base import Texts
+from sclsearch.tasks.clue import APPS, TOPICS
+from sclsearch.tasks.corpus import Corpus, from_hub, load_corpus
 from sclsearch.tasks.glue import GLUE
-from sclsearch.tasks.hub import convert
+from sclsearch.tasks.zhang import plain
 
 NAMES = [name for name in CORPORA if name not in GLUE]
-ON_THE_HUB = [name for name in NAMES if CORPORA[name].hub]
+
+# Rows of each class, by split; QQP and MNLI are samples.
+COUNTS = {
+    "cola": {"train": [2528, 6023], "validation": [322, 721]},
+    "sst2": {"train": [29780, 37569], "validation": [428, 444]},
+    "mrpc": {"train": [1194, 2474], "validation": [129, 279]},
+    "rte": {"train": [1249, 1241], "validation": [146, 131]},
+    "wnli": {"train": [323, 312], "validation": [40, 31]},
+    "qqp": {"train": [5747, 3252], "validation": [623, 377]},
+    "mnli": {
+        "train": [3061, 2980, 2958],
+        "validation": [373, 311, 316],
+        "validation_mismatched": [346, 319, 335],
+    },
+    "mnli-mm": {
+        "train": [3061, 2980, 2958],
+        "validation": [373, 311, 316],
+        "test": [346, 319, 335],
+    },
+}
+EPRSTMT = "fa741db42c8dd69efec1a3a4834f005d450fdb813776c3e6daa8f51ca00df116"
+
+
+def write(folder: Path, files: Mapping[str, str]) -> Path:
+    folder.mkdir(parents=True)
+    for name, content in files.items():
+        (folder / name).write_text(content, encoding="utf-8")
+    return folder
+
+
+def json_lines(*records: Mapping[str, object]) -> str:
+    return "".join(json.dumps(record, ensure_ascii=False) + "\r\n" for record in records)
 
 
 def rows_of(corpus: Corpus, split: str) -> list[tuple[str, ...]]:
-    """Returns a row of each class, its label as the files write it last."""
+    """Returns a row of each class, with the label last."""
     texts = range(len(corpus.columns) - 1)
     return [(*(f"{split} {label} {n} " for n in texts), label) for label in corpus.classes or ()]
 
@@ -27,26 +63,14 @@ def rows_of(corpus: Corpus, split: str) -> list[tuple[str, ...]]:
 def write_files(corpus: Corpus, folder: Path) -> None:
     (folder / corpus.folder).mkdir(parents=True)
     for split, name in corpus.files.items():
-        with (folder / corpus.folder / name).open("w", encoding="utf-8", newline="") as file:
-            for *texts, label in rows_of(corpus, split):
-                if name.endswith(".csv"):
-                    csv.writer(file, quoting=csv.QUOTE_ALL).writerow([label, *texts])
-                else:
-                    record = dict(zip(corpus.columns, (*texts, label), strict=True))
-                    file.write(json.dumps({"id": 7, **record}, ensure_ascii=False) + "\r\n")
-
-
-def on_the_hub(corpus: Corpus) -> Mapping[str, Dataset]:
-    assert corpus.hub is not None
-    label = ClassLabel(names=list(corpus.hub.names or corpus.task.labels))
-    found = {}
-    for split in corpus.files:
-        rows = rows_of(corpus, split)
-        *columns, _ = zip(*rows, strict=True)
-        texts = dict(zip(corpus.hub.columns, columns, strict=True))
-        features = Features({"label": label, **dict.fromkeys(texts, Value("string"))})
-        found[split] = Dataset.from_dict({"label": [*range(len(rows))], **texts}, features=features)
-    return found
+        rows, path = rows_of(corpus, split), folder / corpus.folder / name
+        if name.endswith(".csv"):
+            with path.open("w", encoding="utf-8", newline="") as file:
+                quoted = csv.writer(file, quoting=csv.QUOTE_ALL)
+                quoted.writerows([label, *texts] for *texts, label in rows)
+        else:
+            records = [{"id": 7, **dict(zip(corpus.columns, row, strict=True))} for row in rows]
+            path.write_text(json_lines(*records), encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -54,8 +78,7 @@ def test_every_label_is_read_in_its_order(name: str, tmp_path: Path) -> None:
     corpus = CORPORA[name]
     write_files(corpus, tmp_path)
     loaded = load_task(name, tmp_path)
-    assert loaded.task is corpus.task
-    assert loaded.source == str(tmp_path / corpus.folder)
+    assert (loaded.task, loaded.source) == (corpus.task, str(tmp_path / corpus.folder))
     assert tuple(loaded.splits) == tuple(corpus.files)
     for rows in loaded.splits.values():
         assert rows.y.tolist() == list(range(len(corpus.task.labels)))
@@ -63,33 +86,40 @@ def test_every_label_is_read_in_its_order(name: str, tmp_path: Path) -> None:
         assert all(text == text.strip() for texts in rows.texts for text in texts)
 
 
-@pytest.mark.parametrize("name", ON_THE_HUB)
+@pytest.mark.parametrize("name", [name for name in NAMES if CORPORA[name].hub])
 def test_the_hub_gives_the_rows_of_the_files(name: str, tmp_path: Path) -> None:
     corpus = CORPORA[name]
     write_files(corpus, tmp_path)
-    found = convert(corpus, on_the_hub(corpus))
+    hub = corpus.hub
+    assert hub is not None
+    label = ClassLabel(names=list(hub.names or corpus.task.labels))
+    there = {}
+    for split in corpus.files:
+        *columns, labels = zip(*rows_of(corpus, split), strict=True)
+        texts = dict(zip(hub.columns, columns, strict=True))
+        features = Features({"label": label, **dict.fromkeys(texts, Value("string"))})
+        content = {"label": [*range(len(labels))], **texts}
+        there[split] = Dataset.from_dict(content, features=features)
+    found = from_hub(corpus, hub, there)
     assert found.digest == load_corpus(corpus, tmp_path).digest
-    assert corpus.hub is not None
-    assert found.source == f"{corpus.hub.repository} at {corpus.hub.revision[:8]}"
+    assert found.source == f"{hub.repository} at {hub.revision[:8]}"
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_missing_files_are_named_with_what_to_download_and_where_to(
-    name: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("name", CORPORA)
+def test_missing_files_are_named_with_what_to_download(name: str, tmp_path: Path) -> None:
     corpus = CORPORA[name]
     with pytest.raises(SclsearchError) as raised:
         load_task(name, tmp_path)
-    *missing, ways = str(raised.value).splitlines()
+    *missing, instructions = str(raised.value).splitlines()
     for line, file in zip(missing, corpus.files.values(), strict=True):
-        assert line == f"{tmp_path / corpus.folder / file}: the file must be there, but it is not."
-        assert f"FOLDER/{corpus.folder}/{file}" in ways
-    assert corpus.origin in ways
-    assert ("Hugging Face hub" in ways) == (corpus.hub is not None)
+        assert line == f"{tmp_path / corpus.folder / file}: the file is missing."
+        assert f"FOLDER/{corpus.folder}/{file}" in instructions
+    assert corpus.origin in instructions
+    assert ("from the hub" in instructions) == (corpus.hub is not None)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_label_that_is_none_is_told_with_its_line(name: str, tmp_path: Path) -> None:
+def test_an_unknown_label_is_reported_with_its_line(name: str, tmp_path: Path) -> None:
     corpus = CORPORA[name]
     write_files(corpus, tmp_path)
     path = tmp_path / corpus.folder / corpus.files["train"]
@@ -99,9 +129,217 @@ def test_a_label_that_is_none_is_told_with_its_line(name: str, tmp_path: Path) -
         load_task(name, tmp_path)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_file_without_rows_is_refused(name: str, tmp_path: Path) -> None:
-    write_files(CORPORA[name], tmp_path)
-    (tmp_path / CORPORA[name].folder / CORPORA[name].files["train"]).write_text("")
-    with pytest.raises(SclsearchError, match="rows must be there, but there are none"):
+@pytest.mark.parametrize("name", COUNTS)
+def test_every_row_of_glue_is_read(glue: Path, name: str) -> None:
+    loaded = load_task(name, glue)
+    counts = {split: np.bincount(rows.y).tolist() for split, rows in loaded.splits.items()}
+    assert counts == COUNTS[name]
+    for rows in loaded.splits.values():
+        assert {len(texts) for texts in rows.texts} == {1 + GLUE[name].task.pair}
+        assert all(text and text == text.rstrip() for texts in rows.texts for text in texts)
+
+
+def test_every_score_of_stsb_is_read(glue: Path) -> None:
+    splits = load_task("stsb", glue).splits
+    assert {name: len(rows) for name, rows in splits.items()} == {"train": 5749, "validation": 1500}
+    assert splits["train"].y[:2].tolist() == [5.0, 3.8]
+    assert splits["train"].y.mean() == pytest.approx(2.701, abs=5e-4)
+    assert splits["validation"].y.mean() == pytest.approx(2.364, abs=5e-4)
+
+
+def test_quotes_of_mrpc_stay_in_the_texts(glue: Path) -> None:
+    assert load_task("mrpc", glue).splits["validation"].texts[0] == (
+        "He said the foodservice pie business doesn 't fit the company 's "
+        "long-term growth strategy .",
+        '" The foodservice pie business does not fit our long-term growth strategy .',
+    )
+
+
+def test_qnli_takes_the_question_first(tmp_path: Path) -> None:
+    content = "index\tquestion\tsentence\tlabel\n0\tWho?\tShe.\tentailment\n1\tWhy?\tNo.\t"
+    files = dict.fromkeys(("train.tsv", "dev.tsv"), f"{content}not_entailment\n")
+    write(tmp_path / "QNLI", files)
+    train = load_task("qnli", tmp_path).splits["train"]
+    assert train.texts == (("Who?", "She."), ("Why?", "No."))
+    assert train.y.tolist() == [0, 1]
+
+
+def test_every_fault_of_a_file_is_reported_with_its_line(tmp_path: Path) -> None:
+    header = "index\tsentence1\tsentence2\tlabel\n"
+    train = f"{header}0\ta\tb\tneutral\n1\ta\tb\n2\ta\t \tentailment\n3\ta\tb\t\n"
+    files = {"dev.tsv": f"{header}0\ta\tb\tentailment\n", "train.tsv": train}
+    file = write(tmp_path / "RTE", files) / "train.tsv"
+    with pytest.raises(SclsearchError) as raised:
+        load_task("rte", tmp_path)
+    assert str(raised.value).splitlines() == [
+        f"{file}: line 2: the label must be one of entailment, not_entailment, got 'neutral'",
+        f"{file}: line 3: must have 4 columns, got 3",
+        f"{file}: line 4: a text is empty",
+        f"{file}: line 5: the label is empty",
+    ]
+
+
+QQP = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
+PAIRS = "sentence1\tsentence2\tscore\n"
+PREMISE = json_lines({"sentence1": " ", "sentence2": "二", "label": "neutral"})
+UNDECIDED = json_lines({"sentence1": "一", "sentence2": "二", "label": "-"})
+
+
+@pytest.mark.parametrize(
+    ("name", "train", "fault"),
+    [
+        ("stsb", f"{PAIRS}a\tb\tnan\na\tb\thigh\n", r"line 2: .*'nan'\n.*line 3: .*'high'"),
+        ("cola", "index\tsentence\n0\tFine.\n", "line 1: must have 4 columns, got 2"),
+        ("sst2", "sentence\tlabel\n", "there are no rows"),
+        ("tnews", "", "there are no rows"),
+        ("yelp2", "", "there are no rows"),
+        ("qqp", QQP + "0\t1\t2\tWhy?\n" * 11 + "0\t1\t2\ta\tb\t0\n", "11 faults in all"),
+        ("ocnli", PREMISE, "line 1: a text is empty"),
+        ("afqmc", UNDECIDED, "line 1: the label must be one of 0, 1, got '-'"),
+        ("amazon2", '"2","a","b"\n"1","no title"\n', "line 2: must have 3 columns, got 2"),
+    ],
+)
+def test_invalid_training_rows_are_refused(
+    name: str, train: str, fault: str, tmp_path: Path
+) -> None:
+    corpus = CORPORA[name]
+    write(tmp_path / corpus.folder, dict.fromkeys(corpus.files.values(), train))
+    with pytest.raises(SclsearchError, match=rf"{corpus.files['train']}: {fault}"):
         load_task(name, tmp_path)
+
+
+def test_broken_lines_of_qqp_are_dropped_and_counted(tmp_path: Path) -> None:
+    train = f"{QQP}0\t1\t2\tWhy?\tHow?\t1\n1\t3\t4\tWho was\n\tshe?\t0\n2\t5\t6\t\tWhat?\t0\n"
+    dev = f"{QQP}0\t1\t2\tWhy?\tWhy not?\t0\n"
+    write(tmp_path / "QQP", {"train.tsv": train, "dev.tsv": dev})
+    loaded = load_task("qqp", tmp_path)
+    assert loaded.splits["train"].texts == (("Why?", "How?"), ("", "What?"))
+    assert loaded.source.endswith("QQP; 2 broken lines of train.tsv left out")
+
+
+def test_undecided_rows_of_ocnli_are_dropped_and_counted(glue: Path, tmp_path: Path) -> None:
+    real, folder = glue.parent / "clue" / "OCNLI", tmp_path / "ocnli_public"
+    folder.mkdir()
+    # The real folder has a sample of the training rows alone.
+    (folder / "train.50k.json").symlink_to(real / "train.10k.json")
+    (folder / "dev.json").symlink_to(real / "dev.json")
+    loaded = load_task("ocnli", tmp_path)
+    assert loaded.task.labels == ("neutral", "entailment", "contradiction")
+    assert len(loaded.splits["train"]) == 9985
+    assert np.bincount(loaded.splits["validation"].y).tolist() == [1103, 947, 900]
+    assert loaded.source == (
+        f"{folder}; 15 rows of train.50k.json labelled '-' left out; "
+        "50 rows of dev.json labelled '-' left out"
+    )
+
+
+def test_tnews_may_have_numbers_as_labels_other_keys_and_empty_headlines(tmp_path: Path) -> None:
+    content = json_lines(
+        {"label": "102", "label_des": "news_entertainment", "sentence": "甜甜圈自拍"},
+        {"label": 110, "sentence": "传统\u2028武术 ", "keywords": "武术"},
+        {"label": "100", "sentence": ""},
+    )
+    write(tmp_path / "tnews_public", dict.fromkeys(("train.json", "dev.json"), content))
+    loaded = load_task("tnews", tmp_path)
+    rows = loaded.splits["train"]
+    assert rows.texts == (("甜甜圈自拍",), ("传统\u2028武术",), ("",))
+    names = [loaded.task.labels[y] for y in rows.y]
+    assert names == ["news_entertainment", "news_military", "news_story"]
+
+
+def test_the_classes_of_iflytek_have_their_official_numbers() -> None:
+    assert len(set(APPS)) == len(APPS) == 119
+    known = {0: "打车", 3: "租车", 34: "新闻", 61: "语言(非英语)", 99: "银行", 110: "社区超市"}
+    assert {n: APPS[n] for n in known} == known
+    assert APPS[115:] == ("女性", "经营", "收款", "其他")
+
+
+def test_every_text_of_eprstmt_is_read_once_and_pinned(fewclue: Path) -> None:
+    loaded = load_task("eprstmt", fewclue)
+    counts = {name: np.bincount(rows.y).tolist() for name, rows in loaded.splits.items()}
+    assert counts == {"train": [63, 68], "validation": [71, 64], "test": [305, 305]}
+    assert loaded.digest == EPRSTMT
+    assert loaded.source == (
+        f"{fewclue / 'eprstmt'}; 29 texts of train_few_all.json that come again left out; 25 texts "
+        "of dev_few_all.json that come again left out"
+    )
+
+
+def test_a_union_of_fewclue_has_its_five_sets_and_no_text_is_in_two_splits(fewclue: Path) -> None:
+    def texts_of(name: str) -> set[Texts]:
+        lines = (fewclue / "eprstmt" / name).read_text("utf-8").split("\n")
+        return {(json.loads(line)["sentence"].rstrip(),) for line in lines if line.strip()}
+
+    splits = load_task("eprstmt", fewclue).splits
+    train, validation, test = (set(splits[name].texts) for name in splits)
+    assert train == set().union(*(texts_of(f"train_{n}.json") for n in range(5)))
+    assert validation == set().union(*(texts_of(f"dev_{n}.json") for n in range(5)))
+    assert not train & validation
+    assert not (train | validation) & test
+
+
+def test_every_row_of_fewclue_tnews_is_read_with_its_topic(fewclue: Path) -> None:
+    loaded = load_task("fewclue-tnews", fewclue)
+    sizes = {name: len(rows) for name, rows in loaded.splits.items()}
+    assert sizes == {"train": 1185, "validation": 1098, "test": 2010}
+    lines = (fewclue / "tnews" / "test_public.json").read_text("utf-8").split("\n")
+    records = [json.loads(line) for line in lines if line]
+    assert {str(record["label"]): record["label_desc"] for record in records} == TOPICS
+    topics = [loaded.task.labels[y] for y in loaded.splits["test"].y]
+    assert topics == [record["label_desc"] for record in records]
+
+
+def test_reviews_of_yelp_are_read_without_backslashes(glue: Path, tmp_path: Path) -> None:
+    real, folder = glue.parent / "yelp_polarity", tmp_path / "yelp_review_polarity_csv"
+    folder.mkdir()
+    (folder / "train.csv").symlink_to(real / "train.csv")
+    (folder / "test.csv").symlink_to(real / "dev.csv")
+    splits = load_task("yelp2", tmp_path).splits
+    assert [np.bincount(rows.y).tolist() for rows in splits.values()] == [[80, 80], [80, 80]]
+    texts = [text for rows in splits.values() for (text,) in rows.texts]
+    assert not any("\\" in text for text in texts)
+    assert sum("\n" in text for text in texts) == 95
+    assert sum(text.count('"') for text in texts) == 28
+
+
+def test_articles_of_dbpedia_are_read_with_their_classes(glue: Path, dbpedia: Path) -> None:
+    loaded = load_task("dbpedia", dbpedia)
+    classes = (glue.parent / "dbpedia_14" / "classes.txt").read_text().split()
+    assert list(loaded.task.labels) == classes
+    assert [np.bincount(rows.y).tolist() for rows in loaded.splits.values()] == [[79] * 14] * 2
+    assert loaded.splits["train"].texts[0][0].startswith("Transweb Educational Services founded")
+
+
+@pytest.mark.parametrize("written", [r"He said \"yes\".\n\nFine. ", r'He said \""yes\"".\n\nFine.'])
+def test_escaped_line_ends_and_quotes_of_reviews_are_unescaped(written: str) -> None:
+    assert plain(written) == 'He said "yes".\n\nFine.'
+
+
+def test_titles_join_their_text_and_only_reviews_are_unescaped(tmp_path: Path) -> None:
+    content = (
+        '"2","Great CD "," My ""lovely"" Pat\\nsings"\n"1","","Poor"\n"1","Poor",""\n"2","",""\n'
+    )
+    texts = {
+        "amazon2": ('Great CD My "lovely" Pat\nsings', "Poor", "Poor", ""),
+        "dbpedia": ('Great CD My "lovely" Pat\\nsings', "Poor", "Poor", ""),
+    }
+    for name, expected in texts.items():
+        write(tmp_path / CORPORA[name].folder, dict.fromkeys(("train.csv", "test.csv"), content))
+        rows = load_task(name, tmp_path).splits["train"]
+        assert rows.texts == tuple((text,) for text in expected)
+        assert rows.y.tolist() == [1, 0, 0, 1]
+
+
+def test_loading_takes_little_more_memory_than_the_texts(tmp_path: Path) -> None:
+    folder = tmp_path / "amazon_review_polarity_csv"
+    folder.mkdir()
+    for name, rows in (("train.csv", 10_000), ("test.csv", 2)):
+        with (folder / name).open("w", encoding="utf-8", newline="") as file:
+            review = "a “quoted” word and some more of them " * 10
+            csv.writer(file).writerows((1 + n % 2, f"title {n}", review) for n in range(rows))
+    tracemalloc.start()
+    loaded = load_task("amazon2", tmp_path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    texts = sum(sys.getsizeof(text) for (text,) in loaded.splits["train"].texts)
+    assert peak < 1.6 * texts

@@ -1,4 +1,4 @@
-"""The hub's rows become what the files hold; without hub and cache the ways to rows are told."""
+"""The hub gives the rows of the files; errors say how to get the rows."""
 
 import subprocess
 import sys
@@ -13,15 +13,20 @@ from datasets.exceptions import DatasetGenerationError
 from sclsearch.errors import SclsearchError
 from sclsearch.tasks import load_task
 from sclsearch.tasks.base import TaskData
+from sclsearch.tasks.corpus import Hub, fetch, from_hub
 from sclsearch.tasks.glue import GLUE
-from sclsearch.tasks.hub import convert, fetch
 
 MNLI = {"validation": "validation_matched", "test": "validation_mismatched"}
 
 
-def as_on_the_hub(loaded: TaskData) -> dict[str, Dataset]:
-    hub = GLUE[loaded.task.name].hub
+def hub_of(name: str) -> Hub:
+    hub = GLUE[name].hub
     assert hub is not None
+    return hub
+
+
+def as_on_the_hub(loaded: TaskData) -> dict[str, Dataset]:
+    hub = hub_of(loaded.task.name)
     names = list(loaded.task.labels)
     label = ClassLabel(names=names) if names else Value("float32")
     features = Features({**dict.fromkeys(hub.columns, Value("string")), "label": label})
@@ -37,7 +42,9 @@ def as_on_the_hub(loaded: TaskData) -> dict[str, Dataset]:
 @pytest.mark.parametrize("name", ["cola", "rte", "mnli", "mnli-mm", "stsb"])
 def test_the_hub_and_the_files_give_the_same_rows(glue: Path, name: str) -> None:
     loaded = load_task(name, glue)
-    assert convert(GLUE[name], as_on_the_hub(loaded)).digest == loaded.digest
+    found = from_hub(GLUE[name], hub_of(name), as_on_the_hub(loaded))
+    assert found.digest == loaded.digest
+    assert found.source == "nyu-mll/glue at bcdcba79"
 
 
 def tiny(labels: Mapping[str, list[int]], names: list[str]) -> dict[str, Dataset]:
@@ -48,20 +55,22 @@ def tiny(labels: Mapping[str, list[int]], names: list[str]) -> dict[str, Dataset
     }
 
 
-def test_labels_in_another_order_are_refused() -> None:
-    found = tiny({"train": [0, 1], "validation": [0]}, ["acceptable", "unacceptable"])
-    with pytest.raises(SclsearchError, match=r"cola: train: the labels must be \['unacceptable'"):
-        convert(GLUE["cola"], found)
-
-
-def test_rows_without_a_label_are_refused() -> None:
-    found = tiny({"train": [0, 1], "validation": [-1, 0, -1]}, ["unacceptable", "acceptable"])
-    with pytest.raises(SclsearchError, match="validation: every row must have a label, but 2"):
-        convert(GLUE["cola"], found)
+@pytest.mark.parametrize(
+    ("names", "validation", "message"),
+    [
+        (["acceptable", "unacceptable"], [0], r"cola: train: .*\['unacceptable', 'acceptable'\]"),
+        (["unacceptable", "acceptable"], [-1, 0, -1], "cola: validation: 2 rows have no label"),
+    ],
+    ids=["another order", "no label"],
+)
+def test_wrong_labels_are_refused(names: list[str], validation: list[int], message: str) -> None:
+    found = tiny({"train": [0, 1], "validation": validation}, names)
+    with pytest.raises(SclsearchError, match=message):
+        from_hub(GLUE["cola"], hub_of("cola"), found)
 
 
 @pytest.mark.slow
-def test_a_task_is_fetched_without_its_unlabelled_test_rows(
+def test_unlabeled_test_rows_are_not_fetched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     labels = {"train": [0, 1, 1], "validation": [1], "test": [-1]}
@@ -73,60 +82,54 @@ def test_a_task_is_fetched_without_its_unlabelled_test_rows(
         + "---\n"
     )
     monkeypatch.setattr(config, "HF_DATASETS_CACHE", tmp_path / "cache")
-    hub = GLUE["cola"].hub
-    assert hub is not None
+    hub = hub_of("cola")
     here = replace(hub, repository=str(tmp_path / "repository"))
     loaded = fetch(replace(GLUE["cola"], hub=here))
     assert {name: rows.y.tolist() for name, rows in loaded.splits.items()} == {
         "train": [0, 1, 1],
         "validation": [1],
     }
-    # These are not of the revision that is asked for.
+    # The rows are not of the corpus's revision.
     assert hub.revision[:8] not in loaded.source
     assert loaded.source.endswith(", which the hub's cache has")
 
 
-def test_rows_of_the_revision_that_is_asked_for_are_told_with_it(glue: Path) -> None:
-    loaded = load_task("rte", glue)
-    assert convert(GLUE["rte"], as_on_the_hub(loaded)).source == "nyu-mll/glue at bcdcba79"
-
-
-def test_rows_that_cannot_be_kept_are_one_error_with_its_cause(
+def test_a_full_disk_is_reported_as_the_cause(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def full(*_: object, **__: object) -> None:
         raise DatasetGenerationError("no rows") from OSError(28, "No space left on device")
 
     monkeypatch.setattr("datasets.load_dataset", full)
-    with pytest.raises(SclsearchError, match=r"but: no rows \(\[Errno 28\] No space left .* two w"):
+    with pytest.raises(SclsearchError, match=r"no rows \(\[Errno 28\] No space left .*--data-dir"):
         fetch(GLUE["cola"])
 
 
-@pytest.mark.parametrize("answers", [True, False])
-def test_a_hub_that_cannot_be_reached_is_asked_once(
-    monkeypatch: pytest.MonkeyPatch, answers: bool
+@pytest.mark.parametrize("reachable", [True, False])
+def test_datasets_works_offline_if_the_hub_is_unreachable(
+    monkeypatch: pytest.MonkeyPatch, reachable: bool
 ) -> None:
     offline = []
 
-    def asked(*_: object, **__: object) -> None:
-        if not answers:
+    def dataset_info(*_: object, **__: object) -> None:
+        if not reachable:
             raise ConnectionError("Name or service not known")
 
-    def found(*_: object, **__: object) -> None:
+    def load_dataset(*_: object, **__: object) -> None:
         offline.append(config.HF_HUB_OFFLINE)
         raise DatasetGenerationError("no rows")
 
     monkeypatch.setattr(config, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", asked)
-    monkeypatch.setattr("datasets.load_dataset", found)
-    with pytest.raises(SclsearchError, match="cola must be on the hub or in its cache"):
+    monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", dataset_info)
+    monkeypatch.setattr("datasets.load_dataset", load_dataset)
+    with pytest.raises(SclsearchError, match="cola is neither on the hub nor in its cache"):
         fetch(GLUE["cola"])
-    assert offline == [not answers]
+    assert offline == [not reachable]
     assert not config.HF_HUB_OFFLINE
 
 
 @pytest.mark.slow
-def test_without_hub_and_cache_both_ways_are_told(tmp_path: Path) -> None:
+def test_without_hub_and_cache_the_error_says_how_to_get_the_rows(tmp_path: Path) -> None:
     code = "from sclsearch.tasks import load_task; load_task('cola')"
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -137,17 +140,15 @@ def test_without_hub_and_cache_both_ways_are_told(tmp_path: Path) -> None:
         check=False,
     )
     message = done.stderr.splitlines()[-1]
-    assert "SclsearchError: nyu-mll/glue: cola must be on the hub or in its cache" in message
+    assert "SclsearchError: nyu-mll/glue: cola is neither on the hub nor in its cache" in message
     assert "--data-dir FOLDER" in message
     assert "SCLSEARCH_DATA" in message
 
 
 @pytest.mark.parametrize("name", ["eprstmt", "bustm", "fewglue-rte"])
-def test_what_no_hub_has_asks_for_a_folder(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_corpus_that_is_not_on_the_hub_needs_a_folder(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("SCLSEARCH_DATA", raising=False)
-    with pytest.raises(SclsearchError) as raised:
+    with pytest.raises(SclsearchError, match=rf"^--data-dir: {name} needs a folder .*https://"):
         load_task(name)
-    message = str(raised.value)
-    assert message.startswith(f"--data-dir: a folder with {name}'s files must be named")
-    assert f"There is one way to {name}'s rows: --data-dir FOLDER" in message
-    assert "from https://" in message

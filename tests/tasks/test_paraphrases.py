@@ -1,20 +1,28 @@
-"""Paraphrases come from a file that is checked to the last line, or from EDA, which says so."""
+"""Paraphrases come from a file, whose faults are reported with their lines, or from EDA."""
 
+import json
 import pickle
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sclsearch.canonical import digest
 from sclsearch.errors import SclsearchError
+from sclsearch.tasks import load_task
 from sclsearch.tasks.base import Texts
-from sclsearch.tasks.eda import VERSION, eda
-from sclsearch.tasks.paraphrases import paraphrase_source
-from tests.tasks.paraphrase_files import FILM, HEADER, PAIR, write
+from sclsearch.tasks.paraphrases import EDA_NOTE, EDA_VERSION, eda, paraphrase_source
 
-# Another one means that stored seed runs of files with two paraphrases a text are left behind.
+HEADER: dict[str, object] = {"paraphrases": 1, "source": "en-de-en and en-zh-en, opus-mt"}
+FILM: dict[str, object] = {"text": ["A film."], "paraphrases": [["A movie."], ["Film."], ["…"]]}
+PAIR: dict[str, object] = {"text": ["a", "b"], "paraphrases": [["c", "d"], ["e", "f"]]}
+OTHER: dict[str, object] = {"text": ["further"], "paraphrases": [["one"], ["two"]]}
+# If it changes, stored seed runs that read paraphrases are not found any more.
 TWO_OF_A_FILM = "36c89b1d5cb35e55b473fa2fec9317c45d87d17711c12645fc24a2578ada1a06"
 VIEWS: dict[Texts, tuple[Texts, Texts]] = {
     ("A film.",): (("A movie.",), ("Film.",)),
@@ -27,27 +35,36 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "paraphrases.jsonl"
 
 
+def write(file: Path, *lines: object) -> None:
+    written = (line if isinstance(line, str) else json.dumps(line) for line in lines)
+    file.write_text("".join(f"{line}\n" for line in written))
+
+
+def errors(file: Path) -> list[str]:
+    with pytest.raises(SclsearchError) as raised:
+        paraphrase_source(file)
+    return [line.removeprefix(f"{file}: ") for line in str(raised.value).splitlines()]
+
+
 def test_a_file_gives_the_first_two_paraphrases_of_each_text(file: Path) -> None:
-    write(file, HEADER, FILM, PAIR)
+    write(file, "", {**HEADER, "date": "2026"}, " ", PAIR, OTHER, FILM, PAIR, "\r")
     source = paraphrase_source(file)
-    assert (source.name, source.note) == (HEADER["source"], "")
-    assert source.path == file
-    assert source.views(VIEWS) == VIEWS
+    assert (source.name, source.path, source.note) == (HEADER["source"], file, "")
+    assert source.views([*VIEWS, *VIEWS]) == VIEWS
 
 
-def test_the_digest_is_of_the_paraphrases_of_the_texts_alone(file: Path) -> None:
+def test_the_digest_covers_only_the_paraphrases_of_the_given_texts(file: Path) -> None:
     write(file, HEADER, FILM, PAIR)
     film, both = [("A film.",)], [("A film.",), ("a", "b")]
     one, two = (paraphrase_source(file).digest_of(texts) for texts in (film, both))
-    other = {"text": ["further"], "paraphrases": [["one"], ["two"]]}
-    write(file, {**HEADER, "date": "2026-01-02", "note": "later"}, PAIR, FILM, other)
+    write(file, {**HEADER, "date": "2026-01-02", "note": "later"}, PAIR, FILM, OTHER)
     assert paraphrase_source(file).digest_of([*reversed(both), *both]) == two != one
     write(file, HEADER, FILM, {**PAIR, "paraphrases": [["c", "d"], ["e", "g"]]})
     assert paraphrase_source(file).digest_of(film) == one
     assert paraphrase_source(file).digest_of(both) != two
 
 
-def test_paraphrases_that_are_texts_too_have_theirs_in_the_digest(file: Path) -> None:
+def test_the_digest_covers_paraphrases_of_joined_paraphrases(file: Path) -> None:
     movie = {"text": ["A movie."], "paraphrases": [["One."], ["Two."]]}
     write(file, HEADER, FILM, movie)
     before = [paraphrase_source(file).digest_of([("A film.",)], joined) for joined in (0, 1)]
@@ -57,7 +74,7 @@ def test_paraphrases_that_are_texts_too_have_theirs_in_the_digest(file: Path) ->
     assert len({*before, *after}) == 3
 
 
-def test_as_many_are_taken_as_are_read_and_further_ones_change_no_digest(file: Path) -> None:
+def test_paraphrases_beyond_the_count_do_not_change_the_digest(file: Path) -> None:
     write(file, HEADER, FILM)
     film = [("A film.",)]
     two, three = paraphrase_source(file), paraphrase_source(file, 3)
@@ -66,58 +83,171 @@ def test_as_many_are_taken_as_are_read_and_further_ones_change_no_digest(file: P
     digest_of_two = two.digest_of(film)
     assert paraphrase_source(file).digest_of(film) == digest_of_two == TWO_OF_A_FILM
     assert paraphrase_source(file, 3).digest_of(film) == digest_of_two != three.digest_of(film)
-    with pytest.raises(SclsearchError, match="every text must have 3 paraphrases, but 1 of 1 have"):
+    with pytest.raises(SclsearchError, match="every text must have 3 paraphrases, 1 of 1"):
         paraphrase_source(file, 3).views(film)
 
 
-def test_a_header_may_say_a_temperature(file: Path) -> None:
-    for told, temperature in (({}, None), ({"temperature": None}, None), ({"temperature": 1}, 1)):
-        write(file, {**HEADER, **told}, FILM)
-        assert paraphrase_source(file).temperature == temperature
-    assert paraphrase_source(None).temperature is None
+def test_a_header_may_have_a_note_and_a_temperature(file: Path) -> None:
+    for extra, temperature in (({}, None), ({"temperature": None}, None), ({"temperature": 1}, 1)):
+        write(file, {**HEADER, **extra, "note": "machine translated"}, FILM)
+        source = paraphrase_source(file)
+        assert (source.note, source.temperature) == ("machine translated", temperature)
 
 
-def test_order_blank_lines_and_further_rows_do_not_matter(file: Path) -> None:
-    other = {"text": ["further"], "paraphrases": [["one"], ["two"]]}
-    write(file, "", HEADER, " ", PAIR, other, FILM, PAIR, "\r")
-    assert paraphrase_source(file).views([("A film.",), ("a", "b"), ("A film.",)]) == VIEWS
-
-
-def test_a_header_may_say_more_and_its_note_is_passed_on(file: Path) -> None:
-    write(file, {**HEADER, "temperature": 0.9, "note": "machine translated"}, FILM)
-    assert paraphrase_source(file).note == "machine translated"
-
-
-def test_a_source_goes_to_a_worker_and_back(file: Path) -> None:
+def test_a_source_survives_pickling(file: Path) -> None:
     write(file, HEADER, FILM, PAIR)
     sent = pickle.loads(pickle.dumps(paraphrase_source(file)))
     assert sent == paraphrase_source(file)
     assert sent.views(VIEWS) == VIEWS
 
 
-def test_a_text_that_is_empty_in_a_pair_may_stay_empty(file: Path) -> None:
-    row = {"text": ["", "b"], "paraphrases": [["", "c"], ["", "d"]]}
-    write(file, HEADER, row)
+def test_an_empty_text_of_a_pair_needs_no_paraphrase(file: Path) -> None:
+    write(file, HEADER, {"text": ["", "b"], "paraphrases": [["", "c"], ["", "d"]]})
     assert paraphrase_source(file).views([("", "b")]) == {("", "b"): (("", "c"), ("", "d"))}
 
 
-def test_without_a_file_eda_makes_the_paraphrases_and_says_so() -> None:
-    source = paraphrase_source(None)
-    assert (source.name, source.path) == ("EDA", None)
-    assert source.digest_of([]) == source.digest_of(VIEWS) == digest(["eda", VERSION])
-    assert source.note == "paraphrases: EDA (random swap and deletion), not back-translation"
-    assert source == paraphrase_source(None)
+def test_texts_that_the_file_lacks_are_counted_and_the_first_is_shown(file: Path) -> None:
+    write(file, HEADER, FILM)
+    texts = [("A film.",), ("A film. ",), ("other",), ("A film. ",)]
+    with pytest.raises(SclsearchError, match=r"2 of 3 have fewer, the first \['A film. '\]"):
+        paraphrase_source(file).views(texts)
 
 
-def test_eda_treats_each_text_of_a_pair_by_itself() -> None:
-    left, right = "one two three four", "five six seven eight"
-    views = paraphrase_source(None).views([(left, right), (left,)])
-    assert views == {
-        (left, right): ((eda(left)[0], eda(right)[0]), (eda(left)[1], eda(right)[1])),
-        (left,): ((eda(left)[0],), (eda(left)[1],)),
-    }
-
-
-def test_reading_paraphrases_needs_no_torch() -> None:
+def test_importing_paraphrases_needs_no_torch() -> None:
     code = "import sys, sclsearch.tasks.paraphrases; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+ROWS: dict[str, tuple[object, str]] = {
+    "not JSON": ('{"text": ', "invalid JSON"),
+    "a list": ([1], "must be a JSON object, got a list"),
+    "no text": ({"paraphrases": [["a"], ["b"]]}, "text: is missing"),
+    "an unknown key": ({**FILM, "txt": 1}, "txt: unknown key. Did you mean 'text'?"),
+    "a bare text": ({**FILM, "text": "A film."}, "text: must be a valid list, got 'A film.'"),
+    "three texts": ({**FILM, "text": ["a", "b", "c"]}, "text: "),
+    "no texts": ({**FILM, "text": []}, "text: "),
+    "an empty text": ({**FILM, "text": [" "]}, "text: must not be empty"),
+    "one paraphrase": ({**FILM, "paraphrases": [["one"]]}, "paraphrases: "),
+    "paraphrases as text": ({**FILM, "paraphrases": "two"}, "paraphrases: "),
+    "a bare paraphrase": ({**FILM, "paraphrases": [["one"], "two"]}, "paraphrases.1: "),
+    "a number": ({**FILM, "paraphrases": [["one"], [2]]}, "paraphrases.1.0: "),
+    "two texts": ({**FILM, "paraphrases": [["one"], ["two", "three"]]}, "paraphrases.1: "),
+    "half a surrogate pair": ({**FILM, "text": ["A \ud83d film."]}, "text.0: character 3"),
+    "an invalid paraphrase": ({**FILM, "paraphrases": [["a"], ["\0"]]}, "paraphrases.1.0: char"),
+    "an empty paraphrase": ({**FILM, "paraphrases": [["one"], [""]]}, "paraphrases.1: "),
+    "other paraphrases": ({**FILM, "paraphrases": [["a"], ["b"]]}, "the text has other paraphra"),
+}
+
+
+@pytest.mark.parametrize(("row", "message"), ROWS.values(), ids=ROWS)
+def test_an_invalid_row_is_reported_with_its_line(file: Path, row: object, message: str) -> None:
+    write(file, HEADER, FILM, "", row, PAIR)
+    (error,) = errors(file)
+    assert error.startswith(f"line 4: {message}")
+
+
+HEADERS: dict[str, tuple[object, str]] = {
+    "a row": (PAIR, "paraphrases: must be 1, got"),
+    "another version": ({**HEADER, "paraphrases": 2}, "paraphrases: must be 1, got 2"),
+    "no source": ({"paraphrases": 1}, "source: is missing"),
+    "an empty source": ({**HEADER, "source": " "}, "source: must not be empty"),
+    "an invalid source": ({**HEADER, "source": "\ud83d"}, "source: character 1"),
+    "a number as a note": ({**HEADER, "note": 1}, "note: must be a valid string, got 1"),
+    "an invalid note": ({**HEADER, "note": "\ud83d"}, "note: character 1"),
+    "a text as temperature": ({**HEADER, "temperature": "0.7"}, "temperature: must be a valid nu"),
+    "no JSON": ("paraphrases", "invalid JSON"),
+}
+
+
+@pytest.mark.parametrize(("header", "message"), HEADERS.values(), ids=HEADERS)
+def test_an_invalid_header_is_refused(file: Path, header: object, message: str) -> None:
+    write(file, header, FILM)
+    assert errors(file)[0].startswith(f"line 1: {message}")
+
+
+def test_all_faults_are_reported_up_to_twenty(file: Path) -> None:
+    write(file, {"note": None}, {"txt": ["A film."]}, FILM, *["[]"] * 30)
+    found = errors(file)
+    assert [fault.partition(":")[0] for fault in found[:-1]] == [
+        *("line 1",) * 3,
+        *("line 2",) * 3,
+        *(f"line {n}" for n in range(4, 18)),
+    ]
+    assert found[-1] == "36 faults in all, the first 20 shown."
+
+
+def test_a_missing_file_and_an_empty_one_are_refused(file: Path) -> None:
+    assert errors(file)[0].startswith("cannot be read")
+    write(file, "")
+    assert errors(file)[0].startswith("the file is empty")
+
+
+WORDS = st.lists(st.text("abc", min_size=1, max_size=3), min_size=2, max_size=60)
+PINNED = {
+    "The film was not good, but it was long.": (
+        "The film was but good, not it was long.",
+        "The was not good, but it was long.",
+        "The film was good, but it long.",
+        "The film was long. good, but it was not",
+    ),
+    "我喜欢这部电影。": ("我喜欢部这电影。", "我喜欢这部电影"),
+}
+
+
+@pytest.mark.parametrize("text", PINNED)
+def test_eda_paraphrases_are_pinned(text: str) -> None:
+    assert eda(text, len(PINNED[text])) == PINNED[text]
+    assert eda(text) == PINNED[text][:2]
+
+
+@given(WORDS, st.integers(2, 7))
+def test_eda_swaps_then_deletes_then_does_both(words: list[str], views: int) -> None:
+    found = [paraphrase.split(" ") for paraphrase in eda(" ".join(words), views)]
+    assert len(found) == views
+    for place, paraphrase in enumerate(found):
+        kept = Counter(paraphrase)
+        assert (kept == Counter(words)) == (place % 3 == 0)
+        assert kept <= Counter(words)
+    rest = iter(words)
+    assert all(word in rest for word in found[1])
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_eda_empties_no_text_and_gives_two_words_two_paraphrases(text: str) -> None:
+    swapped, deleted = eda(text)
+    assert bool(swapped.strip()) == bool(deleted.strip()) == bool(text.strip())
+    if len(text.split()) > 1:
+        assert swapped != deleted
+
+
+def test_eda_swaps_and_deletes_a_tenth_of_the_words() -> None:
+    texts = [" ".join(f"{n}-{word}" for word in range(100)) for n in range(100)]
+    pairs = [(text.split(), *map(str.split, eda(text))) for text in texts]
+    assert sum(len(deleted) for *_, deleted in pairs) / 10_000 == pytest.approx(0.9, abs=0.01)
+    for words, swapped, _ in pairs:
+        moved = sum(new != word for new, word in zip(swapped, words, strict=True))
+        assert 10 <= moved <= 20
+
+
+def test_eda_takes_a_chinese_character_and_a_latin_word_as_words() -> None:
+    text = "我的iPhone屏幕坏了iPhone不好,我们都很满意"
+    for paraphrase in eda(text):
+        assert paraphrase != text
+        assert set(paraphrase.replace("iPhone", "")) <= set(text.replace("iPhone", ""))
+
+
+@pytest.mark.parametrize("text", ["", " ", "Hilarious!", "好"], ids=repr)
+def test_eda_does_not_change_a_text_of_less_than_two_words(text: str) -> None:
+    assert eda(text) == (text, text)
+
+
+def test_eda_keeps_line_breaks() -> None:
+    assert [len(line.split()) for line in eda("one two\nthree four")[0].split("\n")] == [2, 2]
+
+
+def test_without_a_file_eda_paraphrases_each_text_of_a_pair_separately(glue: Path) -> None:
+    source: Any = paraphrase_source(None)
+    assert (source.name, source.path, source.note) == ("EDA", None, EDA_NOTE)
+    assert source.digest_of([]) == source.digest_of(VIEWS) == digest(["eda", EDA_VERSION])
+    for (left, right), views in source.views(load_task("rte", glue).splits["train"].texts).items():
+        assert views == tuple(zip(eda(left), eda(right), strict=True))

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sclsearch.errors import SclsearchError
-from sclsearch.tasks.eda import VERSION, eda
-from sclsearch.tasks.paraphrases import EDA_NOTE
+from sclsearch.tasks.paraphrases import EDA_NOTE, EDA_VERSION, eda
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +86,7 @@ class EDA:
 
     def header(self) -> dict[str, Any]:
         """Return the description of EDA for the file."""
-        return {"source": "EDA", "note": EDA_NOTE, "version": VERSION}
+        return {"source": "EDA", "note": EDA_NOTE, "version": EDA_VERSION}
 
     def paraphrases(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
         """Return paraphrases of each text: words swapped, words deleted, and so on."""

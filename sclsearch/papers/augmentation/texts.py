@@ -17,15 +17,13 @@ from sclsearch.protocols.variants import fresh
 from sclsearch.tasks import TASKS, check_task_name
 from sclsearch.tasks.base import TaskData, Texts
 from sclsearch.tasks.clue import CLUE
-from sclsearch.tasks.custom import CustomTask
-from sclsearch.tasks.custom_options import as_options
-from sclsearch.tasks.fewclue import FEWCLUE
+from sclsearch.tasks.custom import CustomTask, as_options
 from sclsearch.tasks.paraphrases import READ
 
 # Default protocol of CSSL, which reads paraphrases.
 FEW_SHOT = cmlm.FEW_SHOT
 READER = "cssl"
-CHINESE = frozenset((*CLUE, *FEWCLUE))
+CHINESE = frozenset(CLUE)
 
 
 @dataclass(frozen=True, slots=True)

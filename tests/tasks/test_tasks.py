@@ -1,0 +1,197 @@
+"""A task's name leads to the same rows in every process; the demo is balanced."""
+
+import gzip
+import hashlib
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sclsearch.canonical import digest
+from sclsearch.errors import SclsearchError
+from sclsearch.tasks import DEMO, TASKS, base, load_demo, load_task
+from sclsearch.tasks.base import Split, Task, TaskData, first_classes
+from sclsearch.tasks.metrics import METRICS
+from tools.demo.__main__ import HARD, TARGET, content, pairs
+from tools.demo.grammar import PHENOMENA
+from tools.demo.words import words_of
+
+NAMES = {
+    *("demo", "cola", "sst2", "mrpc", "rte", "qnli", "qqp", "mnli", "mnli-mm", "stsb", "wnli"),
+    *("yelp2", "amazon2", "dbpedia", "tnews", "ocnli", "afqmc", "iflytek", "eprstmt", "bustm"),
+    "fewclue-tnews",
+    "fewglue-rte",
+}
+
+SPLITS = ("train", "validation", "test")
+DEMO_DIGEST = "e4a362c9a35dea046f3b4fd587f390a7017363a1a781ff5cc02926f128fde915"
+FUNCTION_WORDS = (
+    "and any are as behind both did each either ever has he her herself him himself in is near no "
+    "not or several she than that the themselves these this those to very was what when why will"
+)
+ROWS = st.lists(st.tuples(st.text(st.characters(exclude_categories=["Cs"])), st.text("é\"'")))
+
+
+def test_the_names_of_the_tasks_are_fixed() -> None:
+    assert set(TASKS) == NAMES
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_task_has_a_fitting_metric_and_a_summary(name: str) -> None:
+    task = TASKS[name]
+    METRICS[task.metric].check(len(task.labels), name)
+    assert task.name == name
+    assert task.summary
+
+
+def test_the_folder_comes_from_the_option_before_the_environment(
+    glue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCLSEARCH_DATA", str(tmp_path))
+    assert len(load_task("wnli", glue).splits["train"]) == 635
+    with pytest.raises(SclsearchError, match="WNLI"):
+        load_task("wnli")
+    monkeypatch.setenv("SCLSEARCH_DATA", str(glue))
+    assert load_task("wnli").source == str(glue / "WNLI")
+
+
+def test_an_unknown_name_suggests_the_nearest() -> None:
+    with pytest.raises(SclsearchError, match=r"Unknown task 'colla'. Did you mean 'cola'"):
+        load_task("colla")
+
+
+@pytest.mark.parametrize("name", ["reviews.csv", "./reviews", "data/reviews.jsonl"])
+def test_a_file_as_a_task_must_exist_and_needs_its_columns(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SclsearchError, match=rf"^--task {re.escape(name)}: the file is missing"):
+        load_task(name)
+    Path(name).parent.mkdir(exist_ok=True)
+    Path(name).touch()
+    with pytest.raises(SclsearchError, match=r"Pass --text COLUMN .* and --label COLUMN"):
+        load_task(name)
+
+
+def run(code: str, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+def test_importing_the_tasks_is_light() -> None:
+    heavy = {"torch", "transformers", "datasets", "pandas", "pyarrow", "sklearn", "scipy"}
+    code = f"import sys, sclsearch.tasks; print(sorted(set(sys.modules) & {heavy}))"
+    assert run(code) == "[]"
+
+
+def test_digests_are_the_same_in_every_process(glue: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own.csv"
+    own.write_text("text,label\n" + "".join(f"row {n},{n % 3}\n" for n in range(60)))
+    code = (
+        "from pathlib import Path\n"
+        "from sclsearch.tasks import load_task\n"
+        "from sclsearch.tasks.custom import CustomTask, load_custom_task\n"
+        f"own = load_custom_task(CustomTask(Path({str(own)!r}), ('text',), 'label'))\n"
+        f"print(load_task('rte', Path({str(glue)!r})).digest, own.digest)"
+    )
+    (printed,) = {run(code, PYTHONHASHSEED=seed) for seed in ("1", "2")}
+    assert printed.startswith("30ef37c6")
+
+
+@given(ROWS, st.integers(1, 4))
+def test_the_digest_does_not_depend_on_the_batch_size(
+    rows: list[tuple[str, str]], batch: int
+) -> None:
+    y = np.zeros(len(rows), np.int64)
+    split = Split(tuple(rows), y)
+    whole = [digest(split.texts), hashlib.sha256(y.tobytes()).hexdigest(), "int64"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(base, "DIGESTED_AT_ONCE", batch)
+        assert TaskData(DEMO, {"train": split}, "here").digest == digest({"train": whole})
+
+
+def test_the_first_classes_keep_notes_and_drop_rows() -> None:
+    task = Task("toy", "", ("a", "b", "c"), "accuracy")
+    split = Split((("one",), ("two",)), np.array([0, 2], np.int64))
+    found = first_classes(TaskData(task, {"train": split}, "here", notes=("made up",)), 2)
+    assert found.task.labels == ("a", "b")
+    assert (found.notes, found.splits["train"].texts) == (("made up",), (("one",),))
+
+
+def sentences(split: str) -> list[str]:
+    return [text for (text,) in load_demo().splits[split].texts]
+
+
+def test_the_demo_is_balanced_and_pinned() -> None:
+    demo = load_task("demo")
+    assert demo.task is DEMO
+    assert demo.digest == DEMO_DIGEST
+    counts = {name: np.bincount(split.y).tolist() for name, split in demo.splits.items()}
+    assert counts == {"train": [1000, 1000], "validation": [250, 250], "test": [250, 250]}
+    assert 0.4 <= demo.splits["train"].y[:200].mean() <= 0.6
+
+
+def test_the_demo_has_the_rows_of_its_generator() -> None:
+    assert gzip.decompress(TARGET.read_bytes()) == content()
+
+
+def test_no_sentence_of_the_demo_is_repeated() -> None:
+    counts = Counter(text for split in SPLITS for text in sentences(split))
+    assert set(counts.values()) == {1}
+
+
+def test_two_splits_of_the_demo_share_only_function_words() -> None:
+    words = [word for split in SPLITS for kind in words_of(split).values() for word in kind]
+    assert [word for word, count in Counter(words).items() if count > 1] == []
+    found = [
+        {word for text in sentences(split) for word in text.lower().rstrip(".?").split()}
+        for split in SPLITS
+    ]
+    for one, other in combinations(found, 2):
+        assert one & other <= set(FUNCTION_WORDS.split())
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_the_sentences_of_the_demo_are_short_minimal_pairs(split: str) -> None:
+    for pair in pairs(split):
+        good, bad = (Counter(text.lower().split()) for text in (pair.acceptable, pair.unacceptable))
+        assert pair.acceptable != pair.unacceptable
+        assert ((good - bad) + (bad - good)).total() <= 4, pair
+    for text in sentences(split):
+        assert re.fullmatch(r"[A-Z]\S*( \S+){4,13}[.?]", text), text
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_hard_phenomena_of_the_demo_have_half_the_share_of_the_others(split: str) -> None:
+    counts = Counter(pair.phenomenon for pair in pairs(split))
+    assert counts.keys() == PHENOMENA.keys()
+    share = len(pairs(split)) / (2 * len(PHENOMENA) - len(HARD))
+    for phenomenon, count in counts.items():
+        assert count == pytest.approx(share * (1 if phenomenon in HARD else 2), abs=1.5)
+
+
+@pytest.mark.slow
+def test_words_without_their_order_do_not_predict_the_label_of_the_demo() -> None:
+    from sklearn.feature_extraction.text import CountVectorizer
+    from sklearn.linear_model import LogisticRegression
+
+    splits = load_demo().splits
+    counter = CountVectorizer(token_pattern=r"\w+")
+    model = LogisticRegression(max_iter=1000)
+    model.fit(counter.fit_transform(sentences("train")), splits["train"].y)
+    for split in ("validation", "test"):
+        assert model.score(counter.transform(sentences(split)), splits[split].y) < 0.6
