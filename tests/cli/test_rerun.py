@@ -200,7 +200,7 @@ def test_a_seed_run_whose_model_has_changed_is_refused(
     ("key", "message"),
     [
         ("abcdef", "'abcdef': one seed run in "),
-        ("xyz", "'xyz': a key must be at least 4 of the digits 0-9 and a-f."),
+        ("xyz", "'xyz': must be at least 4 of the digits 0-9 and a-f."),
     ],
 )
 def test_a_key_that_is_in_no_store_is_refused(sclsearch: Call, key: str, message: str) -> None:
