@@ -171,7 +171,7 @@ def test_a_seed_run_that_fails_otherwise_or_only_now_is_exit_code_1(
     [
         ("w.pt", "--weights w.pt: must end in .safetensors"),
         ("folder.safetensors", ": must be a file, got a folder."),
-        ("taken/x/w.safetensors", ": it must be writab"),
+        ("taken/x/w.safetensors", ": is not writable"),
     ],
 )
 def test_a_file_for_weights_that_cannot_be_written_is_refused_before_anything_is_read(
@@ -199,7 +199,7 @@ def test_a_seed_run_whose_model_has_changed_is_refused(
 @pytest.mark.parametrize(
     ("key", "message"),
     [
-        ("abcdef", "'abcdef': one seed run in "),
+        ("abcdef", "'abcdef': must be the beginning of one key"),
         ("xyz", "'xyz': must be at least 4 of the digits 0-9 and a-f."),
     ],
 )

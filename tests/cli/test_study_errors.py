@@ -21,7 +21,7 @@ Call = Callable[..., CompletedProcess[str]]
         ("--rule median", "Unknown rule 'median'. It must be mean, best, top-K, or one for the "),
         ("--rule=", "Unknown rule ''. It must be mean, best, top-K, or one for the "),
         ("--model=", "--model : must be an alias, a folder, or owner/name on the hub; "),
-        ("--study=", "--study '': a name must be letters, digits, "),
+        ("--study=", "--study '': must be at most 100 letters, digits, "),
         (
             "--gpus-per-trial inf",
             "--gpus-per-trial: must be 0, 1/k or 1, since a seed run uses one ",
@@ -45,7 +45,7 @@ Call = Callable[..., CompletedProcess[str]]
         ("--time-budget soon", "--time-budget: must be a positive number of seconds"),
         ("--trial-timeout 0", "--trial-timeout: must be a positive number of seconds"),
         ("--configs 0", "--configs: must be at least 1, got 0."),
-        ("--study a/b", "--study 'a/b': a name must be letters, digits, '.', '_' and '-', 100 at"),
+        ("--study a/b", "--study 'a/b': must be at most 100 letters, digits, '.', '_' and '-'"),
         ("--text t", "--text: describes a file of your own, but demo is a task"),
         ("--task my.csv --text t", "--text: a file of your own needs --text and --label."),
         ("--metric f1", "--metric: describes a file of your own, but demo is a task"),
