@@ -1,4 +1,4 @@
-"""Canonical JSON, SHA-256 digests and short display forms of values."""
+"""Canonical JSON, SHA-256 digests, identities of seed runs, and short display forms of values."""
 
 import errno
 import hashlib
@@ -24,6 +24,24 @@ def canonical(value: Any) -> str:
 def digest(value: Any) -> str:
     """Return the SHA-256 of a value's canonical JSON as hexadecimal text."""
     return hashlib.sha256(canonical(value).encode()).hexdigest()
+
+
+def identity_of(
+    shared: Mapping[str, Any],
+    *,
+    rows: Mapping[str, str],
+    fields: Mapping[str, Any],
+    seeds: Mapping[str, int],
+) -> dict[str, Any]:
+    """Return the identity of a seed run, whose digest is its key.
+
+    Args:
+        shared: Fields that all seed runs of a study share.
+        rows: SHA-256 of the rows and other inputs, by purpose.
+        fields: All fields of the method and of `Training`.
+        seeds: Random seeds by purpose.
+    """
+    return {**shared, "rows": rows, "fields": fields, "seeds": seeds}
 
 
 def file_digest(path: Path) -> str:

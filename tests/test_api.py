@@ -153,7 +153,7 @@ def test_winners_of_two_methods_are_compared_on_the_rows_of_both(options: dict[s
         ({"model": "./nothing"}, "model ./nothing: must be"),
         ({"splits": 1}, "splits: must be at least 2, got 1."),
         ({"gpus_per_trial": 2}, "gpus_per_trial: must be 0, 1/k or 1"),
-        ({"study": "a/b"}, "study 'a/b': a name must be"),
+        ({"study": "a/b"}, "study 'a/b': must be at most"),
         ({"storage": ""}, "storage: must be a folder or a URI, got ''."),
         ({"tracking": "http://"}, "tracking: must name a server or a database"),
         ({"cpus_per_trial": 999}, "cpus_per_trial 999, gpus_per_trial 0: a seed run must fit"),

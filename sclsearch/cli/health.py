@@ -120,17 +120,18 @@ def _storage(storage: Storage) -> str:
 
     folder = storage_folder(storage, make=False)
     place = storage_path(folder)
-    if isinstance(place, Path) and not place.exists():
-        return _not_yet(place)
+    if place.local is not None and not place.exists():
+        return _not_yet(place.local)
     check_writable(place)
     count = len(study_names(folder))
     return f"{folder}: {count} {'study' if count == 1 else 'studies'}"
 
 
 def _not_yet(path: Path) -> str:
+    from sclsearch.store.local import LocalPath
     from sclsearch.store.objects import check_writable
 
-    check_writable(next(parent for parent in path.parents if parent.exists()))
+    check_writable(LocalPath(next(parent for parent in path.parents if parent.exists())))
     return f"{path}: not there yet; the first search makes it"
 
 

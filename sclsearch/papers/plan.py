@@ -122,7 +122,7 @@ def _reason(cell: Cell, options: RunOptions, temperature: float | None) -> str:
             f"its paraphrases have T={augmentation.temperature:g}, those of the file "
             f"T={temperature:g}"
         )
-    if cell.block.first_task and not isinstance(storage_path(options.storage), Path):
+    if cell.block.first_task and storage_path(options.storage).local is None:
         return "its encoder is kept in the storage, which must be a folder that all machines have"
     return ""
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sclsearch.encoders.models import FILES, model_digest, model_folder
 from sclsearch.errors import SclsearchError
-from sclsearch.store.objects import create, read, without_retries
+from sclsearch.store.objects import create, read
 from sclsearch.store.storage import Storage, StoragePath
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.environment import versions
@@ -148,9 +148,9 @@ def _version_faults(driver: Mapping[str, str], node: str) -> list[str]:
 
 def _storage_fault(mark: StoragePath, answer: StoragePath) -> str:
     try:
-        if read(without_retries(mark)) is None:
+        if read(mark.without_retries()) is None:
             return "does not see what the driver wrote there"
-        create(without_retries(answer), {})
+        create(answer.without_retries(), {})
     except (SclsearchError, OSError) as error:
         return f"cannot: {error}"
     return ""

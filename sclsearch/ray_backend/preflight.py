@@ -9,7 +9,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from sclsearch.errors import SclsearchError
 from sclsearch.ray_backend.nodes import NodeRequirements, node_errors, node_requirements
-from sclsearch.store.objects import create, read, remove
+from sclsearch.store.objects import create, read
 from sclsearch.store.storage import StoragePath
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def check_nodes(prepared: "PreparedStudy") -> None:
         }
     finally:
         for path in (mark, *answers.values()):
-            remove(path)
+            path.remove()
     # A node that has left the cluster needs no check.
     there = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
     told = [fault for one, found in faults.items() if one in there for fault in found]

@@ -27,7 +27,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.methods import NamedMethod
 from sclsearch.ray_backend.leftovers import sweep, watched
 from sclsearch.ray_backend.local import errors_unprinted, sigterm_kept, start_local
-from sclsearch.store.objects import publish
+from sclsearch.store.local import publish
 from sclsearch.study.resources import CLUSTER_SLOTS, first_sentence, token_refused
 
 ENVIRONMENT = {

@@ -18,7 +18,6 @@ from ray.tune.schedulers import FIFOScheduler
 from ray.tune.search import Searcher
 
 from sclsearch.canonical import canonical
-from sclsearch.errors import SclsearchError
 from sclsearch.ray_backend.leftovers import scratch_folder
 from sclsearch.ray_backend.retries import WorkerFailure
 from sclsearch.ray_backend.signals import END_SIGNAL
@@ -117,7 +116,6 @@ class SeedSearcher(Searcher):
             loss = _told_by_worker(result)
         with self.keeping_fault():
             task = self.tasks.pop(trial_id)
-            _check_key(task, result or {})
             run = self.scheduler.runs.get(task.key)
             if run is not None:
                 self.scheduler.finish(task, run, node=loss.node)
@@ -275,14 +273,3 @@ def _told_by_worker(result: dict[str, Any]) -> WorkerFailure:
     if out_of_memory:
         return WorkerFailure("out-of-memory", out_of_memory, node)
     return WorkerFailure("storage-unseen", f"what {node} stored is not seen by the driver", node)
-
-
-def _check_key(task: SeedRunTask, result: Mapping[str, Any]) -> None:
-    """Raise SclsearchError if a worker uses other keys, since its results would be unusable."""
-    told = result.get("key")
-    if told and told != task.key:
-        raise SclsearchError(
-            f"{result.get('node_ip')}: driver and workers must name a seed run alike, "
-            f"but it is {task.key[:12]} here and {told[:12]} there. Take the same code and "
-            "versions on all machines."
-        )

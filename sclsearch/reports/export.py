@@ -13,9 +13,9 @@ from sclsearch.encoders.models import CARD, HUB_FILES, base_model, model_digest,
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import is_own
 from sclsearch.reports.report import Report, finished_winner
+from sclsearch.store.local import LocalPath
 from sclsearch.store.objects import check_writable
 from sclsearch.store.records import StudyRecord
-from sclsearch.store.remote import Remote
 from sclsearch.store.storage import Storage, storage_option
 from sclsearch.store.studies import existing_study
 
@@ -125,7 +125,7 @@ def export(found: Report, storage: Storage, folder: Path) -> Card:
     weights = store.read_weights(card.key)
     if weights is None:
         path = store.weights(card.key)
-        file = path.name if isinstance(path, Remote) else path
+        file = path.local or path.name
         raise SclsearchError(
             f"{found.study}: the weights of its best seed are not in {path}. "
             f"`sclsearch rerun {card.key[:12]}{storage_option(storage)} --weights "
@@ -133,7 +133,7 @@ def export(found: Report, storage: Storage, folder: Path) -> Card:
         )
     begun = _begun_with(record)
     card = _told(card, record)
-    check_writable(folder.parent)
+    check_writable(LocalPath(folder.parent))
     with TemporaryDirectory(prefix=".export-", dir=folder.parent) as near:
         # Use a subfolder: the temporary folder itself is readable only by its owner.
         part = Path(near) / folder.name

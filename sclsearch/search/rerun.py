@@ -6,7 +6,8 @@ from pathlib import Path
 
 from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError
-from sclsearch.store.objects import check_writable, keep_file
+from sclsearch.store.local import LocalPath
+from sclsearch.store.objects import check_writable
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.store.storage import Storage
 from sclsearch.study.resolve import resolve
@@ -81,7 +82,7 @@ def rerun(
     if run is None:
         raise SclsearchError(f"{start}: the seed run was deleted just now.")
     if weights is not None:
-        check_writable(weights.absolute().parent)
+        check_writable(LocalPath(weights.absolute().parent))
         if weights.is_dir():
             raise SclsearchError(f"{weights}: must be a file, got a folder. Name a file in it.")
     study, seed_run_spec = _study_and_spec(run, data_dir, method)
@@ -107,7 +108,8 @@ def rerun(
             "memory, or one without other work."
         ) from error
     if weights is not None and result is not None:
-        keep_file(weights.absolute(), partial(save_weights, result=result, spec=seed_run_spec))
+        save = partial(save_weights, result=result, spec=seed_run_spec)
+        LocalPath(weights.absolute()).save_file(save)
     differing = [
         name
         for name in COMPARED

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sclsearch.errors import SclsearchError
-from sclsearch.store.objects import names, read, remove, without_retries, write
+from sclsearch.store.objects import read, write
 from sclsearch.store.storage import StoragePath
 
 BEAT_SECONDS = 5.0
@@ -62,7 +62,7 @@ def sole_driver(
     """
     token = uuid.uuid4().hex
     # No retries: the next heartbeat follows soon, so none should wait for an unavailable store.
-    mine = without_retries(folder / f"driver-{token}.json")
+    mine = (folder / f"driver-{token}.json").without_retries()
     me = {
         "host": socket.gethostname(),
         "numbering": numbering(),
@@ -84,15 +84,15 @@ def sole_driver(
         stop.set()
         beat.join()
         with suppress(OSError, SclsearchError):
-            remove(mine)
+            mine.remove()
 
 
 def lost_to_another(folder: StoragePath) -> SclsearchError:
     """Return the error for a driver whose heartbeat another driver has deleted."""
     return SclsearchError(
-        f"{folder.name}: its driver must be heard of every {EXPIRES_SECONDS:g} seconds, but this "
-        "one was silent for longer and another one took the study. Leave it to that one; once it "
-        "has ended, the same command goes on."
+        f"{folder.name}: this driver stalled for more than {EXPIRES_SECONDS:g} seconds, and "
+        "another driver took the study. Wait until that one has ended, then run the same command "
+        "to resume."
     )
 
 
@@ -111,13 +111,13 @@ def _become_sole(folder: StoragePath, token: str, tell: Callable[[str], object])
             who = f"process {other['pid']} on {other['host']}"
             if _is_here(other) or again:
                 raise SclsearchError(
-                    f"{folder.name}: one driver at a time must run a study, but {who} does. Wait "
-                    "for it, stop it, or give another --study."
+                    f"{folder.name}: {who} already runs this study. Wait for it, stop it, or give "
+                    "another --study."
                 )
             if known is None:
                 tell(
-                    f"{folder.name}: {who} was driving this study. Waiting up to "
-                    f"{EXPIRES_SECONDS:g} s for a sign of it."
+                    f"{folder.name}: {who} was running this study. Waiting up to "
+                    f"{EXPIRES_SECONDS:g} s for its next heartbeat."
                 )
         time.sleep(LOOK_SECONDS)
 
@@ -125,7 +125,7 @@ def _become_sole(folder: StoragePath, token: str, tell: Callable[[str], object])
 def _others(folder: StoragePath, token: str, heard: Mapping[str, Beat]) -> list[dict[str, Any]]:
     """Return the heartbeats of other live drivers; delete the heartbeats of dead drivers."""
     alive = []
-    for name in names(folder):
+    for name in folder.names():
         if not name.startswith("driver") or name == f"driver-{token}.json":
             continue
         other = read(folder / name, "Move it away, unless a driver runs this study.")
@@ -134,7 +134,7 @@ def _others(folder: StoragePath, token: str, heard: Mapping[str, Beat]) -> list[
         if _alive(other, heard.get(other["token"])):
             alive.append(other)
         else:
-            remove(folder / name)
+            (folder / name).remove()
     return alive
 
 

@@ -1,11 +1,72 @@
-"""Stored records of a study, and the key of a seed run, computed from these records alone."""
+"""Stored records of a study, the keys of its seed runs, and messages for changed records."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from sclsearch.canonical import digest
+from annotated_types import Ge
+from pydantic import AfterValidator, GetPydanticSchema, TypeAdapter, ValidationError
+
+from sclsearch.canonical import canonical, digest, identity_of
 from sclsearch.tasks.metrics import METRICS
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+# Hashed field: its name in messages, and the key of its path in the record's `origin`.
+_CONTENTS = {
+    "data": ("rows", "source"),
+    "train": ("training rows", "source"),
+    "validation": ("validation rows", "source"),
+    "test": ("test rows", "source"),
+    "unlabelled": ("unlabelled rows", "source"),
+    "without_label": ("texts without label", "source"),
+    "weights": ("weights", "model"),
+    "method_file": ("contents of the method's file", "method"),
+    "paraphrases": ("paraphrases", "paraphrases"),
+}
+
+
+def _known_metric(name: str) -> str:
+    if name not in METRICS:
+        raise ValueError(f"must be one of {', '.join(METRICS)}")
+    return name
+
+
+@dataclass
+class _Parameter:
+    name: str
+
+
+@dataclass
+class _Space:
+    parameters: list[_Parameter]
+
+
+@dataclass
+class _Identity:
+    task: str
+    model: str
+    protocol: str
+    size: Any
+    space: _Space
+
+
+@dataclass
+class _Training:
+    method: str
+    metric: Annotated[str, AfterValidator(_known_metric)]
+    data: str
+
+
+@dataclass
+class _Origin:
+    rule: str
+    notes: list[str]
+
+
+def _keys(required: type) -> GetPydanticSchema:
+    """Return an annotation that requires the fields of a dataclass and allows other keys."""
+    return GetPydanticSchema(lambda _, handler: handler(required))
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +86,10 @@ class StudyRecord:
     """
 
     name: str
-    identity: Mapping[str, Any]
-    training: Mapping[str, Any]
-    origin: Mapping[str, Any]
-    open_configurations: int
+    identity: Annotated[Mapping[str, Any], _keys(_Identity)]
+    training: Annotated[Mapping[str, Any], _keys(_Training)]
+    origin: Annotated[Mapping[str, Any], _keys(_Origin)]
+    open_configurations: Annotated[int, Ge(1)]
     created: float
 
     @property
@@ -73,88 +134,45 @@ class ReplicateRecord:
 
     number: int
     rows: Mapping[str, str]
-    seeds: Mapping[str, int]
+    seeds: Mapping[str, Annotated[int, Ge(0)]]
     notes: tuple[str, ...]
 
 
 StoredRecord = StudyRecord | ConfigurationRecord | ReplicateRecord
+_ADAPTERS: Mapping[type, TypeAdapter[Any]] = {
+    kind: TypeAdapter(kind) for kind in (StudyRecord, ConfigurationRecord, ReplicateRecord)
+}
 
 
-def check_record(record: StoredRecord, name: str) -> None:
-    """Raise ValueError if a record has wrong fields or types, or does not match its file name.
+def check_record(stored: Mapping[str, Any], kind: type[StoredRecord], name: str) -> None:
+    """Raise ValueError if a stored object is not a valid record, or not the one of its file.
 
     Args:
-        record: The record.
+        stored: The object.
+        kind: Type of the record.
         name: Name of the record's file without `.json`.
     """
-    if isinstance(record, StudyRecord):
-        _check_study(record)
-        return
-    if record.number != int(name) or isinstance(record.number, bool):
-        raise ValueError(f"number: must be {name}, got {record.number!r}"[:200])
-    if isinstance(record, ConfigurationRecord):
-        _check_keys("values", record.values)
-        _check_keys("fields", record.fields)
-        _check_texts("origin", [record.origin])
-        return
-    _check_keys("rows", record.rows)
-    _check_keys("seeds", record.seeds)
-    if any(type(seed) is int and seed < 0 for seed in record.seeds.values()):
-        raise ValueError("seeds: must be 0 or greater")
-    for field, kind in (("rows", str), ("seeds", int)):
-        odd = [key for key, value in getattr(record, field).items() if type(value) is not kind]
-        if odd:
-            raise ValueError(f"{field}: {odd[0]}: must be of type {kind.__name__}")
-    _check_texts("notes", record.notes)
-
-
-def _check_study(record: StudyRecord) -> None:
-    _check_keys("identity", record.identity, ("task", "model", "protocol", "size", "space"))
-    _check_keys("training", record.training, ("method", "metric", "data"))
-    _check_keys("origin", record.origin, ("rule", "notes"))
-    identity, training = record.identity, record.training
-    _check_texts("identity", [identity[name] for name in ("task", "model", "protocol")])
-    _check_texts("training", [training[name] for name in ("method", "metric", "data")])
-    _check_texts("origin: rule", [record.origin["rule"]])
-    _check_texts("origin: notes", record.origin["notes"])
-    if training["metric"] not in METRICS:
-        raise ValueError(f"training: metric: there is no {training['metric']!r}"[:200])
-    _check_keys("identity: space", identity["space"], ("parameters",))
-    parameters = identity["space"]["parameters"]
-    if not isinstance(parameters, list | tuple):
-        raise ValueError("identity: space: parameters: must be a list")  # noqa: TRY004
-    for parameter in parameters:
-        _check_keys("identity: space: parameters", parameter, ("name",))
-    open_, created = record.open_configurations, record.created
-    if type(open_) is not int or open_ < 1:
-        raise ValueError(f"open_configurations: must be at least 1, got {open_!r}"[:200])
-    if type(created) not in {int, float}:
-        raise ValueError(f"created: must be a time in Unix seconds, got {created!r}"[:200])
-
-
-def _check_texts(field: str, texts: object) -> None:
-    if not (isinstance(texts, list | tuple) and all(isinstance(one, str) for one in texts)):
-        raise ValueError(f"{field}: must be text")
-
-
-def _check_keys(field: str, value: object, keys: Sequence[str] = ()) -> None:
-    if not isinstance(value, Mapping):
-        raise ValueError(f"{field}: must be an object")  # noqa: TRY004
-    missing = [key for key in keys if key not in value]
-    if missing:
-        raise ValueError(f"{field}: must have {', '.join(missing)}")
+    try:
+        # Strict JSON mode accepts lists for tuples, but no text for numbers.
+        _ADAPTERS[kind].validate_json(canonical(stored), strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ": ".join(map(str, first["loc"]))
+        raise ValueError(f"{where}: {first['msg']}, got {first['input']!r}"[:200]) from error
+    if "number" in stored and stored["number"] != int(name):
+        raise ValueError(f"number: must be {name}, got {stored['number']!r}"[:200])
 
 
 def seed_run_identity(
     study: StudyRecord, configuration: ConfigurationRecord, replicate: ReplicateRecord
 ) -> dict[str, Any]:
-    """Return the identity of a seed run: all fields that determine its results."""
-    return {
-        **study.training,
-        "rows": replicate.rows,
-        "fields": configuration.fields,
-        "seeds": replicate.seeds,
-    }
+    """Return the identity of a seed run; see `identity_of`."""
+    return identity_of(
+        study.training,
+        rows=replicate.rows,
+        fields=configuration.fields,
+        seeds=replicate.seeds,
+    )
 
 
 def seed_run_key(
@@ -162,3 +180,48 @@ def seed_run_key(
 ) -> str:
     """Return the key of a seed run: the SHA-256 of its identity."""
     return digest(seed_run_identity(study, configuration, replicate))
+
+
+def difference(field: str, was: object, now: object, requested: StudyRecord) -> str:
+    """Return the error message for a field that differs between stored and requested study.
+
+    The message shows the path of hashed contents instead of their digests.
+
+    Args:
+        field: Name of the field.
+        was: Value in the stored study.
+        now: Value in the requested study.
+        requested: Record of the requested study.
+    """
+    was, now = _apart(was, now)
+    if not any(_DIGEST.fullmatch(str(value)) for value in (was, now)):
+        return (
+            f"{field} must stay {_short(was)}, got {_short(now)}. "
+            f"Give another --study, or the same {field} as before."
+        )
+    contents = field.partition(" of replicate ")[0]
+    name, origin = _CONTENTS.get(contents, (contents, "source"))
+    name = field.replace(contents, name, 1)
+    path = f" ({requested.origin[origin]})" if requested.origin.get(origin) else ""
+    change = "changed"
+    if was is None:
+        change = "were added"
+    elif now is None:
+        change, path = "are missing", ""
+    return f"{name}{path} {change} since the study began. Give another --study, or restore them."
+
+
+def _apart(was: object, now: object) -> tuple[object, object]:
+    """Return both values without the keys on which they agree; recurse into nested mappings."""
+    if not (isinstance(was, Mapping) and isinstance(now, Mapping)):
+        return was, now
+    both = {**was, **now}
+    names = [name for name in both if canonical(was.get(name)) != canonical(now.get(name))]
+    splits = {name: _apart(was.get(name), now.get(name)) for name in names}
+    before, after = ({name: part[side] for name, part in splits.items()} for side in (0, 1))
+    return before, after
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

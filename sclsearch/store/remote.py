@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar, TypeVar
 
 from sclsearch.errors import SclsearchError
 
@@ -33,8 +34,8 @@ class StorageError(SclsearchError):
 
 
 @dataclass(frozen=True, slots=True)
-class Remote:
-    """Path in an object store.
+class RemotePath:
+    """Storage path in an object store; its methods are those of `StoragePath`.
 
     Every method that accesses the store may raise StorageError.
 
@@ -43,10 +44,12 @@ class Remote:
         patience: Time to retry while the store does not respond, in seconds.
     """
 
+    parallel_reads: ClassVar[int] = 32
+
     uri: str
     patience: float = PATIENCE_SECONDS
 
-    def __truediv__(self, name: str) -> "Remote":
+    def __truediv__(self, name: str) -> "RemotePath":
         return replace(self, uri=f"{self.uri}/{name}")
 
     def __str__(self) -> str:
@@ -57,19 +60,21 @@ class Remote:
         """Last component of the path."""
         return self.uri.rpartition("/")[2]
 
-    def check(self) -> None:
+    @property
+    def local(self) -> None:
+        """None: the path is not in a file system."""
+        return
+
+    def prepare(self, *, make: bool) -> None:  # noqa: ARG002 (buckets are never created)
         """Check, without retries, that the store responds and the bucket exists."""
-        without_retries = replace(self, patience=0.0)
+        hasty = self.without_retries()
         bucket = "/".join(self.uri.split("/")[:3])
-        if not without_retries.names() and not without_retries._ask(
-            lambda files: _is_there(files, bucket)
-        ):
+        if not hasty.names() and not hasty._ask(lambda files: _bucket_exists(files, bucket)):
             raise StorageError(
-                f"--storage {self}: its bucket must exist, but it does not. Create it, or name "
-                "another."
+                f"--storage {self}: its bucket does not exist. Create it, or name another."
             )
 
-    def read(self) -> bytes | None:
+    def read(self, _limit: int | None = None) -> bytes | None:
         """Return the object's bytes, or None if it does not exist."""
         try:
             return bytes(self._ask(lambda files: files.cat_file(self.uri)))
@@ -87,9 +92,16 @@ class Remote:
         """
         return self._ask(lambda files: _create(files, self.uri, content))
 
-    def upload(self, file: Path) -> None:
-        """Upload a file as the object; an interrupted upload leaves no object."""
-        self._ask(lambda files: files.put_file(str(file), self.uri))
+    def save_file(self, save: Callable[[Path], None]) -> None:
+        """Upload the file that `save` writes; an interrupted upload leaves no object."""
+        with TemporaryDirectory(prefix="sclsearch-") as scratch:
+            file = Path(scratch) / self.name
+            save(file)
+            self._ask(lambda files: files.put_file(str(file), self.uri))
+
+    def exists(self) -> bool:
+        """Return True if the object exists."""
+        return self.read() is not None
 
     def remove(self) -> None:
         """Delete the object if it exists."""
@@ -101,6 +113,20 @@ class Remote:
     def names(self) -> list[str]:
         """Return the names of the objects and folders directly below this path."""
         return self._ask(lambda files: _listed(files, self.uri))
+
+    def move_into(self, folder: str, name: str) -> "RemotePath":
+        """Move the object into a folder beside it; return its new path."""
+        target = replace(self, uri=f"{self.uri.rpartition('/')[0]}/{folder}/{name}")
+        target.write(self.read() or b"")
+        self.remove()
+        return target
+
+    def remove_parts(self) -> None:
+        """Do nothing: interrupted uploads leave no objects."""
+
+    def without_retries(self) -> "RemotePath":
+        """Return the same path without retries of failed requests."""
+        return replace(self, patience=0.0)
 
     def _ask(self, question: Callable[[Any], _Answer]) -> _Answer:
         files = _files(self.uri.partition(":")[0])
@@ -115,7 +141,7 @@ class Remote:
                 if not isinstance(error, OSError) and _library(error) not in _LIBRARIES:
                     raise
                 self._give_up(error, late=time.monotonic() + wait > deadline)
-                _LOG.warning("%s does not answer (%s); asked again", self, _line(error))
+                _LOG.warning("%s does not respond (%s); retrying", self, _line(error))
             time.sleep(wait)
             wait = min(2 * wait, LONGEST_WAIT_SECONDS)
 
@@ -123,14 +149,14 @@ class Remote:
         """Raise StorageError if a retry cannot fix the error or the retry time is over."""
         if not _passes(error):
             raise StorageError(
-                f"{self}: it must be open to these credentials, but: {_line(error)}. Check the "
-                "bucket, the credentials and what they allow."
+                f"{self}: refuses these credentials: {_line(error)}. Check the bucket, the "
+                "credentials and their permissions."
             ) from error
         if late:
-            asked = f", asked for {self.patience:g} s" if self.patience else ""
+            tried = f", after {self.patience:g} s of retries" if self.patience else ""
             raise StorageError(
-                f"{self}: its store must answer, but: {_line(error)}{asked}. Check the network "
-                "and the store's address; the same command goes on."
+                f"{self}: its store does not respond: {_line(error)}{tried}. Check the network "
+                "and the store's address, then run the same command to resume."
             ) from error
 
 
@@ -144,8 +170,8 @@ def _files(scheme: str) -> Any:
         return fsspec.filesystem(scheme, use_listings_cache=False, skip_instance_cache=True, **own)
     except ImportError as error:
         raise SclsearchError(
-            f"--storage {scheme}://…: {PACKAGES[scheme]} must be installed, but it is not. pip "
-            f"install 'sclsearch[{scheme}]', on every machine that trains."
+            f"--storage {scheme}://…: {PACKAGES[scheme]} is not installed. Run pip install "
+            f"'sclsearch[{scheme}]' on every machine that trains."
         ) from error
 
 
@@ -167,7 +193,7 @@ def _create(files: Any, uri: str, content: bytes) -> bool:
     return True
 
 
-def _is_there(files: Any, bucket: str) -> bool:
+def _bucket_exists(files: Any, bucket: str) -> bool:
     try:
         files.ls(bucket, detail=False)
     except FileNotFoundError:

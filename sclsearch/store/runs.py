@@ -8,24 +8,14 @@ from typing import Any
 
 from sclsearch.canonical import digest
 from sclsearch.errors import SclsearchError
-from sclsearch.store.objects import (
-    DamagedError,
-    create,
-    move,
-    names,
-    read,
-    read_each,
-    remove,
-    sealed,
-    unsealed,
-    write,
-)
+from sclsearch.store.local import DamagedError
+from sclsearch.store.objects import create, read, read_each, sealed, unsealed, write
 from sclsearch.store.storage import Storage, StoragePath, storage_path
 from sclsearch.tasks.metrics import METRICS, value
 
 Evaluation = Mapping[str, Any]
 BATCH = 500
-_MEND = "Move it away: the seed run is trained again then."
+_MEND = "Move it away; the same command trains the seed run again."
 _FAULTS = (
     *(TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError),
     SclsearchError,
@@ -150,9 +140,7 @@ class RunStore:
 
     def set_aside(self, key: str) -> StoragePath:
         """Move a damaged file to `damaged/`; return its new path."""
-        there = self.folder / "damaged" / f"{key}-{time.time_ns()}.json"
-        move(self._place(key), there)
-        return there
+        return self._place(key).move_into("damaged", f"{key}-{time.time_ns()}.json")
 
     def all(self) -> Iterator[SeedRun]:
         """Yield every finished seed run; skip damaged files."""
@@ -181,7 +169,7 @@ class RunStore:
         now = self.get(key)
         if now is not None and now.failure is None:  # another study has stored scores meanwhile
             return False
-        remove(self._place(key))
+        self._place(key).remove()
         return True
 
     def find(self, start: str) -> str:
@@ -192,20 +180,20 @@ class RunStore:
         """
         if not re.fullmatch(r"[0-9a-f]{4,64}", start):
             raise SclsearchError(
-                f"{start!r}: a key must be at least 4 of the digits 0-9 and a-f. `sclsearch "
-                "select STUDY --json` has the keys."
+                f"{start!r}: must be at least 4 of the digits 0-9 and a-f. `sclsearch select STUDY "
+                "--json` prints the keys."
             )
         found = [key for key in self.keys() if key.startswith(start)]
         if len(found) != 1:
             raise SclsearchError(
-                f"{start!r}: one seed run in {self.folder} must have this key, but "
-                f"{len(found) or 'none'} {'have' if len(found) > 1 else 'has'}."
+                f"{start!r}: must be the beginning of one key, got that of {len(found)} in "
+                f"{self.folder}. `sclsearch select STUDY --json` prints the keys."
             )
         return found[0]
 
     def keys(self) -> list[str]:
         """Return the keys of all stored seed runs, including failed ones."""
-        files = names(self.folder)
+        files = self.folder.names()
         return [name.removesuffix(".json") for name in files if name.endswith(".json")]
 
     def _place(self, key: str) -> StoragePath:
@@ -225,7 +213,7 @@ def _described(place: StoragePath, stored: Mapping[str, Any] | None) -> SeedRun 
         _check(run, place.name.removesuffix(".json"))
     except _FAULTS as error:
         fault = str(error).rpartition("() ")[2] or type(error).__name__
-        message = f"{place}: it must hold the seed run of this name, but: {fault}. {_MEND}"
+        message = f"{place}: is not the seed run of this name: {fault}. {_MEND}"
         raise DamagedError(message) from error
     return run
 

@@ -1,20 +1,81 @@
 """Storage locations: a local folder or a path in an object store."""
 
-import errno
-import os
 import re
 import shlex
+from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryFile
+from typing import Protocol, Self
 
 from sclsearch.errors import SclsearchError
-from sclsearch.store.remote import PACKAGES, Remote
+from sclsearch.store.local import LocalPath, try_to_write
+from sclsearch.store.remote import PACKAGES, RemotePath
 
 Storage = Path | str
-StoragePath = Path | Remote
 DEFAULT_STORAGE = "sclsearch-storage"
 
 _URI = re.compile(r"(?P<scheme>[A-Za-z0-9]{2,}):/(?P<slash>/?)(?P<rest>.*)")
+
+
+class StoragePath(Protocol):
+    """Path of a file or a folder in a storage: a `LocalPath` or a `RemotePath`.
+
+    A file is written as a whole or not at all. `RemotePath` raises StorageError if its store does
+    not respond. `LocalPath` raises DamagedError for a path that is not a regular file, and
+    NotAFolderError for a folder that is not one.
+    """
+
+    @property
+    def parallel_reads(self) -> int:
+        """Number of files to read at a time."""
+
+    @property
+    def name(self) -> str:
+        """Last component of the path."""
+
+    @property
+    def local(self) -> Path | None:
+        """Path in the file system; None in an object store."""
+
+    def __truediv__(self, name: str) -> Self:
+        """Return the path of a file in this folder."""
+
+    def prepare(self, *, make: bool) -> None:
+        """Check that the storage can be reached; create a missing folder if `make` is True.
+
+        Raises:
+            OSError: A folder cannot be created or listed.
+            StorageError: An object store does not respond, or has no such bucket.
+        """
+
+    def read(self, limit: int | None = None) -> bytes | None:
+        """Return the bytes, None if the file is missing; `limit` bounds the size of local files."""
+
+    def write(self, content: bytes) -> None:
+        """Write the file; replace an existing one."""
+
+    def create(self, content: bytes) -> bool:
+        """Write the file unless it exists; return True if it was written."""
+
+    def save_file(self, save: Callable[[Path], None]) -> None:
+        """Store the file that `save` writes at the path of its argument."""
+
+    def exists(self) -> bool:
+        """Return True if the file exists, readable or not."""
+
+    def names(self) -> list[str]:
+        """Return the sorted names in the folder; an empty list for a missing folder."""
+
+    def remove(self) -> None:
+        """Delete the file if it exists."""
+
+    def move_into(self, folder: str, name: str) -> Self:
+        """Move the file into a subfolder of its folder, under an unused name; return its path."""
+
+    def remove_parts(self) -> None:
+        """Delete partially written files in the folder; call it only while no process writes."""
+
+    def without_retries(self) -> Self:
+        """Return the same path without retries of failed requests."""
 
 
 def storage_path(storage: Storage) -> StoragePath:
@@ -32,17 +93,17 @@ def storage_path(storage: Storage) -> StoragePath:
         raise SclsearchError(f"--storage: must be a folder or a URI, got {storage!r}. Name one.")
     if found is None:
         try:
-            return Path(storage).expanduser().resolve()
+            return LocalPath(Path(storage).expanduser().resolve())
         except RuntimeError as error:
             raise SclsearchError(f"--storage {storage}: {error} Give its whole path.") from error
     bucket = found["rest"].rstrip("/")
     scheme = found["scheme"].lower()
     if scheme not in PACKAGES or not found["slash"] or not bucket:
         raise SclsearchError(
-            f"--storage {storage}: it must be a folder, s3://bucket/folder or gs://bucket/folder, "
-            "as text and not as a Path."
+            f"--storage {storage}: must be a folder, s3://bucket/folder or gs://bucket/folder. "
+            "Give a URI as text and not as a Path."
         )
-    return Remote(f"{scheme}://{bucket}")
+    return RemotePath(f"{scheme}://{bucket}")
 
 
 def storage_folder(storage: Storage, *, make: bool = True) -> Storage:
@@ -56,19 +117,11 @@ def storage_folder(storage: Storage, *, make: bool = True) -> Storage:
         SclsearchError: The storage cannot be created or reached, or is not a folder.
     """
     place = storage_path(storage)
-    if isinstance(place, Remote):
-        place.check()
-        return str(place)
     try:
-        if make:
-            place.mkdir(parents=True, exist_ok=True)
-            if not os.access(place, os.W_OK | os.X_OK):
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
-        else:
-            next(_nearest(place).iterdir(), None)
+        place.prepare(make=make)
     except OSError as error:
         raise _not_writable(storage, error) from error
-    return place
+    return place.local or str(place)
 
 
 def check_can_be_written(storage: Storage) -> None:
@@ -77,34 +130,17 @@ def check_can_be_written(storage: Storage) -> None:
     Raises:
         SclsearchError: The nearest existing parent is not a folder or is not writable.
     """
-    place = storage_path(storage)
-    if isinstance(place, Remote):
-        return
+    folder = storage_path(storage).local
     try:
-        try_to_write(place)
+        if folder is not None:
+            try_to_write(folder)
     except OSError as error:
         raise _not_writable(storage, error) from error
 
 
-def try_to_write(place: Path) -> None:
-    """Write a temporary file in the nearest existing folder; raise OSError if that fails."""
-    there = _nearest(place)
-    next(there.iterdir(), None)
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(there))
-    # The superuser passes the check above in folders that accept no files, such as /proc.
-    with TemporaryFile(dir=there) as file:
-        file.write(b"0")
-
-
-def _nearest(place: Path) -> Path:
-    """Return the path if it exists, otherwise its nearest existing parent."""
-    return next(path for path in (place, *place.parents) if path.exists())
-
-
 def _not_writable(storage: Storage, error: OSError) -> SclsearchError:
     return SclsearchError(
-        f"--storage {storage}: it must be a folder that can be written, but: {error}."
+        f"--storage {storage}: is not a folder that can be written: {error}. Name another."
     )
 
 

@@ -2,46 +2,45 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
+from itertools import compress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError, suggestion
-from sclsearch.store.difference import difference
+from sclsearch.store.local import ADVICE, DamagedError
 from sclsearch.store.objects import (
     CHECKSUM,
-    DamagedError,
     create,
-    keep_file,
-    names,
+    for_each,
     read,
-    read_bytes,
     read_each,
-    remove,
-    remove_parts,
     sealed,
     unsealed,
-    which,
     write,
 )
-from sclsearch.store.records import ConfigurationRecord, ReplicateRecord, StudyRecord, check_record
+from sclsearch.store.records import (
+    ConfigurationRecord,
+    ReplicateRecord,
+    StudyRecord,
+    check_record,
+    difference,
+)
 from sclsearch.store.storage import Storage, StoragePath, storage_path
 
-_WRITTEN_AGAIN = "Move it away: the command that began the study writes it again, and goes on."
+_WRITTEN_AGAIN = "Move it away; the command that began the study writes it again and resumes."
 _MEND = {
     StudyRecord: _WRITTEN_AGAIN,
     ReplicateRecord: _WRITTEN_AGAIN,
     ConfigurationRecord: (
-        "Put a copy of it back, or give another --study: what both have in common is not trained "
-        "again."
+        "Restore it from a copy, or give another --study; that one reuses the stored seed runs."
     ),
 }
 _NUMBERED = re.compile(r"(0|[1-9][0-9]{0,8})\.json")
 _OPENED = "configurations.json"
 _BASELINES = "baselines.json"
 _WINDOWS = "windows.json"
-_SEED_WRITTEN_AGAIN = "The command that began the study writes it again."
 _R = TypeVar("_R", StudyRecord, ReplicateRecord, ConfigurationRecord)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -60,7 +59,8 @@ class StudyStore:
     def __init__(self, storage: Storage, name: str) -> None:
         if not NAME.fullmatch(name):
             raise SclsearchError(
-                f"--study {name!r}: a name must be letters, digits, '.', '_' and '-', 100 at most."
+                f"--study {name!r}: must be at most 100 letters, digits, '.', '_' and '-'. Give "
+                "another name."
             )
         self.name = name
         self.folder: StoragePath = storage_path(storage) / "studies" / name
@@ -78,8 +78,7 @@ class StudyStore:
         record = _record(StudyRecord, place, stored)
         if record.name != self.name:
             raise DamagedError(
-                f"{place}: it must hold the record of {self.name}, but it holds that of "
-                f"{record.name!r}. {_MEND[StudyRecord]}"
+                f"{place}: name: must be {self.name!r}, got {record.name!r}. {_MEND[StudyRecord]}"
             )
         return record
 
@@ -147,14 +146,14 @@ class StudyStore:
         found, faults = self._numbered("replicates", ReplicateRecord)
         if faults:
             raise DamagedError("\n".join(faults))
-        return [replace(record, notes=tuple(record.notes)) for record in found]
+        return found
 
     def valid_replicates(self) -> tuple[list[ReplicateRecord], list[str]]:
         """Return the readable replicates by ascending number, and the errors of the others."""
         found, faults = self._numbered("replicates", ReplicateRecord)
         numbers = self._numbers("replicates")
         faults += self._deleted(ReplicateRecord, max(numbers, default=-1) + 1)
-        return [replace(record, notes=tuple(record.notes)) for record in found], faults
+        return found, faults
 
     def add(self, record: ConfigurationRecord | ReplicateRecord) -> bool:
         """Store a configuration or a replicate, before its first seed run starts.
@@ -194,7 +193,7 @@ class StudyStore:
             later = [] if stored is None else unsealed(stored)["windows"]
             return [(0, record.open_configurations), *((int(f), int(w)) for f, w in later)]
         except (ValueError, KeyError, TypeError) as error:
-            raise DamagedError(f"{place}: {error}. Put a copy of it back.") from error
+            raise DamagedError(f"{place}: {error}. Restore it from a copy.") from error
 
     def widen(self, windows: Sequence[tuple[int, int]]) -> None:
         """Store the limits on unfinished configurations, without the first: the record has it."""
@@ -210,23 +209,23 @@ class StudyStore:
 
     def save_weights_file(self, key: str, save: Callable[[Path], None]) -> None:
         """Store the weights of a seed run atomically; `save` writes the file."""
-        keep_file(self.weights(key), save)
+        self.weights(key).save_file(save)
 
     def read_weights(self, key: str) -> bytes | None:
         """Return the bytes of a seed run's weights file; None if it does not exist."""
-        return read_bytes(self.weights(key))
+        return self.weights(key).read()
 
     def kept_weights(self) -> set[str]:
         """Return the keys of all seed runs with stored weights."""
-        return {Path(name).stem for name in names(self.folder / "weights")}
+        return {Path(name).stem for name in (self.folder / "weights").names()}
 
     def delete_weights(self, key: str) -> None:
         """Delete the weights of a seed run."""
-        remove(self.weights(key))
+        self.weights(key).remove()
 
     def delete_partial_weights(self) -> None:
         """Delete partially written weights; call it only while no process writes weights."""
-        remove_parts(self.folder / "weights")
+        (self.folder / "weights").remove_parts()
 
     def _opened(self) -> int:
         """Return the number of configurations ever added, to detect a deleted last record."""
@@ -238,10 +237,10 @@ class StudyStore:
             count = unsealed(stored).get("count")
             if type(count) is int:
                 return count
-            fault = "count: must be an integer"
+            fault = f"count: must be an integer, got {count!r}"
         except ValueError as error:
             fault = str(error)
-        raise DamagedError(f"{place}: {fault}. Move it away.")
+        raise DamagedError(f"{place}: {fault}. {ADVICE}")
 
     def _numbered(self, folder: str, kind: type[_R]) -> tuple[list[_R], list[str]]:
         places = [self.folder / folder / f"{number}.json" for number in self._numbers(folder)]
@@ -259,13 +258,14 @@ class StudyStore:
     def _deleted(self, kind: type[ConfigurationRecord | ReplicateRecord], count: int) -> list[str]:
         """Return one error per missing record among the first `count` records."""
         folder = "configurations" if kind is ConfigurationRecord else "replicates"
-        mend = _MEND[kind] if kind is ConfigurationRecord else _SEED_WRITTEN_AGAIN
+        mend = _MEND[kind].removeprefix("Move it away; ")
+        mend = f"{mend[0].upper()}{mend[1:]}"
         missing = sorted({*range(count)} - {*self._numbers(folder)})
         places = [self.folder / f"{folder}/{number}.json" for number in missing]
-        return [f"{place}: it must be there, but it was deleted. {mend}" for place in places]
+        return [f"{place}: was deleted. {mend}" for place in places]
 
     def _numbers(self, kind: str) -> list[int]:
-        found = map(_NUMBERED.fullmatch, names(self.folder / kind))
+        found = map(_NUMBERED.fullmatch, (self.folder / kind).names())
         return sorted(int(one[1]) for one in found if one)
 
 
@@ -275,8 +275,9 @@ def study_names(storage: Storage) -> list[str]:
     The result omits folders without a valid study name, such as copies of a study's folder.
     """
     folder = storage_path(storage) / "studies"
-    found = {folder / name / "study.json": name for name in names(folder) if NAME.fullmatch(name)}
-    return [found[place] for place in which([*found])]
+    found = [name for name in folder.names() if NAME.fullmatch(name)]
+    exist = for_each(lambda place: place.exists(), [folder / n / "study.json" for n in found])
+    return list(compress(found, exist))
 
 
 def existing_study(storage: Storage, name: str) -> tuple[StudyStore, StudyRecord]:
@@ -310,14 +311,14 @@ def existing_study(storage: Storage, name: str) -> tuple[StudyStore, StudyRecord
 def _record(kind: type[_R], place: StoragePath, stored: dict[str, Any]) -> _R:
     """Return the record for a stored JSON object; raise DamagedError if it is invalid."""
     try:
-        record = kind(**unsealed(stored))
-        check_record(record, place.name.removesuffix(".json"))
+        record = unsealed(stored)
+        check_record(record, kind, place.name.removesuffix(".json"))
+        if kind is ReplicateRecord:
+            record["notes"] = tuple(record["notes"])
+        return kind(**record)
     except (TypeError, ValueError, RecursionError) as error:
         fault = str(error).rpartition("() ")[2][:300]
-        raise DamagedError(
-            f"{place}: it must hold a record of the study, but: {fault}. {_MEND[kind]}"
-        ) from error
-    return record
+        raise DamagedError(f"{place}: {fault}. {_MEND[kind]}") from error
 
 
 def _rows(replicates: Sequence[ReplicateRecord]) -> dict[str, str]:

@@ -15,8 +15,8 @@ from uuid import uuid4
 
 from sclsearch.arguments import expanded
 from sclsearch.errors import SclsearchError
-from sclsearch.store.objects import publish
-from sclsearch.store.storage import Storage, storage_path, try_to_write
+from sclsearch.store.local import publish, try_to_write
+from sclsearch.store.storage import Storage, storage_path
 from sclsearch.study.spec import NO_TRACKING
 
 NO_DATABASE = (
@@ -72,8 +72,8 @@ def find_tracking_uri(option: str | None, storage: Storage) -> str | None:
         return None
     uri = (os.environ.get("MLFLOW_TRACKING_URI") or None) if option is None else option
     if uri is None:
-        folder = storage_path(storage)
-        return f"sqlite:///{folder / 'mlflow.db'}" if isinstance(folder, Path) else None
+        folder = storage_path(storage).local
+        return None if folder is None else f"sqlite:///{folder / 'mlflow.db'}"
     match = _SQLITE.match(uri)
     if match:
         file = expanded(Path(match["path"])).resolve()

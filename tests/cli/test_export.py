@@ -53,7 +53,7 @@ def test_what_cannot_be_exported_is_exit_code_2(
     (place / "taken").touch()
     done = sclsearch("export", "mine", "taken/within")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"{place}/taken: it must be writable, but: ")
+    assert done.stderr.startswith(f"{place}/taken: is not writable: ")
     weights.unlink()
     done = sclsearch("export", "mine", "out")
     assert done.returncode == 2

@@ -42,7 +42,7 @@ def test_what_does_not_work_is_told_with_the_reason(place: Path) -> None:
     }
     assert list(found) == LOOKED_AT
     assert not found["storage"].works
-    assert "it must be a folder that can be written" in found["storage"].detail
+    assert "is not a folder that can be written" in found["storage"].detail
     assert not found["data"].works
     assert (
         found["data"].detail == f"{place / 'data'} has none of the tasks' folders, CoLA/, RTE/, …"
@@ -60,7 +60,7 @@ def test_a_bucket_is_written_to_and_needs_tracking_named(place: Path, bucket: st
     assert "an object store holds no database" in found["tracking"].detail
     (missing,) = (f for f in findings(f"{bucket}-no/a", None, "none") if f.what == "storage")
     assert not missing.works
-    assert missing.detail.startswith(f"--storage {bucket}-no/a: its bucket must exist")
+    assert missing.detail.startswith(f"--storage {bucket}-no/a: its bucket does not exist")
 
 
 def test_the_hub_is_not_asked_when_it_must_not_be(place: Path) -> None:

@@ -21,7 +21,7 @@ Call = Callable[..., CompletedProcess[str]]
         ("--rule median", "Unknown rule 'median'. Known: mean, best, top-K, or one for the "),
         ("--rule=", "Unknown rule ''. Known: mean, best, top-K, or one for the "),
         ("--model=", "--model : must be an alias, a folder, or owner/name on the hub; "),
-        ("--study=", "--study '': a name must be letters, digits, "),
+        ("--study=", "--study '': must be at most 100 letters, digits, "),
         (
             "--gpus-per-trial inf",
             "--gpus-per-trial: must be 0, 1/k or 1, since a seed run uses one ",
@@ -45,7 +45,7 @@ Call = Callable[..., CompletedProcess[str]]
         ("--time-budget soon", "--time-budget: must be a positive number of seconds"),
         ("--trial-timeout 0", "--trial-timeout: must be a positive number of seconds"),
         ("--configs 0", "--configs: must be at least 1, got 0."),
-        ("--study a/b", "--study 'a/b': a name must be letters, digits, '.', '_' and '-', 100 at"),
+        ("--study a/b", "--study 'a/b': must be at most 100 letters, digits, '.', '_' and '-'"),
         ("--text t", "--text: describes a file of your own, but demo is a task"),
         ("--task my.csv --text t", "--text: a file of your own needs --text and --label."),
         ("--metric f1", "--metric: describes a file of your own, but demo is a task"),
@@ -69,7 +69,7 @@ Call = Callable[..., CompletedProcess[str]]
             "--task a.csv --text t --label l --fractions 1,0",
             "--fractions: must be three numbers, as in",
         ),
-        ("--storage encoder/config.json", "--storage encoder/config.json: it must be a folder "),
+        ("--storage encoder/config.json", "--storage encoder/config.json: is not a folder "),
     ],
 )
 def test_what_cannot_be_searched_is_one_text_with_place_and_remedy(
@@ -170,15 +170,15 @@ def test_without_hub_and_data_both_ways_are_told(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--search-seed 1", "--study mine: search_seed must stay 0, but it is 1. Give another "),
-        ("--sampler random", "--study mine: sampler must stay 'tpe', but it is 'random'."),
+        ("--search-seed 1", "--study mine: search_seed must stay 0, got 1. Give another "),
+        ("--sampler random", "--study mine: sampler must stay 'tpe', got 'random'."),
         (
             "--protocol gunel-full",
-            "--study mine: protocol must stay 'plain', but it is 'gunel-full'",
+            "--study mine: protocol must stay 'plain', got 'gunel-full'",
         ),
         (
             "--set epochs=3",
-            "space must stay {'fixed': {'epochs': None}}, but it is {'fixed': {'epochs': 3}}. Give",
+            "space must stay {'fixed': {'epochs': None}}, got {'fixed': {'epochs': 3}}. Give",
         ),
     ],
 )
@@ -193,7 +193,7 @@ def test_a_study_that_is_searched_otherwise_is_refused_with_the_name_of_the_fiel
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--storage", "/proc/nothing"), "--storage /proc/nothing: it must be a folder that can"),
+        (("--storage", "/proc/nothing"), "--storage /proc/nothing: is not a folder that can"),
         (
             ("--tracking", "sqlite:////proc/nothing/mlflow.db"),
             "/proc/nothing/mlflow.db: cannot create",

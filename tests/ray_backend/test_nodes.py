@@ -17,8 +17,9 @@ from sclsearch.ray_backend.nodes import (
     node_requirements,
     versions_here,
 )
+from sclsearch.store.local import LocalPath
 from sclsearch.store.objects import create, read
-from sclsearch.store.storage import storage_path
+from sclsearch.store.storage import StoragePath, storage_path
 from sclsearch.study.prepared import PreparedStudy
 
 Preparing = Callable[..., PreparedStudy]
@@ -34,17 +35,16 @@ def prepared(preparing: Preparing, monkeypatch: pytest.MonkeyPatch) -> PreparedS
 
 
 @pytest.fixture
-def mark(prepared: PreparedStudy) -> Path:
-    assert isinstance(prepared.store.folder, Path)
+def mark(prepared: PreparedStudy) -> StoragePath:
     path = prepared.store.folder / "mark.json"
     create(path, {})
     return path
 
 
 def test_a_machine_that_has_all_says_nothing_and_answers(
-    prepared: PreparedStudy, mark: Path
+    prepared: PreparedStudy, mark: StoragePath
 ) -> None:
-    answer = mark.with_name("answer.json")
+    answer = prepared.store.folder / "answer.json"
     assert node_errors(node_requirements(prepared, mark), answer, "node a") == []
     assert read(answer) == {}
 
@@ -61,16 +61,16 @@ def test_a_machine_answers_in_an_object_store(prepared: PreparedStudy, bucket: s
 
 
 def test_a_machine_that_does_not_see_the_storage_makes_none(
-    prepared: PreparedStudy, mark: Path, tmp_path: Path
+    prepared: PreparedStudy, mark: StoragePath, tmp_path: Path
 ) -> None:
     needs = node_requirements(prepared, mark)
-    elsewhere = tmp_path / "elsewhere"
+    elsewhere = LocalPath(tmp_path / "elsewhere")
     (fault,) = node_errors(replace(needs, mark=elsewhere / "m"), elsewhere / "a", "node a")
     assert "but node a does not see what the driver wrote there. Give a folder that" in fault
     assert not elsewhere.exists()
 
 
-def test_a_machine_that_cannot_write_says_why(prepared: PreparedStudy, mark: Path) -> None:
+def test_a_machine_that_cannot_write_says_why(prepared: PreparedStudy, mark: StoragePath) -> None:
     needs = node_requirements(prepared, mark)
     (fault,) = node_errors(needs, mark / "answer.json", "node a")
     assert fault.startswith(f"--storage {needs.storage}: every node must read and write it, but ")
@@ -79,28 +79,30 @@ def test_a_machine_that_cannot_write_says_why(prepared: PreparedStudy, mark: Pat
 
 @pytest.mark.parametrize("there", [True, False], ids=["others", "none"])
 def test_a_folder_of_the_users_own_must_be_on_every_machine(
-    prepared: PreparedStudy, mark: Path, tmp_path: Path, there: bool
+    prepared: PreparedStudy, mark: StoragePath, tmp_path: Path, there: bool
 ) -> None:
     other = shutil.copytree(prepared.study.model, tmp_path / "other")
     (other / "config.json").write_text("{}")
     needs = node_requirements(prepared, mark)
     needs = replace(needs, model=other if there else tmp_path / "none")
-    (fault,) = node_errors(needs, mark.with_name("answer.json"), "node a")
+    (fault,) = node_errors(needs, prepared.store.folder / "answer.json", "node a")
     assert fault.startswith(f"--model {needs.model}: every node must have its files, but node a ")
 
 
 def test_a_model_that_has_a_name_is_had_later(
-    prepared: PreparedStudy, mark: Path, tmp_path: Path
+    prepared: PreparedStudy, mark: StoragePath, tmp_path: Path
 ) -> None:
     named = replace(prepared.study, model_name="minilm", model=tmp_path / "none")
     needs = node_requirements(replace(prepared, study=named), mark)
-    assert node_errors(needs, mark.with_name("answer.json"), "node a") == []
+    assert node_errors(needs, prepared.store.folder / "answer.json", "node a") == []
 
 
-def test_other_versions_are_named_beside_the_drivers(prepared: PreparedStudy, mark: Path) -> None:
+def test_other_versions_are_named_beside_the_drivers(
+    prepared: PreparedStudy, mark: StoragePath
+) -> None:
     needs = node_requirements(prepared, mark)
     needs = replace(needs, versions={**needs.versions, "python": "3.99", "ray": "1.0"})
-    (fault,) = node_errors(needs, mark.with_name("answer.json"), "node a")
+    (fault,) = node_errors(needs, prepared.store.folder / "answer.json", "node a")
     assert fault.startswith("python 3.99, ray 1.0: every node must have the driver's versions, but")
 
 
@@ -136,8 +138,7 @@ def test_a_machine_with_other_versions_does_no_seed_run(prepared: PreparedStudy)
 
 
 def test_a_machine_without_the_study_does_no_seed_run(prepared: PreparedStudy) -> None:
-    assert isinstance(prepared.store.folder, Path)
-    shutil.rmtree(prepared.store.folder)
+    shutil.rmtree(str(prepared.store.folder))
     with pytest.raises(UnfitNodeError, match=r"every node must see the study, but .* does not"):
         model_here(prepared.study, prepared.store, versions_here())
     assert not prepared.store.folder.exists()

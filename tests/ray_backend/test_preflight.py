@@ -22,6 +22,7 @@ from sclsearch.search.prepare import prepare_study
 from sclsearch.search.rerun import rerun
 from sclsearch.search.run import run
 from sclsearch.search.scheduler import Scheduler
+from sclsearch.store.local import LocalPath
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.spec import RunOptions
 from tests.search.beside import beside
@@ -115,8 +116,7 @@ def test_nodes_pass_or_every_one_is_named_with_what_it_lacks(
 
     prepared = preparing()
     check_nodes(prepared)
-    assert isinstance(prepared.store.folder, Path)
-    assert not [*prepared.store.folder.iterdir()]
+    assert prepared.store.folder.names() == []
 
     with monkeypatch.context() as patch:
         patch.setattr(
@@ -130,7 +130,7 @@ def test_nodes_pass_or_every_one_is_named_with_what_it_lacks(
     # Each process sees a folder of its own there, as each machine does below /tmp.
     storage = Path("/proc/self/cwd/here")
     prepared = replace(prepared, storage=storage)
-    prepared.store.folder = storage / "studies" / "mine"
+    prepared.store.folder = LocalPath(storage / "studies" / "mine")
     with pytest.raises(SclsearchError) as refused:
         check_nodes(prepared)
     lines = str(refused.value).splitlines()

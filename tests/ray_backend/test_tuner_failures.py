@@ -13,7 +13,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import report
 from sclsearch.search.run import SearchResult
 from sclsearch.store import driver
-from sclsearch.store.objects import NotAFolderError
+from sclsearch.store.local import NotAFolderError
 from tests.in_process import in_process
 from tests.search.beside import beside
 from tests.workspace import Workspace

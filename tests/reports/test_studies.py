@@ -32,5 +32,5 @@ def test_a_study_that_is_damaged_hides_no_other(write_study: Callable[..., Path]
     path.parent.mkdir()
     path.touch()
     found = summaries(storage)
-    assert found.pop("bad").startswith(f"cannot be read: {path}: it must hold a JSON object, but")
+    assert found.pop("bad").startswith(f"cannot be read: {path}: is not a JSON object")
     assert found == whole

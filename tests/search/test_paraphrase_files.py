@@ -81,12 +81,12 @@ def test_other_paraphrases_of_a_text_that_is_read_are_another_study(
     assert preparing(spec, seeds=2).study.default_name() != before.study.default_name()
     with pytest.raises(
         SclsearchError,
-        match=rf"^--study mine: paraphrases \({file}\) must stay what they were .* Give anot",
+        match=rf"^--study mine: paraphrases \({file}\) changed since the study began. Give anot",
     ):
         preparing(spec, study="mine", seeds=2)
     write(file, drawn(2), changed=min(drawn(2) - drawn(1)))
     assert keys(preparing(spec, study="other", seeds=2))[0] == keys(before)[0]
     with pytest.raises(
-        SclsearchError, match=r"^--study mine: paraphrases of replicate 1 \(.*\) must stay"
+        SclsearchError, match=r"^--study mine: paraphrases of replicate 1 \(.*\) changed"
     ):
         preparing(spec, study="mine", seeds=2)

@@ -35,9 +35,7 @@ def test_another_study_stored_meanwhile_under_the_name_is_an_error(
 ) -> None:
     late = preparing(study="mine")
     preparing(asked(search_seed=1), study="mine").begin()
-    with pytest.raises(
-        SclsearchError, match=r"^--study mine: search_seed must stay 1, but it is 0"
-    ):
+    with pytest.raises(SclsearchError, match=r"^--study mine: search_seed must stay 1, got 0"):
         late.begin()
 
 

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from safetensors.torch import load
 
-from sclsearch.store.objects import names, read
-from sclsearch.store.remote import Remote
+from sclsearch.store.objects import read
 from sclsearch.store.runs import RunStore
 from sclsearch.store.storage import StoragePath, storage_path
 from sclsearch.tasks.custom import CustomTask
@@ -56,16 +55,16 @@ def figures(storage: StoragePath) -> dict[str, dict[str, Any]]:
 
 def numbered(storage: StoragePath, kind: str) -> list[Any]:
     folder = storage / "studies" / "s" / kind
-    return [(name, read(folder / name)) for name in names(folder)]
+    return [(name, read(folder / name)) for name in folder.names()]
 
 
 def weights(storage: StoragePath) -> dict[str, dict[str, Any]]:
     """Returns the tensors of each file; the order of its header is left to chance."""
     folder = storage / "studies" / "s" / "weights"
     found = {}
-    for name in names(folder):
+    for name in folder.names():
         place = folder / name
-        content = place.read() if isinstance(place, Remote) else place.read_bytes()
+        content = place.read()
         assert content is not None
         found[name] = {n: tensor.tolist() for n, tensor in load(content).items()}
     return found
@@ -85,11 +84,11 @@ def test_a_folder_and_an_object_store_hold_the_same(
     for kind in ("configurations", "replicates"):
         assert numbered(far, kind) == numbered(near, kind)
     assert weights(far) == weights(near) != {}
-    assert names(far / "studies" / "s") == names(near / "studies" / "s")
-    before = {name: read(far / "runs" / name) for name in names(far / "runs")}
+    assert (far / "studies" / "s").names() == (near / "studies" / "s").names()
+    before = {name: read(far / "runs" / name) for name in (far / "runs").names()}
     again = told(tmp_path, *tune, "--storage", there, "--tracking", "none")
     assert again.stderr == ""  # nothing was trained, else its progress is told
-    assert before == {name: read(far / "runs" / name) for name in names(far / "runs")}
+    assert before == {name: read(far / "runs" / name) for name in (far / "runs").names()}
     assert [path.name for path in tmp_path.iterdir()] == ["storage"]
     check_reading_commands(tmp_path, str(here), there)
 

@@ -9,7 +9,6 @@ import pytest
 from sclsearch.errors import SclsearchError
 from sclsearch.ray_backend.retries import WorkerFailure
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.store.objects import names
 from sclsearch.store.runs import Failure
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.spec import StudySpec
@@ -188,6 +187,6 @@ def test_failed_seed_runs_are_trained_again_only_on_request(
     assert workers.running(again) == [bad]
     workers.finish(again, bad)
     assert again.complete
-    aside = names(again.runs.folder / "retried")
+    aside = (again.runs.folder / "retried").names()
     assert [name.partition("-")[0] for name in aside] == [bad.key]
     assert workers.running(Scheduler(preparing(configs=1), retry_failed=True)) == []

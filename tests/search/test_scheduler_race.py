@@ -164,7 +164,7 @@ def test_a_race_is_complete_right_after_its_last_seed_run(
 ) -> None:
     needed = len(run_out(workers, Scheduler(prepared(preparing), race=RISK)))
     for run in [*(study := prepared(preparing)).runs.keys()]:
-        (study.runs.folder / f"{run}.json").unlink()  # type: ignore[union-attr]
+        (study.runs.folder / f"{run}.json").remove()
     scheduler = Scheduler(study, race=RISK)
     run_out(workers, scheduler, most=needed)
     scheduler.settle()

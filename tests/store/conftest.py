@@ -1,4 +1,4 @@
-"""Places to store at: a folder, a bucket, and a bucket behind a server that can be broken."""
+"""Storages: a folder, a bucket, and a bucket behind a server that can be broken."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from sclsearch.store import remote
-from sclsearch.store.remote import Remote
+from sclsearch.store.remote import RemotePath
 from sclsearch.store.storage import StoragePath, storage_path
 
 Fault = Callable[[BaseHTTPRequestHandler], bool]
@@ -18,19 +18,19 @@ ERROR = "<?xml version='1.0'?><Error><Code>{code}</Code><Message>{message}</Mess
 
 
 class Gate:
-    """A server in front of the S3 server that passes requests on, breaks them or is down.
+    """Server in front of the S3 server that forwards requests, breaks them or is down.
 
     Attributes:
-        fault: Answers a request in place of the server, or returns False to pass it on.
-        record_failure: How many answers of the server do not arrive.
-        asked: Methods of the requests so far.
+        fault: Responds to a request in place of the server, or returns False to forward it.
+        lost_responses: Number of responses that do not arrive.
+        requests: Methods of the requests so far.
     """
 
     def __init__(self, behind: str) -> None:
         self.behind = behind
         self.fault: Fault = lambda _: False
-        self.record_failure = 0
-        self.asked: list[str] = []
+        self.lost_responses = 0
+        self.requests: list[str] = []
         self.lock = threading.Lock()
         self.port = 0
         self.open()
@@ -40,7 +40,7 @@ class Gate:
         return f"http://127.0.0.1:{self.port}"
 
     def open(self) -> None:
-        """Begins to listen, always at the same port."""
+        """Begin to listen, always at the same port."""
         gate = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -51,7 +51,7 @@ class Gate:
                 self.close_connection = True
 
             def log_message(self, *_: object) -> None:
-                """Says nothing."""
+                """Log nothing."""
 
             def answer(self) -> None:
                 gate.answer(self)
@@ -64,7 +64,7 @@ class Gate:
         self.thread.start()
 
     def close(self) -> None:
-        """Refuses connections."""
+        """Refuse connections."""
         self.server.shutdown()
         self.thread.join()
         self.server.server_close()
@@ -72,32 +72,32 @@ class Gate:
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
         body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
         with self.lock:
-            self.asked.append(handler.command)
+            self.requests.append(handler.command)
             if self.fault(handler):
                 return
         headers = {n: v for n, v in handler.headers.items() if n.lower() not in BETWEEN}
         behind = HTTPConnection(self.behind.removeprefix("http://"), timeout=30)
         behind.request(handler.command, handler.path, body or None, headers)
         found = behind.getresponse()
-        status, told, content = found.status, dict(found.getheaders()), found.read()
+        status, answered, content = found.status, dict(found.getheaders()), found.read()
         behind.close()
         with self.lock:
-            lost = self.record_failure > 0
-            self.record_failure -= lost
+            lost = self.lost_responses > 0
+            self.lost_responses -= lost
         if lost:
             handler.connection.close()
             return
-        send(handler, status, content, told)
+        send(handler, status, content, answered)
 
 
 def send(
-    handler: BaseHTTPRequestHandler, status: int, content: bytes, told: dict[str, str]
+    handler: BaseHTTPRequestHandler, status: int, content: bytes, headers: dict[str, str]
 ) -> None:
     handler.send_response(status)
-    for name, value in told.items():
+    for name, value in headers.items():
         if name.lower() not in BETWEEN:
             handler.send_header(name, value)
-    if "Content-Length" not in told:
+    if "Content-Length" not in headers:
         handler.send_header("Content-Length", str(len(content)))
     handler.end_headers()
     if handler.command != "HEAD":
@@ -106,7 +106,7 @@ def send(
 
 @pytest.fixture
 def refuse() -> Callable[..., Fault]:
-    """Returns what makes a fault: the first so many requests of some methods are refused."""
+    """Return a function that makes a fault: it refuses the first requests of some methods."""
 
     def refuse(status: int, code: str, times: float = float("inf"), methods: str = "") -> Fault:
         left = [times]
@@ -126,10 +126,10 @@ def refuse() -> Callable[..., Fault]:
 
 @pytest.fixture
 def gate(s3_server: str, bucket: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
-    """Returns the server between the tests and the bucket."""
+    """Return the server between the tests and the bucket."""
     gate = Gate(s3_server)
     monkeypatch.setenv("AWS_ENDPOINT_URL", gate.address)
-    # The library's own attempts take half a minute before ours are heard of.
+    # The library's own retries take half a minute.
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     monkeypatch.setattr(remote, "FIRST_WAIT_SECONDS", 0.05)
     remote._files.cache_clear()
@@ -139,7 +139,7 @@ def gate(s3_server: str, bucket: str, monkeypatch: pytest.MonkeyPatch) -> Iterat
 
 @pytest.fixture(params=["folder", "s3"])
 def storage(request: pytest.FixtureRequest) -> str:
-    """Returns a folder, then a bucket, as `--storage` takes them."""
+    """Return the value of `--storage` for a folder, then for a bucket."""
     if request.param == "folder":
         return str(request.getfixturevalue("tmp_path"))
     return f"{request.getfixturevalue('bucket')}/storage"
@@ -147,11 +147,11 @@ def storage(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def place(storage: str) -> StoragePath:
-    """Returns the place of a folder, then of a bucket."""
+    """Return the path of a folder, then of a bucket."""
     return storage_path(storage)
 
 
 @pytest.fixture
-def far(gate: Gate, bucket: str) -> Remote:
-    """Returns a place behind the gate, asked for some seconds."""
-    return Remote(f"{bucket}/storage", patience=20.0)
+def far(gate: Gate, bucket: str) -> RemotePath:
+    """Return a path behind the gate, with retries for some seconds."""
+    return RemotePath(f"{bucket}/storage", patience=20.0)

@@ -16,7 +16,8 @@ import pytest
 from sclsearch.errors import SclsearchError
 from sclsearch.store import driver
 from sclsearch.store.driver import sole_driver
-from sclsearch.store.objects import names, read, write
+from sclsearch.store.local import LocalPath
+from sclsearch.store.objects import read, write
 from sclsearch.store.storage import StoragePath
 from tests.store.together import WRITERS, at_once
 
@@ -33,7 +34,7 @@ with sole_driver(storage_path(sys.argv[1])):
 
 @pytest.fixture
 def other(place: StoragePath) -> Iterator[subprocess.Popen[str]]:
-    """Returns another process that drives the study in `place` until its input ends."""
+    """Return another process that drives the study in `place` until its input ends."""
     command = [sys.executable, "-c", HOLD, str(place)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -50,7 +51,7 @@ def lock(place: StoragePath, **changes: Any) -> None:
 
 
 def holders(place: StoragePath) -> list[Any]:
-    return [read(place / name) for name in names(place)]
+    return [read(place / name) for name in place.names()]
 
 
 def test_a_second_driver_is_refused_while_the_first_lives(
@@ -59,7 +60,7 @@ def test_a_second_driver_is_refused_while_the_first_lives(
     with (
         pytest.raises(
             SclsearchError,
-            match=f"^{place.name}: one driver .* but process {other.pid} on .* does. Wait",
+            match=f"^{place.name}: process {other.pid} on .* already runs this study. Wait",
         ),
         sole_driver(place),
     ):
@@ -71,7 +72,7 @@ def test_a_driver_that_ended_leaves_no_lock(
 ) -> None:
     other.communicate("")
     assert other.returncode == 0
-    assert names(place) == []
+    assert place.names() == []
 
 
 @pytest.mark.parametrize("reaped", [True, False], ids=["reaped", "zombie"])
@@ -101,15 +102,15 @@ def test_a_driver_of_another_machine_is_waited_for_whatever_its_clock(
     place: StoragePath, monkeypatch: pytest.MonkeyPatch, ahead: float
 ) -> None:
     monkeypatch.setattr(driver, "EXPIRES_SECONDS", 1.0)
-    told: list[str] = []
+    messages: list[str] = []
     lock(place, time=time.time() + ahead)
     started = time.monotonic()
-    with sole_driver(place, told.append):
+    with sole_driver(place, messages.append):
         assert [holder["host"] for holder in holders(place)] == [socket.gethostname()]
     assert 0.5 < time.monotonic() - started < driver.BEAT_SECONDS
-    (line,) = told
+    (line,) = messages
     assert line.startswith(
-        f"{place.name}: process {os.getpid()} on elsewhere was driving this study"
+        f"{place.name}: process {os.getpid()} on elsewhere was running this study"
     )
 
 
@@ -137,7 +138,7 @@ def test_a_driver_on_a_machine_with_another_clock_keeps_its_study(place: Storage
     other.start()
     try:
         with (
-            pytest.raises(SclsearchError, match="one driver at a time must run a study"),
+            pytest.raises(SclsearchError, match="already runs this study"),
             sole_driver(place),
         ):
             pass
@@ -163,7 +164,7 @@ def test_a_driver_whom_this_user_may_not_look_at_is_alive(
     with monkeypatch.context() as patched:
         patched.setattr(os, "kill", forbidden)
         patched.setattr(Path, "read_text", hidden)
-        with pytest.raises(SclsearchError, match="one driver at a time"):
+        with pytest.raises(SclsearchError, match="already runs this study"):
             sole_driver(place).__enter__()
 
 
@@ -174,7 +175,7 @@ def test_a_driver_of_another_machine_that_is_heard_of_again_keeps_its_study(
     lock(place, time=time.time() + ahead)
     beat = threading.Timer(0.5, lambda: lock(place, time=time.time() + ahead))
     beat.start()
-    with pytest.raises(SclsearchError, match=r"but process \d+ on elsewhere does"):
+    with pytest.raises(SclsearchError, match=r"process \d+ on elsewhere already runs"):
         sole_driver(place).__enter__()
     beat.join()
     assert [holder["host"] for holder in holders(place)] == ["elsewhere"]
@@ -182,10 +183,10 @@ def test_a_driver_of_another_machine_that_is_heard_of_again_keeps_its_study(
 
 def test_a_driver_of_this_machine_that_was_held_up_keeps_its_lock(place: StoragePath) -> None:
     with sole_driver(place):
-        (mine,) = names(place)
+        (mine,) = place.names()
         late = {**holders(place)[0], "time": time.time() - driver.EXPIRES_SECONDS - 1}
         write(place / mine, late)
-        with pytest.raises(SclsearchError, match="one driver at a time"):
+        with pytest.raises(SclsearchError, match="already runs this study"):
             sole_driver(place).__enter__()
 
 
@@ -195,10 +196,11 @@ def test_the_heartbeat_keeps_the_lock_beyond_its_expiry(
 ) -> None:
     monkeypatch.setattr(driver, "BEAT_SECONDS", 0.05)
     monkeypatch.setattr(driver, "EXPIRES_SECONDS", 0.6)
-    with sole_driver(tmp_path):
+    folder = LocalPath(tmp_path)
+    with sole_driver(folder):
         time.sleep(1.2)
-        with pytest.raises(SclsearchError, match="one driver at a time"):
-            sole_driver(tmp_path).__enter__()
+        with pytest.raises(SclsearchError, match="already runs this study"):
+            sole_driver(folder).__enter__()
     assert not list(tmp_path.iterdir())
 
 
@@ -212,21 +214,22 @@ def test_a_driver_whose_lock_was_taken_is_told_and_does_not_take_it_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver, "BEAT_SECONDS", 0.02)
-    with sole_driver(tmp_path) as lost:
+    folder = LocalPath(tmp_path)
+    with sole_driver(folder) as lost:
         assert not lost.wait(0.1)
-        (mine,) = names(tmp_path)
+        (mine,) = folder.names()
         until = time.monotonic() + 10
         while not lost.wait(0.05):  # a beat that has looked already still writes
             (tmp_path / mine).unlink(missing_ok=True)
             assert time.monotonic() < until
         time.sleep(0.1)
-        assert names(tmp_path) == []
+        assert folder.names() == []
 
 
 def test_the_lock_is_gone_after_an_error(place: StoragePath) -> None:
     with pytest.raises(ZeroDivisionError), sole_driver(place):
         raise ZeroDivisionError
-    assert names(place) == []
+    assert place.names() == []
 
 
 def test_of_eight_drivers_that_start_together_one_drives(place: StoragePath) -> None:
@@ -244,4 +247,4 @@ def test_of_eight_drivers_that_start_together_one_drives(place: StoragePath) -> 
     others: list[bool] = []
     refused = threading.Event()
     assert sorted(at_once(drive)) == [False] * (WRITERS - 1) + [True]
-    assert names(place) == []
+    assert place.names() == []

@@ -1,9 +1,9 @@
-"""An object is whole or not there, is created once, and says which file is broken."""
+"""Objects and files in a folder and in an object store: each is whole or missing."""
 
 import errno
 import os
-import re
 import threading
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sclsearch.errors import SclsearchError
-from sclsearch.store.objects import create, keep_file, read, write
+from sclsearch.store.local import DamagedError, LocalPath
+from sclsearch.store.objects import create, read, read_each, write
+from sclsearch.store.storage import StoragePath
+from tests.store.together import WRITERS, at_once
 
 JSON = st.recursive(
     st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -23,93 +25,62 @@ JSON = st.recursive(
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("objects")
+def any_object(tmp_path_factory: pytest.TempPathFactory) -> LocalPath:
+    return LocalPath(tmp_path_factory.mktemp("objects") / "any.json")
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> LocalPath:
+    return LocalPath(tmp_path / "one.json")
+
+
+def writes(content: bytes) -> Callable[[Path], None]:
+    """Return a function that writes a file."""
+
+    def write_it(file: Path) -> None:
+        file.write_bytes(content)
+
+    return write_it
 
 
 @settings(max_examples=40)
 @given(value=st.dictionaries(st.text(), JSON))
-def test_what_is_written_is_read_again_exactly(folder: Path, value: dict[str, object]) -> None:
-    write(folder / "any.json", value)
-    assert read(folder / "any.json") == value
+def test_an_object_comes_back_exactly(any_object: LocalPath, value: dict[str, object]) -> None:
+    write(any_object, value)
+    assert read(any_object) == value
 
 
-def test_what_is_not_there_is_none(tmp_path: Path) -> None:
-    assert read(tmp_path / "none.json") is None
+def test_several_objects_come_back_and_a_missing_one_is_none(place: StoragePath) -> None:
+    value = {"text": "τ\n", "number": 5e-324, "list": [1, None, True]}
+    one, two = place / "folder" / "one.json", place / "none" / "two.json"
+    write(one, value)
+    assert read_each([one, two, one]) == [value, None, value]
+    assert read_each([]) == []
+    assert (one.exists(), two.exists()) == (True, False)
 
 
-def test_an_object_is_created_once_and_stays(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "one.json"
-    assert create(path, {"first": True})
-    assert not create(path, {"first": False})
-    assert read(path) == {"first": True}
-    assert list(path.parent.iterdir()) == [path]
+def test_an_object_is_created_once_and_can_be_overwritten(place: StoragePath) -> None:
+    one = place / "new" / "one.json"
+    assert create(one, {"writer": 1})
+    assert not create(one, {"writer": 2})
+    assert read(one) == {"writer": 1}
+    write(one, {"writer": 3})
+    assert read(one) == {"writer": 3}
+    assert (place / "new").names() == ["one.json"]
 
 
-def test_a_folder_without_hard_links_is_written_once_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def unable(*_: object) -> None:
-        raise OSError(errno.EOPNOTSUPP, "as a mounted bucket says")
-
-    monkeypatch.setattr(os, "link", unable)
-    assert create(tmp_path / "one.json", {"first": True})
-    assert not create(tmp_path / "one.json", {"first": False})
-    assert read(tmp_path / "one.json") == {"first": True}
-    assert list(tmp_path.iterdir()) == [tmp_path / "one.json"]
-
-
-def test_a_later_write_replaces_an_object(tmp_path: Path) -> None:
-    path = tmp_path / "one.json"
-    write(path, {"time": 1})
-    write(path, {"time": 2})
-    assert read(path) == {"time": 2}
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_full_disk_keeps_nothing_half_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(_file: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        create(tmp_path / "one.json", {"time": 1})
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("number", [float("nan"), float("inf")])
-def test_a_number_without_json_leaves_nothing_behind(tmp_path: Path, number: float) -> None:
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        create(tmp_path / "one.json", {"score": number})
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_reader_never_sees_half_an_object(tmp_path: Path) -> None:
-    path = tmp_path / "one.json"
-    values = [{"letters": letter * 200_000} for letter in "ab"]
-    write(path, values[0])
-    done = threading.Event()
-
-    def keep_writing() -> None:
-        for turn in range(60):
-            write(path, values[turn % 2])
-        done.set()
-
-    writer = threading.Thread(target=keep_writing)
-    writer.start()
-    seen = []
-    while not done.is_set():
-        seen.append(read(path))
-    writer.join()
-    assert seen
-    assert all(value in values for value in seen)
+def test_one_of_eight_threads_creates_the_object(place: StoragePath) -> None:
+    for turn in range(3):
+        path = place / f"{turn}.json"
+        created = at_once(lambda writer, path=path: create(path, {"writer": writer}))  # type: ignore[misc]
+        assert sum(created) == 1
+        assert read(path) == {"writer": created.index(True)}
+    assert place.names() == ["0.json", "1.json", "2.json"]
 
 
 @pytest.mark.slow
-def test_of_several_processes_one_creates_the_object(tmp_path: Path) -> None:
-    paths = [tmp_path / f"{number}.json" for number in range(40) for _ in range(4)]
+def test_one_of_several_processes_creates_the_object(tmp_path: Path) -> None:
+    paths = [LocalPath(tmp_path / f"{number}.json") for number in range(40) for _ in range(4)]
     values = [{"writer": number % 4} for number in range(len(paths))]
     with ProcessPoolExecutor(4, mp_context=get_context("spawn")) as processes:
         created = list(processes.map(create, paths, values))
@@ -117,7 +88,108 @@ def test_of_several_processes_one_creates_the_object(tmp_path: Path) -> None:
         won = [created[writer + first] for writer in range(4)]
         assert sum(won) == 1
         assert read(paths[first]) == {"writer": won.index(True)}
-    assert sorted(tmp_path.iterdir()) == sorted(set(paths))
+    assert len(list(tmp_path.iterdir())) == 40
+
+
+def test_a_reader_never_sees_half_an_object(place: StoragePath) -> None:
+    values = [{"letters": letter * 200_000} for letter in "ab"]
+    write(place / "one.json", values[0])
+
+    def keep_writing() -> None:
+        for turn in range(20):
+            write(place / "one.json", values[turn % 2])
+
+    writer = threading.Thread(target=keep_writing)
+    writer.start()
+    seen = [read(place / "one.json")]
+    while writer.is_alive():
+        seen.append(read(place / "one.json"))
+    writer.join()
+    assert all(value in values for value in seen)
+
+
+def test_a_listing_has_each_object_and_folder_once_in_order(place: StoragePath) -> None:
+    assert (place / "none").names() == []
+    for name in ("b.json", "a.json"):
+        write(place / name, {})
+        write(place / "folder" / name, {})
+    assert place.names() == ["a.json", "b.json", "folder"]
+    (place / "a.json").remove()
+    (place / "a.json").remove()
+    assert place.names() == ["b.json", "folder"]
+
+
+def test_an_object_moves_into_a_folder(place: StoragePath) -> None:
+    write(place / "one.json", {"score": 1})
+    moved = (place / "one.json").move_into("damaged", "two.json")
+    assert str(moved) == str(place / "damaged" / "two.json")
+    assert read(moved) == {"score": 1}
+    assert place.names() == ["damaged"]
+
+
+def test_a_file_is_stored_whole_or_not_at_all(place: StoragePath) -> None:
+    def break_off(file: Path) -> None:
+        file.with_suffix(".part").write_bytes(b"half")
+        raise ZeroDivisionError
+
+    target = place / "weights" / "one.safetensors"
+    with pytest.raises(ZeroDivisionError):
+        target.save_file(break_off)
+    assert "one.safetensors" not in (place / "weights").names()
+    target.save_file(Path.touch)
+    assert "one.safetensors" in (place / "weights").names()
+
+
+def test_a_file_of_simultaneous_writers_is_one_of_theirs_whole(place: StoragePath) -> None:
+    target = place / "stages" / "one.safetensors"
+    contents = [bytes([writer]) * 100_000 for writer in range(WRITERS)]
+    target.save_file(writes(contents[0]))
+    done = threading.Event()
+    seen: set[bytes | None] = set()
+
+    def look() -> None:
+        while not done.is_set():
+            seen.add(target.read())
+
+    reader = threading.Thread(target=look)
+    reader.start()
+    at_once(lambda writer: target.save_file(writes(contents[writer])))
+    done.set()
+    reader.join()
+    assert {*seen, target.read()} <= {*contents}
+    assert (place / "stages").names() == ["one.safetensors"]
+
+
+def test_a_folder_without_hard_links_is_written_once_too(
+    one: LocalPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unable(*_: object) -> None:
+        raise OSError(errno.EOPNOTSUPP, "as a mounted bucket says")
+
+    monkeypatch.setattr(os, "link", unable)
+    assert create(one, {"first": True})
+    assert not create(one, {"first": False})
+    assert read(one) == {"first": True}
+    assert list(one.path.parent.iterdir()) == [one.path]
+
+
+def test_a_full_disk_keeps_no_half_written_file(
+    one: LocalPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_file: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        create(one, {"time": 1})
+    assert list(one.path.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_a_number_without_json_leaves_nothing_behind(one: LocalPath, number: float) -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        create(one, {"score": number})
+    assert list(one.path.parent.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -125,30 +197,48 @@ def test_of_several_processes_one_creates_the_object(tmp_path: Path) -> None:
     [b"", b'{"half": ', b"\xff\xfe\x00", b"no json", b"null"],
     ids=["empty", "cut", "bytes", "no", "null"],
 )
-def test_a_broken_file_is_named_with_what_to_do(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "one.json"
-    path.write_bytes(content)
-    where = re.escape(str(path))
-    with pytest.raises(SclsearchError, match=rf"^{where}: it must hold a JSON.*\. Do this\.$"):
-        read(path, "Do this.")
+def test_a_broken_file_is_named_with_the_advice(one: LocalPath, content: bytes) -> None:
+    one.path.write_bytes(content)
+    with pytest.raises(DamagedError) as caught:
+        read(one, "Do this.")
+    assert str(caught.value).startswith(f"{one}: is not a JSON object")
+    assert str(caught.value).endswith(". Do this.")
 
 
-@pytest.mark.parametrize("put", ["create", "write", "keep_file"])
-def test_a_file_is_on_the_disk_before_its_name_and_the_name_before_the_return(
-    put: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("kind", ["folder", "pipe", "loop", "broken link", "huge file"])
+def test_a_path_that_is_no_regular_file_is_named_and_does_not_block(
+    one: LocalPath, kind: str
+) -> None:
+    if kind == "folder":
+        one.path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(one.path)
+    elif kind == "huge file":
+        one.path.touch()
+        os.truncate(one.path, 2**28 + 1)
+    else:
+        one.path.symlink_to(one.path if kind == "loop" else "nothing")
+    assert one.exists()
+    with pytest.raises(DamagedError, match=rf"^{one}: .* Move it away\.$"):
+        read(one)
+
+
+@pytest.mark.parametrize("put", ["create", "write", "save_file"])
+def test_the_disk_has_a_file_before_its_name_and_the_name_before_the_return(
+    put: str, one: LocalPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[tuple[str, bool]] = []
-    path, fsync = tmp_path / "one", os.fsync
+    fsync = os.fsync
 
     def record(descriptor: int) -> None:
-        synced.append((Path(f"/proc/self/fd/{descriptor}").readlink().name, path.exists()))
+        synced.append((Path(f"/proc/self/fd/{descriptor}").readlink().name, one.path.exists()))
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", record)
-    if put == "keep_file":
-        keep_file(path, Path.touch)
+    if put == "save_file":
+        one.save_file(Path.touch)
     else:
-        {"create": create, "write": write}[put](path, {"score": 1})
+        {"create": create, "write": write}[put](one, {"score": 1})
     (first, named_before), (last, named) = synced
     assert first.endswith(".part")
-    assert (named_before, last, named) == (False, tmp_path.name, True)
+    assert (named_before, last, named) == (False, one.path.parent.name, True)

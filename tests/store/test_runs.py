@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +12,7 @@ import pytest
 
 from sclsearch.canonical import digest
 from sclsearch.errors import SclsearchError
-from sclsearch.store.objects import names, write
+from sclsearch.store.objects import write
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 
 IDENTITY = {"fields": {"tau": 0.1 + 0.2, "learning_rate": 1e-5}, "seeds": {"order": 2**62}}
@@ -59,7 +58,7 @@ def test_what_is_no_seed_run_is_told_with_what_to_do(
     write(runs.folder / f"{FAILED.key}.json", stored)
     for read in (runs.get, lambda key: runs.get_all([key])):
         with pytest.raises(
-            SclsearchError, match=r"\.json: it must hold the seed run of .* Move it away"
+            SclsearchError, match=r"\.json: is not the seed run of this name: .* Move it away"
         ):
             read(FAILED.key)
 
@@ -84,7 +83,7 @@ def test_a_failure_that_is_forgotten_can_be_trained_again_and_stays_on_disk(
     again = replace(FINISHED, key=FAILED.key, identity=FAILED.identity)
     assert runs.put(again)
     assert runs.get(FAILED.key) == again
-    assert [name[:64] for name in names(runs.folder / "retried")] == [FAILED.key]
+    assert [name[:64] for name in (runs.folder / "retried").names()] == [FAILED.key]
     assert runs.find(FAILED.key[:8]) == FAILED.key
 
 
@@ -95,7 +94,7 @@ def test_figures_take_the_storage_path_a_failure_and_a_failure_of_nothing(runs: 
     assert runs.put(again)
     assert not runs.put(FAILED)
     assert runs.get(FAILED.key) == again
-    assert [name[:64] for name in names(runs.folder / "retried")] == [FAILED.key]
+    assert [name[:64] for name in (runs.folder / "retried").names()] == [FAILED.key]
 
 
 def test_figures_that_take_the_storage_path_a_failure_meanwhile_stay(
@@ -131,12 +130,12 @@ def test_a_key_is_found_by_its_start(runs: RunStore) -> None:
 @pytest.mark.parametrize(
     ("start", "message"),
     [
-        ("abcd", r"'abcd': one seed run in .*runs must have this key, but 2 have\."),
-        ("abcd2", r"'abcd2': one seed run in .*runs must have this key, but none has\."),
-        ("abc", r"'abc': a key must be at least 4 of the digits 0-9 and a-f"),
-        ("ABCD", r"'ABCD': a key must be"),
-        ("../*", r"'\.\./\*': a key must be"),
-        ("a" * 65, r"'a+': a key must be"),
+        ("abcd", r"'abcd': .* that of 2 in .*runs\."),
+        ("abcd2", r"'abcd2': .* that of 0 in .*runs\."),
+        ("abc", r"'abc': must be at least 4 of the digits 0-9 and a-f"),
+        ("ABCD", r"'ABCD': must be"),
+        ("../*", r"'\.\./\*': must be"),
+        ("a" * 65, r"'a+': must be"),
     ],
 )
 def test_a_start_that_names_no_single_key_is_refused(
@@ -148,16 +147,10 @@ def test_a_start_that_names_no_single_key_is_refused(
         runs.find(start)
 
 
-def test_an_empty_store_has_no_key(runs: RunStore) -> None:
-    with pytest.raises(SclsearchError, match="but none has"):
-        runs.find("abcd")
-
-
 def changed(runs: RunStore, change: Callable[[dict[str, Any]], object]) -> Path:
     """Store a seed run, change its file as another program would, and return the file."""
     runs.put(FINISHED)
-    file = runs.folder / f"{FINISHED.key}.json"
-    assert isinstance(file, Path)
+    file = Path(str(runs.folder), f"{FINISHED.key}.json")
     stored = json.loads(file.read_text())
     change(stored)
     file.write_text(json.dumps(stored))
@@ -196,8 +189,7 @@ def test_a_file_that_was_changed_is_refused_and_others_are_read(
 def test_a_seed_run_copied_over_another_is_refused(runs: RunStore) -> None:
     runs.put(FAILED)
     changed(runs, dict.keys)
-    folder = runs.folder
-    assert isinstance(folder, Path)
+    folder = Path(str(runs.folder))
     shutil.copy(folder / f"{FINISHED.key}.json", folder / f"{FAILED.key}.json")
     with pytest.raises(SclsearchError, match="it holds the seed run"):
         runs.get(FAILED.key)
@@ -211,21 +203,6 @@ def test_a_file_of_an_earlier_release_has_no_checksum_and_is_read(runs: RunStore
 def test_a_damaged_file_is_set_aside_and_its_place_is_free(runs: RunStore) -> None:
     changed(runs, lambda run: run.update(kept=0))
     runs.set_aside(FINISHED.key)
-    assert len(names(runs.folder / "damaged")) == 1
+    assert len((runs.folder / "damaged").names()) == 1
     assert runs.get(FINISHED.key) is None
     assert runs.put(FINISHED)
-
-
-@pytest.mark.parametrize("kind", ["folder", "pipe", "loop"])
-def test_what_is_no_file_is_named_and_does_not_block(runs: RunStore, kind: str) -> None:
-    file = runs.folder / f"{FAILED.key}.json"
-    assert isinstance(file, Path)
-    file.parent.mkdir(parents=True)
-    if kind == "folder":
-        file.mkdir()
-    elif kind == "pipe":
-        os.mkfifo(file)
-    else:
-        file.symlink_to(file)
-    with pytest.raises(SclsearchError, match="must be a file"):
-        runs.get(FAILED.key)

@@ -1,4 +1,4 @@
-"""A storage is a folder or a place in an object store, and anything else is refused."""
+"""Values of `--storage`: a folder or a path in an object store."""
 
 import importlib.util
 import os
@@ -7,15 +7,17 @@ from pathlib import Path
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.store.remote import Remote, _files
+from sclsearch.store.local import LocalPath
+from sclsearch.store.remote import RemotePath, _files
 from sclsearch.store.storage import DEFAULT_STORAGE, storage_folder, storage_option, storage_path
 
 
 def test_a_folder_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert storage_path("results") == storage_path(Path("results")) == tmp_path / "results"
-    assert storage_path("~/results") == tmp_path / "home" / "results"
+    results = LocalPath(tmp_path / "results")
+    assert storage_path("results") == storage_path(Path("results")) == results
+    assert storage_path("~/results") == LocalPath(tmp_path / "home" / "results")
 
 
 @pytest.mark.parametrize(
@@ -26,46 +28,41 @@ def test_a_folder_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         ("gs://bucket/a/b/", "gs://bucket/a/b"),
     ],
 )
-def test_a_place_in_an_object_store_is_taken_as_it_is(storage: str, uri: str) -> None:
-    assert storage_path(storage) == Remote(uri)
+def test_a_uri_loses_only_its_last_slash(storage: str, uri: str) -> None:
+    assert storage_path(storage) == RemotePath(uri)
+    assert storage_path(storage).local is None
     assert str(storage_path(storage) / "runs" / "one.json") == f"{uri}/runs/one.json"
     assert (storage_path(storage) / "runs").name == "runs"
 
 
 @pytest.mark.parametrize(
-    "storage", ["http://host/folder", "s3://", "s3:///", Path("s3://bucket/folder")], ids=str
+    "storage",
+    ["http://host/folder", "s3://", "s3:///", Path("s3://bucket/folder"), "~nosuchuser/x"],
+    ids=str,
 )
-def test_another_uri_and_one_that_lost_a_slash_are_refused(storage: str | Path) -> None:
-    with pytest.raises(SclsearchError, match=r"^--storage .*: it must be a folder, s3://bucket/"):
+def test_another_uri_a_uri_without_a_slash_and_an_unknown_home_are_refused(
+    storage: str | Path,
+) -> None:
+    with pytest.raises(SclsearchError, match=rf"^--storage {storage}: "):
         storage_path(storage)
 
 
-def test_a_home_of_nobody_is_refused() -> None:
-    with pytest.raises(SclsearchError, match=r"^--storage ~nosuchuser/x: .* Give its whole path"):
-        storage_path("~nosuchuser/x")
-
-
-def test_a_folder_is_made_where_it_is_asked_for(tmp_path: Path) -> None:
+def test_a_folder_is_made_only_on_request(tmp_path: Path) -> None:
     assert storage_folder(tmp_path / "a" / "b", make=False) == tmp_path / "a" / "b"
     assert not (tmp_path / "a").exists()
     assert storage_folder(tmp_path / "a" / "b") == tmp_path / "a" / "b"
     assert (tmp_path / "a" / "b").is_dir()
 
 
-def test_a_storage_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(SclsearchError, match=r"^--storage .*file/storage: it must be a folder"):
-        storage_folder(tmp_path / "file" / "storage")
-
-
 @pytest.mark.parametrize("make", [True, False])
-def test_a_file_is_no_storage(tmp_path: Path, make: bool) -> None:
+@pytest.mark.parametrize("storage", ["file", "file/storage"])
+def test_a_file_is_no_storage_and_holds_none(tmp_path: Path, storage: str, make: bool) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(SclsearchError, match=r"^--storage .*file: it must be a folder"):
-        storage_folder(tmp_path / "file", make=make)
+    with pytest.raises(SclsearchError, match=f"^--storage {tmp_path / storage}: is not a folder"):
+        storage_folder(tmp_path / storage, make=make)
 
 
-def test_a_storage_is_named_for_a_shell_unless_it_is_the_default_one(
+def test_an_option_is_quoted_for_a_shell_and_empty_for_the_default(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -77,18 +74,16 @@ def test_a_storage_is_named_for_a_shell_unless_it_is_the_default_one(
 @pytest.mark.skipif(
     importlib.util.find_spec("gcsfs") is not None, reason="the package is installed"
 )
-def test_a_missing_package_is_named_with_what_installs_it() -> None:
+def test_a_missing_package_is_named_with_its_extra() -> None:
     _files.cache_clear()
-    with pytest.raises(
-        SclsearchError, match=r"^--storage gs://…: gcsfs must be .* pip install 'sclsearch\[gs\]'"
-    ):
+    with pytest.raises(SclsearchError, match=r"^--storage gs://…: gcsfs .*'sclsearch\[gs\]'"):
         storage_folder("gs://bucket")
 
 
-def test_a_folder_that_may_only_be_read_is_refused_where_one_is_written(
+def test_a_read_only_folder_can_be_read_but_not_prepared_for_writing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda _path, _mode: False)  # root may write anywhere
     assert storage_folder(tmp_path, make=False) == tmp_path
-    with pytest.raises(SclsearchError, match=r"can be written, but: .*denied"):
+    with pytest.raises(SclsearchError, match="denied"):
         storage_folder(tmp_path)

@@ -1,4 +1,4 @@
-"""What happens when many do the same at once."""
+"""Function that eight threads call at the same time."""
 
 import threading
 from collections.abc import Callable
@@ -9,7 +9,7 @@ WRITERS = 8
 
 
 def at_once(do: Callable[[int], Any]) -> list[Any]:
-    """Returns what eight threads return that begin together."""
+    """Return the results of eight threads that call a function at the same time."""
     barrier = threading.Barrier(WRITERS)
 
     def together(number: int) -> Any:

@@ -7,7 +7,6 @@ import pytest
 
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.selection.rules import parse_rule
-from sclsearch.store.objects import remove
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.state import SearchState, stored_state
 
@@ -78,8 +77,7 @@ def test_a_damaged_seed_run_is_reported_and_missing(
 ) -> None:
     prepared = preparing(configs=3, seeds=4)
     path = prepared.runs.folder / f"{live.seed_runs[0, 2].key}.json"
-    remove(path)
-    path.write_text("{", encoding="utf-8")  # type: ignore[union-attr]
+    path.write(b"{")
     state, (fault,) = stored_state(
         prepared.runs, live.record, live.replicates, live.configurations, live.rule
     )

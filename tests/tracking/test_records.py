@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.store.objects import remove
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.state import SearchState, stored_state
 from sclsearch.tracking import MLflowLogger
@@ -84,7 +83,7 @@ def test_a_study_is_finished_once_all_its_configurations_are(
     scheduler = Scheduler(prepared)
     workers.run_out(scheduler)
     for run in [*scheduler.state.seed_runs.values()][:missing]:
-        remove(prepared.runs.folder / f"{run.key}.json")
+        (prepared.runs.folder / f"{run.key}.json").remove()
     records = [record for record in new_records(from_store(prepared)) if record.metrics]
     assert [r.path for r in records if "chance.mean" in r.metrics] == [(0,)] * missing
     assert records[-1].path == ()

@@ -1,0 +1,235 @@
+"""Storage path in a local or shared folder, with atomic writes that survive a power failure."""
+
+import errno
+import os
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import ClassVar
+
+from sclsearch.canonical import NotARegularFileError, check_regular
+from sclsearch.errors import SclsearchError
+
+ADVICE = "Move it away."
+# Errors of shared file systems that cannot flush a folder, or that do not support hard links.
+_NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+
+
+class DamagedError(SclsearchError):
+    """Error for a stored object that is unreadable or invalid."""
+
+
+class NotAFolderError(SclsearchError):
+    """Error for a storage folder whose path is a file, a link or a pipe."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalPath:
+    """Storage path in a folder; its methods are those of `StoragePath`.
+
+    Attributes:
+        path: Absolute path.
+    """
+
+    parallel_reads: ClassVar[int] = 1
+
+    path: Path
+
+    def __truediv__(self, name: str) -> "LocalPath":
+        return LocalPath(self.path / name)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @property
+    def name(self) -> str:
+        """Last component of the path."""
+        return self.path.name
+
+    @property
+    def local(self) -> Path:
+        """The path, for code that needs a file system."""
+        return self.path
+
+    def prepare(self, *, make: bool) -> None:
+        """Create the folder, or check that it can be listed if it exists."""
+        if make:
+            self.path.mkdir(parents=True, exist_ok=True)
+            _check_access(self.path)
+        else:
+            next(_nearest(self.path).iterdir(), None)
+
+    def read(self, limit: int | None = None) -> bytes | None:
+        """Return the file's bytes, or None if it does not exist."""
+        try:
+            return self._content(limit)
+        except FileNotFoundError:
+            # An NFS client caches a missing file for a minute; listing the folder refreshes it.
+            with suppress(FileNotFoundError):
+                os.scandir(self.path.parent).close()
+                return self._content(limit)
+            if self.path.is_symlink():
+                raise DamagedError(f"{self}: its link leads to no file. {ADVICE}") from None
+            return None
+
+    def write(self, content: bytes) -> None:
+        """Write the file atomically: a reader sees either the old or the new content."""
+        _rename(self._part(content), self.path)
+
+    def create(self, content: bytes) -> bool:
+        """Write the file unless it exists; return True if it was written."""
+        return not self.path.exists() and publish(self._part(content), self.path)
+
+    def exists(self) -> bool:
+        """Return True if the path exists, even as a broken link."""
+        if os.path.lexists(self.path):
+            return True
+        with suppress(OSError):  # refreshes the NFS client's cache, as in `read`
+            os.scandir(self.path.parent).close()
+        return os.path.lexists(self.path)
+
+    def names(self) -> list[str]:
+        """Return the sorted names in the folder, without hidden files."""
+        try:
+            return sorted(one.name for one in self.path.iterdir() if not one.name.startswith("."))
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            if error.errno not in {errno.ENOTDIR, errno.ELOOP}:
+                raise
+            raise _no_folder(self.path) from error
+
+    def remove(self) -> None:
+        """Delete the file if it exists."""
+        self.path.unlink(missing_ok=True)
+
+    def move_into(self, folder: str, name: str) -> "LocalPath":
+        """Move the file into a subfolder of its folder, under an unused name; return its path."""
+        target = self.path.parent / folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _rename(self.path, target)
+        return LocalPath(target)
+
+    def save_file(self, save: Callable[[Path], None]) -> None:
+        """Store the file that `save` writes; a reader sees the whole file or none."""
+        part = self._part_path()
+        try:
+            save(part)
+            _sync(part)
+            _rename(part, self.path)
+        finally:
+            part.unlink(missing_ok=True)
+
+    def remove_parts(self) -> None:
+        """Delete the partially written files that killed processes left in the folder."""
+        for part in self.path.glob(".*.part"):
+            part.unlink(missing_ok=True)
+
+    def without_retries(self) -> "LocalPath":
+        """Return the same path: a file system needs no retries."""
+        return self
+
+    def _content(self, limit: int | None) -> bytes:
+        try:
+            check_regular(self.path)
+            size = self.path.stat().st_size
+            if limit is not None and size > limit:
+                raise DamagedError(
+                    f"{self}: must have at most {limit:,} bytes, got {size:,}. {ADVICE}"
+                )
+            return self.path.read_bytes()
+        except (NotARegularFileError, IsADirectoryError) as error:
+            raise DamagedError(f"{self}: is not a file. {ADVICE}") from error
+        except OSError as error:
+            loop = error.errno == errno.ELOOP
+            if loop and self.path.is_symlink():
+                raise DamagedError(
+                    f"{self}: is not a file, because its links go in a circle. {ADVICE}"
+                ) from error
+            if loop or isinstance(error, NotADirectoryError):
+                raise _no_folder(self.path.parent) from error
+            raise
+
+    def _part(self, content: bytes) -> Path:
+        part = self._part_path()
+        try:
+            with part.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:  # delete the partial file, for example after a full disk
+            part.unlink(missing_ok=True)
+            raise
+        return part
+
+    def _part_path(self) -> Path:
+        """Return a unique temporary path beside the file; create its folder."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        return self.path.with_name(f".{self.name}.{uuid.uuid4().hex}.part")
+
+
+def publish(part: Path, place: Path) -> bool:
+    """Rename a completely written file, unless a file with the new name exists.
+
+    Returns:
+        True if the file has the new name. The old name no longer exists in either case.
+    """
+    try:
+        os.link(part, place)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        part.replace(place)  # files with equal names are equal, so two writers do no harm
+    finally:
+        part.unlink(missing_ok=True)
+    _sync(place.parent)
+    return True
+
+
+def try_to_write(place: Path) -> None:
+    """Write a temporary file in the nearest existing folder; raise OSError if that fails."""
+    there = _nearest(place)
+    next(there.iterdir(), None)
+    _check_access(there)
+    # The superuser passes the check above in folders that accept no files, such as /proc.
+    with TemporaryFile(dir=there) as file:
+        file.write(b"0")
+
+
+def _nearest(place: Path) -> Path:
+    """Return the path if it exists, otherwise its nearest existing parent."""
+    return next(path for path in (place, *place.parents) if path.exists())
+
+
+def _check_access(folder: Path) -> None:
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+
+
+def _no_folder(path: Path) -> NotAFolderError:
+    """Return the error for a path that must be a folder; it names the existing part."""
+    there = next((one for one in (path, *path.parents) if os.path.lexists(one)), path)
+    return NotAFolderError(f"{there}: is not a folder. {ADVICE}")
+
+
+def _rename(part: Path, path: Path) -> None:
+    part.replace(path)
+    _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    """Flush a file, or a folder's entries, to disk to survive a power failure."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:
+            raise
+    finally:
+        os.close(descriptor)
