@@ -144,7 +144,7 @@ def test_a_driver_that_lost_its_study_to_another_ends(
                 for beat in (place.storage / "studies" / "mine").glob("driver-*.json"):
                     beat.unlink(missing_ok=True)  # one that is being written comes once more
 
-    with beside(take), pytest.raises(SclsearchError, match=r"^mine: its driver must"):
+    with beside(take), pytest.raises(SclsearchError, match=r"^mine: this driver stalled"):
         place.run(configs=16, seeds=8, tracking="none", study="mine")
     assert len(place.runs()) < 128
 
