@@ -267,7 +267,7 @@ def test_a_record_copied_over_another_is_detected(
 def test_a_study_copied_over_another_is_detected(storage: Path, command: Command) -> None:
     shutil.copy(storage / "studies" / OTHER / "study.json", storage / RECORD)
     ended = command("select", STUDY, "--storage", "storage")
-    ended.assert_refused(f"it holds that of '{OTHER}'", "Move it away")
+    ended.assert_refused(f"name: must be 'search', got '{OTHER}'", "Move it away")
 
 
 def test_every_damaged_file_is_named_at_once(storage: Path, command: Command) -> None:

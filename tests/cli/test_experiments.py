@@ -119,7 +119,7 @@ def test_a_dry_run_tells_the_studies_and_writes_none(
     assert any(row.startswith("LCL cola 6 6 ") for row in rows)
     assert "6 studies, 36 seed runs, 36 of them to train; time: " in flat(done.stdout)
     assert "- full, ICL, RTE: " in done.stdout
-    assert "RTE/train.tsv: the file must be there, but it is not." in flat(done.stdout)
+    assert "RTE/train.tsv: the file is missing." in flat(done.stdout)
     assert study_names(storage) == []
 
 
