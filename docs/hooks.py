@@ -1,0 +1,166 @@
+"""Reference pages that MkDocs generates from the code: methods, protocols, spaces, commands."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the generated pages to the pages that are written by hand."""
+    for name, lines in {
+        "methods": _methods(),
+        "protocols": _protocols(),
+        "spaces": _spaces(),
+        "tasks": _tasks(),
+        "commands": _commands(),
+    }.items():
+        files.append(File.generated(config, f"reference/{name}.md", content="\n".join(lines)))
+    for recording in sorted((Path(__file__).parents[1] / "benchmarks").glob("*.md")):
+        if recording.stem != "README":
+            path = f"measurements/{recording.name}"
+            files.append(File.generated(config, path, abs_src_path=str(recording)))
+    return files
+
+
+def _methods() -> Iterator[str]:
+    from sclsearch.canonical import shown
+    from sclsearch.methods import METHODS, method_class, method_summaries
+    from sclsearch.methods.fields import describe_fields
+
+    yield "# Methods\n"
+    yield (
+        "Each [method](../glossary.md#method) is a dataclass. Its fields are the hyperparameters "
+        "that a [space](../glossary.md#space) can search and that `--set` can fix.\n"
+    )
+    yield "| method | what it trains |\n|---|---|"
+    for name, summary in method_summaries().items():
+        yield f"| [`{name}`](#{name}) | {_cell(summary)} |"
+    header = "\n| hyperparameter | type | default | meaning |\n|---|---|---|---|"
+    for name in METHODS:
+        kind = method_class(name)
+        yield f"\n## {name}\n"
+        yield _without_sections(kind)
+        own = [one for one in describe_fields(kind) if not one.shared]
+        if own:
+            yield header
+        for one in own:
+            default = _cell(shown(one.default))
+            yield f"| `{one.name}` | {_cell(one.kind)} | `{default}` | {_cell(one.meaning)} |"
+    yield "\n## Hyperparameters of every method\n"
+    yield "A protocol or a search space may replace the default."
+    yield header
+    for one in describe_fields(method_class("ce")):
+        if one.shared:
+            default = _cell(shown(one.default))
+            yield f"| `{one.name}` | {_cell(one.kind)} | `{default}` | {_cell(one.meaning)} |"
+
+
+def _protocols() -> Iterator[str]:
+    from sclsearch.protocols import protocol_summaries
+
+    yield "# Protocols\n"
+    yield (
+        "A [protocol](../glossary.md#protocol) fixes the splits, the number of seeds, the "
+        "evaluation schedule and the selection rule. Choose one with `--protocol`; the default is "
+        "that of the method's paper.\n"
+    )
+    yield "| protocol | summary |\n|---|---|"
+    for name, summary in protocol_summaries().items():
+        yield f"| `{name}` | {_cell(summary)} |"
+
+
+def _spaces() -> Iterator[str]:
+    from sclsearch.spaces.load import space_summaries
+
+    yield "# Search spaces\n"
+    yield (
+        "A search uses `search_spaces/<method>/<task>.yaml` if that file exists, and "
+        "`search_spaces/<method>/default.yaml` otherwise. `--space` replaces it; see "
+        "[how to write your own space](../how-to/own-space.md).\n"
+    )
+    yield "| space | source of its values |\n|---|---|"
+    for name, summary in space_summaries().items():
+        yield f"| `{name}` | {_cell(summary)} |"
+
+
+def _tasks() -> Iterator[str]:
+    from sclsearch.encoders.models import ALIASES
+    from sclsearch.tasks import TASKS
+
+    yield "# Tasks and models\n"
+    yield "## Tasks\n"
+    yield (
+        "The rows come from the folder `--data-dir` (or `SCLSEARCH_DATA`), which holds the "
+        "unpacked archives, or from the Hugging Face hub. The task `demo` is part of the "
+        "package.\n"
+    )
+    yield "| task | what it is |\n|---|---|"
+    for name, task in TASKS.items():
+        yield f"| `{name}` | {_cell(task.summary)} |"
+    yield "\n## Models\n"
+    yield "`--model` takes one of these names, a folder, or a name on the Hugging Face hub.\n"
+    yield "| model | encoder |\n|---|---|"
+    for name, alias in ALIASES.items():
+        yield f"| `{name}` | {_cell(alias.summary)} |"
+
+
+def _commands() -> Iterator[str]:
+    import typer.main
+
+    from sclsearch.cli import app
+
+    yield "# Commands\n"
+    yield (
+        "`sclsearch COMMAND --help` shows the most important options, `--help-all` shows all of "
+        "them. `sclsearch --install-completion` enables completion in your shell.\n"
+    )
+    group: Any = typer.main.get_command(app)
+    for name, command in group.commands.items():
+        if command.hidden:
+            continue
+        yield f"\n## {name}\n"
+        yield inspect.cleandoc(command.help or "").replace("\b", "")
+        arguments = [one for one in command.params if one.param_type_name == "argument"]
+        options = [one for one in command.params if one.param_type_name == "option"]
+        for title, parameters in (("argument", arguments), ("option", options)):
+            if not parameters:
+                continue
+            yield f"\n| {title} | meaning |\n|---|---|"
+            for one in parameters:
+                yield f"| {_spelling(one)} | {_cell(one.help or '')}{_default(one)} |"
+
+
+def _spelling(parameter: Any) -> str:
+    name = parameter.metavar or _value_name(parameter.type_descriptor.annotation)
+    if parameter.param_type_name == "argument":
+        return f"`{parameter.metavar or parameter.name.upper().rstrip('_')}`"
+    names = ", ".join([*parameter.opts, *parameter.secondary_opts])
+    return _cell(f"`{names}`" if parameter.is_flag else f"`{names} {name}`")
+
+
+def _value_name(annotation: Any) -> str:
+    if get_origin(annotation) is Literal:
+        return "|".join(map(str, get_args(annotation)))
+    inner = [one for one in get_args(annotation) if one is not type(None)]
+    kind = inner[0] if inner else annotation
+    return {"str": "TEXT", "float": "NUMBER", "int": "INTEGER"}.get(kind.__name__, "PATH")
+
+
+def _default(parameter: Any) -> str:
+    shown = parameter.show_default and parameter.default not in (None, False, [], ())
+    return f" Default: `{parameter.default}`." if shown and not callable(parameter.default) else ""
+
+
+def _without_sections(kind: type) -> str:
+    """Return a class's docstring without its sections, such as `Attributes:`."""
+    text = inspect.cleandoc(kind.__doc__ or "")
+    return re.split(r"\n\n\w+:\n", text)[0]
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
