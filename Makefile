@@ -5,11 +5,11 @@ BIN := .venv/bin
 STORAGE ?= sclsearch-storage
 PYTEST_OPTIONS := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: quickstart test test-cluster lint types imports pytest coverage spaces clean
+.PHONY: quickstart test test-cluster lint types imports pytest coverage spaces docs docs-examples clean
 
 quickstart: .venv/installed
 	$(BIN)/sclsearch tune --method scl --task demo --train-size 160 --model minilm \
-	    --configs 3 --seeds 3 --set epochs=8 --storage $(STORAGE)
+	    --configs 3 --seeds 3 --epochs 8 --storage $(STORAGE)
 
 test: lint types imports spaces pytest
 
@@ -34,6 +34,13 @@ pytest: .venv/developer
 coverage: .venv/developer
 	$(BIN)/pytest $(PYTEST_OPTIONS) --cov
 
+docs: .venv/developer
+	$(BIN)/mkdocs build --strict
+
+# Run the commands of the tutorials and compare their output with the pages: a quarter of an hour.
+docs-examples: .venv/developer
+	$(BIN)/python tools/docs_examples.py README.md docs/tutorials/*.md
+
 # As root. Machines made of namespaces, which a cluster loses in every way: twenty minutes on two
 # free cores. Ray's launcher is left out without openssh-server and rsync.
 test-cluster: .venv/developer
@@ -54,4 +61,4 @@ test-cluster: .venv/developer
 	touch $@
 
 clean:
-	rm -rf .venv .coverage .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf .venv site .coverage .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

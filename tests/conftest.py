@@ -163,9 +163,11 @@ def tiny_gpt2(save_tiny: Save) -> Path:
 
 @pytest.fixture(scope="session")
 def custom_method() -> str:
-    """Returns the text of the file with a user's own method that README shows."""
-    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    (text,) = re.findall(r"```python\n(# mine\.py.*?)```", readme, flags=re.DOTALL)
+    """Return the text of the custom method that the documentation shows."""
+    page = Path(__file__).parents[1] / "docs/how-to/own-method.md"
+    (text,) = re.findall(
+        r'```python title="mine.py"\n(.*?)```', page.read_text(encoding="utf-8"), flags=re.DOTALL
+    )
     return str(text)
 
 

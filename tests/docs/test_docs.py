@@ -11,13 +11,15 @@ import pytest
 import typer.main
 
 from sclsearch.cli import app
+from sclsearch.methods import METHODS, method_summaries
+from sclsearch.spaces.load import check_file
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "cluster/README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+OWN = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [*OWN, ROOT / "cluster/README.md"]
+GENERATED = ("methods", "protocols", "spaces", "tasks", "commands")
 GROUP: Any = typer.main.get_command(app)
 SHELL = re.compile(r"(?ms)^```(?:sh|console)\n(.*?)^```$")
-# Options of other programs that pages name in running text.
-FOREIGN = {"--no-deps", "--with-registry"}
 
 
 def _commands(page: Path) -> list[list[str]]:
@@ -55,7 +57,7 @@ def test_a_command_on_a_page_parses(words: list[str]) -> None:
         pytest.fail(f"sclsearch {' '.join(words)}: {error.format_message()}")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", OWN, ids=lambda page: str(page.relative_to(ROOT)))
 def test_an_option_named_in_a_sentence_exists(page: Path) -> None:
     known = {
         option
@@ -72,7 +74,7 @@ def test_an_option_named_in_a_sentence_exists(page: Path) -> None:
         if code.startswith(("--", "sclsearch "))
         for option in re.findall(r"(?<!\S)--[a-z][a-z-]*", code)
     }
-    assert not named - known - FOREIGN
+    assert not named - known
 
 
 def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
@@ -87,3 +89,39 @@ def test_the_site_builds_without_warnings(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     methods = (tmp_path / "reference" / "methods.html").read_text(encoding="utf-8")
     assert "supcl-seq" in methods
+
+
+def test_readme_fits_on_three_screens() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_readmes_table_has_a_row_per_method(name: str) -> None:
+    row = f"| `{name}` | {method_summaries()[name].rstrip('.')} |"
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert row in lines, f"README needs the row\n{row}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_linked_file_exists(page: Path) -> None:
+    linked = re.findall(r"\]\(([^)#:]+)(?:#[\w-]+)?\)", page.read_text(encoding="utf-8"))
+    generated = {f"reference/{name}.md" for name in GENERATED}
+    for target in linked:
+        path = (page.parent / target).resolve()
+        inside = path.relative_to(ROOT)
+        in_docs = inside.as_posix().removeprefix("docs/")
+        exists = path.exists() or in_docs in generated or in_docs.startswith("measurements/")
+        assert exists, f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("target", ["quickstart", "test", "docs", "docs-examples"])
+def test_a_make_target_exists(target: str) -> None:
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def test_the_search_space_of_the_how_to_page_is_valid(tmp_path: Path) -> None:
+    text = (ROOT / "docs/how-to/own-space.md").read_text(encoding="utf-8")
+    space = re.search(r"```yaml title=.*?\n(.*?)```", text, re.DOTALL)
+    assert space is not None
+    (tmp_path / "supcl.yaml").write_text(space[1], encoding="utf-8")
+    assert check_file(tmp_path / "supcl.yaml", None) == []
