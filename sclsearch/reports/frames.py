@@ -1,11 +1,12 @@
 """Data frames of a study: its seed runs, their learning curves and their predictions."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sclsearch.canonical import canonical
+from sclsearch.store.rows import SPLITS, RowResults
 from sclsearch.store.runs import BATCH, RunStore, SeedRun
 from sclsearch.store.studies import existing_study
 from sclsearch.tasks.metrics import METRICS, f1_by_class, value
@@ -16,28 +17,35 @@ if TYPE_CHECKING:
     from sclsearch.reports.report import ConfigurationLine, Report
 
 SEED_RUN_COLUMNS = (
-    *("study", "method", "task", "model", "protocol", "size", "configuration", "origin"),
+    *("study", "method", "task", "model", "protocol", "size", "metric", "configuration", "origin"),
     *("replicate", "validation", "test", "reported", "winner"),
     *("status", "failure", "seconds", "device", "key"),
 )
+CONFIGURATION_COLUMNS = (
+    *("study", "method", "task", "model", "protocol", "size", "metric", "configuration", "origin"),
+    *("rule", "score", "test_mean", "test_std", "seeds", "failures", "winner"),
+)
+TAKEN = {*SEED_RUN_COLUMNS, *CONFIGURATION_COLUMNS}
 CURVE_COLUMNS = (
     *("configuration", "replicate", "key", "stage", "step", "epoch", "kept", "name", "value"),
 )
 PREDICTION_COLUMNS = ("configuration", "replicate", "key", "split", "row", "predicted")
 LAST_STAGE = "final"
+StoredSeedRun = tuple["ConfigurationLine", int, SeedRun]
+"""Line of the configuration, number of the replicate, and seed run."""
 
 
 def seed_run_frame(report: "Report") -> "pd.DataFrame":
     """Return one row per stored seed run, by configuration and replicate.
 
     Columns:
-        study, method, task, model, protocol, size: The study; `size` is None for all training
-            examples.
+        study, method, task, model, protocol, size, metric: The study; `size` is None for all
+            training examples.
         configuration, origin: Number of the configuration, and where its values come from.
         One column per hyperparameter of method and training. Lists are JSON text. A hyperparameter
             named like another column gets the prefix `hyperparameter_`.
         replicate, seed_PURPOSE: Number of the replicate, and its random seeds.
-        validation, test: Scores in the study's metric; missing for a failed seed run.
+        validation, test: Scores in the metric; missing for a failed seed run.
         f1_CLASS: F1 of each class on the test rows; only for classification.
         reported: True if the selection rule reports the test score of this seed run.
         winner: True for the seed runs of the winner.
@@ -50,6 +58,34 @@ def seed_run_frame(report: "Report") -> "pd.DataFrame":
     labels = _labels(report)
     rows = [_seed_run_row(report, labels, *found) for found in _seed_runs(report)]
     return pd.DataFrame(rows) if rows else pd.DataFrame(columns=list(SEED_RUN_COLUMNS))
+
+
+def configuration_frame(report: "Report") -> "pd.DataFrame":
+    """Return one row per configuration, best first.
+
+    Columns:
+        study to origin, and one column per hyperparameter: As in `seed_run_frame`.
+        rule, score: The selection rule and the score under it; missing while seed runs are missing.
+        test_mean, test_std: Mean and sample standard deviation of the reported test scores.
+        seeds, failures: Numbers of finished and of failed seed runs.
+        winner: True for the winner.
+    """
+    import pandas as pd
+
+    rows = [
+        {
+            **_configuration(report, line),
+            "rule": report.rule,
+            "score": line.score,
+            "test_mean": line.test_mean,
+            "test_std": line.test_std,
+            "seeds": len(line.seeds) - line.failed,
+            "failures": line.failed,
+            "winner": line is report.winner,
+        }
+        for line in report.configurations
+    ]
+    return pd.DataFrame(rows) if rows else pd.DataFrame(columns=list(CONFIGURATION_COLUMNS))
 
 
 def curve_frame(report: "Report") -> "pd.DataFrame":
@@ -81,43 +117,49 @@ def prediction_frame(report: "Report") -> "pd.DataFrame":
         configuration, replicate, key: The seed run.
         split: `validation` or `test`.
         row: Position of the row among the replicate's rows of that split, from 0.
+        label: Name of the true class; in regression the true score.
         predicted: Name of the predicted class; in regression the predicted score.
+        probability_CLASS: Softmax of the method's scores. The scores are logits, except for
+            `lacon` and `lacon-fusion`: there they are cosine similarities, whose softmax is flat.
+
+    Release 0.1.0 stored neither labels nor probabilities. If all seed runs are of that release,
+    the frame lacks these columns; if some are, their values are missing.
     """
     import pandas as pd
 
-    labels = _labels(report)
-    frames = [
-        pd.DataFrame(
-            {
-                "configuration": line.number,
-                "replicate": replicate,
-                "key": run.key,
-                "split": split,
-                "row": np.arange(len(predicted)),
-                "predicted": [labels[int(one)] for one in predicted] if labels else predicted,
-            }
-        )
-        for line, replicate, run in _seed_runs(report)
-        for split in ("validation", "test")
-        if (predicted := run.predictions.get(split)) is not None
-    ]
-    if not frames:
-        return pd.DataFrame(columns=list(PREDICTION_COLUMNS))
-    return pd.concat(frames, ignore_index=True)
+    classes, runs = _labels(report), RunStore(report.storage)
+    frames = [pd.DataFrame(columns=list(PREDICTION_COLUMNS))]
+    for batch in _batches(report):
+        stored = runs.rows([run for _, _, run in batch])
+        for (line, replicate, run), rows in zip(batch, stored, strict=True):
+            place = {"configuration": line.number, "replicate": replicate, "key": run.key}
+            frames += [
+                pd.DataFrame({**place, "split": split, **_row_columns(classes, run, rows, split)})
+                for split in SPLITS
+                if split in run.predictions
+            ]
+    return pd.concat(frames[1:] or frames, ignore_index=True)
 
 
-def _seed_runs(report: "Report") -> Iterator[tuple["ConfigurationLine", int, SeedRun]]:
-    """Yield the stored seed runs of a report; hold only a batch of them in memory."""
-    lines = sorted(report.configurations, key=lambda line: line.number)
-    found = [(line, seed) for line in lines for seed in line.seeds]
+def _seed_runs(report: "Report") -> Iterator[StoredSeedRun]:
+    """Yield the stored seed runs of a report by configuration number and replicate."""
+    for batch in _batches(report):
+        yield from batch
+
+
+def _batches(report: "Report") -> Iterator[list[StoredSeedRun]]:
+    """Yield the stored seed runs in lists, so that only a few are in memory at a time."""
     runs = RunStore(report.storage)
-    for start in range(0, len(found), BATCH):
-        batch = found[start : start + BATCH]
-        for (line, seed), run in zip(
-            batch, runs.get_all(seed.key for _, seed in batch), strict=True
-        ):
-            if run is not None:
-                yield line, seed.replicate, run
+    lines = sorted(report.configurations, key=lambda line: line.number)
+    seeds = [(line, seed) for line in lines for seed in line.seeds]
+    for start in range(0, len(seeds), BATCH):
+        batch = seeds[start : start + BATCH]
+        stored = runs.get_all(seed.key for _, seed in batch)
+        yield [
+            (line, seed.replicate, run)
+            for (line, seed), run in zip(batch, stored, strict=True)
+            if run is not None
+        ]
 
 
 def _labels(report: "Report") -> Sequence[str]:
@@ -135,15 +177,7 @@ def _seed_run_row(
 ) -> dict[str, Any]:
     reported = {line.seeds[position].replicate for position in line.reported}
     return {
-        "study": report.study,
-        "method": report.method,
-        "task": report.task,
-        "model": report.model,
-        "protocol": report.protocol,
-        "size": report.size,
-        "configuration": line.number,
-        "origin": line.origin,
-        **_hyperparameters(line.fields),
+        **_configuration(report, line),
         "replicate": replicate,
         **{f"seed_{purpose}": seed for purpose, seed in run.identity["seeds"].items()},
         "validation": run.validated(report.metric),
@@ -159,12 +193,45 @@ def _seed_run_row(
     }
 
 
-def _hyperparameters(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _row_columns(
+    classes: Sequence[str], run: SeedRun, rows: RowResults | None, split: str
+) -> dict[str, Any]:
+    """Return row numbers, labels, predictions and probabilities of the rows of a split."""
+
+    def named(values: Iterable[float]) -> Sequence[str | float]:
+        return [classes[int(one)] for one in values] if classes else list(values)
+
+    predicted = run.predictions[split]
+    found: dict[str, Any] = {"row": np.arange(len(predicted)), "predicted": named(predicted)}
+    if rows is None:
+        return found
+    probabilities = zip(classes, rows.probabilities[split].T, strict=True)
     return {
-        f"hyperparameter_{name}" if name in SEED_RUN_COLUMNS else name: (
-            canonical(found) if isinstance(found, list | dict) else found
-        )
-        for name, found in fields.items()
+        "row": found["row"],
+        "label": named(rows.labels[split]),
+        "predicted": found["predicted"],
+        **{f"probability_{name}": column for name, column in probabilities},
+    }
+
+
+def _configuration(report: "Report", line: "ConfigurationLine") -> dict[str, Any]:
+    """Return the columns of study and configuration, with one per hyperparameter."""
+    return {
+        "study": report.study,
+        "method": report.method,
+        "task": report.task,
+        "model": report.model,
+        "protocol": report.protocol,
+        "size": report.size,
+        "metric": report.metric,
+        "configuration": line.number,
+        "origin": line.origin,
+        **{
+            f"hyperparameter_{name}" if name in TAKEN else name: (
+                canonical(found) if isinstance(found, list | dict) else found
+            )
+            for name, found in line.fields.items()
+        },
     }
 
 

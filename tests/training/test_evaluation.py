@@ -47,7 +47,7 @@ def test_predictions_are_in_row_order(
     work = work_for(method)
     model = rebuilt(work, trained(method))
     rows = work.spec.splits.validation
-    predictions = predict(model, work.spec.method, work.tokens, rows, None, CPU)
+    predictions, _ = predict(model, work.spec.method, work.tokens, rows, None, CPU)
     assert predictions.dtype == np.int64
     batch = collate(work.tokens.splits[rows.split], rows.index, 0, (0.0,), CPU)
     with torch.inference_mode():
