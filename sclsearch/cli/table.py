@@ -21,7 +21,7 @@ def table(
         typer.Option(
             "--format",
             help="csv, parquet or json: all columns. md or latex: configurations as papers print "
-            "them, in points, the winner bold. Default: csv.",
+            "them, in points, the winner bold.",
         ),
     ] = "csv",
     output: Annotated[
@@ -30,7 +30,7 @@ def table(
     ] = None,
     rows: Annotated[
         TableRows,
-        typer.Option(help="One row per configuration or per seed run. Default: configurations."),
+        typer.Option(help="One row per configuration or per seed run."),
     ] = "configurations",
     rule: o.StudyRule = None,
     storage: o.Storage = DEFAULT_STORAGE,
@@ -45,6 +45,8 @@ def table(
 
     if form == "parquet" and output is None:
         raise SclsearchError("--format parquet: needs a file, got none. Pass --output FILE.")
+    if output is not None and output.is_dir():
+        raise SclsearchError(f"--output {output}: must be a file, got a folder. Name a file in it.")
     reports = [select(study, rule=rule, storage=storage) for study in studies]
     content = table_file(reports, rows, form)
     if output is None:

@@ -156,6 +156,18 @@ class Report:
         """Return the predictions for validation and test rows; see `frames.prediction_frame`."""
         return prediction_frame(self)
 
+    def __repr__(self) -> str:
+        """Return study, winner, validation score and test score as one line."""
+        from sclsearch.reports.notebook import as_text
+
+        return f"<Report {as_text(self)}>"
+
+    def _repr_html_(self) -> str:
+        """Return the ranking as HTML; notebooks call this method."""
+        from sclsearch.reports.notebook import as_html
+
+        return as_html(self)
+
 
 def finished_winner(found: Report) -> ConfigurationLine:
     """Return the winner of a report if at least one of its seed runs succeeded.
