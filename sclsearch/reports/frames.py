@@ -25,7 +25,7 @@ CONFIGURATION_COLUMNS = (
     *("study", "method", "task", "model", "protocol", "size", "metric", "configuration", "origin"),
     *("rule", "score", "test_mean", "test_std", "seeds", "failures", "winner"),
 )
-TAKEN = {*SEED_RUN_COLUMNS, *CONFIGURATION_COLUMNS}
+TAKEN = frozenset((*SEED_RUN_COLUMNS, *CONFIGURATION_COLUMNS))
 CURVE_COLUMNS = (
     *("configuration", "replicate", "key", "stage", "step", "epoch", "kept", "name", "value"),
 )
@@ -202,16 +202,13 @@ def _row_columns(
         return [classes[int(one)] for one in values] if classes else list(values)
 
     predicted = run.predictions[split]
-    found: dict[str, Any] = {"row": np.arange(len(predicted)), "predicted": named(predicted)}
-    if rows is None:
-        return found
-    probabilities = zip(classes, rows.probabilities[split].T, strict=True)
-    return {
-        "row": found["row"],
-        "label": named(rows.labels[split]),
-        "predicted": found["predicted"],
-        **{f"probability_{name}": column for name, column in probabilities},
-    }
+    label, probabilities = {}, {}
+    if rows is not None:
+        label = {"label": named(rows.labels[split])}
+        columns = zip(classes, rows.probabilities[split].T, strict=True)
+        probabilities = {f"probability_{name}": column for name, column in columns}
+    row = {"row": np.arange(len(predicted))}
+    return {**row, **label, "predicted": named(predicted), **probabilities}
 
 
 def _configuration(report: "Report", line: "ConfigurationLine") -> dict[str, Any]:

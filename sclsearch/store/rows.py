@@ -1,5 +1,6 @@
 """Labels and class probabilities of a seed run's rows, in a compressed file beside its record."""
 
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
@@ -13,6 +14,8 @@ from sclsearch.tasks.base import Labels
 from sclsearch.tasks.metrics import confusion
 
 SPLITS = ("validation", "test")
+_UNREADABLE = (EOFError, KeyError, RuntimeError, BadZipFile, zlib.error)
+"""Errors of `numpy.load` for files that are not of numpy, besides ValueError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ class RowResults:
             with np.load(BytesIO(content), allow_pickle=False) as file:
                 labels = {split: file[f"{split}_labels"] for split in SPLITS}
                 return cls(labels, {split: file[f"{split}_probabilities"] for split in SPLITS})
-        except (EOFError, KeyError, BadZipFile) as error:
+        except _UNREADABLE as error:
             raise ValueError(str(error)) from error
 
     def check(self, split: str, predicted: Sequence[float], evaluation: Mapping[str, Any]) -> None:

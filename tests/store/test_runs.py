@@ -76,6 +76,19 @@ def test_labels_and_probabilities_come_back_exactly(runs: RunStore) -> None:
             np.testing.assert_array_equal(ours[split], values)
 
 
+def test_a_changed_byte_never_changes_labels_or_probabilities() -> None:
+    content = ROWS.encoded()
+    for position in range(len(content)):
+        changed = bytearray(content)
+        changed[position] ^= 0xFF
+        try:
+            found = RowResults.decoded(bytes(changed))
+        except ValueError:
+            continue
+        assert found.labels["validation"].tolist() == ROWS.labels["validation"].tolist()
+        assert found.labels["test"].tolist() == ROWS.labels["test"].tolist()
+
+
 @pytest.mark.parametrize("stored", [{}, {"key": "a", "identity": {}, "origin": {}, "later": 1}])
 def test_what_is_no_seed_run_is_told_with_what_to_do(
     runs: RunStore, stored: dict[str, Any]
