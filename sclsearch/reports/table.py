@@ -40,7 +40,9 @@ def study_table(reports: Sequence[Report], rows: TableRows = "configurations") -
     import pandas as pd
 
     make = lookup(_FRAMES, rows, "rows")
-    return pd.concat([make(one) for one in reports], ignore_index=True)
+    frames = [make(one) for one in reports]
+    # An empty frame lacks the hyperparameters and would move their columns to the end.
+    return pd.concat([one for one in frames if len(one)] or frames[:1], ignore_index=True)
 
 
 def table_file(reports: Sequence[Report], rows: TableRows, form: TableFormat) -> bytes:

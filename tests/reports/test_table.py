@@ -44,6 +44,12 @@ def test_seed_runs_are_those_of_the_reports_in_order(storage: Path) -> None:
     pd.testing.assert_frame_equal(frame, pd.concat(parts, ignore_index=True))
 
 
+def test_a_study_without_seed_runs_changes_no_column(storage: Path, write_study: Write) -> None:
+    write_study([None], name="empty")
+    frame = sclsearch.table("empty", "other", rows="seed-runs", storage=storage)
+    assert list(frame) == list(select("other", storage=storage).frame())
+
+
 def test_files_hold_the_frame_exactly(storage: Path) -> None:
     reports = [select("made-up", storage=storage), select("other", storage=storage)]
     frame = sclsearch.table("made-up", "other", rows="seed-runs", storage=storage)
