@@ -4,7 +4,6 @@ import csv
 import gzip
 import os
 from collections.abc import Mapping
-from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 
@@ -13,12 +12,9 @@ import numpy as np
 from sclsearch.arguments import expanded
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.tasks.base import Split, Task, TaskData
-from sclsearch.tasks.clue import CLUE
-from sclsearch.tasks.corpus import Corpus, fetch, load_corpus
+from sclsearch.tasks.corpus import Corpus, fetch, load_corpora, load_corpus
 from sclsearch.tasks.custom import CustomTask, load_custom_task
-from sclsearch.tasks.glue import FEWGLUE, GLUE
 from sclsearch.tasks.tables import READERS
-from sclsearch.tasks.zhang import ZHANG
 
 DATA_VARIABLE = "SCLSEARCH_DATA"
 
@@ -29,7 +25,9 @@ DEMO = Task(
     metric="accuracy",
     protocol="plain",
 )
-CORPORA: Mapping[str, Corpus] = MappingProxyType({**GLUE, **ZHANG, **CLUE, **FEWGLUE})
+CORPORA: Mapping[str, Corpus] = MappingProxyType(
+    load_corpora(Path(__file__).with_name("corpora.toml").read_text(encoding="utf-8"))
+)
 TASKS: Mapping[str, Task] = MappingProxyType(
     {DEMO.name: DEMO, **{name: corpus.task for name, corpus in CORPORA.items()}}
 )
@@ -60,8 +58,8 @@ def load_demo() -> TaskData:
 
     `tools/demo` in the repository generates them.
     """
-    packed = files("sclsearch.tasks").joinpath("demo.csv.gz").read_bytes()
-    rows = list(csv.DictReader(gzip.decompress(packed).decode().splitlines()))
+    with gzip.open(Path(__file__).with_name("demo.csv.gz"), "rt", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
     splits = {}
     for name in ("train", "validation", "test"):
         of_split = [row for row in rows if row["split"] == name]

@@ -66,7 +66,9 @@ class Table:
     unit: str = "line"
 
 
-def load_table(path: Path, columns: tuple[str, ...]) -> Table:
+def load_table(
+    path: Path, columns: tuple[str, ...], header: tuple[str, ...] | None = None
+) -> Table:
     """Read some columns of a file as text, in the format of the file extension.
 
     Blank lines are skipped. Numbers and booleans of JSON and Parquet are written as in JSON; null
@@ -75,6 +77,7 @@ def load_table(path: Path, columns: tuple[str, ...]) -> Table:
     Args:
         path: The file.
         columns: Names of the columns to keep.
+        header: Names of all columns of a CSV or TSV file without a header.
 
     Raises:
         SclsearchError: The extension is unknown, the file is unreadable, or a column is missing.
@@ -85,25 +88,16 @@ def load_table(path: Path, columns: tuple[str, ...]) -> Table:
             f"{path}: the file extension must be one of {', '.join(READERS)}, "
             f"got {ending or 'none'}. Convert the file."
         )
-    return READERS[ending](path, columns)
+    return READERS[ending](path, columns, *([header] if header else []))
 
 
 def load_csv(path: Path, columns: tuple[str, ...], header: tuple[str, ...] | None = None) -> Table:
-    """Read a CSV file with the usual quoting, including cells of several lines.
-
-    Args:
-        path: The file.
-        columns: Names of the columns to keep.
-        header: Names of all columns, for a file without a header; None reads the first row.
-
-    Raises:
-        SclsearchError: The file is unreadable, or a column is missing.
-    """
+    """Read a CSV file with the usual quoting, including cells of several lines."""
     return _load_cells(path, columns, header, _csv_rows, newline="")
 
 
 def load_tsv(path: Path, columns: tuple[str, ...], header: tuple[str, ...] | None = None) -> Table:
-    """Read a TSV file in GLUE's format, with the arguments of `load_csv`.
+    """Read a TSV file in GLUE's format.
 
     Quotes are text, since GLUE's files have unbalanced ones. Only line feeds end lines, since texts
     may contain other line separators.
@@ -205,7 +199,7 @@ def load_parquet(path: Path, columns: tuple[str, ...]) -> Table:
     return _load_records(Table(path, unit="row"), numbered, columns)
 
 
-READERS: Mapping[str, Callable[[Path, tuple[str, ...]], Table]] = MappingProxyType(
+READERS: Mapping[str, Callable[..., Table]] = MappingProxyType(
     {
         ".csv": load_csv,
         ".tsv": load_tsv,

@@ -5,21 +5,24 @@ import json
 import sys
 import tracemalloc
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 
+from sclsearch.arguments import check_fields
 from sclsearch.errors import SclsearchError
 from sclsearch.tasks import CORPORA, load_task
 from sclsearch.tasks.base import Texts
-from sclsearch.tasks.clue import APPS, TOPICS
 from sclsearch.tasks.corpus import Corpus, from_hub, load_corpus
-from sclsearch.tasks.glue import GLUE
-from sclsearch.tasks.zhang import plain
 
-NAMES = [name for name in CORPORA if name not in GLUE]
+NAMES = [
+    name
+    for name, corpus in CORPORA.items()
+    if not corpus.origin.startswith("https://gluebenchmark")
+]
 
 # Rows of each class, by split; QQP and MNLI are samples.
 COUNTS = {
@@ -73,6 +76,14 @@ def write_files(corpus: Corpus, folder: Path) -> None:
             path.write_text(json_lines(*records), encoding="utf-8")
 
 
+def test_every_field_of_a_corpus_has_its_type() -> None:
+    for corpus in CORPORA.values():
+        for part in filter(None, (corpus, corpus.task, corpus.hub)):
+            converted = replace(part)
+            check_fields(converted)
+            assert converted == part
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_label_is_read_in_its_order(name: str, tmp_path: Path) -> None:
     corpus = CORPORA[name]
@@ -92,7 +103,8 @@ def test_the_hub_gives_the_rows_of_the_files(name: str, tmp_path: Path) -> None:
     write_files(corpus, tmp_path)
     hub = corpus.hub
     assert hub is not None
-    label = ClassLabel(names=list(hub.names or corpus.task.labels))
+    names = (hub.as_written and corpus.written) or corpus.task.labels
+    label = ClassLabel(names=list(names))
     there = {}
     for split in corpus.files:
         *columns, labels = zip(*rows_of(corpus, split), strict=True)
@@ -135,7 +147,7 @@ def test_every_row_of_glue_is_read(glue: Path, name: str) -> None:
     counts = {split: np.bincount(rows.y).tolist() for split, rows in loaded.splits.items()}
     assert counts == COUNTS[name]
     for rows in loaded.splits.values():
-        assert {len(texts) for texts in rows.texts} == {1 + GLUE[name].task.pair}
+        assert {len(texts) for texts in rows.texts} == {1 + CORPORA[name].task.pair}
         assert all(text and text == text.rstrip() for texts in rows.texts for text in texts)
 
 
@@ -248,10 +260,11 @@ def test_tnews_may_have_numbers_as_labels_other_keys_and_empty_headlines(tmp_pat
 
 
 def test_the_classes_of_iflytek_have_their_official_numbers() -> None:
-    assert len(set(APPS)) == len(APPS) == 119
+    apps = CORPORA["iflytek"].task.labels
+    assert len(set(apps)) == len(apps) == 119
     known = {0: "打车", 3: "租车", 34: "新闻", 61: "语言(非英语)", 99: "银行", 110: "社区超市"}
-    assert {n: APPS[n] for n in known} == known
-    assert APPS[115:] == ("女性", "经营", "收款", "其他")
+    assert {n: apps[n] for n in known} == known
+    assert apps[115:] == ("女性", "经营", "收款", "其他")
 
 
 def test_every_text_of_eprstmt_is_read_once_and_pinned(fewclue: Path) -> None:
@@ -284,7 +297,9 @@ def test_every_row_of_fewclue_tnews_is_read_with_its_topic(fewclue: Path) -> Non
     assert sizes == {"train": 1185, "validation": 1098, "test": 2010}
     lines = (fewclue / "tnews" / "test_public.json").read_text("utf-8").split("\n")
     records = [json.loads(line) for line in lines if line]
-    assert {str(record["label"]): record["label_desc"] for record in records} == TOPICS
+    names = {str(record["label"]): record["label_desc"] for record in records}
+    for corpus in (CORPORA["tnews"], CORPORA["fewclue-tnews"]):
+        assert dict(zip(corpus.written, corpus.task.labels, strict=True)) == names
     topics = [loaded.task.labels[y] for y in loaded.splits["test"].y]
     assert topics == [record["label_desc"] for record in records]
 
@@ -312,7 +327,7 @@ def test_articles_of_dbpedia_are_read_with_their_classes(glue: Path, dbpedia: Pa
 
 @pytest.mark.parametrize("written", [r"He said \"yes\".\n\nFine. ", r'He said \""yes\"".\n\nFine.'])
 def test_escaped_line_ends_and_quotes_of_reviews_are_unescaped(written: str) -> None:
-    assert plain(written) == 'He said "yes".\n\nFine.'
+    assert CORPORA["yelp2"].texts((written,)) == ('He said "yes".\n\nFine.',)
 
 
 def test_titles_join_their_text_and_only_reviews_are_unescaped(tmp_path: Path) -> None:

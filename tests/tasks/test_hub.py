@@ -11,16 +11,15 @@ from datasets import ClassLabel, Dataset, Features, Value, config
 from datasets.exceptions import DatasetGenerationError
 
 from sclsearch.errors import SclsearchError
-from sclsearch.tasks import load_task
+from sclsearch.tasks import CORPORA, load_task
 from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.corpus import Hub, fetch, from_hub
-from sclsearch.tasks.glue import GLUE
 
 MNLI = {"validation": "validation_matched", "test": "validation_mismatched"}
 
 
 def hub_of(name: str) -> Hub:
-    hub = GLUE[name].hub
+    hub = CORPORA[name].hub
     assert hub is not None
     return hub
 
@@ -42,7 +41,7 @@ def as_on_the_hub(loaded: TaskData) -> dict[str, Dataset]:
 @pytest.mark.parametrize("name", ["cola", "rte", "mnli", "mnli-mm", "stsb"])
 def test_the_hub_and_the_files_give_the_same_rows(glue: Path, name: str) -> None:
     loaded = load_task(name, glue)
-    found = from_hub(GLUE[name], hub_of(name), as_on_the_hub(loaded))
+    found = from_hub(CORPORA[name], hub_of(name), as_on_the_hub(loaded))
     assert found.digest == loaded.digest
     assert found.source == "nyu-mll/glue at bcdcba79"
 
@@ -66,7 +65,7 @@ def tiny(labels: Mapping[str, list[int]], names: list[str]) -> dict[str, Dataset
 def test_wrong_labels_are_refused(names: list[str], validation: list[int], message: str) -> None:
     found = tiny({"train": [0, 1], "validation": validation}, names)
     with pytest.raises(SclsearchError, match=message):
-        from_hub(GLUE["cola"], hub_of("cola"), found)
+        from_hub(CORPORA["cola"], hub_of("cola"), found)
 
 
 @pytest.mark.slow
@@ -84,7 +83,7 @@ def test_unlabeled_test_rows_are_not_fetched(
     monkeypatch.setattr(config, "HF_DATASETS_CACHE", tmp_path / "cache")
     hub = hub_of("cola")
     here = replace(hub, repository=str(tmp_path / "repository"))
-    loaded = fetch(replace(GLUE["cola"], hub=here))
+    loaded = fetch(replace(CORPORA["cola"], hub=here))
     assert {name: rows.y.tolist() for name, rows in loaded.splits.items()} == {
         "train": [0, 1, 1],
         "validation": [1],
@@ -102,7 +101,7 @@ def test_a_full_disk_is_reported_as_the_cause(
 
     monkeypatch.setattr("datasets.load_dataset", full)
     with pytest.raises(SclsearchError, match=r"no rows \(\[Errno 28\] No space left .*--data-dir"):
-        fetch(GLUE["cola"])
+        fetch(CORPORA["cola"])
 
 
 @pytest.mark.parametrize("reachable", [True, False])
@@ -123,14 +122,14 @@ def test_datasets_works_offline_if_the_hub_is_unreachable(
     monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", dataset_info)
     monkeypatch.setattr("datasets.load_dataset", load_dataset)
     with pytest.raises(SclsearchError, match="cola is neither on the hub nor in its cache"):
-        fetch(GLUE["cola"])
+        fetch(CORPORA["cola"])
     assert offline == [not reachable]
     assert not config.HF_HUB_OFFLINE
 
 
 @pytest.mark.slow
 def test_without_hub_and_cache_the_error_says_how_to_get_the_rows(tmp_path: Path) -> None:
-    code = "from sclsearch.tasks import load_task; load_task('cola')"
+    code = "from sclsearch.tasks import CORPORA, load_task; load_task('cola')"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)},

@@ -14,16 +14,14 @@ from sclsearch.protocols.draws import (
     draw_parts,
 )
 from sclsearch.protocols.variants import fresh
-from sclsearch.tasks import TASKS, check_task_name
+from sclsearch.tasks import CORPORA, TASKS, check_task_name
 from sclsearch.tasks.base import TaskData, Texts
-from sclsearch.tasks.clue import CLUE
 from sclsearch.tasks.custom import CustomTask, as_options
 from sclsearch.tasks.paraphrases import READ
 
 # Default protocol of CSSL, which reads paraphrases.
 FEW_SHOT = cmlm.FEW_SHOT
 READER = "cssl"
-CHINESE = frozenset(CLUE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +123,8 @@ class TextSelection:
         Raises:
             SclsearchError: The texts are Chinese.
         """
-        if isinstance(self.task, str) and self.task in CHINESE:
+        corpus = CORPORA.get(self.name) if isinstance(self.task, str) else None
+        if corpus and not corpus.english:
             raise SclsearchError(
                 f"--backend {backend}: needs English texts, but those of {self.task} are Chinese. "
                 "Take --backend eda."
