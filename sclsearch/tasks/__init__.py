@@ -77,11 +77,7 @@ def data_folder(data_dir: Path | None) -> Path | None:
 
 
 def check_data_dir(task: str | CustomTask, data_dir: Path | None) -> None:
-    """Reject a data folder for a task that does not read one.
-
-    Raises:
-        SclsearchError: The task is generated or consists of a user's own files.
-    """
+    """Raise SclsearchError if a data folder is given for the demo or a user's own files."""
     if data_dir is None or (isinstance(task, str) and task != DEMO.name):
         return
     name = task if isinstance(task, str) else task.path
@@ -91,11 +87,7 @@ def check_data_dir(task: str | CustomTask, data_dir: Path | None) -> None:
 
 
 def check_task_name(name: str) -> None:
-    """Reject an unknown task name.
-
-    Raises:
-        SclsearchError: The task does not exist; for a file, the message names the missing options.
-    """
+    """Raise SclsearchError for an unknown task name; for a file, it names the missing options."""
     path = Path(name)
     if name in TASKS or not (path.suffix.lower() in READERS or "/" in name or os.sep in name):
         lookup(TASKS, name, "task")

@@ -163,11 +163,7 @@ def _corpus(
 
 
 def load_corpus(corpus: Corpus, folder: Path) -> TaskData:
-    """Read a corpus from its own files.
-
-    Args:
-        corpus: The corpus.
-        folder: Folder that contains `corpus.folder`.
+    """Read a corpus from its own files, in the folder `corpus.folder` below `folder`.
 
     Raises:
         SclsearchError: A file is missing or one of its rows is invalid.
@@ -247,13 +243,9 @@ def fetch(corpus: Corpus) -> TaskData:
 
 
 def from_hub(corpus: Corpus, hub: Hub, found: Mapping[str, Any]) -> TaskData:
-    """Return the hub's rows in the form of the corpus's own files.
+    """Return the rows of `datasets.Dataset` splits in the form of the corpus's own files.
 
-    Args:
-        corpus: The corpus.
-        hub: Its location on the hub.
-        found: A `datasets.Dataset` for each split. Splits that the files lack, or have without
-            labels, are ignored.
+    Splits that the files lack, or have without labels, are ignored.
 
     Raises:
         SclsearchError: The labels have other names or another order, or a row has no label.

@@ -255,11 +255,7 @@ def load_text(path: Path) -> str:
 
 
 def load_bytes(path: Path) -> bytes:
-    """Return a file's bytes.
-
-    Raises:
-        SclsearchError: The file is missing or unreadable.
-    """
+    """Return a file's bytes; raise SclsearchError if it is missing or unreadable."""
     try:
         check_regular(path)
         return path.read_bytes()
@@ -292,15 +288,9 @@ def column_positions(path: Path, header: Sequence[str], columns: Sequence[str]) 
 
 
 def check_faults(table: Table, faults: Sequence[Fault] = (), shown: int = SHOWN_FAULTS) -> None:
-    """Reject a file with invalid rows.
+    """Raise SclsearchError if a table has faults, or if there are further ones.
 
-    Args:
-        table: The rows read, with the reader's faults.
-        faults: Further faults.
-        shown: Maximum number of faults in the message.
-
-    Raises:
-        SclsearchError: There are faults; the message has the first ones by position, and the total.
+    The message has the first `shown` faults by position, and the total.
     """
     every = sorted([*table.faults, *faults], key=itemgetter(0))
     if not every:
@@ -312,15 +302,12 @@ def check_faults(table: Table, faults: Sequence[Fault] = (), shown: int = SHOWN_
 
 
 def check_rows(table: Table, rows: Sequence[Row], of: str = "rows") -> None:
-    """Reject a file that has no rows for some purpose.
+    """Raise SclsearchError if there are none of some rows of a table; faults come first.
 
     Args:
         table: The rows read.
-        rows: The rows for the purpose.
-        of: Noun for the rows in the message.
-
-    Raises:
-        SclsearchError: There are no rows; if rows have faults, the message reports those.
+        rows: Some of them.
+        of: Noun for them in the message.
     """
     if not rows:
         check_faults(table)

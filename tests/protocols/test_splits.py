@@ -83,7 +83,7 @@ def test_the_same_rows_can_be_validation_and_test_and_the_note_says_so(labeled: 
     same = "chosen and reported on the same rows"
     assert splits.notes == (
         same,
-        "the test split is not used: figures are of the validation split",
+        "the test split is not used: scores are of the validation split",
     )
     assert dev_is_test(labeled(train=[0], validation=[0])).notes == (same,)
 

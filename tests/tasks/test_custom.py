@@ -36,10 +36,6 @@ def test_a_single_file_is_drawn_into_stratified_splits(own: CustomTask) -> None:
     assert loaded.notes == ()
 
 
-def test_given_fractions_replace_the_default_ones(own: CustomTask) -> None:
-    assert sizes(replace(own, fractions=(0.5, 0.5, 0.0))) == {"train": 20, "validation": 20}
-
-
 def test_separate_files_stay_separate(own: CustomTask, tmp_path: Path) -> None:
     validation = tmp_path / "dev.jsonl"
     validation.write_text('{"label": "pos", "text": "fine"}\n')
@@ -244,12 +240,6 @@ def test_notes_name_classes_that_the_metric_or_the_reader_may_confuse(own: Custo
     assert load_custom_task(replace(own, metric="macro_f1")).notes == ()
     own.path.write_text(BALANCED.replace("pos", "Neg"))
     assert load_custom_task(own).notes == ("classes that differ in case alone: 'Neg', 'neg'",)
-
-
-def test_f1_needs_two_classes(own: CustomTask) -> None:
-    own.path.write_text("text,label\n" + "".join(f"row,{n % 3}\n" for n in range(30)))
-    with pytest.raises(SclsearchError, match=r"^--metric: .* needs two classes, got 3"):
-        load_custom_task(replace(own, metric="f1"))
 
 
 def test_notes_name_the_classes_that_a_split_lacks(own: CustomTask, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from sclsearch.protocols import PROTOCOLS, cmlm, find_protocol
 from sclsearch.protocols.base import Protocol, Size
 from sclsearch.protocols.draws import (
     Unlabeled,
-    all_labeled,
     check_some_unlabeled,
     check_unlabeled,
     draw_parts,
@@ -104,11 +103,7 @@ class TextSelection:
         return self.protocol.joined if self.protocol else 0
 
     def views(self, requested: int | None) -> int:
-        """Return the number of paraphrases per text: as requested, or as training requires.
-
-        Raises:
-            SclsearchError: Training reads more than requested.
-        """
+        """Return the number of paraphrases per text: as requested, or as training requires."""
         if requested is not None and requested < self.joined:
             raise SclsearchError(
                 f"--views: must be at least {self.joined}, the number that "
@@ -118,11 +113,7 @@ class TextSelection:
         return requested or max(READ, self.joined)
 
     def check_english(self, backend: str) -> None:
-        """Reject a task in another language than English.
-
-        Raises:
-            SclsearchError: The texts are Chinese.
-        """
+        """Raise SclsearchError if the texts of a published task are not English."""
         corpus = CORPORA.get(self.name) if isinstance(self.task, str) else None
         if corpus and not corpus.english:
             raise SclsearchError(
@@ -137,7 +128,7 @@ class TextSelection:
             SclsearchError: The task has too few rows for the size, too few classes for the
                 protocol, or too few unlabeled texts.
         """
-        check_some_unlabeled(data, self.size, self.unlabeled)
+        check_some_unlabeled(data.splits["train"].unlabeled, self.size, self.unlabeled)
         if self.protocol is None:
             rows = iter(data.splits["train"].texts)
         else:
@@ -171,8 +162,8 @@ def select_texts(
     if isinstance(task, str):
         check_task_name(task)
     size = Size.of(train_size, shots)
-    if unlabeled is not None and size is None and isinstance(task, str):
-        raise all_labeled(unlabeled)
+    if isinstance(task, str):
+        check_some_unlabeled(0, size, unlabeled)
     chosen = TextSelection(task, None, size, 0).default_protocol
     if protocol is not None:
         chosen = find_protocol(protocol)
