@@ -93,7 +93,7 @@ def check_unlabeled(protocol: Protocol, total: Unlabeled | None) -> None:
         )
 
 
-def draw_parts(
+def draw_rows(
     protocol: Protocol,
     data: TaskData,
     size: Size | None,

@@ -1,4 +1,4 @@
-"""What a configuration may still come to: exact by bounds, else as likely as it says."""
+"""Forecasts of final scores respect the exact bounds and are calibrated."""
 
 import math
 from collections.abc import Sequence
@@ -82,7 +82,7 @@ def test_one_seed_that_failed_in_others_does_not_hide_how_alike_seeds_are() -> N
 def test_a_chance_is_as_often_right_as_it_says(top: Top) -> None:
     """Among 400 searches of ten finished configurations and one with three of ten seeds."""
     draw = np.random.default_rng(0)
-    said, came = [], []
+    stated, happened = [], []
     for _ in range(400):
         means = 0.7 + 0.03 * draw.standard_normal((11, 1))
         noise = 0.02 * draw.standard_normal((1, 10)) + 0.03 * draw.standard_normal((11, 10))
@@ -90,11 +90,11 @@ def test_a_chance_is_as_often_right_as_it_says(top: Top) -> None:
         known = scores.copy()
         known[10, 3:] = N
         found = ScorePosterior(top, known.tolist(), 0.0, 1.0)
-        said.append(found.forecast(10).better)
-        came.append(top.value(scores[10].tolist()) >= found.certain)
+        stated.append(found.forecast(10).better)
+        happened.append(top.value(scores[10].tolist()) >= found.certain)
     for low, high in ((0.0, 0.02), (0.02, 0.1), (0.1, 0.4), (0.4, 1.0)):
-        inside = [k for k, p in enumerate(said) if low <= p < high]
-        mean, share = np.mean([said[k] for k in inside]), np.mean([came[k] for k in inside])
+        inside = [k for k, p in enumerate(stated) if low <= p < high]
+        mean, share = np.mean([stated[k] for k in inside]), np.mean([happened[k] for k in inside])
         error = math.sqrt(mean * (1 - mean) / len(inside))
         assert abs(share - mean) < 3 * error + 0.02, (low, high, len(inside), mean, share)
 

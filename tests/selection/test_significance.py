@@ -1,4 +1,4 @@
-"""Two configurations are compared over the same replicates, and it is said what n can show."""
+"""Configurations are compared on the same replicates, with the power of n seeds."""
 
 import math
 from itertools import combinations

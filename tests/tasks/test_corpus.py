@@ -16,7 +16,6 @@ from datasets import ClassLabel, Dataset, Features, Value
 from sclsearch.arguments import check_fields
 from sclsearch.errors import SclsearchError
 from sclsearch.tasks import CORPORA, load_task
-from sclsearch.tasks.base import Texts
 from sclsearch.tasks.corpus import Corpus, from_hub, load_corpus
 
 SCORES = ("5.0", "3.8")
@@ -266,19 +265,6 @@ def test_every_text_of_eprstmt_is_read_once_and_pinned(fewclue: Path) -> None:
     )
 
 
-def test_a_union_of_fewclue_has_its_five_sets_and_no_text_is_in_two_splits(fewclue: Path) -> None:
-    def texts_of(name: str) -> set[Texts]:
-        lines = (fewclue / "eprstmt" / name).read_text("utf-8").split("\n")
-        return {(json.loads(line)["sentence"].rstrip(),) for line in lines if line.strip()}
-
-    splits = load_task("eprstmt", fewclue).splits
-    train, validation, test = (set(splits[name].texts) for name in splits)
-    assert train == set().union(*(texts_of(f"train_{n}.json") for n in range(5)))
-    assert validation == set().union(*(texts_of(f"dev_{n}.json") for n in range(5)))
-    assert not train & validation
-    assert not (train | validation) & test
-
-
 def test_every_row_of_fewclue_tnews_is_read_with_its_topic(fewclue: Path) -> None:
     loaded = load_task("fewclue-tnews", fewclue)
     sizes = {name: len(rows) for name, rows in loaded.splits.items()}
@@ -290,19 +276,6 @@ def test_every_row_of_fewclue_tnews_is_read_with_its_topic(fewclue: Path) -> Non
         assert dict(zip(corpus.written, corpus.task.labels, strict=True)) == names
     topics = [loaded.task.labels[y] for y in loaded.splits["test"].y]
     assert topics == [record["label_desc"] for record in records]
-
-
-def test_reviews_of_yelp_are_read_without_backslashes(glue: Path, tmp_path: Path) -> None:
-    real, folder = glue.parent / "yelp_polarity", tmp_path / "yelp_review_polarity_csv"
-    folder.mkdir()
-    (folder / "train.csv").symlink_to(real / "train.csv")
-    (folder / "test.csv").symlink_to(real / "dev.csv")
-    splits = load_task("yelp2", tmp_path).splits
-    assert [np.bincount(rows.y).tolist() for rows in splits.values()] == [[80, 80], [80, 80]]
-    texts = [text for rows in splits.values() for (text,) in rows.texts]
-    assert not any("\\" in text for text in texts)
-    assert sum("\n" in text for text in texts) == 95
-    assert sum(text.count('"') for text in texts) == 28
 
 
 def test_articles_of_dbpedia_are_read_with_their_classes(glue: Path, dbpedia: Path) -> None:

@@ -10,7 +10,7 @@ from sclsearch.protocols.draws import (
     Unlabeled,
     check_some_unlabeled,
     check_unlabeled,
-    draw_parts,
+    draw_rows,
 )
 from sclsearch.protocols.variants import fresh
 from sclsearch.tasks import CORPORA, TASKS, check_task_name
@@ -139,7 +139,7 @@ class TextSelection:
                 again = fresh(self.protocol, further)
                 replicates += [again.replicate(number) for number in range(further)]
             drawn = [
-                draw_parts(self.protocol, data, self.size, self.unlabeled, one).without_labels
+                draw_rows(self.protocol, data, self.size, self.unlabeled, one).without_labels
                 for one in replicates
             ]
             rows = (data.splits[part.split].texts[row] for part in drawn for row in part.index)
@@ -159,10 +159,9 @@ def select_texts(
     Raises:
         SclsearchError: A name is unknown, or the options are inconsistent.
     """
-    if isinstance(task, str):
-        check_task_name(task)
     size = Size.of(train_size, shots)
     if isinstance(task, str):
+        check_task_name(task)
         check_some_unlabeled(0, size, unlabeled)
     chosen = TextSelection(task, None, size, 0).default_protocol
     if protocol is not None:
