@@ -70,7 +70,7 @@ class Corpus:
         broken_lines: Maximum number of lines in a file with too few or too many cells. They are
             dropped, as on the hub, and the source states it.
         blank_texts: True if a text may be empty.
-        unescaped: True if line ends and quotes of the texts are escaped by a backslash.
+        unescape: True if the files escape quotes and line ends by a backslash, which is undone.
         joined: True if the texts of a row are joined into one, for example a title and its body.
         english: True if the texts are English.
     """
@@ -87,7 +87,7 @@ class Corpus:
     distinct: bool = False
     broken_lines: int = 0
     blank_texts: bool = False
-    unescaped: bool = False
+    unescape: bool = False
     joined: bool = False
     english: bool = True
 
@@ -109,7 +109,7 @@ class Corpus:
 
     def texts(self, cells: tuple[str, ...]) -> Texts:
         """Return the training texts, given the cells of the files or the hub."""
-        if self.unescaped:
+        if self.unescape:
             cells = tuple(_ESCAPED_QUOTE.sub('"', cell).replace("\\n", "\n") for cell in cells)
         if self.joined:
             return (" ".join(text for cell in cells if (text := cell.strip())),)
