@@ -9,8 +9,7 @@ import numpy as np
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.frames import curve_frame, prediction_frame, seed_run_frame
 from sclsearch.selection.posterior import Forecast
-from sclsearch.selection.ranking import mean_std, reported_test
-from sclsearch.selection.rules import Rule, parse_rule
+from sclsearch.selection.rules import Rule, mean_std, parse_rule, reported_test
 from sclsearch.selection.significance import compare
 from sclsearch.store.records import ConfigurationRecord, StudyRecord
 from sclsearch.store.runs import RunStore, SeedRun
