@@ -24,7 +24,7 @@ from sclsearch.methods.fields import field_types
 from sclsearch.protocols.base import Splits
 from sclsearch.protocols.variants import at_most
 from sclsearch.ray_backend.worker import WorkerContext, attempt
-from sclsearch.selection.ranking import mean_std
+from sclsearch.selection.rules import mean_std
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions, StudySpec

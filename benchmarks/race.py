@@ -56,7 +56,7 @@ def replay(top: Top, scores: Numbers, risk: float | None, at_once: int = 2) -> R
 def _train(race: Race, number: int, row: Numbers, at_once: int) -> None:
     """Give a configuration its seeds until it has all or is paused."""
     missing = [seed for seed, score in enumerate(race.scores[number]) if math.isnan(score)]
-    while missing and number not in race.waiting:
+    while missing and number not in race.paused:
         for seed in missing[:at_once]:
             race.note(number, seed, float(row[seed]))
         del missing[:at_once]
@@ -160,7 +160,7 @@ def _measured(
     for race, scores in zip(races, orders, strict=True):
         won, best = winner(top, race.scores), winner(top, scores.tolist())
         lost.append(top.value(scores[best].tolist()) - top.value(scores[won].tolist()))
-    stated = [risk_of(race.waiting.values()) for race in races]
+    stated = [risk_of(race.paused.values()) for race in races]
     yield f"{mean(map(cost, races)):.0%}"
     yield f"{mean(one == 0 for one in lost):.1%}"
     yield f"{mean(stated):.1%}"

@@ -1,14 +1,14 @@
 """Hyperparameter search for supervised contrastive fine-tuning of text classifiers.
 
-Python API: `sclsearch.tune(method="scl", task="cola")`, likewise `train`, `select`, `compare`,
-`export` and `predict`.
+Python API: `sclsearch.tune(method="scl", task="cola")`, likewise `train`, `select`, `table`,
+`compare`, `export` and `predict`.
 Importing this package does not load torch, Ray, MLflow or transformers.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sclsearch.api import compare, export, predict, select, train, tune
+    from sclsearch.api import compare, export, predict, select, table, train, tune
     from sclsearch.errors import SclsearchError
     from sclsearch.reports.report import Report
     from sclsearch.tasks.custom import CustomTask
@@ -24,6 +24,7 @@ __all__ = [
     "export",
     "predict",
     "select",
+    "table",
     "train",
     "tune",
 ]
@@ -36,6 +37,7 @@ _HOMES = {
     "export": "sclsearch.api",
     "predict": "sclsearch.api",
     "select": "sclsearch.api",
+    "table": "sclsearch.api",
     "train": "sclsearch.api",
     "tune": "sclsearch.api",
 }

@@ -15,6 +15,7 @@ from sclsearch.reports.export import export as export_winner
 from sclsearch.reports.prediction import Prediction
 from sclsearch.reports.prediction import predict as predict_by
 from sclsearch.reports.report import Report, report
+from sclsearch.reports.table import TableRows, study_table
 from sclsearch.selection.rules import parse_rule
 from sclsearch.store.storage import DEFAULT_STORAGE, Storage, storage_folder
 from sclsearch.study.spec import RunOptions, StudySpec, TuneKeywords
@@ -23,6 +24,8 @@ from sclsearch.tasks.base import Texts
 from sclsearch.tasks.custom import CustomTask
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from sclsearch.methods.base import Method
     from sclsearch.search.run import SearchResult
 
@@ -125,6 +128,31 @@ def select(
     """
     place = storage_folder(storage, make=False)
     return report(place, study, None if rule is None else parse_rule(rule), seeds)
+
+
+def table(
+    *studies: str,
+    rows: TableRows = "configurations",
+    rule: str | None = None,
+    storage: Storage = DEFAULT_STORAGE,
+) -> "pd.DataFrame":
+    """Return the configurations or the seed runs of studies as one data frame, without training.
+
+    Example:
+        >>> frame = table("scl-cola", "ce-cola", rows="seed-runs")  # doctest: +SKIP
+
+    Args:
+        studies: Names of one or more studies.
+        rows: `configurations` or `seed-runs`. `sclsearch.reports.frames` describes the columns.
+        rule: Selection rule; None uses each study's own rule.
+        storage: Storage of the studies.
+
+    Raises:
+        SclsearchError: A study or the rule does not exist, or no study is given.
+    """
+    if not studies:
+        raise SclsearchError("studies: must be at least one, got none. Pass names of studies.")
+    return study_table([select(study, rule=rule, storage=storage) for study in studies], rows)
 
 
 def compare(

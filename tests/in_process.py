@@ -54,13 +54,14 @@ def sent(given: Any) -> Any:
 
 def train_one(prepared: "PreparedStudy") -> "SeedRun":
     """Trains and stores the first seed run of a study of one configuration."""
-    from sclsearch.ray_backend.worker import attempt, worker_context
+    from sclsearch.ray_backend.worker import attempt, row_results, worker_context
     from sclsearch.search.scheduler import Scheduler
 
     prepared = prepared.begin()
     Scheduler(prepared).refill()
     spec = prepared.study.seed_run_spec({}, 0, prepared.splits[0])
-    run, _ = attempt(spec, worker_context(prepared, threads=1), 0)
-    assert run.failure is None
-    prepared.runs.put(run)
+    context = worker_context(prepared, threads=1)
+    run, result = attempt(spec, context, 0)
+    assert result is not None
+    prepared.runs.put(run, row_results(spec, context, result))
     return run

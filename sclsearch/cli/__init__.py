@@ -14,6 +14,7 @@ from sclsearch.cli.experiments import reproduce
 from sclsearch.cli.listing import ls
 from sclsearch.cli.look import check, compare, doctor, select, track, ui
 from sclsearch.cli.study import rerun, train, tune
+from sclsearch.cli.table import table
 from sclsearch.cli.winner import confirm, export, predict, variance
 from sclsearch.errors import SclsearchError
 
@@ -25,7 +26,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 COMMANDS = (
-    *(tune, train, select, compare, rerun, export, predict, confirm, variance, reproduce, augment),
+    *(tune, train, select, table, compare, rerun),
+    *(export, predict, confirm, variance, reproduce, augment),
     *(submit, job),
     *(ls, check, track, ui, doctor),
 )

@@ -104,17 +104,10 @@ def plan_repetition(
     fresh: int | None = None,
     crossed: Mapping[str, int] | None = None,
 ) -> Plan:
-    """Return the plan of `confirm` or `variance`, without training.
+    """Return the plan of `confirm` (with `fresh`) or `variance` (with `crossed`).
 
-    Args:
-        study: Name of the study.
-        options: Run options; the storage is that of the study.
-        finished: Returns finished seed runs, for the time estimate.
-        fresh: Number of new replicates, for `confirm`.
-        crossed: Number of seeds of each source, for `variance`.
-
-    Raises:
-        SclsearchError: See `confirm` and `variance`.
+    `finished` returns finished seed runs, for the time estimate. Nothing is trained. Errors are
+    those of `confirm` and `variance`.
     """
     _, options, prepared = _prepare_repetition(
         study, options, fresh=fresh, crossed=crossed, dry=True

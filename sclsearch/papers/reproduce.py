@@ -19,8 +19,7 @@ from sclsearch.reports.report import Report, report
 from sclsearch.search.estimate import Estimate
 from sclsearch.search.plan import plan
 from sclsearch.search.run import run
-from sclsearch.selection.ranking import mean_std
-from sclsearch.selection.rules import parse_rule
+from sclsearch.selection.rules import mean_std, parse_rule
 from sclsearch.selection.significance import Comparison, compare, holm
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.storage import storage_folder
@@ -84,12 +83,7 @@ class StudyCost:
 
 
 def cost_of(one: PlannedCell, finished: Callable[[], Sequence[SeedRun]]) -> StudyCost:
-    """Return the remaining cost of a cell's study, without training.
-
-    Args:
-        one: The cell.
-        finished: Returns finished seed runs, for the time estimate.
-    """
+    """Return the remaining cost of a cell's study; `finished` returns finished seed runs."""
     if one.spec is None:
         return StudyCost(reason=one.reason)
     try:
@@ -208,11 +202,7 @@ def _class_number(cell: Cell, options: RunOptions) -> int | None:
 def _on_fine_tuned_encoder(
     spec: StudySpec, options: RunOptions, found: Report
 ) -> tuple[StudySpec, str]:
-    """Export the encoder of the first fine-tuning; return the study that uses it, and a note.
-
-    Raises:
-        SclsearchError: The first study has no winner, or the winner's weights were not kept.
-    """
+    """Export the encoder of the first fine-tuning; return the study that uses it, and a note."""
     card = card_of(found)
     folder = _encoder_folder(options, card)
     if not folder.exists():
@@ -225,11 +215,7 @@ def _on_fine_tuned_encoder(
 
 
 def _stored_encoder(first: PlannedCell) -> Path | None:
-    """Return the folder of the encoder that a study fine-tuned, or None while it is missing.
-
-    Raises:
-        SclsearchError: The study cannot be planned, or all of its seed runs failed.
-    """
+    """Return the folder of the encoder that a study fine-tuned, or None while it is missing."""
     if first.spec is None:
         return None
     found = plan(first.spec, first.options)

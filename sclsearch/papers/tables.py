@@ -231,17 +231,8 @@ def _table(name: str, files: Mapping[str, Mapping[str, Any]]) -> Table:
                     **rows[row].settings,
                 }
                 model = columns[column].model or file["model"]
-                cells.append(
-                    Cell(
-                        rows[row],
-                        columns[column],
-                        blocks[block],
-                        float(value),
-                        std,
-                        model,
-                        settings,
-                    )
-                )
+                place = rows[row], columns[column], blocks[block]
+                cells.append(Cell(*place, float(value), std, model, settings))
     rule = parse_rule(file["rule"]) if "rule" in file else None
     parts = {"rows": rows, "columns": columns, "blocks": blocks, "cells": cells, "rule": rule}
     return Table(**{**file, "name": name, **parts})

@@ -31,13 +31,7 @@ def show_costs(
     costs: Sequence[tuple[PlannedCell, StudyCost]],
     planned: Sequence[PlannedCell],
 ) -> None:
-    """Print the studies of some cells, their seed runs and their estimated time.
-
-    Args:
-        console: Console for the output.
-        costs: Cost of each distinct study.
-        planned: All planned cells, for the reasons of those without a study.
-    """
+    """Print the cost of each distinct study, and why other planned cells have none."""
     possible = [(one, cost) for one, cost in costs if not cost.reason]
     if possible:
         rows = [

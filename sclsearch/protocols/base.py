@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -102,11 +103,7 @@ class Size:
 
     @classmethod
     def of(cls, total: int | None, per_class: int | None) -> "Size | None":
-        """Return the size that two options specify, or None if neither is given.
-
-        Raises:
-            SclsearchError: Both options are given.
-        """
+        """Return the size of one option, or None without one; raise SclsearchError for both."""
         if total is not None and per_class is not None:
             raise SclsearchError(
                 "--train-size: cannot be combined with --shots. Give the number of training "
@@ -156,9 +153,11 @@ def all_seeds(number: int) -> Replicate:
     return Replicate(number, number, number, number, number)
 
 
-def no_training_changes(_rows: int, _batch_size: int) -> Mapping[str, object]:
-    """Return no training fields, so that the method's own values apply."""
-    return {}
+def fixed_training(
+    fields: Mapping[str, object], _rows: int, _batch_size: int
+) -> Mapping[str, object]:
+    """Return the given training fields for any number of rows and any batch size."""
+    return fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +205,9 @@ class Protocol:
     draw: Callable[[TaskData, Rows, Size, Replicate], Rows] | None = None
     redraw: Callable[[TaskData, Splits, Size | None, Replicate], Splits] | None = None
     metrics: Mapping[str, str] = field(default_factory=dict)
-    training: Callable[[int, int], Mapping[str, object]] = no_training_changes
+    training: Callable[[int, int], Mapping[str, object]] = field(
+        default=partial(fixed_training, {})
+    )
     replicate: Callable[[int], Replicate] = all_seeds
     joined: int = 0
     scale: str | None = None
@@ -219,11 +220,9 @@ class Protocol:
         return f"{self.name}{scaled}{f', {self.repetition}' if self.repetition else ''}"
 
     def check_size(self, size: Size | None, few_shot: str) -> None:
-        """Reject a training size that the protocol does not accept; reject a missing one.
+        """Raise SclsearchError if the size does not suit the protocol, or is missing.
 
-        Raises:
-            SclsearchError: The size does not suit the protocol. The message names `few_shot`, a
-                protocol that takes a size.
+        The message names `few_shot`, a protocol that takes a size.
         """
         if size is not None and not self.few_shot:
             raise SclsearchError(

@@ -8,9 +8,8 @@ row twice. On MNLI-MM the matched rows are validation and all mismatched rows ar
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from types import MappingProxyType
 
-from sclsearch.protocols.base import Protocol, Replicate
+from sclsearch.protocols.base import Protocol, Replicate, fixed_training
 from sclsearch.protocols.draws import draw_at_random
 from sclsearch.protocols.splits import split_dev_at_random
 from sclsearch.selection.rules import MEAN
@@ -22,14 +21,17 @@ METRICS: Mapping[str, str] = dict.fromkeys(("mrpc", "qqp"), "accuracy")
 
 # Epochs of (fine-tuning, post-training) by the number of training rows: about 700 updates with
 # batches of 16, and 650 with batches of 8.
-EPOCHS: Mapping[int, tuple[int, int]] = MappingProxyType(
-    {20: (350, 200), 100: (100, 50), 1000: (10, 5)}
-)
+EPOCHS: Mapping[int, tuple[int, int]] = {20: (350, 200), 100: (100, 50), 1000: (10, 5)}
 FULL_EPOCHS = 3
 # Values of the authors' README and of transformers 2.8; the paper trains all methods alike.
-SHARED: Mapping[str, object] = MappingProxyType(
-    {"warmup_ratio": 0.0, "weight_decay": 0.0, "max_grad_norm": 1.0}
-)
+SHARED: Mapping[str, object] = {"warmup_ratio": 0.0, "weight_decay": 0.0, "max_grad_norm": 1.0}
+FULL_TRAINING: Mapping[str, object] = {
+    **SHARED,
+    "learning_rate": 3e-5,
+    "epochs": FULL_EPOCHS,
+    "post_learning_rate": 3e-5,
+    "post_epochs": FULL_EPOCHS,
+}
 
 # The paper's 500 validation rows are more than RTE has. Its RTE scores are multiples of 1/77, so
 # its test has the 77 rows that 200 validation rows leave. No other test is smaller.
@@ -39,12 +41,13 @@ cmlm_split = partial(split_dev_at_random, sizes=(500, 200), least=77, most={"qqp
 def few_shot_replicate(number: int) -> Replicate:
     """Return replicate r: subset r mod 5, trained with seed r div 5."""
     turn, subset = divmod(number, SUBSETS)
-    return _seeded(number, subset, turn)
+    seed = FIRST_SEED + SEED_STEP * turn
+    return Replicate(number, subset, initialization=seed, order=seed, noise=seed)
 
 
 def full_replicate(number: int) -> Replicate:
     """Return replicate r: all rows, trained with seed r."""
-    return _seeded(number, 0, number)
+    return replace(few_shot_replicate(number * SUBSETS), number=number)
 
 
 def few_shot_training(rows: int, _batch_size: int) -> Mapping[str, object]:
@@ -56,22 +59,6 @@ def few_shot_training(rows: int, _batch_size: int) -> Mapping[str, object]:
     between = [max(FULL_EPOCHS, total // -(-rows // size)) for total, size in ((700, 16), (650, 8))]
     epochs, post_epochs = EPOCHS.get(rows, between)
     return {**SHARED, "epochs": epochs, "post_epochs": post_epochs}
-
-
-def full_training(_rows: int, _batch_size: int) -> Mapping[str, object]:
-    """Return the learning rate and epochs of post-training and fine-tuning on full data."""
-    return {
-        **SHARED,
-        "learning_rate": 3e-5,
-        "epochs": FULL_EPOCHS,
-        "post_learning_rate": 3e-5,
-        "post_epochs": FULL_EPOCHS,
-    }
-
-
-def _seeded(number: int, subset: int, turn: int) -> Replicate:
-    seed = FIRST_SEED + SEED_STEP * turn
-    return Replicate(number, subset, initialization=seed, order=seed, noise=seed)
 
 
 FEW_SHOT = Protocol(
@@ -97,6 +84,6 @@ FULL = replace(
     replicates=3,
     few_shot=False,
     draw=None,
-    training=full_training,
+    training=partial(fixed_training, FULL_TRAINING),
     replicate=full_replicate,
 )

@@ -43,10 +43,7 @@ def draw_subset(data: TaskData, pool: Rows, size: Size, replicate: Replicate) ->
 def draw_at_random(data: TaskData, pool: Rows, size: Size, replicate: Replicate) -> Rows:
     """Return the training subset of a replicate: N rows, drawn without stratification.
 
-    If the size is K per class, the draw is that of `draw_subset`.
-
-    Raises:
-        SclsearchError: See `draw_subset`.
+    If the size is K per class, the draw is that of `draw_subset`. The errors are the same.
     """
     if size.per_class is not None:
         return draw_subset(data, pool, size, replicate)
@@ -75,30 +72,20 @@ def draw_alike(data: TaskData, train: Rows, pool: Rows, seed: int) -> Rows:
     return drawn
 
 
-def check_some_unlabeled(data: TaskData, size: Size | None, total: Unlabeled | None) -> None:
-    """Reject unlabeled texts for a task in which every row is a training example.
+def check_some_unlabeled(rows: int, size: Size | None, total: Unlabeled | None) -> None:
+    """Raise SclsearchError if unlabeled texts are requested where all rows train with labels.
 
-    Raises:
-        SclsearchError: Unlabeled texts are requested for such a task.
+    `rows` is the number of the task's unlabeled rows.
     """
-    if total is not None and size is None and not data.splits["train"].unlabeled:
-        raise all_labeled(total)
-
-
-def all_labeled(total: Unlabeled) -> SclsearchError:
-    """Return the error for a task whose training rows all have labels and are training examples."""
-    return SclsearchError(
-        f"--unlabeled {total}: needs a training size, because all rows have labels without one. "
-        "Pass --train-size N, in total, or --shots K, of each class."
-    )
+    if total is not None and size is None and not rows:
+        raise SclsearchError(
+            f"--unlabeled {total}: needs a training size, because all rows have labels without "
+            "one. Pass --train-size N, in total, or --shots K, of each class."
+        )
 
 
 def check_unlabeled(protocol: Protocol, total: Unlabeled | None) -> None:
-    """Reject unlabeled texts for a protocol that adds paraphrases to the training rows.
-
-    Raises:
-        SclsearchError: Unlabeled texts are requested for such a protocol.
-    """
+    """Raise SclsearchError if unlabeled texts are requested beside joined paraphrases."""
     if total is not None and protocol.joined:
         raise SclsearchError(
             f"--unlabeled {total}: cannot be combined with --protocol {protocol.name}, which adds "
@@ -106,7 +93,7 @@ def check_unlabeled(protocol: Protocol, total: Unlabeled | None) -> None:
         )
 
 
-def draw_parts(
+def draw_rows(
     protocol: Protocol,
     data: TaskData,
     size: Size | None,

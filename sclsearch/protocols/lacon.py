@@ -4,19 +4,18 @@ The paper's MRPC is the original corpus, with 4076 training and 1725 test rows; 
 408.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols.base import Family, Protocol, Replicate, Size, Splits
+from sclsearch.protocols.base import Family, Protocol, Replicate, Size, Splits, fixed_training
 from sclsearch.protocols.draws import class_counts, draw_alike, draw_counts, draw_subset
 from sclsearch.protocols.splits import from_train, hold_out
 from sclsearch.randomness import stream
 from sclsearch.selection.rules import MEAN
 from sclsearch.tasks.base import TaskData
 
-REPLICATES = 10
 WHOLE = frozenset({"mrpc", "rte", "cola"})
 MOST_OF_TWO, MOST_OF_MORE = 5000, 1000
 HELD_OUT = 0.05
@@ -127,64 +126,51 @@ def _with_validation(data: TaskData, drawn: Splits, splits: Splits, replicate: R
     return replace(drawn, validation=validation, notes=notes)
 
 
-def full_training(_rows: int, _batch_size: int) -> Mapping[str, object]:
-    """Return the paper's epochs and warm-up, and the fields that all its methods share."""
-    return {**SHARED, "epochs": 10}
-
-
-def few_shot_training(_rows: int, _batch_size: int) -> Mapping[str, object]:
-    """Return the paper's few-shot epochs and warm-up, and the fields that all its methods share."""
-    return {**SHARED, "epochs": 20}
-
-
-def _protocol(
-    name: str, summary: str, redraw: Callable[[TaskData, Splits, Size | None, Replicate], Splits]
-) -> Protocol:
-    return Protocol(
-        name=name,
-        summary=f"Zhang et al.: {summary}, mean of {REPLICATES}",
-        split=from_train,
-        redraw=redraw,
-        replicates=REPLICATES,
-        rule=MEAN,
-        evaluate="epoch",
-        keep="best",
-        model="bert-base",
-        metrics=METRICS,
-        training=full_training,
-    )
-
-
-FULL = _protocol(
-    "lacon", "at most 5000 rows of each of two classes, 1000 of each of more", full_rows
+FULL = Protocol(
+    name="lacon",
+    summary="Zhang et al.: at most 5000 rows of each of two classes, 1000 of each of more, "
+    "mean of 10",
+    split=from_train,
+    redraw=full_rows,
+    replicates=10,
+    rule=MEAN,
+    evaluate="epoch",
+    keep="best",
+    model="bert-base",
+    metrics=METRICS,
+    training=partial(fixed_training, {**SHARED, "epochs": 10}),
 )
 
 # The paper does not state the number of runs behind its few-shot scores, nor behind those by
 # imbalance and by number of classes.
 FEW_SHOT = replace(
-    _protocol("lacon-fewshot", "K rows of each class, as many for validation", few_shot_rows),
-    training=few_shot_training,
+    FULL,
+    name="lacon-fewshot",
+    summary="Zhang et al.: K rows of each class, as many for validation, mean of 10",
+    redraw=few_shot_rows,
+    training=partial(fixed_training, {**SHARED, "epochs": 20}),
     few_shot=True,
 )
 
 
 def imbalanced(rho: int) -> Protocol:
     """Return the protocol with ρ times as many rows of one of two classes as of the other."""
-    return _protocol(
-        f"lacon-imbalance-{rho}",
-        f"{MINORITY} rows of one class, {MINORITY * rho} of the other",
-        partial(imbalanced_rows, rho=rho),
+    return replace(
+        FULL,
+        name=f"lacon-imbalance-{rho}",
+        summary=f"Zhang et al.: 32 rows of one class, {32 * rho} of the other, mean of 10",
+        redraw=partial(imbalanced_rows, rho=rho),
     )
 
 
 def first_classes(count: int) -> Protocol:
     """Return the protocol with a task's first `count` classes."""
     return replace(
-        _protocol(
-            f"lacon-classes-{count}",
-            f"at most {MOST_OF_MORE} rows of each of a task's first {count} classes",
-            rows_by_classes,
-        ),
+        FULL,
+        name=f"lacon-classes-{count}",
+        summary=f"Zhang et al.: at most 1000 rows of each of a task's first {count} classes, "
+        "mean of 10",
+        redraw=rows_by_classes,
         classes=count,
     )
 
@@ -193,15 +179,15 @@ IMBALANCE = Family(
     name="lacon-imbalance",
     parameter="R",
     values=(1, 3, 5, 10, 20),
-    summary=f"Zhang et al.: {MINORITY} rows of one class, R times as many of the other, "
-    f"mean of {REPLICATES}; R is 1, 3, 5, 10 or 20",
+    summary="Zhang et al.: 32 rows of one class, R times as many of the other, mean of 10; "
+    "R is 1, 3, 5, 10 or 20",
     make=imbalanced,
 )
 CLASSES = Family(
     name="lacon-classes",
     parameter="N",
     values=range(2, 15),
-    summary=f"Zhang et al.: at most {MOST_OF_MORE} rows of each of a task's first N classes, "
-    f"mean of {REPLICATES}; N is 2 to 14",
+    summary="Zhang et al.: at most 1000 rows of each of a task's first N classes, mean of 10; "
+    "N is 2 to 14",
     make=first_classes,
 )

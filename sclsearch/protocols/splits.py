@@ -72,7 +72,7 @@ def dev_is_test(data: TaskData) -> Splits:
     _validation_labels(data)
     rows = _whole(data, "validation")
     if "test" in data.splits:
-        notes.append("the test split is not used: figures are of the validation split")
+        notes.append("the test split is not used: scores are of the validation split")
     return Splits(_whole(data, "train"), rows, rows, tuple(notes))
 
 

@@ -25,12 +25,9 @@ def fresh(protocol: Protocol, count: int, first: int | None = None) -> Protocol:
 
     Args:
         protocol: The protocol.
-        count: Number of replicates.
+        count: Number of replicates, at least 1.
         first: Number of the first replicate, for a winner chosen on more replicates than the
             protocol's own; None continues after the protocol's.
-
-    Raises:
-        SclsearchError: The number is below 1.
     """
     if count < 1:
         raise SclsearchError(f"fresh replicates: must be at least 1, got {count}.")
@@ -54,11 +51,7 @@ def fresh(protocol: Protocol, count: int, first: int | None = None) -> Protocol:
 
 
 def with_splits(protocol: Protocol, count: int) -> Protocol:
-    """Return `plain` with `count` random splits of the training rows; replicates cycle through.
-
-    Args:
-        protocol: The protocol.
-        count: Number of splits; replicate r uses split r modulo this.
+    """Return `plain` with random splits of the training rows: replicate r has split r mod `count`.
 
     Raises:
         SclsearchError: The protocol defines its own splits, or the number is below 2.
@@ -81,12 +74,7 @@ def with_splits(protocol: Protocol, count: int) -> Protocol:
 def crossed(protocol: Protocol, levels: Mapping[str, int]) -> Protocol:
     """Return the protocol with all combinations of subset, initialization and order seeds.
 
-    Args:
-        protocol: The protocol.
-        levels: Number of seeds by source; a source that is not named has one.
-
-    Raises:
-        SclsearchError: A source is unknown, or too few sources vary.
+    `levels` has the number of seeds by source, as for `design`, which raises the errors.
     """
     cells = [Replicate(**cell) for cell in design(levels)]
     varied = {source: levels[source] for source in SOURCES if levels.get(source, 1) > 1}

@@ -16,6 +16,7 @@ import torch
 from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import Splits
 from sclsearch.ray_backend.nodes import model_here, versions_here
+from sclsearch.store.rows import RowResults
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.store.storage import Storage
 from sclsearch.store.studies import StudyStore
@@ -106,10 +107,12 @@ def seed_run_trial(config: Mapping[str, Any], context: WorkerContext) -> None:
             there = runs.get(spec.key)
         if there is None:
             run, result = attempt(spec, context, config["configuration"])
+            rows = None
             if result is not None:
                 _keep_weights(store, spec, result)
+                rows = row_results(spec, context, result)
             with _storage_faults(context.storage):
-                runs.put(run)
+                runs.put(run, rows)
         tune.report({"key": spec.key, "out_of_memory": ""})
     except Exception as error:
         if not is_out_of_memory(error):
@@ -186,6 +189,14 @@ def with_result(run: SeedRun, result: TrainingResult) -> SeedRun:
         predictions=result.predictions,
         seconds=result.seconds,
     )
+
+
+def row_results(spec: SeedRunSpec, context: WorkerContext, result: TrainingResult) -> RowResults:
+    """Return labels and class probabilities of the validation and test rows of a seed run."""
+    splits = context.tokens[spec.training.max_length].splits
+    evaluated = {"validation": spec.splits.validation, "test": spec.splits.test}
+    labels = {name: splits[rows.split].y[rows.index] for name, rows in evaluated.items()}
+    return RowResults(labels, result.probabilities)
 
 
 def _failed(run: SeedRun, error: Exception) -> SeedRun:

@@ -7,7 +7,7 @@ from typing import Any
 from sclsearch.canonical import shown
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import Report, finished_winner
-from sclsearch.selection.ranking import mean_std
+from sclsearch.selection.rules import mean_std
 from sclsearch.selection.significance import Comparison, compare, holm
 
 READ = {"unlabelled": "texts without labels", "paraphrases": "paraphrases"}

@@ -2,20 +2,23 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sclsearch.errors import SclsearchError
+from sclsearch.reports.frames import curve_frame, prediction_frame, seed_run_frame
 from sclsearch.selection.posterior import Forecast
-from sclsearch.selection.ranking import mean_std, reported_test
-from sclsearch.selection.rules import Rule, parse_rule
+from sclsearch.selection.rules import Rule, mean_std, parse_rule, reported_test
 from sclsearch.selection.significance import compare
 from sclsearch.store.records import ConfigurationRecord, StudyRecord
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.storage import Storage, storage_option, storage_path
 from sclsearch.store.studies import StudyStore, existing_study
 from sclsearch.study.state import SearchState, stored_state
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DRAWN = ("initialisation", "order")
 FEW_ROWS = 10
@@ -139,6 +142,30 @@ class Report:
     def winner(self) -> ConfigurationLine | None:
         """Return the best finished configuration; None if there is none."""
         return next((line for line in self.configurations[:1] if line.score is not None), None)
+
+    def frame(self) -> "pd.DataFrame":
+        """Return one row per stored seed run; see `frames.seed_run_frame` for the columns."""
+        return seed_run_frame(self)
+
+    def curves(self) -> "pd.DataFrame":
+        """Return losses and validation metrics by update; see `frames.curve_frame`."""
+        return curve_frame(self)
+
+    def predictions(self) -> "pd.DataFrame":
+        """Return the predictions for validation and test rows; see `frames.prediction_frame`."""
+        return prediction_frame(self)
+
+    def __repr__(self) -> str:
+        """Return study, winner, validation score and test score as one line."""
+        from sclsearch.reports.notebook import as_text
+
+        return f"<Report {as_text(self)}>"
+
+    def _repr_html_(self) -> str:
+        """Return the ranking as HTML; notebooks call this method."""
+        from sclsearch.reports.notebook import as_html
+
+        return as_html(self)
 
 
 def finished_winner(found: Report) -> ConfigurationLine:

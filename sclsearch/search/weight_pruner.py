@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 from sclsearch.search.callbacks import Callback
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.selection.ranking import reported
-from sclsearch.selection.rules import Rule, Top, parse_rule
+from sclsearch.selection.rules import Rule, Top, parse_rule, reported
 from sclsearch.study.state import ConfigurationScore, SearchState
 
 _LOG = logging.getLogger(__name__)

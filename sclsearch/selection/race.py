@@ -46,7 +46,7 @@ class Race:
         self.top, self.low, self.high = top, low, high
         self.seeds, self.configs, self.risk = seeds, configs, risk
         self.scores: list[list[float]] = []
-        self.waiting: dict[int, Forecast] = {}
+        self.paused: dict[int, Forecast] = {}
         self.expected: dict[int, float] = {}
         self._changed: set[int] = set()
         self._certain = False
@@ -54,7 +54,7 @@ class Race:
     @property
     def certain(self) -> bool:
         """True if the guarantee holds for the scores known so far."""
-        return self._certain or not self.waiting
+        return self._certain or not self.paused
 
     def open(self) -> None:
         """Add a configuration without any scores."""
@@ -70,29 +70,29 @@ class Race:
         self._changed.add(number)
         if not self._missing(number):
             # The best certain score may have risen beyond the reach of other configurations.
-            self._changed |= set(range(len(self.scores))) - self.waiting.keys()
+            self._changed |= set(range(len(self.scores))) - self.paused.keys()
 
-    def odds(self) -> tuple[dict[int, Forecast], float]:
+    def forecasts(self) -> tuple[dict[int, Forecast], float]:
         """Return forecasts of all incomplete configurations, and the risk that any of them wins.
 
         Configurations without any score have no forecast; each counts as probability 1 in the risk.
         """
         lacking = [number for number in range(len(self.scores)) if self._missing(number)]
-        found = self._chances(number for number in lacking if self._missing(number) < self.seeds)
+        found = self._forecasts(number for number in lacking if self._missing(number) < self.seeds)
         return found, risk_of(found.get(number) for number in lacking)
 
     def judge(self) -> None:
         """Pause configurations with new information that are unlikely to win."""
         if self.risk is None or not self._changed:
             return
-        forecasts = self._chances(
+        forecasts = self._forecasts(
             number for number in self._changed if self.seeds - LEAST >= self._missing(number) > 0
         )
         for number in self._changed:
-            self.waiting.pop(number, None)
+            self.paused.pop(number, None)
         self._changed.clear()
         self.expected |= {number: forecast.expected for number, forecast in forecasts.items()}
-        spent = risk_of(self.waiting.values())
+        spent = risk_of(self.paused.values())
         for number, forecast in sorted(
             forecasts.items(), key=lambda item: (item[1].better, item[0])
         ):
@@ -100,7 +100,7 @@ class Race:
             # Later configurations may use the share of the risk that earlier ones left unused.
             if spent > self.risk * len(self.scores) / self.configs:
                 break
-            self.waiting[number] = forecast
+            self.paused[number] = forecast
 
     def certify(self) -> None:
         """Evaluate all paused configurations again and resume the most likely winners.
@@ -109,9 +109,9 @@ class Race:
         """
         if self.certain or self.risk is None:
             return
-        self.waiting = self._chances(self.waiting)
-        while risk_of(self.waiting.values()) > self.risk:
-            del self.waiting[max(self.waiting, key=lambda number: self.waiting[number].better)]
+        self.paused = self._forecasts(self.paused)
+        while risk_of(self.paused.values()) > self.risk:
+            del self.paused[max(self.paused, key=lambda number: self.paused[number].better)]
         self._certain = True
 
     def order(self, number: int, seed: int) -> tuple[bool, float]:
@@ -123,9 +123,9 @@ class Race:
     def _missing(self, number: int) -> int:
         return sum(map(math.isnan, self.scores[number]))
 
-    def _chances(self, numbers: Iterable[int]) -> dict[int, Forecast]:
+    def _forecasts(self, numbers: Iterable[int]) -> dict[int, Forecast]:
         wanted = list(numbers)
         if not wanted:
             return {}
-        outlook = ScorePosterior(self.top, self.scores, self.low, self.high)
-        return {number: outlook.forecast(number) for number in wanted}
+        posterior = ScorePosterior(self.top, self.scores, self.low, self.high)
+        return {number: posterior.forecast(number) for number in wanted}

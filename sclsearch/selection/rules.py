@@ -1,4 +1,4 @@
-"""Selection rules: mean, top-k mean and best over the seeds of a configuration."""
+"""Selection rules: the score of a configuration from its seeds, and the seeds of a report."""
 
 import math
 import re
@@ -98,3 +98,37 @@ def _unknown(text: str) -> SclsearchError:
         f"Unknown rule {text!r}. Known: mean, best, top-K, or one for the score and one for the "
         "report, as in mean/best."
     )
+
+
+def score(rule: Rule, validation: Sequence[float | None], minimum: float) -> float:
+    """Return the score of a configuration; a failed seed, None, counts as `minimum`."""
+    return rule.score.value([minimum if one is None else one for one in validation])
+
+
+def reported(rule: Rule, validation: Sequence[float | None]) -> tuple[int, ...]:
+    """Return the positions of the seeds in the report, best first, without failed seeds."""
+    finished = {position: one for position, one in enumerate(validation) if one is not None}
+    positions = list(finished)
+    return tuple(positions[n] for n in rule.report.seeds([*finished.values()]))
+
+
+def reported_test(
+    rule: Rule, validation: Sequence[float | None], test: Sequence[float | None]
+) -> tuple[tuple[int, ...], float | None, float | None]:
+    """Return the positions of the reported seeds, and mean and deviation of their test scores.
+
+    The deviation is the sample standard deviation. Mean and deviation are None without a score.
+    `validation` and `test` have the scores of each seed; None for a failed seed.
+    """
+    positions = reported(rule, validation)
+    scores = [one for position in positions if (one := test[position]) is not None]
+    return (positions, *(mean_std(scores) if scores else (None, None)))
+
+
+def mean_std(scores: Sequence[float]) -> tuple[float, float | None]:
+    """Return mean and sample standard deviation; the deviation of a single score is None."""
+    mean = math.fsum(scores) / len(scores)
+    if len(scores) < 2:
+        return mean, None
+    squares = math.fsum((one - mean) ** 2 for one in scores)
+    return mean, math.sqrt(squares / (len(scores) - 1))

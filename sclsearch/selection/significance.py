@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from sclsearch.errors import SclsearchError
 from sclsearch.randomness import stream
-from sclsearch.selection.ranking import mean_std
-from sclsearch.selection.rules import DECIMALS
+from sclsearch.selection.rules import DECIMALS, mean_std
 
 Numbers = npt.NDArray[np.float64]
 
@@ -204,9 +203,9 @@ def _wilcoxon(differences: Numbers) -> float:
     unequal = differences[differences != 0]
     _, place, counts = np.unique(np.abs(unequal), return_inverse=True, return_counts=True)
     doubled = (2 * np.cumsum(counts) - counts + 1)[place]  # doubled mean ranks are integers
-    forecasts = np.ones(1)  # probability of each doubled positive-rank sum
+    probabilities = np.ones(1)  # of each doubled positive-rank sum
     for rank in doubled:
-        forecasts = (np.pad(forecasts, (0, rank)) + np.pad(forecasts, (rank, 0))) / 2
+        probabilities = (np.pad(probabilities, (0, rank)) + np.pad(probabilities, (rank, 0))) / 2
     positive = int(doubled[unequal > 0].sum())
-    tail = min(forecasts[: positive + 1].sum(), forecasts[positive:].sum())
+    tail = min(probabilities[: positive + 1].sum(), probabilities[positive:].sum())
     return min(1.0, 2 * float(tail))

@@ -186,8 +186,8 @@ def _component(weights: Numbers, squares: Numbers, freedom: Numbers) -> Componen
     43:356-367). Resampling runs or levels would give too narrow an interval, because there are few
     levels.
     """
-    forecast = stream(0, "variance").chisquare(freedom[:, None], (len(freedom), DRAWS))
-    low, high = np.quantile(weights @ (squares[:, None] / forecast), [0.025, 0.975])
+    draws = stream(0, "variance").chisquare(freedom[:, None], (len(freedom), DRAWS))
+    low, high = np.quantile(weights @ (squares[:, None] / draws), [0.025, 0.975])
     interval = max(0.0, float(low)), max(0.0, float(high))
     return Component(float(weights @ (squares / freedom)), interval)
 

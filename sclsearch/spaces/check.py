@@ -27,14 +27,10 @@ ValueCheck = Callable[[Values], Sequence[Fault]]
 def read_spaces(
     raw: object, file: str, method: type[Method] | None
 ) -> tuple[dict[str | None, Space], list[Fault]]:
-    """Return the search spaces of a file by encoder name, or the errors of the file.
+    """Return the search spaces in parsed YAML content by encoder name, or its errors.
 
-    The key None has the space for encoders without a section.
-
-    Args:
-        raw: The parsed YAML content.
-        file: Path of the file, as error messages show it.
-        method: Required method class. None accepts the method that the file names.
+    The key None has the space for encoders without a section. If `method` is None, the file may
+    name any method.
     """
     content, faults = _content(raw)
     if content is None:

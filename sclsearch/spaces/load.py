@@ -65,9 +65,7 @@ def load_space(path: Path, method: "type[Method] | str", model: str | None = Non
 def check_file(path: Path, method: "type[Method] | None" = None) -> list[str]:
     """Return all errors of a search space file, one line per error.
 
-    Args:
-        path: The YAML file.
-        method: Required method class. None accepts the method that the file names.
+    If `method` is None, the file may name any method.
     """
     from sclsearch.spaces.check import read_spaces
 
@@ -171,11 +169,7 @@ def _reader() -> "YAML":
 
 def _check_structure(text: str) -> None:
     """Raise ValueError for aliases, which can expand without limit, and for deep nesting."""
-    from ruamel.yaml.events import (
-        AliasEvent,
-        CollectionEndEvent,
-        CollectionStartEvent,
-    )
+    from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent
 
     depth = 0
     for event in _reader().parse(text):

@@ -201,10 +201,9 @@ class Space:
         return faults
 
     def grid(self) -> Iterator[dict[str, object]]:
-        """Return an iterator over all configurations; the last parameter changes fastest.
+        """Return an iterator over all configurations; raise SclsearchError if there is a range.
 
-        Raises:
-            SclsearchError: A parameter is a range.
+        The last parameter changes fastest.
         """
         for name, parameter in self.parameters.items():
             if not isinstance(parameter, Choice):

@@ -9,7 +9,17 @@ from typing import Any
 from sclsearch.canonical import digest
 from sclsearch.errors import SclsearchError
 from sclsearch.store.local import DamagedError
-from sclsearch.store.objects import create, read, read_each, sealed, unsealed, write
+from sclsearch.store.objects import (
+    MOST_BYTES,
+    create,
+    for_each,
+    read,
+    read_each,
+    sealed,
+    unsealed,
+    write,
+)
+from sclsearch.store.rows import RowResults
 from sclsearch.store.storage import Storage, StoragePath, storage_path
 from sclsearch.tasks.metrics import METRICS, value
 
@@ -75,6 +85,11 @@ class SeedRun:
     def validation(self) -> Evaluation | None:
         """Validation results at the kept evaluation; None for a failed seed run."""
         return None if self.failure else self.evaluations[self.kept]["validation"]
+
+    @property
+    def counted(self) -> dict[str, Evaluation]:
+        """The evaluations that count, by split; empty for a failed seed run."""
+        return {} if self.validation is None else {"validation": self.validation, "test": self.test}
 
     def validated(self, metric: str) -> float | None:
         """Return the validation score in a metric; None for a failed seed run."""
@@ -148,11 +163,17 @@ class RunStore:
         for start in range(0, len(keys), BATCH):
             yield from filter(None, self.get_valid(keys[start : start + BATCH])[0])
 
-    def put(self, run: SeedRun) -> bool:
+    def put(self, run: SeedRun, rows: RowResults | None = None) -> bool:
         """Store a finished seed run unless the store has it; return True if it was stored.
 
         Scores replace a stored failure, because another study may have stopped its retries earlier.
+
+        Args:
+            run: The seed run.
+            rows: Its labels and class probabilities; None for a failed seed run.
         """
+        if rows is not None:  # before the record, which marks the seed run as finished
+            self._rows_place(run.key).write(rows.encoded())
         written = sealed(asdict(run))
         stored = create(self._place(run.key), written)
         if stored or run.failure is not None:
@@ -171,6 +192,35 @@ class RunStore:
             return False
         self._place(key).remove()
         return True
+
+    def rows(self, runs: Sequence[SeedRun]) -> list[RowResults | None]:
+        """Return labels and class probabilities of several seed runs.
+
+        Returns:
+            One entry per seed run; None if it failed or if an earlier release stored it.
+
+        Raises:
+            DamagedError: A file is damaged or belongs to other results.
+        """
+        contents = for_each(
+            lambda place: place.read(MOST_BYTES), [self._rows_place(run.key) for run in runs]
+        )
+        return [
+            None if content is None else self._rows_of(run, content)
+            for run, content in zip(runs, contents, strict=True)
+        ]
+
+    def _rows_of(self, run: SeedRun, content: bytes) -> RowResults:
+        try:
+            rows = RowResults.decoded(content)
+            for split, evaluation in run.counted.items():
+                rows.check(split, run.predictions[split], evaluation)
+        except (ValueError, LookupError) as error:
+            raise DamagedError(
+                f"{self._rows_place(run.key)}: does not hold the labels and probabilities of this "
+                f"seed run: {error}. Delete it; the predictions then lack labels and probabilities."
+            ) from error
+        return rows
 
     def find(self, start: str) -> str:
         """Return the only key that begins with the given characters.
@@ -198,6 +248,9 @@ class RunStore:
 
     def _place(self, key: str) -> StoragePath:
         return self.folder / f"{key}.json"
+
+    def _rows_place(self, key: str) -> StoragePath:
+        return self.folder / "rows" / f"{key}.npz"
 
 
 def _described(place: StoragePath, stored: Mapping[str, Any] | None) -> SeedRun | None:
@@ -241,9 +294,8 @@ def _check_scores(run: SeedRun) -> None:
             raise ValueError("a confusion matrix must hold counts, 0 or greater")
         if metric in METRICS:
             value(metric, evaluation)  # raises if the metric's inputs are missing
-    counted = {"validation": run.evaluations[run.kept]["validation"], "test": run.test}
     for rows, predicted in run.predictions.items():
-        _check_predictions(rows, predicted, counted[rows].get("confusion"))
+        _check_predictions(rows, predicted, run.counted[rows].get("confusion"))
 
 
 def _check_predictions(rows: str, predicted: Sequence[float], confusion: Any) -> None:

@@ -11,7 +11,6 @@ from sclsearch.protocols import find_protocol
 from sclsearch.protocols.base import Protocol, Size
 from sclsearch.protocols.draws import (
     Unlabeled,
-    all_labeled,
     check_some_unlabeled,
     check_unlabeled,
 )
@@ -44,7 +43,7 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
     gpu_share(options.gpus_per_trial or 0)  # raises if a GPU cannot be shared in this ratio
     named = find_method(spec.method)
     method = named.kind
-    size = _size(spec)
+    size = Size.of(spec.train_size, spec.shots)
     protocol = _protocol(spec, method, size)
     if spec.scale is not None:
         protocol = lookup(SCALES, spec.scale, "scale")(protocol)
@@ -63,7 +62,7 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
     check_name(model_name)
     space = _space(spec, named, model_name)
     whole = _loaded(spec, options, model_name)
-    check_some_unlabeled(whole, size, spec.unlabeled)
+    check_some_unlabeled(whole.splits["train"].unlabeled, size, spec.unlabeled)
     data = protocol.data(whole)
     _check_task(named, data, protocol)
     splits = protocol.splits(data, size, protocol.replicate(0))
@@ -145,13 +144,6 @@ def _loaded(spec: StudySpec, options: RunOptions, model_name: str) -> TaskData:
                 f"{error}\n{other}\nWithout data and model: --task demo --model minilm."
             ) from error
         raise
-
-
-def _size(spec: StudySpec) -> Size | None:
-    size = Size.of(spec.train_size, spec.shots)
-    if size is None and spec.unlabeled is not None and isinstance(spec.task, str):
-        raise all_labeled(spec.unlabeled)
-    return size
 
 
 def _protocol(spec: StudySpec, method: type[Method], size: Size | None) -> Protocol:

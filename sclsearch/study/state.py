@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 
 from sclsearch.selection.posterior import Forecast
 from sclsearch.selection.race import Race
-from sclsearch.selection.ranking import reported_test, score
-from sclsearch.selection.rules import Rule
+from sclsearch.selection.rules import Rule, reported_test, score
 from sclsearch.store.records import (
     ConfigurationRecord,
     ReplicateRecord,
@@ -137,15 +136,15 @@ class SearchState:
     @property
     def paused(self) -> set[int]:
         """Numbers of the configurations that the race gives no further seeds for now."""
-        return {self.configurations[index].number for index in self.race.waiting}
+        return {self.configurations[index].number for index in self.race.paused}
 
     def is_settled(self, number: int) -> bool:
         """Return True if a configuration is complete or paused."""
-        return number in self.scores or self._indices.get(number) in self.race.waiting
+        return number in self.scores or self._indices.get(number) in self.race.paused
 
     def expected_score(self, number: int) -> float | None:
         """Return the forecast of a paused configuration, else its score; None without both."""
-        forecast = self.race.waiting.get(self._indices[number])
+        forecast = self.race.paused.get(self._indices[number])
         if forecast is not None:
             return forecast.expected
         return self.scores[number].score if number in self.scores else None
@@ -156,7 +155,7 @@ class SearchState:
         Configurations without a seed run have no forecast. The risk is a probability under the
         model of `ScorePosterior`, given that every configuration gets all its seeds.
         """
-        forecasts, risk = self.race.odds()
+        forecasts, risk = self.race.forecasts()
         return {self.configurations[index].number: f for index, f in forecasts.items()}, risk
 
 

@@ -12,7 +12,7 @@ from sclsearch.methods import NamedMethod
 from sclsearch.methods.base import Method, reads_paraphrases, reads_unlabeled
 from sclsearch.methods.fields import build, resolved
 from sclsearch.protocols.base import Protocol, Size, Splits
-from sclsearch.protocols.draws import Unlabeled, draw_parts
+from sclsearch.protocols.draws import Unlabeled, draw_rows
 from sclsearch.selection.rules import Rule
 from sclsearch.spaces.space import Choice, Space
 from sclsearch.store.records import ConfigurationRecord, ReplicateRecord
@@ -199,7 +199,7 @@ class Study:
             max_updates=self.protocol.max_updates,
             method_digest=self.method.digest,
             joined=self.protocol.joined,
-            bare_digest=self.data.bare_digest,
+            unlabeled_digest=self.data.unlabeled_digest,
         )
 
     def check(self, encoder: Encoder) -> None:
@@ -241,7 +241,7 @@ class Study:
 
     def _drawn(self, number: int) -> Splits:
         replicate = self.protocol.replicate(number)
-        return draw_parts(self.protocol, self.data, self.size, self.unlabeled, replicate)
+        return draw_rows(self.protocol, self.data, self.size, self.unlabeled, replicate)
 
     def _built(self, values: Mapping[str, object]) -> tuple[Method, Any]:
         merged = {**{name: origin.value for name, origin in self.defaults.items()}, **values}

@@ -4,7 +4,6 @@ import csv
 import gzip
 import os
 from collections.abc import Mapping
-from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 
@@ -13,12 +12,9 @@ import numpy as np
 from sclsearch.arguments import expanded
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.tasks.base import Split, Task, TaskData
-from sclsearch.tasks.clue import CLUE
-from sclsearch.tasks.corpus import Corpus, fetch, load_corpus
+from sclsearch.tasks.corpus import Corpus, fetch, load_corpora, load_corpus
 from sclsearch.tasks.custom import CustomTask, load_custom_task
-from sclsearch.tasks.glue import FEWGLUE, GLUE
 from sclsearch.tasks.tables import READERS
-from sclsearch.tasks.zhang import ZHANG
 
 DATA_VARIABLE = "SCLSEARCH_DATA"
 
@@ -29,7 +25,9 @@ DEMO = Task(
     metric="accuracy",
     protocol="plain",
 )
-CORPORA: Mapping[str, Corpus] = MappingProxyType({**GLUE, **ZHANG, **CLUE, **FEWGLUE})
+CORPORA: Mapping[str, Corpus] = MappingProxyType(
+    load_corpora(Path(__file__).with_name("corpora.toml").read_text(encoding="utf-8"))
+)
 TASKS: Mapping[str, Task] = MappingProxyType(
     {DEMO.name: DEMO, **{name: corpus.task for name, corpus in CORPORA.items()}}
 )
@@ -60,8 +58,8 @@ def load_demo() -> TaskData:
 
     `tools/demo` in the repository generates them.
     """
-    packed = files("sclsearch.tasks").joinpath("demo.csv.gz").read_bytes()
-    rows = list(csv.DictReader(gzip.decompress(packed).decode().splitlines()))
+    with gzip.open(Path(__file__).with_name("demo.csv.gz"), "rt", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
     splits = {}
     for name in ("train", "validation", "test"):
         of_split = [row for row in rows if row["split"] == name]
@@ -79,11 +77,7 @@ def data_folder(data_dir: Path | None) -> Path | None:
 
 
 def check_data_dir(task: str | CustomTask, data_dir: Path | None) -> None:
-    """Reject a data folder for a task that does not read one.
-
-    Raises:
-        SclsearchError: The task is generated or consists of a user's own files.
-    """
+    """Raise SclsearchError if a data folder is given for the demo or a user's own files."""
     if data_dir is None or (isinstance(task, str) and task != DEMO.name):
         return
     name = task if isinstance(task, str) else task.path
@@ -93,11 +87,7 @@ def check_data_dir(task: str | CustomTask, data_dir: Path | None) -> None:
 
 
 def check_task_name(name: str) -> None:
-    """Reject an unknown task name.
-
-    Raises:
-        SclsearchError: The task does not exist; for a file, the message names the missing options.
-    """
+    """Raise SclsearchError for an unknown task name; for a file, it names the missing options."""
     path = Path(name)
     if name in TASKS or not (path.suffix.lower() in READERS or "/" in name or os.sep in name):
         lookup(TASKS, name, "task")

@@ -1,27 +1,30 @@
-"""Published corpora, read from the files of a distribution or from the Hugging Face hub."""
+"""Published corpora, read from the files of a distribution or from the Hugging Face hub.
+
+`corpora.toml` describes them.
+"""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from sclsearch.errors import SclsearchError
 from sclsearch.tasks.base import Labels, Split, Task, TaskData, Texts
-from sclsearch.tasks.tables import Row, Table, to_splits
+from sclsearch.tasks.tables import Row, Table, load_table, to_splits
 
-Reader = Callable[[Path, tuple[str, ...]], Table]
-
-SENTENCES = ("sentence1", "sentence2")
 # The hub stores scores as float32, the files with up to 14 decimals. Both agree on this many.
 SCORE_DECIMALS = 6
 HUB_BATCH = 10_000
 """Number of rows that are read from the hub's files at once."""
 HUB_TIMEOUT = 10
 """Timeout in seconds for the first response of the hub."""
+# The hub keeps Yelp's quotes doubled as in CSV: \"" instead of \".
+_ESCAPED_QUOTE = re.compile(r'\\""?')
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +38,7 @@ class Hub:
         revision: Commit to load.
         config: Name of the task in the repository.
         columns: Columns of the texts; the label's column is `label`.
-        names: Names of the classes on the hub; empty if they equal the task's.
+        as_written: True if the hub has the labels as written in the files.
         splits: Names of the splits on the hub, where they differ.
     """
 
@@ -43,8 +46,8 @@ class Hub:
     revision: str
     config: str
     columns: tuple[str, ...]
-    names: tuple[str, ...] = ()
-    splits: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    as_written: bool = False
+    splits: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +59,8 @@ class Corpus:
         origin: Where users can get the files, for people.
         folder: Folder of the files, as named by the distribution.
         files: File of each split with labels.
-        read: Reads the given columns of such a file.
         columns: Columns of the files: the texts, then the label.
+        header: All columns of files without a header; None if the files have one.
         hub: Location of the same rows on the hub; None if the hub does not have them.
         written: Labels as written in the files, in the task's order; empty if they equal the
             task's.
@@ -67,24 +70,26 @@ class Corpus:
         broken_lines: Maximum number of lines in a file with too few or too many cells. They are
             dropped, as on the hub, and the source states it.
         blank_texts: True if a text may be empty.
-        clean: Converts a text of the files or the hub to the training text.
+        unescape: True if the files escape quotes and line ends by a backslash, which is undone.
         joined: True if the texts of a row are joined into one, for example a title and its body.
+        english: True if the texts are English.
     """
 
     task: Task
     origin: str
     folder: str
     files: Mapping[str, str]
-    read: Reader
     columns: tuple[str, ...]
+    header: tuple[str, ...] | None = None
     hub: Hub | None = None
     written: tuple[str, ...] = ()
     undecided: str | None = None
     distinct: bool = False
     broken_lines: int = 0
     blank_texts: bool = False
-    clean: Callable[[str], str] = str.rstrip
+    unescape: bool = False
     joined: bool = False
+    english: bool = True
 
     @property
     def classes(self) -> Mapping[str, int] | None:
@@ -104,21 +109,61 @@ class Corpus:
 
     def texts(self, cells: tuple[str, ...]) -> Texts:
         """Return the training texts, given the cells of the files or the hub."""
-        texts = tuple(self.clean(cell) for cell in cells)
-        return (" ".join(text for text in texts if text),) if self.joined else texts
+        if self.unescape:
+            cells = tuple(_ESCAPED_QUOTE.sub('"', cell).replace("\\n", "\n") for cell in cells)
+        if self.joined:
+            return (" ".join(text for cell in cells if (text := cell.strip())),)
+        return tuple(cell.rstrip() for cell in cells)
 
 
-def by_name(*corpora: Corpus) -> Mapping[str, Corpus]:
-    """Return the corpora by the name of their task."""
-    return MappingProxyType({corpus.task.name: corpus for corpus in corpora})
+def load_corpora(toml: str) -> Mapping[str, Corpus]:
+    """Return the corpora of a TOML text by the name of their task.
+
+    A table has the keys that some tasks share; its `tasks` has the other keys by task. The keys are
+    the fields of `Task`, `Hub` (below `hub`) and `Corpus`. `{folder}` in `origin` stands for the
+    folder. Instead of `written`, `first_number` gives the number of the first class in the files.
+    """
+    corpora = {}
+    for shared in tomllib.loads(toml).values():
+        tasks = shared.pop("tasks")
+        for name, own in tasks.items():
+            hub = shared.get("hub", {}) | own.get("hub", {})
+            corpora[name] = _corpus(name, **shared | own | {"hub": hub})
+    return corpora
+
+
+def _corpus(
+    name: str,
+    *,
+    summary: str,
+    labels: list[str],
+    columns: list[str],
+    origin: str,
+    hub: Mapping[str, Any],
+    metric: str = "accuracy",
+    like: str | None = None,
+    written: list[str] | None = None,
+    first_number: int | None = None,
+    header: list[str] | None = None,
+    **options: Any,
+) -> Corpus:
+    pair = len(columns) == 3 and not options.get("joined")
+    if first_number is not None:
+        written = [str(n) for n in range(first_number, first_number + len(labels))]
+    texts = hub.get("columns", columns[:-1])
+    return Corpus(
+        task=Task(name, summary, tuple(labels), metric, pair=pair, like=like),
+        origin=origin.format(**options),
+        columns=tuple(columns),
+        header=tuple(header) if header else None,
+        hub=Hub(**{"config": like or name, **hub, "columns": tuple(texts)}) if hub else None,
+        written=tuple(written or ()),
+        **options,
+    )
 
 
 def load_corpus(corpus: Corpus, folder: Path) -> TaskData:
-    """Read a corpus from its own files.
-
-    Args:
-        corpus: The corpus.
-        folder: Folder that contains `corpus.folder`.
+    """Read a corpus from its own files, in the folder `corpus.folder` below `folder`.
 
     Raises:
         SclsearchError: A file is missing or one of its rows is invalid.
@@ -129,7 +174,7 @@ def load_corpus(corpus: Corpus, folder: Path) -> TaskData:
         raise SclsearchError("\n".join([*missing, corpus.instructions]))
     splits, notes = {}, ""
     for split, path in paths.items():
-        table = corpus.read(path, corpus.columns)
+        table = load_table(path, corpus.columns, corpus.header)
         notes += "".join(f"; {note}" for note in _drop_rows(corpus, table))
         splits[split] = _split(corpus, table)
     return TaskData(corpus.task, splits, f"{folder / corpus.folder}{notes}")
@@ -198,13 +243,9 @@ def fetch(corpus: Corpus) -> TaskData:
 
 
 def from_hub(corpus: Corpus, hub: Hub, found: Mapping[str, Any]) -> TaskData:
-    """Return the hub's rows in the form of the corpus's own files.
+    """Return the rows of `datasets.Dataset` splits in the form of the corpus's own files.
 
-    Args:
-        corpus: The corpus.
-        hub: Its location on the hub.
-        found: A `datasets.Dataset` for each split. Splits that the files lack, or have without
-            labels, are ignored.
+    Splits that the files lack, or have without labels, are ignored.
 
     Raises:
         SclsearchError: The labels have other names or another order, or a row has no label.
@@ -215,7 +256,7 @@ def from_hub(corpus: Corpus, hub: Hub, found: Mapping[str, Any]) -> TaskData:
         rows = found[name]
         where = f"{hub.repository}: {corpus.task.name}: {name}"
         labels = getattr(rows.features["label"], "names", [])
-        expected = hub.names or corpus.task.labels
+        expected = (hub.as_written and corpus.written) or corpus.task.labels
         if tuple(labels) != expected:
             raise SclsearchError(
                 f"{where}: the labels must be {list(expected)}, got {labels}. "

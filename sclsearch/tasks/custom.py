@@ -5,12 +5,14 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any, Self
 
 import numpy as np
 
-from sclsearch.arguments import check_fields
+from sclsearch.arguments import check_fields, expanded
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.tasks.base import Split, Task, TaskData
 from sclsearch.tasks.metrics import METRICS
@@ -24,7 +26,9 @@ from sclsearch.tasks.tables import (
     text_faults,
     to_splits,
 )
+from sclsearch.tasks.tabular import TableInMemory, write_table
 
+DATA_FOLDER = "sclsearch-data"
 FRACTIONS = (0.8, 0.1, 0.1)
 IMBALANCED = 2 / 3
 """Share of the largest class above which accuracy is uninformative."""
@@ -75,6 +79,55 @@ class CustomTask:
         check_fields(self)
         columns = (self.text,) if isinstance(self.text, str) else tuple(self.text)
         object.__setattr__(self, "text", columns)
+
+    @classmethod
+    def from_data(
+        cls,
+        data: TableInMemory,
+        text: str | Sequence[str],
+        label: str,
+        *,
+        name: str,
+        validation: TableInMemory | None = None,
+        test: TableInMemory | None = None,
+        split_column: str | None = None,
+        folder: Path | str = DATA_FOLDER,
+        **options: Any,
+    ) -> Self:
+        """Return the task of a pandas data frame or a `datasets.Dataset`.
+
+        Example:
+            >>> task = CustomTask.from_data(frame, "text", "label", name="mine")  # doctest: +SKIP
+
+        The rows are written to Parquet files in `folder`, so that a study can resume and its seed
+        runs can be repeated. Equal data is written once.
+
+        Args:
+            data: Training rows, or all rows.
+            text: Column of the text, or columns of the two texts.
+            label: Column of the label, which may be empty in training rows.
+            name: Name of the task.
+            validation: Validation rows.
+            test: Test rows.
+            split_column: As in `CustomTask`.
+            folder: Folder for the files.
+            options: Further fields of `CustomTask`: `fractions`, `metric` and `regression`.
+
+        Raises:
+            SclsearchError: A column is missing, or its values have no common type.
+        """
+        columns = [text] if isinstance(text, str) else list(text)
+        columns += [label] if split_column is None else [label, split_column]
+        write = partial(write_table, columns=columns, folder=expanded(Path(folder)))
+        return cls(
+            path=write(data, name=name),
+            text=text,
+            label=label,
+            validation=None if validation is None else write(validation, name=f"{name}-validation"),
+            test=None if test is None else write(test, name=f"{name}-test"),
+            split_column=split_column,
+            **options,
+        )
 
     @property
     def paths(self) -> Mapping[str, Path]:

@@ -38,15 +38,11 @@ class Metric:
     binary: bool = False
 
     def check(self, classes: int, where: str) -> None:
-        """Reject a task that the metric does not support.
+        """Raise SclsearchError if the metric does not support a task with so many classes.
 
         Args:
             classes: Number of classes; 0 in regression.
             where: Start of the error message: an option or a file.
-
-        Raises:
-            SclsearchError: The metric needs classes and the task has scores, or the reverse. Or the
-                metric needs two classes and the task has more.
         """
         kind = "classes" if classes else "scores"
         if kind != self.needs or (self.binary and classes != 2):

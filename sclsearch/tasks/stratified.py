@@ -107,12 +107,7 @@ def _exchange(y: Labels, place: Index, rng: np.random.Generator) -> None:
     """Give each split a row of each class that it lacks, in exchange for one of its largest class.
 
     The row comes from the split with the most rows to spare. A split must keep one row of the
-    class, unless it comes later in `NAMES`.
-
-    Args:
-        y: Class of each row, `[rows]`.
-        place: Number in `NAMES` of each row's split, `[rows]`; changed in place.
-        rng: Draws the exchanged rows.
+    class, unless it comes later in `NAMES`. `place`, the number of each row's split, is changed.
     """
     classes, kind = np.unique(y, return_inverse=True)
     cells = np.bincount(place * len(classes) + kind, minlength=len(NAMES) * len(classes))

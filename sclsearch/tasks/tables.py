@@ -66,7 +66,9 @@ class Table:
     unit: str = "line"
 
 
-def load_table(path: Path, columns: tuple[str, ...]) -> Table:
+def load_table(
+    path: Path, columns: tuple[str, ...], header: tuple[str, ...] | None = None
+) -> Table:
     """Read some columns of a file as text, in the format of the file extension.
 
     Blank lines are skipped. Numbers and booleans of JSON and Parquet are written as in JSON; null
@@ -75,6 +77,7 @@ def load_table(path: Path, columns: tuple[str, ...]) -> Table:
     Args:
         path: The file.
         columns: Names of the columns to keep.
+        header: Names of all columns of a CSV or TSV file without a header.
 
     Raises:
         SclsearchError: The extension is unknown, the file is unreadable, or a column is missing.
@@ -85,25 +88,16 @@ def load_table(path: Path, columns: tuple[str, ...]) -> Table:
             f"{path}: the file extension must be one of {', '.join(READERS)}, "
             f"got {ending or 'none'}. Convert the file."
         )
-    return READERS[ending](path, columns)
+    return READERS[ending](path, columns, *([header] if header else []))
 
 
 def load_csv(path: Path, columns: tuple[str, ...], header: tuple[str, ...] | None = None) -> Table:
-    """Read a CSV file with the usual quoting, including cells of several lines.
-
-    Args:
-        path: The file.
-        columns: Names of the columns to keep.
-        header: Names of all columns, for a file without a header; None reads the first row.
-
-    Raises:
-        SclsearchError: The file is unreadable, or a column is missing.
-    """
+    """Read a CSV file with the usual quoting, including cells of several lines."""
     return _load_cells(path, columns, header, _csv_rows, newline="")
 
 
 def load_tsv(path: Path, columns: tuple[str, ...], header: tuple[str, ...] | None = None) -> Table:
-    """Read a TSV file in GLUE's format, with the arguments of `load_csv`.
+    """Read a TSV file in GLUE's format.
 
     Quotes are text, since GLUE's files have unbalanced ones. Only line feeds end lines, since texts
     may contain other line separators.
@@ -205,7 +199,7 @@ def load_parquet(path: Path, columns: tuple[str, ...]) -> Table:
     return _load_records(Table(path, unit="row"), numbered, columns)
 
 
-READERS: Mapping[str, Callable[[Path, tuple[str, ...]], Table]] = MappingProxyType(
+READERS: Mapping[str, Callable[..., Table]] = MappingProxyType(
     {
         ".csv": load_csv,
         ".tsv": load_tsv,
@@ -261,11 +255,7 @@ def load_text(path: Path) -> str:
 
 
 def load_bytes(path: Path) -> bytes:
-    """Return a file's bytes.
-
-    Raises:
-        SclsearchError: The file is missing or unreadable.
-    """
+    """Return a file's bytes; raise SclsearchError if it is missing or unreadable."""
     try:
         check_regular(path)
         return path.read_bytes()
@@ -298,15 +288,9 @@ def column_positions(path: Path, header: Sequence[str], columns: Sequence[str]) 
 
 
 def check_faults(table: Table, faults: Sequence[Fault] = (), shown: int = SHOWN_FAULTS) -> None:
-    """Reject a file with invalid rows.
+    """Raise SclsearchError if a table has faults, or if there are further ones.
 
-    Args:
-        table: The rows read, with the reader's faults.
-        faults: Further faults.
-        shown: Maximum number of faults in the message.
-
-    Raises:
-        SclsearchError: There are faults; the message has the first ones by position, and the total.
+    The message has the first `shown` faults by position, and the total.
     """
     every = sorted([*table.faults, *faults], key=itemgetter(0))
     if not every:
@@ -318,15 +302,12 @@ def check_faults(table: Table, faults: Sequence[Fault] = (), shown: int = SHOWN_
 
 
 def check_rows(table: Table, rows: Sequence[Row], of: str = "rows") -> None:
-    """Reject a file that has no rows for some purpose.
+    """Raise SclsearchError if there are none of some rows of a table; faults come first.
 
     Args:
         table: The rows read.
-        rows: The rows for the purpose.
-        of: Noun for the rows in the message.
-
-    Raises:
-        SclsearchError: There are no rows; if rows have faults, the message reports those.
+        rows: Some of them.
+        of: Noun for them in the message.
     """
     if not rows:
         check_faults(table)

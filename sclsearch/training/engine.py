@@ -124,7 +124,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
         if not last:
             result.stages.append({"stage": stage.name, **record})
             continue
-        predictions = predict(
+        predictions, probabilities = predict(
             model, spec.method, data.tokens, spec.splits.validation, features, device
         )
         evaluation = judge(spec, data.tokens, spec.splits.validation, predictions)
@@ -134,6 +134,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
             best_score, best_decay = score, vocabulary.decay if vocabulary else 1.0
             result.kept = len(result.evaluations) - 1
             result.predictions["validation"] = predictions.tolist()
+            result.probabilities["validation"] = probabilities
             # No copy is needed if no update follows.
             final = update == total or spec.keep == "last"
             best = {} if final else {n: t.detach().clone() for n, t in _trained(model).items()}
@@ -142,8 +143,11 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
         model.load_state_dict(best, strict=False)
         if vocabulary is not None:
             vocabulary.decay = best_decay
-        predictions = predict(model, spec.method, data.tokens, spec.splits.test, features, device)
+        predictions, probabilities = predict(
+            model, spec.method, data.tokens, spec.splits.test, features, device
+        )
         result.predictions["test"] = predictions.tolist()
+        result.probabilities["test"] = probabilities
         result.test = judge(spec, data.tokens, spec.splits.test, predictions)
     if vocabulary is not None:
         vocabulary.restore(encoder.model)

@@ -26,6 +26,7 @@ EVALUATION_BATCH = 64
 ONE_VIEW = (0.0,)
 
 Predictions = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+Probabilities = npt.NDArray[np.float32]
 
 
 class NonFiniteLossError(ArithmeticError):
@@ -86,8 +87,12 @@ def predict(
     rows: Rows,
     features: Features | None,
     device: torch.device,
-) -> Predictions:
-    """Return the predicted class, int64, or score, float64, of each row, `[rows]`.
+) -> tuple[Predictions, Probabilities]:
+    """Return the predictions for rows and the class probabilities behind them.
+
+    Returns:
+        The predicted class, int64, or score, float64, of each row, `[rows]`; and the softmax of
+        the method's scores, `[rows, C]`, where C is 0 in regression.
 
     Raises:
         NonFiniteLossError: A score is NaN or infinite, because the last update broke the weights.
@@ -97,7 +102,9 @@ def predict(
         raise NonFiniteLossError(
             f"{rows.split}: scores are NaN or infinite. Lower the learning rate."
         )
-    return scores.argmax(1).astype(np.int64) if task.classes else scores.astype(np.float64)
+    if not task.classes:
+        return scores.astype(np.float64), np.empty((len(scores), 0), np.float32)
+    return scores.argmax(1).astype(np.int64), torch.from_numpy(scores).softmax(1).numpy()
 
 
 @torch.inference_mode()

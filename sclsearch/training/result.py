@@ -8,6 +8,7 @@ from pathlib import Path
 from torch import Tensor
 
 from sclsearch.canonical import canonical
+from sclsearch.training.evaluation import Probabilities
 from sclsearch.training.spec import SeedRunSpec
 
 
@@ -22,6 +23,8 @@ class TrainingResult:
         kept: Index of the evaluation that gives the reported score.
         test: The one evaluation on the test rows, with the weights of the kept evaluation.
         predictions: Predicted class or score of each validation and test row, same weights.
+        probabilities: Probability of each class for the same rows, `[rows, C]`; C is 0 in
+            regression.
         weights: Weights of the encoder and the new modules at the kept evaluation, on the CPU.
         seconds: Wall-clock time.
     """
@@ -32,6 +35,7 @@ class TrainingResult:
     kept: int = -1
     test: dict[str, object] = field(default_factory=dict)
     predictions: dict[str, list[float]] = field(default_factory=dict)
+    probabilities: dict[str, Probabilities] = field(default_factory=dict)
     weights: dict[str, Tensor] = field(default_factory=dict)
     seconds: float = 0.0
 

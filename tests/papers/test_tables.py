@@ -302,15 +302,6 @@ def test_cells_have_the_fields_of_their_methods_and_none_is_trained_twice(table:
     assert all(trained.count(one) == 1 for one in trained)
 
 
-def test_only_one_row_has_no_method() -> None:
-    assert {
-        (table.name, cell.row.name)
-        for table in published_tables().values()
-        for cell in table.cells
-        if cell.row.method is None
-    } == {("lacon/table-7", "Baseline*")}
-
-
 def test_the_protocol_counts_seeds_and_selects_as_the_paper_does(table: Table) -> None:
     protocol = find_protocol(table.protocol)
     assert table.rule in {None, protocol.rule}

@@ -14,7 +14,7 @@ from sclsearch.protocols.base import Size, Splits
 from sclsearch.protocols.cmlm import FEW_SHOT, FULL, cmlm_split, few_shot_training
 from sclsearch.tasks.base import TaskData
 
-Labelled = Callable[..., TaskData]
+Labeled = Callable[..., TaskData]
 
 
 def sizes(splits: Splits) -> tuple[int, int]:
@@ -23,7 +23,7 @@ def sizes(splits: Splits) -> tuple[int, int]:
 
 @given(rows=st.integers(2, 2000))
 def test_validation_and_test_share_no_row_and_are_all_of_the_split(
-    labeled: Labelled, rows: int
+    labeled: Labeled, rows: int
 ) -> None:
     splits = cmlm_split(labeled(train=[0, 1], validation=[0] * rows))
     both = np.concatenate([splits.validation.index, splits.test.index])
@@ -49,14 +49,14 @@ FEWER = "validation: {} random rows, fewer than the protocol's 500"
     ids=["sst2", "just-enough", "too-few", "rte", "wnli"],
 )
 def test_a_small_task_has_fewer_validation_rows_and_the_note_says_so(
-    labeled: Labelled, rows: int, validation: int, notes: tuple[str, ...]
+    labeled: Labeled, rows: int, validation: int, notes: tuple[str, ...]
 ) -> None:
     splits = cmlm_split(labeled(train=[0, 1], validation=[0, 1] * (rows // 2) + [0] * (rows % 2)))
     assert sizes(splits) == (validation, rows - validation)
     assert splits.notes == notes
 
 
-def test_the_test_of_qqp_has_2000_of_the_other_rows(labeled: Labelled) -> None:
+def test_the_test_of_qqp_has_2000_of_the_other_rows(labeled: Labeled) -> None:
     rows = [0, 1] * 3000
     splits = cmlm_split(labeled("qqp", train=[0, 1], validation=rows))
     assert sizes(splits) == (500, 2000)
@@ -70,16 +70,14 @@ def test_the_test_of_qqp_has_2000_of_the_other_rows(labeled: Labelled) -> None:
 
 
 @pytest.mark.parametrize(("rows", "validation"), [(600, 500), (400, 400)])
-def test_a_labelled_test_split_stays_the_test(
-    labeled: Labelled, rows: int, validation: int
-) -> None:
+def test_a_labeled_test_split_stays_the_test(labeled: Labeled, rows: int, validation: int) -> None:
     splits = cmlm_split(labeled(train=[0, 1], validation=[0] * rows, test=[0, 1, 1]))
     assert splits.test.split == "test"
     assert sizes(splits) == (validation, 3)
     assert len(splits.notes) == 1
 
 
-def test_one_row_is_too_few_for_validation_and_test(labeled: Labelled) -> None:
+def test_one_row_is_too_few_for_validation_and_test(labeled: Labeled) -> None:
     with pytest.raises(SclsearchError, match=r"^toy: the validation split .* got 1"):
         cmlm_split(labeled(train=[0], validation=[1]))
 
@@ -94,7 +92,7 @@ def test_replicates_are_five_subsets_by_the_papers_three_seeds() -> None:
     assert [FULL.replicate(r).initialization for r in range(FULL.replicates)] == [31, 42, 53]
 
 
-def test_few_shot_rows_have_the_classes_as_they_fall(labeled: Labelled) -> None:
+def test_few_shot_rows_have_the_classes_as_they_fall(labeled: Labeled) -> None:
     data = labeled(train=[0] * 500 + [1] * 500, validation=[0, 1] * 300)
     subsets = [FEW_SHOT.splits(data, Size(total=40), FEW_SHOT.replicate(r)).train for r in range(5)]
     assert [len({*rows.index}) for rows in subsets] == [40] * 5
@@ -108,8 +106,8 @@ def test_few_shot_rows_have_the_classes_as_they_fall(labeled: Labelled) -> None:
 def test_few_shot_training_has_the_papers_epochs_and_others_between(
     rows: int, epochs: int, post_epochs: int
 ) -> None:
-    told = {"epochs": epochs, "post_epochs": post_epochs}
-    assert few_shot_training(rows, 16) == {**AUTHORS_TRAINING, **told}
+    expected = {"epochs": epochs, "post_epochs": post_epochs}
+    assert few_shot_training(rows, 16) == {**AUTHORS_TRAINING, **expected}
 
 
 def test_full_data_has_the_papers_learning_rate_and_epochs_in_both_phases() -> None:

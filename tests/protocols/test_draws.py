@@ -1,6 +1,7 @@
-"""Draws have the size asked for, each class at its share, no repeats, from their stream alone."""
+"""Draws have the requested size and class shares and no repeats."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,21 +9,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols.base import Rows, Size, all_seeds
+from sclsearch.protocols import PROTOCOLS
+from sclsearch.protocols.base import Protocol, Rows, Size, Splits, all_seeds
 from sclsearch.protocols.draws import (
     class_counts,
     draw_alike,
     draw_at_random,
     draw_counts,
+    draw_rows,
     draw_subset,
 )
+from sclsearch.protocols.variants import laptop
 from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.stratified import per_class, stratified
 
-Labelled = Callable[..., TaskData]
+Labeled = Callable[..., TaskData]
 
 LABELS = st.lists(st.integers(0, 5), min_size=1, max_size=120).map(lambda y: np.array(y, np.int64))
 SEEDS = st.integers(0, 2**32)
+FEW_SHOT = [protocol for protocol in PROTOCOLS.values() if protocol.few_shot]
+EVERY = [*FEW_SHOT, *map(laptop, FEW_SHOT)]
+POOL = 400
 
 
 @given(y=LABELS, share=st.floats(0, 1), seed=SEEDS)
@@ -80,7 +87,7 @@ def test_a_draw_per_class_has_that_many_of_each(y: np.ndarray, shots: int, seed:
     ids=["total", "per-class"],
 )
 def test_a_subset_comes_from_the_pool_with_its_row_numbers(
-    labeled: Labelled, size: Size, counts: list[int]
+    labeled: Labeled, size: Size, counts: list[int]
 ) -> None:
     data = labeled(train=[0] * 60 + [1] * 20 + [2] * 20)
     pool = Rows("train", np.arange(1, 100, 2))
@@ -101,14 +108,14 @@ def test_a_subset_comes_from_the_pool_with_its_row_numbers(
     ids=str,
 )
 def test_a_size_that_the_pool_cannot_give_is_refused(
-    labeled: Labelled, size: Size, message: str
+    labeled: Labeled, size: Size, message: str
 ) -> None:
     data = labeled(train=[0, 0, 0, 1, 1])
     with pytest.raises(SclsearchError, match=message):
         draw_subset(data, Rows("train", np.arange(5)), size, all_seeds(0))
 
 
-def test_shots_of_a_task_of_scores_are_refused(labeled: Labelled) -> None:
+def test_shots_of_a_task_of_scores_are_refused(labeled: Labeled) -> None:
     data = labeled(train=[0.5, 1.0, 1.5])
     with pytest.raises(SclsearchError, match=r"--shots: .* toy has scores"):
         draw_subset(data, Rows("train", np.arange(3)), Size(per_class=1), all_seeds(0))
@@ -116,7 +123,7 @@ def test_shots_of_a_task_of_scores_are_refused(labeled: Labelled) -> None:
 
 @given(y=LABELS, size=st.integers(1, 20), seed=SEEDS)
 def test_validation_alike_shares_no_row_with_training_and_has_its_counts(
-    labeled: Labelled, y: np.ndarray, size: int, seed: int
+    labeled: Labeled, y: np.ndarray, size: int, seed: int
 ) -> None:
     y = np.concatenate([y, np.arange(6), np.arange(6)])
     data = labeled(train=y.tolist())
@@ -134,7 +141,7 @@ def test_validation_alike_shares_no_row_with_training_and_has_its_counts(
 
 @given(counts=st.dictionaries(st.integers(0, 2), st.integers(0, 30), min_size=1), seed=SEEDS)
 def test_a_draw_by_counts_has_that_many_of_each_class(
-    labeled: Labelled, counts: dict[int, int], seed: int
+    labeled: Labeled, counts: dict[int, int], seed: int
 ) -> None:
     data = labeled(train=[0] * 20 + [1] * 10 + [2] * 40)
     pool = Rows("train", np.arange(1, 70, 2))
@@ -148,7 +155,7 @@ def test_a_draw_by_counts_has_that_many_of_each_class(
 
 @given(total=st.integers(1, 60), seed=SEEDS)
 def test_a_draw_at_random_has_its_size_and_comes_from_the_pool(
-    labeled: Labelled, total: int, seed: int
+    labeled: Labeled, total: int, seed: int
 ) -> None:
     data = labeled(train=[0, 1] * 60)
     pool = Rows("train", np.arange(0, 120, 2))
@@ -156,3 +163,86 @@ def test_a_draw_at_random_has_its_size_and_comes_from_the_pool(
     assert len(drawn.index) == total
     assert (np.diff(drawn.index) > 0).all()
     assert {*drawn.index} <= {*pool.index}
+
+
+@pytest.fixture(scope="module")
+def data(labeled: Labeled) -> TaskData:
+    return labeled(train=[0, 1, 1, 1] * (POOL // 4), validation=[0, 1] * 100)
+
+
+def unlabeled_splits(
+    protocol: Protocol, data: TaskData, number: int, size: int, total: int
+) -> Splits:
+    return draw_rows(protocol, data, Size(size), total, protocol.replicate(number))
+
+
+def places(rows: Rows) -> set[tuple[str, int]]:
+    return {(rows.split, row) for row in rows.index.tolist()}
+
+
+@pytest.mark.parametrize("protocol", EVERY, ids=lambda protocol: protocol.title)
+@given(number=st.integers(0, 40), size=st.integers(8, 100), share=st.floats(0, 1))
+def test_they_are_the_training_rows_and_others_but_none_of_validation_or_test(
+    data: TaskData, protocol: Protocol, number: int, size: int, share: float
+) -> None:
+    given_ = protocol.splits(data, Size(size), protocol.replicate(number))
+    held = set[tuple[str, int]]().union(*map(places, (given_.validation, *given_.held)))
+    total = size + 1 + int(share * (POOL - sum(at == "train" for at, _ in held) - size - 1))
+    splits = unlabeled_splits(protocol, data, number, size, total)
+    assert splits.unlabeled is not None
+    found = places(splits.unlabeled)
+    assert len(found) == len(splits.unlabeled.index) == total
+    assert (np.diff(splits.unlabeled.index) > 0).all()
+    assert places(splits.train) <= found
+    assert not found & (held | places(splits.test))
+    less = replace(splits, unlabeled=None, notes=given_.notes)
+    assert (less.digests, less.notes) == (given_.digests, given_.notes)
+    assert splits.notes[-1] == (
+        f"stages without labels: {total - size} texts beside the {size} training rows"
+    )
+
+
+@given(number=st.integers(0, 40), totals=st.lists(st.integers(21, POOL), min_size=2, max_size=2))
+def test_fewer_are_among_more_of_a_replicate(
+    data: TaskData, number: int, totals: list[int]
+) -> None:
+    protocol = PROTOCOLS["cmlm-fewshot"]
+    few, many = (unlabeled_splits(protocol, data, number, 20, total) for total in sorted(totals))
+    assert few.unlabeled is not None
+    assert many.unlabeled is not None
+    assert places(few.unlabeled) <= places(many.unlabeled)
+
+
+def test_at_the_scale_of_a_laptop_they_are_those_of_the_protocol(labeled: Labeled) -> None:
+    data = labeled(train=[0, 1] * 700, test=[0, 1] * 50)
+    protocol = PROTOCOLS["gunel-fewshot"]
+    splits, scaled = (
+        unlabeled_splits(one, data, 0, 20, 600) for one in (protocol, laptop(protocol))
+    )
+    # Of the 500 rows that are held out of training 300 select nothing there.
+    assert (len(splits.validation.index), len(scaled.validation.index)) == (500, 200)
+    assert splits.digests["unlabelled"] == scaled.digests["unlabelled"]
+
+
+@pytest.mark.parametrize("protocol", EVERY, ids=lambda protocol: protocol.title)
+def test_all_are_those_that_are_not_held_out(data: TaskData, protocol: Protocol) -> None:
+    splits = draw_rows(protocol, data, Size(20), "all", protocol.replicate(3))
+    assert splits.unlabeled is not None
+    held = set[tuple[str, int]]().union(
+        *map(places, (splits.validation, splits.test, *splits.held))
+    )
+    assert places(splits.unlabeled) == {("train", row) for row in range(POOL)} - held
+
+
+@pytest.mark.parametrize(("name", "most"), [("cmlm-fewshot", POOL), ("lacon-fewshot", POOL - 20)])
+def test_fewer_than_are_trained_on_or_more_than_there_are_is_refused(
+    data: TaskData, name: str, most: int
+) -> None:
+    assert unlabeled_splits(PROTOCOLS[name], data, 0, 20, most).unlabeled is not None
+    for total in (-1, 19, most + 1):
+        with pytest.raises(SclsearchError) as raised:
+            unlabeled_splits(PROTOCOLS[name], data, 0, 20, total)
+        assert str(raised.value) == (
+            f"--unlabeled: must be between 20, the training rows, and {most}, all rows of toy's "
+            f"training split outside validation, got {total}. Pass `all` for all rows."
+        )

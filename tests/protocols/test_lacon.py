@@ -13,13 +13,13 @@ from sclsearch.protocols.base import Rows, Size, Splits
 from sclsearch.protocols.lacon import IMBALANCE
 from sclsearch.tasks.base import TaskData
 
-Labelled = Callable[..., TaskData]
+Labeled = Callable[..., TaskData]
 
 VALIDATION = {"validation": [0, 1]}
 MANY = [0] * 5400 + [1] * 7000
 
 
-def parts_of(name: str, data: TaskData, number: int = 0, size: Size | None = None) -> Splits:
+def splits_of(name: str, data: TaskData, number: int = 0, size: Size | None = None) -> Splits:
     protocol = PROTOCOLS[name]
     return protocol.splits(data, size, protocol.replicate(number))
 
@@ -38,10 +38,10 @@ def counts(rows: Rows, data: TaskData) -> list[int]:
     ids=["two-classes", "a-rare-class", "three-classes"],
 )
 def test_at_most_so_many_rows_of_each_class_are_drawn_and_a_twentieth_held_out(
-    labeled: Labelled, train: list[int], training: list[int], validation: list[int]
+    labeled: Labeled, train: list[int], training: list[int], validation: list[int]
 ) -> None:
     data = labeled(train=train, **VALIDATION)
-    first, second = parts_of("lacon", data), parts_of("lacon", data, 1)
+    first, second = splits_of("lacon", data), splits_of("lacon", data, 1)
     assert counts(first.train, data) == training
     assert counts(first.validation, data) == validation
     assert first.train.digest != second.train.digest
@@ -50,9 +50,9 @@ def test_at_most_so_many_rows_of_each_class_are_drawn_and_a_twentieth_held_out(
 
 
 @pytest.mark.parametrize("name", ["mrpc", "rte", "cola"])
-def test_three_tasks_are_taken_whole_by_every_replicate(labeled: Labelled, name: str) -> None:
+def test_three_tasks_are_taken_whole_by_every_replicate(labeled: Labeled, name: str) -> None:
     data = labeled(name, train=MANY, **VALIDATION)
-    first, second = parts_of("lacon", data), parts_of("lacon", data, 1)
+    first, second = splits_of("lacon", data), splits_of("lacon", data, 1)
     assert first.digests == second.digests
     assert len(first.train.index) + len(first.validation.index) == len(MANY)
     assert first.notes == (
@@ -61,9 +61,9 @@ def test_three_tasks_are_taken_whole_by_every_replicate(labeled: Labelled, name:
     )
 
 
-def test_scores_are_taken_whole(labeled: Labelled) -> None:
+def test_scores_are_taken_whole(labeled: Labeled) -> None:
     data = labeled(train=[n / 2 for n in range(6001)], validation=[0.5])
-    splits = parts_of("lacon", data)
+    splits = splits_of("lacon", data)
     both = np.concatenate([splits.train.index, splits.validation.index])
     assert sorted(both) == list(range(6001))
     assert len(splits.validation.index) == 300
@@ -71,33 +71,33 @@ def test_scores_are_taken_whole(labeled: Labelled) -> None:
 
 @given(train=st.lists(st.integers(0, 2), min_size=60, max_size=200), number=st.integers(0, 30))
 def test_few_shot_validation_has_as_many_rows_of_each_class_as_training(
-    labeled: Labelled, train: list[int], number: int
+    labeled: Labeled, train: list[int], number: int
 ) -> None:
     train = [0, 1, 2] * 8 + train
     data = labeled(train=train, **VALIDATION)
-    splits = parts_of("lacon-fewshot", data, number, Size(per_class=4))
+    splits = splits_of("lacon-fewshot", data, number, Size(per_class=4))
     assert counts(splits.train, data) == counts(splits.validation, data) == [4, 4, 4]
     assert not {*splits.train.index} & {*splits.validation.index}
-    in_total = parts_of("lacon-fewshot", data, number, Size(total=20))
+    in_total = splits_of("lacon-fewshot", data, number, Size(total=20))
     assert counts(in_total.train, data) == counts(in_total.validation, data)
     assert len(in_total.validation.index) == 20
 
 
-def test_few_shot_validation_takes_what_is_left_of_a_class_and_says_so(labeled: Labelled) -> None:
+def test_few_shot_validation_takes_what_is_left_of_a_class_and_says_so(labeled: Labeled) -> None:
     data = labeled(train=[0] * 60 + [1] * 27, **VALIDATION)
-    splits = parts_of("lacon-fewshot", data, 0, Size(per_class=20))
+    splits = splits_of("lacon-fewshot", data, 0, Size(per_class=20))
     assert counts(splits.train, data) == [20, 20]
     assert counts(splits.validation, data) == [20, 7]
     note = "validation: 27 other rows of the training split, fewer than the 40 for training"
     assert splits.notes[-1] == note
 
 
-def test_few_shot_with_nothing_left_for_validation_is_refused(labeled: Labelled) -> None:
+def test_few_shot_with_nothing_left_for_validation_is_refused(labeled: Labeled) -> None:
     data = labeled(train=[0, 1] * 10, **VALIDATION)
     with pytest.raises(SclsearchError, match=r"^toy: the 20 training rows leave none"):
-        parts_of("lacon-fewshot", data, 0, Size(per_class=10))
+        splits_of("lacon-fewshot", data, 0, Size(per_class=10))
     with pytest.raises(SclsearchError, match=r"^--shots: must be between 1 and 10, .* got 11"):
-        parts_of("lacon-fewshot", data, 0, Size(per_class=11))
+        splits_of("lacon-fewshot", data, 0, Size(per_class=11))
 
 
 @pytest.mark.parametrize("rho", IMBALANCE.values)
@@ -105,31 +105,31 @@ def test_few_shot_with_nothing_left_for_validation_is_refused(labeled: Labelled)
     ("train", "rarer"), [([0] * 1500 + [1] * 1300, 1), ([0] * 1300 + [1] * 1300, 0)]
 )
 def test_the_rarer_class_has_32_rows_and_the_other_so_many_times_as_many(
-    labeled: Labelled, train: list[int], rarer: int, rho: int
+    labeled: Labeled, train: list[int], rarer: int, rho: int
 ) -> None:
     data = labeled(train=train, **VALIDATION)
-    splits = parts_of(f"lacon-imbalance-{rho}", data, 3)
+    splits = splits_of(f"lacon-imbalance-{rho}", data, 3)
     wanted = [32, 32] if rho == 1 else [32, 32 * rho] if rarer == 0 else [32 * rho, 32]
     assert counts(splits.train, data) == counts(splits.validation, data) == wanted
     few, many = data.task.labels[rarer], data.task.labels[1 - rarer]
     assert f"training: 32 of {few!r} and {32 * rho} of {many!r}" in splits.notes
 
 
-def test_an_imbalance_of_other_than_two_classes_is_refused(labeled: Labelled) -> None:
+def test_an_imbalance_of_other_than_two_classes_is_refused(labeled: Labeled) -> None:
     three = labeled(train=[0, 1, 2] * 50, **VALIDATION)
     with pytest.raises(SclsearchError, match=r"^--protocol lacon-imbalance-3: .* toy has 3 classe"):
-        parts_of("lacon-imbalance-3", three)
+        splits_of("lacon-imbalance-3", three)
     scores = labeled(train=[0.5, 1.0], validation=[0.5])
     with pytest.raises(SclsearchError, match="two classes, but toy has scores"):
-        parts_of("lacon-imbalance-3", scores)
+        splits_of("lacon-imbalance-3", scores)
 
 
 def test_an_imbalance_that_the_rows_do_not_allow_is_refused_with_every_reason(
-    labeled: Labelled,
+    labeled: Labeled,
 ) -> None:
     data = labeled(train=[0] * 300 + [1] * 20, **VALIDATION)
     with pytest.raises(SclsearchError) as error:
-        parts_of("lacon-imbalance-10", data)
+        splits_of("lacon-imbalance-10", data)
     assert str(error.value).splitlines() == [
         f"--protocol lacon-imbalance-10: needs {wanted} training rows of class {label!r} of toy, "
         f"got {there}. Choose a smaller imbalance."
@@ -139,7 +139,7 @@ def test_an_imbalance_that_the_rows_do_not_allow_is_refused_with_every_reason(
 
 @given(train=st.lists(st.integers(0, 2), max_size=60), held=st.lists(st.integers(0, 2), min_size=1))
 def test_the_first_classes_are_a_task_of_their_own(
-    labeled: Labelled, train: list[int], held: list[int]
+    labeled: Labeled, train: list[int], held: list[int]
 ) -> None:
     whole = labeled(train=[0, 1, 2, *train], validation=held)
     data = PROTOCOLS["lacon-classes-2"].data(whole)
@@ -159,12 +159,12 @@ def test_the_first_classes_are_a_task_of_their_own(
     [(2, [950, 950], [50, 50]), (3, [950, 950, 380], [50, 50, 20])],
 )
 def test_at_most_1000_rows_of_each_of_the_first_classes_are_drawn_even_of_two(
-    labeled: Labelled, count: int, training: list[int], validation: list[int]
+    labeled: Labeled, count: int, training: list[int], validation: list[int]
 ) -> None:
     name, held = f"lacon-classes-{count}", [0, 1, 2] * 40
     whole = labeled("cola", train=[0] * 1500 + [1] * 1200 + [2] * 400, validation=held)
     data = PROTOCOLS[name].data(whole)
-    first, second = parts_of(name, data), parts_of(name, data, 1)
+    first, second = splits_of(name, data), splits_of(name, data, 1)
     assert counts(first.train, data) == training
     assert counts(first.validation, data) == validation
     assert counts(first.test, data) == [40] * count
@@ -172,7 +172,7 @@ def test_at_most_1000_rows_of_each_of_the_first_classes_are_drawn_even_of_two(
     assert f"classes: the first {count} classes; the paper does not say which" in first.notes
 
 
-def test_more_classes_than_a_task_has_are_refused(labeled: Labelled) -> None:
+def test_more_classes_than_a_task_has_are_refused(labeled: Labeled) -> None:
     with pytest.raises(
         SclsearchError, match=r"^--protocol lacon-classes-4: .* 4 .* but toy has 3\."
     ):
@@ -183,5 +183,5 @@ def test_more_classes_than_a_task_has_are_refused(labeled: Labelled) -> None:
 
 @pytest.mark.parametrize(("name", "epochs"), [("lacon", 10), ("lacon-fewshot", 20)])
 def test_training_is_alike_for_all_methods(name: str, epochs: int) -> None:
-    told = {"epochs": epochs, "warmup_ratio": 0.06, "weight_decay": 0.0, "max_grad_norm": 1.0}
-    assert PROTOCOLS[name].training(40, 16) == told
+    expected = {"epochs": epochs, "warmup_ratio": 0.06, "weight_decay": 0.0, "max_grad_norm": 1.0}
+    assert PROTOCOLS[name].training(40, 16) == expected

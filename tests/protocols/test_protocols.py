@@ -18,7 +18,7 @@ from sclsearch.tasks import load_task
 from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.metrics import METRICS
 
-Labelled = Callable[..., TaskData]
+Labeled = Callable[..., TaskData]
 
 NAMES = [
     *(protocol.name for protocol in FIXED),
@@ -58,11 +58,11 @@ COLA = {
 
 
 @pytest.fixture(scope="module")
-def data(labeled: Labelled) -> TaskData:
+def data(labeled: Labeled) -> TaskData:
     return labeled(train=[0, 1, 1] * 700, validation=[0, 1, 1] * 400)
 
 
-def parts_of(protocol: Protocol, data: TaskData, number: int, total: int = 30) -> Splits:
+def splits_of(protocol: Protocol, data: TaskData, number: int, total: int = 30) -> Splits:
     size = Size(total=total) if protocol.few_shot else None
     return protocol.splits(data, size, protocol.replicate(number))
 
@@ -128,7 +128,7 @@ def test_replicates_draw_the_rows_that_their_paper_draws_and_share_the_others(
     name: str, data: TaskData
 ) -> None:
     protocol = PROTOCOLS[name]
-    rows = [parts_of(protocol, data, number) for number in range(protocol.replicates)]
+    rows = [splits_of(protocol, data, number) for number in range(protocol.replicates)]
     drawn = 5 if name == "cmlm-fewshot" else 10 if name in DRAWN else 1
     assert len({splits.train.digest for splits in rows}) == drawn
     held_out = name.startswith("lacon-")
@@ -141,7 +141,7 @@ def test_replicates_draw_the_rows_that_their_paper_draws_and_share_the_others(
 def test_training_shares_no_row_with_what_selects_or_is_reported(
     name: str, number: int, data: TaskData
 ) -> None:
-    splits = parts_of(PROTOCOLS[name], data, number)
+    splits = splits_of(PROTOCOLS[name], data, number)
     used = [rows_of(rows) for rows in (splits.train, splits.validation, splits.test)]
     assert all(used)
     assert not used[0] & (used[1] | used[2])
@@ -152,10 +152,10 @@ def test_training_shares_no_row_with_what_selects_or_is_reported(
 def test_mismatched_rows_are_the_test_and_where_dev_is_both_the_validation_too(
     name: str, glue: Path
 ) -> None:
-    splits = parts_of(PROTOCOLS[name], load_task("mnli-mm", glue), 0)
+    splits = splits_of(PROTOCOLS[name], load_task("mnli-mm", glue), 0)
     assert (splits.test.split, len(splits.test.index)) == ("test", 1000)
     assert (splits.validation == splits.test) == (name == "supcl-seq")
-    assert "the test split is not used: figures are of the validation split" not in splits.notes
+    assert "the test split is not used: scores are of the validation split" not in splits.notes
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -180,7 +180,7 @@ def test_replicates_have_subset_and_seeds_of_their_own(name: str) -> None:
     ],
 )
 def test_the_metric_is_the_protocols_where_it_has_one_for_the_task(
-    name: str, task: str, metric: str, labeled: Labelled
+    name: str, task: str, metric: str, labeled: Labeled
 ) -> None:
     known = {"cola": "mcc", "mrpc": "f1", "toy": "accuracy", "tnews": "accuracy"}
     made = labeled(task, train=[0, 1])
@@ -195,8 +195,7 @@ def test_the_metric_is_the_protocols_where_it_has_one_for_the_task(
 def test_few_shot_training_has_the_epochs_of_100_batches_but_10_at_least(
     rows: int, batch_size: int, epochs: int
 ) -> None:
-    told = gunel_few_shot_training(rows, batch_size)
-    assert told == {"epochs": epochs, "probe_epochs": epochs}
+    assert gunel_few_shot_training(rows, batch_size) == {"epochs": epochs, "probe_epochs": epochs}
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +205,7 @@ def cola(glue: Path) -> TaskData:
 
 @pytest.mark.parametrize(("name", "number"), COLA, ids=str)
 def test_the_rows_of_cola_are_pinned(cola: TaskData, name: str, number: int) -> None:
-    digests = parts_of(PROTOCOLS[name], cola, number, total=100).digests
+    digests = splits_of(PROTOCOLS[name], cola, number, total=100).digests
     pinned = dict(zip(("train", "validation", "test"), COLA[name, number].split(), strict=True))
     assert {which: whole[:16] for which, whole in digests.items()} == pinned
 
@@ -217,7 +216,45 @@ def test_another_process_with_another_hash_seed_draws_the_same_rows(data: TaskDa
         ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process,
     ):
         patch.setenv("PYTHONHASHSEED", "4711")
-        elsewhere = [process.submit(parts_of, PROTOCOLS[name], data, 4) for name in NAMES]
+        elsewhere = [process.submit(splits_of, PROTOCOLS[name], data, 4) for name in NAMES]
         there = [(splits.result().digests, splits.result().notes) for splits in elsewhere]
-    here = [parts_of(PROTOCOLS[name], data, 4) for name in NAMES]
+    here = [splits_of(PROTOCOLS[name], data, 4) for name in NAMES]
     assert there == [(splits.digests, splits.notes) for splits in here]
+
+
+@pytest.mark.parametrize(
+    ("name", "splits", "message"),
+    [
+        ("plain", {"train": [0, 1], "validation": [1]}, "no test rows in its validation split"),
+        ("gunel-full", {"train": [0, 1], "validation": [1]}, "validation split with 1 rows. Add"),
+        (
+            "lacon-classes-2",
+            {"train": [0, 1, 2] * 20, "test": [2]},
+            "its test split with 0 rows of the first 2 classes.",
+        ),
+        ("supcl-seq", {"train": [0, 1], "validation": []}, "no validation rows in its"),
+    ],
+    ids=["one row to halve", "capped", "none of the classes", "an empty split"],
+)
+def test_rows_that_a_protocol_leaves_none_of_are_refused(
+    labeled: Labeled, name: str, splits: dict[str, list[int]], message: str
+) -> None:
+    protocol = PROTOCOLS[name]
+    data = protocol.data(labeled(**splits))
+    with pytest.raises(SclsearchError) as raised:
+        protocol.splits(data, None, protocol.replicate(0))
+    assert str(raised.value).startswith(f"toy: --protocol {name} finds no ")
+    assert message in str(raised.value)
+
+
+def test_f1_of_a_class_that_validation_lacks_is_refused(labeled: Labeled) -> None:
+    data = labeled(train=[0, 1], validation=[0, 0, 0, 1], test=[0, 1])
+    task = replace(data.task, labels=("no", "yes"), metric="f1")
+    protocol = PROTOCOLS["plain"]
+    protocol.splits(replace(data, task=task), None, protocol.replicate(0))
+    lacking = labeled(train=[0, 1], validation=[0, 0, 0], test=[0, 1])
+    with pytest.raises(
+        SclsearchError, match=r"^toy, --protocol plain: the metric f1 .* 'yes', got none"
+    ):
+        protocol.splits(replace(lacking, task=task), None, protocol.replicate(0))
+    protocol.splits(lacking, None, protocol.replicate(0))

@@ -68,6 +68,9 @@ def test_a_finished_seed_run_is_stored_with_its_weights_and_repeats(
     assert report == {"key": run.key, "out_of_memory": ""}
     assert run.failure is None
     assert short.store.kept_weights() == {run.key}
+    (rows,) = short.runs.rows([run])
+    assert rows is not None
+    assert rows.probabilities["test"].argmax(1).tolist() == run.predictions["test"]
     assert rerun(short.storage, run.key).same
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 import sclsearch
 from sclsearch.encoders.load import load_tokenizer
-from sclsearch.ray_backend.worker import WorkerContext, attempt
+from sclsearch.ray_backend.worker import WorkerContext, attempt, row_results
 from sclsearch.reports.export import Card
 from sclsearch.reports.report import report
 from sclsearch.search.prepare import prepare_study
@@ -69,7 +69,7 @@ def study_on(encoder: Path, storage: Path) -> Trained:
         store.save_weights_file(
             seed_run_spec.key, partial(save_weights, result=result, spec=seed_run_spec)
         )
-        prepared.runs.put(run)
+        prepared.runs.put(run, row_results(seed_run_spec, context, result))
         scheduler.finish(task, run)
     return Trained(storage, encoder)
 

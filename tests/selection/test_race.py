@@ -35,7 +35,7 @@ def test_at_a_risk_of_0_the_winner_is_always_that_of_all_seeds(top: Top) -> None
         scores[draw.random(20) < 0.3] /= 2
         race = replay(top, scores, 0.0)
         assert winner(top, race.scores) == winner(top, scores.tolist())
-        assert not any(forecast.better for forecast in race.waiting.values())
+        assert not any(forecast.better for forecast in race.paused.values())
         costs.append(cost(race))
     if top.k is None:
         assert np.mean(costs) < 0.95
@@ -50,7 +50,7 @@ def test_a_risk_saves_a_quarter_of_the_seeds_and_is_kept(top: Top) -> None:
         race = replay(top, scores, 0.05)
         costs.append(cost(race))
         right.append(winner(top, race.scores) == winner(top, scores.tolist()))
-        stated.append(sum(forecast.better for forecast in race.waiting.values()))
+        stated.append(sum(forecast.better for forecast in race.paused.values()))
     assert max(stated) <= 0.05
     assert np.mean(costs) < 0.75
     assert np.mean(right) >= 0.95
@@ -77,11 +77,11 @@ def test_a_better_leader_lets_others_wait_that_nothing_new_is_known_of() -> None
     for seed in range(3):
         race.note(1, seed, 0.5 + 0.01 * seed)
     race.judge()
-    assert not race.waiting
+    assert not race.paused
     for seed in range(10):
         race.note(0, seed, 0.9 + 0.001 * seed)
     race.judge()
-    assert {*race.waiting} == {1}
+    assert {*race.paused} == {1}
 
 
 def test_what_waits_goes_on_where_the_promise_would_not_hold() -> None:
@@ -91,7 +91,7 @@ def test_what_waits_goes_on_where_the_promise_would_not_hold() -> None:
         for seed in range(seeds):
             race.note(len(race.scores) - 1, seed, mean + 0.01 * (seed % 3))
     race.judge()
-    assert {*race.waiting} == {1, 2}
+    assert {*race.paused} == {1, 2}
     # It turns out that the seeds which the second has got are the hard ones.
     for mean in (0.30, 0.32, 0.34, 0.36):
         race.open()
@@ -99,7 +99,7 @@ def test_what_waits_goes_on_where_the_promise_would_not_hold() -> None:
             race.note(len(race.scores) - 1, seed, mean + 0.2 * (seed > 2))
     race.judge()
     race.certify()
-    assert {*race.waiting} == {2}
+    assert {*race.paused} == {2}
     assert race.certain
 
 

@@ -60,35 +60,6 @@ def test_a_header_tells_the_command_and_the_size_of_the_space(name: str) -> None
     assert task == "default" or f" --task {task} " in header
 
 
-@pytest.mark.parametrize(
-    ("task", "learning_rate", "batch_size", "dropouts", "epochs"),
-    [
-        ("cola", 5e-5, 128, (0.0, 0.1, 0.2), 5),
-        ("mrpc", 1e-4, 128, (0.0, 0.05, 0.1, 0.2), 5),
-        ("rte", 1e-4, 48, (0.0, 0.1, 0.2), 5),
-        ("stsb", 1e-4, 64, (0.0, 0.05, 0.1, 0.2), 5),
-        ("sst2", 5e-5, 320, (0.0, 0.1, 0.2), 5),
-        ("wnli", 1e-4, 320, (0.0, 0.1, 0.2), 5),
-        ("qnli", 5e-5, 48, (0.0, 0.2), 2),
-        ("qqp", 5e-5, 16, (0.0, 0.2, 0.3, 0.4, 0.5), 1),
-        ("mnli", 5e-5, 8, (0.1, 0.1), 3),
-    ],
-)
-def test_supcl_seq_publishes_the_row_of_table_4(
-    task: str, learning_rate: float, batch_size: int, dropouts: tuple[float, ...], epochs: int
-) -> None:
-    space = load_space(find_space("supcl-seq", task), "supcl-seq")
-    assert [{**space.fixed, **values} for values in space.published] == [
-        {
-            "tau": 0.05,
-            "learning_rate": learning_rate,
-            "batch_size": batch_size,
-            "dropouts": dropouts,
-            "epochs": epochs,
-        }
-    ]
-
-
 def test_scl_searches_the_24_points_of_the_iclr_grid() -> None:
     space = load_space(find_space("scl", "cola"), "scl")
     assert space.size() == len(list(space.grid())) == 24

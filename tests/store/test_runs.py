@@ -8,11 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from sclsearch.canonical import digest
 from sclsearch.errors import SclsearchError
 from sclsearch.store.objects import write
+from sclsearch.store.rows import RowResults
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 
 IDENTITY = {"fields": {"tau": 0.1 + 0.2, "learning_rate": 1e-5}, "seeds": {"order": 2**62}}
@@ -39,6 +41,15 @@ FAILED = SeedRun(
 )
 
 
+ROWS = RowResults(
+    labels={"validation": np.array([0.1, 1 / 3]), "test": np.array([5e-324])},
+    probabilities={
+        "validation": np.empty((2, 0), np.float32),
+        "test": np.empty((1, 0), np.float32),
+    },
+)
+
+
 @pytest.fixture
 def runs(tmp_path: Path) -> RunStore:
     return RunStore(tmp_path)
@@ -49,6 +60,33 @@ def test_a_seed_run_comes_back_exactly(runs: RunStore, run: SeedRun) -> None:
     assert runs.get(run.key) is None
     assert runs.put(run)
     assert runs.get(run.key) == run
+
+
+def test_labels_and_probabilities_come_back_exactly(runs: RunStore) -> None:
+    assert runs.put(FINISHED, ROWS)
+    assert runs.put(FAILED)
+    assert sorted(runs.keys()) == sorted([FINISHED.key, FAILED.key])
+    found, nothing = runs.rows([FINISHED, FAILED])
+    assert nothing is None
+    assert found is not None
+    for ours, theirs in ((found.labels, ROWS.labels), (found.probabilities, ROWS.probabilities)):
+        assert ours.keys() == theirs.keys()
+        for split, values in theirs.items():
+            assert ours[split].dtype == values.dtype
+            np.testing.assert_array_equal(ours[split], values)
+
+
+def test_a_changed_byte_never_changes_labels_or_probabilities() -> None:
+    content = ROWS.encoded()
+    for position in range(len(content)):
+        changed = bytearray(content)
+        changed[position] ^= 0xFF
+        try:
+            found = RowResults.decoded(bytes(changed))
+        except ValueError:
+            continue
+        assert found.labels["validation"].tolist() == ROWS.labels["validation"].tolist()
+        assert found.labels["test"].tolist() == ROWS.labels["test"].tolist()
 
 
 @pytest.mark.parametrize("stored", [{}, {"key": "a", "identity": {}, "origin": {}, "later": 1}])

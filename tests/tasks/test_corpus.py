@@ -2,25 +2,23 @@
 
 import csv
 import json
+import re
 import sys
 import tracemalloc
 from collections.abc import Mapping
+from copy import copy
 from pathlib import Path
 
 import numpy as np
 import pytest
 from datasets import ClassLabel, Dataset, Features, Value
 
+from sclsearch.arguments import check_fields
 from sclsearch.errors import SclsearchError
 from sclsearch.tasks import CORPORA, load_task
-from sclsearch.tasks.base import Texts
-from sclsearch.tasks.clue import APPS, TOPICS
 from sclsearch.tasks.corpus import Corpus, from_hub, load_corpus
-from sclsearch.tasks.glue import GLUE
-from sclsearch.tasks.zhang import plain
 
-NAMES = [name for name in CORPORA if name not in GLUE]
-
+SCORES = ("5.0", "3.8")
 # Rows of each class, by split; QQP and MNLI are samples.
 COUNTS = {
     "cola": {"train": [2528, 6023], "validation": [322, 721]},
@@ -55,51 +53,67 @@ def json_lines(*records: Mapping[str, object]) -> str:
 
 
 def rows_of(corpus: Corpus, split: str) -> list[tuple[str, ...]]:
-    """Returns a row of each class, with the label last."""
+    """Return a row of each class, or two rows with scores; the label is last."""
     texts = range(len(corpus.columns) - 1)
-    return [(*(f"{split} {label} {n} " for n in texts), label) for label in corpus.classes or ()]
+    labels = corpus.classes or SCORES
+    return [(*(f"{split} {label} {n} " for n in texts), label) for label in labels]
 
 
 def write_files(corpus: Corpus, folder: Path) -> None:
     (folder / corpus.folder).mkdir(parents=True)
     for split, name in corpus.files.items():
-        rows, path = rows_of(corpus, split), folder / corpus.folder / name
-        if name.endswith(".csv"):
-            with path.open("w", encoding="utf-8", newline="") as file:
-                quoted = csv.writer(file, quoting=csv.QUOTE_ALL)
-                quoted.writerows([label, *texts] for *texts, label in rows)
-        else:
-            records = [{"id": 7, **dict(zip(corpus.columns, row, strict=True))} for row in rows]
-            path.write_text(json_lines(*records), encoding="utf-8")
+        records = [dict(zip(corpus.columns, row, strict=True)) for row in rows_of(corpus, split)]
+        with (folder / corpus.folder / name).open("w", encoding="utf-8", newline="") as file:
+            if ".json" in name:
+                file.write(json_lines(*({"id": 7, **record} for record in records)))
+                continue
+            columns = corpus.header or ("index", *corpus.columns[::-1])
+            separator = "\t" if name.endswith(".tsv") else ","
+            writer = csv.DictWriter(file, columns, delimiter=separator, lineterminator="\n")
+            if corpus.header is None:
+                writer.writeheader()
+            writer.writerows(records)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_label_is_read_in_its_order(name: str, tmp_path: Path) -> None:
+def test_every_field_of_a_corpus_has_its_type() -> None:
+    for corpus in CORPORA.values():
+        for part in filter(None, (corpus, corpus.task, corpus.hub)):
+            converted = copy(part)
+            check_fields(converted)
+            assert converted == part
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_texts_and_labels_are_read_in_their_order(name: str, tmp_path: Path) -> None:
     corpus = CORPORA[name]
     write_files(corpus, tmp_path)
     loaded = load_task(name, tmp_path)
     assert (loaded.task, loaded.source) == (corpus.task, str(tmp_path / corpus.folder))
     assert tuple(loaded.splits) == tuple(corpus.files)
-    for rows in loaded.splits.values():
-        assert rows.y.tolist() == list(range(len(corpus.task.labels)))
-        assert {len(texts) for texts in rows.texts} == {1 + corpus.task.pair}
-        assert all(text == text.strip() for texts in rows.texts for text in texts)
+    for split, rows in loaded.splits.items():
+        expected = range(len(corpus.task.labels)) if corpus.classes else map(float, SCORES)
+        assert rows.y.tolist() == list(expected)
+        written = [tuple(text.strip() for text in row[:-1]) for row in rows_of(corpus, split)]
+        joined = [(" ".join(row),) for row in written]
+        assert list(rows.texts) == (joined if corpus.joined else written)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if CORPORA[name].hub])
+@pytest.mark.parametrize("name", [name for name in CORPORA if CORPORA[name].hub])
 def test_the_hub_gives_the_rows_of_the_files(name: str, tmp_path: Path) -> None:
     corpus = CORPORA[name]
     write_files(corpus, tmp_path)
     hub = corpus.hub
     assert hub is not None
-    label = ClassLabel(names=list(hub.names or corpus.task.labels))
+    names = (hub.as_written and corpus.written) or corpus.task.labels
+    label = ClassLabel(names=list(names)) if names else Value("float32")
     there = {}
     for split in corpus.files:
         *columns, labels = zip(*rows_of(corpus, split), strict=True)
         texts = dict(zip(hub.columns, columns, strict=True))
         features = Features({"label": label, **dict.fromkeys(texts, Value("string"))})
-        content = {"label": [*range(len(labels))], **texts}
-        there[split] = Dataset.from_dict(content, features=features)
+        y = [*range(len(labels))] if names else [*map(float, labels)]
+        content = {"label": y, **texts}
+        there[hub.splits.get(split, split)] = Dataset.from_dict(content, features=features)
     found = from_hub(corpus, hub, there)
     assert found.digest == load_corpus(corpus, tmp_path).digest
     assert found.source == f"{hub.repository} at {hub.revision[:8]}"
@@ -118,13 +132,15 @@ def test_missing_files_are_named_with_what_to_download(name: str, tmp_path: Path
     assert ("from the hub" in instructions) == (corpus.hub is not None)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["yelp2", "tnews", "bustm", "fewglue-rte"])
 def test_an_unknown_label_is_reported_with_its_line(name: str, tmp_path: Path) -> None:
     corpus = CORPORA[name]
     write_files(corpus, tmp_path)
     path = tmp_path / corpus.folder / corpus.files["train"]
     label = rows_of(corpus, "train")[0][-1]
-    path.write_text(path.read_text("utf-8").replace(f'"{label}"', '"nonsense"', 1), "utf-8")
+    content = path.read_text("utf-8")
+    assert label in content
+    path.write_text(re.sub(rf'(?m)(^|"){label}\b', r"\1nonsense", content, count=1), "utf-8")
     with pytest.raises(SclsearchError, match=r"line 1: the label must be one of .*'nonsense'"):
         load_task(name, tmp_path)
 
@@ -135,7 +151,7 @@ def test_every_row_of_glue_is_read(glue: Path, name: str) -> None:
     counts = {split: np.bincount(rows.y).tolist() for split, rows in loaded.splits.items()}
     assert counts == COUNTS[name]
     for rows in loaded.splits.values():
-        assert {len(texts) for texts in rows.texts} == {1 + GLUE[name].task.pair}
+        assert {len(texts) for texts in rows.texts} == {1 + CORPORA[name].task.pair}
         assert all(text and text == text.rstrip() for texts in rows.texts for text in texts)
 
 
@@ -145,23 +161,6 @@ def test_every_score_of_stsb_is_read(glue: Path) -> None:
     assert splits["train"].y[:2].tolist() == [5.0, 3.8]
     assert splits["train"].y.mean() == pytest.approx(2.701, abs=5e-4)
     assert splits["validation"].y.mean() == pytest.approx(2.364, abs=5e-4)
-
-
-def test_quotes_of_mrpc_stay_in_the_texts(glue: Path) -> None:
-    assert load_task("mrpc", glue).splits["validation"].texts[0] == (
-        "He said the foodservice pie business doesn 't fit the company 's "
-        "long-term growth strategy .",
-        '" The foodservice pie business does not fit our long-term growth strategy .',
-    )
-
-
-def test_qnli_takes_the_question_first(tmp_path: Path) -> None:
-    content = "index\tquestion\tsentence\tlabel\n0\tWho?\tShe.\tentailment\n1\tWhy?\tNo.\t"
-    files = dict.fromkeys(("train.tsv", "dev.tsv"), f"{content}not_entailment\n")
-    write(tmp_path / "QNLI", files)
-    train = load_task("qnli", tmp_path).splits["train"]
-    assert train.texts == (("Who?", "She."), ("Why?", "No."))
-    assert train.y.tolist() == [0, 1]
 
 
 def test_every_fault_of_a_file_is_reported_with_its_line(tmp_path: Path) -> None:
@@ -248,10 +247,11 @@ def test_tnews_may_have_numbers_as_labels_other_keys_and_empty_headlines(tmp_pat
 
 
 def test_the_classes_of_iflytek_have_their_official_numbers() -> None:
-    assert len(set(APPS)) == len(APPS) == 119
+    apps = CORPORA["iflytek"].task.labels
+    assert len(set(apps)) == len(apps) == 119
     known = {0: "打车", 3: "租车", 34: "新闻", 61: "语言(非英语)", 99: "银行", 110: "社区超市"}
-    assert {n: APPS[n] for n in known} == known
-    assert APPS[115:] == ("女性", "经营", "收款", "其他")
+    assert {n: apps[n] for n in known} == known
+    assert apps[115:] == ("女性", "经营", "收款", "其他")
 
 
 def test_every_text_of_eprstmt_is_read_once_and_pinned(fewclue: Path) -> None:
@@ -265,41 +265,17 @@ def test_every_text_of_eprstmt_is_read_once_and_pinned(fewclue: Path) -> None:
     )
 
 
-def test_a_union_of_fewclue_has_its_five_sets_and_no_text_is_in_two_splits(fewclue: Path) -> None:
-    def texts_of(name: str) -> set[Texts]:
-        lines = (fewclue / "eprstmt" / name).read_text("utf-8").split("\n")
-        return {(json.loads(line)["sentence"].rstrip(),) for line in lines if line.strip()}
-
-    splits = load_task("eprstmt", fewclue).splits
-    train, validation, test = (set(splits[name].texts) for name in splits)
-    assert train == set().union(*(texts_of(f"train_{n}.json") for n in range(5)))
-    assert validation == set().union(*(texts_of(f"dev_{n}.json") for n in range(5)))
-    assert not train & validation
-    assert not (train | validation) & test
-
-
 def test_every_row_of_fewclue_tnews_is_read_with_its_topic(fewclue: Path) -> None:
     loaded = load_task("fewclue-tnews", fewclue)
     sizes = {name: len(rows) for name, rows in loaded.splits.items()}
     assert sizes == {"train": 1185, "validation": 1098, "test": 2010}
     lines = (fewclue / "tnews" / "test_public.json").read_text("utf-8").split("\n")
     records = [json.loads(line) for line in lines if line]
-    assert {str(record["label"]): record["label_desc"] for record in records} == TOPICS
+    names = {str(record["label"]): record["label_desc"] for record in records}
+    for corpus in (CORPORA["tnews"], CORPORA["fewclue-tnews"]):
+        assert dict(zip(corpus.written, corpus.task.labels, strict=True)) == names
     topics = [loaded.task.labels[y] for y in loaded.splits["test"].y]
     assert topics == [record["label_desc"] for record in records]
-
-
-def test_reviews_of_yelp_are_read_without_backslashes(glue: Path, tmp_path: Path) -> None:
-    real, folder = glue.parent / "yelp_polarity", tmp_path / "yelp_review_polarity_csv"
-    folder.mkdir()
-    (folder / "train.csv").symlink_to(real / "train.csv")
-    (folder / "test.csv").symlink_to(real / "dev.csv")
-    splits = load_task("yelp2", tmp_path).splits
-    assert [np.bincount(rows.y).tolist() for rows in splits.values()] == [[80, 80], [80, 80]]
-    texts = [text for rows in splits.values() for (text,) in rows.texts]
-    assert not any("\\" in text for text in texts)
-    assert sum("\n" in text for text in texts) == 95
-    assert sum(text.count('"') for text in texts) == 28
 
 
 def test_articles_of_dbpedia_are_read_with_their_classes(glue: Path, dbpedia: Path) -> None:
@@ -312,7 +288,7 @@ def test_articles_of_dbpedia_are_read_with_their_classes(glue: Path, dbpedia: Pa
 
 @pytest.mark.parametrize("written", [r"He said \"yes\".\n\nFine. ", r'He said \""yes\"".\n\nFine.'])
 def test_escaped_line_ends_and_quotes_of_reviews_are_unescaped(written: str) -> None:
-    assert plain(written) == 'He said "yes".\n\nFine.'
+    assert CORPORA["yelp2"].texts((written,)) == ('He said "yes".\n\nFine.',)
 
 
 def test_titles_join_their_text_and_only_reviews_are_unescaped(tmp_path: Path) -> None:

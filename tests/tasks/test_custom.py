@@ -36,10 +36,6 @@ def test_a_single_file_is_drawn_into_stratified_splits(own: CustomTask) -> None:
     assert loaded.notes == ()
 
 
-def test_given_fractions_replace_the_default_ones(own: CustomTask) -> None:
-    assert sizes(replace(own, fractions=(0.5, 0.5, 0.0))) == {"train": 20, "validation": 20}
-
-
 def test_separate_files_stay_separate(own: CustomTask, tmp_path: Path) -> None:
     validation = tmp_path / "dev.jsonl"
     validation.write_text('{"label": "pos", "text": "fine"}\n')
@@ -118,8 +114,8 @@ def test_unlabeled_rows_are_training_rows_after_the_others(
     assert np.array_equal(train.y[:32], labeled.splits["train"].y)
     assert (np.isnan(train.y[32:]) if regression else train.y[32:] == -1).all()
     assert (loaded.digest, loaded.notes) == (labeled.digest, labeled.notes)
-    assert loaded.bare_digest
-    assert not labeled.bare_digest
+    assert loaded.unlabeled_digest
+    assert not labeled.unlabeled_digest
     taken = train.take(np.array([0, 31, 32]))
     assert (taken.labeled, taken.unlabeled) == (2, 1)
 
@@ -244,12 +240,6 @@ def test_notes_name_classes_that_the_metric_or_the_reader_may_confuse(own: Custo
     assert load_custom_task(replace(own, metric="macro_f1")).notes == ()
     own.path.write_text(BALANCED.replace("pos", "Neg"))
     assert load_custom_task(own).notes == ("classes that differ in case alone: 'Neg', 'neg'",)
-
-
-def test_f1_needs_two_classes(own: CustomTask) -> None:
-    own.path.write_text("text,label\n" + "".join(f"row,{n % 3}\n" for n in range(30)))
-    with pytest.raises(SclsearchError, match=r"^--metric: .* needs two classes, got 3"):
-        load_custom_task(replace(own, metric="f1"))
 
 
 def test_notes_name_the_classes_that_a_split_lacks(own: CustomTask, tmp_path: Path) -> None:

@@ -1,9 +1,6 @@
 """Paraphrases come from a file, whose faults are reported with their lines, or from EDA."""
 
 import json
-import pickle
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -94,13 +91,6 @@ def test_a_header_may_have_a_note_and_a_temperature(file: Path) -> None:
         assert (source.note, source.temperature) == ("machine translated", temperature)
 
 
-def test_a_source_survives_pickling(file: Path) -> None:
-    write(file, HEADER, FILM, PAIR)
-    sent = pickle.loads(pickle.dumps(paraphrase_source(file)))
-    assert sent == paraphrase_source(file)
-    assert sent.views(VIEWS) == VIEWS
-
-
 def test_an_empty_text_of_a_pair_needs_no_paraphrase(file: Path) -> None:
     write(file, HEADER, {"text": ["", "b"], "paraphrases": [["", "c"], ["", "d"]]})
     assert paraphrase_source(file).views([("", "b")]) == {("", "b"): (("", "c"), ("", "d"))}
@@ -111,11 +101,6 @@ def test_texts_that_the_file_lacks_are_counted_and_the_first_is_shown(file: Path
     texts = [("A film.",), ("A film. ",), ("other",), ("A film. ",)]
     with pytest.raises(SclsearchError, match=r"2 of 3 have fewer, the first \['A film. '\]"):
         paraphrase_source(file).views(texts)
-
-
-def test_importing_paraphrases_needs_no_torch() -> None:
-    code = "import sys, sclsearch.tasks.paraphrases; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 ROWS: dict[str, tuple[object, str]] = {

@@ -6,8 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from collections import Counter
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +18,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.tasks import DEMO, TASKS, base, load_demo, load_task
 from sclsearch.tasks.base import Split, Task, TaskData, first_classes
 from sclsearch.tasks.metrics import METRICS
-from tools.demo.__main__ import HARD, TARGET, content, pairs
-from tools.demo.grammar import PHENOMENA
-from tools.demo.words import words_of
+from tools.demo.__main__ import TARGET, content
 
 NAMES = {
     *("demo", "cola", "sst2", "mrpc", "rte", "qnli", "qqp", "mnli", "mnli-mm", "stsb", "wnli"),
@@ -33,10 +29,6 @@ NAMES = {
 
 SPLITS = ("train", "validation", "test")
 DEMO_DIGEST = "e4a362c9a35dea046f3b4fd587f390a7017363a1a781ff5cc02926f128fde915"
-FUNCTION_WORDS = (
-    "and any are as behind both did each either ever has he her herself him himself in is near no "
-    "not or several she than that the themselves these this those to very was what when why will"
-)
 ROWS = st.lists(st.tuples(st.text(st.characters(exclude_categories=["Cs"])), st.text("é\"'")))
 
 
@@ -92,9 +84,9 @@ def run(code: str, **environment: str) -> str:
     return done.stdout.strip()
 
 
-def test_importing_the_tasks_is_light() -> None:
+def test_importing_tasks_and_paraphrases_is_light() -> None:
     heavy = {"torch", "transformers", "datasets", "pandas", "pyarrow", "sklearn", "scipy"}
-    code = f"import sys, sclsearch.tasks; print(sorted(set(sys.modules) & {heavy}))"
+    code = f"import sys, sclsearch.tasks.paraphrases; print(sorted(set(sys.modules) & {heavy}))"
     assert run(code) == "[]"
 
 
@@ -147,41 +139,6 @@ def test_the_demo_is_balanced_and_pinned() -> None:
 
 def test_the_demo_has_the_rows_of_its_generator() -> None:
     assert gzip.decompress(TARGET.read_bytes()) == content()
-
-
-def test_no_sentence_of_the_demo_is_repeated() -> None:
-    counts = Counter(text for split in SPLITS for text in sentences(split))
-    assert set(counts.values()) == {1}
-
-
-def test_two_splits_of_the_demo_share_only_function_words() -> None:
-    words = [word for split in SPLITS for kind in words_of(split).values() for word in kind]
-    assert [word for word, count in Counter(words).items() if count > 1] == []
-    found = [
-        {word for text in sentences(split) for word in text.lower().rstrip(".?").split()}
-        for split in SPLITS
-    ]
-    for one, other in combinations(found, 2):
-        assert one & other <= set(FUNCTION_WORDS.split())
-
-
-@pytest.mark.parametrize("split", SPLITS)
-def test_the_sentences_of_the_demo_are_short_minimal_pairs(split: str) -> None:
-    for pair in pairs(split):
-        good, bad = (Counter(text.lower().split()) for text in (pair.acceptable, pair.unacceptable))
-        assert pair.acceptable != pair.unacceptable
-        assert ((good - bad) + (bad - good)).total() <= 4, pair
-    for text in sentences(split):
-        assert re.fullmatch(r"[A-Z]\S*( \S+){4,13}[.?]", text), text
-
-
-@pytest.mark.parametrize("split", SPLITS)
-def test_hard_phenomena_of_the_demo_have_half_the_share_of_the_others(split: str) -> None:
-    counts = Counter(pair.phenomenon for pair in pairs(split))
-    assert counts.keys() == PHENOMENA.keys()
-    share = len(pairs(split)) / (2 * len(PHENOMENA) - len(HARD))
-    for phenomenon, count in counts.items():
-        assert count == pytest.approx(share * (1 if phenomenon in HARD else 2), abs=1.5)
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from sclsearch.methods.ce import CE
 from sclsearch.methods.supcl_seq import SupCLSeq
 from sclsearch.tasks.base import TaskData
 from sclsearch.training.data import collate
+from sclsearch.training.engine import train
 from sclsearch.training.evaluation import NonFiniteLossError, compute_features, judge, predict
 from sclsearch.training.result import TrainingResult
 from sclsearch.training.spec import TrainingData
@@ -47,7 +48,7 @@ def test_predictions_are_in_row_order(
     work = work_for(method)
     model = rebuilt(work, trained(method))
     rows = work.spec.splits.validation
-    predictions = predict(model, work.spec.method, work.tokens, rows, None, CPU)
+    predictions, _ = predict(model, work.spec.method, work.tokens, rows, None, CPU)
     assert predictions.dtype == np.int64
     batch = collate(work.tokens.splits[rows.split], rows.index, 0, (0.0,), CPU)
     with torch.inference_mode():
@@ -56,6 +57,27 @@ def test_predictions_are_in_row_order(
     counts: Any = judge(work.spec, work.tokens, rows, predictions)["confusion"]
     hits = int((predictions == work.tokens.splits[rows.split].y[rows.index]).sum())
     assert counts[0][0] + counts[1][1] == hits
+
+
+def test_probabilities_are_the_softmax_of_the_scores(
+    work_for: WorkFor, trained: Trained, rebuilt: Rebuilt, method: str
+) -> None:
+    work, result = work_for(method), trained(method)
+    rows = work.spec.splits.test
+    model = rebuilt(work, result)
+    batch = collate(work.tokens.splits["test"], rows.index, 0, (0.0,), CPU)
+    with torch.inference_mode():
+        expected = work.spec.method.scores(model, batch).softmax(1).numpy()
+    found = result.probabilities["test"]
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_probabilities_in_regression_have_no_classes(
+    work_for: WorkFor, toy_scores: TaskData
+) -> None:
+    result = train(work_for("ce", data=toy_scores, epochs=1))
+    assert result.probabilities["test"].shape == (len(result.predictions["test"]), 0)
 
 
 @pytest.mark.parametrize("kind", ["classes", "scores"])

@@ -107,7 +107,7 @@ def test_buffers_are_those_of_the_kept_evaluation_too(work_for: WorkFor, rebuilt
     assert kept["update"] < len(result.evaluations)
     assert result.weights["new_modules.norm.num_batches_tracked"] == kept["update"]
     model, rows = rebuilt(work, result), work.spec.splits.validation
-    predictions = predict(model, work.spec.method, work.tokens, rows, None, CPU)
+    predictions, _ = predict(model, work.spec.method, work.tokens, rows, None, CPU)
     assert predictions.tolist() == result.predictions["validation"]
 
 
@@ -118,7 +118,7 @@ def test_the_weights_reproduce_the_stored_predictions(
     model, splits = rebuilt(work, result), work.spec.splits
     evaluations = []
     for name, rows in (("validation", splits.validation), ("test", splits.test)):
-        predictions = predict(model, work.spec.method, work.tokens, rows, None, CPU)
+        predictions, _ = predict(model, work.spec.method, work.tokens, rows, None, CPU)
         assert predictions.tolist() == result.predictions[name]
         y = work.tokens.splits[rows.split].y[rows.index]
         evaluations.append(evaluate(work.spec.task, y, predictions))

@@ -8,22 +8,19 @@ from sclsearch.protocols import PROTOCOLS, cmlm, find_protocol
 from sclsearch.protocols.base import Protocol, Size
 from sclsearch.protocols.draws import (
     Unlabeled,
-    all_labeled,
     check_some_unlabeled,
     check_unlabeled,
-    draw_parts,
+    draw_rows,
 )
 from sclsearch.protocols.variants import fresh
-from sclsearch.tasks import TASKS, check_task_name
+from sclsearch.tasks import CORPORA, TASKS, check_task_name
 from sclsearch.tasks.base import TaskData, Texts
-from sclsearch.tasks.clue import CLUE
 from sclsearch.tasks.custom import CustomTask, as_options
 from sclsearch.tasks.paraphrases import READ
 
 # Default protocol of CSSL, which reads paraphrases.
 FEW_SHOT = cmlm.FEW_SHOT
 READER = "cssl"
-CHINESE = frozenset(CLUE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +103,7 @@ class TextSelection:
         return self.protocol.joined if self.protocol else 0
 
     def views(self, requested: int | None) -> int:
-        """Return the number of paraphrases per text: as requested, or as training requires.
-
-        Raises:
-            SclsearchError: Training reads more than requested.
-        """
+        """Return the number of paraphrases per text: as requested, or as training requires."""
         if requested is not None and requested < self.joined:
             raise SclsearchError(
                 f"--views: must be at least {self.joined}, the number that "
@@ -120,12 +113,9 @@ class TextSelection:
         return requested or max(READ, self.joined)
 
     def check_english(self, backend: str) -> None:
-        """Reject a task in another language than English.
-
-        Raises:
-            SclsearchError: The texts are Chinese.
-        """
-        if isinstance(self.task, str) and self.task in CHINESE:
+        """Raise SclsearchError if the texts of a published task are not English."""
+        corpus = CORPORA.get(self.name) if isinstance(self.task, str) else None
+        if corpus and not corpus.english:
             raise SclsearchError(
                 f"--backend {backend}: needs English texts, but those of {self.task} are Chinese. "
                 "Take --backend eda."
@@ -138,7 +128,7 @@ class TextSelection:
             SclsearchError: The task has too few rows for the size, too few classes for the
                 protocol, or too few unlabeled texts.
         """
-        check_some_unlabeled(data, self.size, self.unlabeled)
+        check_some_unlabeled(data.splits["train"].unlabeled, self.size, self.unlabeled)
         if self.protocol is None:
             rows = iter(data.splits["train"].texts)
         else:
@@ -149,7 +139,7 @@ class TextSelection:
                 again = fresh(self.protocol, further)
                 replicates += [again.replicate(number) for number in range(further)]
             drawn = [
-                draw_parts(self.protocol, data, self.size, self.unlabeled, one).without_labels
+                draw_rows(self.protocol, data, self.size, self.unlabeled, one).without_labels
                 for one in replicates
             ]
             rows = (data.splits[part.split].texts[row] for part in drawn for row in part.index)
@@ -169,11 +159,10 @@ def select_texts(
     Raises:
         SclsearchError: A name is unknown, or the options are inconsistent.
     """
+    size = Size.of(train_size, shots)
     if isinstance(task, str):
         check_task_name(task)
-    size = Size.of(train_size, shots)
-    if unlabeled is not None and size is None and isinstance(task, str):
-        raise all_labeled(unlabeled)
+        check_some_unlabeled(0, size, unlabeled)
     chosen = TextSelection(task, None, size, 0).default_protocol
     if protocol is not None:
         chosen = find_protocol(protocol)

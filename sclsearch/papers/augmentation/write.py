@@ -49,11 +49,7 @@ def header(
     data: TaskData,
     rows: Sequence[Texts],
 ) -> dict[str, Any]:
-    """Return the first line of a file: the origin of its paraphrases and of their texts.
-
-    Raises:
-        SclsearchError: A resource that the back-end requires is unavailable.
-    """
+    """Return the first line of a file: the origin of its paraphrases and of their texts."""
     return {
         "paraphrases": FORMAT,
         **backend.header(),

@@ -1,0 +1,154 @@
+"""Tables of studies: data frames of several reports, their files, and tables as papers print."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal
+
+from sclsearch.canonical import shown
+from sclsearch.errors import lookup
+from sclsearch.reports.frames import configuration_frame, seed_run_frame
+from sclsearch.reports.report import ConfigurationLine, Report
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TableRows = Literal["configurations", "seed-runs"]
+TableFormat = Literal["csv", "parquet", "json", "md", "latex"]
+
+_FRAMES: Mapping[str, Callable[[Report], "pd.DataFrame"]] = MappingProxyType(
+    {"configurations": configuration_frame, "seed-runs": seed_run_frame}
+)
+_SETTINGS = ("method", "task", "model", "protocol", "size", "metric", "rule")
+_MISSING = "–"
+_LATEX = str.maketrans(
+    {
+        **{one: f"\\{one}" for one in "&%$#_{}"},
+        **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
+        **{"±": r"$\pm$", _MISSING: "--"},
+    }
+)
+
+
+def study_table(reports: Sequence[Report], rows: TableRows = "configurations") -> "pd.DataFrame":
+    """Return the rows of several studies as one data frame, in the order of the reports.
+
+    Args:
+        reports: One report per study, at least one.
+        rows: `configurations` or `seed-runs`; `frames` lists the columns of both.
+    """
+    import pandas as pd
+
+    make = lookup(_FRAMES, rows, "rows")
+    frames = [make(one) for one in reports]
+    # An empty frame lacks the hyperparameters and would move their columns to the end.
+    return pd.concat([one for one in frames if len(one)] or frames[:1], ignore_index=True)
+
+
+def table_file(reports: Sequence[Report], rows: TableRows, form: TableFormat) -> bytes:
+    """Return the content of a file with the rows of several studies.
+
+    Markdown and LaTeX show configurations as papers print them, see `paper_table`, with the test
+    scores of the winners in bold. LaTeX needs the package `booktabs`.
+    """
+    frame = study_table(reports, rows)
+    if form == "csv":
+        return frame.to_csv(index=False).encode()
+    if form == "parquet":
+        return _one_type_per_column(frame).to_parquet(index=False)
+    if form == "json":
+        records = frame.astype(object).where(frame.notna(), None).to_dict("records")
+        return f"{json.dumps(records, indent=2, ensure_ascii=False)}\n".encode()
+    winners: Sequence[bool] = [False] * len(frame)
+    cells = frame.astype(object).map(shown).where(frame.notna(), _MISSING)
+    if rows == "configurations":
+        cells, winners = paper_table(reports), frame["winner"].tolist()
+    write = {"md": _markdown, "latex": _latex}[form]
+    return write(cells, winners).encode()
+
+
+def paper_table(reports: Sequence[Report]) -> "pd.DataFrame":
+    """Return the configurations of several studies as text cells, best first within each study.
+
+    Columns: the settings in which the studies differ, the configuration's number, the searched
+    hyperparameters, finished seeds, validation score, and mean and standard deviation of the
+    reported test scores. Scores are in points (hundredths) with one decimal.
+    """
+    import pandas as pd
+
+    settings = _differing(reports)
+    searched = dict.fromkeys(
+        name for one in reports for line in one.configurations for name in line.values
+    )
+    of_metric = "" if "metric" in settings else f" {reports[0].metric}"
+    return pd.DataFrame(
+        [
+            {
+                **{name: str(getattr(one, name) or _MISSING) for name in settings},
+                "#": str(line.number),
+                **{
+                    name: shown(line.values[name]) if name in line.values else _MISSING
+                    for name in searched
+                },
+                "seeds": f"{len(line.seeds) - line.failed}/{one.seeds}",
+                f"validation{of_metric}": _points(line.score),
+                f"test{of_metric}": _test_points(line),
+            }
+            for one in reports
+            for line in one.configurations
+        ]
+    )
+
+
+def _differing(reports: Sequence[Report]) -> list[str]:
+    """Return the settings in which the studies differ; the study's name if these do not suffice."""
+    differing = [name for name in _SETTINGS if len({getattr(one, name) for one in reports}) > 1]
+    distinct = {tuple(getattr(one, name) for name in differing) for one in reports}
+    return differing if len(distinct) == len(reports) else ["study", *differing]
+
+
+def _points(score: float | None) -> str:
+    return _MISSING if score is None else f"{100 * score:.1f}"
+
+
+def _test_points(line: ConfigurationLine) -> str:
+    """Return mean ± standard deviation of the reported test scores of a finished configuration."""
+    mean = None if line.score is None else line.test_mean
+    spread = "" if mean is None or line.test_std is None else f" ± {_points(line.test_std)}"
+    return _points(mean) + spread
+
+
+def _one_type_per_column(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the frame with text in columns of several types, which Parquet does not have."""
+    mixed = [name for name in frame if frame[name].dropna().map(type).nunique() > 1]
+    return frame.assign(**{str(name): frame[name].dropna().map(str) for name in mixed})
+
+
+def _markdown(cells: "pd.DataFrame", winners: Sequence[bool]) -> str:
+    header, rows = _escaped(cells, winners, str.maketrans({"|": r"\|"}), "**{}**")
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _latex(cells: "pd.DataFrame", winners: Sequence[bool]) -> str:
+    header, rows = _escaped(cells, winners, _LATEX, r"\textbf{{{}}}")
+    lines = [f"{' & '.join(line)} \\\\" for line in (header, *rows)]
+    return "\n".join(
+        [
+            f"\\begin{{tabular}}{{{'l' * len(header)}}}",
+            *("\\toprule", lines[0], "\\midrule", *lines[1:], "\\bottomrule"),
+            "\\end{tabular}\n",
+        ]
+    )
+
+
+def _escaped(
+    cells: "pd.DataFrame", winners: Sequence[bool], special: Mapping[int, str], bold: str
+) -> tuple[list[str], list[list[str]]]:
+    """Return header and rows with escaped characters, the last cell of a winner in bold."""
+    header = [str(name).translate(special) for name in cells]
+    rows = [[cell.translate(special) for cell in row] for row in cells.values.tolist()]
+    return header, [
+        [*row[:-1], bold.format(row[-1])] if wins else row
+        for row, wins in zip(rows, winners, strict=True)
+    ]

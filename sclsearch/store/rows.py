@@ -1,0 +1,76 @@
+"""Labels and class probabilities of a seed run's rows, in a compressed file beside its record."""
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any, Self
+from zipfile import BadZipFile
+
+import numpy as np
+import numpy.typing as npt
+
+from sclsearch.tasks.base import Labels
+from sclsearch.tasks.metrics import confusion
+
+SPLITS = ("validation", "test")
+_UNREADABLE = (EOFError, KeyError, RuntimeError, BadZipFile, zlib.error)
+"""Errors of `numpy.load` for files that are not of numpy, besides ValueError."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowResults:
+    """Labels and class probabilities of the validation and test rows, at the kept evaluation.
+
+    Attributes:
+        labels: True class or score of each row, `[rows]`, by split.
+        probabilities: Probability of each class for each row, `[rows, C]` float32, by split; C is
+            0 in regression.
+    """
+
+    labels: Mapping[str, Labels]
+    probabilities: Mapping[str, npt.NDArray[np.float32]]
+
+    def encoded(self) -> bytes:
+        """Return the bytes of an `.npz` file with the arrays `test_labels` and so on."""
+        arrays = {
+            **{f"{split}_labels": found for split, found in self.labels.items()},
+            **{f"{split}_probabilities": found for split, found in self.probabilities.items()},
+        }
+        content = BytesIO()
+        np.savez_compressed(content, allow_pickle=False, **arrays)
+        return content.getvalue()
+
+    @classmethod
+    def decoded(cls, content: bytes) -> Self:
+        """Return the results in the bytes of such a file.
+
+        Raises:
+            ValueError: The bytes are not such a file.
+        """
+        try:
+            with np.load(BytesIO(content), allow_pickle=False) as file:
+                labels = {split: file[f"{split}_labels"] for split in SPLITS}
+                return cls(labels, {split: file[f"{split}_probabilities"] for split in SPLITS})
+        except _UNREADABLE as error:
+            raise ValueError(str(error)) from error
+
+    def check(self, split: str, predicted: Sequence[float], evaluation: Mapping[str, Any]) -> None:
+        """Raise ValueError if the rows of a split are not those of its predictions.
+
+        Args:
+            split: `validation` or `test`.
+            predicted: Predicted class or score of each row.
+            evaluation: Stored evaluation of these predictions.
+        """
+        labels, probabilities = self.labels[split], self.probabilities[split]
+        if not len(labels) == len(probabilities) == len(predicted):
+            raise ValueError(f"{split}: must have {len(predicted)} rows, got {len(labels)}")
+        if "confusion" not in evaluation:
+            return
+        counts = evaluation["confusion"]
+        if confusion(labels, predicted, len(counts)).tolist() != counts:
+            raise ValueError(f"{split}: its labels differ from those of the stored scores")
+        largest = probabilities[np.arange(len(predicted)), np.asarray(predicted, np.int64)]
+        if not (probabilities.max(1) == largest).all():
+            raise ValueError(f"{split}: its probabilities differ from the stored predictions")

@@ -1,0 +1,44 @@
+"""The command `table` prints a table, or writes it to a file."""
+
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pandas as pd
+
+import sclsearch as package
+
+Call = Callable[..., CompletedProcess[str]]
+
+
+def test_a_table_is_printed_as_csv(sclsearch: Call, finished: tuple[str, ...]) -> None:
+    done = sclsearch("table", "mine", "--rule", "best")
+    assert done.returncode == 0
+    expected = package.table("mine", rule="best", storage="sclsearch-storage")
+    assert done.stdout == expected.to_csv(index=False)
+
+
+def test_a_table_is_written_to_a_file(
+    sclsearch: Call, finished: tuple[str, ...], place: Path
+) -> None:
+    file = place / "new" / "runs.parquet"
+    done = sclsearch(
+        *("table", "mine", "--format", "parquet", "--rows", "seed-runs", "--output", str(file))
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+    assert pd.read_parquet(file).status.tolist() == ["finished", "finished", "finished", "failed"]
+
+
+def test_parquet_needs_a_file(sclsearch: Call, finished: tuple[str, ...]) -> None:
+    done = sclsearch("table", "mine", "--format", "parquet")
+    assert done.returncode == 2
+    assert done.stderr.startswith("--format parquet: needs a file, got none. Pass --output FILE.")
+
+
+def test_an_output_that_is_a_folder_is_an_error(
+    sclsearch: Call, finished: tuple[str, ...], place: Path
+) -> None:
+    (place / "there").mkdir()
+    done = sclsearch("table", "mine", "--output", "there")
+    assert done.returncode == 2
+    assert done.stderr.startswith("--output there: must be a file, got a folder.")

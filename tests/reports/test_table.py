@@ -1,0 +1,129 @@
+"""Tables hold the numbers of the reports, and Markdown and LaTeX the forms that papers print."""
+
+import json
+from collections.abc import Callable
+from io import BytesIO, StringIO
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import sclsearch
+from sclsearch import SclsearchError, select
+from sclsearch.reports.table import table_file
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def storage(write_study: Write) -> Path:
+    """Return a storage with two studies; the first has an unfinished and a failed seed run."""
+    values = [{"tau": 0.07, "kind": "a_b"}, {"tau": 0.5, "kind": "a|b"}, {"tau": 1, "kind": "c"}]
+    write_study([(60, 50), (70, 61)], [(90, 80), "nan"], [(60, 1), None], values=values)
+    return write_study([(60, 50), (70, 50)], name="other", metric="macro_f1")
+
+
+def plain(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the frame with Python values, None where a value is missing."""
+    return frame.astype(object).where(frame.notna(), None)
+
+
+def test_configurations_have_score_test_seeds_and_failures(storage: Path) -> None:
+    frame = sclsearch.table("made-up", storage=storage)
+    columns = ["configuration", "tau", "score", "test_mean", "seeds", "failures", "winner"]
+    assert plain(frame[columns].round(9)).values.tolist() == [
+        [0, 0.07, 0.65, 0.555, 2, 0, True],
+        [1, 0.5, 0.45, 0.8, 1, 1, False],
+        [2, 1.0, None, 0.01, 1, 0, False],
+    ]
+
+
+def test_seed_runs_are_those_of_the_reports_in_order(storage: Path) -> None:
+    frame = sclsearch.table("other", "made-up", rows="seed-runs", storage=storage)
+    parts = [select(name, storage=storage).frame() for name in ("other", "made-up")]
+    pd.testing.assert_frame_equal(frame, pd.concat(parts, ignore_index=True))
+
+
+def test_a_study_without_seed_runs_changes_no_column(storage: Path, write_study: Write) -> None:
+    write_study([None], name="empty")
+    frame = sclsearch.table("empty", "other", rows="seed-runs", storage=storage)
+    assert list(frame) == list(select("other", storage=storage).frame())
+
+
+def test_files_hold_the_frame_exactly(storage: Path) -> None:
+    reports = [select("made-up", storage=storage), select("other", storage=storage)]
+    frame = sclsearch.table("made-up", "other", rows="seed-runs", storage=storage)
+    csv, parquet, records = (
+        table_file(reports, "seed-runs", form) for form in ("csv", "parquet", "json")
+    )
+    read = (
+        pd.read_csv(StringIO(csv.decode()), dtype={"size": str}),
+        pd.read_parquet(BytesIO(parquet)),
+        pd.DataFrame(json.loads(records)),
+    )
+    for found in read:
+        pd.testing.assert_frame_equal(plain(found), plain(frame))
+
+
+def test_parquet_takes_a_hyperparameter_of_several_types(write_study: Write) -> None:
+    storage = write_study([(60, 50)], [(70, 50)], values=[{"depth": 3}, {"depth": "all"}])
+    found = pd.read_parquet(
+        BytesIO(table_file([select("made-up", storage=storage)], "configurations", "parquet"))
+    )
+    assert found.depth.tolist() == ["all", "3"]
+
+
+def test_markdown_has_points_and_the_winner_in_bold(storage: Path) -> None:
+    text = table_file([select("made-up", storage=storage)], "configurations", "md").decode()
+    assert text.splitlines() == [
+        "| # | tau | kind | seeds | validation accuracy | test accuracy |",
+        "| --- | --- | --- | --- | --- | --- |",
+        "| 0 | 0.07 | a_b | 2/2 | 65.0 | **55.5 ± 7.8** |",
+        r"| 1 | 0.5 | a\|b | 1/2 | 45.0 | 80.0 |",
+        "| 2 | 1 | c | 1/2 | – | – |",
+    ]
+
+
+def test_latex_is_a_booktabs_table_with_escaped_text(storage: Path) -> None:
+    text = table_file([select("made-up", storage=storage)], "configurations", "latex").decode()
+    assert text.splitlines() == [
+        r"\begin{tabular}{llllll}",
+        r"\toprule",
+        r"\# & tau & kind & seeds & validation accuracy & test accuracy \\",
+        r"\midrule",
+        r"0 & 0.07 & a\_b & 2/2 & 65.0 & \textbf{55.5 $\pm$ 7.8} \\",
+        r"1 & 0.5 & a|b & 1/2 & 45.0 & 80.0 \\",
+        r"2 & 1 & c & 1/2 & -- & -- \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+
+
+def test_several_studies_are_told_apart_by_the_settings_that_differ(
+    storage: Path, write_study: Write
+) -> None:
+    def header(*names: str) -> list[str]:
+        reports = [select(name, storage=storage) for name in names]
+        text = table_file(reports, "configurations", "md").decode()
+        return text.splitlines()[0].strip("| ").split(" | ")
+
+    write_study([(60, 50)], name="third")
+    assert header("made-up", "other")[:2] == ["metric", "#"]
+    assert header("made-up", "other")[-2:] == ["validation", "test"]
+    assert header("made-up", "third")[:2] == ["study", "#"]
+
+
+def test_seed_runs_in_markdown_are_all_columns(storage: Path) -> None:
+    frame = select("other", storage=storage).frame()
+    text = table_file([select("other", storage=storage)], "seed-runs", "md").decode()
+    header, _, *rows = text.splitlines()
+    assert header.strip("| ").split(" | ") == list(frame)
+    assert len(rows) == 2
+    assert "**" not in text
+
+
+def test_a_table_needs_studies_and_known_rows(storage: Path) -> None:
+    with pytest.raises(SclsearchError, match=r"^studies: must be at least one, got none\."):
+        sclsearch.table(storage=storage)
+    with pytest.raises(SclsearchError, match=r"^Unknown rows 'seeds'\."):
+        sclsearch.table("other", rows="seeds", storage=storage)  # type: ignore[arg-type]

@@ -1,0 +1,98 @@
+"""Data in memory becomes the same task as the same rows in a file."""
+
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pandas as pd
+import pytest
+
+from sclsearch.errors import SclsearchError
+from sclsearch.tasks.custom import CustomTask, load_custom_task
+
+ROWS = [
+    {
+        "id": number,
+        "text": f"row {number}",
+        "label": "ny"[number % 2],
+        "odd": [number, "x"][number % 2],
+    }
+    for number in range(40)
+]
+FRAME = pd.DataFrame(ROWS, index=range(100, 140))
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> dict[str, Any]:
+    return {"text": "text", "label": "label", "name": "reviews", "folder": tmp_path / "data"}
+
+
+def as_dataset(rows: list[dict[str, Any]]) -> datasets.Dataset:
+    """Return rows as a dataset whose labels are class numbers, `n` 0 and `y` 1."""
+    numbered = [{"text": row["text"], "label": "ny".index(row["label"])} for row in rows]
+    features = {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["n", "y"])}
+    return datasets.Dataset.from_list(numbered, features=datasets.Features(features))
+
+
+def test_a_data_frame_is_the_task_of_its_file(options: dict[str, Any], tmp_path: Path) -> None:
+    file = tmp_path / "reviews.csv"
+    FRAME[["text", "label"]].to_csv(file, index=False)
+    expected = load_custom_task(CustomTask(file, "text", "label"))
+    for data in (FRAME, as_dataset(ROWS)):
+        found = load_custom_task(CustomTask.from_data(data, **options))
+        assert found.digest == expected.digest
+        assert found.task.name == "reviews"
+        assert found.task.labels == ("n", "y")
+
+
+def test_equal_data_is_the_same_file_and_other_data_another(
+    options: dict[str, Any], tmp_path: Path
+) -> None:
+    first = CustomTask.from_data(FRAME, **options)
+    assert CustomTask.from_data(FRAME.assign(id=7), **options) == first
+    other = CustomTask.from_data(FRAME[::-1], **options)
+    assert other.path != first.path
+    assert {*(tmp_path / "data").rglob("*.parquet")} == {first.path, other.path}
+
+
+def test_validation_and_test_rows_stay_separate(options: dict[str, Any]) -> None:
+    found = load_custom_task(
+        CustomTask.from_data(FRAME[:20], validation=FRAME[20:30], test=FRAME[30:], **options)
+    )
+    assert {name: len(split) for name, split in found.splits.items()} == {
+        "train": 20,
+        "validation": 10,
+        "test": 10,
+    }
+
+
+def test_a_column_sets_the_splits(options: dict[str, Any]) -> None:
+    frame = FRAME.assign(part=["train", "train", "dev", "test"] * 10)
+    found = load_custom_task(CustomTask.from_data(frame, split_column="part", **options))
+    assert len(found.splits["validation"]) == len(found.splits["test"]) == 10
+
+
+def test_a_class_number_of_minus_one_is_no_label(options: dict[str, Any]) -> None:
+    first = datasets.Dataset.from_list(
+        [{"text": f"without {number}", "label": -1} for number in range(4)],
+        features=as_dataset(ROWS).features,
+    )
+    unlabeled = datasets.concatenate_datasets([first, as_dataset(ROWS)])
+    found = load_custom_task(CustomTask.from_data(unlabeled, fractions=(1.0, 0.0, 0.0), **options))
+    assert found.splits["train"].unlabeled == 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"text": "txet"}, r"^reviews: no column is called 'txet'\. Did you mean 'text'"),
+        ({"text": "odd"}, r"^reviews: .*Give each column values of one type\.$"),
+        ({"name": "a/b"}, r"^name: must be a file name without folders, got 'a/b'\."),
+    ],
+)
+def test_what_cannot_be_a_file_is_an_error(
+    options: dict[str, Any], tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(SclsearchError, match=message):
+        CustomTask.from_data(FRAME, **{**options, **changes})
+    assert not (tmp_path / "data").exists()
