@@ -98,7 +98,7 @@ class CMLM(PostTraining):
         rates = (training.dropout,) * (1 + self.k)
         post = replace(
             post,
-            rates=lambda _update: rates,
+            dropout_rates=lambda _update: rates,
             monitored=("feature_spread",),
             whole_vocabulary=True,
         )
@@ -124,7 +124,7 @@ class CMLM(PostTraining):
                 ids=ids,
                 mask=batch.mask.repeat(views, 1),
                 types=batch.types.repeat(views, 1),
-                rates=batch.rates[:1],
+                dropout_rates=batch.dropout_rates[:1],
             )
         )  # [(K + 1) * B, T, d]
         h = model.encoder.pool(states, batch.mask, self.contrast_pooling)

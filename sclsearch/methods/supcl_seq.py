@@ -203,11 +203,11 @@ class DropoutAug(Method):
     def stages(self, training: Training) -> tuple[Stage, ...]:
         """Return the one stage, fine-tuning."""
         (stage,) = super().stages(training)
-        return (replace(stage, rates=lambda _update: self.dropouts),)
+        return (replace(stage, dropout_rates=lambda _update: self.dropouts),)
 
     def terms(self, model: Model, batch: Batch) -> Terms:
         """Return the loss term `ce`, the mean over all views."""
         z = model.embed(batch, encoder_pooling(self.pooling))  # [V * B, d]
-        views = zip(z.chunk(len(batch.rates)), batch.rates, strict=True)
+        views = zip(z.chunk(len(batch.dropout_rates)), batch.dropout_rates, strict=True)
         scores = torch.cat([model.new_modules["head"](view, rate) for view, rate in views])
         return {"ce": prediction_loss(scores, batch.view_y, model.class_weights)}

@@ -199,7 +199,7 @@ class Study:
             max_updates=self.protocol.max_updates,
             method_digest=self.method.digest,
             joined=self.protocol.joined,
-            bare_digest=self.data.bare_digest,
+            unlabeled_digest=self.data.unlabeled_digest,
         )
 
     def check(self, encoder: Encoder) -> None:

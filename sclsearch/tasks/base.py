@@ -100,7 +100,7 @@ class TaskData:
             available; others by their own name, `validation_mismatched`.
         source: Origin of the rows, for people: a folder, a hub revision.
         digest: SHA-256 of texts and labels of all splits, without unlabeled rows.
-        bare_digest: SHA-256 of the unlabeled texts; empty if there are none.
+        unlabeled_digest: SHA-256 of the unlabeled texts; empty if there are none.
         notes: Remarks about the rows for readers of the scores.
     """
 
@@ -108,15 +108,15 @@ class TaskData:
     splits: Mapping[str, Split]
     source: str
     digest: str = field(default="")
-    bare_digest: str = field(default="")
+    unlabeled_digest: str = field(default="")
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Compute the digests that are not given, from the rows alone."""
         if not self.digest:
             object.__setattr__(self, "digest", _digest(self.splits))
-        if not self.bare_digest:
-            object.__setattr__(self, "bare_digest", _bare_digest(self.splits))
+        if not self.unlabeled_digest:
+            object.__setattr__(self, "unlabeled_digest", _unlabeled_digest(self.splits))
 
 
 def first_classes(data: TaskData, count: int) -> TaskData:
@@ -141,7 +141,7 @@ def _digest(splits: Mapping[str, Split]) -> str:
     return digest(rows)
 
 
-def _bare_digest(splits: Mapping[str, Split]) -> str:
+def _unlabeled_digest(splits: Mapping[str, Split]) -> str:
     bare = {name: split.texts[split.labeled :] for name, split in splits.items()}
     found = {name: _texts_digest(texts) for name, texts in bare.items() if texts}
     return digest(found) if found else ""

@@ -218,7 +218,7 @@ def by_length(lengths: npt.NDArray[np.int64], size: int) -> Iterator[Index]:
 
 
 def collate(
-    tokens: Tokens, index: Index, pad: int, rates: tuple[float, ...], device: torch.device
+    tokens: Tokens, index: Index, pad: int, dropout_rates: tuple[float, ...], device: torch.device
 ) -> Batch:
     """Return rows of a split as a batch, padded to the longest row."""
     starts, lengths = tokens.starts[index], tokens.lengths_of(index)
@@ -234,7 +234,7 @@ def collate(
         types=on_device(types.astype(np.int64), device),
         content=on_device(content, device),
         y=labels_of(tokens, index, device),
-        rates=rates,
+        dropout_rates=dropout_rates,
     )
 
 

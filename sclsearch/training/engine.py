@@ -102,7 +102,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     for update, index in enumerate(data.order(stage, remaining), start=1):
         scale = lr_scale(update, total, training.warmup_ratio)
         set_lr(optimizer, scale)
-        batch = _batch(data, stage, index, features, stage.rates_at(update - 1), device)
+        batch = _batch(data, stage, index, features, stage.dropout_rates_at(update - 1), device)
         model.train()
         with autocast(device):
             terms = stage.terms(model, batch)

@@ -42,7 +42,7 @@ class SeedRunSpec:
         numerics: Device and precision.
         method_digest: SHA-256 of the file of a custom method; empty for a built-in method.
         joined: Paraphrases of each training row that are added to the training rows.
-        bare_digest: SHA-256 of the task's unlabeled texts; empty if all texts have a label.
+        unlabeled_digest: SHA-256 of the task's unlabeled texts; empty if all texts have a label.
     """
 
     task: Task
@@ -62,7 +62,7 @@ class SeedRunSpec:
     max_updates: int | None = None
     method_digest: str = ""
     joined: int = 0
-    bare_digest: str = ""
+    unlabeled_digest: str = ""
 
     @property
     def shared_identity(self) -> dict[str, object]:
@@ -71,7 +71,7 @@ class SeedRunSpec:
             "most_updates": self.max_updates,
             "method_file": self.method_digest,
             "joined": self.joined,
-            "without_label": self.bare_digest if self.splits.unlabeled else "",
+            "without_label": self.unlabeled_digest if self.splits.unlabeled else "",
         }
         return {
             **{name: found for name, found in given.items() if found},

@@ -117,7 +117,7 @@ def test_a_loss_depends_on_labels_exactly_in_labeled_stages(
         losses = []
         for y in ([0, 1, 0, 1, 1, 0, 0, 1], [0, 0, 0, 0, 1, 1, 0, 0]):
             torch.manual_seed(1)
-            seen = replace(batch, y=torch.tensor(y), rates=stage.rates_at(0))
+            seen = replace(batch, y=torch.tensor(y), dropout_rates=stage.dropout_rates_at(0))
             losses.append(stage.loss(stage.terms(model, seen)).item())
         assert (losses[0] != losses[1]) == stage.labeled
 
@@ -128,7 +128,9 @@ def losses(model: Model, stage: Stage, batch: Batch, steps: int) -> Iterator[Ten
     model.encoder.requires_grad_(stage.frozen_pooling is None)
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
     for step in range(steps):
-        loss = stage.loss(stage.terms(model, replace(batch, rates=stage.rates_at(step))))
+        loss = stage.loss(
+            stage.terms(model, replace(batch, dropout_rates=stage.dropout_rates_at(step)))
+        )
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
@@ -165,7 +167,7 @@ def test_terms_are_finite_scalars_that_reach_what_the_stage_trains(
     for stage in method.stages(Training()):
         model = Model(bert, stage.new_modules(bert, 2)).train()
         model.encoder.requires_grad_(stage.frozen_pooling is None)
-        terms = stage.terms(model, replace(batch, rates=stage.rates_at(0)))
+        terms = stage.terms(model, replace(batch, dropout_rates=stage.dropout_rates_at(0)))
         assert all(term.shape == () and term.isfinite() for term in terms.values())
         stage.loss(terms).backward()  # type: ignore[no-untyped-call]
         reached = [p.grad is not None and bool(p.grad.any()) for p in model.parameters()]
@@ -189,7 +191,7 @@ def test_scores_have_a_column_a_class_and_none_in_regression(
         model = Model(bert, method.stages(Training())[-1].new_modules(bert, classes)).eval()
         scores = method.scores(model, batch)
         assert scores.shape == ((8, classes) if classes else (8,))
-        assert torch.equal(method.scores(model, replace(batch, rates=(0.5,))), scores)
+        assert torch.equal(method.scores(model, replace(batch, dropout_rates=(0.5,))), scores)
 
 
 def test_a_row_has_the_scores_that_it_has_in_a_padded_batch(

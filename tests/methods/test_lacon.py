@@ -185,7 +185,11 @@ def test_fusion_learns_and_matches_the_fused_texts_as_lacon_does(made: Made, bat
 def test_label_vectors_and_g_have_their_own_learning_rates(kind: Any) -> None:
     training = Training(dropout=0.2)
     (stage,) = kind(label_lr_mult=10.0, g_lr_mult=3.0).stages(training)
-    assert (stage.training, stage.rates_at(0), stage.frozen_pooling) == (training, (0.2,), None)
+    assert (stage.training, stage.dropout_rates_at(0), stage.frozen_pooling) == (
+        training,
+        (0.2,),
+        None,
+    )
     assert stage.lr_scales == {"labels": 10.0, "g": 3.0}
     assert stage.no_weight_decay == ("labels",)
 

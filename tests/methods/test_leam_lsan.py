@@ -96,7 +96,7 @@ def test_the_head_drops_at_the_rate_of_the_view(made: Made, batch: Batch) -> Non
     method = LSAN()
     model = made(method)
     model.encoder.eval()
-    noisy = replace(batch, rates=(0.5,))
+    noisy = replace(batch, dropout_rates=(0.5,))
     assert torch.equal(method.scores(model, batch), method.scores(model, batch))
     assert not torch.equal(method.scores(model, noisy), method.scores(model, noisy))
 

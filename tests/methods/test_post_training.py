@@ -44,7 +44,7 @@ def test_the_loss_is_that_of_transformers_on_the_same_masks(
     ).loss
     model = Model(encoder, method.post_modules(encoder, 2)).train(training)
     torch.manual_seed(5)
-    terms = method.post_terms(model, replace(batch, rates=(0.1,)))
+    terms = method.post_terms(model, replace(batch, dropout_rates=(0.1,)))
     assert list(terms) == ["mlm"]
     torch.testing.assert_close(terms["mlm"], expected)
 

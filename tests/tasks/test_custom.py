@@ -118,8 +118,8 @@ def test_unlabeled_rows_are_training_rows_after_the_others(
     assert np.array_equal(train.y[:32], labeled.splits["train"].y)
     assert (np.isnan(train.y[32:]) if regression else train.y[32:] == -1).all()
     assert (loaded.digest, loaded.notes) == (labeled.digest, labeled.notes)
-    assert loaded.bare_digest
-    assert not labeled.bare_digest
+    assert loaded.unlabeled_digest
+    assert not labeled.unlabeled_digest
     taken = train.take(np.array([0, 31, 32]))
     assert (taken.labeled, taken.unlabeled) == (2, 1)
 

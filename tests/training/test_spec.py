@@ -35,7 +35,7 @@ MATTER: dict[str, object] = {
 MATTER_NOT: dict[str, object] = {
     "model_name": "another",
     "model": Path("elsewhere"),
-    "bare_digest": "2" * 64,
+    "unlabeled_digest": "2" * 64,
 }
 
 
@@ -126,7 +126,7 @@ def test_unused_options_are_not_in_the_identity(spec: SeedRunSpec) -> None:
     optional = {"most_updates", "method_file", "joined", "without_label"}
     assert optional.isdisjoint(spec.identity)
     splits = replace(spec.splits, unlabeled=spec.splits.train)
-    given = replace(spec, max_updates=7, method_digest="1", joined=3, bare_digest="2")
+    given = replace(spec, max_updates=7, method_digest="1", joined=3, unlabeled_digest="2")
     used = replace(given, splits=splits)
     assert used.identity.keys() - spec.identity.keys() == optional
 
