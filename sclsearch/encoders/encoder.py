@@ -133,14 +133,6 @@ class Encoder(nn.Module):
             raise RuntimeError(message)
         return words.weight
 
-    def cut(self, tokens: Tensor) -> CutEmbedding | None:
-        """Cut the input embeddings to some tokens, until `CutEmbedding.restore`.
-
-        Args:
-            tokens: Ids of all tokens that the stage reads, `[U]`.
-        """
-        return CutEmbedding.install(self.model, tokens)
-
     def hidden(
         self,
         ids: Tensor,

@@ -134,7 +134,8 @@ class Stage:
         training: Training settings of this stage.
         terms: Returns the terms of the loss by name, weighted scalars.
         new_modules: Returns the modules that the stage trains beside the encoder. Its arguments are
-            the encoder and C, which is 0 in regression. The next stage gets only the encoder.
+            the encoder and C, which is 0 in regression; none by default. The next stage gets only
+            the encoder.
         dropout_rates: Returns the dropout probability of each view at an update, counted from 0;
             None for one view at `training.dropout`. A stage with cached features ignores it.
         reads: Input: the texts, or two paraphrases of each, `[2 * B, T]`.
@@ -153,7 +154,7 @@ class Stage:
     name: str
     training: Training
     terms: Callable[[Model, Batch], Terms]
-    new_modules: Callable[[Encoder, int], nn.ModuleDict]
+    new_modules: Callable[[Encoder, int], nn.ModuleDict] = lambda _encoder, _c: nn.ModuleDict()
     dropout_rates: Callable[[int], tuple[float, ...]] | None = None
     reads: Literal["texts", "paraphrases"] = "texts"
     labeled: bool = True
@@ -260,8 +261,3 @@ def reads_paraphrases(method: Method, training: Training) -> bool:
 def reads_unlabeled(method: Method, training: Training) -> bool:
     """Return whether a stage of a method reads no labels."""
     return not all(stage.reads_labels for stage in method.stages(training))
-
-
-def no_new_modules(_encoder: Encoder, _classes: int) -> nn.ModuleDict:
-    """Return an empty module dict, for a stage that trains only the encoder."""
-    return nn.ModuleDict()

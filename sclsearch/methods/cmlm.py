@@ -14,13 +14,7 @@ from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.head import INIT_STD
 from sclsearch.encoders.masked_lm_head import masked_lm_head, masked_lm_notes
 from sclsearch.methods.base import Batch, Model, Stage, Terms, Training
-from sclsearch.methods.masking import (
-    Corruption,
-    corrupt,
-    draw_complement,
-    draw_selection,
-    masked_lm_of,
-)
+from sclsearch.methods.masking import Corruption, corrupt, draw_selection, masked_lm_of
 from sclsearch.methods.post_training import ContrastPooling, PostTraining, Share
 from sclsearch.objectives import sim_clr, sim_siam
 from sclsearch.objectives.prediction import MlmReduction
@@ -138,9 +132,9 @@ class CMLM(PostTraining):
         return terms
 
     def _further(self, content: Tensor, selected: Tensor) -> Tensor:
-        """Return the tokens that a further view selects, `[B, T]`."""
+        """Return the tokens that a further view selects, `[B, T]`; `crm` is Eq. (2)."""
         if self.masking == "crm":
-            return draw_complement(content, selected, self.p_c)
+            return draw_selection(content & ~selected, self.p_c)
         return draw_selection(content, self.p_m if self.drm_prob == "p_m" else self.p_c)
 
     def _contrast(self, model: Model, h: Tensor) -> Tensor:

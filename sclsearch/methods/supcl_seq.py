@@ -23,7 +23,6 @@ from sclsearch.methods.base import (
     Terms,
     Training,
     encoder_pooling,
-    no_new_modules,
 )
 from sclsearch.objectives import prediction_loss, sup_con
 
@@ -82,7 +81,7 @@ class ContrastAndProbe(Method):
         """Return the two stages, contrast and linear probe."""
         probe = replace(training, learning_rate=self.probe_learning_rate, epochs=self.probe_epochs)
         return (
-            Stage("contrast", training, self.contrast, no_new_modules, self.view_rates),
+            Stage("contrast", training, self.contrast, dropout_rates=self.view_rates),
             Stage("probe", probe, self.terms, self.new_modules, frozen_pooling=self.pooling),
         )
 

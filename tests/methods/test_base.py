@@ -14,7 +14,6 @@ from sclsearch.methods.base import (
     Model,
     Stage,
     Training,
-    no_new_modules,
     reads_unlabeled,
 )
 from sclsearch.methods.ce import CE
@@ -50,7 +49,6 @@ def test_features_are_cached_only_for_a_frozen_encoder_without_dropout(
         "probe",
         Training(),
         lambda _model, _batch: {},
-        no_new_modules,
         frozen_pooling=pooling,
         encoder_train_mode=train_mode,
     )
@@ -63,21 +61,18 @@ def test_cached_features_of_paraphrases_are_an_error() -> None:
             "probe",
             Training(),
             lambda _model, _batch: {},
-            no_new_modules,
             reads="paraphrases",
             frozen_pooling="mean",
         )
 
 
 def test_a_stage_without_rates_has_one_view_at_the_training_dropout() -> None:
-    stage = Stage("joint", Training(dropout=0.3), lambda _model, _batch: {}, no_new_modules)
+    stage = Stage("joint", Training(dropout=0.3), lambda _model, _batch: {})
     assert [stage.dropout_rates_at(update) for update in (0, 1, 99)] == [(0.3,)] * 3
 
 
 def test_monitored_terms_are_not_in_the_loss() -> None:
-    stage = Stage(
-        "joint", Training(), lambda _model, _batch: {}, no_new_modules, monitored=("spread",)
-    )
+    stage = Stage("joint", Training(), lambda _model, _batch: {}, monitored=("spread",))
     terms = {"ce": torch.tensor(2.0), "spread": torch.tensor(40.0), "scl": torch.tensor(-0.5)}
     assert stage.loss(terms).item() == 1.5
 

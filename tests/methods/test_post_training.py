@@ -82,16 +82,6 @@ def test_the_first_paraphrase_chooses_its_own_among_the_second_ones(
     assert not torch.isclose(terms["sim_clr"], F.cross_entropy(logits.T, torch.arange(4)))
 
 
-def test_one_text_alone_costs_nothing(made: Made, batch: Batch) -> None:
-    method = CSSL()
-    model = made(method, stage=0).train()
-    cut = {name: getattr(batch, name)[:2] for name in ("ids", "mask", "types", "content", "y")}
-    loss = method.post_terms(model, replace(batch, **cut))["sim_clr"]
-    loss.backward()  # type: ignore[no-untyped-call]
-    assert loss == 0
-    assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
-
-
 @pytest.mark.parametrize(
     ("kind", "reads"), [(TAPT, "texts"), (CSSL, "paraphrases"), (CMLM, "texts")]
 )
