@@ -55,7 +55,7 @@ class Features:
             types=nothing,
             content=nothing,
             y=labels_of(tokens, index, device),
-            rates=ONE_VIEW,
+            dropout_rates=ONE_VIEW,
             features=self.values[on_device(self.position[split][index], device)],
         )
 
