@@ -115,12 +115,13 @@ def scores_of(
     rows: Rows,
     features: Features | None,
     device: torch.device,
+    batch_size: int = EVALUATION_BATCH,
 ) -> npt.NDArray[np.float32]:
     """Return the method's scores of each row, `[rows, C]`, or `[rows]` in regression."""
     model.eval()
     tokens = task.splits[rows.split]
     outputs: list[Tensor] = []
-    order = list(by_length(tokens.lengths_of(rows.index), EVALUATION_BATCH))
+    order = list(by_length(tokens.lengths_of(rows.index), batch_size))
     for chosen in order:
         index = rows.index[chosen]
         batch = (

@@ -16,12 +16,13 @@ import sclsearch
 from sclsearch.encoders.load import load_encoder
 from sclsearch.methods import METHODS, find_method
 from sclsearch.methods.base import Model, Training
-from sclsearch.reports.export import Card, write_folder
+from sclsearch.reports.export import write_folder
+from sclsearch.reports.export_record import ExportRecord
 
 TEXTS = ["the film was good", "it was awful, and very dull", "a lovely film and not bad"]
 LABELS = ("praise", "complaint", "other")
 NO_FORMAT = {"lacon", "lacon-fusion", "leam", "lsan"}
-CARD = Card(
+RECORD = ExportRecord(
     base="tiny",
     method="",
     task="demo",
@@ -40,20 +41,22 @@ CARD = Card(
 )
 
 
-def exported(encoder: Path, folder: Path, name: str, card: Card = CARD, **fields: Any) -> Path:
+def exported(
+    encoder: Path, folder: Path, name: str, record: ExportRecord = RECORD, **fields: Any
+) -> Path:
     """Write an export of a method with random weights in its modules."""
     torch.manual_seed(0)
     method: Any = find_method(name).kind(**fields)
     training = Training(max_length=16)
     loaded = load_encoder(encoder, "tiny")
-    parts = method.stages(training)[-1].new_modules(loaded, len(card.labels))
+    parts = method.stages(training)[-1].new_modules(loaded, len(record.labels))
     model = Model(loaded, parts)
     for parameter in parts.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
     folder.mkdir()
     values = {**asdict(method), **asdict(training)}
     write_folder(
-        folder, save(model.state_dict()), encoder, replace(card, place=name, fields=values)
+        folder, save(model.state_dict()), encoder, replace(record, place=name, fields=values)
     )
     return folder
 
@@ -116,7 +119,7 @@ def test_a_head_behind_a_projection_has_no_format(tiny_bert: Path, tmp_path: Pat
 
 
 def test_scores_of_a_regression_are_the_pipelines(tiny_bert: Path, tmp_path: Path) -> None:
-    folder = exported(tiny_bert, tmp_path / "winner", "ce", replace(CARD, labels=()))
+    folder = exported(tiny_bert, tmp_path / "winner", "ce", replace(RECORD, labels=()))
     ours = [one.label for one in sclsearch.predict(folder, TEXTS)]
     theirs = [one["score"] for one in probabilities(folder, TEXTS)]
     assert theirs == pytest.approx(ours, abs=1e-5)
