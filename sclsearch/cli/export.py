@@ -94,7 +94,7 @@ def _usage(record: "ExportRecord", name: str) -> str:
     model = "" if record.members else f", or --model {name}"
     lines = [f"Use it: sclsearch predict {name} FILE{model}"]
     if record.members or record.format == "sclsearch":
-        lines.append("transformers has no such classifier: load it by sclsearch.load.")
+        lines.append("transformers cannot load this classifier; sclsearch.load can.")
     elif record.format == "transformers":
         lines.append(f'transformers: pipeline("text-classification", model={quoted})')
     else:

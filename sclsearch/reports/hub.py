@@ -52,8 +52,9 @@ def push(folder: Path, repository: str, *, public: bool = False) -> str:
         sent = api.upload_folder(
             repo_id=name, folder_path=folder, commit_message="Upload an export of sclsearch"
         )
-    # Errors of a connection derive from the base of HfHubHTTPError in the hub's HTTP library.
-    except (OSError, *HfHubHTTPError.__bases__) as error:  # type: ignore[misc]
+    # Errors of a connection derive from the base of HfHubHTTPError in the hub's HTTP library. The
+    # hub's answer on an invalid README.md is a ValueError.
+    except (OSError, ValueError, *HfHubHTTPError.__bases__) as error:  # type: ignore[misc]
         reason = " ".join(str(error).split()).rstrip(".")
         raise SclsearchError(
             f"--push {repository}: {api.endpoint} did not accept the upload: {reason}. Check the "

@@ -272,11 +272,7 @@ def _data(
 
 def _space(study: StudyRecord) -> str:
     space = study.identity["space"]
-    rows = [
-        f"| {one['name']} | {_range(one)} |"
-        for one in space["parameters"]
-        if isinstance(one, dict) and "type" in one
-    ]
+    rows = [f"| {one['name']} | {_range(one)} |" for one in space["parameters"]]
     if not rows:
         return "No hyperparameter was searched."
     fixed = settings(space.get("fixed") or {})
