@@ -168,6 +168,11 @@ def _checked(folder: Path, name: str) -> Path:
             f"such folder.{suggestion(name, ALIASES)}"
         )
     missing = [file for file in FILES[:3] if not (folder / file).is_file()]
+    if missing and (folder / CARD).is_file():
+        raise SclsearchError(
+            f"--model {name}: must be one encoder, got an exported ensemble. Name the folder of "
+            "one of its seeds."
+        )
     if missing:
         raise SclsearchError(
             f"--model {name}: the folder lacks {', '.join(missing)}. Write its files with "

@@ -10,21 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from sclsearch.canonical import counted, settings, shown
 from sclsearch.encoders.models import ALIASES, ENCODER
-from sclsearch.errors import SclsearchError
-from sclsearch.reports.comparison import ComparedStudy, compare_studies
+from sclsearch.reports.baseline_comparison import baseline_comparison
 from sclsearch.reports.export_record import ExportRecord
-from sclsearch.reports.report import ConfigurationLine, Report, finished_winner, report
+from sclsearch.reports.loading_examples import loading_examples, loading_note
+from sclsearch.reports.report import ConfigurationLine, Report, finished_winner
 from sclsearch.reports.terminal import rule_in_words, with_spread
 from sclsearch.store.records import StudyRecord
-from sclsearch.store.runs import RunStore
+from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.storage import Storage
-from sclsearch.store.studies import StudyStore, study_names
 
 if TYPE_CHECKING:
     from huggingface_hub import ModelCardData
 
 CARD_FILE = "README.md"
-BASELINE = "ce"
 MOST_CONFIGURATIONS = 50
 HUB_METRICS = {
     "mcc": "matthews_correlation",
@@ -52,7 +50,7 @@ of a hyperparameter search with sclsearch.
 {{ code }}
 ```
 
-{% endfor %}{{ elsewhere }}
+{% endfor %}{{ loading_note }}
 
 ## Data
 
@@ -60,8 +58,8 @@ of a hyperparameter search with sclsearch.
 {% endfor %}
 ## Search
 
-Rule `{{ record.rule }}`: a configuration's score is the validation {{ record.metric }},
-{{ rule }}. The test rows played no part in the choice.
+Rule `{{ record.rule }}`: a configuration's score is its validation {{ record.metric }}, {{ rule }}.
+The test rows played no part in the choice.
 
 {{ space }}
 
@@ -80,6 +78,8 @@ Winner: configuration {{ winner.number }}, `{{ values }}`.
 {{ summary }}
 
 {{ comparison }}
+
+{{ training }}
 
 All hyperparameters:
 
@@ -114,15 +114,16 @@ def write_model_card(
     from huggingface_hub import ModelCard
 
     winner = finished_winner(found)
+    run = RunStore(storage).get(record.key)
     license_ = _license(record.base, begun)
     card = ModelCard.from_template(
         _card_data(record, winner, license_),
         template_str=TEMPLATE,
         record=record,
         base=_hub_name(record.base) or Path(record.base).name,
-        loading=list(_loading(folder.name, record)),
-        elsewhere=_elsewhere(folder.name, record),
-        data=list(_data(record, found, study, winner, storage)),
+        loading=list(loading_examples(folder.name, record)),
+        loading_note=loading_note(folder.name, record),
+        data=list(_data(record, found, run)),
         rule=rule_in_words(found.rule.partition("/")[0], found.seeds),
         space=_space(study),
         configurations=_configurations(found),
@@ -131,7 +132,8 @@ def write_model_card(
         values=settings(winner.values) or "defaults",
         seeds=list(_seeds(record, winner)),
         summary=_summary(found, winner),
-        comparison=_comparison(found, study, storage),
+        comparison=baseline_comparison(found, study, storage),
+        training=_training(record, run),
         fields=json.dumps(record.fields, indent=2, ensure_ascii=False),
         limits=list(_limits(record, found, license_)),
     )
@@ -188,68 +190,13 @@ def _license(base: str, begun: Path) -> str | None:
     return str(found) if found else known
 
 
-def _loading(name: str, record: ExportRecord) -> Iterator[tuple[str, str]]:
-    """Yield a heading and Python code for each way to load the classifier, the main one first."""
-    texts = '[("A fine film.", "A good film.")]' if record.pair else '["A fine film."]'
-    call = f"classifier.predict({texts})"
-    yield (
-        "With sclsearch:",
-        f'import sclsearch\n\nclassifier = sclsearch.load("{name}"{_own_method(record)})\n'
-        f"print({call})",
-    )
-    if record.members:
-        return
-    if record.format == "transformers":
-        texts = '{"text": "A fine film.", "text_pair": "A good film."}' if record.pair else texts
-        yield (
-            "With transformers alone, with the same predictions:",
-            "from transformers import pipeline\n\n"
-            f'classifier = pipeline("text-classification", model="{name}")\n'
-            f"print(classifier({texts}, truncation=True))",
-        )
-        return
-    if record.format == "sentence-transformers" and not record.pair:
-        yield (
-            "With sentence-transformers, whose `encode` returns the class scores, in the order of "
-            "the labels:",
-            "from sentence_transformers import SentenceTransformer\n\n"
-            f'classifier = SentenceTransformer("{name}")\nprint(classifier.encode({texts}))',
-        )
-    yield (
-        "The fine-tuned encoder alone:",
-        "from transformers import AutoModel, AutoTokenizer\n\n"
-        f'encoder = AutoModel.from_pretrained("{name}", subfolder="{ENCODER}")\n'
-        f'tokenizer = AutoTokenizer.from_pretrained("{name}", subfolder="{ENCODER}")',
-    )
-
-
-def _own_method(record: ExportRecord) -> str:
-    name = Path(record.place.rpartition(":")[0]).name
-    return f', method="{name}:{record.method}"' if record.method_digest else ""
-
-
-def _elsewhere(name: str, record: ExportRecord) -> str:
-    predict = f"On the command line: `sclsearch predict {name} FILE`."
-    if record.format == "transformers" and not record.members:
-        return predict
-    why = "averages several models" if record.members else "has a head that transformers lacks"
-    return (
-        f"{predict} `AutoModelForSequenceClassification` cannot load this folder, because the "
-        f"classifier {why}."
-    )
-
-
 def _data(
     record: ExportRecord,
     found: Report,
-    study: StudyRecord,
-    winner: ConfigurationLine,
-    storage: Storage,
+    run: SeedRun | None,
 ) -> Iterator[tuple[str, str]]:
-    size = record.size or "all"
     yield "task", f"{record.task}, protocol {record.protocol}"
-    yield "training rows", f"{size} of the training split" if record.size else "all that it has"
-    run = RunStore(storage).get(winner.seeds[winner.reported[0]].key)
+    yield "training rows", record.size or "the whole training split"
     for kind, evaluation in (
         ("validation", run.validation if run else None),
         ("test", run.test if run else None),
@@ -266,8 +213,6 @@ def _data(
         which = "the same in all seeds" if len(hashes) == 1 else "in the order of the seeds"
         short = ", ".join(f"`{one[:12]}`" for one in hashes)
         yield f"SHA-256 of the {kind} rows, {which}", short
-    if notes := study.origin.get("notes"):
-        yield "notes", "; ".join(notes)
 
 
 def _space(study: StudyRecord) -> str:
@@ -332,10 +277,10 @@ def _seeds(record: ExportRecord, winner: ConfigurationLine) -> Iterator[tuple[st
 
 
 def _summary(found: Report, winner: ConfigurationLine) -> str:
-    lines = [
-        f"- Validation {found.metric} {winner.score:.4f} by the rule.",
-        f"- Test {found.metric} {_test(winner)} over the {len(winner.reported)} reported seeds.",
-    ]
+    lines = [f"- Validation {found.metric} {winner.score:.4f} by the rule."]
+    if len(winner.reported) < len(winner.seeds) - winner.failed:
+        reported = counted(len(winner.reported), "reported seed")
+        lines.append(f"- Test {found.metric} {_test(winner)} over the {reported}.")
     if winner.plain:
         every = counted(len(winner.seeds) - winner.failed, "seed")
         lines.append(
@@ -348,61 +293,13 @@ def _summary(found: Report, winner: ConfigurationLine) -> str:
     return "\n".join(lines)
 
 
-def _comparison(found: Report, study: StudyRecord, storage: Storage) -> str:
-    """Return the comparison with a finished study of cross-entropy alone, if there is one."""
-    if found.method == BASELINE:
-        return ""
-    for name in study_names(storage):
-        other = _baseline(found, study, storage, name)
-        if other is not None:
-            return _compared(other)
-    return (
-        f"The storage has no finished study of `{BASELINE}` (cross-entropy alone) for this task, "
-        "size, model and protocol to compare with."
-    )
-
-
-def _baseline(
-    found: Report, study: StudyRecord, storage: Storage, name: str
-) -> tuple[ComparedStudy, ComparedStudy] | None:
-    """Return the winners of a study of the baseline and of ours, or None if they do not match."""
-    try:
-        record = StudyStore(storage, name).record()
-        if record is None or record.training["method"] != BASELINE or record.repeats:
-            return None
-        same = ("task", "size", "model", "protocol")
-        if any(record.identity[key] != study.identity[key] for key in same):
-            return None
-        first, second = compare_studies([report(storage, name), found]).studies
-    except SclsearchError:  # unfinished, damaged, or of other rows
-        return None
-    return first, second
-
-
-def _compared(winners: tuple[ComparedStudy, ComparedStudy]) -> str:
-    base, own = winners
-    if own.comparison is None:
-        return ""
-    found = own.comparison
-    interval = ""
-    if found.interval is not None:
-        low, high = (f"{100 * bound:+.1f}" for bound in found.interval)
-        interval = f" (95 % interval {low} to {high})"
-    return (
-        f"Against `{base.method}` (study `{base.study}`, test "
-        f"{with_spread(base.test_mean, base.test_std)}): {100 * found.difference:+.1f} points"
-        f"{interval} over {counted(found.n, 'paired seed')}, p = {found.p:.3f} by Wilcoxon's "
-        "signed ranks."
-    )
-
-
 def _limits(record: ExportRecord, found: Report, license_: str | None) -> Iterator[str]:
     length = record.fields.get("max_length")
     yield f"Texts are truncated to {length} tokens, as in training."
     if not record.members:
         yield (
-            "The weights are those of the seed with the best validation score; its own scores are "
-            "higher than those of a new training. Quote the mean over all seeds."
+            "The weights are those of the seed with the best validation score, so its validation "
+            "score is optimistic. Quote the mean test score over all seeds."
         )
     yield (
         "The scores hold for rows like those of the task. Other domains and languages, and biases "
@@ -410,3 +307,13 @@ def _limits(record: ExportRecord, found: Report, license_: str | None) -> Iterat
     )
     yield f"License of the base model: {license_ or 'unknown'}."
     yield from found.notes
+
+
+def _training(record: ExportRecord, run: SeedRun | None) -> str:
+    """Return how the exported seed was trained: key, versions and commit."""
+    environment = {} if run is None else run.environment
+    packages = {**environment.get("packages", {}), "commit": environment.get("commit")}
+    versions = ", ".join(f"{name} {version}" for name, version in packages.items() if version)
+    return f"Seed run `{record.key[:12]}` of study `{record.study}`" + (
+        f", trained with {versions}." if versions else "."
+    )

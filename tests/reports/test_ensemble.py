@@ -7,6 +7,7 @@ import pytest
 from transformers import AutoModelForSequenceClassification
 
 import sclsearch
+from sclsearch.encoders.models import model_folder
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import report
 from tests.reports.trained import Trained
@@ -26,9 +27,10 @@ def test_probabilities_are_the_mean_of_the_members(ensemble: Path) -> None:
     whole = sclsearch.load(ensemble)
     assert set(whole.record.members) == {"seed-0", "seed-1"}
     members = [sclsearch.load(ensemble / name) for name in whole.record.members]
-    expected = np.mean([member.predict_proba(TEXTS) for member in members], axis=0)
+    first, second = (member.predict_proba(TEXTS) for member in members)
+    assert not np.allclose(first, second)
+    expected = (first + second) / 2
     assert whole.predict_proba(TEXTS) == pytest.approx(expected)
-    assert not np.allclose(*(member.predict_proba(TEXTS) for member in members))
     for one, row in zip(whole.predict(TEXTS), expected, strict=True):
         assert one.label == whole.labels[row.argmax()]
         assert list(one.scores.values()) == pytest.approx(row)
@@ -73,3 +75,13 @@ def test_every_member_without_weights_is_named_with_its_command(
         (winner.seeds[position] for position in winner.reported), commands, strict=True
     ):
         assert command.startswith(f"`sclsearch rerun {seed.key[:12]} --storage {once.storage} ")
+
+
+def test_an_ensemble_is_no_encoder_but_its_members_are(ensemble: Path) -> None:
+    assert model_folder(f"{ensemble}/seed-0") == ensemble / "seed-0"
+    with pytest.raises(SclsearchError) as raised:
+        model_folder(str(ensemble))
+    assert str(raised.value) == (
+        f"--model {ensemble}: must be one encoder, got an exported ensemble. Name the folder of "
+        "one of its seeds."
+    )

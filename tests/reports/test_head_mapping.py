@@ -214,6 +214,15 @@ def test_an_unmapped_export_is_an_encoder_for_further_studies(
     assert load_encoder(model_folder(str(folder)), "mine").pretrained_pooler
 
 
+def test_an_export_of_an_earlier_version_still_predicts(tiny_bert: Path, tmp_path: Path) -> None:
+    found = exported(tiny_bert, tmp_path / "winner", "ce", projection="g")
+    for file in (found.folder / "encoder").iterdir():  # it wrote all files to one folder
+        file.rename(found.folder / file.name)
+    (found.folder / "encoder").rmdir()
+    assert logits(found.folder, TEXTS) == pytest.approx(found.scores, abs=1e-5)
+    assert model_folder(str(found.folder)) == found.folder
+
+
 def test_scores_of_a_regression_are_the_pipelines(tiny_bert: Path, tmp_path: Path) -> None:
     folder = exported(tiny_bert, tmp_path / "winner", "ce", replace(RECORD, labels=())).folder
     ours = [one.label for one in sclsearch.predict(folder, TEXTS)]

@@ -3,7 +3,7 @@
 import base64
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -47,7 +47,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.hub.refuses:
             self.answer({"error": "Invalid username or password."}, 401)
             return
-        answers = {
+        answers: dict[str, Callable[[bytes], None]] = {
             "/create": self.create,
             "/preupload/": self.preupload,
             "/commit/": self.commit,
