@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         verify,
     )
     from sclsearch.errors import SclsearchError
+    from sclsearch.reports.predictor import Predictor
     from sclsearch.reports.report import Report
     from sclsearch.tasks.custom import CustomTask
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CustomTask",
+    "Predictor",
     "Report",
     "SclsearchError",
     "__version__",
@@ -43,6 +45,7 @@ __all__ = [
 
 _HOMES = {
     "CustomTask": "sclsearch.tasks.custom",
+    "Predictor": "sclsearch.reports.predictor",
     "Report": "sclsearch.reports.report",
     "SclsearchError": "sclsearch.errors",
     "compare": "sclsearch.api",

@@ -74,7 +74,7 @@ def export(
         f"{folder}: {record.base} fine-tuned on {record.task} by {record.method}: "
         f"{_exported(record)}\n"
         f"Over all seeds, none picked, test {record.metric} is {record.mean_test:.4f}: quote that."
-        f"\n{_usage(record, shlex.quote(str(folder)))}"
+        f"\n{_usage(record, folder)}"
     )
     if push is not None:
         sys.stdout.write(f"Uploaded to {push}, {'public' if public else 'private'}\n")
@@ -83,26 +83,25 @@ def export(
 def _exported(record: "ExportRecord") -> str:
     scores = f"{record.metric} {record.validation:.4f}, test {record.test:.4f}"
     if record.members:
-        return (
-            f"an ensemble of {len(record.members)} seeds, in the mean {scores} for one seed alone"
-        )
+        return f"an ensemble of {len(record.members)} seeds, whose own scores average {scores}"
     return f"seed {record.replicate}, the best of {record.seeds} by validation, {scores}"
 
 
-def _usage(record: "ExportRecord", name: str) -> str:
-    quoted = json.dumps(name.strip("'"), ensure_ascii=False)
-    model = "" if record.members else f", or --model {name}"
-    lines = [f"Use it: sclsearch predict {name} FILE{model}"]
-    if record.members or record.format == "sclsearch":
-        lines.append("transformers cannot load this classifier; sclsearch.load can.")
-    elif record.format == "transformers":
-        lines.append(f'transformers: pipeline("text-classification", model={quoted})')
-    else:
-        lines.append(
-            f"sentence-transformers: SentenceTransformer({quoted}).encode(texts) returns the class "
-            "scores."
+def _usage(record: "ExportRecord", folder: Path) -> str:
+    name, quoted = shlex.quote(str(folder)), json.dumps(str(folder), ensure_ascii=False)
+    if record.members:
+        return (
+            f"Use it: sclsearch predict {name} FILE\n"
+            f"`sclsearch verify {name}` prints the ensemble's own test score.\n"
         )
-    return "\n".join(lines) + "\n"
+    others = {
+        "transformers": f'transformers: pipeline("text-classification", model={quoted})',
+        "sentence-transformers": f"sentence-transformers: SentenceTransformer({quoted}).encode("
+        "texts) returns the class scores.",
+        "sclsearch": "transformers cannot load this classifier; sclsearch.load can.",
+    }
+    use = f"Use it: sclsearch predict {name} FILE, or --model {name}"
+    return f"{use}\n{others[record.format]}\n"
 
 
 def predict(

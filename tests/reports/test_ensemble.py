@@ -5,8 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from transformers import AutoModelForSequenceClassification
+from typer.testing import CliRunner
 
 import sclsearch
+from sclsearch.cli import app
 from sclsearch.encoders.models import model_folder
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import report
@@ -85,3 +87,15 @@ def test_an_ensemble_is_no_encoder_but_its_members_are(ensemble: Path) -> None:
         f"--model {ensemble}: must be one encoder, got an exported ensemble. Name the folder of "
         "one of its seeds."
     )
+
+
+def test_the_command_names_the_members_scores(once: Trained, tmp_path: Path) -> None:
+    folder = tmp_path / "both"
+    asked = ["export", "mine", str(folder), "--storage", str(once.storage), "--ensemble"]
+    done = CliRunner().invoke(app, asked)
+    assert done.exit_code == 0, done.output
+    record = sclsearch.load(folder).record
+    assert (
+        f"an ensemble of 2 seeds, whose own scores average accuracy {record.validation:.4f}, test "
+        f"{record.test:.4f}\n"
+    ) in done.stdout
