@@ -161,11 +161,9 @@ class _SeedClassifier:
     device: "torch.device"
 
     def compute(self, rows: Sequence[Texts], batch_size: int) -> tuple[Scores, Scores]:
-        import torch
-
         from sclsearch.protocols.base import Rows
         from sclsearch.training.data import tokenize_task
-        from sclsearch.training.evaluation import scores_of
+        from sclsearch.training.evaluation import class_probabilities, scores_of
 
         labels = self.record.labels
         task = Task(self.record.task, "new texts", labels, self.record.metric, self.record.pair)
@@ -176,15 +174,7 @@ class _SeedClassifier:
         scores = scores_of(
             self.model, self.method, tokens, every, None, self.device, batch_size=batch_size
         )
-        if not labels:
-            return scores, scores
-        # A method of the user's own need not derive from Method.
-        probabilities = getattr(self.method, "probabilities", _softmax)
-        return scores, probabilities(torch.from_numpy(scores)).numpy()
-
-
-def _softmax(scores: "torch.Tensor") -> "torch.Tensor":
-    return scores.softmax(-1)
+        return scores, class_probabilities(self.method, scores) if labels else scores
 
 
 def load(
