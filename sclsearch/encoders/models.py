@@ -168,7 +168,7 @@ def _checked(folder: Path, name: str) -> Path:
             f"such folder.{suggestion(name, ALIASES)}"
         )
     missing = [file for file in FILES[:3] if not (folder / file).is_file()]
-    if missing and (folder / CARD).is_file():
+    if len(missing) == 3 and (folder / CARD).is_file():
         raise SclsearchError(
             f"--model {name}: must be one encoder, got an exported ensemble. Name the folder of "
             "one of its seeds."

@@ -5,6 +5,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.reports.comparison import ComparedStudy, compare_studies
 from sclsearch.reports.report import Report, report
 from sclsearch.reports.terminal import with_spread
+from sclsearch.selection.significance import Comparison
 from sclsearch.store.records import StudyRecord
 from sclsearch.store.storage import Storage
 from sclsearch.store.studies import StudyStore, study_names
@@ -25,19 +26,19 @@ def baseline_comparison(found: Report, study: StudyRecord, storage: Storage) -> 
     if found.method == BASELINE:
         return ""
     for name in study_names(storage):
-        other = _baseline(found, study, storage, name)
-        if other is not None:
-            return _compared(other)
+        compared = _compared(found, study, storage, name)
+        if compared is not None:
+            return _paragraph(*compared)
     return (
         f"The storage has no finished study of `{BASELINE}` (cross-entropy alone) for this task, "
         "size, model and protocol to compare with."
     )
 
 
-def _baseline(
+def _compared(
     found: Report, study: StudyRecord, storage: Storage, name: str
-) -> tuple[ComparedStudy, ComparedStudy] | None:
-    """Return the winners of a study of the baseline and of ours, or None if they do not match."""
+) -> tuple[ComparedStudy, Comparison] | None:
+    """Return the winner of a study and its comparison with ours; None if it is no baseline."""
     try:
         record = StudyStore(storage, name).record()
         if record is None or record.training["method"] != BASELINE or record.repeats:
@@ -45,17 +46,13 @@ def _baseline(
         same = ("task", "size", "model", "protocol")
         if any(record.identity[key] != study.identity[key] for key in same):
             return None
-        first, second = compare_studies([report(storage, name), found]).studies
+        base, own = compare_studies([report(storage, name), found]).studies
     except SclsearchError:  # unfinished, damaged, or of other rows
         return None
-    return first, second
+    return None if own.comparison is None else (base, own.comparison)
 
 
-def _compared(winners: tuple[ComparedStudy, ComparedStudy]) -> str:
-    base, own = winners
-    if own.comparison is None:
-        return ""
-    found = own.comparison
+def _paragraph(base: ComparedStudy, found: Comparison) -> str:
     interval = ""
     if found.interval is not None:
         low, high = (f"{100 * bound:+.1f}" for bound in found.interval)

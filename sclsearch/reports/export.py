@@ -165,6 +165,7 @@ def _completed(described: ExportRecord, record: StudyRecord, storage: Storage) -
         labels=tuple(origin.get("labels", ())),
         pair=origin.get("pair", False),
         columns=() if isinstance(own, str) else tuple(own["text"]),
+        numerics=str(known.get("numerics", "")),
         data=str(record.training["data"]),
         test_rows=str(known.get("rows", {}).get("test", "")),
         evaluation={} if run is None else run.test,

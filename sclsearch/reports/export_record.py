@@ -42,6 +42,7 @@ class ExportRecord:
         mean_test: Mean test score over all seeds of the winner that did not fail.
         format: Library that loads the classifier, besides sclsearch.
         members: Folders of an ensemble's members, relative to its own; empty for one seed.
+        numerics: Device and precision of the training, `cpu-fp32` or `cuda-bf16`.
         data: SHA-256 of the task's texts and labels.
         test_rows: SHA-256 of the test rows.
         evaluation: Stored evaluation on the test rows: confusion matrix, or correlations.
@@ -70,6 +71,7 @@ class ExportRecord:
     mean_test: float | None = None
     format: Format = "sclsearch"
     members: tuple[str, ...] = ()
+    numerics: str = ""
     data: str = ""
     test_rows: str = ""
     evaluation: Mapping[str, Any] = field(default_factory=dict)

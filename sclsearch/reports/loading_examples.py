@@ -1,5 +1,7 @@
 """Python code that loads an export with each library that can, for its model card."""
 
+import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,11 +16,12 @@ def loading_examples(name: str, record: ExportRecord) -> Iterator[tuple[str, str
         name: Folder of the export, as the code names it.
         record: Description of the export.
     """
+    quoted = json.dumps(name, ensure_ascii=False)
     texts = '[("A fine film.", "A good film.")]' if record.pair else '["A fine film."]'
     call = f"classifier.predict({texts})"
     yield (
         "With sclsearch:",
-        f'import sclsearch\n\nclassifier = sclsearch.load("{name}"{_own_method(record)})\n'
+        f"import sclsearch\n\nclassifier = sclsearch.load({quoted}{_own_method(record)})\n"
         f"print({call})",
     )
     if record.members:
@@ -28,7 +31,7 @@ def loading_examples(name: str, record: ExportRecord) -> Iterator[tuple[str, str
         yield (
             "With transformers alone, with the same predictions:",
             "from transformers import pipeline\n\n"
-            f'classifier = pipeline("text-classification", model="{name}")\n'
+            f'classifier = pipeline("text-classification", model={quoted})\n'
             f"print(classifier({texts}, truncation=True))",
         )
         return
@@ -37,15 +40,15 @@ def loading_examples(name: str, record: ExportRecord) -> Iterator[tuple[str, str
             "With sentence-transformers, whose `encode` returns the class scores, in the order of "
             "the labels. The first two modules alone return the embeddings:",
             "from sentence_transformers import SentenceTransformer\n\n"
-            f'classifier = SentenceTransformer("{name}")\nprint(classifier.encode({texts}))\n'
+            f"classifier = SentenceTransformer({quoted})\nprint(classifier.encode({texts}))\n"
             "embedder = SentenceTransformer(modules=list(classifier)[:2])\n"
             f"print(embedder.encode({texts}))",
         )
     yield (
         "The fine-tuned encoder alone:",
         "from transformers import AutoModel, AutoTokenizer\n\n"
-        f'encoder = AutoModel.from_pretrained("{name}", subfolder="{ENCODER}")\n'
-        f'tokenizer = AutoTokenizer.from_pretrained("{name}", subfolder="{ENCODER}")',
+        f'encoder = AutoModel.from_pretrained({quoted}, subfolder="{ENCODER}")\n'
+        f'tokenizer = AutoTokenizer.from_pretrained({quoted}, subfolder="{ENCODER}")',
     )
 
 
@@ -55,12 +58,16 @@ def _own_method(record: ExportRecord) -> str:
 
 
 def loading_note(name: str, record: ExportRecord) -> str:
-    """Return a sentence on the command line, and on what cannot load an export."""
-    predict = f"On the command line: `sclsearch predict {name} FILE`."
-    if record.format == "transformers" and not record.members:
-        return predict
-    why = "averages several models" if record.members else "has a head that transformers lacks"
-    return (
-        f"{predict}\n`AutoModelForSequenceClassification` cannot load this folder,\nbecause the "
-        f"classifier {why}."
-    )
+    """Return a paragraph on the command line, the hub, and what cannot load an export."""
+    quoted = shlex.quote(name)
+    lines = [
+        f"On the command line: `sclsearch predict {quoted} FILE`. "
+        f"From the hub: `hf download OWNER/NAME --local-dir {quoted}`."
+    ]
+    if record.format != "transformers" or record.members:
+        why = "averages several models" if record.members else "has a head that transformers lacks"
+        lines.append(
+            "`AutoModelForSequenceClassification` cannot load this folder, because the classifier "
+            f"{why}."
+        )
+    return "\n".join(lines)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sclsearch.methods.base import Method
 
 BATCH_SIZE = 64
+CPU = "cpu"
 CLOSE = 1e-6
 """Difference of scores that rounding explains."""
 CLOSE_SCORES = 1e-3
@@ -113,7 +114,7 @@ def verify(
     ensemble = None
     if record.members and len(known) == 1:
         (rows,) = known.values()
-        predictions = _predictions(load(folder, custom_method), rows)
+        predictions = _predictions(load(folder, custom_method, _device(record)), rows)
         ensemble = value(record.metric, evaluate(rows.task, rows.y, predictions))
     return Verification(record.metric, tuple(checks), ensemble, tolerance)
 
@@ -121,11 +122,14 @@ def verify(
 def _check(
     folder: Path, record: ExportRecord, rows: _TestRows, custom_method: "str | type[Method] | None"
 ) -> MemberCheck:
-    predictions = _predictions(load(folder, custom_method), rows)
+    predictions = _predictions(load(folder, custom_method, _device(record)), rows)
     agreeing = None
     if record.format == "transformers":
         theirs = _by_transformers(folder, record, rows.texts)
-        agreeing = int((np.abs(theirs - predictions) <= CLOSE_SCORES).sum())
+        # In full precision, as transformers computes.
+        on_cpu = _device(record) == CPU
+        ours = predictions if on_cpu else _predictions(load(folder, custom_method, CPU), rows)
+        agreeing = int((np.abs(theirs - ours) <= CLOSE_SCORES).sum())
     return MemberCheck(
         replicate=record.replicate,
         rows=len(rows.texts),
@@ -133,6 +137,11 @@ def _check(
         found=value(record.metric, evaluate(rows.task, rows.y, predictions)),
         agreeing=agreeing,
     )
+
+
+def _device(record: ExportRecord) -> str | None:
+    """Return the device of the training; None if that was a GPU, which need not be here."""
+    return CPU if record.numerics.startswith(CPU) else None
 
 
 def _test_rows(
