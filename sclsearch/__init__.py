@@ -1,15 +1,26 @@
 """Hyperparameter search for supervised contrastive fine-tuning of text classifiers.
 
 Python API: `sclsearch.tune(method="scl", task="cola")`, likewise `train`, `select`, `table`,
-`compare`, `export` and `predict`.
+`compare`, `export`, `load`, `predict` and `verify`.
 Importing this package does not load torch, Ray, MLflow or transformers.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sclsearch.api import compare, export, predict, select, table, train, tune
+    from sclsearch.api import (
+        compare,
+        export,
+        load,
+        predict,
+        select,
+        table,
+        train,
+        tune,
+        verify,
+    )
     from sclsearch.errors import SclsearchError
+    from sclsearch.reports.predictor import Predictor
     from sclsearch.reports.report import Report
     from sclsearch.tasks.custom import CustomTask
 
@@ -17,29 +28,35 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CustomTask",
+    "Predictor",
     "Report",
     "SclsearchError",
     "__version__",
     "compare",
     "export",
+    "load",
     "predict",
     "select",
     "table",
     "train",
     "tune",
+    "verify",
 ]
 
 _HOMES = {
     "CustomTask": "sclsearch.tasks.custom",
+    "Predictor": "sclsearch.reports.predictor",
     "Report": "sclsearch.reports.report",
     "SclsearchError": "sclsearch.errors",
     "compare": "sclsearch.api",
     "export": "sclsearch.api",
+    "load": "sclsearch.api",
     "predict": "sclsearch.api",
     "select": "sclsearch.api",
     "table": "sclsearch.api",
     "train": "sclsearch.api",
     "tune": "sclsearch.api",
+    "verify": "sclsearch.api",
 }
 
 

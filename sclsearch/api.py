@@ -10,10 +10,12 @@ from rich.console import Console
 from sclsearch.arguments import expanded, fields_of
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.reports.comparison import StudyComparison, compare_studies
-from sclsearch.reports.export import Card
 from sclsearch.reports.export import export as export_winner
-from sclsearch.reports.prediction import Prediction
-from sclsearch.reports.prediction import predict as predict_by
+from sclsearch.reports.export_record import ExportRecord
+from sclsearch.reports.hub import check_repository
+from sclsearch.reports.hub import push as push_to
+from sclsearch.reports.predictor import BATCH_SIZE, Prediction, Predictor
+from sclsearch.reports.predictor import load as load_export
 from sclsearch.reports.report import Report, report
 from sclsearch.reports.table import TableRows, study_table
 from sclsearch.selection.rules import parse_rule
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from sclsearch.methods.base import Method
+    from sclsearch.reports.verification import Verification
     from sclsearch.search.run import SearchResult
 
 
@@ -187,21 +190,62 @@ def export(
     *,
     rule: str | None = None,
     storage: Storage = DEFAULT_STORAGE,
-) -> Card:
-    """Write the encoder of a study's winner as a Hugging Face folder and return its card.
+    ensemble: bool = False,
+    push: str | None = None,
+    public: bool = False,
+) -> ExportRecord:
+    """Write a study's winner, with a model card, to a folder and return its description.
+
+    `transformers.pipeline("text-classification", model=folder)` loads it if the head has an exact
+    counterpart in the encoder's architecture; `sclsearch.load` always does.
 
     Args:
         study: The study's name.
         folder: An empty or missing folder.
         rule: Selection rule that chooses the winner; None uses the rule of the study's first run.
         storage: Storage of the study.
+        ensemble: Export every reported seed, as one model that averages their probabilities.
+        push: Repository on the Hugging Face hub to upload to, `owner/name`; None for no upload.
+        public: Create a public repository, or accept that the existing one is public.
 
     Raises:
-        SclsearchError: The study does not exist, has no winner or no stored weights, or the folder
-            is not empty.
+        SclsearchError: The study does not exist, has no winner or no stored weights, the folder is
+            not empty, or the upload fails.
     """
+    if push is not None:
+        check_repository(push)
     found = select(study, rule=rule, storage=storage)
-    return export_winner(found, storage_folder(storage, make=False), Path(folder))
+    target = expanded(Path(folder))
+    record = export_winner(found, storage_folder(storage, make=False), target, ensemble=ensemble)
+    if push is not None:
+        push_to(target, push, public=public)
+    return record
+
+
+def load(
+    folder: Path | str,
+    *,
+    method: "str | type[Method] | None" = None,
+    device: str | None = None,
+    batch_size: int = BATCH_SIZE,
+) -> Predictor:
+    """Return an exported winner as a classifier in memory, for many predictions.
+
+    Example:
+        >>> classifier = load("./winner")  # doctest: +SKIP
+        >>> classifier.predict_proba(["a fine film"])  # doctest: +SKIP
+
+    Args:
+        folder: Folder written by `export`.
+        method: Custom method of the export, as `FILE.py:CLASS` or its class. Code that an export
+            names runs only if the caller passes it here.
+        device: `cpu`, `cuda` or another device of torch; None uses the GPU if there is one.
+        batch_size: Most texts that the encoder reads at a time.
+
+    Raises:
+        SclsearchError: The folder is no export, its method is missing, or there is no such device.
+    """
+    return load_export(expanded(Path(folder)), method, device, batch_size)
 
 
 def predict(
@@ -212,17 +256,42 @@ def predict(
 ) -> list[Prediction]:
     """Return the predictions of an exported winner for new texts, in the order of the texts.
 
+    Every call loads the export; `load` keeps it in memory.
+
     Args:
         folder: Folder written by `export`.
         texts: Texts, or text pairs if the task has pairs.
-        method: Custom method of the export, as `FILE.py:CLASS` or its class. Code that an export
-            names runs only if the caller passes it here.
+        method: Custom method of the export, as in `load`.
 
     Raises:
         SclsearchError: The folder is no export, its method is missing, or a text is invalid: empty,
             a pair where the task has none, or a single text where the task has pairs.
     """
-    return predict_by(expanded(Path(folder)), texts, method)
+    return load(folder, method=method).predict(texts)
+
+
+def verify(
+    folder: Path | str,
+    *,
+    data_dir: Path | str | None = None,
+    method: "str | type[Method] | None" = None,
+    tolerance: float = 0.0,
+) -> "Verification":
+    """Evaluate an export on the test rows of its study and compare with the recorded score.
+
+    Args:
+        folder: Folder written by `export`.
+        data_dir: Folder of the task's files, if they moved.
+        method: Custom method of the export, as in `load`.
+        tolerance: Accepted difference of the score, for another device than in training.
+
+    Raises:
+        SclsearchError: The folder is no export, or the data changed.
+    """
+    from sclsearch.reports.verification import verify as verify_export
+
+    data = None if data_dir is None else expanded(Path(data_dir))
+    return verify_export(expanded(Path(folder)), data, method, tolerance)
 
 
 def report_of(done: "SearchResult") -> Report:

@@ -24,6 +24,7 @@ def _option(text: str, panel: str, *names: str, more: bool = False, **details: A
     return typer.Option(*names, help=text, rich_help_panel=panel, hidden=more, **details)
 
 
+StudyName = Annotated[str, typer.Argument(help="Name of a study, see `sclsearch ls studies`.")]
 OwnMethod = Annotated[
     str | None,
     typer.Option(

@@ -247,6 +247,10 @@ class Method(ABC):  # noqa: B024 - only some subclasses add abstract methods
         scores: Tensor = model.new_modules["head"](z, batch.dropout_rates[0])
         return scores
 
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """Return the probability of each class, `[B, C]`, from the class scores `[B, C]`."""
+        return scores.softmax(-1)
+
 
 def encoder_pooling(pooling: Pooling) -> str:
     """Return the encoder's pooling for a head; the dense+tanh layer reads the first state."""

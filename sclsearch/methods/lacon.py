@@ -159,6 +159,10 @@ class LabelMatching(Method):
         h = model.new_modules["g"](self.text_embeddings(model, batch))
         return label_scores(h, vectors_of(model), heads=self.heads, predict=self.predict)
 
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """Return the softmax of the cosines over τ, as in the instance-centered loss, `[B, C]`."""
+        return (scores / self.tau).softmax(-1)
+
 
 @dataclass(frozen=True)
 class LaCon(LabelMatching):
