@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from rich.console import Console
 
@@ -27,35 +27,73 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from sclsearch.methods.base import Method
+    from sclsearch.search.callbacks import Callback
     from sclsearch.search.run import SearchResult
+
+    AnyMethod = str | type[Method]
+    SeveralMethods = list[str] | list[type[Method]] | list[AnyMethod] | tuple[AnyMethod, ...]
+
+
+@overload
+def tune(
+    *,
+    method: "AnyMethod",
+    task: str | CustomTask,
+    progress: bool = True,
+    callbacks: "Sequence[Callback]" = (),
+    **options: Unpack[TuneKeywords],
+) -> Report: ...
+
+
+@overload
+def tune(
+    *,
+    method: "SeveralMethods",
+    task: str | CustomTask,
+    progress: bool = True,
+    callbacks: "Sequence[Callback]" = (),
+    **options: Unpack[TuneKeywords],
+) -> StudyComparison: ...
 
 
 def tune(
     *,
-    method: "str | type[Method]",
+    method: "AnyMethod | SeveralMethods",
     task: str | CustomTask,
     progress: bool = True,
+    callbacks: "Sequence[Callback]" = (),
     **options: Unpack[TuneKeywords],
-) -> Report:
+) -> Report | StudyComparison:
     """Search for the best configuration and return the report; the same call resumes the search.
+
+    Several methods are searched in turn, each with the same number of configurations and seeds. The
+    function then returns the paired comparison of their winners. An error in one method does not
+    stop the others.
 
     Example:
         >>> report = tune(method="scl", task="cola", train_size=100, configs=6)  # doctest: +SKIP
+        >>> found = tune(method=["ce", "scl"], task="cola", configs=6)  # doctest: +SKIP
 
     If `time_budget` ends the search early, some configurations have no score yet.
 
     Args:
-        method: Name of the method, `FILE.py:CLASS`, or the class of a method of your own.
+        method: Name of the method, `FILE.py:CLASS`, or the class of a method of your own. A list
+            or a tuple searches several methods; the first is the reference of the comparison.
         task: Name of the task, or `CustomTask` for your own files.
         progress: Whether to show progress.
+        callbacks: Callbacks for search events, run in this process.
         options: Fields of `StudySpec` (data, model, protocol, search space) and `RunOptions`
             (storage, resources, budgets, tracking); both list them with their defaults.
 
     Raises:
-        SclsearchError: An argument or a file is invalid; the message says what to change.
+        SclsearchError: An argument or a file is invalid, or the search of a method failed; the
+            message says what to change.
         KeyboardInterrupt: The search was interrupted; the same call resumes it.
     """
-    return _trained(_spec(method, task, options), options, progress=progress)
+    if isinstance(method, list | tuple):
+        console = Console(stderr=True, quiet=not progress)
+        return _tuned_in_turn(method, task, options, console, callbacks)
+    return _trained(_spec(method, task, options), options, callbacks, progress=progress)
 
 
 def train(
@@ -63,6 +101,7 @@ def train(
     method: "str | type[Method]",
     task: str | CustomTask,
     progress: bool = True,
+    callbacks: "Sequence[Callback]" = (),
     **options: Unpack[TuneKeywords],
 ) -> Report:
     """Train one configuration with every seed and return the report.
@@ -76,6 +115,7 @@ def train(
         method: Name of the method, `FILE.py:CLASS`, or the class of a method of your own.
         task: Name of the task, or `CustomTask` for your own files.
         progress: Whether to show progress.
+        callbacks: As in `tune`.
         options: As in `tune`.
 
     Raises:
@@ -83,7 +123,7 @@ def train(
         KeyboardInterrupt: The training was interrupted; the same call resumes it.
     """
     spec = replace(_spec(method, task, options), searched=False)
-    return _trained(spec, options, progress=progress)
+    return _trained(spec, options, callbacks, progress=progress)
 
 
 def _spec(
@@ -96,12 +136,48 @@ def _spec(
     return StudySpec(method=method, task=task, **fields_of(StudySpec, options))
 
 
-def _trained(spec: StudySpec, options: Mapping[str, Any], *, progress: bool) -> Report:
+def _tuned_in_turn(
+    methods: "SeveralMethods",
+    task: str | CustomTask,
+    options: Mapping[str, Any],
+    console: Console,
+    callbacks: "Sequence[Callback]",
+) -> StudyComparison:
+    if len(methods) < 2:
+        raise SclsearchError(
+            f"--method: a list must have two or more methods, got {len(methods)}. Pass a single "
+            "method without a list."
+        )
+    spec, run_options = _spec(methods[0], task, options), _run_options(task, options)
+    from sclsearch.search.equal_budget import prepare_methods, run_methods
+
+    results = list(run_methods(prepare_methods(methods, spec, run_options), console, callbacks))
+    done = [result.done for result in results if result.done is not None]
+    if any(one.ending == "interrupted" for one in done):
+        raise KeyboardInterrupt
+    faults = [f"{result.method}: {result.error}" for result in results if result.error]
+    if faults:
+        raise SclsearchError("\n".join(faults))
+    return compare_studies([report_of(one) for one in done])
+
+
+def _run_options(task: str | CustomTask, options: Mapping[str, Any]) -> RunOptions:
     run_options = RunOptions(**fields_of(RunOptions, options))
-    check_data_dir(spec.task, run_options.data_dir)
+    check_data_dir(task, run_options.data_dir)
+    return run_options
+
+
+def _trained(
+    spec: StudySpec,
+    options: Mapping[str, Any],
+    callbacks: "Sequence[Callback]",
+    *,
+    progress: bool,
+) -> Report:
+    run_options = _run_options(spec.task, options)
     from sclsearch.search.run import run
 
-    done = run(spec, run_options, Console(stderr=True, quiet=not progress))
+    done = run(spec, run_options, Console(stderr=True, quiet=not progress), callbacks)
     if done.ending == "interrupted":
         raise KeyboardInterrupt
     return report_of(done)

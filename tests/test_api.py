@@ -129,7 +129,7 @@ def test_what_the_caller_can_mend_is_raised(tmp_path: Path, options: dict[str, A
     with pytest.raises(SclsearchError, match=r"^data_dir .* got demo"):
         tune(method="scl", data_dir=tmp_path, **options)
     with pytest.raises(SclsearchError, match=r"^epoch: unknown argument"):
-        tune(method="scl", epoch=3, **options)  # type: ignore[call-arg]
+        tune(method="scl", epoch=3, **options)  # type: ignore[call-overload]
 
 
 def test_winners_of_two_methods_are_compared_on_the_rows_of_both(options: dict[str, Any]) -> None:
