@@ -8,21 +8,35 @@ Importing this package does not load torch, Ray, MLflow or transformers.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sclsearch.api import compare, export, predict, select, table, train, tune
+    from sclsearch.api import (
+        collect_garbage,
+        compare,
+        export,
+        predict,
+        remove_study,
+        select,
+        table,
+        train,
+        tune,
+    )
     from sclsearch.errors import SclsearchError
     from sclsearch.reports.report import Report
+    from sclsearch.search.callbacks import Callback
     from sclsearch.tasks.custom import CustomTask
 
     __version__: str
 
 __all__ = [
+    "Callback",
     "CustomTask",
     "Report",
     "SclsearchError",
     "__version__",
+    "collect_garbage",
     "compare",
     "export",
     "predict",
+    "remove_study",
     "select",
     "table",
     "train",
@@ -30,12 +44,15 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Callback": "sclsearch.search.callbacks",
     "CustomTask": "sclsearch.tasks.custom",
     "Report": "sclsearch.reports.report",
     "SclsearchError": "sclsearch.errors",
+    "collect_garbage": "sclsearch.api",
     "compare": "sclsearch.api",
     "export": "sclsearch.api",
     "predict": "sclsearch.api",
+    "remove_study": "sclsearch.api",
     "select": "sclsearch.api",
     "table": "sclsearch.api",
     "train": "sclsearch.api",

@@ -1,5 +1,6 @@
 """Python API: one function for each command of the same name."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -17,6 +18,17 @@ from sclsearch.reports.prediction import predict as predict_by
 from sclsearch.reports.report import Report, report
 from sclsearch.reports.table import TableRows, study_table
 from sclsearch.selection.rules import parse_rule
+from sclsearch.store.cleanup import (
+    WAIT,
+    Cleanup,
+    check_no_drivers,
+    delete_garbage,
+    delete_study,
+    plan_garbage,
+    plan_removal,
+    study_to_remove,
+)
+from sclsearch.store.driver import sole_driver
 from sclsearch.store.storage import DEFAULT_STORAGE, Storage, storage_folder
 from sclsearch.study.spec import RunOptions, StudySpec, TuneKeywords
 from sclsearch.tasks import check_data_dir
@@ -32,6 +44,9 @@ if TYPE_CHECKING:
 
     AnyMethod = str | type[Method]
     SeveralMethods = list[str] | list[type[Method]] | list[AnyMethod] | tuple[AnyMethod, ...]
+
+
+_LOG = logging.getLogger(__name__)
 
 
 @overload
@@ -299,6 +314,63 @@ def predict(
             a pair where the task has none, or a single text where the task has pairs.
     """
     return predict_by(expanded(Path(folder)), texts, method)
+
+
+def remove_study(
+    study: str, *, storage: Storage = DEFAULT_STORAGE, dry_run: bool = False
+) -> Cleanup:
+    """Delete a study, and return the deleted files with their sizes.
+
+    Seed runs that other studies share stay. MLflow runs of the study are deleted if the database is
+    in the storage; runs in another MLflow store stay.
+
+    Args:
+        study: The study's full name.
+        storage: Storage of the study.
+        dry_run: Whether to delete nothing and only return what a removal would delete.
+
+    Raises:
+        SclsearchError: The study does not exist, a search is running it, or records of another
+            study are damaged, so that its seed runs are unknown.
+    """
+    from sclsearch.tracking.removal import delete_runs, tracked_run_ids
+
+    place = storage_folder(storage, make=False)
+    store = study_to_remove(place, study)
+
+    def plan() -> tuple[Cleanup, list[str]]:
+        ids = tracked_run_ids(place, store)
+        return replace(plan_removal(place, study), tracked=len(ids)), ids
+
+    if dry_run:
+        return plan()[0]
+    with sole_driver(store.folder, _LOG.warning, WAIT):
+        found, run_ids = plan()
+        delete_runs(place, run_ids)
+        delete_study(place, study, found)
+    return found
+
+
+def collect_garbage(*, storage: Storage = DEFAULT_STORAGE, dry_run: bool = False) -> Cleanup:
+    """Delete files that no study needs, and return them with their sizes.
+
+    These are seed runs and weights that no study names, and files of interrupted writes.
+
+    Args:
+        storage: The storage.
+        dry_run: Whether to delete nothing and only return what would be deleted.
+
+    Raises:
+        SclsearchError: A search is running in the storage, or records of a study are damaged, so
+            that its seed runs are unknown.
+    """
+    place = storage_folder(storage, make=False)
+    if dry_run:
+        return plan_garbage(place)
+    check_no_drivers(place, _LOG.warning)
+    found = plan_garbage(place)
+    delete_garbage(place, found)
+    return found
 
 
 def report_of(done: "SearchResult") -> Report:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from sclsearch.cli.augment import augment
+from sclsearch.cli.cleanup import gc, rm
 from sclsearch.cli.cluster import job, submit
 from sclsearch.cli.command import Commands, HomeCommand, grouped
 from sclsearch.cli.experiments import reproduce
@@ -29,7 +30,7 @@ COMMANDS = (
     *(tune, train, select, table, compare, rerun),
     *(export, predict, confirm, variance, reproduce, augment),
     *(submit, job),
-    *(ls, check, track, ui, doctor),
+    *(ls, rm, gc, check, track, ui, doctor),
 )
 
 
