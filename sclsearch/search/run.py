@@ -101,6 +101,8 @@ def run_prepared(
         prepare_database(uri)
     with sole_driver(store.folder, tell=console.print) as lost:
         prepared = prepared.begin()
+        for callback in callbacks:
+            callback.on_study(prepared.record)
         progress = Progress(console, prepared.configs * study.seeds)
         logger = MLflowLogger(uri) if uri else None
         scheduler = Scheduler(

@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from sclsearch.errors import SclsearchError
@@ -40,24 +42,33 @@ def tracked_run_ids(storage: Storage, store: StudyStore) -> list[str]:
                 return ids
 
 
-def delete_runs(storage: Storage, run_ids: list[str]) -> None:
+def delete_runs(storage: Storage, run_ids: Sequence[str]) -> None:
     """Delete runs and their artifacts from the MLflow database inside a storage.
+
+    In a copy of a storage, runs may have their artifacts in the original. Such runs are only marked
+    as deleted, and their artifacts stay.
 
     Raises:
         SclsearchError: MLflow cannot delete them.
     """
-    uri = _own_database(storage)
-    if uri is None or not run_ids:
+    uri, folder = _own_database(storage), storage_path(storage).local
+    if uri is None or folder is None:
         return
+    inside = []
     with quietly():
         client = connect(uri)
         for run_id in run_ids:
+            if client.get_run(run_id).info.artifact_uri.startswith(f"{folder.as_uri()}/"):
+                inside.append(run_id)
             client.delete_run(run_id)
-    for start in range(0, len(run_ids), AT_ONCE):
-        _delete_permanently(uri, run_ids[start : start + AT_ONCE])
+    for start in range(0, len(inside), AT_ONCE):
+        _delete_permanently(uri, inside[start : start + AT_ONCE])
+    for run_id in inside:
+        with suppress(OSError):  # MLflow leaves the folder of the run's artifacts
+            (folder / "mlartifacts" / run_id).rmdir()
 
 
-def _delete_permanently(uri: str, run_ids: list[str]) -> None:
+def _delete_permanently(uri: str, run_ids: Sequence[str]) -> None:
     """Run `mlflow gc`: the client alone would only mark the runs as deleted."""
     command = [sys.executable, "-m", "mlflow", "gc", "--backend-store-uri", uri]
     command += ["--tracking-uri", uri, "--run-ids", ",".join(run_ids)]
