@@ -14,6 +14,7 @@ from sclsearch.cli.command import Commands, HomeCommand, grouped
 from sclsearch.cli.experiments import reproduce
 from sclsearch.cli.listing import ls
 from sclsearch.cli.look import check, compare, doctor, select, track, ui
+from sclsearch.cli.optuna import export_optuna
 from sclsearch.cli.study import rerun, train, tune
 from sclsearch.cli.table import table
 from sclsearch.cli.winner import confirm, export, predict, variance
@@ -28,7 +29,7 @@ app = typer.Typer(
 )
 COMMANDS = (
     *(tune, train, select, table, compare, rerun),
-    *(export, predict, confirm, variance, reproduce, augment),
+    *(export, export_optuna, predict, confirm, variance, reproduce, augment),
     *(submit, job),
     *(ls, rm, gc, check, track, ui, doctor),
 )

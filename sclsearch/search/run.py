@@ -101,8 +101,7 @@ def run_prepared(
         prepare_database(uri)
     with sole_driver(store.folder, tell=console.print) as lost:
         prepared = prepared.begin()
-        for callback in callbacks:
-            callback.on_study(prepared.record)
+        _announce(prepared, callbacks)
         progress = Progress(console, prepared.configs * study.seeds)
         logger = MLflowLogger(uri) if uri else None
         scheduler = Scheduler(
@@ -143,6 +142,11 @@ def run_prepared(
         seeds=study.seeds,
         configs=prepared.configs,
     )
+
+
+def _announce(prepared: PreparedStudy, callbacks: Sequence[Callback]) -> None:
+    for callback in callbacks:
+        callback.on_study(prepared.record)
 
 
 def _show_step(console: Console, step: str) -> None:
