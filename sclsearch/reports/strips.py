@@ -18,7 +18,9 @@ def axis(scores: Sequence[Sequence[float]]) -> tuple[float, float] | None:
     """
     every = [score for one in scores for score in one]
     enough = sum(len(one) >= FEWEST_SEEDS for one in scores)
-    return (min(every), max(every)) if enough > 1 and min(every) < max(every) else None
+    if enough < 2 or min(every) == max(every):
+        return None
+    return min(every), max(every)
 
 
 def strip(scores: Sequence[float], low: float, high: float) -> str:
