@@ -210,9 +210,11 @@ class Recorder(Callback):
 
 
 def test_callbacks_receive_the_events_of_each_study(options: dict[str, Any]) -> None:
-    found = both(options)
+    expected = both(options)
     recorder = Recorder()
-    assert tune(method=["ce", "scl"], callbacks=[recorder], **options) == found
+    found = tune(method=["ce", "scl"], callbacks=[recorder], **options)
+    assert found.studies == expected.studies
+    assert [report.study for report in found.reports] == ["mine-ce", "mine-scl"]
     one = [
         *(("configuration", 0), ("seed run", 0, 0, True, True), ("seed run", 0, 1, True, True)),
         *(("score", 0, 0.61), ("configuration", 1), ("seed run", 1, 0, True, True)),

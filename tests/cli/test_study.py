@@ -308,7 +308,7 @@ def test_a_search_ends_with_the_next_commands_and_how_to_find_them(
 
 
 @pytest.fixture
-def both(sclsearch: Call, place: Path, finished: tuple[str, ...]) -> tuple[str, ...]:
+def both(place: Path) -> tuple[str, ...]:
     """Return a search of `ce` and `scl` whose seed runs are all in the store."""
     finish_study("ce", "both-ce")
     finish_study("scl", "both-scl")

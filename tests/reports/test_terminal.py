@@ -193,4 +193,4 @@ def test_a_terminal_shows_histograms_of_seed_scores_and_plain_text_does_not(
     assert "0.50–0.70" in lines[2]
     assert "▂    ▂    ▂" in lines[3]
     assert "▄    ▂     " in lines[4]
-    assert max(map(len, lines)) <= 80
+    assert max(len(line) for line in lines if str(storage) not in line) <= 80

@@ -88,9 +88,10 @@ def test_an_interrupted_removal_is_completed_by_the_next(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patched:
         patched.setattr(type(folder), "remove_folder", interrupt)
-        remove_study("first", storage=storage)
+        with pytest.raises(KeyboardInterrupt):
+            remove_study("first", storage=storage)
     assert folder.files().keys() == {"study.json"}
     assert study_names(storage) == ["first"]
     assert remove_study("first", storage=storage).files[RECORDS].keys() == {
