@@ -9,8 +9,7 @@ from rich.filesize import decimal
 
 from sclsearch.canonical import counted
 from sclsearch.errors import SclsearchError
-from sclsearch.selection.ranking import score
-from sclsearch.selection.rules import parse_rule
+from sclsearch.selection.rules import parse_rule, score
 from sclsearch.store.cleanup import run_files
 from sclsearch.store.records import StudyRecord, seed_run_key
 from sclsearch.store.runs import RunStore

@@ -72,6 +72,7 @@ def _table(report: Report, most: int, *, histograms: bool) -> Table:
             *([] if bounds is None else [strip(scores[line.number], *bounds)]),
             escape(settings(line.values) or CONFIGURATION[report.repeats])
             + (f" [dim]({line.origin})[/]" if line.origin in FIRST else ""),
+            style="bold" if line is report.winner else None,
         )
     for line in report.baselines:
         score = "–" if line.score is None else f"{line.score:.4f}"
