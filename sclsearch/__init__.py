@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sclsearch.api import (
+        collect_garbage,
         compare,
         export,
+        export_optuna,
         load,
         predict,
+        remove_study,
         select,
         table,
         train,
@@ -22,20 +25,25 @@ if TYPE_CHECKING:
     from sclsearch.errors import SclsearchError
     from sclsearch.reports.predictor import Predictor
     from sclsearch.reports.report import Report
+    from sclsearch.search.callbacks import Callback
     from sclsearch.tasks.custom import CustomTask
 
     __version__: str
 
 __all__ = [
+    "Callback",
     "CustomTask",
     "Predictor",
     "Report",
     "SclsearchError",
     "__version__",
+    "collect_garbage",
     "compare",
     "export",
+    "export_optuna",
     "load",
     "predict",
+    "remove_study",
     "select",
     "table",
     "train",
@@ -44,14 +52,18 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Callback": "sclsearch.search.callbacks",
     "CustomTask": "sclsearch.tasks.custom",
     "Predictor": "sclsearch.reports.predictor",
     "Report": "sclsearch.reports.report",
     "SclsearchError": "sclsearch.errors",
+    "collect_garbage": "sclsearch.api",
     "compare": "sclsearch.api",
     "export": "sclsearch.api",
     "load": "sclsearch.api",
+    "export_optuna": "sclsearch.api",
     "predict": "sclsearch.api",
+    "remove_study": "sclsearch.api",
     "select": "sclsearch.api",
     "table": "sclsearch.api",
     "train": "sclsearch.api",

@@ -1,9 +1,10 @@
 """Python API: one function for each command of the same name."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from rich.console import Console
 
@@ -19,6 +20,17 @@ from sclsearch.reports.predictor import load as load_export
 from sclsearch.reports.report import Report, report
 from sclsearch.reports.table import TableRows, study_table
 from sclsearch.selection.rules import parse_rule
+from sclsearch.store.cleanup import (
+    WAIT,
+    Cleanup,
+    check_no_drivers,
+    delete_garbage,
+    delete_study,
+    plan_garbage,
+    plan_removal,
+    study_to_remove,
+)
+from sclsearch.store.driver import sole_driver
 from sclsearch.store.storage import DEFAULT_STORAGE, Storage, storage_folder
 from sclsearch.study.spec import RunOptions, StudySpec, TuneKeywords
 from sclsearch.tasks import check_data_dir
@@ -30,35 +42,76 @@ if TYPE_CHECKING:
 
     from sclsearch.methods.base import Method
     from sclsearch.reports.verification import Verification
+    from sclsearch.search.callbacks import Callback
     from sclsearch.search.run import SearchResult
+
+    AnyMethod = str | type[Method]
+    SeveralMethods = list[str] | list[type[Method]] | list[AnyMethod] | tuple[AnyMethod, ...]
+
+
+_LOG = logging.getLogger(__name__)
+
+
+@overload
+def tune(
+    *,
+    method: "AnyMethod",
+    task: str | CustomTask,
+    progress: bool = True,
+    callbacks: "Sequence[Callback]" = (),
+    **options: Unpack[TuneKeywords],
+) -> Report: ...
+
+
+@overload
+def tune(
+    *,
+    method: "SeveralMethods",
+    task: str | CustomTask,
+    progress: bool = True,
+    callbacks: "Sequence[Callback]" = (),
+    **options: Unpack[TuneKeywords],
+) -> StudyComparison: ...
 
 
 def tune(
     *,
-    method: "str | type[Method]",
+    method: "AnyMethod | SeveralMethods",
     task: str | CustomTask,
     progress: bool = True,
+    callbacks: "Sequence[Callback]" = (),
     **options: Unpack[TuneKeywords],
-) -> Report:
+) -> Report | StudyComparison:
     """Search for the best configuration and return the report; the same call resumes the search.
+
+    Several methods are searched in turn, each with the same number of configurations and seeds. The
+    function then returns the paired comparison of their winners. An error in one method does not
+    stop the others.
 
     Example:
         >>> report = tune(method="scl", task="cola", train_size=100, configs=6)  # doctest: +SKIP
+        >>> found = tune(method=["ce", "scl"], task="cola", configs=6)  # doctest: +SKIP
 
     If `time_budget` ends the search early, some configurations have no score yet.
 
     Args:
-        method: Name of the method, `FILE.py:CLASS`, or the class of a method of your own.
+        method: Name of the method, `FILE.py:CLASS`, or the class of a method of your own. A list
+            or a tuple searches several methods; the first is the reference of the comparison.
         task: Name of the task, or `CustomTask` for your own files.
         progress: Whether to show progress.
+        callbacks: Callbacks for search events, run in this process.
         options: Fields of `StudySpec` (data, model, protocol, search space) and `RunOptions`
             (storage, resources, budgets, tracking); both list them with their defaults.
 
     Raises:
-        SclsearchError: An argument or a file is invalid; the message says what to change.
+        SclsearchError: An argument or a file is invalid, or the search of a method failed; the
+            message says what to change.
         KeyboardInterrupt: The search was interrupted; the same call resumes it.
     """
-    return _trained(_spec(method, task, options), options, progress=progress)
+    if isinstance(method, list | tuple):
+        console = Console(stderr=True, quiet=not progress)
+        return _tuned_in_turn(method, task, options, console, callbacks)
+    return _trained(_spec(method, task, options), options, callbacks, progress=progress)
 
 
 def train(
@@ -66,6 +119,7 @@ def train(
     method: "str | type[Method]",
     task: str | CustomTask,
     progress: bool = True,
+    callbacks: "Sequence[Callback]" = (),
     **options: Unpack[TuneKeywords],
 ) -> Report:
     """Train one configuration with every seed and return the report.
@@ -79,6 +133,7 @@ def train(
         method: Name of the method, `FILE.py:CLASS`, or the class of a method of your own.
         task: Name of the task, or `CustomTask` for your own files.
         progress: Whether to show progress.
+        callbacks: As in `tune`.
         options: As in `tune`.
 
     Raises:
@@ -86,7 +141,7 @@ def train(
         KeyboardInterrupt: The training was interrupted; the same call resumes it.
     """
     spec = replace(_spec(method, task, options), searched=False)
-    return _trained(spec, options, progress=progress)
+    return _trained(spec, options, callbacks, progress=progress)
 
 
 def _spec(
@@ -99,12 +154,48 @@ def _spec(
     return StudySpec(method=method, task=task, **fields_of(StudySpec, options))
 
 
-def _trained(spec: StudySpec, options: Mapping[str, Any], *, progress: bool) -> Report:
+def _tuned_in_turn(
+    methods: "SeveralMethods",
+    task: str | CustomTask,
+    options: Mapping[str, Any],
+    console: Console,
+    callbacks: "Sequence[Callback]",
+) -> StudyComparison:
+    if len(methods) < 2:
+        raise SclsearchError(
+            f"--method: a list must have two or more methods, got {len(methods)}. Pass a single "
+            "method without a list."
+        )
+    spec, run_options = _spec(methods[0], task, options), _run_options(task, options)
+    from sclsearch.search.equal_budget import prepare_methods, run_methods
+
+    results = list(run_methods(prepare_methods(methods, spec, run_options), console, callbacks))
+    done = [result.done for result in results if result.done is not None]
+    if any(one.ending == "interrupted" for one in done):
+        raise KeyboardInterrupt
+    faults = [f"{result.method}: {result.error}" for result in results if result.error]
+    if faults:
+        raise SclsearchError("\n".join(faults))
+    return compare_studies([report_of(one) for one in done])
+
+
+def _run_options(task: str | CustomTask, options: Mapping[str, Any]) -> RunOptions:
     run_options = RunOptions(**fields_of(RunOptions, options))
-    check_data_dir(spec.task, run_options.data_dir)
+    check_data_dir(task, run_options.data_dir)
+    return run_options
+
+
+def _trained(
+    spec: StudySpec,
+    options: Mapping[str, Any],
+    callbacks: "Sequence[Callback]",
+    *,
+    progress: bool,
+) -> Report:
+    run_options = _run_options(spec.task, options)
     from sclsearch.search.run import run
 
-    done = run(spec, run_options, Console(stderr=True, quiet=not progress))
+    done = run(spec, run_options, Console(stderr=True, quiet=not progress), callbacks)
     if done.ending == "interrupted":
         raise KeyboardInterrupt
     return report_of(done)
@@ -292,6 +383,86 @@ def verify(
 
     data = None if data_dir is None else expanded(Path(data_dir))
     return verify_export(expanded(Path(folder)), data, method, tolerance)
+
+
+def export_optuna(
+    study: str, url: str, *, rule: str | None = None, storage: Storage = DEFAULT_STORAGE
+) -> int:
+    """Write a study to an Optuna storage and return the number of trials.
+
+    Each configuration is a trial, with the scores of its seeds as user attributes. A later call
+    replaces the trials.
+
+    Args:
+        study: The study's name.
+        url: Database of the Optuna storage, such as `sqlite:///optuna.db`.
+        rule: Selection rule that gives the scores; None uses the rule of the study's first run.
+        storage: Storage of the study.
+
+    Raises:
+        SclsearchError: The study does not exist, or the database cannot be used.
+    """
+    from sclsearch.search.optuna_export import export_to_optuna
+
+    place = storage_folder(storage, make=False)
+    return export_to_optuna(place, study, url, None if rule is None else parse_rule(rule))
+
+
+def remove_study(
+    study: str, *, storage: Storage = DEFAULT_STORAGE, dry_run: bool = False
+) -> Cleanup:
+    """Delete a study, and return the deleted files with their sizes.
+
+    Seed runs that other studies share stay. MLflow runs of the study are deleted if the database is
+    in the storage; runs in another MLflow store stay.
+
+    Args:
+        study: The study's full name.
+        storage: Storage of the study.
+        dry_run: Whether to delete nothing and only return what a removal would delete.
+
+    Raises:
+        SclsearchError: The study does not exist, a search is running it, or records of another
+            study are damaged, so that its seed runs are unknown.
+    """
+    from sclsearch.tracking.removal import delete_runs, tracked_run_ids
+
+    place = storage_folder(storage, make=False)
+    store = study_to_remove(place, study)
+
+    def plan() -> tuple[Cleanup, list[str]]:
+        ids = tracked_run_ids(place, store)
+        return replace(plan_removal(place, study), tracked=len(ids)), ids
+
+    if dry_run:
+        return plan()[0]
+    with sole_driver(store.folder, _LOG.warning, WAIT):
+        found, run_ids = plan()
+        delete_runs(place, run_ids)
+        delete_study(place, study, found)
+    return found
+
+
+def collect_garbage(*, storage: Storage = DEFAULT_STORAGE, dry_run: bool = False) -> Cleanup:
+    """Delete files that no study needs, and return them with their sizes.
+
+    These are seed runs and weights that no study names, and files of interrupted writes.
+
+    Args:
+        storage: The storage.
+        dry_run: Whether to delete nothing and only return what would be deleted.
+
+    Raises:
+        SclsearchError: A search is running in the storage, or records of a study are damaged, so
+            that its seed runs are unknown.
+    """
+    place = storage_folder(storage, make=False)
+    if dry_run:
+        return plan_garbage(place)
+    check_no_drivers(place, _LOG.warning)
+    found = plan_garbage(place)
+    delete_garbage(place, found)
+    return found
 
 
 def report_of(done: "SearchResult") -> Report:

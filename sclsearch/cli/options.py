@@ -135,7 +135,14 @@ class StudyOptions:
     task: TaskName
     train_size: TrainSize = None
     shots: Shots = None
-    method: Annotated[str, _option("A name from `sclsearch ls methods`, or FILE.py:CLASS.", SEARCH)]
+    method: Annotated[
+        str,
+        _option(
+            "A name from `sclsearch ls methods`, or FILE.py:CLASS; for `tune` also several, "
+            "separated by commas. Example: ce,scl.",
+            SEARCH,
+        ),
+    ]
     model: Annotated[
         str | None,
         _option(
