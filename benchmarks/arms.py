@@ -74,7 +74,7 @@ def _trained_tokens(data: TrainingData) -> int:
         if stage.frozen_pooling is None:
             lengths = data.tokens.splits[data.rows_of(stage).split].lengths
             for update, index in enumerate(data.order(stage, len(stages) - 1 - position)):
-                total += len(stage.rates_at(update)) * int(lengths[index].sum())
+                total += len(stage.dropout_rates_at(update)) * int(lengths[index].sum())
     return total
 
 

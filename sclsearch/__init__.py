@@ -1,45 +1,74 @@
 """Hyperparameter search for supervised contrastive fine-tuning of text classifiers.
 
 Python API: `sclsearch.tune(method="scl", task="cola")`, likewise `train`, `select`, `table`,
-`compare`, `export` and `predict`.
+`compare`, `export`, `load`, `predict` and `verify`.
 Importing this package does not load torch, Ray, MLflow or transformers.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sclsearch.api import compare, export, predict, select, table, train, tune
+    from sclsearch.api import (
+        collect_garbage,
+        compare,
+        export,
+        export_optuna,
+        load,
+        predict,
+        remove_study,
+        select,
+        table,
+        train,
+        tune,
+        verify,
+    )
     from sclsearch.errors import SclsearchError
+    from sclsearch.reports.predictor import Predictor
     from sclsearch.reports.report import Report
+    from sclsearch.search.callbacks import Callback
     from sclsearch.tasks.custom import CustomTask
 
     __version__: str
 
 __all__ = [
+    "Callback",
     "CustomTask",
+    "Predictor",
     "Report",
     "SclsearchError",
     "__version__",
+    "collect_garbage",
     "compare",
     "export",
+    "export_optuna",
+    "load",
     "predict",
+    "remove_study",
     "select",
     "table",
     "train",
     "tune",
+    "verify",
 ]
 
 _HOMES = {
+    "Callback": "sclsearch.search.callbacks",
     "CustomTask": "sclsearch.tasks.custom",
+    "Predictor": "sclsearch.reports.predictor",
     "Report": "sclsearch.reports.report",
     "SclsearchError": "sclsearch.errors",
+    "collect_garbage": "sclsearch.api",
     "compare": "sclsearch.api",
     "export": "sclsearch.api",
+    "load": "sclsearch.api",
+    "export_optuna": "sclsearch.api",
     "predict": "sclsearch.api",
+    "remove_study": "sclsearch.api",
     "select": "sclsearch.api",
     "table": "sclsearch.api",
     "train": "sclsearch.api",
     "tune": "sclsearch.api",
+    "verify": "sclsearch.api",
 }
 
 

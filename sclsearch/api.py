@@ -1,22 +1,36 @@
 """Python API: one function for each command of the same name."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from rich.console import Console
 
 from sclsearch.arguments import expanded, fields_of
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.reports.comparison import StudyComparison, compare_studies
-from sclsearch.reports.export import Card
 from sclsearch.reports.export import export as export_winner
-from sclsearch.reports.prediction import Prediction
-from sclsearch.reports.prediction import predict as predict_by
+from sclsearch.reports.export_record import ExportRecord
+from sclsearch.reports.hub import check_repository
+from sclsearch.reports.hub import push as push_to
+from sclsearch.reports.predictor import BATCH_SIZE, Prediction, Predictor
+from sclsearch.reports.predictor import load as load_export
 from sclsearch.reports.report import Report, report
 from sclsearch.reports.table import TableRows, study_table
 from sclsearch.selection.rules import parse_rule
+from sclsearch.store.cleanup import (
+    WAIT,
+    Cleanup,
+    check_no_drivers,
+    delete_garbage,
+    delete_study,
+    plan_garbage,
+    plan_removal,
+    study_to_remove,
+)
+from sclsearch.store.driver import sole_driver
 from sclsearch.store.storage import DEFAULT_STORAGE, Storage, storage_folder
 from sclsearch.study.spec import RunOptions, StudySpec, TuneKeywords
 from sclsearch.tasks import check_data_dir
@@ -27,35 +41,77 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from sclsearch.methods.base import Method
+    from sclsearch.reports.verification import Verification
+    from sclsearch.search.callbacks import Callback
     from sclsearch.search.run import SearchResult
+
+    AnyMethod = str | type[Method]
+    SeveralMethods = list[str] | list[type[Method]] | list[AnyMethod] | tuple[AnyMethod, ...]
+
+
+_LOG = logging.getLogger(__name__)
+
+
+@overload
+def tune(
+    *,
+    method: "AnyMethod",
+    task: str | CustomTask,
+    progress: bool = True,
+    callbacks: "Sequence[Callback]" = (),
+    **options: Unpack[TuneKeywords],
+) -> Report: ...
+
+
+@overload
+def tune(
+    *,
+    method: "SeveralMethods",
+    task: str | CustomTask,
+    progress: bool = True,
+    callbacks: "Sequence[Callback]" = (),
+    **options: Unpack[TuneKeywords],
+) -> StudyComparison: ...
 
 
 def tune(
     *,
-    method: "str | type[Method]",
+    method: "AnyMethod | SeveralMethods",
     task: str | CustomTask,
     progress: bool = True,
+    callbacks: "Sequence[Callback]" = (),
     **options: Unpack[TuneKeywords],
-) -> Report:
+) -> Report | StudyComparison:
     """Search for the best configuration and return the report; the same call resumes the search.
+
+    Several methods are searched in turn, each with the same number of configurations and seeds. The
+    function then returns the paired comparison of their winners. An error in one method does not
+    stop the others.
 
     Example:
         >>> report = tune(method="scl", task="cola", train_size=100, configs=6)  # doctest: +SKIP
+        >>> found = tune(method=["ce", "scl"], task="cola", configs=6)  # doctest: +SKIP
 
     If `time_budget` ends the search early, some configurations have no score yet.
 
     Args:
-        method: Name of the method, `FILE.py:CLASS`, or the class of a method of your own.
+        method: Name of the method, `FILE.py:CLASS`, or the class of a method of your own. A list
+            or a tuple searches several methods; the first is the reference of the comparison.
         task: Name of the task, or `CustomTask` for your own files.
         progress: Whether to show progress.
+        callbacks: Callbacks for search events, run in this process.
         options: Fields of `StudySpec` (data, model, protocol, search space) and `RunOptions`
             (storage, resources, budgets, tracking); both list them with their defaults.
 
     Raises:
-        SclsearchError: An argument or a file is invalid; the message says what to change.
+        SclsearchError: An argument or a file is invalid, or the search of a method failed; the
+            message says what to change.
         KeyboardInterrupt: The search was interrupted; the same call resumes it.
     """
-    return _trained(_spec(method, task, options), options, progress=progress)
+    if isinstance(method, list | tuple):
+        console = Console(stderr=True, quiet=not progress)
+        return _tuned_in_turn(method, task, options, console, callbacks)
+    return _trained(_spec(method, task, options), options, callbacks, progress=progress)
 
 
 def train(
@@ -63,6 +119,7 @@ def train(
     method: "str | type[Method]",
     task: str | CustomTask,
     progress: bool = True,
+    callbacks: "Sequence[Callback]" = (),
     **options: Unpack[TuneKeywords],
 ) -> Report:
     """Train one configuration with every seed and return the report.
@@ -76,6 +133,7 @@ def train(
         method: Name of the method, `FILE.py:CLASS`, or the class of a method of your own.
         task: Name of the task, or `CustomTask` for your own files.
         progress: Whether to show progress.
+        callbacks: As in `tune`.
         options: As in `tune`.
 
     Raises:
@@ -83,7 +141,7 @@ def train(
         KeyboardInterrupt: The training was interrupted; the same call resumes it.
     """
     spec = replace(_spec(method, task, options), searched=False)
-    return _trained(spec, options, progress=progress)
+    return _trained(spec, options, callbacks, progress=progress)
 
 
 def _spec(
@@ -96,12 +154,48 @@ def _spec(
     return StudySpec(method=method, task=task, **fields_of(StudySpec, options))
 
 
-def _trained(spec: StudySpec, options: Mapping[str, Any], *, progress: bool) -> Report:
+def _tuned_in_turn(
+    methods: "SeveralMethods",
+    task: str | CustomTask,
+    options: Mapping[str, Any],
+    console: Console,
+    callbacks: "Sequence[Callback]",
+) -> StudyComparison:
+    if len(methods) < 2:
+        raise SclsearchError(
+            f"--method: a list must have two or more methods, got {len(methods)}. Pass a single "
+            "method without a list."
+        )
+    spec, run_options = _spec(methods[0], task, options), _run_options(task, options)
+    from sclsearch.search.equal_budget import prepare_methods, run_methods
+
+    results = list(run_methods(prepare_methods(methods, spec, run_options), console, callbacks))
+    done = [result.done for result in results if result.done is not None]
+    if any(one.ending == "interrupted" for one in done):
+        raise KeyboardInterrupt
+    faults = [f"{result.method}: {result.error}" for result in results if result.error]
+    if faults:
+        raise SclsearchError("\n".join(faults))
+    return compare_studies([report_of(one) for one in done])
+
+
+def _run_options(task: str | CustomTask, options: Mapping[str, Any]) -> RunOptions:
     run_options = RunOptions(**fields_of(RunOptions, options))
-    check_data_dir(spec.task, run_options.data_dir)
+    check_data_dir(task, run_options.data_dir)
+    return run_options
+
+
+def _trained(
+    spec: StudySpec,
+    options: Mapping[str, Any],
+    callbacks: "Sequence[Callback]",
+    *,
+    progress: bool,
+) -> Report:
+    run_options = _run_options(spec.task, options)
     from sclsearch.search.run import run
 
-    done = run(spec, run_options, Console(stderr=True, quiet=not progress))
+    done = run(spec, run_options, Console(stderr=True, quiet=not progress), callbacks)
     if done.ending == "interrupted":
         raise KeyboardInterrupt
     return report_of(done)
@@ -187,21 +281,62 @@ def export(
     *,
     rule: str | None = None,
     storage: Storage = DEFAULT_STORAGE,
-) -> Card:
-    """Write the encoder of a study's winner as a Hugging Face folder and return its card.
+    ensemble: bool = False,
+    push: str | None = None,
+    public: bool = False,
+) -> ExportRecord:
+    """Write a study's winner, with a model card, to a folder and return its description.
+
+    `transformers.pipeline("text-classification", model=folder)` loads it if the head has an exact
+    counterpart in the encoder's architecture; `sclsearch.load` always does.
 
     Args:
         study: The study's name.
         folder: An empty or missing folder.
         rule: Selection rule that chooses the winner; None uses the rule of the study's first run.
         storage: Storage of the study.
+        ensemble: Export every reported seed, as one model that averages their probabilities.
+        push: Repository on the Hugging Face hub to upload to, `owner/name`; None for no upload.
+        public: Create a public repository, or accept that the existing one is public.
 
     Raises:
-        SclsearchError: The study does not exist, has no winner or no stored weights, or the folder
-            is not empty.
+        SclsearchError: The study does not exist, has no winner or no stored weights, the folder is
+            not empty, or the upload fails.
     """
+    if push is not None:
+        check_repository(push)
     found = select(study, rule=rule, storage=storage)
-    return export_winner(found, storage_folder(storage, make=False), Path(folder))
+    target = expanded(Path(folder))
+    record = export_winner(found, storage_folder(storage, make=False), target, ensemble=ensemble)
+    if push is not None:
+        push_to(target, push, public=public)
+    return record
+
+
+def load(
+    folder: Path | str,
+    *,
+    method: "str | type[Method] | None" = None,
+    device: str | None = None,
+    batch_size: int = BATCH_SIZE,
+) -> Predictor:
+    """Return an exported winner as a classifier in memory, for many predictions.
+
+    Example:
+        >>> classifier = load("./winner")  # doctest: +SKIP
+        >>> classifier.predict_proba(["a fine film"])  # doctest: +SKIP
+
+    Args:
+        folder: Folder written by `export`.
+        method: Custom method of the export, as `FILE.py:CLASS` or its class. Code that an export
+            names runs only if the caller passes it here.
+        device: `cpu`, `cuda` or another device of torch; None uses the GPU if there is one.
+        batch_size: Most texts that the encoder reads at a time.
+
+    Raises:
+        SclsearchError: The folder is no export, its method is missing, or there is no such device.
+    """
+    return load_export(expanded(Path(folder)), method, device, batch_size)
 
 
 def predict(
@@ -212,17 +347,122 @@ def predict(
 ) -> list[Prediction]:
     """Return the predictions of an exported winner for new texts, in the order of the texts.
 
+    Every call loads the export; `load` keeps it in memory.
+
     Args:
         folder: Folder written by `export`.
         texts: Texts, or text pairs if the task has pairs.
-        method: Custom method of the export, as `FILE.py:CLASS` or its class. Code that an export
-            names runs only if the caller passes it here.
+        method: Custom method of the export, as in `load`.
 
     Raises:
         SclsearchError: The folder is no export, its method is missing, or a text is invalid: empty,
             a pair where the task has none, or a single text where the task has pairs.
     """
-    return predict_by(expanded(Path(folder)), texts, method)
+    return load(folder, method=method).predict(texts)
+
+
+def verify(
+    folder: Path | str,
+    *,
+    data_dir: Path | str | None = None,
+    method: "str | type[Method] | None" = None,
+    tolerance: float = 0.0,
+) -> "Verification":
+    """Evaluate an export on the test rows of its study and compare with the recorded score.
+
+    Args:
+        folder: Folder written by `export`.
+        data_dir: Folder of the task's files, if they moved.
+        method: Custom method of the export, as in `load`.
+        tolerance: Accepted difference of the score, for another device than in training.
+
+    Raises:
+        SclsearchError: The folder is no export, or the data changed.
+    """
+    from sclsearch.reports.verification import verify as verify_export
+
+    data = None if data_dir is None else expanded(Path(data_dir))
+    return verify_export(expanded(Path(folder)), data, method, tolerance)
+
+
+def export_optuna(
+    study: str, url: str, *, rule: str | None = None, storage: Storage = DEFAULT_STORAGE
+) -> int:
+    """Write a study to an Optuna storage and return the number of trials.
+
+    Each configuration is a trial, with the scores of its seeds as user attributes. A later call
+    replaces the trials.
+
+    Args:
+        study: The study's name.
+        url: Database of the Optuna storage, such as `sqlite:///optuna.db`.
+        rule: Selection rule that gives the scores; None uses the rule of the study's first run.
+        storage: Storage of the study.
+
+    Raises:
+        SclsearchError: The study does not exist, or the database cannot be used.
+    """
+    from sclsearch.search.optuna_export import export_to_optuna
+
+    place = storage_folder(storage, make=False)
+    return export_to_optuna(place, study, url, None if rule is None else parse_rule(rule))
+
+
+def remove_study(
+    study: str, *, storage: Storage = DEFAULT_STORAGE, dry_run: bool = False
+) -> Cleanup:
+    """Delete a study, and return the deleted files with their sizes.
+
+    Seed runs that other studies share stay. MLflow runs of the study are deleted if the database is
+    in the storage; runs in another MLflow store stay.
+
+    Args:
+        study: The study's full name.
+        storage: Storage of the study.
+        dry_run: Whether to delete nothing and only return what a removal would delete.
+
+    Raises:
+        SclsearchError: The study does not exist, a search is running it, or records of another
+            study are damaged, so that its seed runs are unknown.
+    """
+    from sclsearch.tracking.removal import delete_runs, tracked_run_ids
+
+    place = storage_folder(storage, make=False)
+    store = study_to_remove(place, study)
+
+    def plan() -> tuple[Cleanup, list[str]]:
+        ids = tracked_run_ids(place, store)
+        return replace(plan_removal(place, study), tracked=len(ids)), ids
+
+    if dry_run:
+        return plan()[0]
+    with sole_driver(store.folder, _LOG.warning, WAIT):
+        found, run_ids = plan()
+        delete_runs(place, run_ids)
+        delete_study(place, study, found)
+    return found
+
+
+def collect_garbage(*, storage: Storage = DEFAULT_STORAGE, dry_run: bool = False) -> Cleanup:
+    """Delete files that no study needs, and return them with their sizes.
+
+    These are seed runs and weights that no study names, and files of interrupted writes.
+
+    Args:
+        storage: The storage.
+        dry_run: Whether to delete nothing and only return what would be deleted.
+
+    Raises:
+        SclsearchError: A search is running in the storage, or records of a study are damaged, so
+            that its seed runs are unknown.
+    """
+    place = storage_folder(storage, make=False)
+    if dry_run:
+        return plan_garbage(place)
+    check_no_drivers(place, _LOG.warning)
+    found = plan_garbage(place)
+    delete_garbage(place, found)
+    return found
 
 
 def report_of(done: "SearchResult") -> Report:

@@ -9,13 +9,19 @@ from typing import Any
 import pytest
 
 import sclsearch
-from sclsearch import Report, compare, export, select, train, tune
+from sclsearch import Callback, Report, compare, export, select, train, tune
 from sclsearch.arguments import fields_of
 from sclsearch.errors import SclsearchError
+from sclsearch.reports.comparison import StudyComparison
+from sclsearch.search.equal_budget import prepare_methods
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.scheduler import Scheduler
+from sclsearch.store.records import ConfigurationRecord, StudyRecord
 from sclsearch.store.runs import SeedRun
+from sclsearch.study.prepared import PreparedStudy
+from sclsearch.study.seed_runs import SeedRunTask
 from sclsearch.study.spec import RunOptions, StudySpec, TuneKeywords
+from sclsearch.study.state import ConfigurationScore
 
 
 @pytest.fixture
@@ -129,7 +135,7 @@ def test_what_the_caller_can_mend_is_raised(tmp_path: Path, options: dict[str, A
     with pytest.raises(SclsearchError, match=r"^data_dir .* got demo"):
         tune(method="scl", data_dir=tmp_path, **options)
     with pytest.raises(SclsearchError, match=r"^epoch: unknown argument"):
-        tune(method="scl", epoch=3, **options)  # type: ignore[call-arg]
+        tune(method="scl", epoch=3, **options)  # type: ignore[call-overload]
 
 
 def test_winners_of_two_methods_are_compared_on_the_rows_of_both(options: dict[str, Any]) -> None:
@@ -182,3 +188,94 @@ def test_keywords_are_the_fields_of_spec_and_options() -> None:
     known = {field.name for kind in (StudySpec, RunOptions) for field in fields(kind)}
     internal = {"method", "task", "searched", "fresh", "first_fresh", "crossed", "custom_method"}
     assert set(TuneKeywords.__annotations__) == known - internal
+
+
+class Recorder(Callback):
+    """Callback that records the events of a search."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[object, ...]] = []
+
+    def on_study(self, study: StudyRecord) -> None:
+        self.events.append(("study", study.name))
+
+    def on_configuration(self, configuration: ConfigurationRecord) -> None:
+        self.events.append(("configuration", configuration.number))
+
+    def on_seed_run(self, task: SeedRunTask, run: SeedRun, *, stored: bool) -> None:
+        self.events.append(("seed run", *task.id, run.key == task.key, stored))
+
+    def on_score(self, score: ConfigurationScore) -> None:
+        self.events.append(("score", score.number, score.score))
+
+
+def test_callbacks_receive_the_events_of_each_study(options: dict[str, Any]) -> None:
+    expected = both(options)
+    recorder = Recorder()
+    found = tune(method=["ce", "scl"], callbacks=[recorder], **options)
+    assert found.studies == expected.studies
+    assert [report.study for report in found.reports] == ["mine-ce", "mine-scl"]
+    one = [
+        *(("configuration", 0), ("seed run", 0, 0, True, True), ("seed run", 0, 1, True, True)),
+        *(("score", 0, 0.61), ("configuration", 1), ("seed run", 1, 0, True, True)),
+        *(("seed run", 1, 1, True, True), ("score", 1, 0.65)),
+    ]
+    assert recorder.events == [("study", "mine-ce"), *one, ("study", "mine-scl"), *one]
+
+
+def both(options: dict[str, Any]) -> StudyComparison:
+    for method in ("ce", "scl"):
+        finish(method=method, **{**options, "study": f"mine-{method}"})
+    return compare("mine-ce", "mine-scl", storage=options["storage"])
+
+
+def test_methods_with_smaller_spaces_limit_the_budget_of_all(
+    options: dict[str, Any], tmp_path: Path
+) -> None:
+    given = {**options, "configs": 20, "model": options["model"]}
+    spec = StudySpec(method="ce", **fields_of(StudySpec, given))
+    searches = prepare_methods(
+        ["ce", "scl", "cssl"], spec, RunOptions(**fields_of(RunOptions, given)), dry=True
+    )
+    assert [search.prepared.configs for search in searches] == [6, 6, 6]
+    assert len({search.prepared.study.protocol.name for search in searches}) == 1
+    assert [search.options.study for search in searches] == ["mine-ce", "mine-scl", "mine-cssl"]
+
+
+def test_an_error_of_one_method_is_raised_after_the_others_have_run(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both(options)
+    trained = []
+
+    def train(prepared: PreparedStudy, *_: object) -> str:
+        trained.append(prepared.study.method.name)
+        if trained == ["ce"]:
+            raise SclsearchError("the storage does not respond")
+        return "out of time"
+
+    monkeypatch.setattr("sclsearch.search.run._train", train)
+    with pytest.raises(SclsearchError, match=r"^ce: the storage does not respond$"):
+        tune(method=["ce", "scl"], **{**options, "configs": 3})
+    assert trained == ["ce", "scl"]
+    monkeypatch.setattr("sclsearch.search.run._train", lambda *_: "interrupted")
+    with pytest.raises(KeyboardInterrupt):
+        tune(method=("ce", "scl"), **{**options, "configs": 3})
+    with pytest.raises(SclsearchError, match="must have two or more methods, got 1"):
+        tune(method=["ce"], **options)
+
+
+def test_a_time_budget_is_shared_by_the_methods(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    budgets = []
+
+    def train(_prepared: object, _scheduler: object, run_options: RunOptions, *_: object) -> str:
+        budgets.append(run_options.time_budget or 0.0)
+        return "out of time"
+
+    monkeypatch.setattr("sclsearch.search.run._train", train)
+    both(options)
+    tune(method=["ce", "scl"], time_budget=1000.0, **{**options, "configs": 3})
+    assert 490 < budgets[0] <= 500
+    assert budgets[0] < budgets[1] <= 1000

@@ -8,14 +8,17 @@ from typing import Annotated
 import typer
 
 from sclsearch.cli.augment import augment
+from sclsearch.cli.cleanup import gc, rm
 from sclsearch.cli.cluster import job, submit
 from sclsearch.cli.command import Commands, HomeCommand, grouped
 from sclsearch.cli.experiments import reproduce
+from sclsearch.cli.export import export, predict, verify
 from sclsearch.cli.listing import ls
 from sclsearch.cli.look import check, compare, doctor, select, track, ui
+from sclsearch.cli.optuna import export_optuna
 from sclsearch.cli.study import rerun, train, tune
 from sclsearch.cli.table import table
-from sclsearch.cli.winner import confirm, export, predict, variance
+from sclsearch.cli.winner import confirm, variance
 from sclsearch.errors import SclsearchError
 
 app = typer.Typer(
@@ -27,9 +30,9 @@ app = typer.Typer(
 )
 COMMANDS = (
     *(tune, train, select, table, compare, rerun),
-    *(export, predict, confirm, variance, reproduce, augment),
+    *(export, export_optuna, predict, verify, confirm, variance, reproduce, augment),
     *(submit, job),
-    *(ls, check, track, ui, doctor),
+    *(ls, rm, gc, check, track, ui, doctor),
 )
 
 

@@ -124,9 +124,9 @@ def _places(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield option, str(value)
     if options.get("text"):
         yield "--task", options["task"]
-    file = str(options.get("method") or "").rpartition(":")[0]
-    if file:
-        yield "--method", file
+    for method in str(options.get("method") or "").split(","):
+        if file := method.rpartition(":")[0]:
+            yield "--method", file
     model = str(options.get("model") or "")
     if model.startswith((".", "~")) or (model and Path(model).is_dir()):
         yield "--model", model

@@ -11,7 +11,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.store.storage import DEFAULT_STORAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from sclsearch.reports.studies import DamagedStudy, StudyLine
 
@@ -37,10 +37,6 @@ def ls(
 
     `sclsearch ls methods scl` lists the hyperparameters of a method.
     """
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
     from sclsearch.cli.output import print_json
 
     if kind != "studies" and o.given(context, "storage"):
@@ -56,16 +52,31 @@ def ls(
         return
     if not found:
         sys.stderr.write(f"{storage} holds no {kind}.\n")
-    summaries = {one.name: str(one) for one in found}
+    _print_entries({one.name: str(one) for one in found}, in_rows=kind != "studies")
+
+
+def _print_entries(summaries: "Mapping[str, str]", *, in_rows: bool) -> None:
+    """Print names and summaries; on a terminal as rows of a table, or below each other."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.padding import Padding
+    from rich.table import Table
+
     if not sys.stdout.isatty():
         sys.stdout.writelines(f"{name}\t{summary}\n" for name, summary in summaries.items())
+        return
+    console = Console()
+    if not in_rows:
+        for name, summary in summaries.items():
+            console.print(f"[bold]{name}[/]", soft_wrap=True)
+            console.print(Padding(escape(summary), (0, 0, 0, 2), expand=False))
         return
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, summary in summaries.items():
         table.add_row(name, escape(summary))
-    Console().print(table)
+    console.print(table)
 
 
 def _list_hyperparameters(kind: Kind, name: str, *, as_json: bool) -> None:

@@ -24,6 +24,7 @@ def _option(text: str, panel: str, *names: str, more: bool = False, **details: A
     return typer.Option(*names, help=text, rich_help_panel=panel, hidden=more, **details)
 
 
+StudyName = Annotated[str, typer.Argument(help="Name of a study, see `sclsearch ls studies`.")]
 OwnMethod = Annotated[
     str | None,
     typer.Option(
@@ -134,7 +135,14 @@ class StudyOptions:
     task: TaskName
     train_size: TrainSize = None
     shots: Shots = None
-    method: Annotated[str, _option("A name from `sclsearch ls methods`, or FILE.py:CLASS.", SEARCH)]
+    method: Annotated[
+        str,
+        _option(
+            "A name from `sclsearch ls methods`, or FILE.py:CLASS; for `tune` also several, "
+            "separated by commas. Example: ce,scl.",
+            SEARCH,
+        ),
+    ]
     model: Annotated[
         str | None,
         _option(

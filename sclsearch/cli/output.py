@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sclsearch.canonical import counted, shown
-from sclsearch.reports.terminal import duration
+from sclsearch.reports.terminal import duration, grid
 
 if TYPE_CHECKING:
     from sclsearch.search.estimate import Estimate
@@ -77,6 +77,37 @@ def _show_plan(console: Console, plan: "Plan") -> None:
         )
     if plan.time is not None and plan.missing:
         _show_time(console, plan, plan.time)
+
+
+def show_plans(console: Console, methods: Sequence[str], plans: "Sequence[Plan]") -> None:
+    """Print the seed runs and the estimated time of each of several methods, and their sums."""
+    first = plans[0]
+    console.print(f"task {first.task[0]}, protocol {first.protocol}, rule {first.rule}")
+    for method, one in zip(methods, plans, strict=True):
+        console.print(f"[bold]{escape(method)}[/]  {escape(one.study)}", soft_wrap=True)
+    rows: list[tuple[str, ...]] = [
+        (
+            method,
+            f"{one.configurations} x {one.seeds}",
+            str(one.seed_runs),
+            str(one.stored),
+            str(one.missing),
+            _time_of(one),
+        )
+        for method, one in zip(methods, plans, strict=True)
+    ]
+    known = [one.time.seconds for one in plans if one.time and one.time.seconds is not None]
+    missing = sum(one.missing for one in plans)
+    total = duration(sum(known)) if known or not missing else "unknown"
+    counts = (sum(one.seed_runs for one in plans), sum(one.stored for one in plans), missing)
+    rows.append(("together", "", *map(str, counts), total))
+    headings = ("method", "configurations\nx seeds", "seed runs", "stored", "missing", "time")
+    console.print()
+    console.print(grid(headings, rows))
+
+
+def _time_of(plan: "Plan") -> str:
+    return duration(plan.time.seconds if plan.time and plan.missing else 0.0)
 
 
 def _show_time(console: Console, plan: "Plan", time: "Estimate") -> None:

@@ -1,24 +1,20 @@
 """Commands that train: `tune`, `train` and `rerun`."""
 
-import os
-import shlex
 import sys
-from dataclasses import asdict
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from shutil import which
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sclsearch.cli import options as o
-from sclsearch.cli.spec import spec_and_options
-from sclsearch.errors import INCOMPLETE, INTERRUPTED, SclsearchError
-from sclsearch.store.storage import DEFAULT_STORAGE, storage_option
+from sclsearch.cli.spec import check_method_names, spec_and_options
+from sclsearch.errors import SclsearchError
+from sclsearch.store.storage import DEFAULT_STORAGE
 
 if TYPE_CHECKING:
     from sclsearch.search.rerun import Comparison
-    from sclsearch.search.run import SearchResult
     from sclsearch.study.spec import RunOptions, StudySpec
 
 
@@ -30,9 +26,18 @@ def tune(
 ) -> None:
     """Search for the best configuration. Run the same command again to resume.
 
+    Several methods, as in --method ce,scl, are searched in turn with equal numbers of
+    configurations and seeds, and their winners are compared.
+
     Example: sclsearch tune --method scl --task cola --train-size 100
     """
-    _go(resources, *spec_and_options(study, own, search, resources))
+    methods = study.method.split(",")
+    check_method_names(methods)
+    chosen = spec_and_options(replace(study, method=methods[0]), own, search, resources)
+    if len(methods) > 1:
+        _go_in_turn(resources, methods, *chosen)
+    else:
+        _go(resources, *chosen)
 
 
 def train(study: o.StudyOptions, resources: o.ResourceOptions, own: o.OwnFileOptions) -> None:
@@ -86,9 +91,10 @@ def _ended(found: "Comparison") -> str:
 
 def _go(resources: o.ResourceOptions, spec: "StudySpec", options: "RunOptions") -> None:
     from sclsearch.cli.output import print_plan
+    from sclsearch.cli.search import run_search
 
     if not resources.dry_run:
-        _run(spec, options, as_json=resources.json_)
+        run_search(spec, options, as_json=resources.json_)
         return
     from sclsearch.search.estimate import finished
     from sclsearch.search.plan import plan
@@ -97,53 +103,10 @@ def _go(resources: o.ResourceOptions, spec: "StudySpec", options: "RunOptions") 
     print_plan(planned, as_json=resources.json_)
 
 
-def _run(spec: "StudySpec", options: "RunOptions", *, as_json: bool) -> None:
-    from rich.console import Console
+def _go_in_turn(
+    resources: o.ResourceOptions, methods: list[str], spec: "StudySpec", options: "RunOptions"
+) -> None:
+    from sclsearch.cli.search import print_plans, run_in_turn
 
-    from sclsearch.api import report_of
-    from sclsearch.cli.output import print_json
-    from sclsearch.reports.terminal import show
-    from sclsearch.search.run import run
-    from sclsearch.tracking import find_tracking_uri
-
-    progress = Console(stderr=True)
-    done = run(spec, options, progress)
-    found = report_of(done)
-    if as_json:
-        print_json({**asdict(found), "winner": found.winner and found.winner.number})
-    else:
-        show(Console(), found)
-        rule = f" --rule {options.rule}" if options.rule else ""
-        named = f"{rule}{storage_option(done.storage)}"
-        usable = found.winner is not None and found.winner.reported
-        able = ("export {} FOLDER", "confirm {}") if usable else ("select {}",)
-        hint = "\nNext:"
-        if which("sclsearch") is None:
-            hint += f"\n  source {Path(sys.prefix) / 'bin' / 'activate'}"
-        hint += "".join(f"\n  sclsearch {command.format(done.name)}{named}" for command in able)
-        if options.tracking is None and str(find_tracking_uri(None, done.storage)).startswith(
-            "sqlite"
-        ):
-            named = "" if os.environ.get("MLFLOW_TRACKING_URI") else storage_option(done.storage)
-            hint += f"\n  sclsearch ui{named}"
-        Console().print(hint, style="dim", markup=False, soft_wrap=True)
-    if done.tracking:
-        command = f"sclsearch track {done.name}{_stored(done, options)}"
-        progress.print(f"MLflow: {done.tracking}. `{command}` completes it.", soft_wrap=True)
-    if done.ending != "complete":
-        why = "Stopped" if done.ending == "interrupted" else "The time budget is used"
-        progress.print(
-            f"{why}: {done.done} of {done.wanted} seed runs. Run the same command again to resume."
-        )
-    incomplete = done.failed > 0 or done.ending != "complete"
-    sys.exit(INTERRUPTED if done.ending == "interrupted" else INCOMPLETE * incomplete)
-
-
-def _stored(done: "SearchResult", options: "RunOptions") -> str:
-    """Return the command line options for a study's storage and MLflow URI."""
-    from sclsearch.tracking import NO_DATABASE
-    from sclsearch.tracking.server import masked
-
-    named = "URI" if done.tracking == NO_DATABASE else options.tracking
-    uri = f" --tracking {shlex.quote(masked(named))}" if named else ""
-    return f"{storage_option(done.storage)}{uri}"
+    act = print_plans if resources.dry_run else run_in_turn
+    act(methods, spec, options, as_json=resources.json_)

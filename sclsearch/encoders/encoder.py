@@ -133,20 +133,12 @@ class Encoder(nn.Module):
             raise RuntimeError(message)
         return words.weight
 
-    def cut(self, tokens: Tensor) -> CutEmbedding | None:
-        """Cut the input embeddings to some tokens, until `CutEmbedding.restore`.
-
-        Args:
-            tokens: Ids of all tokens that the stage reads, `[U]`.
-        """
-        return CutEmbedding.install(self.model, tokens)
-
     def hidden(
         self,
         ids: Tensor,
         mask: Tensor,
         types: Tensor,
-        rates: tuple[float, ...],
+        dropout_rates: tuple[float, ...],
         *,
         first_only: bool = False,
     ) -> Tensor:
@@ -156,27 +148,27 @@ class Encoder(nn.Module):
             ids: Token ids, `[B, T]`.
             mask: True at tokens, `[B, T]`.
             types: Segments, `[B, T]`; ignored if the encoder has only one segment.
-            rates: Dropout probability of each of the V views; no effect in evaluation mode.
+            dropout_rates: Dropout probability of each of the V views; no effect in evaluation mode.
             first_only: True if the caller reads only position 0, where every text must have a
                 token. An encoder with `trims` then returns only that position, `[V * B, 1, d]`.
         """
         forward = partial(self._hidden, first_only=first_only and self.trims)
         trains = torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters())
-        if trains and is_large(ids, rates):
-            return in_chunks(forward, ids, mask, types, rates)
-        return forward(ids, mask, types, rates)
+        if trains and is_large(ids, dropout_rates):
+            return in_chunks(forward, ids, mask, types, dropout_rates)
+        return forward(ids, mask, types, dropout_rates)
 
     def _hidden(
         self,
         ids: Tensor,
         mask: Tensor,
         types: Tensor,
-        rates: tuple[float, ...],
+        dropout_rates: tuple[float, ...],
         *,
         first_only: bool,
     ) -> Tensor:
-        self._views.rates = rates
-        views = len(rates)
+        self._views.dropout_rates = dropout_rates
+        views = len(dropout_rates)
         mask = mask.repeat(views, 1)
         inputs = {"input_ids": ids.repeat(views, 1), "attention_mask": mask}
         if ids.is_cuda and self.takes_masks:

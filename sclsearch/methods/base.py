@@ -66,14 +66,13 @@ class Batch:
     """Batch of rows that the engine passes to a method.
 
     Attributes:
-        ids: Token ids, `[B, T]`; B texts.
+        ids: Token ids, `[B, T]`; B texts, or all first paraphrases and then all second ones.
         mask: True at tokens, False at padding, `[B, T]`.
         types: Segment of each token, `[B, T]`.
         content: True at tokens that are neither padding nor special, `[B, T]`.
         y: Class, `[B]` int64, or score, `[B]` float32.
-        rates: Dropout probability of each view; the encoder reads a batch with V rates V times.
-            In a stage that reads paraphrases, the first half of the rows are the first
-            paraphrases.
+        dropout_rates: Dropout probability of each of the V views, which the encoder reads as one
+            batch of V * B rows.
         features: Embeddings of the frozen encoder, `[B, d]`, in a stage that caches them.
     """
 
@@ -82,13 +81,13 @@ class Batch:
     types: Tensor
     content: Tensor
     y: Tensor
-    rates: tuple[float, ...]
+    dropout_rates: tuple[float, ...]
     features: Tensor | None = None
 
     @property
     def view_y(self) -> Tensor:
         """Label of each row of all views, `[V * B]`."""
-        return self.y.repeat(len(self.rates))
+        return self.y.repeat(len(self.dropout_rates))
 
 
 class Model(nn.Module):
@@ -110,7 +109,7 @@ class Model(nn.Module):
 
     def hidden(self, batch: Batch, *, first_only: bool = False) -> Tensor:
         """Return the last hidden states of all views, `[V * B, T, d]`; see `Encoder.hidden`."""
-        inputs = (batch.ids, batch.mask, batch.types, batch.rates)
+        inputs = (batch.ids, batch.mask, batch.types, batch.dropout_rates)
         return self.encoder.hidden(*inputs, first_only=first_only)
 
     def embeddings(self, batch: Batch, *poolings: str) -> tuple[Tensor, ...]:
@@ -135,10 +134,10 @@ class Stage:
         training: Training settings of this stage.
         terms: Returns the terms of the loss by name, weighted scalars.
         new_modules: Returns the modules that the stage trains beside the encoder. Its arguments are
-            the encoder and C, which is 0 in regression. The next stage gets only the encoder.
-        rates: Returns the dropout probability of each view at an update, counted from 0. None
-            means one view at `training.dropout`. A stage with cached features ignores it: it
-            reads one view without dropout.
+            the encoder and C, which is 0 in regression; none by default. The next stage gets only
+            the encoder.
+        dropout_rates: Returns the dropout probability of each view at an update, counted from 0;
+            None for one view at `training.dropout`. A stage with cached features ignores it.
         reads: Input: the texts, or two paraphrases of each, `[2 * B, T]`.
         labeled: True if the loss reads labels. If false, the stage also trains on the unlabeled
             texts of a study. It must not read their `y`.
@@ -155,8 +154,8 @@ class Stage:
     name: str
     training: Training
     terms: Callable[[Model, Batch], Terms]
-    new_modules: Callable[[Encoder, int], nn.ModuleDict]
-    rates: Callable[[int], tuple[float, ...]] | None = None
+    new_modules: Callable[[Encoder, int], nn.ModuleDict] = lambda _encoder, _c: nn.ModuleDict()
+    dropout_rates: Callable[[int], tuple[float, ...]] | None = None
     reads: Literal["texts", "paraphrases"] = "texts"
     labeled: bool = True
     monitored: tuple[str, ...] = ()
@@ -183,11 +182,13 @@ class Stage:
     @property
     def views(self) -> int:
         """Number of views of each text in a batch."""
-        return len(self.rates_at(0)) * (2 if self.reads == "paraphrases" else 1)
+        return len(self.dropout_rates_at(0)) * (2 if self.reads == "paraphrases" else 1)
 
-    def rates_at(self, update: int) -> tuple[float, ...]:
+    def dropout_rates_at(self, update: int) -> tuple[float, ...]:
         """Return the dropout probability of each view at an update, counted from 0."""
-        return (self.training.dropout,) if self.rates is None else self.rates(update)
+        if self.dropout_rates is None:
+            return (self.training.dropout,)
+        return self.dropout_rates(update)
 
     def loss(self, terms: Terms) -> Tensor:
         """Return the sum of the terms that are not monitored, a scalar."""
@@ -243,8 +244,12 @@ class Method(ABC):  # noqa: B024 - only some subclasses add abstract methods
     def scores(self, model: Model, batch: Batch) -> Tensor:
         """Return the class scores `[B, C]`, or the predicted scores `[B]` in regression."""
         z = model.embed(batch, encoder_pooling(self.pooling))  # [B, d]
-        scores: Tensor = model.new_modules["head"](z, batch.rates[0])
+        scores: Tensor = model.new_modules["head"](z, batch.dropout_rates[0])
         return scores
+
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """Return the probability of each class, `[B, C]`, from the class scores `[B, C]`."""
+        return scores.softmax(-1)
 
 
 def encoder_pooling(pooling: Pooling) -> str:
@@ -260,8 +265,3 @@ def reads_paraphrases(method: Method, training: Training) -> bool:
 def reads_unlabeled(method: Method, training: Training) -> bool:
     """Return whether a stage of a method reads no labels."""
     return not all(stage.reads_labels for stage in method.stages(training))
-
-
-def no_new_modules(_encoder: Encoder, _classes: int) -> nn.ModuleDict:
-    """Return an empty module dict, for a stage that trains only the encoder."""
-    return nn.ModuleDict()

@@ -39,5 +39,5 @@ class CE(Method):
         z = model.embed(batch, encoder_pooling(self.pooling))  # [B, d]
         if self.projection == "g":
             z = model.new_modules["g"](z)
-        scores: Tensor = model.new_modules["head"](z, batch.rates[0])
+        scores: Tensor = model.new_modules["head"](z, batch.dropout_rates[0])
         return scores

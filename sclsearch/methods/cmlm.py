@@ -14,13 +14,7 @@ from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.head import INIT_STD
 from sclsearch.encoders.masked_lm_head import masked_lm_head, masked_lm_notes
 from sclsearch.methods.base import Batch, Model, Stage, Terms, Training
-from sclsearch.methods.masking import (
-    Corruption,
-    corrupt,
-    draw_complement,
-    draw_selection,
-    masked_lm_of,
-)
+from sclsearch.methods.masking import Corruption, corrupt, draw_selection, masked_lm_of
 from sclsearch.methods.post_training import ContrastPooling, PostTraining, Share
 from sclsearch.objectives import sim_clr, sim_siam
 from sclsearch.objectives.prediction import MlmReduction
@@ -98,7 +92,7 @@ class CMLM(PostTraining):
         rates = (training.dropout,) * (1 + self.k)
         post = replace(
             post,
-            rates=lambda _update: rates,
+            dropout_rates=lambda _update: rates,
             monitored=("feature_spread",),
             whole_vocabulary=True,
         )
@@ -124,7 +118,7 @@ class CMLM(PostTraining):
                 ids=ids,
                 mask=batch.mask.repeat(views, 1),
                 types=batch.types.repeat(views, 1),
-                rates=batch.rates[:1],
+                dropout_rates=batch.dropout_rates[:1],
             )
         )  # [(K + 1) * B, T, d]
         h = model.encoder.pool(states, batch.mask, self.contrast_pooling)
@@ -138,9 +132,9 @@ class CMLM(PostTraining):
         return terms
 
     def _further(self, content: Tensor, selected: Tensor) -> Tensor:
-        """Return the tokens that a further view selects, `[B, T]`."""
+        """Return the tokens that a further view selects, `[B, T]`; `crm` is Eq. (2)."""
         if self.masking == "crm":
-            return draw_complement(content, selected, self.p_c)
+            return draw_selection(content & ~selected, self.p_c)
         return draw_selection(content, self.p_m if self.drm_prob == "p_m" else self.p_c)
 
     def _contrast(self, model: Model, h: Tensor) -> Tensor:

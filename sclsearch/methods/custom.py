@@ -13,14 +13,10 @@ from sclsearch.errors import SclsearchError, suggestion
 
 REQUIRED = ("protocol", "few_shot", "regression", "training", "check", "stages", "scores")
 """What the engine uses of a method; `sclsearch.methods.base.Method` has defaults for all of it."""
-MODULE = "sclsearch_own_"
 
 
 def load_custom_method(place: str) -> type[Any]:
-    """Import a custom method and return its class.
-
-    Args:
-        place: `FILE.py:CLASS`.
+    """Import a custom method, `FILE.py:CLASS`, and return its class.
 
     Raises:
         SclsearchError: The file or class does not exist, or the class is not a valid method. The
@@ -62,7 +58,7 @@ def source_file(kind: type) -> Path:
 
 
 def _import(file: Path, place: str) -> ModuleType:
-    name = f"{MODULE}{file.stem}"
+    name = f"sclsearch_own_{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise SclsearchError(f"--method {place}: {file.name} is no Python file.")

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.head import label_vectors, projection
-from sclsearch.encoders.label_attention import Mixing, WindowAttention, check_heads, check_window
+from sclsearch.encoders.label_attention import Mixing, WindowAttention, check_window
 from sclsearch.errors import SclsearchError
 from sclsearch.methods.base import Batch, Method, Model, Stage, Terms, Training
 from sclsearch.objectives.lacon import (
@@ -97,7 +97,12 @@ class LabelMatching(Method):
     def check(self, encoder: Encoder) -> tuple[str, ...]:
         """Raise SclsearchError if heads do not divide the width, or no loss reads the texts."""
         notes = super().check(encoder)
-        check_heads(self.heads, encoder, "heads")
+        if encoder.width % self.heads:
+            divisors = [str(d) for d in range(1, encoder.width + 1) if encoder.width % d == 0]
+            raise SclsearchError(
+                f"heads: must divide the width of model {encoder.name!r}, {encoder.width}, got "
+                f"{self.heads}. Use one of {', '.join(divisors)}."
+            )
         if not (self.icl or self.lcl):
             raise SclsearchError(
                 "icl, lcl: both are false, so no loss reads the texts. Set one of them to true."
@@ -153,6 +158,10 @@ class LabelMatching(Method):
         """Return the cosine of each text and label, `[B, C]`."""
         h = model.new_modules["g"](self.text_embeddings(model, batch))
         return label_scores(h, vectors_of(model), heads=self.heads, predict=self.predict)
+
+    def probabilities(self, scores: Tensor) -> Tensor:
+        """Return the softmax of the cosines over τ, as in the instance-centered loss, `[B, C]`."""
+        return (scores / self.tau).softmax(-1)
 
 
 @dataclass(frozen=True)

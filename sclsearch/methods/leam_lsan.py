@@ -141,5 +141,5 @@ class LSAN(WithLabelVectors):
         by_label = model.new_modules["attention"](
             model.hidden(batch), vectors_of(model), batch.mask
         )  # [B, C, d]
-        scores: Tensor = model.new_modules["head"](by_label.mean(1), batch.rates[0])
+        scores: Tensor = model.new_modules["head"](by_label.mean(1), batch.dropout_rates[0])
         return scores

@@ -34,15 +34,6 @@ def draw_selection(maskable: Tensor, p: float) -> Tensor:
     return maskable & (torch.rand(maskable.shape, device=maskable.device) < p)
 
 
-def draw_complement(maskable: Tensor, selected: Tensor, p_c: float) -> Tensor:
-    """Return a complementary random mask (CRM), Eq. (2): select unselected tokens with p_c.
-
-    Tokens of the first mask have probability 0, whether they were masked, replaced or kept. On
-    average the share p_c (1 - p_m) of all maskable tokens is selected.
-    """
-    return draw_selection(maskable & ~selected, p_c)
-
-
 def corrupt(
     encoder: Encoder, ids: Tensor, selected: Tensor, how: Corruption = "80_10_10"
 ) -> Tensor:

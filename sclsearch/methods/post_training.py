@@ -16,16 +16,7 @@ from torch import nn
 
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.masked_lm_head import masked_lm_head, masked_lm_notes
-from sclsearch.methods.base import (
-    Batch,
-    Method,
-    Model,
-    Pooling,
-    Stage,
-    Terms,
-    Training,
-    no_new_modules,
-)
+from sclsearch.methods.base import Batch, Method, Model, Pooling, Stage, Terms, Training
 from sclsearch.methods.masking import corrupt, draw_selection, masked_lm_of
 from sclsearch.objectives import sim_clr
 from sclsearch.objectives.prediction import MlmReduction
@@ -77,9 +68,9 @@ class PostTraining(Method):
         post = Stage("post-training", settings, self.post_terms, self.post_modules, labeled=False)
         return (post, *super().stages(training))
 
-    def post_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
+    def post_modules(self, _encoder: Encoder, _classes: int) -> nn.ModuleDict:
         """Return the new modules of post-training."""
-        return no_new_modules(encoder, classes)
+        return nn.ModuleDict()
 
     @abstractmethod
     def post_terms(self, model: Model, batch: Batch) -> Terms:
@@ -88,7 +79,7 @@ class PostTraining(Method):
 
 @dataclass(frozen=True)
 class TAPT(PostTraining):
-    """Masked language modelling on the training texts, then cross-entropy: TAPT, CMLM at α = 0.
+    """Masked language modeling on the training texts, then cross-entropy: TAPT, CMLM at α = 0.
 
     The schedule is that of CMLM's comparison. Gururangan et al. themselves post-train with learning
     rate 1e-4, batches of 256 and 100 epochs.

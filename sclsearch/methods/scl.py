@@ -75,7 +75,7 @@ class SCL(Method):
     def contrast(self, model: Model, batch: Batch) -> Terms:
         """Return the terms `ce` and `scl` of the joint loss."""
         head: Head = model.new_modules["head"]  # type: ignore[assignment]
-        rate = batch.rates[0]
+        rate = batch.dropout_rates[0]
         poolings = encoder_pooling(self.pooling), encoder_pooling(self.scl_features)
         pooled, contrasted = model.embeddings(batch, *poolings)  # [B, d] each
         features = head.features(pooled, rate)
@@ -128,7 +128,7 @@ class CECL(Method):
         """Return the loss terms `ce` and `nt_xent`."""
         poolings = encoder_pooling(self.pooling), self.contrast_pooling
         pooled, contrasted = model.embeddings(batch, *poolings)  # [2 * B, d] each
-        logits: Tensor = model.new_modules["head"](pooled, batch.rates[0])  # [2 * B, C]
+        logits: Tensor = model.new_modules["head"](pooled, batch.dropout_rates[0])  # [2 * B, C]
         a, b = contrasted.chunk(2)
         return {
             "ce": prediction_loss(logits, batch.view_y, model.class_weights),

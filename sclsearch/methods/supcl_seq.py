@@ -23,7 +23,6 @@ from sclsearch.methods.base import (
     Terms,
     Training,
     encoder_pooling,
-    no_new_modules,
 )
 from sclsearch.objectives import prediction_loss, sup_con
 
@@ -82,7 +81,7 @@ class ContrastAndProbe(Method):
         """Return the two stages, contrast and linear probe."""
         probe = replace(training, learning_rate=self.probe_learning_rate, epochs=self.probe_epochs)
         return (
-            Stage("contrast", training, self.contrast, no_new_modules, self.view_rates),
+            Stage("contrast", training, self.contrast, dropout_rates=self.view_rates),
             Stage("probe", probe, self.terms, self.new_modules, frozen_pooling=self.pooling),
         )
 
@@ -203,11 +202,11 @@ class DropoutAug(Method):
     def stages(self, training: Training) -> tuple[Stage, ...]:
         """Return the one stage, fine-tuning."""
         (stage,) = super().stages(training)
-        return (replace(stage, rates=lambda _update: self.dropouts),)
+        return (replace(stage, dropout_rates=lambda _update: self.dropouts),)
 
     def terms(self, model: Model, batch: Batch) -> Terms:
         """Return the loss term `ce`, the mean over all views."""
         z = model.embed(batch, encoder_pooling(self.pooling))  # [V * B, d]
-        views = zip(z.chunk(len(batch.rates)), batch.rates, strict=True)
+        views = zip(z.chunk(len(batch.dropout_rates)), batch.dropout_rates, strict=True)
         scores = torch.cat([model.new_modules["head"](view, rate) for view, rate in views])
         return {"ce": prediction_loss(scores, batch.view_y, model.class_weights)}

@@ -14,7 +14,8 @@ from sclsearch.encoders.models import base_model
 from sclsearch.errors import SclsearchError
 from sclsearch.papers.plan import PlannedCell
 from sclsearch.papers.tables import Cell
-from sclsearch.reports.export import Card, card_of, export
+from sclsearch.reports.export import export, export_record
+from sclsearch.reports.export_record import ExportRecord
 from sclsearch.reports.report import Report, report
 from sclsearch.search.estimate import Estimate
 from sclsearch.search.plan import plan
@@ -203,13 +204,13 @@ def _on_fine_tuned_encoder(
     spec: StudySpec, options: RunOptions, found: Report
 ) -> tuple[StudySpec, str]:
     """Export the encoder of the first fine-tuning; return the study that uses it, and a note."""
-    card = card_of(found)
-    folder = _encoder_folder(options, card)
+    record = export_record(found)
+    folder = _encoder_folder(options, record)
     if not folder.exists():
         export(found, storage_folder(options.storage), folder)
     note = (
-        f"encoder first fine-tuned on {card.task} by {card.method}: seed {card.replicate}, the "
-        f"best of {card.seeds} by validation, {card.metric} {card.validation:.4f}"
+        f"encoder first fine-tuned on {record.task} by {record.method}: seed {record.replicate}, "
+        f"the best of {record.seeds} by validation, {record.metric} {record.validation:.4f}"
     )
     return replace(spec, model=str(folder)), note
 
@@ -223,15 +224,15 @@ def _stored_encoder(first: PlannedCell) -> Path | None:
     if found.stored < found.seed_runs or found.study not in study_names(storage):
         return None
     rule = parse_rule(found.rule)
-    card = card_of(report(storage, found.study, rule, found.seeds, found.configurations))
-    folder = _encoder_folder(first.options, card)
+    done = report(storage, found.study, rule, found.seeds, found.configurations)
+    folder = _encoder_folder(first.options, export_record(done))
     return folder if folder.exists() else None
 
 
-def _encoder_folder(options: RunOptions, card: Card) -> Path:
+def _encoder_folder(options: RunOptions, record: ExportRecord) -> Path:
     # In the storage, so that the workers of a cluster can read it; one folder per plan.
     storage = storage_folder(options.storage, make=False)
-    return Path(storage) / "encoders" / f"{card.task}-{card.key[:12]}"
+    return Path(storage) / "encoders" / f"{record.task}-{record.key[:12]}"
 
 
 def _first_line(error: SclsearchError) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from sclsearch.canonical import shown
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.report import Report, finished_winner
+from sclsearch.reports.report import Report, SeedLine, finished_winner
 from sclsearch.selection.rules import mean_std
 from sclsearch.selection.significance import Comparison, compare, holm
 
@@ -27,6 +27,9 @@ class ComparedStudy:
         test_std: Sample standard deviation of these scores; None for a single score.
         comparison: Paired test: its test scores minus those of the first study; None for the first.
         adjusted: P-value after Holm's correction for all studies; None for the first.
+        configurations: Number of configurations that the study searched.
+        seed_runs: Number of their finished seed runs.
+        seconds: Training time of these seed runs together, in seconds.
     """
 
     study: str
@@ -38,6 +41,9 @@ class ComparedStudy:
     test_std: float | None
     comparison: Comparison | None
     adjusted: float | None
+    configurations: int
+    seed_runs: int
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,7 @@ class StudyComparison:
         seeds: Number of replicates used, the first of each study.
         studies: The studies, in the order of the arguments.
         notes: Differences between the studies, and other caveats.
+        reports: Reports of the studies, in the same order.
     """
 
     task: str
@@ -57,6 +64,7 @@ class StudyComparison:
     seeds: int
     studies: tuple[ComparedStudy, ...]
     notes: tuple[str, ...]
+    reports: tuple[Report, ...]
 
 
 def compare_studies(reports: Sequence[Report]) -> StudyComparison:
@@ -101,11 +109,19 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
                 *mean_std([test for test in own if test is not None]),
                 comparison,
                 p,
+                configurations=len(report.configurations),
+                seed_runs=len(_seed_runs(report)),
+                seconds=sum(seed_run.seconds for seed_run in _seed_runs(report)),
             )
             for report, winner, own, comparison, p in found
         ),
         notes=tuple(_notes(reports, seeds)),
+        reports=tuple(reports),
     )
+
+
+def _seed_runs(report: Report) -> list[SeedLine]:
+    return [seed for line in report.configurations for seed in line.seeds]
 
 
 def _check(base: Report, other: Report, seeds: int) -> None:

@@ -1,89 +1,71 @@
-"""Export of a study's winner as a Hugging Face folder for other programs and studies."""
+"""Export of a study's winner as a folder for other programs and studies.
+
+transformers reads the top of an export only if it computes the same scores: `config.json` and the
+weights are there if the head has an exact counterpart in the encoder's architecture. Otherwise the
+encoder is in the subfolder `encoder`, so that no program classifies with a random head.
+"""
 
 import json
 import shlex
 import shutil
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sclsearch.encoders.models import CARD, HUB_FILES, base_model, model_digest, model_folder
+from sclsearch.encoders.models import ENCODER, HUB_FILES, base_model, model_digest, model_folder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import is_own
-from sclsearch.reports.report import Report, finished_winner
+from sclsearch.reports.export_record import ExportRecord, Format, write_json
+from sclsearch.reports.model_card import write_model_card
+from sclsearch.reports.report import Report, SeedLine, finished_winner
 from sclsearch.store.local import LocalPath
 from sclsearch.store.objects import check_writable
 from sclsearch.store.records import StudyRecord
+from sclsearch.store.runs import RunStore
 from sclsearch.store.storage import Storage, storage_option
-from sclsearch.store.studies import existing_study
+from sclsearch.store.studies import StudyStore, existing_study
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 WEIGHTS = "model.safetensors"
 PARTS = "parts.safetensors"
 CLASSIFIER_FIELDS = {"architectures", "id2label", "label2id", "num_labels", "problem_type"}
 ENCODER_PREFIX, NEW_MODULES_PREFIX = "encoder.model.", "new_modules."
+NOT_RESTORED = {"model", "source", "settings", "notes", "labels", "pair", "rule"}
+"""Fields of a study's origin that do not determine its test rows."""
 OLD_PREFIX = "parts."  # value of NEW_MODULES_PREFIX in release 0.1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
-    """Description of an exported encoder, stored as `sclsearch.json` in its folder.
+class Member:
+    """Seed run to export.
 
     Attributes:
-        base: Name of the encoder that was fine-tuned.
-        method: The method's name.
-        task: The task's name.
-        size: Training set size; None for all training examples.
-        protocol: The protocol's name.
-        study: Name of the study that the winner belongs to.
-        rule: Selection rule that chose the winner.
-        key: Key of the exported seed run in the run store.
-        replicate: Number of the exported replicate: the best reported one by validation score.
-        seeds: Number of replicates of the study.
-        metric: Name of the metric.
-        validation: Validation score of the exported seed run.
-        test: Test score of the exported seed run.
-        fields: Every hyperparameter of method and training.
-        place: Name of the method, or `FILE.py:CLASS` for a custom method.
-        method_digest: SHA-256 of that file; empty for a method of sclsearch.
-        labels: Names of the classes, in the order of the scores; empty for regression.
-        pair: True if the classifier reads text pairs.
-        columns: Text columns of the user's own file; empty for other tasks.
-        mean_test: Mean test score over all seeds of the winner that did not fail.
+        record: Its description.
+        weights: Its weights, in safetensors format.
     """
 
-    base: str
-    method: str
-    task: str
-    size: str | None
-    protocol: str
-    study: str
-    rule: str
-    key: str
-    replicate: int
-    seeds: int
-    metric: str
-    validation: float | None
-    test: float | None
-    fields: Mapping[str, Any]
-    place: str = ""
-    method_digest: str = ""
-    labels: tuple[str, ...] = ()
-    pair: bool = False
-    columns: tuple[str, ...] = ()
-    mean_test: float | None = None
+    record: ExportRecord
+    weights: bytes
 
 
-def card_of(found: Report) -> Card:
-    """Return the card of a study's winner; `export` adds fields from the stored record.
+def export_record(found: Report) -> ExportRecord:
+    """Return the description of the winner's best seed, as far as a report knows it.
 
     Raises:
         SclsearchError: The study has no winner.
     """
     winner = finished_winner(found)
-    best = winner.seeds[winner.reported[0]]
-    return Card(
+    return _seed_record(found, winner.seeds[winner.reported[0]])
+
+
+def _seed_record(found: Report, seed: SeedLine) -> ExportRecord:
+    winner = finished_winner(found)
+    return ExportRecord(
         base=base_model(found.model_place),
         method=found.method,
         task=found.task,
@@ -91,68 +73,103 @@ def card_of(found: Report) -> Card:
         protocol=found.protocol,
         study=found.study,
         rule=found.rule,
-        key=best.key,
-        replicate=best.replicate,
+        key=seed.key,
+        replicate=seed.replicate,
         seeds=found.seeds,
         metric=found.metric,
-        validation=best.validation,
-        test=best.test,
+        validation=seed.validation,
+        test=seed.test,
         fields=winner.fields,
         mean_test=winner.plain and winner.plain[0],
     )
 
 
-def export(found: Report, storage: Storage, folder: Path) -> Card:
-    """Write the winner's encoder in float32 and its new modules to a folder.
+def export(
+    found: Report, storage: Storage, folder: Path, *, ensemble: bool = False
+) -> ExportRecord:
+    """Write the winner's encoder in float32, its new modules and a model card to a folder.
 
-    Config and tokenizer come from the encoder that was fine-tuned. The export has a pooler if that
-    encoder had one.
+    Config and tokenizer come from the encoder that was fine-tuned.
 
     Args:
         found: The study's report.
         storage: Storage of the study.
         folder: An empty or missing folder. On failure no partial export remains.
+        ensemble: Export every reported seed, as one model that averages their probabilities.
 
     Raises:
         SclsearchError: There is no winner, its weights are not stored, or the original encoder
-            has changed. Also if the folder is not empty or not writable.
+            has changed. Also if the folder is not empty or not writable, or an ensemble would have
+            one member.
     """
-    card = card_of(found)
+    winner = finished_winner(found)
     folder = folder.expanduser().resolve()
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise SclsearchError(f"{folder}: exists and is not an empty folder. Name another one.")
-    store, record = existing_study(storage, found.study)
-    weights = store.read_weights(card.key)
-    if weights is None:
-        path = store.weights(card.key)
-        file = path.local or path.name
+    if ensemble and len(winner.reported) < 2:
         raise SclsearchError(
-            f"{found.study}: the weights of its best seed are not in {path}. "
-            f"`sclsearch rerun {card.key[:12]}{storage_option(storage)} --weights "
-            f"{shlex.quote(str(file))}` writes them."
+            f"--ensemble: rule {found.rule} must report at least 2 seeds, got "
+            f"{len(winner.reported)}. Pass --rule top-3, for example."
         )
+    store, record = existing_study(storage, found.study)
+    seeds = [winner.seeds[position] for position in winner.reported]
+    members = _members(found, store, record, seeds if ensemble else seeds[:1])
     begun = _begun_with(record)
-    card = _told(card, record)
     check_writable(LocalPath(folder.parent))
     with TemporaryDirectory(prefix=".export-", dir=folder.parent) as near:
         # Use a subfolder: the temporary folder itself is readable only by its owner.
         part = Path(near) / folder.name
         part.mkdir()
-        write_folder(part, weights, begun, card)
+        written = _write_all(part, members, begun, ensemble=ensemble)
+        write_model_card(part, written, found, record, storage, begun)
         part.rename(folder)
-    return card
+    return written
 
 
-def _told(card: Card, record: StudyRecord) -> Card:
-    """Return the card with the fields that prediction needs: method, classes and text columns."""
+def _members(
+    found: Report, store: StudyStore, record: StudyRecord, seeds: Sequence[SeedLine]
+) -> list[Member]:
+    """Return the seed runs to export; raise SclsearchError with the commands for lost weights."""
+    storage = found.storage
+    weights = {seed.key: store.read_weights(seed.key) for seed in seeds}
+    lost = [store.weights(key) for key, content in weights.items() if content is None]
+    if lost:
+        which = "its best seed" if len(seeds) == 1 else f"{len(lost)} of {len(seeds)} seeds"
+        commands = [
+            f"`sclsearch rerun {path.name[:12]}{storage_option(storage)} --weights "
+            f"{shlex.quote(str(path.local or path.name))}`"
+            for path in lost
+        ]
+        where = lost[0] if len(seeds) == 1 else store.folder / "weights"
+        if len(lost) == 1:
+            way = f" {commands[0]} writes them."
+        else:
+            way = " These commands write them:\n" + "\n".join(commands)
+        raise SclsearchError(f"{found.study}: the weights of {which} are not in {where}.{way}")
+    return [
+        Member(_completed(_seed_record(found, seed), record, storage), content)
+        for seed in seeds
+        if (content := weights[seed.key]) is not None
+    ]
+
+
+def _completed(described: ExportRecord, record: StudyRecord, storage: Storage) -> ExportRecord:
+    """Return the record with the fields that prediction and verification need."""
     origin, own = record.origin, record.origin["task"]
+    run = RunStore(storage).get(described.key)
+    known = {} if run is None else run.identity
     return replace(
-        card,
+        described,
         place=origin["method"],
         method_digest=record.training.get("method_file", ""),
         labels=tuple(origin.get("labels", ())),
         pair=origin.get("pair", False),
         columns=() if isinstance(own, str) else tuple(own["text"]),
+        numerics=str(known.get("numerics", "")),
+        data=str(record.training["data"]),
+        test_rows=str(known.get("rows", {}).get("test", "")),
+        evaluation={} if run is None else run.test,
+        origin={name: value for name, value in origin.items() if name not in NOT_RESTORED},
     )
 
 
@@ -167,62 +184,96 @@ def _begun_with(record: StudyRecord) -> Path:
     return folder
 
 
-def write_folder(folder: Path, weights: bytes, begun: Path, card: Card) -> None:
+def _write_all(
+    folder: Path, members: Sequence[Member], begun: Path, *, ensemble: bool
+) -> ExportRecord:
+    """Write one seed to a folder, or each seed of an ensemble to a subfolder."""
+    if not ensemble:
+        return write_folder(folder, members[0].weights, begun, members[0].record)
+    names = [f"seed-{member.record.replicate}" for member in members]
+    for name, member in zip(names, members, strict=True):
+        (folder / name).mkdir()
+        write_folder(folder / name, member.weights, begun, member.record)
+    described = replace(
+        members[0].record,
+        validation=fmean(one.record.validation or 0.0 for one in members),
+        test=fmean(one.record.test or 0.0 for one in members),
+        members=tuple(names),
+    )
+    described.write(folder)
+    return described
+
+
+def write_folder(
+    folder: Path, weights: bytes, begun: Path, described: ExportRecord
+) -> ExportRecord:
     """Write a classifier to a folder in the format that represents its head exactly.
 
     Args:
         folder: An empty folder.
         weights: Weights of a seed run, in safetensors format.
         begun: Folder of the encoder that was fine-tuned.
-        card: Description of the classifier.
+        described: Description of the classifier.
+
+    Returns:
+        The description with the format.
     """
     from safetensors.torch import load
 
-    from sclsearch.reports.classifier import (
-        as_sequence_classifier,
-        format_of,
-        label_fields,
-        write_sentence_transformer,
-    )
+    from sclsearch.reports.head_mapping import as_sequence_classifier, label_fields, pooled_head
+    from sclsearch.reports.sentence_transformer import write_sentence_transformer
     from sclsearch.training.result import save_tensors
 
-    for name in HUB_FILES:
-        if name != WEIGHTS and (begun / name).is_file():
-            shutil.copyfile(begun / name, folder / name)
-    max_length = int(card.fields["max_length"])
-    tokenizer = folder / "tokenizer_config.json"
-    if tokenizer.is_file():
-        read = json.loads(tokenizer.read_text(encoding="utf-8"))
-        _write_json(tokenizer, {**read, "model_max_length": max_length})
     stored = load(weights)
-    encoder, parts = (
-        {
-            n.removeprefix(start): t
-            for start in starts
-            for n, t in stored.items()
-            if n.startswith(start)
-        }
-        for starts in ((ENCODER_PREFIX,), (NEW_MODULES_PREFIX, OLD_PREFIX))
-    )
-    save_tensors(folder / PARTS, parts, {"format": "pt"})
+    encoder = _beginning(stored, ENCODER_PREFIX)
+    new_modules = _beginning(stored, NEW_MODULES_PREFIX, OLD_PREFIX)
+    pooling = None if is_own(described.place) else described.fields.get("pooling")
+    head = pooled_head(encoder, new_modules, pooling)
+    config = _encoder_config(begun)
+    mapped = head and as_sequence_classifier(config["model_type"], encoder, head)
+    place = folder if mapped else folder / ENCODER
+    place.mkdir(exist_ok=True)
+    if mapped:
+        config |= {**mapped.config, **label_fields(described.labels)}
+        config["architectures"] = [mapped.architecture]
+    write_json(place / "config.json", config)
+    max_length = int(described.fields["max_length"])
+    _copy_tokenizer(begun, place, max_length)
+    save_tensors(place / WEIGHTS, mapped.weights if mapped else encoder, {"format": "pt"})
+    save_tensors(folder / PARTS, new_modules, {"format": "pt"})
+    form: Format = "transformers" if mapped else "sentence-transformers" if head else "sclsearch"
+    if head and not mapped:
+        write_sentence_transformer(folder, head, max_length)
+    described = replace(described, format=form)
+    described.write(folder)
+    return described
+
+
+def _encoder_config(begun: Path) -> dict[str, Any]:
+    """Return the encoder's config, without the classes and the head that it may name."""
     config = json.loads((begun / "config.json").read_text(encoding="utf-8"))
-    # With a half precision dtype here, transformers would round the weights.
-    config.pop("torch_dtype", None)
-    # These weights may lack a head. With class names or a classifier class in the config,
-    # transformers would then predict our labels from a randomly initialized head.
     kinds = [kind for kind in config.get("architectures") or () if "Classification" not in kind]
-    config = {name: config[name] for name in config.keys() - CLASSIFIER_FIELDS}
-    pooling = None if is_own(card.place) else card.fields.get("pooling")
-    form = format_of(config["model_type"], parts, pooling)
-    if form == "transformers":
-        kind, encoder = as_sequence_classifier(config["model_type"], encoder, parts)
-        kinds, config = [kind], {**config, **label_fields(card.labels)}
-    elif form == "sentence-transformers":
-        write_sentence_transformer(folder, parts, str(pooling), max_length)
-    _write_json(folder / "config.json", {**config, "dtype": "float32", "architectures": kinds})
-    save_tensors(folder / WEIGHTS, encoder, {"format": "pt"})
-    _write_json(folder / CARD, asdict(card))
+    # With a half precision dtype, transformers would round the weights.
+    dropped = {*CLASSIFIER_FIELDS, "torch_dtype"}
+    config = {name: value for name, value in config.items() if name not in dropped}
+    return {**config, "dtype": "float32", "architectures": kinds}
 
 
-def _write_json(path: Path, value: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+def _copy_tokenizer(begun: Path, place: Path, max_length: int) -> None:
+    """Copy the tokenizer's files; texts are truncated where training truncated them."""
+    for name in HUB_FILES:
+        if name not in {WEIGHTS, "config.json"} and (begun / name).is_file():
+            shutil.copyfile(begun / name, place / name)
+    settings = place / "tokenizer_config.json"
+    read = json.loads(settings.read_text(encoding="utf-8")) if settings.is_file() else {}
+    write_json(settings, {**read, "model_max_length": max_length})
+
+
+def _beginning(stored: "dict[str, Tensor]", *prefixes: str) -> "dict[str, Tensor]":
+    """Return the tensors whose names have one of the prefixes, without the prefix."""
+    return {
+        name.removeprefix(prefix): tensor
+        for prefix in prefixes
+        for name, tensor in stored.items()
+        if name.startswith(prefix)
+    }

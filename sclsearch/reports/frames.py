@@ -119,8 +119,8 @@ def prediction_frame(report: "Report") -> "pd.DataFrame":
         row: Position of the row among the replicate's rows of that split, from 0.
         label: Name of the true class; in regression the true score.
         predicted: Name of the predicted class; in regression the predicted score.
-        probability_CLASS: Softmax of the method's scores. The scores are logits, except for
-            `lacon` and `lacon-fusion`: there they are cosine similarities, whose softmax is flat.
+        probability_CLASS: Softmax of the method's logits; for `lacon` and `lacon-fusion`, of the
+            cosine similarities over tau.
 
     Release 0.1.0 stored neither labels nor probabilities. If all seed runs are of that release,
     the frame lacks these columns; if some are, their values are missing.

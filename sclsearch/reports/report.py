@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sclsearch.canonical import counted
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.frames import curve_frame, prediction_frame, seed_run_frame
 from sclsearch.selection.posterior import Forecast
@@ -36,6 +37,7 @@ class SeedLine:
         validation: Validation score; None if the seed run failed.
         test: Test score; None if the seed run failed.
         failure: Cause and message of the failure; None on success.
+        seconds: Training time in seconds.
     """
 
     replicate: int
@@ -43,6 +45,7 @@ class SeedLine:
     validation: float | None
     test: float | None
     failure: str | None
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +224,7 @@ def report(
     baselines = _baseline_lines(store, state)
     winner = lines[0] if state.scores else None
     reported = [winner.seeds[position].key for position in winner.reported] if winner else []
-    notes = [*faults, *more, *damaged, *_missing(lines, risk)]
+    notes = [*faults, *more, *damaged, *_missing(lines, len(replicates), risk)]
     if winner is not None:
         notes += _doubts(winner, baselines, state)
     if replicates:
@@ -285,6 +288,7 @@ def _lines(
                 validation=run.validated(state.metric),
                 test=run.tested(state.metric),
                 failure=f"{run.failure.cause}: {run.failure.message}" if run.failure else None,
+                seconds=run.seconds,
             )
             for replicate, run in state.runs_of(configuration.number).items()
         )
@@ -334,18 +338,22 @@ def _baseline_lines(store: StudyStore, state: SearchState) -> list[Configuration
     return list(_lines(scored, (), {}))
 
 
-def _missing(lines: Sequence[ConfigurationLine], risk: float) -> Iterator[str]:
+def _missing(lines: Sequence[ConfigurationLine], seeds: int, risk: float) -> Iterator[str]:
     """Yield a note if some, but not all, configurations lack seeds."""
     missing = sum(line.score is None for line in lines)
     if not 0 < missing < len(lines):
         return
-    lacking = f"{missing} of {len(lines)} configurations lack seeds: "
+    trained = sum(len(line.seeds) for line in lines)
+    lacking = (
+        f"{missing} of {counted(len(lines), 'configuration')} lack seeds, "
+        f"{trained} of {counted(len(lines) * seeds, 'seed run')} trained"
+    )
     if risk == 1:
-        yield lacking + "another may still win"
+        yield f"another configuration may still win: {lacking}"
     elif risk == 0:
-        yield lacking + "none of them could win with all"
+        yield f"no other configuration can win: {lacking}"
     else:
-        yield lacking + f"the probability that one of them would win with all is about {risk:.2g}"
+        yield f"P(another winner) ≤ {risk:.2g} by the model: {lacking}"
 
 
 def _doubts(

@@ -1,14 +1,21 @@
 """Studies of a storage, with the search settings and the progress of each."""
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from rich.filesize import decimal
 
 from sclsearch.canonical import counted
 from sclsearch.errors import SclsearchError
+from sclsearch.selection.rules import parse_rule, score
+from sclsearch.store.cleanup import run_files
 from sclsearch.store.records import StudyRecord, seed_run_key
 from sclsearch.store.runs import RunStore
 from sclsearch.store.storage import Storage
 from sclsearch.store.studies import StudyStore, study_names
+from sclsearch.tasks.metrics import METRICS
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +32,12 @@ class StudyLine:
         configurations: Number of configurations started so far.
         seeds: Number of replicates per configuration.
         stored: Number of their seed runs that are stored.
+        metric: Name of the metric.
+        best: Best score of a configuration with all its seeds under the rule of the study's first
+            run; None if there is none.
+        winner: Number of that configuration.
+        bytes: Size of the study's files and of its seed runs, shared ones too, in bytes.
+        created: Creation time, Unix seconds.
         faults: Error messages for unreadable records.
     """
 
@@ -37,15 +50,23 @@ class StudyLine:
     configurations: int
     seeds: int
     stored: int
+    metric: str
+    best: float | None
+    winner: int | None
+    bytes: int
+    created: float
     faults: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Return the summary without the name: one line, then one line per fault."""
         size = f" ({self.size})" if self.size else ""
+        best = "" if self.best is None else f"best {self.metric} {self.best:.4f} (#{self.winner}); "
+        created = datetime.fromtimestamp(self.created, tz=UTC).astimezone()
         return (
             f"{self.method} on {self.task}{size}, {self.model}, {self.protocol}; "
             f"{counted(self.configurations, 'configuration')} x {counted(self.seeds, 'seed')}, "
-            f"{self.stored} of {counted(self.configurations * self.seeds, 'seed run')} stored"
+            f"{self.stored} of {counted(self.configurations * self.seeds, 'seed run')} stored; "
+            f"{best}{decimal(self.bytes)}; {created:%Y-%m-%d}"
             + "".join(f"\ndamaged: {fault}" for fault in self.faults)
         )
 
@@ -70,29 +91,42 @@ class DamagedStudy:
 def studies(storage: Storage) -> list[StudyLine | DamagedStudy]:
     """Return a summary of each study in a storage, sorted by name.
 
-    The function reads only the records: a storage may hold thousands of seed runs.
+    The function reads every seed run of the studies, for their best scores.
     """
     lines: list[StudyLine | DamagedStudy] = []
-    stored = frozenset(RunStore(storage).keys())
+    sizes = Counter[str]()
+    for key, size in run_files(storage).values():
+        sizes[key] += size
+    runs = RunStore(storage)
+    stored = frozenset(runs.keys())
     for name in study_names(storage):
         store = StudyStore(storage, name)
         try:
             record = store.record()
             if record is not None:
-                lines.append(_line(store, record, stored))
+                lines.append(_line(store, record, runs, stored, sizes))
         except SclsearchError as error:
             lines.append(DamagedStudy(name, str(error)))
     return lines
 
 
-def _line(store: StudyStore, record: StudyRecord, stored: Collection[str]) -> StudyLine:
+def _line(
+    store: StudyStore,
+    record: StudyRecord,
+    runs: RunStore,
+    stored: Collection[str],
+    sizes: Mapping[str, int],
+) -> StudyLine:
     configurations, damaged = store.valid_configurations()
     replicates, more = store.valid_replicates()
-    keys = [
-        seed_run_key(record, configuration, replicate)
+    keys = {
+        configuration.number: [
+            seed_run_key(record, configuration, replicate) for replicate in replicates
+        ]
         for configuration in configurations
-        for replicate in replicates
-    ]
+    }
+    every = {key for own in keys.values() for key in own}
+    best, winner = _best(record, keys, runs, stored)
     return StudyLine(
         name=store.name,
         method=str(record.training["method"]),
@@ -102,6 +136,33 @@ def _line(store: StudyStore, record: StudyRecord, stored: Collection[str]) -> St
         protocol=record.identity["protocol"],
         configurations=len(configurations),
         seeds=len(replicates),
-        stored=sum(key in stored for key in keys),
+        stored=sum(key in stored for own in keys.values() for key in own),
+        metric=str(record.training["metric"]),
+        best=best,
+        winner=winner,
+        bytes=sum(store.folder.files().values()) + sum(sizes[key] for key in every),
+        created=record.created,
         faults=(*damaged, *more),
     )
+
+
+def _best(
+    record: StudyRecord,
+    keys: Mapping[int, Sequence[str]],
+    runs: RunStore,
+    stored: Collection[str],
+) -> tuple[float | None, int | None]:
+    """Return the best score of a configuration with all seeds, and its number."""
+    metric, rule = str(record.training["metric"]), parse_rule(str(record.origin["rule"]))
+    scores = {}
+    for number, own in keys.items():
+        if not own or not all(key in stored for key in own):
+            continue
+        found, damaged = runs.get_valid(own)
+        if not damaged:
+            validation = [None if run is None else run.validated(metric) for run in found]
+            scores[number] = score(rule, validation, METRICS[metric].minimum)
+    if not scores:
+        return None, None
+    winner = max(scores, key=lambda number: (scores[number], -number))
+    return scores[winner], winner

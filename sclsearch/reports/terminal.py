@@ -4,11 +4,14 @@ from collections.abc import Sequence
 
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from sclsearch.canonical import counted, settings
 from sclsearch.reports.comparison import StudyComparison
 from sclsearch.reports.report import ConfigurationLine, Report
+from sclsearch.reports.strips import axis, strip
 from sclsearch.selection.significance import Comparison, smallest_p
 from sclsearch.store.storage import storage_option
 
@@ -36,7 +39,8 @@ def show(console: Console, report: Report, *, most: int = 20) -> None:
         f"{escape(report.model)}, protocol {report.protocol}",
         soft_wrap=True,
     )
-    console.print(_table(report, most))
+    histograms = console.is_terminal and not console.options.ascii_only
+    console.print(_table(report, most, histograms=histograms))
     if len(report.configurations) > most:
         console.print(f"… and {len(report.configurations) - most} more (--json shows all)")
     if report.winner is None:
@@ -46,27 +50,40 @@ def show(console: Console, report: Report, *, most: int = 20) -> None:
     _show_winner(console, report, report.winner)
 
 
-def _table(report: Report, most: int) -> Table:
+def _table(report: Report, most: int, *, histograms: bool) -> Table:
+    shown = report.configurations[:most]
+    scores = {line.number: _seed_scores(line) for line in shown}
+    bounds = axis(list(scores.values())) if histograms else None
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("#", justify="right")
     table.add_column(f"validation\n{report.metric}", justify="right")
     table.add_column(f"test\n{report.metric}", justify="right", no_wrap=True)
     table.add_column("seeds", justify="right", no_wrap=True)
+    if bounds is not None:
+        table.add_column("validation\n{:.2f}–{:.2f}".format(*bounds), no_wrap=True)
     table.add_column("configuration", overflow="fold")
-    for line in report.configurations[:most]:
+    for line in shown:
         missing = len(line.seeds) < report.seeds
         table.add_row(
             str(line.number),
             _validation(line),
             "…" if missing else test_result(line),
             f"{len(line.seeds) - line.failed}/{report.seeds}",
+            *([] if bounds is None else [strip(scores[line.number], *bounds)]),
             escape(settings(line.values) or CONFIGURATION[report.repeats])
             + (f" [dim]({line.origin})[/]" if line.origin in FIRST else ""),
+            style="bold" if line is report.winner else None,
         )
     for line in report.baselines:
         score = "–" if line.score is None else f"{line.score:.4f}"
-        table.add_row("", score, test_result(line), "", f"[dim]baseline: {line.origin}[/]")
+        histogram = [] if bounds is None else [""]
+        name = f"[dim]baseline: {line.origin}[/]"
+        table.add_row("", score, test_result(line), "", *histogram, name)
     return table
+
+
+def _seed_scores(line: ConfigurationLine) -> list[float]:
+    return [seed.validation for seed in line.seeds if seed.validation is not None]
 
 
 def _validation(line: ConfigurationLine) -> str:
@@ -109,9 +126,28 @@ def _show_winner(console: Console, report: Report, winner: ConfigurationLine) ->
         console.print(f"  {escape(command)} writes its weights", soft_wrap=True)
 
 
+def show_savings(console: Console, report: Report, *, skipped: int, reused: int) -> None:
+    """Print the seed runs that a search did not train, and their estimated training time.
+
+    Args:
+        console: Console for the output.
+        report: The study's report.
+        skipped: Number of seed runs that the race skipped.
+        reused: Number of seed runs that the search read from the store.
+    """
+    seconds = [seed.seconds for line in report.configurations for seed in line.seeds]
+    for count, text in (
+        (skipped, "skipped by the race: {} of training saved"),
+        (reused, "read from the store: {} of training not repeated"),
+    ):
+        if count and seconds:
+            saved = duration(count * sum(seconds) / len(seconds))
+            console.print(f"  {counted(count, 'seed run')} {text.format(saved)}")
+
+
 def _show_notes(console: Console, report: Report) -> None:
     for note in report.notes:
-        console.print(f"  {escape(note)}")
+        console.print(Padding(Text(note), (0, 0, 0, 2), expand=False))
 
 
 def show_comparison(console: Console, found: StudyComparison) -> None:
@@ -135,6 +171,18 @@ def show_comparison(console: Console, found: StudyComparison) -> None:
     ]
     console.print()
     console.print(grid(("", "method", f"test {found.metric}", "winner"), winners))
+    console.print("\n[bold]Budget[/]")
+    budgets = [
+        (
+            str(number),
+            one.method,
+            str(one.configurations),
+            str(one.seed_runs),
+            duration(one.seconds),
+        )
+        for number, one in enumerate(found.studies, 1)
+    ]
+    console.print(grid(("", "method", "configurations", "seed runs", "training time"), budgets))
     console.print("\n[bold]Against 1[/], in points")
     rows = [
         (str(number), one.method, *compared(one.comparison, one.adjusted))

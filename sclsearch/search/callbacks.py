@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from sclsearch.store.records import ConfigurationRecord
+from sclsearch.store.records import ConfigurationRecord, StudyRecord
 from sclsearch.store.runs import SeedRun
 from sclsearch.study.seed_runs import SeedRunTask
 from sclsearch.study.state import ConfigurationScore
@@ -18,16 +18,47 @@ PLAIN_SECONDS = 30.0
 
 
 class Callback:
-    """Base class of callbacks for search events; each method does nothing by default."""
+    """Base class of callbacks for search events; each method does nothing by default.
+
+    Pass instances of a subclass as `sclsearch.tune(…, callbacks=[…])`. All methods run in the
+    process that called `tune`, not in Ray's workers. A resumed search repeats the events of stored
+    results. An exception ends the search; finished seed runs stay in the store.
+
+    Example:
+        >>> class Best(Callback):
+        ...     def on_score(self, score):
+        ...         print(score.number, score.score)
+    """
+
+    def on_study(self, study: StudyRecord) -> None:
+        """Handle the start of a study; further events belong to it until the next study starts.
+
+        Args:
+            study: The study's name, identity and settings.
+        """
 
     def on_configuration(self, configuration: ConfigurationRecord) -> None:
-        """Handle a configuration that the search has just opened."""
+        """Handle a configuration that the search has just opened.
+
+        Args:
+            configuration: Its number and its hyperparameters.
+        """
 
     def on_seed_run(self, task: SeedRunTask, run: SeedRun, *, stored: bool) -> None:
-        """Handle a finished seed run; `stored` is True if the store held it before this search."""
+        """Handle a finished seed run.
+
+        Args:
+            task: Configuration and replicate of the seed run.
+            run: Its losses, evaluations and test result, or its failure.
+            stored: Whether the store held it before this search.
+        """
 
     def on_score(self, score: ConfigurationScore) -> None:
-        """Handle the score of a configuration whose seed runs have all finished."""
+        """Handle the score of a configuration whose seed runs have all finished.
+
+        Args:
+            score: Number, score and test result of the configuration.
+        """
 
 
 class Progress(Callback):

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from sclsearch.errors import SclsearchError
 from sclsearch.ray_backend.signals import held_ctrl_c, kept_signals, sigterm_as_ctrl_c
-from sclsearch.search.callbacks import Progress
+from sclsearch.search.callbacks import Callback, Progress
 from sclsearch.search.prepare import check_new, prepare_study
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.search.weight_pruner import WeightPruner, delete_unneeded_weights
@@ -33,6 +33,8 @@ class SearchResult:
         wanted: Number of requested seed runs, without those that a race has skipped.
         done: Number of these that are finished.
         trained: Number of these that this run trained.
+        reused: Number of these that this run read from the store.
+        skipped: Number of requested seed runs that a race has skipped.
         failed: Number of finished seed runs that failed permanently.
         ending: Reason why the run ended.
         tracking: Reason why MLflow does not show everything; None if it does.
@@ -46,6 +48,8 @@ class SearchResult:
     wanted: int
     done: int
     trained: int
+    reused: int
+    skipped: int
     failed: int
     ending: Ending
     tracking: str | None
@@ -54,24 +58,32 @@ class SearchResult:
     configs: int
 
 
-def run(spec: StudySpec, options: RunOptions, console: Console) -> SearchResult:
+def run(
+    spec: StudySpec, options: RunOptions, console: Console, callbacks: Sequence[Callback] = ()
+) -> SearchResult:
     """Run a study until it is complete, stopped or out of time.
 
     Args:
         spec: The study specification.
         options: The execution options.
         console: The console that shows progress.
+        callbacks: Callbacks for search events.
 
     Raises:
         SclsearchError: An error that the user can fix.
         KeyboardInterrupt: Ctrl-C or SIGTERM came before the first seed run.
     """
     with sigterm_as_ctrl_c():
-        return run_prepared(prepare_study(spec, options), options, console)
+        return run_prepared(prepare_study(spec, options), options, console, callbacks)
 
 
 @sigterm_as_ctrl_c()
-def run_prepared(prepared: PreparedStudy, options: RunOptions, console: Console) -> SearchResult:
+def run_prepared(
+    prepared: PreparedStudy,
+    options: RunOptions,
+    console: Console,
+    callbacks: Sequence[Callback] = (),
+) -> SearchResult:
     """Run a study that was prepared with the same `options`.
 
     Raises:
@@ -89,14 +101,18 @@ def run_prepared(prepared: PreparedStudy, options: RunOptions, console: Console)
         prepare_database(uri)
     with sole_driver(store.folder, tell=console.print) as lost:
         prepared = prepared.begin()
+        _announce(prepared, callbacks)
         progress = Progress(console, prepared.configs * study.seeds)
         logger = MLflowLogger(uri) if uri else None
         scheduler = Scheduler(
-            prepared, retry_failed=options.retry_failed, race=options.race, callbacks=[progress]
+            prepared,
+            retry_failed=options.retry_failed,
+            race=options.race,
+            callbacks=[progress, *callbacks],
         )
         store.delete_partial_weights()
         scheduler.refill()
-        scheduler.callbacks = [progress, WeightPruner(scheduler)]
+        scheduler.callbacks = [progress, *callbacks, WeightPruner(scheduler)]
         ending: Ending = "complete"
         tracking = None if options.tracking == NO_TRACKING else NO_DATABASE
         try:
@@ -117,6 +133,8 @@ def run_prepared(prepared: PreparedStudy, options: RunOptions, console: Console)
         wanted=progress.wanted - scheduler.skipped,
         done=len(scheduler.state.seed_runs),
         trained=progress.done - progress.stored,
+        reused=progress.stored,
+        skipped=scheduler.skipped,
         failed=progress.failed,
         ending=ending,
         tracking=tracking,
@@ -124,6 +142,11 @@ def run_prepared(prepared: PreparedStudy, options: RunOptions, console: Console)
         seeds=study.seeds,
         configs=prepared.configs,
     )
+
+
+def _announce(prepared: PreparedStudy, callbacks: Sequence[Callback]) -> None:
+    for callback in callbacks:
+        callback.on_study(prepared.record)
 
 
 def _show_step(console: Console, step: str) -> None:

@@ -23,6 +23,7 @@ from sclsearch.store.storage import StoragePath
 BEAT_SECONDS = 5.0
 EXPIRES_SECONDS = 60.0
 LOOK_SECONDS = 0.2
+ADVICE = "Wait for it, stop it, or give another --study."
 HIDDEN = "hidden"
 """Start time of a process that this user may not inspect, as on shared machines."""
 
@@ -42,7 +43,7 @@ class Beat:
 
 @contextmanager
 def sole_driver(
-    folder: StoragePath, tell: Callable[[str], object] = lambda _: None
+    folder: StoragePath, tell: Callable[[str], object] = lambda _: None, advice: str = ADVICE
 ) -> Iterator[threading.Event]:
     """Hold the driver lock of a study while the `with` body runs.
 
@@ -56,6 +57,7 @@ def sole_driver(
     Args:
         folder: The study's folder.
         tell: Receives a message that names the driver for which this one waits.
+        advice: Advice for the user, appended to the error for a live driver.
 
     Raises:
         SclsearchError: Another driver is alive.
@@ -76,7 +78,7 @@ def sole_driver(
     write(mine, {**me, "time": time.time()})
     beat.start()
     try:
-        _become_sole(folder, token, tell)
+        _become_sole(folder, token, tell, advice)
         me["drives"] = True
         write(mine, {**me, "time": time.time()})
         yield lost
@@ -85,6 +87,16 @@ def sole_driver(
         beat.join()
         with suppress(OSError, SclsearchError):
             mine.remove()
+
+
+def check_no_driver(folder: StoragePath, tell: Callable[[str], object], advice: str) -> None:
+    """Raise SclsearchError if a driver of a study is alive; the arguments are those above.
+
+    The function writes to the folder, and may wait, only if the folder has the claim of a driver.
+    """
+    if any(name.startswith("driver") for name in folder.names()):
+        with sole_driver(folder, tell, advice):
+            pass
 
 
 def lost_to_another(folder: StoragePath) -> SclsearchError:
@@ -96,7 +108,9 @@ def lost_to_another(folder: StoragePath) -> SclsearchError:
     )
 
 
-def _become_sole(folder: StoragePath, token: str, tell: Callable[[str], object]) -> None:
+def _become_sole(
+    folder: StoragePath, token: str, tell: Callable[[str], object], advice: str
+) -> None:
     """Wait until no other driver claims the study; raise SclsearchError if one has priority."""
     heard: dict[str, Beat] = {}
     while others := _others(folder, token, heard):
@@ -110,10 +124,7 @@ def _become_sole(folder: StoragePath, token: str, tell: Callable[[str], object])
                 continue
             who = f"process {other['pid']} on {other['host']}"
             if _is_here(other) or again:
-                raise SclsearchError(
-                    f"{folder.name}: {who} already runs this study. Wait for it, stop it, or give "
-                    "another --study."
-                )
+                raise SclsearchError(f"{folder.name}: {who} already runs this study. {advice}")
             if known is None:
                 tell(
                     f"{folder.name}: {who} was running this study. Waiting up to "

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
@@ -103,9 +104,24 @@ class LocalPath:
                 raise
             raise _no_folder(self.path) from error
 
+    def files(self) -> dict[str, int]:
+        """Return the size in bytes of every file below the folder, hidden ones too."""
+        found = {}
+        for folder, _, names in os.walk(self.path):
+            for name in names:
+                place = Path(folder, name)
+                with suppress(FileNotFoundError):  # a temporary file may have its new name by now
+                    found[str(place.relative_to(self.path))] = place.lstat().st_size
+        return found
+
     def remove(self) -> None:
         """Delete the file if it exists."""
         self.path.unlink(missing_ok=True)
+
+    def remove_folder(self) -> None:
+        """Delete the folder and every file below it, if it exists."""
+        with suppress(FileNotFoundError):
+            shutil.rmtree(self.path)
 
     def move_into(self, folder: str, name: str) -> "LocalPath":
         """Move the file into a subfolder of its folder, under an unused name; return its path."""

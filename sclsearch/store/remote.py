@@ -4,6 +4,7 @@ import errno
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -103,12 +104,23 @@ class RemotePath:
         """Return True if the object exists."""
         return self.read() is not None
 
+    def files(self) -> dict[str, int]:
+        """Return the size in bytes of every object below this path, by relative path."""
+        found = self._ask(lambda files: files.find(self.uri, detail=True))
+        above = f"{self.uri.partition('://')[2]}/"
+        return {path.removeprefix(above): int(info["size"]) for path, info in found.items()}
+
     def remove(self) -> None:
         """Delete the object if it exists."""
         try:
             self._ask(lambda files: files.rm_file(self.uri))
         except FileNotFoundError:
             return
+
+    def remove_folder(self) -> None:
+        """Delete every object below this path."""
+        with suppress(FileNotFoundError):
+            self._ask(lambda files: files.rm(self.uri, recursive=True))
 
     def names(self) -> list[str]:
         """Return the names of the objects and folders directly below this path."""

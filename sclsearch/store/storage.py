@@ -65,8 +65,14 @@ class StoragePath(Protocol):
     def names(self) -> list[str]:
         """Return the sorted names in the folder; an empty list for a missing folder."""
 
+    def files(self) -> dict[str, int]:
+        """Return the size in bytes of every file below the folder, by path relative to it."""
+
     def remove(self) -> None:
         """Delete the file if it exists."""
+
+    def remove_folder(self) -> None:
+        """Delete the folder and every file below it, if it exists."""
 
     def move_into(self, folder: str, name: str) -> Self:
         """Move the file into a subfolder of its folder, under an unused name; return its path."""

@@ -26,6 +26,7 @@ from sclsearch.store.records import (
     StudyRecord,
     check_record,
     difference,
+    seed_run_key,
 )
 from sclsearch.store.storage import Storage, StoragePath, storage_path
 
@@ -37,6 +38,7 @@ _MEND = {
         "Restore it from a copy, or give another --study; that one reuses the stored seed runs."
     ),
 }
+_RESTORE = "The command that began the study writes it again and resumes."
 _NUMBERED = re.compile(r"(0|[1-9][0-9]{0,8})\.json")
 _OPENED = "configurations.json"
 _BASELINES = "baselines.json"
@@ -167,6 +169,17 @@ class StudyStore:
         if opened and stored:
             write(self.folder / _OPENED, sealed({"count": record.number + 1}))
         return stored
+
+    def seed_run_keys(self) -> tuple[set[str], list[str]]:
+        """Return the keys of all seed runs of the study, and the errors of unreadable records."""
+        record = self.record()
+        if record is None:
+            place = self.folder / "study.json"
+            return set(), [f"{place}: was deleted. {_RESTORE}"] if any(self.sizes()) else []
+        configurations, faults = self.valid_configurations()
+        replicates, more = self.valid_replicates()
+        keys = {seed_run_key(record, one, other) for one in configurations for other in replicates}
+        return keys, [*faults, *more]
 
     def baselines(self) -> dict[int, Any]:
         """Return the baseline evaluations by replicate; an empty mapping for a damaged file."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from sclsearch.canonical import digest
 from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.models import encoder_folder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import NamedMethod
 from sclsearch.methods.base import Method, reads_paraphrases, reads_unlabeled
@@ -81,8 +82,13 @@ class Study:
     @property
     def model_place(self) -> str:
         """Hub name of the encoder, or the absolute path of its folder."""
-        own = Path(self.model_name).expanduser().resolve()
-        return str(own) if self.model == own else self.model_name
+        return str(self._named_folder or self.model_name)
+
+    @property
+    def _named_folder(self) -> Path | None:
+        """Absolute path of the folder that names the encoder; None if a hub name or alias does."""
+        named = Path(self.model_name).expanduser().resolve()
+        return named if self.model == encoder_folder(named) else None
 
     @property
     def metric(self) -> str:
@@ -143,8 +149,7 @@ class Study:
                 encoder is its name.
         """
         if model is None:
-            folder = self.model == Path(self.model_name).expanduser().resolve()
-            model = self.model_digest if folder else self.model_name
+            model = self.model_digest if self._named_folder else self.model_name
         identity = {**self.identity, "model": model}
         whole = digest({**identity, **self.seed_run_spec({}, 0).shared_identity})
         last = self.model_place.rpartition("/")[2]

@@ -93,7 +93,7 @@ def load_table(
 
 def load_csv(path: Path, columns: tuple[str, ...], header: tuple[str, ...] | None = None) -> Table:
     """Read a CSV file with the usual quoting, including cells of several lines."""
-    return _load_cells(path, columns, header, _csv_rows, newline="")
+    return _load_cells(path, columns, header, csv_rows, newline="")
 
 
 def load_tsv(path: Path, columns: tuple[str, ...], header: tuple[str, ...] | None = None) -> Table:
@@ -132,7 +132,8 @@ def _load_cells(
     return table
 
 
-def _csv_rows(file: TextIO, faults: list[Fault]) -> Cells:
+def csv_rows(file: TextIO, faults: list[Fault]) -> Cells:
+    """Yield line number and cells of each row; at invalid CSV, append the fault and stop."""
     csv.field_size_limit(LONGEST_CELL)
     reader = csv.reader(file, strict=True)
     while True:
@@ -160,7 +161,12 @@ def load_json_lines(path: Path, columns: tuple[str, ...]) -> Table:
 
 def json_objects(path: Path) -> Records:
     """Yield line number, object (empty after a fault) and faults of each nonblank line."""
-    for place, line in enumerate(load_text(path).split("\n"), 1):
+    return json_records(load_text(path).split("\n"))
+
+
+def json_records(lines: Iterable[str]) -> Records:
+    """Yield what `json_objects` yields, for lines that may still arrive."""
+    for place, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
@@ -213,11 +219,19 @@ READERS: Mapping[str, Callable[..., Table]] = MappingProxyType(
 
 def _load_records(table: Table, records: Records, columns: tuple[str, ...]) -> Table:
     for place, record, reasons in records:
-        faults = reasons or list(filter(None, (_cell_fault(record, name) for name in columns)))
+        cells, faults = record_cells(record, columns) if not reasons else ((), reasons)
         table.faults.extend((place, fault) for fault in faults)
         if not faults:
-            table.rows.append(Row(place, tuple(_cell(record[name]) for name in columns)))
+            table.rows.append(Row(place, cells))
     return table
+
+
+def record_cells(
+    record: Mapping[str, Any], columns: tuple[str, ...]
+) -> tuple[tuple[str, ...], list[str]]:
+    """Return the cells of an object as text, and the faults of the columns; one is empty."""
+    faults = list(filter(None, (_cell_fault(record, name) for name in columns)))
+    return () if faults else tuple(_cell(record[name]) for name in columns), faults
 
 
 def _cell_fault(record: Mapping[str, object], name: str) -> str:

@@ -9,6 +9,8 @@ from sclsearch.tracking.records import Counts, RunRecord, counts, new_records
 from sclsearch.tracking.server import masked
 from sclsearch.tracking.writer import Writer
 
+EXPERIMENT = "sclsearch"
+"""MLflow experiment of all studies."""
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
 _ATTEMPTS = 2
@@ -27,7 +29,7 @@ class MLflowLogger:
         experiment: Name of the MLflow experiment for all studies.
     """
 
-    def __init__(self, uri: str, experiment: str = "sclsearch") -> None:
+    def __init__(self, uri: str, experiment: str = EXPERIMENT) -> None:
         self._where = masked(uri)
         self._writer = Writer(uri, experiment)
         self._synced: Counts = (0, 0, 0, 0)

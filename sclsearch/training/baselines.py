@@ -35,13 +35,9 @@ Evaluations = Mapping[str, Mapping[str, Any]]
 def baselines(
     data: TaskData, tokens: TokenizedTask, splits: Mapping[int, Splits], encoder: Encoder
 ) -> dict[int, dict[str, Evaluations]]:
-    """Return the evaluations of each baseline on the validation and test rows of each replicate.
+    """Return each replicate's evaluations of each baseline on its validation and test rows.
 
-    Args:
-        data: The task.
-        tokens: Tokenized rows of the task.
-        splits: Splits of each replicate, by its number.
-        encoder: The pretrained encoder.
+    The keys of `splits` and of the result are the numbers of the replicates.
     """
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     every = tuple(rows for one in splits.values() for rows in (one.train, one.validation, one.test))

@@ -143,12 +143,9 @@ def _encode(
 
 
 def join(data: TaskData, views: Mapping[Texts, tuple[Texts, ...]], count: int) -> TaskData:
-    """Return the task with paraphrases after its training rows, each with its row's label.
+    """Return the task with `count` paraphrases of each training row, which have the row's label.
 
-    Args:
-        data: The task. Its digest does not change; the paraphrases have a separate digest.
-        views: Paraphrases of the training texts; the paraphrases of other texts are empty.
-        count: K, paraphrases per text.
+    Texts that are not in `views` get empty paraphrases. The task's digest does not change.
     """
     train = data.splits["train"]
     train = train.take(np.arange(train.labeled))
@@ -195,12 +192,7 @@ def batches_in_order(
 ) -> Iterator[Index]:
     """Yield the positions into the training rows of each batch of a stage.
 
-    Args:
-        y: Labels of the training rows.
-        training: The stage's settings.
-        remaining: Number of stages that follow.
-        seed: Seed of the data order.
-        most: Updates after which the stage ends; None for no limit.
+    `remaining` stages follow it. It ends after `most` updates, if set. `seed` sets the order.
     """
     size, per_epoch = training.batch_size, updates_per_epoch(len(y), training)
     total = updates_of(len(y), training, most)
@@ -218,7 +210,7 @@ def by_length(lengths: npt.NDArray[np.int64], size: int) -> Iterator[Index]:
 
 
 def collate(
-    tokens: Tokens, index: Index, pad: int, rates: tuple[float, ...], device: torch.device
+    tokens: Tokens, index: Index, pad: int, dropout_rates: tuple[float, ...], device: torch.device
 ) -> Batch:
     """Return rows of a split as a batch, padded to the longest row."""
     starts, lengths = tokens.starts[index], tokens.lengths_of(index)
@@ -234,7 +226,7 @@ def collate(
         types=on_device(types.astype(np.int64), device),
         content=on_device(content, device),
         y=labels_of(tokens, index, device),
-        rates=rates,
+        dropout_rates=dropout_rates,
     )
 
 

@@ -7,9 +7,11 @@ from functools import reduce
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils import clip_grad_norm_
 
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
+from sclsearch.encoders.vocabulary import CutEmbedding
 from sclsearch.methods.base import Batch, Model, Stage
 from sclsearch.protocols.base import Rows
 from sclsearch.randomness import seed_for
@@ -26,12 +28,10 @@ from sclsearch.training.evaluation import (
 )
 from sclsearch.training.optimizer import (
     adamw,
-    clip,
     evaluation_points,
     evenly,
     lr_scale,
     purpose,
-    set_lr,
     updates_of,
     updates_per_epoch,
 )
@@ -85,7 +85,8 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
         read = (rows, spec.splits.validation, spec.splits.test) if last else (rows,)
         features = compute_features(model, data.tokens, read, str(stage.frozen_pooling), device)
     if not frozen and not stage.whole_vocabulary:
-        vocabulary = encoder.cut(torch.from_numpy(data.occurring).to(device))
+        occurring = torch.from_numpy(data.occurring).to(device)
+        vocabulary = CutEmbedding.install(encoder.model, occurring)
 
     # Schedule.
     per_epoch = updates_per_epoch(len(rows.index), training)
@@ -101,14 +102,17 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
 
     for update, index in enumerate(data.order(stage, remaining), start=1):
         scale = lr_scale(update, total, training.warmup_ratio)
-        set_lr(optimizer, scale)
-        batch = _batch(data, stage, index, features, stage.rates_at(update - 1), device)
+        for group in optimizer.param_groups:
+            group["lr"] = group["peak"] * scale
+        batch = _batch(data, stage, index, features, stage.dropout_rates_at(update - 1), device)
         model.train()
         with autocast(device):
             terms = stage.terms(model, batch)
             loss = stage.loss(terms)
         loss.backward()  # type: ignore[no-untyped-call]
-        clip(model, training.max_grad_norm)
+        if training.max_grad_norm > 0:
+            with_gradient = [p for p in model.parameters() if p.grad is not None]
+            clip_grad_norm_(with_gradient, training.max_grad_norm, foreach=True)
         optimizer.step()
         optimizer.zero_grad()  # gradients would take memory during the next forward pass
         history.append(torch.stack([term.detach().float() for term in terms.values()]))

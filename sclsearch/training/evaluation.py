@@ -55,7 +55,7 @@ class Features:
             types=nothing,
             content=nothing,
             y=labels_of(tokens, index, device),
-            rates=ONE_VIEW,
+            dropout_rates=ONE_VIEW,
             features=self.values[on_device(self.position[split][index], device)],
         )
 
@@ -91,8 +91,8 @@ def predict(
     """Return the predictions for rows and the class probabilities behind them.
 
     Returns:
-        The predicted class, int64, or score, float64, of each row, `[rows]`; and the softmax of
-        the method's scores, `[rows, C]`, where C is 0 in regression.
+        The predicted class, int64, or score, float64, of each row, `[rows]`; and the
+        probability of each class, `[rows, C]`, where C is 0 in regression.
 
     Raises:
         NonFiniteLossError: A score is NaN or infinite, because the last update broke the weights.
@@ -104,7 +104,16 @@ def predict(
         )
     if not task.classes:
         return scores.astype(np.float64), np.empty((len(scores), 0), np.float32)
-    return scores.argmax(1).astype(np.int64), torch.from_numpy(scores).softmax(1).numpy()
+    return scores.argmax(1).astype(np.int64), class_probabilities(method, scores)
+
+
+def class_probabilities(method: Method, scores: npt.NDArray[np.float32]) -> Probabilities:
+    """Return the method's probability of each class, `[rows, C]`, from its scores `[rows, C]`."""
+    found = torch.from_numpy(scores)
+    # A method of the user's own need not derive from Method.
+    own = getattr(method, "probabilities", None)
+    probabilities: Tensor = found.softmax(1) if own is None else own(found)
+    return probabilities.numpy()
 
 
 @torch.inference_mode()
@@ -115,12 +124,13 @@ def scores_of(
     rows: Rows,
     features: Features | None,
     device: torch.device,
+    batch_size: int = EVALUATION_BATCH,
 ) -> npt.NDArray[np.float32]:
     """Return the method's scores of each row, `[rows, C]`, or `[rows]` in regression."""
     model.eval()
     tokens = task.splits[rows.split]
     outputs: list[Tensor] = []
-    order = list(by_length(tokens.lengths_of(rows.index), EVALUATION_BATCH))
+    order = list(by_length(tokens.lengths_of(rows.index), batch_size))
     for chosen in order:
         index = rows.index[chosen]
         batch = (

@@ -8,15 +8,10 @@ from sclsearch.protocols.base import Evaluate
 
 
 def purpose(use: str, remaining: int) -> str:
-    """Return the name of a stage's random stream for one use, such as `order`.
+    """Return the name of the random stream of a stage, that `remaining` stages follow, for a use.
 
     Stages are counted from the end, which pairs the methods. In one replicate the last stages of
-    all methods read the rows in the same order. They start from the same head if the heads have
-    the same form.
-
-    Args:
-        use: Use of the stream.
-        remaining: Number of stages that follow.
+    all methods read the rows in the same order, and equal heads have equal initial weights.
     """
     return f"{use}/{remaining}"
 
@@ -28,13 +23,7 @@ def updates_per_epoch(rows: int, training: Training) -> int:
 
 
 def updates_of(rows: int, training: Training, most: int | None) -> int:
-    """Return the number of updates of a stage.
-
-    Args:
-        rows: Training rows.
-        training: The stage's settings.
-        most: Updates after which the stage ends; None for no limit.
-    """
+    """Return the number of updates of a stage: those of its epochs, `most` of them if it is set."""
     planned = updates_per_epoch(rows, training) * training.epochs
     return min(planned, most or planned)
 
@@ -83,17 +72,3 @@ def adamw(model: Model, stage: Stage) -> torch.optim.AdamW:
         ],
         fused=True,
     )
-
-
-def set_lr(optimizer: torch.optim.Optimizer, scale: float) -> None:
-    """Set each learning rate to `scale` times its peak."""
-    for group in optimizer.param_groups:
-        group["lr"] = group["peak"] * scale
-
-
-def clip(model: nn.Module, max_norm: float) -> None:
-    """Clip the gradients to a total norm; 0 leaves them unchanged."""
-    if max_norm > 0:
-        nn.utils.clip_grad_norm_(
-            [p for p in model.parameters() if p.grad is not None], max_norm, foreach=True
-        )

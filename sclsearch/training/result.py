@@ -41,13 +41,7 @@ class TrainingResult:
 
 
 def save_weights(path: Path, result: TrainingResult, spec: SeedRunSpec) -> None:
-    """Write encoder and new modules (`encoder.…`, `new_modules.…`), with the seed run's identity.
-
-    Args:
-        path: File to write.
-        result: Result of the training, with the weights.
-        spec: Specification of the seed run, for the file's metadata.
-    """
+    """Write weights (`encoder.…`, `new_modules.…`) with the identity of their seed run."""
     metadata = {"key": spec.key, "identity": canonical(spec.identity), "model": spec.model_name}
     save_tensors(path, result.weights, metadata)
 

@@ -95,17 +95,15 @@ def space(place: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def finished(place: Path) -> tuple[str, ...]:
-    """Returns a search whose seed runs are all in the store, one of them failed."""
-    spec = StudySpec(method="scl", task="demo", model="./encoder")
-    prepared = prepare_study(spec, RunOptions(study="mine", configs=2, seeds=2))
+def finish_study(method: str, name: str, failing: tuple[int, int] | None = None) -> None:
+    """Store made-up seed runs of a study with two configurations and two seeds."""
+    spec = StudySpec(method=method, task="demo", model="./encoder")
+    prepared = prepare_study(spec, RunOptions(study=name, configs=2, seeds=2))
     prepared.begin()
     scheduler = Scheduler(prepared)
     while (task := scheduler.next()) is not None:
         right = 300 + 10 * len(scheduler.state.seed_runs)
         evaluation = {"confusion": [[right, 500 - right], [0, 0]]}
-        failed = task.id == (1, 1)
         run = SeedRun(
             key=task.key,
             identity=task.identity,
@@ -114,8 +112,14 @@ def finished(place: Path) -> tuple[str, ...]:
             test=evaluation,
             seconds=2.0,
             environment={"threads": 1},
-            failure=Failure("non-finite", "ce at update 7") if failed else None,
+            failure=Failure("non-finite", "ce at update 7") if task.id == failing else None,
         )
         prepared.runs.put(run)
         scheduler.finish(task, run)
+
+
+@pytest.fixture
+def finished(place: Path) -> tuple[str, ...]:
+    """Returns a search whose seed runs are all in the store, one of them failed."""
+    finish_study("scl", "mine", failing=(1, 1))
     return (*SEARCH, *TOTALS)

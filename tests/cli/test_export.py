@@ -37,10 +37,12 @@ def test_an_export_says_what_it_is_and_how_it_is_used(
         "accuracy 0.6200, test 0.6200\n"
         "Over all seeds, none picked, test accuracy is 0.6100: quote that.\n"
         "Use it: sclsearch predict 'my encoder' FILE, or --model 'my encoder'\n"
+        "transformers cannot load this classifier; sclsearch.load can.\n"
     )
-    assert load_file(place / "my encoder" / "model.safetensors").keys() == {"x"}
+    assert load_file(place / "my encoder" / "encoder" / "model.safetensors").keys() == {"x"}
     assert load_file(place / "my encoder" / "parts.safetensors").keys() == {"y"}
-    modes = {file.stat().st_mode for file in (place / "my encoder").iterdir()}
+    files = [file for file in (place / "my encoder").rglob("*") if file.is_file()]
+    modes = {file.stat().st_mode for file in files}
     assert modes == {(place / "my encoder" / "sclsearch.json").stat().st_mode}
 
 

@@ -9,10 +9,24 @@ from subprocess import CompletedProcess
 
 import pytest
 
+from sclsearch.errors import INTERRUPTED, SclsearchError
 from sclsearch.protocols.standard import gunel_few_shot_training
+from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.spec import RunOptions
+from tests.cli.conftest import finish_study
 
 Call = Callable[..., CompletedProcess[str]]
+
+
+def next_commands(output: str) -> list[str]:
+    """Return the suggested commands at the end of an output."""
+    lines = output.rpartition("\nNext:\n")[2].splitlines()
+    return [command for line in lines if (command := line.partition("#")[0].strip())]
+
+
+def suggested(output: str) -> list[str]:
+    """Return the suggested commands without the activation of the environment."""
+    return [command for command in next_commands(output) if not command.startswith("source ")]
 
 
 def test_a_dry_run_prints_each_value_with_its_origin_and_writes_nothing(
@@ -157,7 +171,8 @@ def test_a_finished_search_is_read_from_the_store_and_a_failed_seed_is_exit_code
     assert done.returncode == 3
     assert "Winner #0 tau=0.3 lam=0.9" in done.stdout
     assert "test accuracy 0.6100 ± 0.0141, mean ± std of all 2 seeds" in done.stdout
-    assert done.stdout.endswith("\n  sclsearch export mine FOLDER\n  sclsearch confirm mine\n")
+    assert suggested(done.stdout) == ["sclsearch export mine FOLDER", "sclsearch confirm mine"]
+    assert "4 seed runs read from the store: under 1 min of training not repeated" in done.stdout
     assert done.stderr == ""
 
 
@@ -187,9 +202,8 @@ def test_commands_that_are_told_name_the_storage_as_a_shell_takes_it(
     (place / "sclsearch-storage").rename(place / "my storage")
     told = sclsearch(*finished, "--storage", "my storage").stdout
     where = f"--storage '{place}/my storage'"
-    assert told.endswith(
-        f"\n  sclsearch export mine FOLDER {where}\n  sclsearch confirm mine {where}\n"
-    )
+    export, confirm = "sclsearch export mine FOLDER", "sclsearch confirm mine"
+    assert suggested(told) == [f"{export} {where}", f"{confirm} {where}"]
     assert f" {where} --weights FILE writes its weights\n" in told
 
 
@@ -198,11 +212,11 @@ def test_the_command_for_mlflow_is_told_where_it_shows_the_study_or_could(
     sclsearch: Call, finished: tuple[str, ...]
 ) -> None:
     done = sclsearch(*finished[:-2])
-    assert done.stdout.endswith("\n  sclsearch confirm mine\n  sclsearch ui\n")
+    assert suggested(done.stdout)[1:] == ["sclsearch confirm mine", "sclsearch ui"]
     assert done.stderr == ""
     nowhere = "http://me:secret@127.0.0.1:9"
     done = sclsearch(*finished[:-1], nowhere)
-    assert done.stdout.endswith("\n  sclsearch export mine FOLDER\n  sclsearch confirm mine\n")
+    assert suggested(done.stdout) == ["sclsearch export mine FOLDER", "sclsearch confirm mine"]
     assert "`sclsearch track mine --tracking 'http://***@127.0.0.1:9'` completes" in done.stderr
 
 
@@ -284,8 +298,93 @@ def test_splits_are_drawn_anew_for_each_replicate_and_said(sclsearch: Call, plac
 def test_a_search_ends_with_the_next_commands_and_how_to_find_them(
     active: bool, sclsearch: Call, finished: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sclsearch.cli.study.which", lambda _: "/bin/sclsearch" if active else None)
-    last = sclsearch(*finished).stdout.rpartition("\nNext:\n")[2].splitlines()
-    activate = f"  source {Path(sys.prefix) / 'bin' / 'activate'}"
-    commands = ["  sclsearch export mine FOLDER", "  sclsearch confirm mine"]
-    assert last == [*([] if active else [activate]), *commands]
+    monkeypatch.setattr("sclsearch.cli.hints.which", lambda _: "/bin/sclsearch" if active else None)
+    output = sclsearch(*finished).stdout
+    activate = f"source {Path(sys.prefix) / 'bin' / 'activate'}"
+    commands = ["sclsearch export mine FOLDER", "sclsearch confirm mine"]
+    assert next_commands(output) == [*([] if active else [activate]), *commands]
+    assert "# test the winner on new seeds" in output
+    assert max(map(len, output.splitlines())) <= 80
+
+
+@pytest.fixture
+def both(place: Path) -> tuple[str, ...]:
+    """Return a search of `ce` and `scl` whose seed runs are all in the store."""
+    finish_study("ce", "both-ce")
+    finish_study("scl", "both-scl")
+    totals = ("--configs", "2", "--seeds", "2", "--tracking", "none", "--study", "both")
+    return ("tune", "--method", "ce,scl", "--task", "demo", "--model", "./encoder", *totals)
+
+
+def test_several_methods_end_in_the_comparison_of_their_winners(
+    sclsearch: Call, both: tuple[str, ...]
+) -> None:
+    done = sclsearch(*both)
+    assert done.returncode == 0
+    rows = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    first, second = rows.index("1 both-ce"), rows.index("2 both-scl")
+    assert second == first + 1
+    budget = rows.index("Budget")
+    assert rows[budget + 2 : budget + 4] == ["1 ce 2 4 under 1 min", "2 scl 2 4 under 1 min"]
+    assert "ce on demo, ./encoder, protocol plain" in rows
+    assert suggested(done.stdout) == [
+        "sclsearch compare both-ce both-scl",
+        "sclsearch select both-ce",
+    ]
+    assert done.stderr == "ce (1 of 2)\nscl (2 of 2)\n"
+
+
+def test_several_methods_as_json_are_one_object(sclsearch: Call, both: tuple[str, ...]) -> None:
+    found = json.loads(sclsearch(*both, "--json").stdout)
+    assert [report["study"] for report in found["reports"]] == ["both-ce", "both-scl"]
+    assert [one["seed_runs"] for one in found["studies"]] == [4, 4]
+    assert found["errors"] == {}
+
+
+def test_a_dry_run_of_several_methods_sums_up(sclsearch: Call, both: tuple[str, ...]) -> None:
+    done = sclsearch(*both, "--dry-run", "--configs", "3")
+    rows = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert "task demo, protocol plain, rule mean" in rows
+    assert [row.rpartition(" 2 ")[0] for row in rows[-3:-1]] == ["ce 3 x 2 6 4", "scl 3 x 2 6 4"]
+    assert rows[-1].startswith("together 12 8 4 ")
+    planned = json.loads(sclsearch(*both, "--dry-run", "--json").stdout)["plans"]
+    assert [plan["seed_runs"] for plan in planned] == [4, 4]
+
+
+def test_an_error_in_one_method_keeps_the_results_of_the_others(
+    sclsearch: Call, both: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train(prepared: PreparedStudy, *_: object) -> str:
+        if prepared.study.method.name == "ce":
+            raise SclsearchError("the storage does not respond")
+        return "interrupted"
+
+    monkeypatch.setattr("sclsearch.search.run._train", train)
+    done = sclsearch(*both, "--configs", "3")
+    assert done.returncode == INTERRUPTED
+    assert "ce: the storage does not respond" in done.stderr
+    assert "Stopped: 4 of 6 seed runs." in done.stderr
+    assert "No comparison: 1 of 2 methods have results." in done.stderr
+    assert "Winner #1" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--method", "ce,sc1"), "Unknown method 'sc1'. Did you mean 'scl'?"),
+        (("--method", "ce,ce"), "--method: must name different methods, got ce, ce."),
+        (("--space", "mine.yaml"), "--space mine.yaml: is the space of one method, got 2 methods."),
+        (("--set", "tau=1"), "ce: --set tau: unknown key."),
+    ],
+    ids=str,
+)
+def test_errors_of_several_methods_name_option_and_value(
+    sclsearch: Call,
+    search: tuple[str, ...],
+    space: Path,
+    options: tuple[str, ...],
+    message: str,
+) -> None:
+    done = sclsearch(*search, "--method", "ce,scl", *options)
+    assert done.returncode == 2
+    assert done.stderr.startswith(message)

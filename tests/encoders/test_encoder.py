@@ -145,20 +145,11 @@ def test_cls_pooled_needs_a_pretrained_pooler(
         encoder.check_pooling("cls_pooled", "scl.yaml: pooling")
 
 
-def test_dropout_per_view_needs_the_attention_interface_of_transformers(
-    bert: Encoder, tiny_mpnet: Path
-) -> None:
-    bert.check_per_row_dropout("dropouts")
-    encoder = load_encoder(tiny_mpnet, "mine")
-    assert not encoder.per_row_dropout
-    with pytest.raises(SclsearchError, match=r"^dropouts: model 'mine' \(mpnet\)"):
-        encoder.check_per_row_dropout("dropouts")
-
-
 def test_a_model_without_the_interface_supports_one_dropout_rate(
     tiny_mpnet: Path, inputs: Inputs
 ) -> None:
     encoder = load_encoder(tiny_mpnet, "mine")
+    assert not encoder.per_row_dropout
     with torch.no_grad():
         expected = encoder.eval().hidden(*inputs, (0.0,))
         assert torch.equal(encoder.train().hidden(*inputs, (0.0,)), expected)

@@ -5,12 +5,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.label_attention import (
     LabelSpecificAttention,
     Mixing,
     WindowAttention,
-    check_heads,
     check_window,
 )
 from sclsearch.errors import SclsearchError
@@ -118,10 +116,3 @@ def test_a_window_size_must_be_odd() -> None:
     check_window(5, "kernel")
     with pytest.raises(SclsearchError, match=r"^kernel: must be odd, .* got 4\. Use 3 or 5\.$"):
         check_window(4, "kernel")
-
-
-def test_the_number_of_heads_must_divide_the_width(bert: Encoder) -> None:
-    for heads in (1, 2, 4, 8, 16):
-        check_heads(heads, bert, "heads")
-    with pytest.raises(SclsearchError, match=r"^heads: .* 16, got 6\. Use one of 1, 2, 4, 8, 16\."):
-        check_heads(6, bert, "heads")

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.vocabulary import CutEmbedding
 
 Inputs = tuple[Tensor, Tensor, Tensor]
 
@@ -15,7 +16,7 @@ RATE, DECAY, UPDATES = 1e-2, 0.1, 5
 
 def trained(encoder: Encoder, inputs: Inputs, tokens: Tensor | None) -> dict[str, Tensor]:
     """Return the weights after some updates, with the embeddings of some tokens or of all."""
-    cut = None if tokens is None else encoder.cut(tokens)
+    cut = None if tokens is None else CutEmbedding.install(encoder.model, tokens)
     assert (cut is None) == (tokens is None)
     optimizer = torch.optim.AdamW(encoder.parameters(), RATE, weight_decay=DECAY, fused=True)
     for _ in range(UPDATES):
@@ -48,7 +49,7 @@ def test_all_weights_equal_those_with_whole_embeddings(encoder: Encoder, inputs:
 
 def test_without_decay_other_tokens_do_not_change(bert: Encoder, inputs: Inputs) -> None:
     before = bert.embeddings.detach().clone()
-    cut = bert.cut(torch.unique(inputs[0]))
+    cut = CutEmbedding.install(bert.model, torch.unique(inputs[0]))
     assert cut is not None
     with torch.no_grad():
         cut.weight += 1
@@ -60,17 +61,17 @@ def test_without_decay_other_tokens_do_not_change(bert: Encoder, inputs: Inputs)
 def test_a_cut_encoder_trains_fewer_weights(bert: Encoder) -> None:
     count = sum(p.numel() for p in bert.parameters())
     left_out = len(bert.embeddings) - 3
-    assert bert.cut(torch.tensor([0, 5, 7])) is not None
+    assert CutEmbedding.install(bert.model, torch.tensor([0, 5, 7])) is not None
     assert sum(p.numel() for p in bert.parameters()) == count - left_out * bert.width
 
 
 def test_tokens_outside_the_cut_are_an_error(bert: Encoder, inputs: Inputs) -> None:
-    bert.cut(torch.unique(inputs[0])[:-1])
+    CutEmbedding.install(bert.model, torch.unique(inputs[0])[:-1])
     with pytest.raises(IndexError):
         bert.hidden(*inputs, (0.0,))
 
 
 def test_all_embeddings_cannot_be_read_while_cut(bert: Encoder) -> None:
-    bert.cut(torch.tensor([0, 5]))
+    CutEmbedding.install(bert.model, torch.tensor([0, 5]))
     with pytest.raises(RuntimeError, match="whole_vocabulary"):
         _ = bert.embeddings

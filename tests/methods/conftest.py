@@ -65,5 +65,10 @@ def batch() -> Batch:
     ids[:, 0] = 2
     ids[~mask] = 0
     return Batch(
-        ids=ids, mask=mask, types=torch.zeros_like(ids), content=mask & (ids > 4), y=y, rates=(0.0,)
+        ids=ids,
+        mask=mask,
+        types=torch.zeros_like(ids),
+        content=mask & (ids > 4),
+        y=y,
+        dropout_rates=(0.0,),
     )

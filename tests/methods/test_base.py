@@ -14,20 +14,19 @@ from sclsearch.methods.base import (
     Model,
     Stage,
     Training,
-    no_new_modules,
     reads_unlabeled,
 )
 from sclsearch.methods.ce import CE
 
 
 def test_labels_are_repeated_for_each_view(batch: Batch) -> None:
-    views = replace(batch, y=torch.tensor([4, 7]), rates=(0.0, 0.1, 0.2)).view_y
+    views = replace(batch, y=torch.tensor([4, 7]), dropout_rates=(0.0, 0.1, 0.2)).view_y
     assert views.tolist() == [4, 7, 4, 7, 4, 7]
 
 
 def test_rows_of_views_have_the_order_of_their_labels(bert: Encoder, batch: Batch) -> None:
     model = Model(bert, nn.ModuleDict()).eval()
-    views = replace(batch, rates=(0.0, 0.0))
+    views = replace(batch, dropout_rates=(0.0, 0.0))
     rows = model.embed(views, "cls_raw")
     for label in (0, 1):
         expected = model.embed(batch, "cls_raw")[batch.y == label].repeat(2, 1)
@@ -50,7 +49,6 @@ def test_features_are_cached_only_for_a_frozen_encoder_without_dropout(
         "probe",
         Training(),
         lambda _model, _batch: {},
-        no_new_modules,
         frozen_pooling=pooling,
         encoder_train_mode=train_mode,
     )
@@ -63,21 +61,18 @@ def test_cached_features_of_paraphrases_are_an_error() -> None:
             "probe",
             Training(),
             lambda _model, _batch: {},
-            no_new_modules,
             reads="paraphrases",
             frozen_pooling="mean",
         )
 
 
 def test_a_stage_without_rates_has_one_view_at_the_training_dropout() -> None:
-    stage = Stage("joint", Training(dropout=0.3), lambda _model, _batch: {}, no_new_modules)
-    assert [stage.rates_at(update) for update in (0, 1, 99)] == [(0.3,)] * 3
+    stage = Stage("joint", Training(dropout=0.3), lambda _model, _batch: {})
+    assert [stage.dropout_rates_at(update) for update in (0, 1, 99)] == [(0.3,)] * 3
 
 
 def test_monitored_terms_are_not_in_the_loss() -> None:
-    stage = Stage(
-        "joint", Training(), lambda _model, _batch: {}, no_new_modules, monitored=("spread",)
-    )
+    stage = Stage("joint", Training(), lambda _model, _batch: {}, monitored=("spread",))
     terms = {"ce": torch.tensor(2.0), "spread": torch.tensor(40.0), "scl": torch.tensor(-0.5)}
     assert stage.loss(terms).item() == 1.5
 

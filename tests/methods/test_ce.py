@@ -33,7 +33,7 @@ def test_the_pooler_and_a_linear_layer_are_berts_classifier(
         input_ids=batch.ids, attention_mask=batch.mask, token_type_ids=batch.types, labels=y
     ).loss
     torch.manual_seed(4)
-    terms = CE(pooling="cls_pooled").terms(ours, replace(batch, y=y, rates=(0.1,)))
+    terms = CE(pooling="cls_pooled").terms(ours, replace(batch, y=y, dropout_rates=(0.1,)))
     assert list(terms) == ["ce"]
     torch.testing.assert_close(terms["ce"], expected)
 
@@ -54,7 +54,7 @@ def test_the_hidden_head_is_robertas_classifier(
     torch.manual_seed(4)
     expected = theirs.train(training)(input_ids=batch.ids, attention_mask=batch.mask).logits
     torch.manual_seed(4)
-    torch.testing.assert_close(CE().scores(ours, replace(batch, rates=(0.1,))), expected)
+    torch.testing.assert_close(CE().scores(ours, replace(batch, dropout_rates=(0.1,))), expected)
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)

@@ -13,7 +13,7 @@ from torch import Tensor
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.methods.base import Batch, Model, Training
 from sclsearch.methods.cmlm import CMLM
-from sclsearch.methods.masking import corrupt, draw_complement, draw_selection
+from sclsearch.methods.masking import corrupt, draw_selection
 from sclsearch.objectives import sim_clr, sim_siam
 from sclsearch.objectives.self_supervised import Wrap, feature_spread
 
@@ -27,7 +27,7 @@ def one_text(batch: Batch) -> Batch:
 
 
 def complement(content: Tensor, first: Tensor) -> Tensor:
-    return draw_complement(content, first, 0.7)
+    return draw_selection(content & ~first, 0.7)
 
 
 def drawn(
@@ -144,7 +144,7 @@ def test_one_text_alone_can_be_trained_on(made: Made, batch: Batch, predictor: A
     ],
     ids=["paper", "simclr", "without mlm", "neither"],
 )
-def test_there_are_no_parts_that_do_not_learn(
+def test_every_new_module_gets_a_gradient(
     made: Made, batch: Batch, fields: Any, new_modules: set[str]
 ) -> None:
     method = CMLM(p_m=0.5, **fields)
@@ -181,7 +181,9 @@ def test_the_wrap_is_passed_on(made: Made, batch: Batch) -> None:
     torch.testing.assert_close(found[0], found[1].exp())
 
 
-def test_the_gauge_is_watched_and_not_learnt(made: Made, batch: Batch) -> None:
+def test_the_monitored_term_has_no_gradient_and_is_not_in_the_loss(
+    made: Made, batch: Batch
+) -> None:
     post, _ = CMLM().stages(Training())
     torch.manual_seed(5)
     terms = post.terms(made(CMLM(), stage=0).eval(), batch)

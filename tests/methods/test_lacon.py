@@ -91,7 +91,7 @@ def test_terms_and_scores_read_what_g_makes_of_the_pooling(
     assert method.terms(model, batch) == method.terms(model, cached)
 
 
-def test_the_fields_make_the_parts(bert: Encoder) -> None:
+def test_the_fields_size_the_new_modules(bert: Encoder) -> None:
     new_modules = LaCon(g_layers=2, g_final_relu=True, label_init_std=0.5).new_modules(bert, 300)
     assert [type(layer) for layer in new_modules["g"].children()] == [nn.Linear, nn.ReLU] * 2
     (weight,) = new_modules["labels"].parameters()
@@ -185,22 +185,26 @@ def test_fusion_learns_and_matches_the_fused_texts_as_lacon_does(made: Made, bat
 def test_label_vectors_and_g_have_their_own_learning_rates(kind: Any) -> None:
     training = Training(dropout=0.2)
     (stage,) = kind(label_lr_mult=10.0, g_lr_mult=3.0).stages(training)
-    assert (stage.training, stage.rates_at(0), stage.frozen_pooling) == (training, (0.2,), None)
+    assert (stage.training, stage.dropout_rates_at(0), stage.frozen_pooling) == (
+        training,
+        (0.2,),
+        None,
+    )
     assert stage.lr_scales == {"labels": 10.0, "g": 3.0}
     assert stage.no_weight_decay == ("labels",)
 
 
 @pytest.mark.parametrize(
-    ("method", "field"),
+    ("method", "message"),
     [
-        (LaCon(heads=6), "heads"),
-        (LaConFusion(heads=6), "heads"),
-        (LaConFusion(heads=4, fusion_kernel=4), "fusion_kernel"),
+        (LaCon(heads=6), "heads: must divide .* 16, got 6. Use one of 1, 2, 4, 8, 16"),
+        (LaConFusion(heads=6), "heads: "),
+        (LaConFusion(heads=4, fusion_kernel=4), "fusion_kernel: "),
     ],
     ids=["LaCon", "LaConFusion", "even window"],
 )
 def test_heads_and_windows_that_do_not_fit_are_errors(
-    bert: Encoder, method: LaCon | LaConFusion, field: str
+    bert: Encoder, method: LaCon | LaConFusion, message: str
 ) -> None:
-    with pytest.raises(SclsearchError, match=f"^{field}: "):
+    with pytest.raises(SclsearchError, match=f"^{message}"):
         method.check(bert)

@@ -57,11 +57,7 @@ def test_the_fields_of_leam_size_its_modules(bert: Encoder) -> None:
     assert rates == [0.3, 0.3]
     (weight,) = new_modules["labels"].parameters()
     assert weight.std().item() == pytest.approx(0.5, rel=0.05)
-
-
-def test_the_classifiers_hidden_layer_is_as_wide_as_the_encoder_if_not_told_otherwise(
-    bert: Encoder,
-) -> None:
+    # By default the classifier's hidden layer has the encoder's width.
     assert next(LEAM().new_modules(bert, 2)["mlp"].parameters()).shape == (16, 16)
 
 
@@ -96,7 +92,7 @@ def test_the_head_drops_at_the_rate_of_the_view(made: Made, batch: Batch) -> Non
     method = LSAN()
     model = made(method)
     model.encoder.eval()
-    noisy = replace(batch, rates=(0.5,))
+    noisy = replace(batch, dropout_rates=(0.5,))
     assert torch.equal(method.scores(model, batch), method.scores(model, batch))
     assert not torch.equal(method.scores(model, noisy), method.scores(model, noisy))
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.methods.masking import corrupt, draw_complement, draw_selection
+from sclsearch.methods.masking import corrupt, draw_selection
 
 TEXTS, TOKENS = 400, 60
 MASK, VOCABULARY = 4, 50
@@ -47,26 +47,11 @@ def test_the_two_masks_have_the_shares_of_the_paper(
     maskable: Tensor, p_m: float, p_c: float
 ) -> None:
     selected = draw_selection(maskable, p_m)
-    complement = draw_complement(maskable, selected, p_c)
+    complement = draw_selection(maskable & ~selected, p_c)
     trials = int(maskable.sum())
     assert near(int(selected.sum()), trials, p_m)
     assert near(int(complement.sum()), trials, p_c * (1 - p_m))
     assert near(int(complement.sum()), trials - int(selected.sum()), p_c)
-
-
-@pytest.mark.parametrize("p_c", [0.1, 0.7, 1.0])
-def test_masks_are_disjoint_and_within_the_maskable_tokens(maskable: Tensor, p_c: float) -> None:
-    selected = draw_selection(maskable, 0.15)
-    complement = draw_complement(maskable, selected, p_c)
-    assert selected.any()
-    assert complement.any()
-    assert not (selected & complement).any()
-    assert not ((selected | complement) & ~maskable).any()
-
-
-def test_probability_1_selects_all_tokens_that_the_first_mask_left(maskable: Tensor) -> None:
-    selected = draw_selection(maskable, 0.15)
-    assert torch.equal(draw_complement(maskable, selected, 1.0), maskable & ~selected)
 
 
 def test_probabilities_0_and_1_select_nothing_and_all(maskable: Tensor) -> None:

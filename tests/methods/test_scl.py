@@ -35,7 +35,7 @@ def test_scl_at_lam_0_has_the_gradient_of_cross_entropy(
     made: Made, batch: Batch, pooling: Pooling
 ) -> None:
     ce, scl = CE(pooling=pooling), SCL(pooling=pooling, lam=0.0)
-    model, noisy = made(ce), replace(batch, rates=(0.1,))
+    model, noisy = made(ce), replace(batch, dropout_rates=(0.1,))
     torch.manual_seed(4)
     expected = gradients(model, dict(ce.terms(model, noisy)))
     torch.manual_seed(4)
@@ -85,7 +85,7 @@ def test_scl_contrasts_one_embedding_and_classifies_another(
 def test_scl_below_lam_1_has_one_stage() -> None:
     training = Training(dropout=0.2)
     (stage,) = SCL(lam=0.99).stages(training)
-    assert (stage.name, stage.training, stage.rates_at(5)) == ("contrast", training, (0.2,))
+    assert (stage.name, stage.training, stage.dropout_rates_at(5)) == ("contrast", training, (0.2,))
     assert stage.frozen_pooling is None
 
 
@@ -117,7 +117,7 @@ def test_ce_cl_contrasts_two_views_by_nt_xent(
     made: Made, batch: Batch, pooling: Pooling, contrast_pooling: Pooling
 ) -> None:
     method = CECL(tau=0.2, alpha=0.6, pooling=pooling, contrast_pooling=contrast_pooling)  # type: ignore[arg-type]
-    model, views = made(method), replace(batch, rates=(0.3, 0.3))
+    model, views = made(method), replace(batch, dropout_rates=(0.3, 0.3))
     torch.manual_seed(4)
     _, z = model.embeddings(views, encoder_pooling(pooling), contrast_pooling)
     a, b = z.chunk(2)
@@ -132,7 +132,7 @@ def test_ce_cl_weights_the_contrast_as_consert_weights_each_direction(
     made: Made, batch: Batch
 ) -> None:
     method = CECL()
-    model, views = made(method), replace(batch, rates=(0.3, 0.3))
+    model, views = made(method), replace(batch, dropout_rates=(0.3, 0.3))
     torch.manual_seed(4)
     z = F.normalize(model.embed(views, "mean"))
     similar = (z @ z.T / 0.1).fill_diagonal_(-torch.inf)
@@ -145,7 +145,7 @@ def test_ce_cl_weights_the_contrast_as_consert_weights_each_direction(
 
 def test_ce_cl_averages_cross_entropy_over_both_views(made: Made, batch: Batch) -> None:
     method = CECL(pooling="cls_raw")
-    model, views = made(method), replace(batch, rates=(0.3, 0.3))
+    model, views = made(method), replace(batch, dropout_rates=(0.3, 0.3))
     torch.manual_seed(4)
     pooled, _ = model.embeddings(views, "cls_raw", "mean")
     logits = model.new_modules["head"](pooled, 0.3).chunk(2)
@@ -161,7 +161,7 @@ def test_ce_cl_without_contrast_and_dropout_is_cross_entropy(
 ) -> None:
     method, plain = CECL(alpha=0.0, pooling=pooling), CE(pooling=pooling)
     model = made(method)
-    terms = method.terms(model, replace(batch, rates=(0.0, 0.0)))
+    terms = method.terms(model, replace(batch, dropout_rates=(0.0, 0.0)))
     torch.testing.assert_close(terms["ce"], plain.terms(model, batch)["ce"])
     assert terms["nt_xent"] == 0
     torch.testing.assert_close(method.scores(model, batch), plain.scores(model, batch))
@@ -170,4 +170,8 @@ def test_ce_cl_without_contrast_and_dropout_is_cross_entropy(
 def test_ce_cl_has_one_stage_of_two_views_at_the_training_dropout() -> None:
     training = Training(dropout=0.2, epochs=3)
     (stage,) = CECL().stages(training)
-    assert (stage.training, stage.frozen_pooling, stage.rates_at(5)) == (training, None, (0.2, 0.2))
+    assert (stage.training, stage.frozen_pooling, stage.dropout_rates_at(5)) == (
+        training,
+        None,
+        (0.2, 0.2),
+    )

@@ -49,7 +49,7 @@ def test_the_released_code_adds_a_view_and_never_sets_dropout_to_0_1(
 @pytest.mark.parametrize("rates", [(0.0, 0.1, 0.2), (0.0, 0.0)], ids=str)
 def test_all_rows_of_all_views_are_anchors(made: Made, batch: Batch, rates: Rates) -> None:
     method = SupCLSeq(tau=0.2)
-    model, views = made(method), replace(batch, rates=rates)
+    model, views = made(method), replace(batch, dropout_rates=rates)
     torch.manual_seed(4)
     z = model.embed(views, "cls_pooled")  # [V * 8, 16]
     torch.manual_seed(4)
@@ -118,9 +118,9 @@ def test_contrast_and_probe_have_their_own_settings() -> None:
         training,
         None,
     )
-    assert [contrast.rates_at(update) for update in (0, 1)] == [(0.0, 0.1, 0.2)] * 2
+    assert [contrast.dropout_rates_at(update) for update in (0, 1)] == [(0.0, 0.1, 0.2)] * 2
     assert probe.training == replace(training, learning_rate=3e-3, epochs=7)
-    assert (probe.name, probe.rates_at(0)) == ("probe", (0.2,))
+    assert (probe.name, probe.dropout_rates_at(0)) == ("probe", (0.2,))
 
 
 @pytest.mark.parametrize(("mode", "cached"), [("eval", True), ("train", False)])
@@ -139,7 +139,7 @@ def test_the_probe_is_one_linear_layer(made: Made) -> None:
 def test_simcse_contrasts_two_views_by_nt_xent(made: Made, batch: Batch) -> None:
     method = SimCSE(tau=0.2, dropouts=(0.1, 0.1))
     contrast, _ = method.stages(Training())
-    model, views = made(method, stage=0), replace(batch, rates=contrast.rates_at(0))
+    model, views = made(method, stage=0), replace(batch, dropout_rates=contrast.dropout_rates_at(0))
     torch.manual_seed(4)
     a, b = model.embed(views, "cls_pooled").chunk(2)
     assert not torch.equal(a, b)
@@ -153,7 +153,7 @@ def test_simcse_takes_every_other_view_of_a_text_as_positive(made: Made, batch: 
     tau = 0.2
     method = SimCSE(tau=tau, pooling="mean")
     contrast, _ = method.stages(Training())
-    model, views = made(method, stage=0), replace(batch, rates=contrast.rates_at(0))
+    model, views = made(method, stage=0), replace(batch, dropout_rates=contrast.dropout_rates_at(0))
     torch.manual_seed(4)
     z = F.normalize(model.embed(views, "mean"), dim=1)
     costs = []
@@ -176,7 +176,7 @@ def test_dropout_augmentation_without_dropout_is_cross_entropy(
     method, one = DropoutAug(pooling=pooling, dropouts=(0.0, 0.0, 0.0)), CE(pooling=pooling)
     model = made(method, classes)
     plain = batch if classes else replace(batch, y=torch.rand(8))
-    terms = method.terms(model, replace(plain, rates=method.dropouts))
+    terms = method.terms(model, replace(plain, dropout_rates=method.dropouts))
     assert list(terms) == ["ce"]
     torch.testing.assert_close(terms["ce"], one.terms(model, plain)["ce"])
     torch.testing.assert_close(method.scores(model, plain), one.scores(model, plain))
@@ -189,7 +189,7 @@ def test_dropout_augmentation_averages_the_losses_of_the_views(
     method, rates = DropoutAug(), (0.0, 0.2, 0.4)
     model = made(method, classes)
     y = batch.y if classes else torch.rand(8)
-    views = replace(batch, y=y, rates=rates)
+    views = replace(batch, y=y, dropout_rates=rates)
     torch.manual_seed(4)
     embeddings = model.embed(views, "cls_pooled").chunk(3)
     head = model.new_modules["head"]
@@ -206,7 +206,7 @@ def test_the_head_has_the_dropout_of_its_view(made: Made, batch: Batch) -> None:
     seen = []
     head = model.new_modules["head"]
     head.register_forward_pre_hook(lambda _head, inputs: seen.append((len(inputs[0]), inputs[1])))
-    method.terms(model, replace(batch, rates=rates))
+    method.terms(model, replace(batch, dropout_rates=rates))
     assert seen == [(8, 0.0), (8, 0.9)]
 
 
@@ -217,7 +217,7 @@ def test_simcse_has_the_stages_of_supcl_seq_without_labels_in_the_contrast() -> 
     for our, their in zip(ours, theirs, strict=True):
         assert our.name == their.name
         assert our.training == their.training
-        assert our.rates_at(3) == their.rates_at(3)
+        assert our.dropout_rates_at(3) == their.dropout_rates_at(3)
         assert our.frozen_pooling == their.frozen_pooling
     assert [stage.labeled for stage in (*ours, *theirs)] == [False, True, True, True]
 
@@ -226,4 +226,4 @@ def test_dropout_augmentation_has_one_stage_with_the_listed_views() -> None:
     training = Training(dropout=0.2, epochs=3)
     (stage,) = DropoutAug().stages(training)
     assert (stage.training, stage.frozen_pooling) == (training, None)
-    assert [stage.rates_at(update) for update in (0, 9)] == [(0.0, 0.1, 0.2)] * 2
+    assert [stage.dropout_rates_at(update) for update in (0, 9)] == [(0.0, 0.1, 0.2)] * 2

@@ -76,23 +76,6 @@ def test_places_to_fill_up_do_not_change_the_loss(reduction: MlmReduction) -> No
     assert found.item() == pytest.approx(expected.item())
 
 
-def test_the_mean_over_tokens_is_cross_entropy_as_hugging_face_takes_it() -> None:
-    logits, (targets, rows) = random_logits(2, 4), split([(3, 0), (IGNORED, 0), (0, 1), (4, 1)])
-    expected = F.cross_entropy(logits, targets)
-    assert masked_lm(logits, targets, rows, texts=2).item() == pytest.approx(expected.item())
-
-
-def test_a_text_with_many_tokens_weighs_as_much_as_one_with_few() -> None:
-    logits = torch.zeros(4, VOCABULARY, dtype=torch.float64)
-    logits[3, 2] = 50.0
-    targets, rows = split([(1, 0), (2, 0), (3, 0), (2, 1)])
-    dear, texts = math.log(VOCABULARY), 2
-    by_token = masked_lm(logits, targets, rows, texts=texts)
-    by_text = masked_lm(logits, targets, rows, texts=texts, reduction="sequences")
-    assert by_token.item() == pytest.approx(3 / 4 * dear)
-    assert by_text.item() == pytest.approx(1 / 2 * dear)
-
-
 def test_classes_cost_the_mean_negative_log_of_their_share() -> None:
     logits, y = [[0.0, 1.0, -2.0], [3.0, 0.5, 0.5]], [1, 2]
     costs = [
@@ -101,11 +84,6 @@ def test_classes_cost_the_mean_negative_log_of_their_share() -> None:
     ]
     found = prediction_loss(torch.tensor(logits), torch.tensor(y))
     assert found.item() == pytest.approx(sum(costs) / 2)
-
-
-def test_equal_logits_cost_the_log_of_the_classes() -> None:
-    found = prediction_loss(torch.zeros(4, 3), torch.tensor([0, 1, 2, 2]))
-    assert found.item() == pytest.approx(math.log(3))
 
 
 def test_scores_cost_the_mean_square_of_their_error() -> None:

@@ -80,17 +80,6 @@ def test_the_roles_of_anchor_and_candidate_are_those_that_were_worked_out() -> N
     assert sim_clr(SECOND, FIRST[None], tau=0.1).item() == pytest.approx(0.334634, abs=1e-6)
 
 
-def test_sim_clr_is_cross_entropy_of_rows_of_cosines() -> None:
-    logits = F.normalize(FIRST) @ F.normalize(SECOND).T / 0.1
-    expected = F.cross_entropy(logits, torch.arange(3))
-    assert sim_clr(FIRST, SECOND[None], tau=0.1).item() == pytest.approx(expected.item())
-
-
-def test_nt_xent_is_the_same_from_either_view() -> None:
-    found = nt_xent(FIRST, SECOND, tau=0.1).item()
-    assert found == pytest.approx(nt_xent(SECOND, FIRST, tau=0.1).item())
-
-
 @pytest.mark.parametrize("texts", [2, 9])
 def test_identical_texts_cost_the_log_of_the_candidates(texts: int) -> None:
     h = torch.ones(texts, 4, dtype=torch.float64)
@@ -184,14 +173,8 @@ def test_an_even_spread_is_1_and_a_collapse_or_one_row_0() -> None:
     assert feature_spread(torch.zeros(3, 5)).item() == 0
 
 
-def test_random_directions_come_near_an_even_spread_of_so_many_rows() -> None:
-    expected = math.sqrt(1 - 1 / 8)
-    found = [feature_spread(random_states(seed, 8, 256)).item() for seed in range(20)]
-    assert sum(found) / 20 == pytest.approx(expected, rel=0.05)
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-def test_the_spread_is_a_gauge_in_single_precision_without_gradient(dtype: torch.dtype) -> None:
+def test_the_spread_is_float32_without_gradient(dtype: torch.dtype) -> None:
     h = random_states(0, 6, 4).to(dtype).requires_grad_()
     found = feature_spread(h)
     assert not found.requires_grad

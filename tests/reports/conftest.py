@@ -51,6 +51,8 @@ def write_study(tmp_path: Path) -> Callable[..., Path]:
         settings: Mapping[str, Any] = MappingProxyType({}),
         fresh: int = 0,
         labels: Sequence[str] = (),
+        method: str = "scl",
+        parameters: Sequence[Mapping[str, Any]] | None = None,
     ) -> Path:
         store, runs = StudyStore(tmp_path, name), RunStore(tmp_path)
         searched = list(dict.fromkeys(name for one in values or [{"tau": 0}] for name in one))
@@ -59,9 +61,13 @@ def write_study(tmp_path: Path) -> Callable[..., Path]:
             "model": model,
             "protocol": "gunel-fewshot",
             "size": "100",
-            "space": {"parameters": [{"name": name} for name in searched]},
+            "space": {
+                "parameters": [{"name": name} for name in searched]
+                if parameters is None
+                else parameters
+            },
         }
-        training = {"method": "scl", "metric": metric, "data": data, "study": name}
+        training = {"method": method, "metric": metric, "data": data, "study": name}
         origin = {
             "rule": rule,
             "notes": list(study_notes),

@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import AutoModel, AutoTokenizer
 
 from sclsearch.encoders.load import load_encoder
-from sclsearch.encoders.models import CARD, base_model, model_folder
+from sclsearch.encoders.models import CARD, base_model, encoder_folder, model_folder
 from sclsearch.reports.report import report
 from tests.reports.trained import Trained, same, study_on
 
@@ -49,15 +49,15 @@ def test_an_encoder_comes_back_bit_for_bit(each: Trained, tmp_path: Path) -> Non
 
 def test_transformers_alone_loads_what_was_trained(each: Trained, tmp_path: Path) -> None:
     each.export(tmp_path / "encoder")
-    model = AutoModel.from_pretrained(tmp_path / "encoder")
+    folder = encoder_folder(tmp_path / "encoder")
+    model = AutoModel.from_pretrained(folder)
     stored = unpooled(beginning("encoder.model.", load_file(each.best)))
     state = model.state_dict()
     assert same({name: state[name] for name in stored}, stored)
     assert {name.partition(".")[0] for name in state.keys() - stored.keys()} <= {"pooler"}
     texts = ["the film was good", "it was awful"]
     ids = [
-        AutoTokenizer.from_pretrained(folder)(texts)["input_ids"]
-        for folder in (tmp_path / "encoder", each.begun)
+        AutoTokenizer.from_pretrained(folder)(texts)["input_ids"] for folder in (folder, each.begun)
     ]
     assert ids[0] == ids[1]
 
@@ -99,11 +99,17 @@ def test_an_encoder_fine_tuned_twice_keeps_its_base_name(once: Trained, tmp_path
 
 def test_the_same_weights_are_the_same_files(once: Trained, tmp_path: Path) -> None:
     for name in ("a", "b"):
-        once.export(tmp_path / name)
-    files = sorted(path.name for path in (tmp_path / "a").iterdir())
-    assert {"config.json", "model.safetensors", "parts.safetensors", "tokenizer.json", CARD} <= {
-        *files
-    }
-    assert files == sorted(path.name for path in (tmp_path / "b").iterdir())
+        once.export(tmp_path / name / "winner")
+    a, b = tmp_path / "a" / "winner", tmp_path / "b" / "winner"
+    files = sorted(path.name for path in a.iterdir())
+    assert {
+        "README.md",
+        "config.json",
+        "model.safetensors",
+        "parts.safetensors",
+        "tokenizer.json",
+        CARD,
+    } <= {*files}
+    assert files == sorted(path.name for path in b.iterdir())
     for name in files:
-        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+        assert (a / name).read_bytes() == (b / name).read_bytes()

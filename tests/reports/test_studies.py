@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from sclsearch.reports.studies import studies
+from sclsearch.reports.studies import StudyLine, studies
 from sclsearch.store.storage import Storage
 
 
@@ -15,10 +15,21 @@ def test_a_study_is_listed_with_its_settings_and_progress(
     write_study: Callable[..., Path],
 ) -> None:
     storage = write_study([(1, 2), None, None], [(3, 4), None, None])
+    (line,) = studies(storage)
+    assert isinstance(line, StudyLine)
+    size = sum(file.stat().st_size for file in storage.rglob("*.json"))
+    assert (line.best, line.winner, line.bytes) == (None, None, size)
     assert summaries(storage) == {
         "made-up": "scl on cola (100), minilm, gunel-fewshot; 2 configurations x 3 seeds, "
-        "2 of 6 seed runs stored"
+        f"2 of 6 seed runs stored; {size / 1000:.1f} kB; 1970-01-01"
     }
+
+
+def test_the_best_score_is_that_of_the_studys_rule(write_study: Callable[..., Path]) -> None:
+    configurations = [(50, 1), (52, 1)], [(40, 1), (70, 1)], [(99, 1), None], [(30, 1), "failed"]
+    (line,) = studies(write_study(*configurations, rule="mean"))
+    assert isinstance(line, StudyLine)
+    assert (line.best, line.winner) == (0.55, 1)
 
 
 def test_a_folder_without_studies_has_none(tmp_path: Path) -> None:

@@ -180,3 +180,17 @@ def test_square_brackets_of_names_and_values_are_text(write_study: Write) -> Non
     assert "/models/[old]/bert" in text
     assert text.count("pooling=[red]") == 2
     assert "  [bold]n\n" in text
+
+
+def test_a_terminal_shows_histograms_of_seed_scores_and_plain_text_does_not(
+    write_study: Write,
+) -> None:
+    storage = write_study([(50, 40), (60, 40), (70, 40)], [(50, 40), (50, 40), (60, 40)])
+    assert not set(printed(storage)) & set("▂▄▆█\x1b")
+    console = Console(file=StringIO(), width=80, force_terminal=True, color_system=None)
+    show(console, report(storage, "made-up"))
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert "0.50–0.70" in lines[2]
+    assert "▂    ▂    ▂" in lines[3]
+    assert "▄    ▂     " in lines[4]
+    assert max(len(line) for line in lines if str(storage) not in line) <= 80

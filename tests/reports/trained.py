@@ -10,7 +10,7 @@ from torch import Tensor
 import sclsearch
 from sclsearch.encoders.load import load_tokenizer
 from sclsearch.ray_backend.worker import WorkerContext, attempt, row_results
-from sclsearch.reports.export import Card
+from sclsearch.reports.export_record import ExportRecord
 from sclsearch.reports.report import report
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.scheduler import Scheduler
@@ -34,7 +34,7 @@ class Trained:
         key = winner.seeds[winner.reported[0]].key
         return self.storage / "studies" / "mine" / "weights" / f"{key}.safetensors"
 
-    def export(self, folder: Path) -> Card:
+    def export(self, folder: Path) -> ExportRecord:
         return sclsearch.export("mine", folder, storage=self.storage)
 
 

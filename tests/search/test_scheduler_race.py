@@ -75,8 +75,8 @@ def test_a_race_skips_seeds_and_finds_the_winner_of_all(raced: Raced) -> None:
     assert found.winner.number == 3
     assert 0 < found.risk <= RISK
     assert found.notes[0] == (
-        f"{len(scheduler.state.paused)} of 8 configurations lack seeds: the probability that one "
-        f"of them would win with all is about {found.risk:.2g}"
+        f"P(another winner) ≤ {found.risk:.2g} by the model: {len(scheduler.state.paused)} of 8 "
+        f"configurations lack seeds, {len(scheduler.state.seed_runs)} of 80 seed runs trained"
     )
     forecasts = {line.number: line.forecast for line in found.configurations if line.score is None}
     assert (forecasts, found.risk) == scheduler.state.forecasts()

@@ -175,7 +175,7 @@ def test_a_batch_holds_its_rows_in_order_with_padding_on_the_right(
         assert batch.mask[row].tolist() == [True] * int(longest - padding) + [False] * padding
     assert torch.equal(batch.content, batch.mask & (batch.ids >= 5))  # 0 to 4 are special
     assert batch.view_y.tolist() == tokens.y[index].tolist() * 2
-    assert batch.rates == (0.0, 0.2)
+    assert batch.dropout_rates == (0.0, 0.2)
 
 
 def test_rows_that_are_not_used_have_no_tokens(tiny_bert: Path) -> None:

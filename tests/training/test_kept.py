@@ -95,7 +95,7 @@ class Normed(CE):
 
     def scores(self, model: Model, batch: Batch) -> torch.Tensor:
         z = model.new_modules["norm"](model.embed(batch, "mean"))
-        found: torch.Tensor = model.new_modules["head"](z, batch.rates[0])
+        found: torch.Tensor = model.new_modules["head"](z, batch.dropout_rates[0])
         return found
 
 

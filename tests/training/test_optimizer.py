@@ -1,4 +1,4 @@
-"""Learning-rate schedule, weight decay by parameter group, and gradient clipping."""
+"""Learning-rate schedule, and weight decay by parameter group."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from sclsearch.methods.base import Model, Stage, Training, no_new_modules
-from sclsearch.training.optimizer import adamw, clip, lr_scale
+from sclsearch.methods.base import Model, Stage, Training
+from sclsearch.training.optimizer import adamw, lr_scale
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def model() -> Model:
 
 def stage_with(**options: Any) -> Stage:
     training = Training(learning_rate=0.01, weight_decay=0.3)
-    return Stage("joint", training, lambda _model, _batch: {}, no_new_modules, **options)
+    return Stage("joint", training, lambda _model, _batch: {}, **options)
 
 
 def by_name(model: Model, optimizer: torch.optim.Optimizer, setting: str) -> dict[str, float]:
@@ -82,15 +82,3 @@ def test_a_module_can_have_a_scaled_learning_rate(model: Model) -> None:
 def test_frozen_parameters_are_not_optimized(model: Model) -> None:
     model.encoder.words.requires_grad_(False)
     assert "encoder.words.weight" not in by_name(model, adamw(model, stage_with()), "lr")
-
-
-@pytest.mark.parametrize(
-    ("max_norm", "norm"), [(0.0, 50.0), (1.0, 1.0), (25.0, 25.0), (100.0, 50.0)]
-)
-def test_gradients_are_clipped_to_the_norm(model: Model, max_norm: float, norm: float) -> None:
-    model.get_parameter("new_modules.out.weight").grad = torch.full((2, 4), 10.0)
-    model.get_parameter("encoder.norm.bias").grad = torch.tensor([30.0, 20.0, -20.0, 0.0])
-    clip(model, max_norm)
-    found = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
-    assert found.norm().item() == pytest.approx(norm, rel=1e-4)
-    assert found[0] == pytest.approx(30 * norm / 50, rel=1e-4)

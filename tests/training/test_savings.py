@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import PreTrainedModel
 
-from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.packing import Packing
 from sclsearch.encoders.vocabulary import CutEmbedding
 from sclsearch.training.engine import train
@@ -30,20 +30,20 @@ def fields_of(method: str) -> dict[str, object]:
 def assert_nothing_changes(work: TrainingData, monkeypatch: pytest.MonkeyPatch) -> None:
     """Train with and without the skipped work, and compare."""
     cuts: list[CutEmbedding] = []
-    original = Encoder.cut
+    original = CutEmbedding.install
 
-    def cut(self: Encoder, tokens: torch.Tensor) -> CutEmbedding | None:
-        found = original(self, tokens)
+    def install(model: PreTrainedModel, tokens: torch.Tensor) -> CutEmbedding | None:
+        found = original(model, tokens)
         assert found is not None
         cuts.append(found)
         return found
 
     with monkeypatch.context() as patched:
-        patched.setattr(Encoder, "cut", cut)
+        patched.setattr(CutEmbedding, "install", install)
         saving = train(work)
     assert len(cuts) == 1 + (work.spec.method_name == "cssl")
     with monkeypatch.context() as patched:
-        patched.setattr(Encoder, "cut", lambda _self, _tokens: None)
+        patched.setattr(CutEmbedding, "install", lambda _model, _tokens: None)
         patched.setattr(Packing, "packed", lambda _self, _mask: nullcontext())
         patched.setattr(Packing, "first_position", lambda _self: nullcontext())
         whole = train(work)

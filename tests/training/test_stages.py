@@ -141,10 +141,10 @@ def test_the_encoder_reads_each_row_once_per_view_and_epoch(
     hidden = Encoder.hidden
 
     def counted(
-        self: Encoder, ids: Tensor, mask: Tensor, types: Tensor, rates: Any, **options: Any
+        self: Encoder, ids: Tensor, mask: Tensor, types: Tensor, dropout_rates: Any, **options: Any
     ) -> Tensor:
-        seen[self.model.training, rates] += len(ids)
-        return hidden(self, ids, mask, types, rates, **options)
+        seen[self.model.training, dropout_rates] += len(ids)
+        return hidden(self, ids, mask, types, dropout_rates, **options)
 
     monkeypatch.setattr(Encoder, "hidden", counted)
     train(work)

@@ -67,9 +67,9 @@ def test_unlabeled_texts_matter_and_their_labels_do_not(
     split, fields = toy.splits["train"], METHODS[name]
     before = train(work_for(name, splits=splits, **fields))
     y = np.concatenate([split.y[:LABELED], 1 - split.y[LABELED:]])
-    relabelled = train(work_for(name, data=with_unlabeled(toy, y=y), splits=splits, **fields))
-    assert records(relabelled) == records(before)
-    assert all(torch.equal(before.weights[name], t) for name, t in relabelled.weights.items())
+    relabeled = train(work_for(name, data=with_unlabeled(toy, y=y), splits=splits, **fields))
+    assert records(relabeled) == records(before)
+    assert all(torch.equal(before.weights[name], t) for name, t in relabeled.weights.items())
     texts = (*split.texts[:LABELED], *[("it was a lovely film",)] * (ALL - LABELED))
     reworded = train(work_for(name, data=with_unlabeled(toy, texts=texts), splits=splits, **fields))
     assert records(reworded) != records(before)

@@ -2,9 +2,17 @@
 
 import csv
 import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from typer.testing import CliRunner
 
 import sclsearch
@@ -12,7 +20,9 @@ from sclsearch.canonical import file_digest
 from sclsearch.cli import app
 from sclsearch.encoders.models import CARD
 from sclsearch.errors import SclsearchError
+from sclsearch.methods.lacon import LaCon
 from sclsearch.reports.export import PARTS
+from sclsearch.reports.export_record import read_record
 from sclsearch.reports.report import report
 from sclsearch.store.runs import RunStore
 from sclsearch.tasks import load_task
@@ -152,3 +162,140 @@ def test_parts_that_are_cut_off_or_gone_are_named(exported: Path) -> None:
     splits.unlink()
     with pytest.raises(SclsearchError, match=r"No such file or directory.* Export the study again"):
         sclsearch.predict(exported, ["one"])
+
+
+def test_a_generator_is_read_one_batch_ahead_of_its_predictions(exported: Path) -> None:
+    classifier = sclsearch.load(exported, batch_size=2)
+    taken: list[str] = []
+
+    def arriving() -> Iterator[str]:
+        for text in ("good", "the film was bad", "dull", "a lovely film", "not bad"):
+            taken.append(text)
+            yield text
+
+    stream = classifier.predict_stream(arriving())
+    found = [next(stream)]
+    assert len(taken) == 2
+    found.extend(stream)
+    assert [one.label for one in found] == [one.label for one in classifier.predict(taken)]
+    scores = [list(one.scores.values()) for one in found]
+    expected = [list(one.scores.values()) for one in sclsearch.predict(exported, taken)]
+    assert np.array(scores) == pytest.approx(np.array(expected), abs=1e-5)
+
+
+def test_an_invalid_text_of_a_stream_is_named_by_its_number_in_all(exported: Path) -> None:
+    stream = sclsearch.load(exported, batch_size=2).predict_stream(iter(["good", "bad", "it", ""]))
+    assert [next(stream).label, next(stream).label]
+    with pytest.raises(SclsearchError, match=r"^text 3: a text is empty\.$"):
+        next(stream)
+
+
+def test_probabilities_are_the_softmax_of_logits(exported: Path) -> None:
+    classifier = sclsearch.load(exported, device="cpu")
+    texts = ["good", "the film was bad"]
+    found = classifier.predict_proba(texts)
+    scores = torch.tensor([list(one.scores.values()) for one in classifier.predict(texts)])
+    assert found == pytest.approx(scores.softmax(1).numpy(), abs=1e-6)
+    assert [list(one.probabilities.values()) for one in classifier.predict(texts)] == [
+        pytest.approx(row) for row in found.tolist()
+    ]
+    assert classifier.predict_proba([]).shape == (0, 2)
+
+
+def test_probabilities_of_cosines_have_the_temperature_of_the_loss() -> None:
+    cosines = torch.tensor([[0.5, 0.3], [-1.0, 1.0]])
+    assert torch.equal(LaCon(tau=0.1).probabilities(cosines), (cosines / 0.1).softmax(1))
+
+
+def test_threads_share_a_classifier(exported: Path) -> None:
+    classifier = sclsearch.load(exported)
+    texts = [["good film", "bad"], ["dull", "a lovely film and not bad"]] * 4
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(classifier.predict_proba, texts))
+    for own, expected in zip(found, map(classifier.predict_proba, texts), strict=True):
+        assert own == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_size": 0}, "batch_size: must be at least 1, got 0."),
+        ({"device": "warp"}, "device warp: torch cannot use it: "),
+        ({"device": "cuda:99"}, "device cuda:99: torch cannot use it: "),
+    ],
+)
+def test_a_device_or_batch_size_that_cannot_be_is_refused(
+    exported: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(SclsearchError) as raised:
+        sclsearch.load(exported, **options)
+    assert str(raised.value).startswith(message)
+
+
+def test_a_regression_has_no_probabilities(exported: Path, tmp_path: Path) -> None:
+    record = read_record(exported)
+    replace(record, labels=(), method="ce", place="ce").write(exported)
+    file = tmp_path / "new.csv"
+    file.write_text("body\na\n")
+    asked = ["predict", str(exported), str(file), "--text", "body", "--proba"]
+    refused = CliRunner().invoke(app, asked)
+    assert str(refused.exception) == (
+        "--proba: demo must have classes, got a regression. Leave it out."
+    )
+
+
+def test_standard_input_is_answered_in_its_format(exported: Path) -> None:
+    asked = ["predict", str(exported), "-", "--text", "body", "--keep", "id"]
+    texts = ["the film was good", 'awful, and "long"']
+    classifier = sclsearch.load(exported)
+    csv_in = 'id,body\n1,the film was good\n2,"awful, and ""long"""\n'
+    done = CliRunner().invoke(app, [*asked, "--proba", "--batch-size", "1"], input=csv_in)
+    assert done.exit_code == 0, done.output
+    header, *rows = csv.reader(done.stdout.splitlines())
+    assert header[2:] == ["predicted", "probability unacceptable", "probability acceptable"]
+    assert [row[:2] for row in rows] == [[texts[0], "1"], [texts[1], "2"]]
+    found = np.array([[float(cell) for cell in row[3:]] for row in rows])
+    assert found == pytest.approx(classifier.predict_proba(texts), abs=1e-4)
+
+    lines = "".join(json.dumps({"id": n, "body": text}) + "\n" for n, text in enumerate(texts))
+    done = CliRunner().invoke(app, [*asked, "--format", "jsonl"], input=lines)
+    assert done.exit_code == 0, done.output
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(one["id"], one["body"]) for one in answers] == [("0", texts[0]), ("1", texts[1])]
+    for one, own in zip(answers, classifier.predict(texts), strict=True):
+        assert (one["predicted"], list(one["scores"])) == (own.label, list(classifier.labels))
+
+
+@pytest.mark.parametrize(
+    ("form", "lines", "message"),
+    [
+        ("csv", "body\ngood\n\n \n", "standard input: line 4: a text is empty. Mend the line."),
+        ("csv", "body\ngood,bad\n", "standard input: line 2: must have 1 columns, got 2. "),
+        ("csv", 'body\n"good\n', "standard input: line 2: invalid CSV: "),
+        ("csv", "bdy\ngood\n", "standard input: no column is called 'body'. Did you mean 'bdy'?"),
+        ("jsonl", '{"body": "good"}\n{"bdy": 1}\n', "standard input: line 2: 'body' is missing."),
+        ("jsonl", "[1]\n", "standard input: line 1: must be a JSON object, got a list."),
+        ("jsonl", b'{"body": "\xff"}\n', "standard input: is not valid UTF-8: "),
+    ],
+)
+def test_an_invalid_line_of_standard_input_is_named(
+    exported: Path, form: str, lines: str | bytes, message: str
+) -> None:
+    asked = ["predict", str(exported), "-", "--text", "body", "--format", form]
+    refused = CliRunner().invoke(app, asked, input=lines)
+    assert isinstance(refused.exception, SclsearchError)
+    assert str(refused.exception).startswith(message)
+
+
+def test_a_reader_that_has_enough_is_no_error(exported: Path, tmp_path: Path) -> None:
+    file = tmp_path / "new.csv"
+    file.write_text("body\n" + "good\n" * 20_000)
+    words = [sys.executable, "-m", "sclsearch", "predict", str(exported), str(file)]
+    words += ["--text", "body", "--batch-size", "100"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        assert running.stdout.readline().startswith(b"body,predicted")
+        running.stdout.close()
+        assert running.stderr.read().decode() == ""
+    assert running.returncode == 0

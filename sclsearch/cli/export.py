@@ -1,0 +1,286 @@
+"""Commands for a study's winner as a folder: `export`, `predict` and `verify`."""
+
+import csv
+import json
+import os
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from itertools import tee
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sclsearch.cli import options as o
+from sclsearch.errors import INCOMPLETE, SclsearchError
+from sclsearch.store.storage import DEFAULT_STORAGE
+from sclsearch.tasks.streams import StreamFormat
+
+if TYPE_CHECKING:
+    from sclsearch.reports.export_record import ExportRecord
+    from sclsearch.reports.predictor import Prediction
+    from sclsearch.reports.verification import Verification
+    from sclsearch.tasks.tables import Row
+
+HUB = "Hugging Face hub"
+STDIN = Path("-")
+Folder = Annotated[Path, typer.Argument(help="Folder written by `sclsearch export`.")]
+
+
+def export(
+    study: o.StudyName,
+    folder: Annotated[Path, typer.Argument(help="Output folder, empty or missing.")],
+    rule: o.StudyRule = None,
+    ensemble: Annotated[
+        bool,
+        typer.Option(
+            "--ensemble",
+            help="Export every reported seed, as one model that averages their probabilities. "
+            "Default: the seed with the best validation score.",
+        ),
+    ] = False,
+    storage: o.Storage = DEFAULT_STORAGE,
+    push: Annotated[
+        str | None,
+        typer.Option(
+            metavar="OWNER/NAME",
+            help="Upload the folder to this repository. HF_TOKEN and HF_ENDPOINT apply. Default: "
+            "no upload. Example: me/my-classifier.",
+            rich_help_panel=HUB,
+        ),
+    ] = None,
+    public: Annotated[
+        bool,
+        typer.Option(
+            "--public",
+            help="Create a public repository, or upload to an existing public one. Default: "
+            "private.",
+            rich_help_panel=HUB,
+        ),
+    ] = False,
+) -> None:
+    """Export the winner of a study as a folder with weights, tokenizer and model card.
+
+    transformers, sentence-transformers or sclsearch load it; the command prints which ones.
+    """
+    from sclsearch.api import export as write
+
+    record = write(
+        study, folder, rule=rule, storage=storage, ensemble=ensemble, push=push, public=public
+    )
+    sys.stdout.write(
+        f"{folder}: {record.base} fine-tuned on {record.task} by {record.method}: "
+        f"{_exported(record)}\n"
+        f"Over all seeds, none picked, test {record.metric} is {record.mean_test:.4f}: quote that."
+        f"\n{_usage(record, folder)}"
+    )
+    if push is not None:
+        sys.stdout.write(f"Uploaded to {push}, {'public' if public else 'private'}\n")
+
+
+def _exported(record: "ExportRecord") -> str:
+    scores = f"{record.metric} {record.validation:.4f}, test {record.test:.4f}"
+    if record.members:
+        return f"an ensemble of {len(record.members)} seeds, whose own scores average {scores}"
+    return f"seed {record.replicate}, the best of {record.seeds} by validation, {scores}"
+
+
+def _usage(record: "ExportRecord", folder: Path) -> str:
+    name, quoted = shlex.quote(str(folder)), json.dumps(str(folder), ensure_ascii=False)
+    if record.members:
+        return (
+            f"Use it: sclsearch predict {name} FILE\n"
+            f"`sclsearch verify {name}` prints the ensemble's own test score.\n"
+        )
+    others = {
+        "transformers": f'transformers: pipeline("text-classification", model={quoted})',
+        "sentence-transformers": f"sentence-transformers: SentenceTransformer({quoted}).encode("
+        "texts) returns the class scores.",
+        "sclsearch": "transformers cannot load this classifier; sclsearch.load can.",
+    }
+    use = f"Use it: sclsearch predict {name} FILE, or --model {name}"
+    return f"{use}\n{others[record.format]}\n"
+
+
+def predict(
+    folder: Folder,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="CSV, TSV, JSON Lines or Parquet file with texts, or - for standard input."
+        ),
+    ],
+    text: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Column of the text; pass it twice for text pairs. Default: the text columns of "
+            "the training file."
+        ),
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(help="Further column to print; repeatable. Example: id."),
+    ] = None,
+    format_: Annotated[
+        StreamFormat,
+        typer.Option("--format", help="Format of the output, and of standard input."),
+    ] = "csv",
+    proba: Annotated[
+        bool,
+        typer.Option(
+            "--proba", help="Print the probability of each class. Default: its score, see below."
+        ),
+    ] = False,
+    batch_size: Annotated[
+        int, typer.Option(help="Most texts to predict at a time. Example: 1 to answer each line.")
+    ] = 64,
+    device: Annotated[
+        str | None,
+        typer.Option(help="Device of torch. Default: the GPU if there is one. Example: cpu."),
+    ] = None,
+    method: o.OwnMethod = None,
+) -> None:
+    """Predict labels for texts with an exported winner, batch by batch.
+
+    The output has one score per class; the class with the highest score is the label. Scores are
+    logits, for lacon and lacon-fusion cosines, for an ensemble probabilities.
+    """
+    from sclsearch.api import load
+    from sclsearch.reports.export_record import read_record
+
+    record = read_record(folder)
+    columns = _text_columns(record, text, file)
+    every = (*columns, *(keep or ()))
+    header = _header(record, every, proba=proba)
+    rows = _rows(file, format_, every, len(columns))
+    predictor = load(folder, method=method, device=device, batch_size=batch_size)
+    kept, read = tee(rows)
+    found = predictor.predict_stream(row.cells[: len(columns)] for row in read)
+    results = zip(kept, found, strict=True)
+    write = _write_csv if format_ == "csv" else _write_json_lines
+    try:
+        write(header, every, results, proba=proba)
+    except BrokenPipeError:
+        # The reader of the output, such as `head`, has enough. Python must not flush again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _text_columns(
+    record: "ExportRecord", text: Sequence[str] | None, file: Path
+) -> tuple[str, ...]:
+    columns = tuple(text or record.columns)
+    if len(columns) != 1 + record.pair:
+        raise SclsearchError(
+            f"--text: must name {'two columns' if record.pair else 'one column'} of {file}, as "
+            f"{record.task} has, got {len(columns)}. Pass --text COLUMN"
+            f"{' twice' if record.pair else ''}."
+        )
+    return columns
+
+
+def _header(record: "ExportRecord", every: Sequence[str], *, proba: bool) -> list[str]:
+    if proba and not record.labels:
+        raise SclsearchError(
+            f"--proba: {record.task} must have classes, got a regression. Leave it out."
+        )
+    value = "probability" if proba else "score"
+    header = [*every, "predicted", *(f"{value} {name}" for name in record.labels)]
+    twice = sorted({name for name in header if header.count(name) > 1})
+    if twice:
+        raise SclsearchError(
+            f"--text, --keep: {', '.join(twice)} would be printed twice. Rename the column in the "
+            "file, or leave it out."
+        )
+    return header
+
+
+def _rows(file: Path, form: StreamFormat, every: tuple[str, ...], texts: int) -> "Iterator[Row]":
+    """Return the rows of a file after checking all of it, or of standard input as they arrive."""
+    from sclsearch.tasks.streams import stream_rows
+    from sclsearch.tasks.tables import check_faults, check_rows, load_table, text_faults
+
+    if file == STDIN:
+        return stream_rows(sys.stdin, form, every, texts)
+    table = load_table(file, every)
+    check_rows(table, table.rows)
+    check_faults(table, text_faults((row.place, row.cells[:texts]) for row in table.rows))
+    return iter(table.rows)
+
+
+def _write_csv(
+    header: Sequence[str],
+    _: Sequence[str],
+    results: "Iterator[tuple[Row, Prediction]]",
+    *,
+    proba: bool,
+) -> None:
+    written = csv.writer(sys.stdout, lineterminator="\n")
+    written.writerow(header)
+    for row, one in results:
+        values = one.probabilities if proba else one.scores
+        written.writerow([*row.cells, one.label, *(f"{value:.6g}" for value in values.values())])
+        sys.stdout.flush()
+
+
+def _write_json_lines(
+    _: Sequence[str],
+    every: Sequence[str],
+    results: "Iterator[tuple[Row, Prediction]]",
+    *,
+    proba: bool,
+) -> None:
+    for row, one in results:
+        values = one.probabilities if proba else one.scores
+        named = {"probabilities" if proba else "scores": values} if values else {}
+        line = {**dict(zip(every, row.cells, strict=True)), "predicted": one.label, **named}
+        sys.stdout.write(json.dumps(line, ensure_ascii=False) + "\n")
+        sys.stdout.flush()
+
+
+def verify(
+    folder: Folder,
+    data_dir: o.DataDir = None,
+    tolerance: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            help="Accepted difference of the score, for another device than in training. Example: "
+            "0.005.",
+        ),
+    ] = 0.0,
+    method: o.OwnMethod = None,
+    json_: o.Json = False,
+) -> None:
+    """Evaluate an export again on the test rows of its study; compare with the recorded score.
+
+    Exit code 3 if a score differs, or if transformers alone predicts otherwise.
+    """
+    from sclsearch.api import verify as check
+    from sclsearch.cli.output import print_json
+
+    found = check(folder, data_dir=data_dir, method=method, tolerance=tolerance)
+    if json_:
+        print_json({**asdict(found), "verified": found.verified})
+    else:
+        _show_verification(folder, found)
+    sys.exit(0 if found.verified else INCOMPLETE)
+
+
+def _show_verification(folder: Path, found: "Verification") -> None:
+    for one in found.members:
+        sys.stdout.write(
+            f"seed {one.replicate}: test {found.metric} {one.found:.4f} on {one.rows} rows, "
+            f"recorded {one.recorded:.4f}\n"
+        )
+        if one.agreeing is not None:
+            sys.stdout.write(
+                f"  transformers alone predicts the same for {one.agreeing} of {one.rows} rows\n"
+            )
+    if found.ensemble is not None:
+        sys.stdout.write(
+            f"ensemble of {len(found.members)} seeds: test {found.metric} {found.ensemble:.4f}\n"
+        )
+    verdict = "verified" if found.verified else "NOT verified: a score or a prediction differs"
+    sys.stdout.write(f"{folder}: {verdict}\n")

@@ -1,0 +1,319 @@
+"""Model card of an export: the file README.md, with the evidence behind the winner.
+
+The card names data, search space, every configuration and seed, and how to load the classifier.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sclsearch.canonical import counted, settings, shown
+from sclsearch.encoders.models import ALIASES, ENCODER
+from sclsearch.reports.baseline_comparison import baseline_comparison
+from sclsearch.reports.export_record import ExportRecord
+from sclsearch.reports.loading_examples import loading_examples, loading_note
+from sclsearch.reports.report import ConfigurationLine, Report, finished_winner
+from sclsearch.reports.terminal import rule_in_words, with_spread
+from sclsearch.store.records import StudyRecord
+from sclsearch.store.runs import RunStore, SeedRun
+from sclsearch.store.storage import Storage
+
+if TYPE_CHECKING:
+    from huggingface_hub import ModelCardData
+
+CARD_FILE = "README.md"
+MOST_CONFIGURATIONS = 50
+HUB_METRICS = {
+    "mcc": "matthews_correlation",
+    "macro_f1": "f1",
+    "pearson": "pearsonr",
+    "spearman": "spearmanr",
+}
+"""Names of metrics on the hub, where they differ from ours."""
+
+TEMPLATE = """\
+---
+{{ card_data }}
+---
+
+# {{ record.method }} on {{ record.task }}
+
+{{ base }} fine-tuned by `{{ record.method }}` on {{ record.task }}. The configuration is the winner
+of a hyperparameter search with sclsearch.
+
+## Load it
+
+{% for heading, code in loading %}{{ heading }}
+
+```python
+{{ code }}
+```
+
+{% endfor %}{{ loading_note }}
+
+## Data
+
+{% for name, text in data %}- {{ name }}: {{ text }}
+{% endfor %}
+## Search
+
+Rule `{{ record.rule }}`: a configuration's score is its validation {{ record.metric }}, {{ rule }}.
+The test rows played no part in the choice.
+
+{{ space }}
+
+{{ configurations }}
+
+{{ race }}
+
+## Results
+
+Winner: configuration {{ winner.number }}, `{{ values }}`.
+
+| seed | validation {{ record.metric }} | test {{ record.metric }} | exported |
+|---|---|---|---|
+{% for row in seeds %}| {{ row | join(" | ") }} |
+{% endfor %}
+{{ summary }}
+
+{{ comparison }}
+
+{{ training }}
+
+All hyperparameters:
+
+```json
+{{ fields }}
+```
+
+## Limits
+
+{% for limit in limits %}- {{ limit }}
+{% endfor %}"""
+
+
+def write_model_card(
+    folder: Path,
+    record: ExportRecord,
+    found: Report,
+    study: StudyRecord,
+    storage: Storage,
+    begun: Path,
+) -> None:
+    """Write the model card of an export.
+
+    Args:
+        folder: Folder of the export; its name appears in the examples.
+        record: Description of the export.
+        found: Report of the study.
+        study: Record of the study.
+        storage: Storage of the study, in which a study of the baseline `ce` is looked up.
+        begun: Folder of the encoder that was fine-tuned; its card may name a license.
+    """
+    from huggingface_hub import ModelCard
+
+    winner = finished_winner(found)
+    run = RunStore(storage).get(record.key)
+    license_ = _license(record.base, begun)
+    card = ModelCard.from_template(
+        _card_data(record, winner, license_),
+        template_str=TEMPLATE,
+        record=record,
+        base=_hub_name(record.base) or Path(record.base).name,
+        loading=list(loading_examples(folder.name, record)),
+        loading_note=loading_note(folder.name, record),
+        data=list(_data(record, found, run)),
+        rule=rule_in_words(found.rule.partition("/")[0], found.seeds),
+        space=_space(study),
+        configurations=_configurations(found),
+        race=_race(found),
+        winner=winner,
+        values=settings(winner.values) or "defaults",
+        seeds=list(_seeds(record, winner)),
+        summary=_summary(found, winner),
+        comparison=baseline_comparison(found, study, storage),
+        training=_training(record, run),
+        fields=json.dumps(record.fields, indent=2, ensure_ascii=False),
+        limits=list(_limits(record, found, license_)),
+    )
+    (folder / CARD_FILE).write_text(str(card).rstrip() + "\n", encoding="utf-8")
+
+
+def _card_data(
+    record: ExportRecord, winner: ConfigurationLine, license_: str | None
+) -> "ModelCardData":
+    from huggingface_hub import EvalResult, ModelCardData
+
+    results = [
+        EvalResult(
+            task_type="text-classification",
+            dataset_type=record.task,
+            dataset_name=record.task,
+            dataset_split="test",
+            metric_type=HUB_METRICS.get(record.metric, record.metric),
+            metric_name=f"{record.metric}, mean of {counted(len(winner.seeds), 'seed')}",
+            metric_value=record.mean_test,
+        )
+    ]
+    return ModelCardData(
+        license=license_,
+        library_name=record.format,
+        base_model=_hub_name(record.base),
+        pipeline_tag="text-classification",
+        tags=["sclsearch", record.method, *(["ensemble"] if record.members else [])],
+        model_name=f"{record.method}-{record.task}",
+        eval_results=results if record.mean_test is not None else None,
+    )
+
+
+def _hub_name(base: str) -> str | None:
+    """Return the name of an encoder on the hub; None for a folder."""
+    if base in ALIASES:
+        return ALIASES[base].hub
+    folder = Path(base).expanduser()
+    return base if base.count("/") == 1 and base[0].isalnum() and not folder.is_dir() else None
+
+
+def _license(base: str, begun: Path) -> str | None:
+    """Return the license in the encoder's own card, or that of a known encoder; else None."""
+    from huggingface_hub import ModelCard
+
+    own = begun / CARD_FILE
+    known = ALIASES[base].license if base in ALIASES else None
+    if not own.is_file():
+        own = begun.parent / CARD_FILE if begun.name == ENCODER else own
+    try:
+        found = ModelCard.load(own, ignore_metadata_errors=True).data.to_dict().get("license")
+    except (OSError, ValueError):
+        return known
+    return str(found) if found else known
+
+
+def _data(
+    record: ExportRecord,
+    found: Report,
+    run: SeedRun | None,
+) -> Iterator[tuple[str, str]]:
+    yield "task", f"{record.task}, protocol {record.protocol}"
+    yield "training rows", record.size or "the whole training split"
+    for kind, evaluation in (
+        ("validation", run.validation if run else None),
+        ("test", run.test if run else None),
+    ):
+        if evaluation and "confusion" in evaluation:
+            yield f"{kind} rows", str(sum(map(sum, evaluation["confusion"])))
+    if record.labels:
+        yield "labels", ", ".join(f"`{label}`" for label in record.labels)
+    else:
+        yield "labels", "a score (regression)"
+    yield "SHA-256 of texts and labels", f"`{found.data}`"
+    for kind in found.rows[0] if found.rows else ():
+        hashes = list(dict.fromkeys(rows[kind] for rows in found.rows))
+        which = "the same in all seeds" if len(hashes) == 1 else "in the order of the seeds"
+        short = ", ".join(f"`{one[:12]}`" for one in hashes)
+        yield f"SHA-256 of the {kind} rows, {which}", short
+
+
+def _space(study: StudyRecord) -> str:
+    space = study.identity["space"]
+    rows = [f"| {one['name']} | {_range(one)} |" for one in space["parameters"]]
+    if not rows:
+        return "No hyperparameter was searched."
+    fixed = settings(space.get("fixed") or {})
+    note = f"\n\nFixed by the space: `{fixed}`." if fixed else ""
+    head = "| searched hyperparameter | values |\n|---|---|\n"
+    return f"{head}{chr(10).join(rows)}{note}"
+
+
+def _range(parameter: Mapping[str, Any]) -> str:
+    condition = parameter.get("when")
+    only = f", if {settings(condition)}" if condition else ""
+    if parameter["type"] == "choice":
+        return ", ".join(map(shown, parameter["values"])) + only
+    scale = " (log scale)" if parameter["type"] == "log" else ""
+    return f"{shown(parameter['low'])} to {shown(parameter['high'])}{scale}{only}"
+
+
+def _configurations(found: Report) -> str:
+    """Return the table of the configurations tried, best first."""
+    lines = [
+        f"| {line.number} | {'–' if line.score is None else f'{line.score:.4f}'} | "
+        f"{_test(line)} | {len(line.seeds) - line.failed}/{found.seeds} | "
+        f"`{settings(line.values) or 'defaults'}` |"
+        for line in found.configurations[:MOST_CONFIGURATIONS]
+    ]
+    more = len(found.configurations) - MOST_CONFIGURATIONS
+    rest = f"\n\n{more} more configurations are not shown." if more > 0 else ""
+    return (
+        f"{counted(len(found.configurations), 'configuration')} tried, best first:\n\n"
+        f"| # | validation {found.metric} | test {found.metric} | seeds | configuration |\n"
+        f"|---|---|---|---|---|\n{chr(10).join(lines)}{rest}"
+    )
+
+
+def _test(line: ConfigurationLine) -> str:
+    return "–" if line.test_mean is None else with_spread(line.test_mean, line.test_std)
+
+
+def _race(found: Report) -> str:
+    missing = sum(line.score is None for line in found.configurations)
+    if not missing:
+        return "Every configuration has all its seeds."
+    return (
+        f"{missing} of {len(found.configurations)} configurations lack seeds. The probability that "
+        f"one of them would win with all seeds is about {found.risk:.2g}."
+    )
+
+
+def _seeds(record: ExportRecord, winner: ConfigurationLine) -> Iterator[tuple[str, ...]]:
+    members = {int(name.rpartition("-")[2]) for name in record.members} or {record.replicate}
+    for seed in winner.seeds:
+        if seed.failure is not None:
+            yield str(seed.replicate), "failed", "failed", ""
+        else:
+            exported = "yes" if seed.replicate in members else ""
+            yield str(seed.replicate), f"{seed.validation:.4f}", f"{seed.test:.4f}", exported
+
+
+def _summary(found: Report, winner: ConfigurationLine) -> str:
+    lines = [f"- Validation {found.metric} {winner.score:.4f} by the rule."]
+    if len(winner.reported) < len(winner.seeds) - winner.failed:
+        reported = counted(len(winner.reported), "reported seed")
+        lines.append(f"- Test {found.metric} {_test(winner)} over the {reported}.")
+    if winner.plain:
+        every = counted(len(winner.seeds) - winner.failed, "seed")
+        lines.append(
+            f"- Test {found.metric} {with_spread(*winner.plain)} over {every}, none picked: quote "
+            "this."
+        )
+    lines += [
+        f"- Baseline, {line.origin}: test {found.metric} {_test(line)}." for line in found.baselines
+    ]
+    return "\n".join(lines)
+
+
+def _limits(record: ExportRecord, found: Report, license_: str | None) -> Iterator[str]:
+    length = record.fields.get("max_length")
+    yield f"Texts are truncated to {length} tokens, as in training."
+    if not record.members:
+        yield (
+            "The weights are those of the seed with the best validation score, so its validation "
+            "score is optimistic. Quote the mean test score over all seeds."
+        )
+    yield (
+        "The scores hold for rows like those of the task. Other domains and languages, and biases "
+        "of the encoder or the data, were not examined."
+    )
+    yield f"License of the base model: {license_ or 'unknown'}."
+    yield from found.notes
+
+
+def _training(record: ExportRecord, run: SeedRun | None) -> str:
+    """Return how the exported seed was trained: key, versions and commit."""
+    environment = {} if run is None else run.environment
+    packages = {**environment.get("packages", {}), "commit": environment.get("commit")}
+    versions = ", ".join(f"{name} {version}" for name, version in packages.items() if version)
+    return f"Seed run `{record.key[:12]}` of study `{record.study}`" + (
+        f", trained with {versions}." if versions else "."
+    )

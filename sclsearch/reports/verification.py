@@ -1,0 +1,200 @@
+"""Second evaluation of an export on the test rows of its study."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from sclsearch.encoders.models import CARD
+from sclsearch.errors import SclsearchError
+from sclsearch.methods import find_recorded_method
+from sclsearch.reports.export_record import ExportRecord, read_record
+from sclsearch.reports.predictor import Predictor, load
+from sclsearch.study.resolve import resolve
+from sclsearch.study.restore import restore_data_dir, restore_spec_as_before
+from sclsearch.study.spec import RunOptions
+from sclsearch.tasks.base import Labels, Task, Texts
+from sclsearch.tasks.metrics import evaluate, value
+
+if TYPE_CHECKING:
+    from sclsearch.methods.base import Method
+
+BATCH_SIZE = 64
+CPU = "cpu"
+CLOSE = 1e-6
+"""Difference of scores that rounding explains."""
+CLOSE_SCORES = 1e-3
+"""Difference of two libraries' predicted scores that rounding explains."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberCheck:
+    """Recorded and new test score of one exported seed run.
+
+    Attributes:
+        replicate: Number of its replicate.
+        rows: Number of test rows.
+        recorded: Test score in the export's record.
+        found: Test score of the second evaluation.
+        agreeing: Number of test rows for which transformers alone gives the same prediction; None
+            if it cannot load the classifier.
+    """
+
+    replicate: int
+    rows: int
+    recorded: float
+    found: float
+    agreeing: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """Result of evaluating an export again.
+
+    Attributes:
+        metric: Name of the metric.
+        members: The exported seed run, or those of an ensemble.
+        ensemble: Test score of an ensemble whose members share their test rows; else None.
+        tolerance: Accepted difference of a score.
+    """
+
+    metric: str
+    members: tuple[MemberCheck, ...]
+    ensemble: float | None
+    tolerance: float
+
+    @property
+    def verified(self) -> bool:
+        """True if every score is the recorded one and transformers agrees on every row."""
+        return all(
+            abs(one.found - one.recorded) <= self.tolerance + CLOSE
+            and one.agreeing in {None, one.rows}
+            for one in self.members
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _TestRows:
+    task: Task
+    texts: Sequence[Texts]
+    y: Labels
+
+
+def verify(
+    folder: Path,
+    data_dir: Path | None = None,
+    custom_method: "str | type[Method] | None" = None,
+    tolerance: float = 0.0,
+) -> Verification:
+    """Evaluate an export on the test rows of its study and compare with the recorded score.
+
+    If transformers can load the classifier, its predictions are compared row by row too.
+
+    Args:
+        folder: Folder written by `export`.
+        data_dir: Folder of the task's files, if they moved.
+        custom_method: `FILE.py:CLASS` or the class, for an export of a custom method.
+        tolerance: Accepted difference of the score, for another device than in training.
+
+    Raises:
+        SclsearchError: The folder is no export, or one of an older version that does not name its
+            test rows, or the data has changed.
+    """
+    record = read_record(folder)
+    checks: list[MemberCheck] = []
+    known: dict[str, _TestRows] = {}
+    for name in record.members or ("",):
+        own = read_record(folder / name)
+        if own.test_rows not in known:
+            known[own.test_rows] = _test_rows(folder / name, own, data_dir, custom_method)
+        checks.append(_check(folder / name, own, known[own.test_rows], custom_method))
+    ensemble = None
+    if record.members and len(known) == 1:
+        (rows,) = known.values()
+        predictions = _predictions(load(folder, custom_method, _device(record)), rows)
+        ensemble = value(record.metric, evaluate(rows.task, rows.y, predictions))
+    return Verification(record.metric, tuple(checks), ensemble, tolerance)
+
+
+def _check(
+    folder: Path, record: ExportRecord, rows: _TestRows, custom_method: "str | type[Method] | None"
+) -> MemberCheck:
+    predictions = _predictions(load(folder, custom_method, _device(record)), rows)
+    agreeing = None
+    if record.format == "transformers":
+        theirs = _by_transformers(folder, record, rows.texts)
+        # In full precision, as transformers computes.
+        on_cpu = _device(record) == CPU
+        ours = predictions if on_cpu else _predictions(load(folder, custom_method, CPU), rows)
+        agreeing = int((np.abs(theirs - ours) <= CLOSE_SCORES).sum())
+    return MemberCheck(
+        replicate=record.replicate,
+        rows=len(rows.texts),
+        recorded=value(record.metric, record.evaluation),
+        found=value(record.metric, evaluate(rows.task, rows.y, predictions)),
+        agreeing=agreeing,
+    )
+
+
+def _device(record: ExportRecord) -> str | None:
+    """Return the device of the training; None if that was a GPU, which need not be here."""
+    return CPU if record.numerics.startswith(CPU) else None
+
+
+def _test_rows(
+    folder: Path,
+    record: ExportRecord,
+    data_dir: Path | None,
+    custom_method: "str | type[Method] | None",
+) -> _TestRows:
+    """Return the test rows of an exported seed run, after checking that they are the same."""
+    where = folder / CARD
+    if not record.test_rows:
+        raise SclsearchError(
+            f"{where}: names no test rows, because an older version wrote it. Export the study "
+            "again."
+        )
+    found = find_recorded_method(record.place, record.method_digest, custom_method, str(where))
+    # Splits do not depend on the encoder, and the original one need not be on this machine.
+    origin = {**record.origin, "model": str(folder)}
+    spec = restore_spec_as_before(origin, record.fields, found.kind if found.digest else None)
+    options = RunOptions(data_dir=restore_data_dir(origin, data_dir), gpus_per_trial=0)
+    study = resolve(spec, options)
+    test = study.splits(record.replicate).test
+    if (study.data.digest, test.digest) != (record.data, record.test_rows):
+        raise SclsearchError(
+            f"{where}: the test rows of {record.task} must be those of the study, but "
+            f"{study.data.source} has others. Pass --data-dir, or restore the files."
+        )
+    split = study.data.splits[test.split]
+    texts = [split.texts[row] for row in test.index]
+    return _TestRows(study.data.task, texts, split.y[test.index])
+
+
+def _predictions(predictor: Predictor, rows: _TestRows) -> npt.NDArray[np.float64]:
+    """Return the number of the predicted class of each row, or the predicted score, `[rows]`."""
+    number = {label: position for position, label in enumerate(predictor.labels)}
+    found = predictor.predict(rows.texts)
+    return np.array([number.get(str(one.label), one.label) for one in found], np.float64)
+
+
+def _by_transformers(
+    folder: Path, record: ExportRecord, texts: Sequence[Texts]
+) -> npt.NDArray[np.float64]:
+    """Return the predictions of transformers' own classifier, `[rows]`."""
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    found: list[float] = []
+    for start in range(0, len(texts), BATCH_SIZE):
+        columns = [list(column) for column in zip(*texts[start : start + BATCH_SIZE], strict=True)]
+        batch = tokenizer(*columns, truncation=True, padding=True, return_tensors="pt")
+        with torch.inference_mode():
+            logits = model(**batch).logits
+        found += (logits.argmax(1) if record.labels else logits[:, 0]).tolist()
+    return np.array(found, np.float64)

@@ -1,0 +1,160 @@
+"""Export of a study to an Optuna storage, for optuna-dashboard and Optuna's plots."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import optuna
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+from optuna.trial import FrozenTrial, TrialState
+
+from sclsearch.canonical import canonical
+from sclsearch.errors import SclsearchError
+from sclsearch.selection.rules import Rule, parse_rule
+from sclsearch.spaces.schema import read_parameter
+from sclsearch.spaces.space import Choice, Parameter
+from sclsearch.store.records import ConfigurationRecord
+from sclsearch.store.runs import RunStore, SeedRun
+from sclsearch.store.storage import Storage
+from sclsearch.store.studies import existing_study
+from sclsearch.study.state import SearchState, stored_state
+
+MARK = "sclsearch"
+"""Attribute of an Optuna study that this module wrote and may replace."""
+
+
+def export_to_optuna(storage: Storage, name: str, url: str, rule: Rule | None = None) -> int:
+    """Write a study to an Optuna storage, one trial per configuration; return their number.
+
+    A configuration with all its seeds is a complete trial, whose value is its score. One with some
+    seeds is pruned, and one without seeds is waiting. A later export replaces the Optuna study.
+
+    Args:
+        storage: Storage of the study.
+        name: The study's name.
+        url: Database of the Optuna storage, such as `sqlite:///optuna.db`.
+        rule: Selection rule that gives the scores; None uses the rule of the study's first run.
+
+    Raises:
+        SclsearchError: The study does not exist, the database cannot be used, or it has an Optuna
+            study of that name that is no export.
+    """
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    store, record = existing_study(storage, name)
+    configurations, replicates = store.configurations(), store.replicates()
+    rule = rule or parse_rule(str(record.origin["rule"]))
+    state, _ = stored_state(RunStore(storage), record, replicates, configurations, rule)
+    parameters = _parameters(record.identity["space"])
+    found = _new_study(url, store.name)
+    for attribute, value in {
+        MARK: store.name,
+        "method": record.training["method"],
+        "task": record.identity["task"],
+        "model": record.identity["model"],
+        "protocol": record.identity["protocol"],
+        "score": f"validation {state.metric}, rule {rule.score}",
+    }.items():
+        found.set_user_attr(attribute, value)
+    found.add_trials([_trial(state, one, parameters) for one in configurations])
+    return len(configurations)
+
+
+def _new_study(url: str, name: str) -> optuna.Study:
+    """Return an empty Optuna study; replace an earlier export."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        storage = optuna.storages.RDBStorage(url)
+    except (SQLAlchemyError, ImportError) as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise SclsearchError(
+            f"{url}: cannot be opened as Optuna's database: {reason}. Name one, such as "
+            "sqlite:///optuna.db."
+        ) from error
+    earlier = {one.study_name: one for one in optuna.get_all_study_summaries(storage)}
+    if name in earlier:
+        if MARK not in earlier[name].user_attrs:
+            raise SclsearchError(
+                f"{url}: has a study {name!r} that is not an export. Name another database."
+            )
+        optuna.delete_study(study_name=name, storage=storage)
+    return optuna.create_study(storage=storage, study_name=name, direction="maximize")
+
+
+def _trial(
+    state: SearchState, configuration: ConfigurationRecord, parameters: Mapping[str, Parameter]
+) -> FrozenTrial:
+    values = {n: value for n, value in configuration.values.items() if n in parameters}
+    runs = state.runs_of(configuration.number)
+    score = state.scores.get(configuration.number)
+    unfinished = TrialState.PRUNED if runs else TrialState.WAITING
+    trial = optuna.create_trial(
+        state=unfinished if score is None else TrialState.COMPLETE,
+        value=None if score is None else score.score,
+        params={name: _plain(value) for name, value in values.items()},
+        distributions={name: _distribution(parameters[name]) for name in values},
+        user_attrs=_attributes(state, configuration, runs),
+    )
+    _set_times(trial, list(runs.values()))
+    return trial
+
+
+def _attributes(
+    state: SearchState, configuration: ConfigurationRecord, runs: Mapping[int, SeedRun]
+) -> dict[str, Any]:
+    score = state.scores.get(configuration.number)
+    attributes: dict[str, Any] = {
+        "configuration": configuration.number,
+        "origin": configuration.origin,
+        "test mean": score and score.test_mean,
+    }
+    for replicate, run in runs.items():
+        attributes[f"seed {replicate} validation"] = run.validated(state.metric)
+        attributes[f"seed {replicate} test"] = run.tested(state.metric)
+        if run.failure is not None:
+            attributes[f"seed {replicate} failure"] = f"{run.failure.cause}: {run.failure.message}"
+    return attributes
+
+
+def _set_times(trial: FrozenTrial, runs: Sequence[SeedRun]) -> None:
+    """Set start and end of a trial to those of its seed runs, if they are known."""
+    times = [(run.started, run.started + run.seconds) for run in runs if run.started]
+    if times:
+        trial.datetime_start = _local_time(min(start for start, _ in times))
+        if trial.state.is_finished():
+            trial.datetime_complete = _local_time(max(end for _, end in times))
+
+
+def _local_time(seconds: float) -> datetime:
+    """Return a Unix time as Optuna stores it: local, without a time zone."""
+    return datetime.fromtimestamp(seconds, tz=UTC).astimezone().replace(tzinfo=None)
+
+
+def _parameters(space: Mapping[str, Any]) -> dict[str, Parameter]:
+    """Return the searched parameters of a stored space."""
+    found = {}
+    for entry in space["parameters"]:
+        parameter = read_parameter({n: v for n, v in entry.items() if n != "name"}, entry["name"])
+        if isinstance(parameter, list):
+            place, reason = parameter[0]
+            raise SclsearchError(f"stored space: {place}: {reason}. Restore the study's record.")
+        found[entry["name"]] = parameter
+    return found
+
+
+def _distribution(parameter: Parameter) -> BaseDistribution:
+    if isinstance(parameter, Choice):
+        return CategoricalDistribution([_plain(value) for value in parameter.values])
+    if parameter.kind == "int":
+        return IntDistribution(int(parameter.low), int(parameter.high), step=parameter.step or 1)
+    return FloatDistribution(parameter.low, parameter.high, log=parameter.kind == "log")
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that Optuna accepts: lists become JSON."""
+    return canonical(value) if isinstance(value, list | tuple | dict) else value

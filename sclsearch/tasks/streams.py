@@ -1,0 +1,76 @@
+"""Rows of text cells from a stream, such as standard input, as they arrive."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal, TextIO
+
+from sclsearch.errors import SclsearchError
+from sclsearch.tasks.tables import (
+    Fault,
+    Row,
+    column_positions,
+    csv_rows,
+    json_records,
+    record_cells,
+    text_faults,
+)
+
+StreamFormat = Literal["csv", "jsonl"]
+NAME = "standard input"
+
+
+def stream_rows(
+    file: TextIO, form: StreamFormat, columns: tuple[str, ...], texts: int
+) -> Iterator[Row]:
+    """Yield the requested cells of each row of a stream, in order.
+
+    Unlike a file, a stream is not read to its end before the first row is yielded, so an error
+    comes after the rows before it.
+
+    Args:
+        file: The stream.
+        form: `csv` with a header, or `jsonl`, one JSON object per line.
+        columns: Names of the columns to keep, first those of texts.
+        texts: Number of columns with texts, which must not be empty.
+
+    Raises:
+        SclsearchError: A row is invalid, or a column is missing; the message has the line.
+    """
+    rows = _csv(file, columns) if form == "csv" else _json_lines(file, columns)
+    try:
+        for row in rows:
+            for place, reason in text_faults([(row.place, row.cells[:texts])]):
+                raise _error(place, reason)
+            yield row
+    except UnicodeDecodeError as error:
+        raise SclsearchError(f"{NAME}: is not valid UTF-8: {error}. Pass UTF-8.") from error
+
+
+def _csv(file: TextIO, columns: tuple[str, ...]) -> Iterator[Row]:
+    faults: list[Fault] = []
+    names: Sequence[str] = ()
+    positions: list[int] = []
+    for place, cells in csv_rows(file, faults):
+        if not cells:
+            continue
+        if not names:
+            names = [cells[0].removeprefix("\ufeff"), *cells[1:]]
+            positions = column_positions(Path(NAME), names, columns)
+        elif len(cells) != len(names):
+            raise _error(place, f"must have {len(names)} columns, got {len(cells)}")
+        else:
+            yield Row(place, tuple(cells[position] for position in positions))
+    for place, reason in faults:
+        raise _error(place, reason)
+
+
+def _json_lines(file: TextIO, columns: tuple[str, ...]) -> Iterator[Row]:
+    for place, record, reasons in json_records(file):
+        cells, faults = ((), reasons) if reasons else record_cells(record, columns)
+        for reason in faults:
+            raise _error(place, reason)
+        yield Row(place, cells)
+
+
+def _error(place: int, reason: str) -> SclsearchError:
+    return SclsearchError(f"{NAME}: line {place}: {reason}. Mend the line.")

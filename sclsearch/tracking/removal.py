@@ -1,0 +1,97 @@
+"""Permanent deletion of a study's runs from the MLflow database of a storage."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from sclsearch.errors import SclsearchError
+from sclsearch.store.local import DamagedError
+from sclsearch.store.storage import Storage, storage_path
+from sclsearch.store.studies import StudyStore
+from sclsearch.tracking.logger import EXPERIMENT
+from sclsearch.tracking.server import connect, quietly
+from sclsearch.tracking.writer import ID, STUDY
+
+AT_ONCE = 500
+
+
+def tracked_run_ids(storage: Storage, store: StudyStore) -> list[str]:
+    """Return the ids of a study's runs in the MLflow database inside its storage.
+
+    Without such a database, and for a study with a damaged record, the list is empty.
+    """
+    uri = _own_database(storage)
+    study = _name_in_mlflow(store)
+    if uri is None or study is None:
+        return []
+    with quietly():
+        client = connect(uri)
+        found = client.get_experiment_by_name(EXPERIMENT)
+        if found is None:
+            return []
+        query = f"tags.`{STUDY}` = '{store.name}'"
+        ids, token = list[str](), None
+        while True:
+            page = client.search_runs([found.experiment_id], query, page_token=token)
+            ids += [run.info.run_id for run in page if _is_of(run, study)]
+            token = page.token
+            if not token:
+                return ids
+
+
+def delete_runs(storage: Storage, run_ids: Sequence[str]) -> None:
+    """Delete runs and their artifacts from the MLflow database inside a storage.
+
+    In a copy of a storage, runs may have their artifacts in the original. Such runs are only marked
+    as deleted, and their artifacts stay.
+
+    Raises:
+        SclsearchError: MLflow cannot delete them.
+    """
+    uri, folder = _own_database(storage), storage_path(storage).local
+    if uri is None or folder is None:
+        return
+    inside = []
+    with quietly():
+        client = connect(uri)
+        for run_id in run_ids:
+            if client.get_run(run_id).info.artifact_uri.startswith(f"{folder.as_uri()}/"):
+                inside.append(run_id)
+            client.delete_run(run_id)
+    for start in range(0, len(inside), AT_ONCE):
+        _delete_permanently(uri, inside[start : start + AT_ONCE])
+    for run_id in inside:
+        with suppress(OSError):  # MLflow leaves the folder of the run's artifacts
+            (folder / "mlartifacts" / run_id).rmdir()
+
+
+def _delete_permanently(uri: str, run_ids: Sequence[str]) -> None:
+    """Run `mlflow gc`: the client alone would only mark the runs as deleted."""
+    command = [sys.executable, "-m", "mlflow", "gc", "--backend-store-uri", uri]
+    command += ["--tracking-uri", uri, "--run-ids", ",".join(run_ids)]
+    environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise SclsearchError(f"{uri}: MLflow cannot delete {len(run_ids)} runs: {reason}.")
+
+
+def _own_database(storage: Storage) -> str | None:
+    folder = storage_path(storage).local
+    database = None if folder is None else folder / "mlflow.db"
+    return f"sqlite:///{database}" if database and database.exists() else None
+
+
+def _name_in_mlflow(store: StudyStore) -> str | None:
+    try:
+        record = store.record()
+    except DamagedError:
+        return None
+    return None if record is None else record.mlflow_name
+
+
+def _is_of(run: Any, study: str) -> bool:
+    return str(run.data.tags[ID]).partition("/")[0] == study

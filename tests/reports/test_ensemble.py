@@ -1,0 +1,101 @@
+"""An ensemble averages the class probabilities of the seeds that a rule reports."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from transformers import AutoModelForSequenceClassification
+from typer.testing import CliRunner
+
+import sclsearch
+from sclsearch.cli import app
+from sclsearch.encoders.models import model_folder
+from sclsearch.errors import SclsearchError
+from sclsearch.reports.report import report
+from tests.reports.trained import Trained
+
+TEXTS = ["the film was good", "it was awful, and very dull"]
+
+
+@pytest.fixture(scope="module")
+def ensemble(once: Trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns an ensemble of both seeds of the study."""
+    folder = tmp_path_factory.mktemp("export") / "both"
+    sclsearch.export("mine", folder, storage=once.storage, ensemble=True)
+    return folder
+
+
+def test_probabilities_are_the_mean_of_the_members(ensemble: Path) -> None:
+    whole = sclsearch.load(ensemble)
+    assert set(whole.record.members) == {"seed-0", "seed-1"}
+    members = [sclsearch.load(ensemble / name) for name in whole.record.members]
+    first, second = (member.predict_proba(TEXTS) for member in members)
+    assert not np.allclose(first, second)
+    expected = (first + second) / 2
+    assert whole.predict_proba(TEXTS) == pytest.approx(expected)
+    for one, row in zip(whole.predict(TEXTS), expected, strict=True):
+        assert one.label == whole.labels[row.argmax()]
+        assert list(one.scores.values()) == pytest.approx(row)
+
+
+def test_the_record_has_the_mean_scores_of_the_members(once: Trained, ensemble: Path) -> None:
+    winner = report(once.storage, "mine").winner
+    assert winner is not None
+    record = sclsearch.load(ensemble).record
+    assert record.test == pytest.approx(np.mean([seed.test or 0 for seed in winner.seeds]))
+    assert record.validation == pytest.approx(winner.score)
+
+
+def test_transformers_cannot_load_an_ensemble(ensemble: Path) -> None:
+    with pytest.raises((OSError, ValueError), match=r"config\.json|model_type"):
+        AutoModelForSequenceClassification.from_pretrained(ensemble)
+
+
+def test_one_reported_seed_is_no_ensemble(once: Trained, tmp_path: Path) -> None:
+    with pytest.raises(SclsearchError) as raised:
+        sclsearch.export(
+            "mine", tmp_path / "one", storage=once.storage, rule="mean/best", ensemble=True
+        )
+    assert str(raised.value) == (
+        "ensemble: rule mean/best must report at least 2 seeds, got 1. Pass --rule top-3, for "
+        "example."
+    ).replace("--rule", "rule")
+    assert not (tmp_path / "one").exists()
+
+
+def test_every_member_without_weights_is_named_with_its_command(
+    once: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sclsearch.store.studies.StudyStore.read_weights", lambda *_: None)
+    with pytest.raises(SclsearchError) as raised:
+        sclsearch.export("mine", tmp_path / "both", storage=once.storage, ensemble=True)
+    first, *commands = str(raised.value).splitlines()
+    assert first.startswith("mine: the weights of 2 of 2 seeds are not in ")
+    winner = report(once.storage, "mine").winner
+    assert winner is not None
+    for seed, command in zip(
+        (winner.seeds[position] for position in winner.reported), commands, strict=True
+    ):
+        assert command.startswith(f"`sclsearch rerun {seed.key[:12]} --storage {once.storage} ")
+
+
+def test_an_ensemble_is_no_encoder_but_its_members_are(ensemble: Path) -> None:
+    assert model_folder(f"{ensemble}/seed-0") == ensemble / "seed-0"
+    with pytest.raises(SclsearchError) as raised:
+        model_folder(str(ensemble))
+    assert str(raised.value) == (
+        f"--model {ensemble}: must be one encoder, got an exported ensemble. Name the folder of "
+        "one of its seeds."
+    )
+
+
+def test_the_command_names_the_members_scores(once: Trained, tmp_path: Path) -> None:
+    folder = tmp_path / "both"
+    asked = ["export", "mine", str(folder), "--storage", str(once.storage), "--ensemble"]
+    done = CliRunner().invoke(app, asked)
+    assert done.exit_code == 0, done.output
+    record = sclsearch.load(folder).record
+    assert (
+        f"an ensemble of 2 seeds, whose own scores average accuracy {record.validation:.4f}, test "
+        f"{record.test:.4f}\n"
+    ) in done.stdout

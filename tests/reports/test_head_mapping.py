@@ -1,0 +1,240 @@
+"""Exported classifiers give other libraries' users the predictions of `sclsearch predict`."""
+
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save
+from sentence_transformers import SentenceTransformer
+from transformers import (
+    AutoModel,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    PretrainedConfig,
+    pipeline,
+)
+
+import sclsearch
+from sclsearch.encoders.load import load_encoder, load_tokenizer
+from sclsearch.encoders.models import model_folder
+from sclsearch.methods import METHODS, find_method
+from sclsearch.methods.base import Model, Training
+from sclsearch.protocols.base import Rows
+from sclsearch.reports.export import write_folder
+from sclsearch.reports.export_record import ExportRecord
+from sclsearch.tasks.base import Split, Task, TaskData
+from sclsearch.training.data import tokenize_task
+from sclsearch.training.evaluation import scores_of
+from tests.conftest import Save
+
+TEXTS = ["the film was good", "it was awful, and very dull", "a lovely film and not bad"]
+LABELS = ("praise", "complaint", "other")
+NO_FORMAT = {"lacon", "lacon-fusion", "leam", "lsan"}
+RECORD = ExportRecord(
+    base="tiny",
+    method="",
+    task="demo",
+    size="8",
+    protocol="plain",
+    study="mine",
+    rule="mean",
+    key="0" * 64,
+    replicate=0,
+    seeds=1,
+    metric="accuracy",
+    validation=0.5,
+    test=0.5,
+    fields={},
+    labels=LABELS,
+)
+
+
+@dataclass(frozen=True)
+class Export:
+    """An export of a method with random weights, and the scores of the model it was made from."""
+
+    folder: Path
+    scores: np.ndarray[Any, Any]
+
+
+def exported(
+    encoder: Path, folder: Path, name: str, record: ExportRecord = RECORD, **fields: Any
+) -> Export:
+    """Write an export of a method with random weights in its modules."""
+    torch.manual_seed(0)
+    method: Any = find_method(name).kind(**fields)
+    training = Training(max_length=16)
+    loaded = load_encoder(encoder, "tiny")
+    parts = method.stages(training)[-1].new_modules(loaded, len(record.labels))
+    model = Model(loaded, parts).eval()
+    for parameter in parts.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    folder.mkdir()
+    values = {**asdict(method), **asdict(training)}
+    write_folder(
+        folder, save(model.state_dict()), encoder, replace(record, place=name, fields=values)
+    )
+    rows = tuple((text,) for text in TEXTS)
+    data = TaskData(
+        Task("demo", "a test", record.labels, "accuracy"),
+        {"texts": Split(rows, np.zeros(len(rows), np.int64))},
+        "memory",
+    )
+    tokens = tokenize_task(data, load_tokenizer(encoder), 16)
+    every = Rows("texts", np.arange(len(rows)))
+    return Export(folder, scores_of(model, method, tokens, every, None, torch.device("cpu")))
+
+
+def read_format(folder: Path) -> str:
+    return str(json.loads((folder / "sclsearch.json").read_text(encoding="utf-8"))["format"])
+
+
+def probabilities(folder: Path, texts: list[str], **options: Any) -> list[dict[str, float]]:
+    classifier = pipeline("text-classification", model=str(folder), top_k=None)
+    answers: Any = classifier(texts, **options)
+    return [{one["label"]: one["score"] for one in answer} for answer in answers]
+
+
+def logits(folder: Path, texts: list[str]) -> np.ndarray[Any, Any]:
+    return np.array([list(one.scores.values()) for one in sclsearch.predict(folder, texts)])
+
+
+def check(export: Export) -> str:
+    """Check that every library that loads an export gives the scores of the trained model."""
+    folder, expected = export.folder, export.scores
+    assert logits(folder, TEXTS) == pytest.approx(expected, abs=1e-5)
+    form = read_format(folder)
+    if form == "transformers":
+        model = AutoModelForSequenceClassification.from_pretrained(folder)
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        assert tokenizer.model_max_length == 16
+        with torch.inference_mode():
+            theirs = model(**tokenizer(TEXTS, padding=True, return_tensors="pt")).logits.numpy()
+        assert theirs == pytest.approx(expected, abs=1e-5)
+        found = probabilities(folder, TEXTS)
+        ours = torch.tensor(expected).softmax(1).numpy()
+        ordered = np.array([[one[label] for label in LABELS] for one in found])
+        assert ordered == pytest.approx(ours, abs=1e-5)
+        return form
+    for load in (AutoModelForSequenceClassification.from_pretrained, pipeline_of):
+        with pytest.raises((OSError, ValueError), match=r"config\.json|model_type"):
+            load(str(folder))
+    if form == "sentence-transformers":
+        theirs = SentenceTransformer(str(folder), device="cpu").encode(TEXTS)
+        assert theirs == pytest.approx(expected, abs=1e-5)
+    else:
+        assert not (folder / "modules.json").exists()
+    encoder = AutoModel.from_pretrained(folder, subfolder="encoder")
+    assert type(encoder).__name__ in encoder.config.architectures
+    assert encoder.config.id2label == PretrainedConfig().id2label
+    return form
+
+
+def pipeline_of(folder: str) -> Any:
+    return pipeline("text-classification", model=folder)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_an_export_of_a_method_never_answers_from_a_random_head(
+    name: str, tiny_bert: Path, tmp_path: Path
+) -> None:
+    form = check(exported(tiny_bert, tmp_path / "winner", name))
+    assert (form == "sclsearch") == (name in NO_FORMAT)
+
+
+TANH = {"head_hidden": "transformers", "cls_raw": "sentence-transformers"}
+ODD_PART = {"head_hidden": "sentence-transformers", "cls_raw": "transformers"}
+ANY = {"head_hidden": "transformers", "cls_raw": "transformers"}
+NONE = {"head_hidden": "sentence-transformers", "cls_raw": "sentence-transformers"}
+FAMILIES: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
+    "Bert": (TANH, {}),
+    "Albert": (TANH, {}),
+    "Roberta": (TANH, {"add_pooling_layer": False}),
+    "XLMRoberta": (TANH, {}),
+    "Camembert": (TANH, {"add_pooling_layer": False}),
+    "MPNet": (TANH, {}),
+    "DistilBert": (ODD_PART, {}),
+    "Electra": (ODD_PART, {}),
+    "Deberta": (ANY, {}),
+    "DebertaV2": (ANY, {}),
+    "ModernBert": (NONE, {}),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("pooling", ["head_hidden", "cls_raw", "mean"])
+def test_a_head_is_mapped_exactly_onto_each_architecture(
+    family: str, pooling: str, save_tiny: Save, tmp_path: Path
+) -> None:
+    formats, options = FAMILIES[family]
+    encoder = save_tiny(family, **options)
+    form = check(exported(encoder, tmp_path / "winner", "ce", pooling=pooling))
+    assert form == {**formats, "mean": "sentence-transformers"}[pooling]
+
+
+@pytest.mark.parametrize(
+    ("pooling", "features", "form"),
+    [
+        ("cls_pooled", "cls_raw", "transformers"),
+        ("cls_pooled", "head_hidden", "sentence-transformers"),
+        ("cls_raw", "head_hidden", "transformers"),
+        ("mean", "head_hidden", "sentence-transformers"),
+    ],
+)
+def test_a_dense_layer_on_any_pooling_keeps_its_input(
+    pooling: str, features: str, form: str, tiny_bert: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "winner"
+    found = exported(tiny_bert, folder, "scl", pooling=pooling, scl_features=features)
+    assert check(found) == form
+
+
+def test_more_classes_than_half_the_width_do_not_fit_a_relu_head(
+    tiny_distilbert: Path, tmp_path: Path
+) -> None:
+    labels = tuple(map(str, range(9)))
+    record = replace(RECORD, labels=labels)
+    found = exported(tiny_distilbert, tmp_path / "winner", "ce", record, pooling="cls_raw")
+    assert check(found) == "sentence-transformers"
+
+
+def test_a_head_behind_a_projection_has_no_format(tiny_bert: Path, tmp_path: Path) -> None:
+    assert check(exported(tiny_bert, tmp_path / "winner", "ce", projection="g")) == "sclsearch"
+
+
+def test_an_unmapped_export_is_an_encoder_for_further_studies(
+    tiny_bert: Path, tmp_path: Path
+) -> None:
+    folder = exported(tiny_bert, tmp_path / "winner", "lacon", heads=4).folder
+    assert model_folder(str(folder)) == folder / "encoder"
+    assert load_encoder(model_folder(str(folder)), "mine").pretrained_pooler
+
+
+def test_an_export_of_an_earlier_version_still_predicts(tiny_bert: Path, tmp_path: Path) -> None:
+    found = exported(tiny_bert, tmp_path / "winner", "ce", projection="g")
+    for file in (found.folder / "encoder").iterdir():  # it wrote all files to one folder
+        file.rename(found.folder / file.name)
+    (found.folder / "encoder").rmdir()
+    assert logits(found.folder, TEXTS) == pytest.approx(found.scores, abs=1e-5)
+    assert model_folder(str(found.folder)) == found.folder
+
+
+def test_scores_of_a_regression_are_the_pipelines(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = exported(tiny_bert, tmp_path / "winner", "ce", replace(RECORD, labels=())).folder
+    ours = [one.label for one in sclsearch.predict(folder, TEXTS)]
+    theirs = [one["score"] for one in probabilities(folder, TEXTS)]
+    assert theirs == pytest.approx(ours, abs=1e-5)
+
+
+def test_long_texts_are_cut_where_they_were_cut_in_training(
+    tiny_bert: Path, tmp_path: Path
+) -> None:
+    folder = exported(tiny_bert, tmp_path / "winner", "scl").folder
+    long = ["good " * 40]
+    (scores,) = probabilities(folder, long, truncation=True)
+    expected = torch.tensor(logits(folder, long)[0]).softmax(0).tolist()
+    assert [scores[label] for label in LABELS] == pytest.approx(expected, abs=1e-5)

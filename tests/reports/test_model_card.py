@@ -1,0 +1,145 @@
+"""The model card shows the evidence behind a winner, and its code runs."""
+
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from huggingface_hub import ModelCard
+
+import sclsearch
+from sclsearch.reports.export import export_record
+from sclsearch.reports.model_card import write_model_card
+from sclsearch.reports.report import report
+from sclsearch.store.studies import existing_study
+from tests.reports.trained import Trained, study_on
+
+
+@pytest.fixture(scope="module")
+def folder(once: Trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns an export of the study."""
+    folder = tmp_path_factory.mktemp("export") / "winner"
+    once.export(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def text(folder: Path) -> str:
+    return (folder / "README.md").read_text(encoding="utf-8")
+
+
+def run_examples(folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Run the Python code of a card beside its folder; return the number of blocks."""
+    monkeypatch.chdir(folder.parent)
+    blocks = re.findall(r"```python\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)
+    for block in blocks:
+        exec(block, {})
+    return len(blocks)
+
+
+def test_its_metadata_is_that_of_a_hub_model(once: Trained, folder: Path) -> None:
+    data = ModelCard.load(folder / "README.md").data.to_dict()
+    assert (data["pipeline_tag"], data["library_name"]) == ("text-classification", "transformers")
+    assert "license" not in data
+    winner = report(once.storage, "mine").winner
+    assert winner is not None
+    assert winner.plain is not None
+    (result,) = data["model-index"][0]["results"]
+    assert result["metrics"][0]["value"] == pytest.approx(winner.plain[0])
+    assert result["dataset"]["split"] == "test"
+
+
+def test_every_seed_has_its_scores(once: Trained, folder: Path, text: str) -> None:
+    found = report(once.storage, "mine")
+    assert found.winner is not None
+    exported = sclsearch.load(folder).record.replicate
+    for seed in found.winner.seeds:
+        mark = "yes" if seed.replicate == exported else ""
+        assert f"| {seed.replicate} | {seed.validation:.4f} | {seed.test:.4f} | {mark} |" in text
+    assert found.data in text
+    assert all(rows["train"][:12] in text for rows in found.rows)
+    assert "`unacceptable`, `acceptable`" in text
+    assert "License of the base model: unknown." in text
+
+
+@pytest.mark.parametrize("family", ["tiny_bert", "tiny_electra"])
+def test_its_code_runs(
+    family: str,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trained = study_on(request.getfixturevalue(family), tmp_path / "storage")
+    trained.export(tmp_path / "winner")
+    assert run_examples(tmp_path / "winner", monkeypatch) >= 2
+    sclsearch.export("mine", tmp_path / "both", storage=trained.storage, ensemble=True)
+    assert run_examples(tmp_path / "both", monkeypatch) == 1
+
+
+def test_the_license_is_that_of_the_base_models_card(
+    once: Trained, tiny_bert: Path, tmp_path: Path
+) -> None:
+    encoder = shutil.copytree(tiny_bert, tmp_path / "encoder")
+    (encoder / "README.md").write_text("---\nlicense: mit\n---\n", encoding="utf-8")
+    study_on(encoder, tmp_path / "storage").export(tmp_path / "first")
+    study_on(tmp_path / "first", tmp_path / "again").export(tmp_path / "second")
+    for name in ("first", "second"):
+        card = ModelCard.load(tmp_path / name / "README.md")
+        assert card.data.to_dict()["license"] == "mit"
+        assert "License of the base model: mit." in card.text
+
+
+PARAMETERS = (
+    {"name": "tau", "type": "choice", "values": [0.1, 0.2, 0.3]},
+    {"name": "learning_rate", "type": "log", "low": 1e-5, "high": 1e-3},
+)
+
+
+def card_of(storage: Path, folder: Path) -> str:
+    """Return the model card of the study `made-up`."""
+    _, record = existing_study(storage, "made-up")
+    found = report(storage, "made-up")
+    described = replace(export_record(found), labels=("no", "yes"))
+    folder.mkdir()
+    write_model_card(folder, described, found, record, storage, folder)
+    return (folder / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_search_shows_its_space_its_configurations_and_its_race(
+    write_study: Callable[..., Path], tmp_path: Path
+) -> None:
+    storage = write_study(
+        [(70, 60), (72, 62)],
+        [(90, 79), (90, 81)],
+        [(50, 50), None],
+        parameters=PARAMETERS,
+        values=[{"tau": 0.1}, {"tau": 0.2}, {"tau": 0.3}],
+    )
+    text = card_of(storage, tmp_path / "winner")
+    assert "| tau | 0.1, 0.2, 0.3 |" in text
+    assert "| learning_rate | 1e-05 to 0.001 (log scale) |" in text
+    assert "3 configurations tried, best first:" in text
+    assert "| 1 | 0.9000 | 0.8000 ± 0.0141 | 2/2 | `tau=0.2` |" in text
+    assert "| 2 | – | 0.5000 | 1/2 | `tau=0.3` |" in text
+    assert "1 of 3 configurations lack seeds. The probability that one of them would win" in text
+    assert "The storage has no finished study of `ce`" in text
+
+
+def test_a_failed_seed_is_shown(write_study: Callable[..., Path], tmp_path: Path) -> None:
+    text = card_of(write_study([(70, 60), "it failed"], parameters=[]), tmp_path / "winner")
+    assert "| 1 | failed | failed |  |" in text
+    assert "No hyperparameter was searched." in text
+    assert "Every configuration has all its seeds." in text
+
+
+def test_a_study_of_cross_entropy_is_compared_with(
+    write_study: Callable[..., Path], tmp_path: Path
+) -> None:
+    write_study([(70, 61), (70, 59)], method="ce", name="plain", parameters=[])
+    write_study([(70, 1), (70, 2)], method="ce", name="of-other-rows", data="e", parameters=[])
+    storage = write_study([(80, 66), (80, 62)], parameters=[])
+    text = card_of(storage, tmp_path / "winner")
+    assert "Against `ce` (study `plain`, test 0.6000 ± 0.0141): +4.0 points" in text
+    assert "over 2 paired seeds, p = " in text

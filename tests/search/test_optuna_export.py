@@ -1,0 +1,57 @@
+"""An exported study has one trial per configuration, which Optuna can read."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pytest
+from optuna.trial import TrialState
+
+from sclsearch import export_optuna
+from sclsearch.errors import SclsearchError
+from sclsearch.search.scheduler import Scheduler
+from sclsearch.study.prepared import PreparedStudy
+
+
+@pytest.fixture
+def scheduler(preparing: Callable[..., PreparedStudy], workers: Any) -> Scheduler:
+    """Return the scheduler of a study with complete configurations and an unfinished one."""
+    prepared = preparing(study="mine", seeds=3).begin()
+    scheduler = Scheduler(prepared)
+    while (task := scheduler.next()) is not None:
+        if task.id == (3, 2):
+            break
+        workers.finish(scheduler, task)
+    return scheduler
+
+
+def test_each_configuration_is_a_trial_with_the_scores_of_its_seeds(
+    scheduler: Scheduler, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path}/optuna.db"
+    for _ in range(2):  # a second export replaces the first
+        assert export_optuna("mine", url, storage=tmp_path / "storage") == 4
+    found = optuna.load_study(study_name="mine", storage=url)
+    assert found.user_attrs["score"] == "validation accuracy, rule mean"
+    *complete, unfinished = found.trials
+    scores = {number: score.score for number, score in scheduler.state.scores.items()}
+    assert {trial.number: trial.value for trial in complete} == scores
+    assert found.best_trial.number == scheduler.state.winner.number  # type: ignore[union-attr]
+    assert unfinished.state == TrialState.PRUNED
+    for trial, configuration in zip(found.trials, scheduler.state.configurations, strict=True):
+        assert trial.params == configuration.values
+        for replicate, run in scheduler.state.runs_of(trial.number).items():
+            assert trial.user_attrs[f"seed {replicate} validation"] == run.validated("accuracy")
+    assert "seed 2 validation" not in unfinished.user_attrs
+
+
+def test_a_foreign_study_is_not_replaced_and_a_bad_database_is_named(
+    scheduler: Scheduler, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path}/optuna.db"
+    optuna.create_study(storage=url, study_name="mine")
+    with pytest.raises(SclsearchError, match=r"has a study 'mine' that is not an export\."):
+        export_optuna("mine", url, storage=tmp_path / "storage")
+    with pytest.raises(SclsearchError, match=r"^nonsense: cannot be opened as Optuna's database: "):
+        export_optuna("mine", "nonsense", storage=tmp_path / "storage")

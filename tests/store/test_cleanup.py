@@ -1,0 +1,172 @@
+"""A removal deletes what one study alone needs, a garbage collection what no study names."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sclsearch.api import collect_garbage, remove_study
+from sclsearch.errors import SclsearchError
+from sclsearch.store.cleanup import RECORDS, SEED_RUNS, TEMPORARY, WEIGHTS
+from sclsearch.store.objects import write
+from sclsearch.store.records import ConfigurationRecord, ReplicateRecord, seed_run_key
+from sclsearch.store.storage import storage_path
+from sclsearch.store.studies import StudyStore, study_names
+from tests.store.test_driver import HOLD
+from tests.store.test_studies import RECORD
+
+Write = Callable[[str, int], list[str]]
+
+
+@pytest.fixture
+def write_study(storage: str) -> Write:
+    """Return a function that stores a study with some configurations; it returns their keys.
+
+    Studies share the seed runs of configurations with equal numbers.
+    """
+
+    def write_study(name: str, configurations: int) -> list[str]:
+        store = StudyStore(storage, name)
+        record = replace(RECORD, name=name)
+        store.create(record)
+        replicate = ReplicateRecord(0, {"train": "t"}, {"order": 0}, ())
+        store.add(replicate)
+        keys = []
+        for number in range(configurations):
+            configuration = ConfigurationRecord(number, {}, {"epochs": number + 1}, "sampled")
+            store.add(configuration)
+            key = seed_run_key(record, configuration, replicate)
+            write(storage_path(storage) / f"runs/{key}.json", {"of": key})
+            keys.append(key)
+        save_weights(store, keys[-1])
+        return keys
+
+    return write_study
+
+
+def save_weights(store: StudyStore, key: str) -> None:
+    def save(path: Path) -> None:
+        path.write_bytes(b"12345")
+
+    store.save_weights_file(key, save)
+
+
+def keys_of(storage: str) -> set[str]:
+    files = (storage_path(storage) / "runs").files()
+    return {path.rpartition("/")[2][:64] for path in files}
+
+
+def test_a_removal_keeps_the_seed_runs_that_another_study_shares(
+    storage: str, write_study: Write
+) -> None:
+    keys = write_study("first", 3)
+    shared = write_study("second", 1)
+    write(storage_path(storage) / f"runs/retried/{keys[2]}-17.json", {})
+    found = remove_study("first", storage=storage, dry_run=True)
+    assert {kind: len(sizes) for kind, sizes in found.files.items()} == {
+        **{SEED_RUNS: 3, WEIGHTS: 1},
+        RECORDS: 6,  # the study, 3 configurations and their number, 1 replicate
+    }
+    assert (found.shared, found.tracked) == (1, 0)
+    assert list(found.files[WEIGHTS].values()) == [5]
+    assert keys_of(storage) == {*keys}
+    assert remove_study("first", storage=storage) == found
+    assert keys_of(storage) == {*shared} == {keys[0]}
+    assert study_names(storage) == ["second"]
+    assert (storage_path(storage) / "studies").names() == ["second"]
+
+
+def test_an_interrupted_removal_is_completed_by_the_next(
+    storage: str, write_study: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_study("first", 2)
+    folder = StudyStore(storage, "first").folder
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(folder), "remove_folder", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            remove_study("first", storage=storage)
+    assert folder.files().keys() == {"study.json"}
+    assert study_names(storage) == ["first"]
+    assert remove_study("first", storage=storage).files[RECORDS].keys() == {
+        "studies/first/study.json"
+    }
+    assert study_names(storage) == []
+
+
+def test_garbage_is_what_no_study_names(storage: str, write_study: Write) -> None:
+    keys = write_study("first", 2)
+    place = storage_path(storage)
+    unnamed = "f" * 64
+    write(place / f"runs/{unnamed}.json", {})
+    write(place / f"runs/damaged/{unnamed}-5.json", {})
+    write(place / "studies/first/preflight-abc.json", {})
+    write(place / f"runs/.{keys[0]}.json.abc.part", {})
+    save_weights(StudyStore(storage, "first"), unnamed)
+    expected = {
+        SEED_RUNS: {f"runs/{unnamed}.json", f"runs/damaged/{unnamed}-5.json"},
+        WEIGHTS: {f"studies/first/weights/{unnamed}.safetensors"},
+        TEMPORARY: {"studies/first/preflight-abc.json", f"runs/.{keys[0]}.json.abc.part"},
+    }
+    found = collect_garbage(storage=storage, dry_run=True)
+    assert {kind: set(sizes) for kind, sizes in found.files.items()} == expected
+    assert collect_garbage(storage=storage) == found
+    assert keys_of(storage) == {*keys}
+    assert StudyStore(storage, "first").kept_weights() == {keys[-1]}
+    assert collect_garbage(storage=storage).bytes == 0
+
+
+def test_nothing_is_deleted_while_a_search_runs(storage: str, write_study: Write) -> None:
+    keys = write_study("first", 1)
+    write(storage_path(storage) / f"runs/{'f' * 64}.json", {})
+    folder = StudyStore(storage, "first").folder
+    command = [sys.executable, "-c", HOLD, str(folder)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as search:
+        assert search.stdout is not None
+        assert search.stdout.readline() == "held\n"
+        message = r"^first: process \d+ on .* already runs this study\. Wait for it, or stop it\.$"
+        with pytest.raises(SclsearchError, match=message):
+            remove_study("first", storage=storage)
+        with pytest.raises(SclsearchError, match=message):
+            collect_garbage(storage=storage)
+        search.kill()
+    assert keys_of(storage) == {*keys, "f" * 64}
+    assert len(collect_garbage(storage=storage).files[SEED_RUNS]) == 1
+
+
+def test_seed_runs_of_a_damaged_study_count_as_named(storage: str, write_study: Write) -> None:
+    keys = write_study("first", 2)
+    write_study("second", 1)
+    (StudyStore(storage, "first").folder / "configurations" / "1.json").write(b"{")
+    with pytest.raises(SclsearchError, match=r"configurations/1\.json: is not a JSON object"):
+        collect_garbage(storage=storage)
+    with pytest.raises(SclsearchError, match=r"configurations/1\.json: is not a JSON object"):
+        remove_study("second", storage=storage)
+    assert keys_of(storage) == {*keys}
+
+
+def test_a_study_without_its_record_can_be_removed(storage: str, write_study: Write) -> None:
+    keys = write_study("first", 2)
+    (StudyStore(storage, "first").folder / "study.json").remove()
+    with pytest.raises(SclsearchError, match=r"studies/first/study\.json: was deleted\."):
+        collect_garbage(storage=storage)
+    assert not remove_study("first", storage=storage).files[SEED_RUNS]
+    assert collect_garbage(storage=storage).files[SEED_RUNS].keys() == {
+        f"runs/{key}.json" for key in keys
+    }
+
+
+def test_a_removal_needs_the_full_name_of_an_existing_study(
+    storage: str, write_study: Write
+) -> None:
+    write_study("first", 1)
+    with pytest.raises(SclsearchError, match=r"^Unknown study 'fir' .* Did you mean 'first'\?"):
+        remove_study("fir", storage=storage)

@@ -1,0 +1,71 @@
+"""A removed study leaves no MLflow run in the storage's own database, and others stay."""
+
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow.entities import ViewType
+
+from sclsearch.store.studies import StudyStore
+from sclsearch.tracking import RunRecord
+from sclsearch.tracking.removal import delete_runs, tracked_run_ids
+from tests.store.test_studies import RECORD
+
+pytestmark = pytest.mark.slow
+
+Write = Callable[[Iterable[RunRecord]], int]
+
+
+@pytest.fixture
+def tracked(tmp_path: Path, study: list[RunRecord], write: Write) -> StudyStore:
+    """Return a stored study that MLflow shows, beside an earlier one with the same name."""
+    store = StudyStore(tmp_path, RECORD.name)
+    store.create(RECORD)
+    write([replace(one, study=RECORD.mlflow_name) for one in study])
+    write([replace(one, study=f"{RECORD.name}@other") for one in study[:2]])
+    return store
+
+
+def runs_left(client: Any) -> list[str]:
+    experiment = client.get_experiment_by_name("sclsearch").experiment_id
+    found = client.search_runs([experiment], run_view_type=ViewType.ALL, max_results=5000)
+    return [run.data.tags["sclsearch.id"] for run in found]
+
+
+def test_runs_of_a_study_are_deleted_with_their_artifacts(
+    tmp_path: Path, tracked: StudyStore, shown: Any
+) -> None:
+    ids = tracked_run_ids(tmp_path, tracked)
+    assert len(ids) == 9
+    folders = {path.name for path in (tmp_path / "mlartifacts").iterdir()}
+    assert len(folders & {*ids}) == 7
+    delete_runs(tmp_path, ids)
+    assert {name.partition("/")[0] for name in runs_left(shown.client)} == {"first@other"}
+    assert not {path.name for path in (tmp_path / "mlartifacts").iterdir()} & {*ids}
+    assert tracked_run_ids(tmp_path, tracked) == []
+
+
+def test_a_copy_of_a_storage_leaves_the_artifacts_of_the_original(
+    tmp_path: Path, tracked: StudyStore
+) -> None:
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    shutil.copy(tmp_path / "mlflow.db", copy)
+    shutil.copytree(tmp_path / "studies", copy / "studies")
+    before = sorted((tmp_path / "mlartifacts").rglob("*"))
+    store = StudyStore(copy, RECORD.name)
+    delete_runs(copy, tracked_run_ids(copy, store))
+    assert tracked_run_ids(copy, store) == []
+    assert sorted((tmp_path / "mlartifacts").rglob("*")) == before
+    assert len(tracked_run_ids(tmp_path, tracked)) == 9
+
+
+def test_a_storage_without_a_database_has_no_runs(tmp_path: Path) -> None:
+    store = StudyStore(tmp_path / "empty", RECORD.name)
+    store.create(RECORD)
+    assert tracked_run_ids(tmp_path / "empty", store) == []
+    assert tracked_run_ids("s3://bucket/folder", store) == []
+    delete_runs(tmp_path / "empty", [])
