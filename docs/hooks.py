@@ -49,14 +49,14 @@ def _methods() -> Iterator[str]:
         if own:
             yield header
         for one in own:
-            default = _cell(shown(one.default))
+            default = shown(one.default)
             yield f"| `{one.name}` | {_cell(one.kind)} | `{default}` | {_cell(one.meaning)} |"
     yield "\n## Hyperparameters of every method\n"
     yield "A protocol or a search space may replace the default."
     yield header
     for one in describe_fields(method_class("ce")):
         if one.shared:
-            default = _cell(shown(one.default))
+            default = shown(one.default)
             yield f"| `{one.name}` | {_cell(one.kind)} | `{default}` | {_cell(one.meaning)} |"
 
 
@@ -140,7 +140,7 @@ def _spelling(parameter: Any) -> str:
     if parameter.param_type_name == "argument":
         return f"`{parameter.metavar or parameter.name.upper().rstrip('_')}`"
     names = ", ".join([*parameter.opts, *parameter.secondary_opts])
-    return _cell(f"`{names}`" if parameter.is_flag else f"`{names} {name}`")
+    return f"`{names}`" if parameter.is_flag else f"`{names} {name}`"
 
 
 def _value_name(annotation: Any) -> str:
