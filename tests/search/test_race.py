@@ -1,4 +1,4 @@
-"""A race with real Ray: fewer seed runs, the same winner, and MLflow shows what it left out."""
+"""A race in one process: fewer seed runs, the same winner, and MLflow shows what it left out."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,9 +8,10 @@ import pytest
 from sclsearch.reports.report import report
 from sclsearch.search.run import SearchResult
 from sclsearch.selection.race import LEAST
+from tests.in_process import in_process
 from tests.workspace import Workspace
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.slow
 
 # At the small learning rates nothing is learnt.
 SPACE = """
@@ -35,7 +36,8 @@ def racing(
 @pytest.fixture(scope="module")
 def raced(racing: Workspace) -> SearchResult:
     """Returns how the race ended."""
-    return racing.run(race=RISK, seeds=SEEDS)
+    with in_process():
+        return racing.run(race=RISK, seeds=SEEDS)
 
 
 def test_a_race_trains_less_and_reports_its_risk(racing: Workspace, raced: SearchResult) -> None:
@@ -76,10 +78,11 @@ def test_mlflow_shows_the_forecasts_of_incomplete_configurations(
 def test_the_same_race_trains_nothing_more_and_a_full_search_the_rest(
     racing: Workspace, raced: SearchResult, tmp_path: Path
 ) -> None:
-    again = racing.run(race=RISK, seeds=SEEDS)
-    assert (again.ending, again.name, again.trained) == ("complete", raced.name, 0)
     copy = racing.copy(tmp_path)
-    whole = copy.run(seeds=SEEDS)
+    with in_process():
+        again = racing.run(race=RISK, seeds=SEEDS)
+        whole = copy.run(seeds=SEEDS)
+    assert (again.ending, again.name, again.trained) == ("complete", raced.name, 0)
     assert (whole.ending, whole.name, whole.done) == ("complete", raced.name, 4 * SEEDS)
     assert whole.trained == 4 * SEEDS - raced.trained
     found = report(copy.storage, raced.name)
