@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.timeout(900),
 ]
 
-CONFIGS, SEEDS = 13, 2
+CONFIGS, SEEDS = 16, 2
 REACTING = 11
 """From this configuration on proposals depend on scores: Optuna's random start is over."""
 PATIENCE = 240.0
@@ -52,7 +52,7 @@ Start = Callable[..., Driver]
 def start(
     toy: CustomTask, tiny_bert: Path, space_file: Path, processes: Any, tmp_path: Path
 ) -> Iterator[Start]:
-    """Returns what starts a search of 13 configurations with two seeds each."""
+    """Returns what starts a search of 16 configurations with two seeds each."""
     drivers: list[Driver] = []
 
     def start(storage: Path, *options: str, tracking: str = "none") -> Driver:
