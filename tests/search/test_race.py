@@ -1,4 +1,4 @@
-"""A race in one process: fewer seed runs, the same winner, and MLflow shows what it left out."""
+"""A race with real Ray: fewer seed runs, the same winner, and MLflow shows what it left out."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,10 +8,9 @@ import pytest
 from sclsearch.reports.report import report
 from sclsearch.search.run import SearchResult
 from sclsearch.selection.race import LEAST
-from tests.in_process import in_process
 from tests.workspace import Workspace
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
 
 # At the small learning rates nothing is learnt.
 SPACE = """
@@ -36,8 +35,7 @@ def racing(
 @pytest.fixture(scope="module")
 def raced(racing: Workspace) -> SearchResult:
     """Returns how the race ended."""
-    with in_process():
-        return racing.run(race=RISK, seeds=SEEDS)
+    return racing.run(race=RISK, seeds=SEEDS)
 
 
 def test_a_race_trains_less_and_reports_its_risk(racing: Workspace, raced: SearchResult) -> None:
@@ -78,11 +76,10 @@ def test_mlflow_shows_the_forecasts_of_incomplete_configurations(
 def test_the_same_race_trains_nothing_more_and_a_full_search_the_rest(
     racing: Workspace, raced: SearchResult, tmp_path: Path
 ) -> None:
-    copy = racing.copy(tmp_path)
-    with in_process():
-        again = racing.run(race=RISK, seeds=SEEDS)
-        whole = copy.run(seeds=SEEDS)
+    again = racing.run(race=RISK, seeds=SEEDS)
     assert (again.ending, again.name, again.trained) == ("complete", raced.name, 0)
+    copy = racing.copy(tmp_path)
+    whole = copy.run(seeds=SEEDS)
     assert (whole.ending, whole.name, whole.done) == ("complete", raced.name, 4 * SEEDS)
     assert whole.trained == 4 * SEEDS - raced.trained
     found = report(copy.storage, raced.name)
