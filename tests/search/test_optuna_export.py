@@ -16,7 +16,6 @@ from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.spec import StudySpec
 from tests.studies import SPACE
 
-
 STARTED = 1_700_000_000.0
 
 
@@ -29,11 +28,8 @@ def scheduler(
 ) -> Scheduler:
     """Return the scheduler of a study with complete configurations and an unfinished one."""
     epochs = "space:\n  epochs: {type: int, low: 2, high: 8, step: 2}"
-    space = write_space(
-        SPACE.replace("epochs: 8, ", "")
-        .replace("space:", epochs)
-        .replace("{tau", "{epochs: 4, tau")
-    )
+    text = SPACE.replace("epochs: 8, ", "").replace("{tau", "{epochs: 4, tau")
+    space = write_space(text.replace("space:", epochs))
     prepared = preparing(asked(space=space), study="mine", seeds=3).begin()
     scheduler = Scheduler(prepared)
     while (task := scheduler.next()) is not None:
