@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from sclsearch.errors import SclsearchError
@@ -14,9 +15,9 @@ from sclsearch.reports.page import study_sections as studies
 from sclsearch.reports.page import test_sections as test
 from sclsearch.reports.page.content import Section
 from sclsearch.reports.page.results import StudyResults, read_results
-from sclsearch.reports.page.style import as_png, as_svg, inline_svg, style
+from sclsearch.reports.page.style import COLORS, ON_DARK, as_png, as_svg, inline_svg, style
 from sclsearch.reports.report import Report
-from sclsearch.reports.table import table_file
+from sclsearch.reports.table import TableFormat, table_file
 from sclsearch.store.local import LocalPath
 from sclsearch.store.objects import check_writable
 
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 
 PAGE = "index.html"
 GENERATOR = '<meta name="generator" content="sclsearch">'
-_FILES = (("csv", "csv"), ("md", "md"), ("latex", "tex"), ("parquet", "parquet"))
+_FILES: Mapping[TableFormat, str] = MappingProxyType(
+    {"csv": "csv", "md": "md", "latex": "tex", "parquet": "parquet"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +148,7 @@ def _write_figures(sections: Sequence[Section], folder: Path) -> Mapping[str, st
 
 
 def _write_tables(reports: Sequence[Report], sections: Sequence[Section], folder: Path) -> None:
-    for form, suffix in _FILES:
+    for form, suffix in _FILES.items():
         content = table_file(reports, "configurations", form)
         (folder / f"configurations.{suffix}").write_bytes(content)
         if form in {"csv", "parquet"}:
@@ -164,13 +167,16 @@ def _rendered(title: str, sections: Sequence[Section], figures: Mapping[str, str
     from importlib.resources import files
 
     from jinja2 import Environment, StrictUndefined
-    from markupsafe import Markup
 
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     text = files(__name__).joinpath("template.html").read_text(encoding="utf-8")
-    safe = {name: Markup(element) for name, element in figures.items()}
     return environment.from_string(text).render(
-        title=title, sections=sections, figures=safe, generator=Markup(GENERATOR)
+        title=title,
+        sections=sections,
+        figures=figures,
+        generator=GENERATOR,
+        colors=COLORS,
+        on_dark=ON_DARK,
     )

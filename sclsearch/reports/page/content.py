@@ -48,7 +48,8 @@ class Section:
     Attributes:
         name: Anchor of the section, unique on the page.
         title: Heading.
-        text: Paragraphs above the figures.
+        text: Paragraphs above the figures. Parts in backquotes are code.
+        notes: List below the paragraphs.
         plots: Figures.
         tables: Tables.
         commands: Shell commands, below the paragraphs.
@@ -58,6 +59,7 @@ class Section:
     name: str
     title: str
     text: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     plots: list[Plot] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     commands: list[str] = field(default_factory=list)

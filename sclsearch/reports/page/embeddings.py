@@ -120,11 +120,14 @@ def tsne_map(embeddings: Embeddings) -> tuple[Numbers, Numbers | None]:
     All vectors are normalized first, because the methods compare them by their cosine.
     """
     from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits
 
     parts = [embeddings.values, *([] if embeddings.vectors is None else [embeddings.vectors])]
     points = normalize(np.concatenate(parts))
     perplexity = min(PERPLEXITY, (len(points) - 1) / 3)
-    found = TSNE(perplexity=perplexity, init="pca", random_state=0).fit_transform(points)
+    tsne = TSNE(perplexity=perplexity, init="pca", random_state=0)
+    with threadpool_limits(1):  # with more threads, sums and so positions differ between runs
+        found = tsne.fit_transform(points)
     count = len(embeddings.values)
     return found[:count], found[count:] if embeddings.vectors is not None else None
 
@@ -152,7 +155,8 @@ def uniformity(z: Numbers) -> float:
 
 def normalize(z: Numbers) -> Numbers:
     """Return vectors of length 1; zero vectors stay zero."""
-    return z / np.maximum(np.linalg.norm(z, axis=1, keepdims=True), 1e-12)
+    unit: Numbers = z / np.maximum(np.linalg.norm(z, axis=1, keepdims=True), 1e-12)
+    return unit
 
 
 def _squared_distances(z: Numbers) -> Numbers:

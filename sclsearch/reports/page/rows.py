@@ -129,14 +129,13 @@ def mistakes(predictions: "pd.DataFrame", most: int) -> list[Mistake]:
         most: Maximum number of rows.
     """
     found = []
-    for place, own in predictions.groupby(["source", "source_row"], sort=True):
+    for (source, row), own in predictions.groupby(["source", "source_row"], sort=True):
         wrong = own[own["label"] != own["predicted"]]
         if len(wrong):
             counts = wrong["predicted"].value_counts().sort_index()
-            source, row = place
             found.append(
                 Mistake(
-                    (str(source), int(row)),
+                    (str(source), int(str(row))),
                     str(own["label"].iloc[0]),
                     len(wrong),
                     len(own),

@@ -7,7 +7,7 @@ import numpy as np
 
 from sclsearch.canonical import canonical, shown
 from sclsearch.reports.page.style import COLORS, INK, looks, new_figure, score_colors
-from sclsearch.reports.report import ConfigurationLine, SeedLine
+from sclsearch.reports.report import ConfigurationLine
 from sclsearch.selection.ranking import mean_std
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Values = Mapping[str, Any]
 MOST = 30
 """Number of configurations in a figure with one row per configuration, best first."""
+NUMERIC = frozenset({"log", "float", "int"})
 MOST_SEEDS = 10
 """Number of lines above which a figure has no legend."""
 
@@ -39,30 +40,30 @@ def seed_plot(
     lines = lines[:MOST]
     figure, axes = new_figure(1.0 + 0.24 * len(lines) + 0.2 * len(baselines))
     for row, line in enumerate(lines):
-        found = [(seed, number) for number, seed in enumerate(line.seeds) if _of(seed, split)]
-        for kept, face in ((True, COLORS[0]), (False, "none")):
-            scores = [_of(seed, split) for seed, n in found if (n in line.reported) == kept]
-            axes.scatter(
-                scores, [row] * len(scores), s=22, facecolors=face, edgecolors=COLORS[0], zorder=3
-            )
-        scores = [score for seed, _ in found if (score := _of(seed, split)) is not None]
+        scores = _scores(line, split)
+        for number, score in scores.items():
+            face = COLORS[0] if number in line.reported else "none"
+            axes.plot(score, row, "o", ms=5, mfc=face, mec=COLORS[0], zorder=3)
         if scores:
-            axes.plot([np.mean(scores)] * 2, [row - 0.3, row + 0.3], color=INK, lw=1.6, zorder=4)
+            mean = mean_std(list(scores.values()))[0]
+            axes.plot([mean, mean], [row - 0.3, row + 0.3], color=INK, lw=1.6, zorder=4)
     for line, (color, _, dashes) in zip(baselines, looks(len(baselines) + 1)[1:], strict=True):
-        scores = [score for seed in line.seeds if (score := _of(seed, split)) is not None]
+        scores = _scores(line, split)
         if scores:
-            label = f"baseline: {line.origin}"
-            axes.axvline(np.mean(scores), color=color, ls=dashes, lw=1.3, label=label)
+            mean = mean_std(list(scores.values()))[0]
+            axes.axvline(mean, color=color, ls=dashes, lw=1.3, label=f"baseline: {line.origin}")
     axes.set_yticks(range(len(lines)), [f"#{line.number}" for line in lines])
     axes.set_ylim(len(lines) - 0.5, -0.5)
-    axes.set(xlabel=f"{split} {metric}", ylabel="configuration, best first")
+    axes.set(xlabel=f"{split} {metric}", ylabel="configuration")
     if baselines:
         figure.legend(loc="outside lower center", ncols=1)
     return figure
 
 
-def _of(seed: SeedLine, split: str) -> float | None:
-    return seed.validation if split == "validation" else seed.test
+def _scores(line: ConfigurationLine, split: str) -> dict[int, float]:
+    """Return the scores of the seeds that did not fail, by their position in the line."""
+    found = (seed.validation if split == "validation" else seed.test for seed in line.seeds)
+    return {number: score for number, score in enumerate(found) if score is not None}
 
 
 def curve_plots(curves: "pd.DataFrame", metric: str) -> "dict[str, Figure]":
@@ -129,8 +130,13 @@ def _scale(axes: "Axes", name: str, parameter: Values, lines: Sequence[Configura
     """Set the horizontal axis for a hyperparameter; return the function from value to position."""
     axes.set_xlabel(name)
     if parameter.get("type") == "log":
+        from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
         axes.set_xscale("log")
-    if parameter.get("type") in {"log", "float", "int"}:
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.xaxis.set_minor_locator(NullLocator())
+    if parameter.get("type") in NUMERIC:
         return float
     order = _choices(parameter, name, lines)
     axes.set_xticks(range(len(order)), [shown(value) for value in order.values()])
@@ -169,11 +175,8 @@ def parallel_plot(
     _ticks(axes, len(columns) - 1, [(0.0, f"{low:.3f}"), (1.0, f"{high:.3f}")])
     colors = score_colors()
     for number, heights in reversed(list(enumerate(zip(*columns, strict=True)))):
-        width, style = (2.6, "-") if number == 0 else (1.1, "-")
-        axes.plot(
-            range(len(heights)), heights, color=colors(heights[-1]), lw=width, ls=style, marker="o",
-            ms=3,
-        )  # fmt: skip
+        width = 1.1 if number else 2.8
+        axes.plot(heights, "o-", color=colors(heights[-1]), lw=width, ms=3)
     axes.set_xticks(range(len(names)), names)
     axes.set_xlim(-0.15, len(names) - 0.6)
     axes.set_ylim(-0.06, 1.06)
@@ -189,7 +192,7 @@ def _column(
 ) -> tuple[Any, list[tuple[float, str]]]:
     """Return the height of each configuration on one axis, `[lines]`, and the labels there."""
     having = [line for line in lines if name in line.values]
-    if parameter.get("type") not in {"log", "float", "int"}:
+    if parameter.get("type") not in NUMERIC:
         order = _choices(parameter, name, having)
         steps = np.linspace(0, 1, len(order)) if len(order) > 1 else np.array([0.5])
         places = dict(zip(order, steps, strict=True))

@@ -40,8 +40,8 @@ def ranking(results: StudyResults) -> Section:
         f"{report.rule}). Spread: sample standard deviation over the seeds of a configuration. A "
         "failed seed counts as the metric's minimum in the score.",
         race_statement(report),
-        *(f"{note[0].upper()}{note[1:]}." for note in report.notes if "lack seeds" not in note),
     ]
+    section.notes = [note for note in report.notes if "lack seeds" not in note]
     lines = [(line, False) for line in report.configurations[:MOST]]
     lines += [(line, True) for line in report.baselines]
     rows = [_ranked(report, line, baseline=baseline) for line, baseline in lines]

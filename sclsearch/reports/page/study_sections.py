@@ -121,8 +121,8 @@ def comparison(all_results: Sequence[StudyResults]) -> Section:
         "expanded percentile bootstrap, Student's t below 6 pairs. p: exact Wilcoxon signed-rank "
         "test, adjusted by Holm.",
         f"{counted(pairs, 'pair')} cannot go below p = {smallest_p(pairs):.3g}.",
-        *(f"{note[0].upper()}{note[1:]}." for note in found.notes),
     ]
+    section.notes = list(found.notes)
     section.plots = [
         Plot(
             "comparison",
@@ -207,12 +207,20 @@ def cost(all_results: Sequence[StudyResults]) -> Section:
                 f"about {duration((total - stored) * mean)} at the mean time. A race skips seed "
                 "runs of losing configurations; the same command without --race trains them."
             )
-    header = ("study", "seed runs", "failed", "hours", "seconds each", "not trained", "hours saved")
+    header = (
+        "study",
+        "seed runs",
+        "failed",
+        "hours",
+        "seconds each",
+        "not trained",
+        "hours of these",
+    )
     section.tables = [
         Table(
             "cost",
-            "Training time is wall-clock time of each seed run, summed. Hours saved: seed runs not "
-            "trained, at the mean time.",
+            "Training time is wall-clock time of each seed run, summed. The last column estimates "
+            "the hours of the seed runs that were not trained, at the mean time.",
             cells(rows, header),
         )
     ]

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
-from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,12 +17,14 @@ if TYPE_CHECKING:
 
 INK = "#40444b"
 """Color of text and axes. The page replaces it by its own text color, light or dark."""
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+ON_DARK = ("#4aa8e0", "#ef7d3b", "#2cc295", "#e09cc0", "#f0b840", "#8fd0f5")
+"""The same colors, brighter, for a dark page."""
 MARKERS = ("o", "s", "^", "D", "v", "P")
 LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)))
 WIDTH = 4.8
 """Width of a figure in inches: text of 9 points stays readable on a phone."""
-_RC = {
+_RC: Any = {
     "svg.hashsalt": "sclsearch",
     "svg.fonttype": "none",
     "text.parse_math": False,
@@ -65,8 +66,8 @@ def new_figure(height: float, width: float = WIDTH) -> "tuple[Figure, Axes]":
 
 def looks(count: int) -> list[tuple[str, str, Any]]:
     """Return color, marker and line style of several series; after 36 they repeat."""
-    lines = (line for line in cycle(LINES) for _ in COLORS)
-    return list(islice(zip(cycle(COLORS), cycle(MARKERS), lines, strict=False), count))
+    six = len(COLORS)
+    return [(COLORS[n % six], MARKERS[n % six], LINES[(n + n // six) % six]) for n in range(count)]
 
 
 def score_colors() -> "Colormap":
@@ -75,7 +76,7 @@ def score_colors() -> "Colormap":
     from matplotlib import colormaps
     from matplotlib.colors import LinearSegmentedColormap
 
-    middle = colormaps["cividis"](np.linspace(0.25, 0.9, 64))
+    middle = colormaps["cividis"](np.linspace(0.3, 0.82, 64))
     return LinearSegmentedColormap.from_list("score", middle)
 
 
@@ -94,7 +95,9 @@ def as_png(figure: "Figure") -> bytes:
 
 
 def inline_svg(content: bytes, name: str) -> str:
-    """Return an SVG file as an HTML element in the text color of the page.
+    """Return an SVG file as an HTML element in the colors of the page, light or dark.
+
+    The page defines the colors of the series as `--series-0` and so on.
 
     Args:
         content: The file.
@@ -102,6 +105,8 @@ def inline_svg(content: bytes, name: str) -> str:
     """
     text = content.decode()
     text = text[text.index("<svg") :].replace(INK, "currentColor")
+    for number, color in enumerate(COLORS):
+        text = text.replace(color, f"var(--series-{number})")
     text = re.sub(r'\bid="', f'id="{name}-', text)
     text = re.sub(r'(href="#|url\(#)', rf"\g<1>{name}-", text)
     width, height = re.findall(r'(?:width|height)="([\d.]+)pt"', text)[:2]

@@ -80,8 +80,9 @@ def embedding_plot(
             label=labels[number],
         )  # fmt: skip
         if vectors is not None:
+            x, y_ = vectors[number]
             axes.scatter(
-                *vectors[number], s=170, c=color, marker="*", edgecolors=INK, lw=1, zorder=5,
+                x, y_, s=170, c=color, marker="*", edgecolors=INK, lw=1, zorder=5,
                 label=f"label vector: {labels[number]}",
             )  # fmt: skip
     axes.set_xticks([])
