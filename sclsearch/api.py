@@ -277,7 +277,7 @@ def compare(
 
 def write_report(
     *studies: str,
-    folder: Path | str,
+    output: Path | str,
     rule: str | None = None,
     storage: Storage = DEFAULT_STORAGE,
     texts: bool = True,
@@ -291,11 +291,11 @@ def write_report(
     Several studies are also compared with the first.
 
     Example:
-        >>> write_report("scl-cola", "ce-cola", folder="report")  # doctest: +SKIP
+        >>> write_report("scl-cola", "ce-cola", output="report")  # doctest: +SKIP
 
     Args:
         studies: Names of one or more studies.
-        folder: Folder to write: missing, empty, or with an earlier report, which is replaced.
+        output: Folder to write: missing, empty, or with an earlier report, which is replaced.
         rule: Selection rule that chooses the winners; None uses each study's own rule.
         storage: Storage of the studies.
         texts: Whether to show texts of the task.
@@ -316,7 +316,7 @@ def write_report(
         method=method,
     )
     reports = [select(study, rule=rule, storage=storage) for study in studies]
-    return write_page(reports, Path(folder), options)
+    return write_page(reports, expanded(Path(output)), options)
 
 
 def export(

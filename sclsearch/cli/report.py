@@ -41,7 +41,7 @@ def report(
 
     page = write_report(
         *studies,
-        folder=output,
+        output=output,
         rule=rule,
         storage=storage,
         texts=not no_texts,

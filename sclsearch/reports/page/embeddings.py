@@ -41,7 +41,7 @@ class Embeddings:
     description: str
 
 
-def test_embeddings(study: Study, spec: SeedRunSpec, weights: bytes) -> Embeddings:
+def embed_test_rows(study: Study, spec: SeedRunSpec, weights: bytes) -> Embeddings:
     """Return the embeddings of test rows by a trained seed run.
 
     LaCon's methods compare texts with label vectors after their projection g; the embeddings are
@@ -130,6 +130,11 @@ def tsne_map(embeddings: Embeddings) -> tuple[Numbers, Numbers | None]:
         found = tsne.fit_transform(points)
     count = len(embeddings.values)
     return found[:count], found[count:] if embeddings.vectors is not None else None
+
+
+def collapsed(z: Numbers) -> bool:
+    """Return True if all normalized embeddings are equal up to rounding."""
+    return bool(np.ptp(normalize(z), axis=0).max() < 1e-5)
 
 
 def alignment(z: Numbers, y: npt.NDArray[np.int64]) -> float:

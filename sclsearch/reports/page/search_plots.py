@@ -137,6 +137,7 @@ def _scale(axes: "Axes", name: str, parameter: Values, lines: Sequence[Configura
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.xaxis.set_minor_locator(NullLocator())
     if parameter.get("type") in NUMERIC:
+        axes.axvspan(parameter["low"], parameter["high"], alpha=0)  # the whole searched range
         return float
     order = _choices(parameter, name, lines)
     axes.set_xticks(range(len(order)), [shown(value) for value in order.values()])

@@ -191,15 +191,14 @@ def embeddings(results: StudyResults, restored: RestoredWinner | str) -> Section
         return section
     from sclsearch.reports.page.embeddings import (
         alignment,
-        normalize,
-        test_embeddings,
+        collapsed,
+        embed_test_rows,
         tsne_map,
         uniformity,
     )
 
-    found = test_embeddings(restored.study, restored.spec, weights)
-    points, vectors = tsne_map(found)
-    z = normalize(found.values)
+    found = embed_test_rows(restored.study, restored.spec, weights)
+    z = found.values
     section.text = [
         f"Embedding: {found.description}, normalized, of {counted(len(z), 'test row')} by seed "
         f"{best.replicate} of the winner.",
@@ -207,6 +206,10 @@ def embeddings(results: StudyResults, restored: RestoredWinner | str) -> Section
         f"smaller is better) and uniformity {uniformity(z):.3f} (smaller is more even; 0 if all "
         "are equal), as Wang and Isola (2020) define them, with classes as positive pairs.",
     ]
+    if collapsed(z):
+        section.text.append("All embeddings are equal: the encoder collapsed. There is no map.")
+        return section
+    points, vectors = tsne_map(found)
     stars = "" if vectors is None else " Stars are the label vectors."
     section.plots = [
         Plot(
