@@ -97,11 +97,12 @@ def _differences(found: StudyComparison) -> Iterator[str]:
     for one in found.studies[1:]:
         if one.comparison is None or one.adjusted is None:
             continue
-        difference, interval, pairs, _, adjusted = compared(one.comparison, one.adjusted)
+        difference, interval, *_, adjusted = compared(one.comparison, one.adjusted)
         between = f" (95 % interval {interval})" if interval else ""
         yield (
             f"The winner of {one.study} differs from that of {first.study} by {difference} points "
-            f"of test {found.metric}{between}, {pairs} pairs, adjusted p = {adjusted}."
+            f"of test {found.metric}{between}, over {counted(one.comparison.n, 'pair')}; adjusted "
+            f"p = {adjusted}."
         )
 
 
@@ -120,7 +121,7 @@ def comparison(all_results: Sequence[StudyResults]) -> Section:
         f"by seed, none picked; differences from {found.studies[0].study} in points. Interval: "
         "expanded percentile bootstrap, Student's t below 6 pairs. p: exact Wilcoxon signed-rank "
         "test, adjusted by Holm.",
-        f"{counted(pairs, 'pair')} cannot go below p = {smallest_p(pairs):.3g}.",
+        f"With {counted(pairs, 'unequal pair')}, p cannot go below {smallest_p(pairs):.3g}.",
     ]
     section.notes = list(found.notes)
     section.plots = [
@@ -163,8 +164,8 @@ def budget(all_results: Sequence[StudyResults]) -> Section:
     if min(hours) <= 0 or max(hours) / min(hours) > SAME_HOURS:
         differing.append("hours")
     section.text = [
-        f"Warning: unequal budgets in {', '.join(differing)}. A larger search finds a better "
-        "winner; compare searches of equal budgets."
+        f"Warning: unequal budgets in {', '.join(differing)}. A larger search tends to find a "
+        "better winner; compare searches of equal budgets."
         if differing
         else "All studies have equal budgets."
     ]

@@ -24,10 +24,16 @@ def confusion_plot(counts: Numbers, labels: Sequence[str]) -> "Figure":
         counts: Mean counts, `[C, C]`: true classes in rows, predicted classes in columns.
         labels: Names of the classes.
     """
+    from matplotlib import colormaps
+
     figure, axes = new_figure(min(4.8, 1.9 + 0.42 * len(labels)))
     shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
-    image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-    figure.colorbar(image, ax=axes, label="share of the true class")
+    # Few colors keep the color bar a vector graphic.
+    blues = colormaps["Blues"].resampled(10)
+    places = np.arange(len(labels))
+    cells = axes.pcolormesh(places, places, shares, cmap=blues, vmin=0, vmax=1)
+    axes.invert_yaxis()
+    figure.colorbar(cells, ax=axes, label="share of the true class")
     short = [label if len(label) <= 18 else f"{label[:17]}…" for label in labels]
     axes.set_xticks(range(len(labels)), short, rotation=0 if len(labels) <= 4 else 90)
     axes.set_yticks(range(len(labels)), short)

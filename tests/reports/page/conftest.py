@@ -65,13 +65,14 @@ def studies(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Studie
     task = CustomTask(file, text=("text",), label="label", split_column="split")
     options = RunOptions(storage=folder / "storage", seeds=SEEDS, configs=3, gpus_per_trial=0)
     settings = {"epochs": 2, "batch_size": 8, "max_length": 16, "learning_rate": 1e-3}
+    lacon = {**settings, "heads": 2, "pooling": "mean"}
     search = StudySpec(method="scl", task=task, model=str(tiny_bert), space=space)
     single = replace(search, space=None, searched=False, settings=settings)
     with in_process():
         for name, spec in (
             ("scl", search),
             ("ce", replace(single, method="ce")),
-            ("lacon", replace(single, method="lacon", settings={**settings, "heads": 2})),
+            ("lacon", replace(single, method="lacon", settings=lacon)),
         ):
             changed = replace(options, study=name, rule="mean")
             run(replace(spec, protocol="plain"), changed, Console(quiet=True))

@@ -1,9 +1,11 @@
 """A page is one file that opens anywhere, the same each time, and says what it lacks."""
 
+import json
 import re
+import shlex
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -14,6 +16,10 @@ from typer.testing import CliRunner
 import sclsearch
 from sclsearch import SclsearchError
 from sclsearch.cli import app
+from sclsearch.reports.page import search_sections, study_sections
+from sclsearch.reports.page.results import read_results
+from sclsearch.reports.report import Report
+from sclsearch.selection.posterior import Forecast
 from tests.reports.page.conftest import LABELS, TEXT, Studies
 
 SECTIONS = (
@@ -152,9 +158,10 @@ def test_texts_are_those_that_most_seeds_get_wrong(studies: Studies, page: Path)
     rows = pd.read_csv(studies.file, sep="\t")
     texts = rows[rows.split == "test"].text.tolist()
     table = pd.read_csv(page / "tables" / "scl-mistakes.csv")
-    counts = {texts[row]: f"{count} of 3" for row, count in wrong.items() if count}
-    assert dict(zip(table.text, table["wrong seeds"], strict=True)) == counts
-    assert table["wrong seeds"].tolist() == sorted(table["wrong seeds"], reverse=True)
+    counts = {texts[int(str(row))]: int(count) for row, count in wrong.items()}
+    found = [int(cell.removesuffix(" of 3")) for cell in table["wrong seeds"]]
+    assert found == [counts[text] for text in table.text]
+    assert found == sorted((count for count in counts.values() if count), reverse=True)[:20]
 
 
 def test_texts_are_left_out_on_request(studies: Studies, tmp_path: Path) -> None:
@@ -195,21 +202,80 @@ def test_the_answer_names_winner_scores_and_certainty(studies: Studies, page: Pa
     assert "The winner of ce differs from that of scl by" in found
 
 
+def without_seeds(report: Report, risk: float) -> Report:
+    """Return the report as if the last configuration lacked all but one seed."""
+    *lines, last = report.configurations
+    forecast = Forecast(risk, 0.4321)
+    last = replace(last, seeds=last.seeds[:1], score=None, forecast=forecast)
+    return replace(report, configurations=(*lines, last), risk=risk)
+
+
+@pytest.mark.parametrize(
+    ("risk", "statement"),
+    [
+        (0.02, ". The probability that one of them would win with all seeds is about 0.02"),
+        (0.0, ", but none of them could win with all seeds."),
+        (1.0, ": the search is unfinished, and another configuration may still win."),
+    ],
+)
+def test_the_ranking_states_the_risk_of_missing_seeds(
+    studies: Studies, risk: float, statement: str
+) -> None:
+    report = without_seeds(sclsearch.select("scl", storage=studies.storage), risk)
+    results = read_results(report, "")
+    section = search_sections.ranking(results)
+    assert f"1 of 3 configurations lack seeds{statement}" in section.text[1]
+    cells = section.tables[0].cells.values.tolist()
+    assert (cells[2][1], cells[2][3], cells[2][4]) == ("~0.4321", "–", "1/3")
+    assert "2 of 9 seed runs were not trained" in study_sections.cost([results]).text[0]
+
+
+def test_a_search_of_many_configurations_shows_importance(studies: Studies) -> None:
+    report = sclsearch.select("scl", storage=studies.storage)
+    lines = [
+        replace(line, number=3 * turn + line.number)
+        for turn in range(8)
+        for line in report.configurations
+    ]
+    results = read_results(replace(report, configurations=tuple(lines)), "")
+    seen: list[int] = []
+
+    def compute(_: object, scored: object) -> dict[str, float]:
+        seen.append(len(list(scored)))  # type: ignore[call-overload]
+        return {"tau": 0.75, "lam": 0.25}
+
+    section = search_sections.importance(results, compute)
+    assert seen == [24]
+    assert [plot.name for plot in section.plots] == ["importance"]
+    assert "Left out, because only some configurations have them: learning_rate." in section.text
+    equal = search_sections.importance(results, lambda *_: {})
+    assert equal.plots == []
+    ranking = search_sections.ranking(results)
+    assert len(ranking.tables[0].cells) == 20 + len(report.baselines)
+    assert "4 further configurations" in ranking.tables[0].caption
+
+
+def test_the_best_score_so_far_ends_at_the_winner(studies: Studies) -> None:
+    results = read_results(sclsearch.select("scl", storage=studies.storage), "")
+    section = search_sections.progress(results)
+    (axes,) = section.plots[0].figure.axes
+    (steps, _) = axes.lines
+    at, best = steps.get_xdata(), list(steps.get_ydata())
+    assert list(at) == sorted(at)
+    assert at[-1] == 9
+    assert best == sorted(best)
+    assert best[-1] == results.winner.score
+
+
 def test_unequal_budgets_are_flagged(page: Path) -> None:
     found = read(page).sections["budget"]
     assert "Warning: unequal budgets in configurations, seed runs, hours." in found
 
 
 def test_studies_of_other_rows_are_shown_without_a_comparison(
-    studies: Studies, write_study: Callable[..., Path], tmp_path: Path
+    studies: Studies,
 ) -> None:
     report = sclsearch.select("ce", storage=studies.storage)
-    assert report.winner is not None
-    from dataclasses import replace
-
-    from sclsearch.reports.page import study_sections
-    from sclsearch.reports.page.results import read_results
-
     other = replace(report, study="scl", metric="macro_f1")
     found = [read_results(one, f"{one.study}-") for one in (report, other)]
     section = study_sections.comparison(found)
@@ -218,11 +284,8 @@ def test_studies_of_other_rows_are_shown_without_a_comparison(
 
 
 def test_the_printed_search_command_finds_every_stored_seed_run(
-    page: Path, studies: Studies, monkeypatch: pytest.MonkeyPatch
+    page: Path,
 ) -> None:
-    import json
-    import shlex
-
     text = read(page).sections["commands"]
     (command,) = (line for line in text.splitlines() if "--study ce" in line)
     done = CliRunner().invoke(app, [*shlex.split(command)[1:], "--dry-run", "--json"])
@@ -251,7 +314,7 @@ def test_an_earlier_report_is_replaced_and_other_files_are_kept(
     studies.write(folder, "ce")
     assert not (folder / "figures" / "old.svg").exists()
     (folder / "notes.txt").write_text("mine")
-    with pytest.raises(SclsearchError, match="output .*report: must be missing, empty or an ear"):
+    with pytest.raises(SclsearchError, match=r"output .*report: must be missing, empty or an ear"):
         studies.write(folder, "ce")
     assert (folder / "notes.txt").read_text() == "mine"
 
