@@ -229,7 +229,7 @@ def importance_plot(importance: Mapping[str, float]) -> "Figure":
     bars = axes.barh(names, shares, color=COLORS[0], height=0.6)
     axes.bar_label(bars, fmt="{:.2f}", padding=3, fontsize=8)
     axes.set_xlim(0, 1.12 * max(*shares, 0.1))
-    axes.set_xlabel("share of the variance of the mean validation score")
+    axes.set_xlabel("share of the explained variance")
     axes.grid(visible=False, axis="y")
     return figure
 

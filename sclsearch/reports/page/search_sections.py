@@ -234,7 +234,7 @@ def importance(results: StudyResults, compute: Importance) -> Section:
     section.plots = [
         Plot(
             f"{results.prefix}importance",
-            "Share of the explained variance of the mean validation score.",
+            "Share of the variance of the mean validation score that main effects explain.",
             plots.importance_plot(shares),
         )
     ]

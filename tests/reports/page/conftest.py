@@ -57,7 +57,7 @@ def studies(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Studie
         told = good if draw.random() < 0.8 else 1 - good
         word = draw.choice(("good", "great", "fine") if told else ("bad", "awful", "poor"))
         split = ("train", "validation", "test")[number // 2 % 3]
-        rows.append(f"{TEXT} the film was {word} {number}\t{LABELS[good]}\t{split}")
+        rows.append(f"the film was {word} {number} {TEXT}\t{LABELS[good]}\t{split}")
     file = folder / "mine.tsv"
     file.write_text("\n".join(rows) + "\n", encoding="utf-8")
     space = folder / "scl.yaml"
