@@ -127,7 +127,8 @@ def scores_of(
     batch_size: int = EVALUATION_BATCH,
 ) -> npt.NDArray[np.float32]:
     """Return the method's scores of each row, `[rows, C]`, or `[rows]` in regression."""
-    return outputs_of(model, partial(method.scores, model), task, rows, features, device)
+    compute = partial(method.scores, model)
+    return outputs_of(model, compute, task, rows, features, device, batch_size)
 
 
 @torch.inference_mode()
@@ -138,6 +139,7 @@ def outputs_of(
     rows: Rows,
     features: Features | None,
     device: torch.device,
+    batch_size: int = EVALUATION_BATCH,
 ) -> npt.NDArray[np.float32]:
     """Return any output of a model in evaluation mode, in the order of the rows.
 
@@ -148,6 +150,7 @@ def outputs_of(
         rows: Rows to read.
         features: Cached embeddings of a frozen encoder; None to read the tokens.
         device: Device of the model.
+        batch_size: Rows per batch.
     """
     model.eval()
     tokens = task.splits[rows.split]

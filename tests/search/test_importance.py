@@ -6,12 +6,14 @@ import pytest
 
 from sclsearch.search.importance import hyperparameter_importance
 
-PARAMETERS = [
-    {"name": "tau", "type": "log", "low": 0.01, "high": 1.0},
-    {"name": "dropouts", "type": "choice", "values": [[0.0, 0.1], [0.1, 0.1]]},
-    {"name": "epochs", "type": "int", "low": 1, "high": 9, "step": 4},
-    {"name": "probe", "type": "float", "low": 0.0, "high": 1.0},
-]
+SPACE = {
+    "parameters": [
+        {"name": "tau", "type": "log", "low": 0.01, "high": 1.0},
+        {"name": "dropouts", "type": "choice", "values": [[0.0, 0.1], [0.1, 0.1]]},
+        {"name": "epochs", "type": "int", "low": 1, "high": 9, "step": 4},
+        {"name": "probe", "type": "float", "low": 0.0, "high": 1.0},
+    ]
+}
 
 
 def drawn(count: int) -> list[dict[str, object]]:
@@ -29,7 +31,7 @@ def drawn(count: int) -> list[dict[str, object]]:
 
 def test_a_hyperparameter_that_decides_alone_has_almost_all_importance() -> None:
     scored = [(values, float(values["dropouts"] == [0.1, 0.1])) for values in drawn(40)]
-    found = hyperparameter_importance(PARAMETERS, scored)
+    found = hyperparameter_importance(SPACE, scored)
     assert next(iter(found)) == "dropouts"
     assert found["dropouts"] > 0.9
     assert sum(found.values()) == pytest.approx(1)
@@ -37,14 +39,14 @@ def test_a_hyperparameter_that_decides_alone_has_almost_all_importance() -> None
 
 def test_a_hyperparameter_that_some_configurations_lack_is_left_out() -> None:
     scored = [(values, float(str(values["epochs"]))) for values in drawn(20)]
-    assert hyperparameter_importance(PARAMETERS, scored).keys() == {"tau", "dropouts", "epochs"}
+    assert hyperparameter_importance(SPACE, scored).keys() == {"tau", "dropouts", "epochs"}
 
 
 def test_the_importance_is_the_same_each_time() -> None:
     scored = [(values, float(str(values["tau"]))) for values in drawn(15)]
-    first = hyperparameter_importance(PARAMETERS, scored)
-    assert first == hyperparameter_importance(PARAMETERS, scored)
+    first = hyperparameter_importance(SPACE, scored)
+    assert first == hyperparameter_importance(SPACE, scored)
 
 
 def test_equal_scores_have_no_importance() -> None:
-    assert hyperparameter_importance(PARAMETERS, [(values, 0.5) for values in drawn(12)]) == {}
+    assert hyperparameter_importance(SPACE, [(values, 0.5) for values in drawn(12)]) == {}

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from sclsearch.encoders.load import load_encoder, load_tokenizer
-from sclsearch.methods.base import Batch, Method, Model
+from sclsearch.methods.base import Batch, Method, Model, encoder_pooling
 from sclsearch.methods.lacon import LabelMatching, vectors_of
 from sclsearch.protocols.base import Rows
 from sclsearch.randomness import stream
@@ -101,8 +101,7 @@ def _embedded(model: Model, method: Method, batch: Batch) -> Tensor:
 
 
 def _pooling(method: Method) -> str:
-    pooling = getattr(method, "pooling", "mean")
-    return "cls_raw" if pooling == "head_hidden" else str(pooling)
+    return encoder_pooling(getattr(method, "pooling", "mean"))
 
 
 def _description(method: Method) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from sclsearch.selection.ranking import mean_std
+from sclsearch.selection.rules import mean_std
 
 if TYPE_CHECKING:
     import pandas as pd

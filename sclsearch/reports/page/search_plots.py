@@ -8,7 +8,7 @@ import numpy as np
 from sclsearch.canonical import canonical, shown
 from sclsearch.reports.page.style import COLORS, INK, looks, new_figure, score_colors
 from sclsearch.reports.report import ConfigurationLine
-from sclsearch.selection.ranking import mean_std
+from sclsearch.selection.rules import mean_std
 
 if TYPE_CHECKING:
     import pandas as pd

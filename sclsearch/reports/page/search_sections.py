@@ -11,13 +11,12 @@ from sclsearch.reports.page.content import Plot, Section, Table, cells
 from sclsearch.reports.page.results import StudyResults
 from sclsearch.reports.report import ConfigurationLine, Report
 from sclsearch.reports.terminal import CONFIGURATION, rule_in_words, test_result, with_spread
-from sclsearch.selection.ranking import mean_std, reported_test
-from sclsearch.selection.rules import parse_rule
+from sclsearch.selection.rules import mean_std, parse_rule, reported_test
 
 Importance = Callable[
-    [Sequence[Mapping[str, Any]], Sequence[tuple[Mapping[str, Any], float]]], Mapping[str, float]
+    [Mapping[str, Any], Sequence[tuple[Mapping[str, Any], float]]], Mapping[str, float]
 ]
-"""Function from searched hyperparameters, and values and scores, to the shares by name."""
+"""Function from a stored search space, and values and scores, to the shares by name."""
 FEWEST = 10
 """Minimum number of finished configurations for the importance of hyperparameters."""
 MOST = 20
@@ -216,7 +215,7 @@ def importance(results: StudyResults, compute: Importance) -> Section:
             f"{len(scored)} and {len(searched)}. {MORE_CONFIGURATIONS}"
         ]
         return section
-    shares = compute(searched, scored)
+    shares = compute(results.record.identity["space"], scored)
     if not shares:
         section.text = ["All mean validation scores are equal, so that nothing explains them."]
         return section

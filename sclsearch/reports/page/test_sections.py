@@ -101,11 +101,6 @@ def reliability(results: StudyResults) -> Section:
         f"Expected calibration error (Guo et al., 2017; {BINS} bins of equal width): "
         f"{with_spread(*found.error)}, mean over the seeds of the winner. 0 is perfect."
     ]
-    if results.report.method.startswith("lacon"):
-        section.text.append(
-            "The probabilities are the softmax of cosine similarities, which is flat: the method "
-            "is made to rank classes, not to estimate probabilities."
-        )
     section.plots = [
         Plot(
             f"{results.prefix}reliability",

@@ -9,6 +9,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
@@ -260,8 +261,8 @@ def test_the_best_score_so_far_ends_at_the_winner(studies: Studies) -> None:
     section = search_sections.progress(results)
     (axes,) = section.plots[0].figure.axes
     (steps, _) = axes.lines
-    at, best = steps.get_xdata(), list(steps.get_ydata())
-    assert list(at) == sorted(at)
+    at, best = (np.asarray(data).tolist() for data in steps.get_data())
+    assert at == sorted(at)
     assert at[-1] == 9
     assert best == sorted(best)
     assert best[-1] == results.winner.score
