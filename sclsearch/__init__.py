@@ -1,7 +1,7 @@
 """Hyperparameter search for supervised contrastive fine-tuning of text classifiers.
 
 Python API: `sclsearch.tune(method="scl", task="cola")`, likewise `train`, `select`, `table`,
-`compare`, `export`, `load`, `predict` and `verify`.
+`compare`, `write_report`, `export`, `load`, `predict` and `verify`.
 Importing this package does not load torch, Ray, MLflow or transformers.
 """
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         train,
         tune,
         verify,
+        write_report,
     )
     from sclsearch.errors import SclsearchError
     from sclsearch.reports.predictor import Predictor
@@ -49,6 +50,7 @@ __all__ = [
     "train",
     "tune",
     "verify",
+    "write_report",
 ]
 
 _HOMES = {
@@ -69,6 +71,7 @@ _HOMES = {
     "train": "sclsearch.api",
     "tune": "sclsearch.api",
     "verify": "sclsearch.api",
+    "write_report": "sclsearch.api",
 }
 
 
