@@ -129,9 +129,7 @@ def predict(
     ] = "csv",
     proba: Annotated[
         bool,
-        typer.Option(
-            "--proba", help="Print the probability of each class. Default: its score, see below."
-        ),
+        typer.Option("--proba", help="Print the probability of each class. Default: its score."),
     ] = False,
     batch_size: Annotated[
         int, typer.Option(help="Most texts to predict at a time. Example: 1 to answer each line.")
@@ -144,8 +142,8 @@ def predict(
 ) -> None:
     """Predict labels for texts with an exported winner, batch by batch.
 
-    The output has one score per class; the class with the highest score is the label. Scores are
-    logits, for lacon and lacon-fusion cosines, for an ensemble probabilities.
+    The class with the highest score is the label. Scores are logits; those of lacon and
+    lacon-fusion are cosines, those of an ensemble probabilities.
     """
     from sclsearch.api import load
     from sclsearch.reports.export_record import read_record

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 MOST = 10
 """Configurations that the ranking shows at the end of a search; `select` shows more."""
 MOST_IN_TURN = 3
+"""The same for each of several methods, whose comparison follows."""
 
 
 def run_search(spec: "StudySpec", options: "RunOptions", *, as_json: bool) -> None:
@@ -67,7 +68,8 @@ def run_in_turn(
         for result in run_methods(searches, progress):
             if result.done is None:
                 errors[result.method] = str(result.error)
-                progress.print(f"{result.method}: {result.error}", style="red", markup=False)
+                fault = f"{result.method}: {result.error}"
+                progress.print(fault, style="red", markup=False, soft_wrap=True)
                 continue
             reports.append(report_of(result.done))
             _show(console, reports[-1], result.done, MOST_IN_TURN)
@@ -141,7 +143,8 @@ def _show_comparison(console: "Console", found: "StudyComparison", options: "Run
 
     show_comparison(console, found)
     names = " ".join(one.study for one in found.studies)
-    where = storage_option(options.storage)
+    rule = f" --rule {options.rule}" if options.rule else ""
+    where = f"{rule}{storage_option(options.storage)}"
     commands = [
         (f"compare {names}{where}", "compare again, without training"),
         (f"select {found.studies[0].study}{where}", "show the reference's full ranking"),

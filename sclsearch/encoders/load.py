@@ -88,7 +88,7 @@ def _read(folder: Path, name: str) -> "tuple[PreTrainedModel, list[str]]":
     """Return the model and the names of the weights that its file lacks."""
     from transformers import AutoModel
 
-    with _quiet():
+    with quiet_transformers():
         try:
             # Otherwise the checkpoint's dtype is kept, and half precision cannot be trained.
             model, loading = AutoModel.from_pretrained(
@@ -125,7 +125,7 @@ def _first_line(error: Exception) -> str:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet_transformers() -> Iterator[None]:
     """Silence transformers' progress bars and its warnings on newly initialized layers."""
     from transformers.utils import logging as transformers_logging
 

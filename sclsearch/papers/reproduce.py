@@ -14,7 +14,7 @@ from sclsearch.encoders.models import base_model
 from sclsearch.errors import SclsearchError
 from sclsearch.papers.plan import PlannedCell
 from sclsearch.papers.tables import Cell
-from sclsearch.reports.export import export, export_record
+from sclsearch.reports.export import describe_winner, export
 from sclsearch.reports.export_record import ExportRecord
 from sclsearch.reports.report import Report, report
 from sclsearch.search.estimate import Estimate
@@ -204,7 +204,7 @@ def _on_fine_tuned_encoder(
     spec: StudySpec, options: RunOptions, found: Report
 ) -> tuple[StudySpec, str]:
     """Export the encoder of the first fine-tuning; return the study that uses it, and a note."""
-    record = export_record(found)
+    record = describe_winner(found)
     folder = _encoder_folder(options, record)
     if not folder.exists():
         export(found, storage_folder(options.storage), folder)
@@ -225,7 +225,7 @@ def _stored_encoder(first: PlannedCell) -> Path | None:
         return None
     rule = parse_rule(found.rule)
     done = report(storage, found.study, rule, found.seeds, found.configurations)
-    folder = _encoder_folder(first.options, export_record(done))
+    folder = _encoder_folder(first.options, describe_winner(done))
     return folder if folder.exists() else None
 
 

@@ -48,14 +48,14 @@ class Jobs:
         self.cluster = cluster.rstrip("/")
         if not re.fullmatch(r"https?://[^/\s]+", self.cluster):
             raise SclsearchError(
-                f"--cluster {cluster}: it must be the dashboard's URL, but it is not. Give "
-                "http://HOST:8265; a tunnel to it is http://127.0.0.1:8265."
+                f"--cluster {cluster}: not the URL of a dashboard. Give http://HOST:8265, or "
+                "http://127.0.0.1:8265 for a tunnel to it."
             )
         for module in ("ray", sdk.__name__):  # the SDK sets its own log level
             logging.getLogger(module).setLevel(logging.ERROR)
         # Ray prefers both environment variables to its arguments.
         os.environ["RAY_API_SERVER_ADDRESS"] = self.cluster
-        with self._told():
+        with self._converted_errors():
             maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
             _await_answer(self.cluster)
             self.client = JobSubmissionClient(self.cluster)
@@ -73,7 +73,7 @@ class Jobs:
         # succeeds.
         job = f"{name}-{_number(earlier[-1]) + 1 if earlier else 1}"
         try:
-            with self._told():
+            with self._converted_errors():
                 self.client.submit_job(entrypoint=shlex.join(command), submission_id=job)
         except SclsearchError as error:
             if "already exists" in str(error.__cause__):
@@ -83,7 +83,7 @@ class Jobs:
 
     def attempts(self, name: str) -> "list[JobDetails]":
         """Return a study's jobs, oldest first."""
-        with self._told():
+        with self._converted_errors():
             jobs = self.client.list_jobs()
         return sorted((job for job in jobs if _study_of(job) == name), key=_number)
 
@@ -96,7 +96,7 @@ class Jobs:
         found = self.attempts(name)
         if found:
             return found[-1]
-        with self._told():
+        with self._converted_errors():
             known = {_study_of(job) for job in self.client.list_jobs()} - {""}
         raise SclsearchError(f"Unknown job {name!r} on {self.cluster}.{suggestion(name, known)}")
 
@@ -107,19 +107,19 @@ class Jobs:
             SclsearchError: The cluster stopped answering, could not start the job, or ended the log
                 before the job.
         """
-        with self._told():
+        with self._converted_errors():
             asyncio.run(_write_all(self.client.tail_job_logs(job), write))
             ended = self.client.get_job_info(job)
         if not ended.status.is_terminal():
             raise SclsearchError(
-                f"{job}: its log must last until the job ends, but it broke off before. `sclsearch "
-                f"job logs {_study_of(ended)}{self.option}` follows it again; the job goes on."
+                f"{job}: its log broke off, but the job goes on. Run `sclsearch job logs "
+                f"{_study_of(ended)}{self.option}` to follow it again."
             )
         if ended.status == JobStatus.STOPPED:
             return STOPPED
         if ended.driver_exit_code is None and ended.status == JobStatus.FAILED:
-            told = first_sentence(ended.message)
-            raise SclsearchError(f"{job}: the cluster must be able to start it, but: {told}.")
+            message = first_sentence(ended.message)
+            raise SclsearchError(f"{job}: the cluster could not start it: {message}.")
         return int(ended.driver_exit_code or 0)
 
     def stop(self, job: str) -> bool:
@@ -129,11 +129,15 @@ class Jobs:
             SclsearchError: The job does not end in time.
         """
         end = time.monotonic() + STOP_SECONDS
-        with self._told():
+        with self._converted_errors():
             running: bool = self.client.stop_job(job)
             while not (status := self.client.get_job_status(job)).is_terminal():
                 if time.monotonic() > end:
-                    raise self._still_running(job)
+                    study = job.rpartition("-")[0]
+                    raise SclsearchError(
+                        f"{job}: still running {STOP_SECONDS:g} seconds after the stop. "
+                        f"`sclsearch job status {study}{self.option}` shows when it has ended."
+                    )
                 time.sleep(0.5)
         return running and status == JobStatus.STOPPED
 
@@ -144,29 +148,22 @@ class Jobs:
 
     def _running(self, name: str, job: str) -> SclsearchError:
         return SclsearchError(
-            f"{name}: one job at a time must run it, but {job} does. Follow it by "
-            f"`sclsearch job logs {name}{self.option}`, or end it by "
-            f"`sclsearch job stop {name}{self.option}`."
-        )
-
-    def _still_running(self, job: str) -> SclsearchError:
-        study = job.rpartition("-")[0]
-        return SclsearchError(
-            f"{job}: it must end within {STOP_SECONDS:g} seconds of being told, but it is still "
-            f"running. `sclsearch job status {study}{self.option}` tells when it has ended."
+            f"{name}: {job} already runs it. Follow it with `sclsearch job logs "
+            f"{name}{self.option}`, or end it with `sclsearch job stop {name}{self.option}`."
         )
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _converted_errors(self) -> Iterator[None]:
+        """Convert errors of the client to SclsearchError."""
         try:
             yield
         except AuthenticationError as error:
             raise token_refused(f"--cluster {self.cluster}", error) from None
         except (OSError, RuntimeError, aiohttp.ClientError) as error:
-            told = first_sentence(str(error))
+            message = first_sentence(str(error))
             raise SclsearchError(
-                f"--cluster {self.cluster}: it must answer, but: {told}. Is the cluster up, and a "
-                "tunnel to it? A job that was submitted goes on."
+                f"--cluster {self.cluster}: does not answer: {message}. Start the cluster, or a "
+                "tunnel to it. A job that was submitted goes on."
             ) from error
 
 

@@ -80,8 +80,8 @@ def _watch(stop: threading.Event) -> None:
 def _end(kind: str) -> None:
     shown = "\x1b[?25h\r\x1b[K" if sys.stderr.isatty() else ""  # a live line hides the cursor
     sys.stderr.write(
-        f"{shown}Ray: its {kind} on this machine died. The same command goes on; nothing finished "
-        "is lost.\n"
+        f"{shown}Ray: its {kind} on this machine died. Run the same command to resume; nothing "
+        "finished is lost.\n"
     )
     sys.stderr.flush()
     for folder in Path(gettempdir()).glob(f"{PREFIX}*"):

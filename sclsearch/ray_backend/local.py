@@ -34,10 +34,10 @@ def start_local(cores: int, quiet: Mapping[str, Any]) -> None:
             _start(cores, quiet)
         except Exception as error:
             raise SclsearchError(
-                "Ray: its processes must start on this machine, but twice they did not: "
+                "Ray: its processes did not start on this machine in two attempts: "
                 f"{first_sentence(str(error))}. The load is {os.getloadavg()[0]:.0f} on {cores} "
-                "cores: if that is much, wait until it is less, else read Ray's logs in "
-                f"{get_default_ray_temp_dir()}/session_latest/logs. The same command goes on."
+                "cores: if it is high, wait; otherwise read Ray's logs in "
+                f"{get_default_ray_temp_dir()}/session_latest/logs. Run the same command to resume."
             ) from error
 
 

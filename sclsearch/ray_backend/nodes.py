@@ -74,13 +74,13 @@ def node_errors(needs: NodeRequirements, answer: StoragePath, node: str) -> list
     seen = _storage_fault(needs.mark, answer)
     if seen:
         faults.append(
-            f"--storage {needs.storage}: every node must read and write it, but {node} {seen}. "
-            "Give a folder that all nodes share, or s3://BUCKET/FOLDER."
+            f"--storage {needs.storage}: {node} {seen}. Give a folder that all nodes share, or "
+            "s3://BUCKET/FOLDER."
         )
     if not (needs.fetched and not needs.model.is_dir()) and _sizes(needs.model) != needs.sizes:
         faults.append(
-            f"--model {needs.model}: every node must have its files, but {node} has none or "
-            "others there. Put the folder where all nodes share it."
+            f"--model {needs.model}: {node} has different files there, or none. Put the folder "
+            "where all nodes share it."
         )
     return faults + _version_faults(needs.versions, node)
 
@@ -113,7 +113,8 @@ def model_here(study: "Study", store: StudyStore, versions: Mapping[str, str]) -
 def _check_seen(store: StudyStore) -> None:
     if store.record() is None:
         raise UnfitNodeError(
-            f"{store.folder}: every node must see the study, but {platform.node()} does not."
+            f"{store.folder}: {platform.node()} does not see the study. Give a folder that all "
+            "nodes share, or s3://BUCKET/FOLDER."
         )
 
 
@@ -128,8 +129,8 @@ def _checked(there: Path, name: str, digest: str) -> Path:
     folder = there if there.is_dir() else model_folder(name)
     if model_digest(folder) != digest:
         raise UnfitNodeError(
-            f"--model {name}: every node must have the files that the study was made with, but "
-            f"those in {folder} on {platform.node()} are others."
+            f"--model {name}: the files in {folder} on {platform.node()} differ from those of "
+            "the study. Put the same files there."
         )
     return folder
 
@@ -140,9 +141,8 @@ def _version_faults(driver: Mapping[str, str], node: str) -> list[str]:
     if not other:
         return []
     return [
-        f"{', '.join(f'{name} {driver[name]}' for name in other)}: every node must have the "
-        f"driver's versions, but {node} has "
-        f"{', '.join(f'{name} {here[name]}' for name in other)}. Start all from one image."
+        f"{', '.join(f'{name} {driver[name]}' for name in other)}: {node} has other versions: "
+        f"{', '.join(f'{name} {here[name]}' for name in other)}. Start all nodes from one image."
     ]
 
 
@@ -152,7 +152,7 @@ def _storage_fault(mark: StoragePath, answer: StoragePath) -> str:
             return "does not see what the driver wrote there"
         create(answer.without_retries(), {})
     except (SclsearchError, OSError) as error:
-        return f"cannot: {error}"
+        return f"cannot read or write it: {error}"
     return ""
 
 

@@ -44,9 +44,9 @@ def check_nodes(prepared: "PreparedStudy") -> None:
             path.remove()
     # A node that has left the cluster needs no check.
     there = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
-    told = [fault for one, found in faults.items() if one in there for fault in found]
-    if told:
-        raise SclsearchError("\n".join(told))
+    errors = [fault for one, found in faults.items() if one in there for fault in found]
+    if errors:
+        raise SclsearchError("\n".join(errors))
 
 
 def _ask(node: str, needs: NodeRequirements, answer: StoragePath, called: str) -> Any:
@@ -59,15 +59,15 @@ def _faults(needs: NodeRequirements, asked: Any, answer: StoragePath, called: st
     try:
         found: list[str] = ray.get(asked, timeout=0)
     except RayError as error:
-        told = str(error).strip().splitlines()[-1]
+        message = str(error).strip().splitlines()[-1]
         return [
-            f"{called}: every node must run sclsearch within {ANSWER_SECONDS:g} seconds, but: "
-            f"{told}. Start all from one image."
+            f"{called}: did not run sclsearch within {ANSWER_SECONDS:g} seconds: {message}. Start "
+            "all nodes from one image."
         ]
     if not found and read(answer) is None:
         return [
-            f"--storage {needs.storage}: every node must read and write it, but what {called} "
-            "wrote there is not seen here. Give a folder that all nodes share, or s3://…"
+            f"--storage {needs.storage}: the driver does not see what {called} wrote there. Give "
+            "a folder that all nodes share, or s3://BUCKET/FOLDER."
         ]
     return found
 

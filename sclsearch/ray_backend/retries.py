@@ -47,7 +47,7 @@ class WorkerFailures:
     """Worker failures of a search, by seed run, and the machines that work."""
 
     def __init__(self) -> None:
-        self._losses: dict[SeedRunId, list[WorkerFailure]] = defaultdict(list)
+        self._failures: dict[SeedRunId, list[WorkerFailure]] = defaultdict(list)
         self._sound: set[str] = set()
 
     def finished_on(self, node: str) -> None:
@@ -56,9 +56,9 @@ class WorkerFailures:
 
     def count(self, place: SeedRunId) -> int:
         """Return the number of worker failures of a seed run."""
-        return len(self._losses[place])
+        return len(self._failures[place])
 
-    def add(self, place: SeedRunId, loss: WorkerFailure) -> bool:
+    def add(self, place: SeedRunId, failure: WorkerFailure) -> bool:
         """Record a worker failure; return True if the search retries the seed run.
 
         Raises:
@@ -66,21 +66,21 @@ class WorkerFailures:
                 at fault if it is unfit. It is also at fault if only its workers died while other
                 machines finish seed runs.
         """
-        self._losses[place].append(loss)
-        alike = [one for one in self._losses[place] if one.cause == loss.cause]
-        if len(alike) <= RETRIES[loss.cause]:
+        self._failures[place].append(failure)
+        alike = [one for one in self._failures[place] if one.cause == failure.cause]
+        if len(alike) <= RETRIES[failure.cause]:
             return True
-        if loss.cause.startswith("storage-"):
+        if failure.cause.startswith("storage-"):
             raise SclsearchError(
-                f"--storage: cannot store seed runs: {loss.message.rstrip('.')}. Make room there "
-                "or mend it; the same command resumes, and nothing finished is lost."
+                f"--storage: cannot store seed runs: {failure.message.rstrip('.')}. Make room or "
+                "mend the storage, then run the same command to resume; nothing finished is lost."
             )
         nodes = {one.node for one in alike}
         alone = "" not in nodes and len(nodes) == 1 and bool(self._sound - nodes)
-        if loss.cause == "node-unfit" or (loss.cause == "worker-lost" and alone):
+        if failure.cause == "node-unfit" or (failure.cause == "worker-lost" and alone):
             raise SclsearchError(
-                f"node {loss.node}: it must be able to do seed runs, but one was lost there "
-                f"{len(alike)} times: {loss.message.rstrip('.')}. Mend the machine or take it out "
-                "of the cluster; the same command goes on."
+                f"node {failure.node}: a seed run failed there {len(alike)} times: "
+                f"{failure.message.rstrip('.')}. Mend the machine or take it out of the cluster, "
+                "then run the same command to resume."
             )
         return False

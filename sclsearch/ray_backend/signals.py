@@ -26,8 +26,8 @@ def kept_signals() -> Iterator[None]:
     """
     if threading.current_thread() is not threading.main_thread():
         raise SclsearchError(
-            "tune: it must run in the main thread, which alone takes Ctrl-C and SIGTERM, but it "
-            f"was called in {threading.current_thread().name!r}. Call it there, or in a process."
+            f"tune: must run in the main thread, got {threading.current_thread().name!r}. Only the "
+            "main thread receives Ctrl-C and SIGTERM: call it there, or in a separate process."
         )
     numbers = (signal.SIGINT, signal.SIGTERM, END_SIGNAL)
     before = {number: signal.getsignal(number) for number in numbers}

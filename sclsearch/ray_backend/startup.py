@@ -57,8 +57,8 @@ def started_ray(address: str | None) -> Iterator[None]:
     """
     if ray.is_initialized():
         raise SclsearchError(
-            "Ray: it must not run in this process yet, since a search starts and ends its own, but "
-            "it does. Call ray.shutdown() before, or search in a process of its own."
+            "Ray: already runs in this process, but a search starts its own. Call ray.shutdown() "
+            "first, or search in a separate process."
         )
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -133,8 +133,8 @@ def _join(address: str, quiet: Mapping[str, Any]) -> None:
         raise token_refused(f"--address {address}", error) from None
     except (OSError, ValueError, RuntimeError, RayError) as error:
         raise SclsearchError(
-            f"--address {address}: a Ray cluster must answer, but: {first_sentence(str(error))}. "
-            "Start one, or give HOST:PORT of its head."
+            f"--address {address}: no Ray cluster answers: {first_sentence(str(error))}. Start "
+            "one, or give HOST:PORT of its head."
         ) from error
 
 
@@ -183,18 +183,19 @@ def _here(gpus: float) -> dict[str, float]:
 
 def _no_room(there: Mapping[str, float], cpus: int, gpus: float) -> SclsearchError:
     return SclsearchError(
-        f"--cpus-per-trial {cpus}, --gpus-per-trial {gpus:g}: a seed run must fit into this "
-        f"machine, but it has {there.get('CPU', 0):g} cores and {there.get('GPU', 0):g} GPUs."
+        f"--cpus-per-trial {cpus}, --gpus-per-trial {gpus:g}: a seed run does not fit into this "
+        f"machine, which has {there.get('CPU', 0):g} cores and {there.get('GPU', 0):g} GPUs. Give "
+        "smaller numbers."
     )
 
 
-def at_a_time(asked: int | None, cpus: int, gpus: float, *, joined: bool) -> int:
+def at_a_time(given: int | None, cpus: int, gpus: float, *, joined: bool) -> int:
     """Return the number of seed runs to request from Ray at a time.
 
     A cluster may grow with the requests, so its default is at least `CLUSTER_SLOTS`.
 
     Args:
-        asked: The user's value; None for the default.
+        given: The user's value; None for the default.
         cpus: CPU cores per seed run.
         gpus: GPUs per seed run.
         joined: Whether Ray is an existing cluster.
@@ -205,7 +206,7 @@ def at_a_time(asked: int | None, cpus: int, gpus: float, *, joined: bool) -> int
     here = fitting(cpus, gpus)
     if not here and not joined:
         raise _no_room(ray.cluster_resources(), cpus, gpus)
-    return asked or min(max(here, CLUSTER_SLOTS if joined else 1), MOST_AT_A_TIME)
+    return given or min(max(here, CLUSTER_SLOTS if joined else 1), MOST_AT_A_TIME)
 
 
 def cores() -> int:

@@ -91,7 +91,8 @@ class SeedSearcher(Searcher):
         """Return a trial's config, None to wait, or FINISHED at the end."""
         task = None
         with self.keeping_fault():
-            task = None if self.late else self.scheduler.next()
+            if not self.late:
+                task = self.scheduler.next()
         if task is None:
             return None if self.scheduler.running else Searcher.FINISHED
         self.tasks[trial_id] = task
@@ -111,18 +112,18 @@ class SeedSearcher(Searcher):
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
         """Read the trial's seed run from the store; if it is missing, record a worker failure."""
-        loss = self.causes.pop(trial_id, WorkerFailure("worker-lost", "no reason given"))
+        failure = self.causes.pop(trial_id, WorkerFailure("worker-lost", "no reason given"))
         if not error and result is not None:
-            loss = _told_by_worker(result)
+            failure = _failure_of(result)
         with self.keeping_fault():
             task = self.tasks.pop(trial_id)
             run = self.scheduler.runs.get(task.key)
             if run is not None:
-                self.scheduler.finish(task, run, node=loss.node)
+                self.scheduler.finish(task, run, node=failure.node)
             elif result and result.get("late"):
                 self.scheduler.release(task)
             else:
-                self.scheduler.record_failure(task, loss)
+                self.scheduler.record_failure(task, failure)
 
     @contextmanager
     def keeping_fault(self) -> Iterator[None]:
@@ -155,10 +156,10 @@ class SeedScheduler(FIFOScheduler):
 
     def on_trial_error(self, _controller: Any, trial: Trial) -> None:
         """Record the cause of a trial's failure."""
-        told = ray_message(trial)
-        cause = "hang" if trial.trial_id in self.hung else failure_cause(told)
+        message = ray_message(trial)
+        cause = "hang" if trial.trial_id in self.hung else failure_cause(message)
         self.searcher.causes[trial.trial_id] = WorkerFailure(
-            cause, line_of(told)[:300], node_address(told)
+            cause, line_of(message)[:300], node_address(message)
         )
 
     def __getstate__(self) -> dict[str, Any]:
@@ -267,9 +268,9 @@ def fit(
     return "out of time" if searcher.late else "interrupted"
 
 
-def _told_by_worker(result: dict[str, Any]) -> WorkerFailure:
+def _failure_of(result: dict[str, Any]) -> WorkerFailure:
     """Return the failure of a worker that ended normally without a stored seed run."""
     node, out_of_memory = str(result.get("node_ip", "")), result.get("out_of_memory")
     if out_of_memory:
         return WorkerFailure("out-of-memory", out_of_memory, node)
-    return WorkerFailure("storage-unseen", f"what {node} stored is not seen by the driver", node)
+    return WorkerFailure("storage-unseen", f"the driver does not see what {node} stored", node)

@@ -13,26 +13,26 @@ _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 LOST_NODE = ("node has died", "node was terminated", "node it was running on is dead")
 
 
-def failure_cause(told: str) -> str:
+def failure_cause(message: str) -> str:
     """Return the cause of a trial's failure, which determines its number of retries.
 
     Args:
-        told: Ray's error message.
+        message: Ray's error message.
     """
-    if "OutOfMemoryError" in told or "out of memory" in told.lower():
+    if "OutOfMemoryError" in message or "out of memory" in message.lower():
         return "out-of-memory"
-    if "UnfitNodeError" in told:
+    if "UnfitNodeError" in message:
         return "node-unfit"
-    if "BrokenStorageError" in told:
+    if "BrokenStorageError" in message:
         return "storage-broken"
-    if "StorageError" in told:
+    if "StorageError" in message:
         return "storage-lost"
     # CUDA adds advice on device-side assertions to each of its errors.
-    if "device-side assert triggered" in told:
+    if "device-side assert triggered" in message:
         return "gpu-assert"
-    if any(sign in told for sign in LOST_NODE):
+    if any(sign in message for sign in LOST_NODE):
         return "node-lost"
-    return "worker-silent" if "is unavailable: " in told else "worker-lost"
+    return "worker-silent" if "is unavailable: " in message else "worker-lost"
 
 
 def ray_message(trial: Trial) -> str:
@@ -50,22 +50,22 @@ def plain(text: str) -> str:
     return _ESCAPES.sub("", text).strip()
 
 
-def line_of(told: str) -> str:
+def line_of(message: str) -> str:
     """Return the line of Ray's error message that describes the error.
 
     In Ray's own errors it is the first line. In a traceback it follows the last call and precedes
     CUDA's advice.
     """
-    lines = told.splitlines()
-    if not told.startswith("ray::"):
+    lines = message.splitlines()
+    if not message.startswith("ray::"):
         return lines[0]
     last_call = max((number for number, line in enumerate(lines) if line[:1] == " "), default=-1)
     return lines[min(last_call + 1, len(lines) - 1)].strip()
 
 
-def node_address(told: str) -> str:
+def node_address(message: str) -> str:
     """Return the machine address in Ray's error message, or an empty string without one."""
-    found = re.search(r"\bip[:=]\s*([\w.:]+)", told)
+    found = re.search(r"\bip[:=]\s*([\w.:]+)", message)
     return found[1] if found else ""
 
 

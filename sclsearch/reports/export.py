@@ -41,19 +41,14 @@ OLD_PREFIX = "parts."  # value of NEW_MODULES_PREFIX in release 0.1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
-    """Seed run to export.
-
-    Attributes:
-        record: Its description.
-        weights: Its weights, in safetensors format.
-    """
+class _Member:
+    """Seed run to export: its description, and its weights in safetensors format."""
 
     record: ExportRecord
     weights: bytes
 
 
-def export_record(found: Report) -> ExportRecord:
+def describe_winner(found: Report) -> ExportRecord:
     """Return the description of the winner's best seed, as far as a report knows it.
 
     Raises:
@@ -128,7 +123,7 @@ def export(
 
 def _members(
     found: Report, store: StudyStore, record: StudyRecord, seeds: Sequence[SeedLine]
-) -> list[Member]:
+) -> list[_Member]:
     """Return the seed runs to export; raise SclsearchError with the commands for lost weights."""
     storage = found.storage
     weights = {seed.key: store.read_weights(seed.key) for seed in seeds}
@@ -147,7 +142,7 @@ def _members(
             way = " These commands write them:\n" + "\n".join(commands)
         raise SclsearchError(f"{found.study}: the weights of {which} are not in {where}.{way}")
     return [
-        Member(_completed(_seed_record(found, seed), record, storage), content)
+        _Member(_completed(_seed_record(found, seed), record, storage), content)
         for seed in seeds
         if (content := weights[seed.key]) is not None
     ]
@@ -185,7 +180,7 @@ def _begun_with(record: StudyRecord) -> Path:
 
 
 def _write_all(
-    folder: Path, members: Sequence[Member], begun: Path, *, ensemble: bool
+    folder: Path, members: Sequence[_Member], begun: Path, *, ensemble: bool
 ) -> ExportRecord:
     """Write one seed to a folder, or each seed of an ensemble to a subfolder."""
     if not ensemble:

@@ -188,8 +188,11 @@ def _by_transformers(
     import torch
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    from sclsearch.encoders.load import quiet_transformers
+
+    with quiet_transformers():
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
     found: list[float] = []
     for start in range(0, len(texts), BATCH_SIZE):
         columns = [list(column) for column in zip(*texts[start : start + BATCH_SIZE], strict=True)]

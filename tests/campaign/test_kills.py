@@ -180,7 +180,7 @@ def test_nothing_is_lost_or_doubled_and_every_figure_is_the_same(
         if not hit:
             continue
         if target in {"raylet", "GCS"}:
-            assert f"its {target} on this machine died. The same command goes on" in said
+            assert f"its {target} on this machine died. Run the same command to resume" in said
         assert code == CODES[target], said
         counts[target] += 1
         in_training[target] += kept > before

@@ -47,7 +47,7 @@ def test_a_study_is_deleted_with_consent_only(
     assert files() == 0
 
 
-def test_garbage_is_deleted_without_asking_twice(
+def test_garbage_is_deleted_with_consent_only(
     sclsearch: Call, place: Path, files: Callable[[], int]
 ) -> None:
     clean = sclsearch("gc")

@@ -9,7 +9,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from sclsearch.errors import INTERRUPTED, SclsearchError
+from sclsearch.errors import INTERRUPTED, STOPPED, SclsearchError
 from sclsearch.protocols.standard import gunel_few_shot_training
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.spec import RunOptions
@@ -366,6 +366,30 @@ def test_an_error_in_one_method_keeps_the_results_of_the_others(
     assert "Stopped: 4 of 6 seed runs." in done.stderr
     assert "No comparison: 1 of 2 methods have results." in done.stderr
     assert "Winner #1" in done.stdout
+
+
+def test_an_interruption_keeps_the_results_of_finished_methods(
+    sclsearch: Call, both: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train(prepared: PreparedStudy, *_: object) -> str:
+        if prepared.study.method.name == "scl":
+            raise KeyboardInterrupt
+        return "complete"
+
+    monkeypatch.setattr("sclsearch.search.run._train", train)
+    done = sclsearch(*both, "--configs", "3")
+    assert done.returncode == INTERRUPTED
+    assert "Winner #1" in done.stdout
+    assert STOPPED in done.stderr
+
+
+def test_methods_without_a_winner_are_not_compared(
+    sclsearch: Call, both: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sclsearch.search.run._train", lambda *_: "out of time")
+    done = sclsearch(*both, "--seeds", "3")
+    assert done.returncode == 3
+    assert "No comparison: both-ce: no configuration is finished." in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_what_has_no_room_on_this_machine_leaves_no_study(
     for more in ((), ("--dry-run",)):
         done = sclsearch(*search, "--cpus-per-trial", "1000", *more)
         assert done.returncode == 2
-        assert "a seed run must fit into this machine, but it has " in done.stderr
+        assert "a seed run does not fit into this machine, which has " in done.stderr
     assert not (place / "sclsearch-storage" / "studies").exists()
 
 

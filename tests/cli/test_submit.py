@@ -114,7 +114,7 @@ def head(save_tiny: Callable[..., Path]) -> Iterator[Head]:
         )
     url = f"http://127.0.0.1:{ports[1]}"
     try:
-        await_jobs(url, token.read_text(), process)
+        await_jobs(url, token.read_text(), process, folder / "ray.log")
         yield Head(url, folder, save_tiny("Bert"), environment)
     finally:
         for pid in processes_of(folder):
@@ -125,19 +125,28 @@ def head(save_tiny: Callable[..., Path]) -> Iterator[Head]:
 
 
 def free_ports(count: int) -> list[int]:
+    """Returns free ports below the ephemeral range.
+
+    The head binds some of them late; until then a parallel test could get an ephemeral port.
+    """
+    found: list[int] = []
     with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("", 0))) for _ in range(count)]
-        return [one.getsockname()[1] for one in sockets]
+        while len(found) < count:
+            port = 20_000 + secrets.randbelow(12_000)
+            with suppress(OSError):
+                stack.enter_context(socket.create_server(("", port)))
+                found.append(port)
+    return found
 
 
-def await_jobs(url: str, token: str, process: subprocess.Popen[bytes]) -> None:
+def await_jobs(url: str, token: str, process: subprocess.Popen[bytes], log: Path) -> None:
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end and process.poll() is None:
         request = Request(f"{url}/api/jobs/", headers={"Authorization": f"Bearer {token}"})
         with suppress(URLError, OSError), urlopen(request, timeout=5):
             return
         time.sleep(0.5)
-    pytest.fail("the head did not start")
+    pytest.fail(f"the head did not start: {log.read_text(errors='replace')}")
 
 
 def processes_of(folder: Path) -> Iterator[int]:
@@ -177,20 +186,20 @@ def test_a_running_job_is_left_refused_a_second_time_followed_again_and_stopped(
     assert follower.stdout is not None
     assert any("Running entrypoint for job long-1" in line for line in follower.stdout)
     follower.send_signal(signal.SIGINT)
-    _, told = follower.communicate(timeout=PATIENCE)
+    _, message = follower.communicate(timeout=PATIENCE)
     assert follower.returncode == 130
-    assert "long-1 goes on." in told
+    assert "long-1 goes on." in message
     for action in ("status", "logs", "stop"):
-        assert f"sclsearch job {action} long --cluster {head.url}\n" in told
+        assert f"sclsearch job {action} long --cluster {head.url}\n" in message
     twice = head.sclsearch("submit", "--no-wait", "--", *search)
     assert twice.returncode == 2
-    assert twice.stderr.startswith("long: one job at a time must run it, but long-1 does. Follow ")
+    assert twice.stderr.startswith("long: long-1 already runs it. Follow ")
     assert head.sclsearch("job", "status", "long").stdout.startswith("long-1\trunning\t")
     cut = head.patched(BROKEN_OFF, "job", "logs", "long")
     assert (cut.returncode, cut.stderr) == (
         2,
-        "long-1: its log must last until the job ends, but it broke off before. `sclsearch job "
-        f"logs long --cluster {head.url}` follows it again; the job goes on.\n",
+        "long-1: its log broke off, but the job goes on. Run `sclsearch job logs long --cluster "
+        f"{head.url}` to follow it again.\n",
     )
     assert head.sclsearch("job", "stop", "long").stderr.startswith("long-1 was stopped. ")
     assert head.sclsearch("job", "status", "long").stdout.startswith("long-1\tstopped\t")
@@ -200,11 +209,11 @@ def test_a_running_job_is_left_refused_a_second_time_followed_again_and_stopped(
 def test_a_job_that_does_not_end_in_time_is_not_called_stopped(head: Head) -> None:
     search = head.search("slow", 1_000_000)
     assert head.sclsearch("submit", "--no-wait", "--", *search).returncode == 0
-    told = head.patched(IMPATIENT, "job", "stop", "slow")
-    assert (told.returncode, told.stderr) == (
+    stopped = head.patched(IMPATIENT, "job", "stop", "slow")
+    assert (stopped.returncode, stopped.stderr) == (
         2,
-        "slow-1: it must end within 0 seconds of being told, but it is still running. "
-        f"`sclsearch job status slow --cluster {head.url}` tells when it has ended.\n",
+        "slow-1: still running 0 seconds after the stop. `sclsearch job status slow --cluster "
+        f"{head.url}` shows when it has ended.\n",
     )
     ended = time.monotonic() + PATIENCE
     while not head.sclsearch("job", "status", "slow").stdout.startswith("slow-1\tstopped\t"):
@@ -232,9 +241,3 @@ def test_without_the_clusters_token_nothing_is_done(head: Head, changes: dict[st
     assert f"--cluster {head.url}: the cluster rejects this machine's token: " in done.stderr
     assert "name its file by RAY_AUTH_TOKEN_PATH." in done.stderr
     assert len(done.stderr.splitlines()) == 1
-
-
-def test_without_the_token_the_status_of_a_job_is_refused(head: Head) -> None:
-    refused = head.sclsearch("job", "status", "short", RAY_AUTH_TOKEN="no" * 32)
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert refused.stderr.startswith(f"--cluster {head.url}: the cluster rejects this machine's ")

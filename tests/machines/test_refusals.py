@@ -26,7 +26,7 @@ def test_a_machine_that_does_not_share_the_storage_is_named_with_exit_code_2(
     refused = head.run("sclsearch", *command, "--storage=/tmp/mine", "--address=auto")
     assert refused.returncode == 2, refused.stderr
     assert refused.stderr.strip() == (
-        "--storage /tmp/mine: every node must read and write it, but node machine2 (10.77.0.2) "
+        "--storage /tmp/mine: node machine2 (10.77.0.2) "
         "does not see what the driver wrote there. Give a folder that all nodes share, or "
         "s3://BUCKET/FOLDER."
     )

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
 
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> SearchResult:
-    """Return the result of a search by Ray of two configurations on three replicates."""
+    """Return the result of a search of two configurations on three replicates."""
     spec = StudySpec(
         method="ce",
         task="demo",
@@ -32,7 +32,8 @@ def tuned(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> SearchRe
     )
     storage = tmp_path_factory.mktemp("tuned") / "storage"
     options = RunOptions(storage=storage, tracking="none", gpus_per_trial=0, configs=2, seeds=3)
-    return run(spec, options, QUIET)
+    with in_process():
+        return run(spec, options, QUIET)
 
 
 @pytest.fixture

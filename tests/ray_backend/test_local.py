@@ -64,10 +64,10 @@ def test_ray_that_is_late_again_is_one_error_and_nothing_of_it_stays(starting: S
     assert [process.poll() for process in started] == [-signal.SIGKILL] * 2
     told = str(caught.value)
     assert told.startswith(
-        "Ray: its processes must start on this machine, but twice they did not: "
+        "Ray: its processes did not start on this machine in two attempts: "
         "The current node timed out during startup. The load is "
     )
-    assert told.endswith("/ray/session_latest/logs. The same command goes on.")
+    assert told.endswith("/ray/session_latest/logs. Run the same command to resume.")
 
 
 def test_sigterm_while_ray_starts_is_ctrl_c_and_nothing_of_it_stays(starting: Starting) -> None:

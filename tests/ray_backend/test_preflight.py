@@ -17,7 +17,6 @@ import pytest
 from rich.console import Console
 
 from sclsearch.errors import SclsearchError
-from sclsearch.ray_backend.retries import RETRIES
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.rerun import rerun
 from sclsearch.search.run import run
@@ -101,7 +100,7 @@ def test_a_cluster_is_asked_for_more_than_fits_into_it_and_a_machine_is_not(join
     assert at_a_time(None, 1, 1, joined=True) == 64
     assert at_a_time(3, 1, 0, joined=True) == 3
     assert at_a_time(None, 1, 0, joined=False) == 1
-    with pytest.raises(SclsearchError, match=r"must fit into this machine, but it has 1 cores"):
+    with pytest.raises(SclsearchError, match=r"does not fit into this machine, which has 1 cores"):
         at_a_time(None, 2, 0, joined=False)
 
 
@@ -124,7 +123,7 @@ def test_nodes_pass_or_every_one_is_named_with_what_it_lacks(
         )
         with pytest.raises(SclsearchError) as refused:
             check_nodes(prepared)
-    assert str(refused.value).count("torch 1.0: every node must have the driver's versions, ") == 2
+    assert str(refused.value).count("torch 1.0: node ") == 2
 
     monkeypatch.chdir(tmp_path)
     # Each process sees a folder of its own there, as each machine does below /tmp.
@@ -136,8 +135,8 @@ def test_nodes_pass_or_every_one_is_named_with_what_it_lacks(
     lines = str(refused.value).splitlines()
     assert len(lines) == 2
     for line in lines:
-        assert line.startswith("--storage /proc/self/cwd/here: every node must read and write")
-        assert f"but node {os.uname().nodename} (" in line
+        assert line.startswith("--storage /proc/self/cwd/here: node ")
+        assert f"node {os.uname().nodename} (" in line
         assert "does not see what the driver wrote there. Give a folder that all nodes" in line
     assert not [*(tmp_path / "here/studies/mine").iterdir()]
 
@@ -224,22 +223,3 @@ def test_a_study_that_loses_a_node_ends_as_the_undisturbed_one(
     for one in (one for number in again for one in configurations[number]):
         assert one is not None
         assert rerun(disturbed.storage, one.key).same
-
-
-def test_a_seed_run_that_has_no_try_left_fails_with_its_node_and_the_others_end(
-    cluster: Any,
-    place: Workspace,
-    lost: Counter[tuple[int, str]],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
-    monkeypatch.setattr("sclsearch.ray_backend.retries.RETRIES", dict.fromkeys(RETRIES, 0))
-    disturbed = place.elsewhere(tmp_path, **LONG)
-    with losing_a_node(cluster, disturbed):
-        done = disturbed.run(address=cluster.address, **WANTED)
-    assert (done.ending, done.done) == ("complete", CONFIGS * SEEDS)
-    assert done.failed == sum(lost.values()) >= 1
-    stored = (run for runs in disturbed.seed_runs("s").values() for run in runs)
-    failures = [run.failure.cause for run in stored if run is not None and run.failure is not None]
-    assert len(failures) == done.failed
-    assert {*failures} <= LOST

@@ -47,8 +47,8 @@ def test_a_storage_whose_seed_runs_are_not_seen_ends_the_search_and_fails_none(
     searcher.suggest("last")
     searcher.on_trial_complete("last", ENDED)
     assert str(searcher.fault) == (
-        "--storage: cannot store seed runs: what 10.0.0.1 stored is not seen by the driver. Make "
-        "room there or mend it; the same command resumes, and nothing finished is lost."
+        "--storage: cannot store seed runs: the driver does not see what 10.0.0.1 stored. Make "
+        "room or mend the storage, then run the same command to resume; nothing finished is lost."
     )
     assert scheduler.runs.keys() == []
 

@@ -34,8 +34,8 @@ def test_another_thread_is_told_that_it_cannot_search() -> None:
     thread.start()
     thread.join()
     assert told == [
-        "tune: it must run in the main thread, which alone takes Ctrl-C and SIGTERM, but it was "
-        "called in 'worker-7'. Call it there, or in a process."
+        "tune: must run in the main thread, got 'worker-7'. Only the main thread receives Ctrl-C "
+        "and SIGTERM: call it there, or in a separate process."
     ]
 
 

@@ -10,7 +10,7 @@ import pytest
 from huggingface_hub import ModelCard
 
 import sclsearch
-from sclsearch.reports.export import export_record
+from sclsearch.reports.export import describe_winner
 from sclsearch.reports.model_card import write_model_card
 from sclsearch.reports.report import report
 from sclsearch.store.studies import existing_study
@@ -101,7 +101,7 @@ def card_of(storage: Path, folder: Path) -> str:
     """Return the model card of the study `made-up`."""
     _, record = existing_study(storage, "made-up")
     found = report(storage, "made-up")
-    described = replace(export_record(found), labels=("no", "yes"))
+    described = replace(describe_winner(found), labels=("no", "yes"))
     folder.mkdir()
     write_model_card(folder, described, found, record, storage, folder)
     return (folder / "README.md").read_text(encoding="utf-8")

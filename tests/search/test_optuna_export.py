@@ -1,6 +1,7 @@
 """An exported study has one trial per configuration, which Optuna can read."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +13,32 @@ from sclsearch import export_optuna
 from sclsearch.errors import SclsearchError
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.study.prepared import PreparedStudy
+from sclsearch.study.spec import StudySpec
+from tests.studies import SPACE
+
+STARTED = 1_700_000_000.0
 
 
 @pytest.fixture
-def scheduler(preparing: Callable[..., PreparedStudy], workers: Any) -> Scheduler:
+def scheduler(
+    asked: Callable[..., StudySpec],
+    preparing: Callable[..., PreparedStudy],
+    write_space: Callable[[str], Path],
+    workers: Any,
+) -> Scheduler:
     """Return the scheduler of a study with complete configurations and an unfinished one."""
-    prepared = preparing(study="mine", seeds=3).begin()
+    epochs = "space:\n  epochs: {type: int, low: 2, high: 8, step: 2}"
+    text = SPACE.replace("epochs: 8, ", "").replace("{tau", "{epochs: 4, tau")
+    space = write_space(text.replace("space:", epochs))
+    prepared = preparing(asked(space=space), study="mine", seeds=3).begin()
     scheduler = Scheduler(prepared)
     while (task := scheduler.next()) is not None:
         if task.id == (3, 2):
             break
-        workers.finish(scheduler, task)
+        started = STARTED + len(scheduler.state.seed_runs)
+        run = replace(workers.trained(task), started=started, seconds=5.0)
+        scheduler.runs.put(run)
+        scheduler.finish(task, run)
     return scheduler
 
 
@@ -44,6 +60,10 @@ def test_each_configuration_is_a_trial_with_the_scores_of_its_seeds(
         for replicate, run in scheduler.state.runs_of(trial.number).items():
             assert trial.user_attrs[f"seed {replicate} validation"] == run.validated("accuracy")
     assert "seed 2 validation" not in unfinished.user_attrs
+    start, end = found.trials[0].datetime_start, found.trials[0].datetime_complete
+    assert start is not None
+    assert end is not None
+    assert (start.timestamp(), end.timestamp()) == (STARTED, STARTED + 2 + 5)
 
 
 def test_a_foreign_study_is_not_replaced_and_a_bad_database_is_named(

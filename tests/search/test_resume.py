@@ -139,7 +139,7 @@ def test_a_search_that_is_stopped_and_killed_ends_like_an_undisturbed_one(
         os.kill(pid, signal.SIGKILL)
     code, _, err = second.ended()
     assert code == ENDED, err
-    assert "its raylet on this machine died. The same command goes on" in err
+    assert "its raylet on this machine died. Run the same command to resume" in err
     kept.append(runs(storage))
 
     last = start(storage)
@@ -204,7 +204,9 @@ def ended_in_order(
     code, out, err = driver.ended()
     assert code == 130, err
     assert time.monotonic() - begun < 60
-    counts = re.findall(r"Stopped: (\d+) of 32 seed runs\. Run the same command", err)
+    counts = re.findall(
+        rf"Stopped: (\d+) of {CONFIGS * SEEDS} seed runs\. Run the same command", err
+    )
     assert len(counts) == 1, err
     assert "Traceback" not in err
     assert not list((storage / "studies" / "s").glob("driver*"))

@@ -86,7 +86,7 @@ def test_one_bad_node_of_eight_fails_no_seed_run_for_good_and_is_named(
     scheduler.runs.put(workers.trained(first))
     scheduler.finish(first, workers.trained(first), node="10.0.0.2")
     with pytest.raises(
-        SclsearchError, match=r"^node 10.0.0.1: it must be able to do seed runs, .* seen\. Mend"
+        SclsearchError, match=r"^node 10.0.0.1: a seed run failed there .* seen\. Mend"
     ):
         lose_to_the_end(scheduler, WorkerFailure(cause, "seen", "10.0.0.1"))
     assert [*scheduler.state.seed_runs] == [first.id]

@@ -65,9 +65,10 @@ def test_a_removal_keeps_the_seed_runs_that_another_study_shares(
     keys = write_study("first", 3)
     shared = write_study("second", 1)
     write(storage_path(storage) / f"runs/retried/{keys[2]}-17.json", {})
+    (storage_path(storage) / f"runs/rows/{keys[1]}.npz").write(b"rows")
     found = remove_study("first", storage=storage, dry_run=True)
     assert {kind: len(sizes) for kind, sizes in found.files.items()} == {
-        **{SEED_RUNS: 3, WEIGHTS: 1},
+        **{SEED_RUNS: 4, WEIGHTS: 1},
         RECORDS: 6,  # the study, 3 configurations and their number, 1 replicate
     }
     assert (found.shared, found.tracked) == (1, 0)
