@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.page import search_sections as search
 from sclsearch.reports.page import study_sections as studies
-from sclsearch.reports.page import test_sections as test
+from sclsearch.reports.page import winner_sections as winner
 from sclsearch.reports.page.content import Section
 from sclsearch.reports.page.results import StudyResults, read_results
 from sclsearch.reports.page.style import COLORS, ON_DARK, as_png, as_svg, inline_svg, style
@@ -121,17 +121,17 @@ def _sections(found: Sequence[StudyResults], options: PageOptions) -> Iterator[S
 
 def _study_sections(results: StudyResults, options: PageOptions) -> Iterator[Section]:
     yield search.ranking(results)
-    yield search.test_figures(results)
+    yield search.reported_scores(results)
     yield search.seeds(results)
     yield search.curves(results)
     yield search.hyperparameters(results)
     yield search.importance(results, options.importance)
     yield search.progress(results)
-    yield test.classes(results)
-    yield test.reliability(results)
-    restored = test.restore_winner(results, options.data_dir, options.method)
-    yield test.wrong_texts(results, restored, texts=options.texts)
-    yield test.embeddings(results, restored)
+    yield winner.classes(results)
+    yield winner.reliability(results)
+    restored = winner.restore_winner(results, options.data_dir, options.method)
+    yield winner.wrong_texts(results, restored, texts=options.texts)
+    yield winner.embeddings(results, restored)
 
 
 def _write_figures(sections: Sequence[Section], folder: Path) -> Mapping[str, str]:

@@ -205,10 +205,10 @@ def _column(
         return np.array(heights), ticks
     values = np.array([line.values.get(name, np.nan) for line in lines], float)
     ends = [float(parameter["low"]), float(parameter["high"])]
-    ends = [min(ends[0], np.nanmin(values)), max(ends[1], np.nanmax(values))]
+    ends = [np.nanmin([ends[0], *values]), np.nanmax([ends[1], *values])]
     by = np.log if parameter["type"] == "log" else np.asarray
     heights = _unit(by(values), float(by(ends[0])), float(by(ends[1])))
-    return heights, [(0.0, shown(ends[0])), (1.0, shown(ends[1]))]
+    return heights, [(0.0, shown(float(ends[0]))), (1.0, shown(float(ends[1])))]
 
 
 def _unit(values: Any, low: float, high: float) -> Any:

@@ -21,7 +21,7 @@ FEWEST = 10
 """Minimum number of finished configurations for the importance of hyperparameters."""
 MOST = 20
 """Number of configurations in the ranking on the page."""
-TEST_FIGURES = {
+KINDS = {
     "mean": "score to expect of one training",
     "top-3": "score to expect of the 3 best of all seeds by validation",
     "best": "score of the best of all seeds by validation: one value, without a spread",
@@ -97,7 +97,7 @@ def _ranked(report: Report, line: ConfigurationLine, *, baseline: bool) -> list[
     ]
 
 
-def test_figures(results: StudyResults) -> Section:
+def reported_scores(results: StudyResults) -> Section:
     """Return the winner's test score as the papers report it: mean, top 3 and best seed."""
     report, winner = results.report, results.winner
     section = Section(f"{results.prefix}test", "Test score as papers report it")
@@ -105,13 +105,13 @@ def test_figures(results: StudyResults) -> Section:
     tests = [seed.test for seed in winner.seeds]
     own = str(parse_rule(report.rule).report)
     rows = []
-    for name in dict.fromkeys((*TEST_FIGURES, own)):
+    for name in dict.fromkeys((*KINDS, own)):
         rule = parse_rule(name)
         if rule.least > len(winner.seeds) - winner.failed:
             continue
         seeds, mean, std = reported_test(rule, validation, tests)
         papers = [one.name for one in FIXED if str(one.rule.report) == name]
-        kind = TEST_FIGURES.get(name, f"score to expect of the {name} seeds by validation")
+        kind = KINDS.get(name, f"score to expect of the {name} seeds by validation")
         rows.append(
             [
                 rule_in_words(name, report.seeds) + (" (this report)" if name == own else ""),
@@ -159,17 +159,10 @@ def curves(results: StudyResults) -> Section:
     section = Section(f"{results.prefix}curves", "Learning curves of the winner")
     found = results.of_winner.curves()
     for title, figure in plots.curve_plots(found, results.report.metric).items():
-        marked = ". Marks: the evaluation whose weights are tested" if "loss" not in title else ""
         name = "-".join(title.replace(",", "").split())
-        section.plots.append(
-            Plot(
-                f"{results.prefix}curve-{name}",
-                f"{title.capitalize()}, one line per seed{marked}.",
-                figure,
-            )
-        )
-    if not section.plots:
-        section.text = ["No evaluation is stored for the winner."]
+        caption = f"{title.capitalize()}, one line per seed."
+        section.plots.append(Plot(f"{results.prefix}curve-{name}", caption, figure))
+    section.text = ["Marks: the evaluation whose weights are tested."]
     return section
 
 
@@ -177,7 +170,11 @@ def hyperparameters(results: StudyResults) -> Section:
     """Return the score against each searched hyperparameter, and parallel coordinates."""
     report = results.report
     section = Section(f"{results.prefix}hyperparameters", "Score against hyperparameters")
-    searched = {one["name"]: one for one in _searched(results)}
+    searched = {
+        one["name"]: one
+        for one in _searched(results)
+        if any(one["name"] in line.values for line in report.configurations)
+    }
     finished = [line for line in report.configurations if line.score is not None]
     if not searched or len(report.configurations) < 2:
         section.text = [

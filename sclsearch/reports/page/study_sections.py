@@ -7,8 +7,9 @@ from typing import Any
 
 from sclsearch.canonical import canonical, counted, settings
 from sclsearch.errors import SclsearchError
+from sclsearch.methods import is_own
 from sclsearch.reports.comparison import StudyComparison, compare_studies
-from sclsearch.reports.page import test_plots as plots
+from sclsearch.reports.page import winner_plots as plots
 from sclsearch.reports.page.content import Plot, Section, Table, cells
 from sclsearch.reports.page.results import StudyResults
 from sclsearch.reports.page.search_sections import race_statement
@@ -77,12 +78,12 @@ def _answer(results: StudyResults) -> Iterator[str]:
 
 def _above(report: Report, winner: ConfigurationLine) -> str:
     """Return the difference from the best baseline by test score, over all seeds."""
-    scored = [line for line in report.baselines if line.plain is not None]
+    scored = [(line.plain[0], line.origin) for line in report.baselines if line.plain is not None]
     if not scored or winner.plain is None:
         return ""
-    best = max(scored, key=lambda line: line.plain[0] if line.plain else 0.0)
-    difference = winner.plain[0] - best.plain[0] if best.plain else 0.0
-    return f"; over all seeds it differs by {difference:+.4f} from the baseline {best.origin}"
+    mean, name = max(scored)
+    difference = winner.plain[0] - mean
+    return f"; over all seeds it differs by {difference:+.4f} from the baseline {name}"
 
 
 def _comparison(all_results: Sequence[StudyResults]) -> StudyComparison | str:
@@ -272,11 +273,13 @@ def commands(all_results: Sequence[StudyResults], rule: str | None) -> Section:
     ]
     for one in all_results:
         option = storage_option(one.report.storage)
+        place = str(one.record.origin.get("method"))
+        own = f" --method {shlex.quote(place)}" if is_own(place) else ""
         best = one.winner.seeds[one.winner.reported[0]]
         section.commands += [
             *([] if one.report.repeats else [_search_command(one)]),
-            f"sclsearch rerun {best.key[:12]}{option}",
-            *([] if one.report.repeats else [f"sclsearch confirm {one.report.study}{option}"]),
+            f"sclsearch rerun {best.key[:12]}{own}{option}",
+            *([] if one.report.repeats else [f"sclsearch confirm {one.report.study}{own}{option}"]),
         ]
     names = " ".join(one.report.study for one in all_results)
     chosen = "" if rule is None else f" --rule {rule}"

@@ -9,7 +9,7 @@ import numpy as np
 
 from sclsearch.canonical import counted
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.page import test_plots as plots
+from sclsearch.reports.page import winner_plots as plots
 from sclsearch.reports.page.content import Plot, Section, Table, cells
 from sclsearch.reports.page.results import StudyResults
 from sclsearch.reports.page.rows import BINS, Mistake, calibration, class_scores, mistakes
