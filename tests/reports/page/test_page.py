@@ -191,6 +191,15 @@ def test_a_page_says_that_data_and_weights_are_missing(studies: Studies, tmp_pat
     assert "recall" in sections["classes"]
 
 
+def test_a_regression_has_no_sections_of_classes(regression: Path, tmp_path: Path) -> None:
+    sclsearch.write_report("scores", output=tmp_path / "report", storage=regression)
+    found = read(tmp_path / "report").sections
+    for name in ("classes", "calibration", "mistakes", "embeddings"):
+        assert "The task has scores instead of classes." in found[name]
+    assert "Its test pearson is" in found["answer"]
+    assert "validation pearson" in found["curves"]
+
+
 def test_the_answer_names_winner_scores_and_certainty(studies: Studies, page: Path) -> None:
     report = sclsearch.select("scl", storage=studies.storage)
     winner = report.winner
