@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sclsearch.reports.report import ConfigurationLine, Report, finished_winner
 from sclsearch.store.records import StudyRecord
-from sclsearch.store.runs import RunStore, SeedRun
+from sclsearch.store.runs import BATCH, RunStore, SeedRun
 from sclsearch.store.studies import existing_study
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class StudyResults:
         report: The report.
         record: The study's record.
         winner: The winning configuration.
-        runs: Seed runs of all configurations, by key.
+        runs: Seed runs of all configurations without their predictions, by key.
         prefix: Prefix of anchors and file names; empty if the page has only one study.
     """
 
@@ -67,5 +67,9 @@ def read_results(report: Report, prefix: str) -> StudyResults:
     winner = finished_winner(report)
     _, record = existing_study(report.storage, report.study)
     keys = [seed.key for line in report.configurations for seed in line.seeds]
-    runs = {run.key: run for run in RunStore(report.storage).get_all(keys) if run is not None}
+    runs: dict[str, SeedRun] = {}
+    for start in range(0, len(keys), BATCH):
+        found = RunStore(report.storage).get_all(keys[start : start + BATCH])
+        # Predictions of thousands of seed runs would fill the memory.
+        runs |= {run.key: replace(run, predictions={}) for run in found if run is not None}
     return StudyResults(report, record, winner, runs, prefix)

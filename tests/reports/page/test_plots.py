@@ -1,8 +1,8 @@
 """Figures show the stored scores at their places, and leave out what a configuration lacks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from sclsearch.reports.report import Report
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PARAMETERS = {
+PARAMETERS: Mapping[str, Mapping[str, Any]] = {
     "kind": {"type": "choice", "values": ["mean", "cls"]},
     "epochs": {"type": "int", "low": 1, "high": 9},
     "rate": {"type": "log", "low": 0.001, "high": 0.1},
