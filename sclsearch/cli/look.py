@@ -15,9 +15,6 @@ from sclsearch.cli import options as o
 from sclsearch.errors import SclsearchError
 from sclsearch.store.storage import DEFAULT_STORAGE
 
-# Without `workflowType` the MLflow UI opens its pages for language model applications.
-PAGE = "#/experiments?workflowType=machine_learning"
-
 
 def select(
     study: Annotated[str, typer.Argument(help="Name of a study, see `sclsearch ls studies`.")],
@@ -134,7 +131,8 @@ def ui(
     ] = True,
 ) -> None:
     """Serve the MLflow UI on 127.0.0.1 until Ctrl-C; print the address of each experiment."""
-    from sclsearch.tracking import pages, prepare, tracking_uri, ui_command
+    from sclsearch.tracking import prepare, tracking_uri, ui_command
+    from sclsearch.tracking.view import PARAMETERS, pages
 
     uri = tracking_uri(tracking, storage)
     if o.given(context, "storage"):
@@ -144,7 +142,7 @@ def ui(
     prepare(uri)
     server = f"http://127.0.0.1:{port}"
     experiments = pages(uri, server)
-    first = experiments[0][1] if experiments else f"{server}/{PAGE}"
+    first = experiments[0][1] if experiments else f"{server}/#/experiments?{PARAMETERS}"
     for name, address in experiments:
         sys.stdout.write(f"{name}\n  {address}\n")
     if not experiments:

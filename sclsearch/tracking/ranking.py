@@ -10,7 +10,8 @@ from sclsearch.selection.significance import compare
 from sclsearch.tracking.names import short_settings
 
 MOST_ROWS = 20
-STUDIES_HEADING = "## Ranking of studies"
+WINNER = "**Winner: "
+"""Start of each generated text; the UI shows the first line even if it hides the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,8 @@ class StudyResult:
 def ranking_of_studies(results: Sequence[StudyResult]) -> str:
     """Return the ranking of an experiment's studies by the scores of their winners."""
     ranked = sorted(results, key=lambda one: (-one.score, one.study))
-    best = ranked[0].score
+    first, best = ranked[0], ranked[0].score
+    lead = f", {best - ranked[1].score:.4f} above {ranked[1].study}" if len(ranked) > 1 else ""
     rows = [
         (
             str(place),
@@ -58,11 +60,11 @@ def ranking_of_studies(results: Sequence[StudyResult]) -> str:
         )
         for place, one in enumerate(ranked[:MOST_ROWS], 1)
     ]
-    metric = ranked[0].metric
-    columns = ("", "study", "method", "winner", f"score ({metric})", "behind", "test")
+    columns = ("", "study", "method", "winner", f"score ({first.metric})", "behind", "test")
     return "\n\n".join(
         [
-            STUDIES_HEADING,
+            f"{WINNER}{first.method} {first.winner}**, {first.metric} {best:.4f}{lead}; test "
+            f"{_with_std(first.test, first.test_std)}",
             _table((*columns, "rule", "protocol"), rows),
             "Scores are comparable between studies of one rule and protocol. `sclsearch compare` "
             "tests whether the test scores of two winners differ.",
@@ -92,16 +94,15 @@ def _winner(report: Report, winner: ConfigurationLine) -> str:
         lead = f", {winner.score - others[0].score:.4f} above the second"
     test = _with_std(winner.test_mean, winner.test_std)
     return (
-        f"**Winner: {short_settings(winner.values) or 'the only configuration'}** with a "
-        f"validation {report.metric} of **{winner.score:.4f}**{lead}. Test {report.metric}: "
-        f"**{test}**."
+        f"{WINNER}{short_settings(winner.values) or 'the only configuration'}**, validation "
+        f"{report.metric} {winner.score:.4f}{lead}; test {test}"
     )
 
 
-def _ranking(report: Report) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _ranking(report: Report) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     """Return headings and rows: score, lag behind the winner, and paired test difference."""
     best, metric = report.winner, report.metric
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             str(line.number),
             short_settings(line.values),

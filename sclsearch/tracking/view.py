@@ -4,12 +4,14 @@ import json
 from typing import Any
 
 from sclsearch.tracking.names import LEGACY_EXPERIMENT
-from sclsearch.tracking.ranking import STUDIES_HEADING, StudyResult, ranking_of_studies
+from sclsearch.tracking.ranking import WINNER, StudyResult, ranking_of_studies
 from sclsearch.tracking.server import connect, quietly
 from sclsearch.tracking.writer import DESCRIPTION, LEVEL
 
 VIEW = "ranking"
 """Key of the table's saved view in the address of an experiment."""
+PARAMETERS = "workflowType=machine_learning"
+"""Without it the UI opens its pages for language model applications."""
 _VIEW_TAG = f"mlflow.sharedViewState.{VIEW}"
 _METRICS = ("score", "test", "test_std")
 
@@ -35,7 +37,7 @@ def describe_experiment(client: Any, experiment_id: str) -> None:
         return
     described = experiment.tags.get(DESCRIPTION, "")
     texts = {_VIEW_TAG: json.dumps(_view(runs))}
-    if not described or described.startswith(STUDIES_HEADING):
+    if not described or described.startswith(WINNER):
         texts[DESCRIPTION] = ranking_of_studies([_result(run) for run in runs])
     for name, text in texts.items():
         if experiment.tags.get(name) != text:
@@ -52,7 +54,10 @@ def pages(uri: str, server: str) -> list[tuple[str, str]]:
     with quietly():
         found = connect(uri).search_experiments(order_by=["last_update_time DESC"])
     return [
-        (one.name, f"{server}/#/experiments/{one.experiment_id}/runs?viewStateShareKey={VIEW}")
+        (
+            one.name,
+            f"{server}/#/experiments/{one.experiment_id}/runs?{PARAMETERS}&viewStateShareKey={VIEW}",
+        )
         for one in found
         if _VIEW_TAG in one.tags
     ]
@@ -61,15 +66,16 @@ def pages(uri: str, server: str) -> list[tuple[str, str]]:
 def _view(runs: list[Any]) -> dict[str, object]:
     """Return the state of the UI's table: configurations of all studies, the best first."""
     searched = [name for run in runs for name in run.data.tags.get("searched", "").split()]
-    params = ["method", *dict.fromkeys(searched)]
+    metrics = [f"metrics.`{name}`" for name in _METRICS]
+    params = [f"params.`{name}`" for name in ("method", *dict.fromkeys(searched))]
+    widths = {"attributes.`Run Name`": 330, **dict.fromkeys([*metrics, *params], 130)}
     return {
         "searchFilter": f"tags.{LEVEL} = 'configuration'",
         "orderByKey": "metrics.`score`",
         "orderByAsc": False,
-        "selectedColumns": [
-            *(f"metrics.`{name}`" for name in _METRICS),
-            *(f"params.`{name}`" for name in params),
-        ],
+        "selectedColumns": [*metrics, *params],
+        "columnOrder": [*widths],
+        "columnWidths": widths,
     }
 
 
