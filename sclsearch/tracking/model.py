@@ -100,17 +100,17 @@ def register(client: Any, name: str, model_id: str, run_id: str) -> str:
 
 def _save(found: Report, storage: Storage, exported: Path, folder: Path) -> Card:
     """Write the winner as an MLflow model with a signature."""
-    from mlflow.models import ModelSignature
-    from mlflow.pyfunc import save_model
-    from mlflow.types import ColSpec, Schema
-
     card = export(found, storage, exported)
-    outputs = [ColSpec("string" if card.labels else "double", LABEL)]
-    outputs += [ColSpec("double", name) for name in score_columns(card)]
-    inputs = [ColSpec("string", name) for name in text_columns(card)]
     with warnings.catch_warnings():
-        # MLflow advises an example from which it could check the signature.
+        # MLflow warns of its own type hints, and of a model without an example input.
         warnings.simplefilter("ignore", UserWarning)
+        from mlflow.models import ModelSignature
+        from mlflow.pyfunc import save_model
+        from mlflow.types import ColSpec, Schema
+
+        inputs = [ColSpec("string", name) for name in text_columns(card)]
+        outputs = [ColSpec("string" if card.labels else "double", LABEL)]
+        outputs += [ColSpec("double", name) for name in score_columns(card)]
         save_model(
             str(folder),
             loader_module="sclsearch.tracking.serving",

@@ -2,7 +2,9 @@
 
 import json
 import shutil
+import socket
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 
 from sclsearch.tracking import RunRecord, prepare, tracking_uri
 from sclsearch.tracking.writer import Writer
+from tests.reports.trained import Trained, study_on
 
 # SQLAlchemy 2.1 deprecates an option that MLflow 3.17 still uses.
 NOLOAD = "ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning"
@@ -34,6 +37,20 @@ def fresh_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def uri(fresh_database: Path, tmp_path: Path) -> str:
     shutil.copyfile(fresh_database, tmp_path / "mlflow.db")
     return f"sqlite:///{tmp_path}/mlflow.db"
+
+
+@pytest.fixture(scope="session")
+def trained(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """Returns a study that was trained, with the weights of its winner."""
+    return study_on(tiny_bert, tmp_path_factory.mktemp("trained"))
+
+
+@pytest.fixture
+def port() -> int:
+    """Returns a free port."""
+    with closing(socket.socket()) as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 @dataclass(frozen=True)
@@ -120,7 +137,9 @@ def study() -> list[RunRecord]:
         )
     ]
     for number in range(2):
-        records.append(RunRecord("cola-scl", (number,), {"tau": 0.1 * (number + 1)}, name=f"tau={number}"))
+        records.append(
+            RunRecord("cola-scl", (number,), {"tau": 0.1 * (number + 1)}, name=f"tau={number}")
+        )
         records += [
             RunRecord(
                 "cola-scl",
