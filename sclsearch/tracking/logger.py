@@ -9,7 +9,6 @@ from sclsearch.tracking.records import Counts, RunRecord, counts, new_records
 from sclsearch.tracking.server import masked
 from sclsearch.tracking.writer import Writer
 
-EXPERIMENT = "sclsearch"
 """MLflow experiment of all studies."""
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0

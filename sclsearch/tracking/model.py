@@ -7,7 +7,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.export import Card, export
+from sclsearch.reports.export import export
+from sclsearch.reports.export_record import ExportRecord
 from sclsearch.reports.report import Report, finished_winner
 from sclsearch.store.storage import Storage
 from sclsearch.tracking.serving import LABEL, score_columns, text_columns
@@ -64,14 +65,14 @@ def log_winner(
             return str(model.model_id)
     with TemporaryDirectory() as scratch:
         folder = Path(scratch) / "model"
-        card = _save(found, storage, Path(scratch) / "export", folder)
+        record = _save(found, storage, Path(scratch) / "export", folder)
         model = client.create_logged_model(
             experiment_id,
             name=found.study.replace(".", "-"),
             source_run_id=run_id,
             tags={KEY: key},
             params={name: str(value) for name, value in winner.values.items()},
-            model_type="text-classification" if card.labels else "text-regression",
+            model_type="text-classification" if record.labels else "text-regression",
         )
         client.log_model_artifacts(model.model_id, str(folder))
     client.finalize_logged_model(model.model_id, "READY")
@@ -98,9 +99,9 @@ def register(client: Any, name: str, model_id: str, run_id: str) -> str:
     return str(created.version)
 
 
-def _save(found: Report, storage: Storage, exported: Path, folder: Path) -> Card:
+def _save(found: Report, storage: Storage, exported: Path, folder: Path) -> ExportRecord:
     """Write the winner as an MLflow model with a signature."""
-    card = export(found, storage, exported)
+    record = export(found, storage, exported)
     with warnings.catch_warnings():
         # MLflow warns of its own type hints, and of a model without an example input.
         warnings.simplefilter("ignore", UserWarning)
@@ -108,9 +109,9 @@ def _save(found: Report, storage: Storage, exported: Path, folder: Path) -> Card
         from mlflow.pyfunc import save_model
         from mlflow.types import ColSpec, Schema
 
-        inputs = [ColSpec("string", name) for name in text_columns(card)]
-        outputs = [ColSpec("string" if card.labels else "double", LABEL)]
-        outputs += [ColSpec("double", name) for name in score_columns(card)]
+        inputs = [ColSpec("string", name) for name in text_columns(record)]
+        outputs = [ColSpec("string" if record.labels else "double", LABEL)]
+        outputs += [ColSpec("double", name) for name in score_columns(record)]
         save_model(
             str(folder),
             loader_module="sclsearch.tracking.serving",
@@ -118,4 +119,4 @@ def _save(found: Report, storage: Storage, exported: Path, folder: Path) -> Card
             signature=ModelSignature(Schema(inputs), Schema(outputs)),
             pip_requirements=[f"sclsearch=={version('sclsearch')}"],
         )
-    return card
+    return record

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sclsearch.reports.export import Card
-from sclsearch.reports.prediction import predict, read_card
+from sclsearch.reports.export_record import ExportRecord
+from sclsearch.reports.predictor import load
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 LABEL = "label"
 
 
-def text_columns(card: Card) -> tuple[str, ...]:
+def text_columns(record: ExportRecord) -> tuple[str, ...]:
     """Return the names of the model's text columns: those of the user's own file, else `text`."""
-    return card.columns or (("text", "text_pair") if card.pair else ("text",))
+    return record.columns or (("text", "text_pair") if record.pair else ("text",))
 
 
-def score_columns(card: Card) -> tuple[str, ...]:
+def score_columns(record: ExportRecord) -> tuple[str, ...]:
     """Return the names of the output columns with the score of each class."""
-    return tuple(f"score.{label}" for label in card.labels)
+    return tuple(f"score.{label}" for label in record.labels)
 
 
 class Classifier:
@@ -31,8 +31,7 @@ class Classifier:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._card = read_card(folder)
+        self._predictor = load(folder)
 
     def predict(self, table: "DataFrame", params: Mapping[str, Any] | None = None) -> "DataFrame":
         """Return the label of each row, and the score of each class.
@@ -44,9 +43,10 @@ class Classifier:
         from pandas import DataFrame
 
         del params
-        rows = table[list(text_columns(self._card))].itertuples(index=False, name=None)
-        found = predict(self._folder, [tuple(map(str, row)) for row in rows])
-        columns = [LABEL, *score_columns(self._card)]
+        record = self._predictor.record
+        rows = table[list(text_columns(record))].itertuples(index=False, name=None)
+        found = self._predictor.predict([tuple(map(str, row)) for row in rows])
+        columns = [LABEL, *score_columns(record)]
         return DataFrame([[one.label, *one.scores.values()] for one in found], columns=columns)
 
 

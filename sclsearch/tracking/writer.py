@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -134,28 +134,12 @@ class Writer:
         for name in (LEGACY_EXPERIMENT, experiment):
             found = self._client.get_experiment_by_name(name)
             if found is not None and found.lifecycle_stage == "active":
-                runs = self._find_all(found.experiment_id, study)
+                logged = runs_of(self._client, [found.experiment_id], study)
+                runs = {run.data.tags[ID]: _known(run) for run in logged}
                 if runs or name == experiment:
                     return _Study(found.experiment_id, runs)
         location = artifact_location(self._uri)
         return _Study(self._client.create_experiment(experiment, location, tags=KIND), {})
-
-    def _find_all(self, experiment_id: str, study: str) -> dict[str, _Run]:
-        """Find all runs of a study in one query; single queries for 2000 runs take almost a minute.
-
-        In LIKE, `_` stands for any character: the query may return runs of other studies too.
-        """
-        runs: dict[str, _Run] = {}
-        token = None
-        while True:
-            page = self._client.search_runs(
-                [experiment_id], f"tags.`{ID}` LIKE '{study}%'", page_token=token
-            )
-            found = {run.data.tags[ID]: _known(run) for run in page}
-            runs |= {name: run for name, run in found.items() if name.partition("/")[0] == study}
-            token = page.token
-            if not token:
-                return runs
 
     def _write_seed_run(self, record: RunRecord) -> None:
         began = time.time() - record.seconds if record.started is None else record.started
@@ -269,6 +253,25 @@ class Writer:
     def _terminate(self, run: _Run, status: str | None, end: int) -> None:
         self._client.set_terminated(run.run_id, status, end)
         run.status = str(status)
+
+
+def runs_of(client: Any, experiment_ids: Sequence[str], study: str) -> Iterator[Any]:
+    """Yield all runs of a study in few queries; single queries for 2000 runs take almost a minute.
+
+    In LIKE, `_` stands for any character: a query may return runs of other studies too.
+
+    Args:
+        client: An `MlflowClient`.
+        experiment_ids: The experiments to search.
+        study: The study's unique name, `name@mark`.
+    """
+    query, token = f"tags.`{ID}` LIKE '{study}%'", None
+    while True:
+        page = client.search_runs(list(experiment_ids), query, page_token=token)
+        yield from (run for run in page if run.data.tags[ID].partition("/")[0] == study)
+        token = page.token
+        if not token:
+            return
 
 
 def _identity(study: str, path: tuple[int, ...]) -> str:
