@@ -38,8 +38,8 @@ def publish(
     """Write the result of a study to MLflow; a repeated call changes nothing.
 
     The study's run gets the ranking of configurations and the report; its experiment gets the
-    ranking of studies. The winner becomes a model if its weights are stored and no other
-    configuration may well win.
+    ranking of studies. The winner becomes a model if its weights are stored, its method belongs to
+    sclsearch and no other configuration may well win.
 
     Args:
         uri: The MLflow tracking URI.
@@ -61,9 +61,14 @@ def publish(
         writer.write(_report_record(found, record, storage, page))
         experiment_id, run_id = writer.run_of(record.mlflow_name)
         describe_experiment(client, experiment_id)
-        decided = found.winner is not None and bool(found.weights) and found.risk < MOST_RISK
-        if not decided and registered_name is None:
+        own_method = bool(record.training.get("method_file"))
+        if registered_name is None and (own_method or not found.weights or found.risk >= MOST_RISK):
             return None
+        if own_method:
+            raise SclsearchError(
+                f"--register {registered_name}: MLflow cannot load a method that is in a file, "
+                f"as {found.method} of {found.study} is. Use `sclsearch export`."
+            )
         model_id = log_winner(client, experiment_id, run_id, found, storage)
         if registered_name is None:
             return None
