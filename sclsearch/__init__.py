@@ -1,7 +1,7 @@
 """Hyperparameter search for supervised contrastive fine-tuning of text classifiers.
 
 Python API: `sclsearch.tune(method="scl", task="cola")`, likewise `train`, `select`, `table`,
-`compare`, `write_report`, `export`, `load`, `predict` and `verify`.
+`compare`, `track`, `write_report`, `export`, `load`, `predict` and `verify`.
 Importing this package does not load torch, Ray, MLflow or transformers.
 """
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         remove_study,
         select,
         table,
+        track,
         train,
         tune,
         verify,
@@ -47,6 +48,7 @@ __all__ = [
     "remove_study",
     "select",
     "table",
+    "track",
     "train",
     "tune",
     "verify",
@@ -68,6 +70,7 @@ _HOMES = {
     "remove_study": "sclsearch.api",
     "select": "sclsearch.api",
     "table": "sclsearch.api",
+    "track": "sclsearch.api",
     "train": "sclsearch.api",
     "tune": "sclsearch.api",
     "verify": "sclsearch.api",

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from sclsearch.reports.verification import Verification
     from sclsearch.search.callbacks import Callback
     from sclsearch.search.run import SearchResult
+    from sclsearch.tracking.publish import TrackedStudy
 
     AnyMethod = str | type[Method]
     SeveralMethods = list[str] | list[type[Method]] | list[AnyMethod] | tuple[AnyMethod, ...]
@@ -317,6 +318,33 @@ def write_report(
     )
     reports = [select(study, rule=rule, storage=storage) for study in studies]
     return write_page(reports, expanded(Path(output)), options)
+
+
+def track(
+    study: str,
+    *,
+    storage: Storage = DEFAULT_STORAGE,
+    tracking: str | None = None,
+    register: str | None = None,
+) -> "TrackedStudy":
+    """Log the missing runs of a study, its report and its winner to MLflow, without duplicates.
+
+    Args:
+        study: The study's name.
+        storage: Storage of the study.
+        tracking: The MLflow tracking URI; None uses MLFLOW_TRACKING_URI, then a SQLite file in
+            the storage if that is a folder.
+        register: Name of the winner in the model registry; None does not register it.
+
+    Raises:
+        SclsearchError: The study does not exist, MLflow does not answer, or the winner has no
+            stored weights and `register` is given.
+    """
+    from sclsearch.tracking import tracking_uri
+    from sclsearch.tracking.publish import track_study
+
+    place = storage_folder(storage, make=False)
+    return track_study(place, study, tracking_uri(tracking, place), register)
 
 
 def export(
