@@ -5,7 +5,8 @@ BIN := .venv/bin
 STORAGE ?= sclsearch-storage
 PYTEST_OPTIONS := -n 2 --dist loadfile --no-loadscope-reorder
 
-.PHONY: quickstart test test-cluster lint types imports pytest coverage spaces docs docs-examples clean
+.PHONY: quickstart test lint types imports spaces pytest coverage docs docs-examples
+.PHONY: test-cluster browser clean
 
 quickstart: .venv/installed
 	$(BIN)/sclsearch tune --method scl --task demo --train-size 160 --model minilm \
@@ -45,6 +46,10 @@ docs-examples: .venv/developer
 # free cores. Ray's launcher is left out without openssh-server and rsync.
 test-cluster: .venv/developer
 	$(BIN)/pytest -p no:xdist -m machines tests/machines
+
+# Needs Chromium. Opens the MLflow UI and keeps its screenshots.
+browser: .venv/developer
+	SCLSEARCH_SCREENSHOTS=browser-screenshots $(BIN)/pytest -p no:xdist -m browser tests/tracking
 
 .venv/python:
 	$(PYTHON) -m venv .venv

@@ -1,7 +1,7 @@
 """Hyperparameter search for supervised contrastive fine-tuning of text classifiers.
 
 Python API: `sclsearch.tune(method="scl", task="cola")`, likewise `train`, `select`, `table`,
-`compare`, `export`, `load`, `predict` and `verify`.
+`compare`, `track`, `write_report`, `export`, `load`, `predict` and `verify`.
 Importing this package does not load torch, Ray, MLflow or transformers.
 """
 
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
         remove_study,
         select,
         table,
+        track,
         train,
         tune,
         verify,
+        write_report,
     )
     from sclsearch.errors import SclsearchError
     from sclsearch.reports.predictor import Predictor
@@ -46,9 +48,11 @@ __all__ = [
     "remove_study",
     "select",
     "table",
+    "track",
     "train",
     "tune",
     "verify",
+    "write_report",
 ]
 
 _HOMES = {
@@ -66,9 +70,11 @@ _HOMES = {
     "remove_study": "sclsearch.api",
     "select": "sclsearch.api",
     "table": "sclsearch.api",
+    "track": "sclsearch.api",
     "train": "sclsearch.api",
     "tune": "sclsearch.api",
     "verify": "sclsearch.api",
+    "write_report": "sclsearch.api",
 }
 
 

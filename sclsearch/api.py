@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from sclsearch.reports.verification import Verification
     from sclsearch.search.callbacks import Callback
     from sclsearch.search.run import SearchResult
+    from sclsearch.tracking.publish import TrackedStudy
 
     AnyMethod = str | type[Method]
     SeveralMethods = list[str] | list[type[Method]] | list[AnyMethod] | tuple[AnyMethod, ...]
@@ -273,6 +274,77 @@ def compare(
     return compare_studies(
         [select(study, rule=rule, storage=storage, seeds=seeds) for study in studies]
     )
+
+
+def write_report(
+    *studies: str,
+    output: Path | str,
+    rule: str | None = None,
+    storage: Storage = DEFAULT_STORAGE,
+    texts: bool = True,
+    data_dir: Path | str | None = None,
+    method: "str | type[Method] | None" = None,
+) -> Path:
+    """Write a report of studies as a folder and return the path of its page, `index.html`.
+
+    The page is one self-contained file that opens in any browser. `figures/` has its figures as SVG
+    and PNG, `tables/` its tables as CSV, and all configurations and seed runs for other programs.
+    Several studies are also compared with the first.
+
+    Example:
+        >>> write_report("scl-cola", "ce-cola", output="report")  # doctest: +SKIP
+
+    Args:
+        studies: Names of one or more studies.
+        output: Folder to write: missing, empty, or with an earlier report, which is replaced.
+        rule: Selection rule that chooses the winners; None uses each study's own rule.
+        storage: Storage of the studies.
+        texts: Whether to show texts of the task.
+        data_dir: Folder of the task's files, if they moved.
+        method: Custom method of the studies, as `FILE.py:CLASS` or its class.
+
+    Raises:
+        SclsearchError: A study does not exist or has no winner, or the folder has other content.
+    """
+    from sclsearch.reports.page import PageOptions, write_page
+    from sclsearch.search.importance import hyperparameter_importance
+
+    options = PageOptions(
+        importance=hyperparameter_importance,
+        rule=rule,
+        texts=texts,
+        data_dir=None if data_dir is None else expanded(Path(data_dir)),
+        method=method,
+    )
+    reports = [select(study, rule=rule, storage=storage) for study in studies]
+    return write_page(reports, expanded(Path(output)), options)
+
+
+def track(
+    study: str,
+    *,
+    storage: Storage = DEFAULT_STORAGE,
+    tracking: str | None = None,
+    register: str | None = None,
+) -> "TrackedStudy":
+    """Log the missing runs of a study, its report and its winner to MLflow, without duplicates.
+
+    Args:
+        study: The study's name.
+        storage: Storage of the study.
+        tracking: The MLflow tracking URI; None uses MLFLOW_TRACKING_URI, then a SQLite file in
+            the storage if that is a folder.
+        register: Name of the winner in the model registry; None does not register it.
+
+    Raises:
+        SclsearchError: The study does not exist, MLflow does not answer, or the winner has no
+            stored weights and `register` is given.
+    """
+    from sclsearch.tracking import tracking_uri
+    from sclsearch.tracking.publish import track_study
+
+    place = storage_folder(storage, make=False)
+    return track_study(place, study, tracking_uri(tracking, place), register)
 
 
 def export(

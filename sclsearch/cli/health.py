@@ -147,6 +147,6 @@ def _tracking(tracking: str | None, storage: Storage) -> str:
     database = sqlite_file(uri)
     if database is not None and not database.exists():
         return _not_yet(database)
-    if not Writer(uri, "sclsearch").answers():
+    if not Writer(uri).answers():
         raise SclsearchError(f"{masked(uri)} does not answer")
     return masked(uri)

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -13,9 +14,6 @@ from sclsearch.arguments import expanded
 from sclsearch.cli import options as o
 from sclsearch.errors import SclsearchError
 from sclsearch.store.storage import DEFAULT_STORAGE
-
-# Without `workflowType` the MLflow UI opens its pages for language model applications.
-PAGE = "#/experiments?workflowType=machine_learning"
 
 
 def select(
@@ -109,28 +107,15 @@ def track(
     study: Annotated[str, typer.Argument(help="Name of a study, see `sclsearch ls studies`.")],
     storage: o.Storage = DEFAULT_STORAGE,
     tracking: o.TrackingUri = None,
+    register: o.Register = None,
 ) -> None:
-    """Log the missing runs of a study to MLflow, without duplicates."""
-    from sclsearch.selection.rules import parse_rule
-    from sclsearch.store.runs import RunStore
-    from sclsearch.store.storage import storage_folder
-    from sclsearch.store.studies import existing_study
-    from sclsearch.study.state import stored_state
-    from sclsearch.tracking import MLflowLogger, prepare, tracking_uri
+    """Log the missing runs of a study and its winner to MLflow, without duplicates."""
+    from sclsearch.api import track as logged
 
-    folder = storage_folder(storage, make=False)
-    store, record = existing_study(folder, study)
-    uri = tracking_uri(tracking, folder)
-    prepare(uri)
-    replicates, configurations = store.replicates(), store.configurations()
-    rule = parse_rule(record.origin["rule"])
-    state, _ = stored_state(RunStore(folder), record, replicates, configurations, rule)
-    logger = MLflowLogger(uri)
-    logger.sync(state)
-    missing = logger.close(timeout=None)
-    if missing:
-        raise SclsearchError(f"{missing}. {logger.remedy}")
-    sys.stdout.write(f"MLflow shows all of {store.name}; {logger.created} runs were missing.\n")
+    done = logged(study, storage=storage, tracking=tracking, register=register)
+    sys.stdout.write(f"MLflow shows all of {done.study}; {done.created} runs were missing.\n")
+    if done.registered is not None:
+        sys.stdout.write(f"Registered: {done.registered}\n")
 
 
 def ui(
@@ -140,9 +125,14 @@ def ui(
     ] = 5000,
     storage: o.Storage = DEFAULT_STORAGE,
     tracking: o.TrackingUri = None,
+    open_: Annotated[
+        bool,
+        typer.Option("--open/--no-open", help="Open the last changed experiment in a browser."),
+    ] = True,
 ) -> None:
-    """Serve the MLflow UI on 127.0.0.1 until Ctrl-C."""
+    """Serve the MLflow UI on 127.0.0.1 until Ctrl-C; print the address of each experiment."""
     from sclsearch.tracking import prepare, tracking_uri, ui_command
+    from sclsearch.tracking.view import PARAMETERS, pages
 
     uri = tracking_uri(tracking, storage)
     if o.given(context, "storage"):
@@ -150,8 +140,17 @@ def ui(
     command, environment = ui_command(uri, port)
     _check_free(port)
     prepare(uri)
-    sys.stdout.write(f"http://127.0.0.1:{port}/{PAGE} shows the studies. Ctrl-C ends it.\n")
+    server = f"http://127.0.0.1:{port}"
+    experiments = pages(uri, server)
+    first = experiments[0][1] if experiments else f"{server}/#/experiments?{PARAMETERS}"
+    for name, address in experiments:
+        sys.stdout.write(f"{name}\n  {address}\n")
+    if not experiments:
+        sys.stdout.write(f"{first} shows the studies.\n")
+    sys.stdout.write("Ctrl-C ends the server.\n")
     sys.stdout.flush()
+    if open_ and sys.stdout.isatty():
+        subprocess.Popen([sys.executable, "-m", "sclsearch.tracking.browser", server, first])
     # The server replaces this process, so that ending the command also ends the server.
     os.execve(command[0], command, {**os.environ, **environment})
 

@@ -125,6 +125,15 @@ Tracking = Annotated[
         more=True,
     ),
 ]
+Register = Annotated[
+    str | None,
+    _option(
+        "Register the winner in MLflow's model registry under this name. Default: not registered. "
+        "Example: sentiment.",
+        STORAGE,
+        metavar="NAME",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON to standard output.")]
 
 
@@ -204,6 +213,7 @@ class StudyOptions:
         str | None,
         _option("Name of the study. Default: a name made from the other options.", STORAGE),
     ] = None
+    register: Register = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,8 +26,8 @@ def tune(
 ) -> None:
     """Search for the best configuration. Run the same command again to resume.
 
-    Several methods, as in --method ce,scl, are searched in turn with equal numbers of
-    configurations and seeds, and their winners are compared.
+    Several methods, as in --method ce,scl, run in turn with equal numbers of
+    configurations and seeds. The winners are then compared.
 
     Example: sclsearch tune --method scl --task cola --train-size 100
     """

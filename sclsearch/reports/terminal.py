@@ -101,7 +101,7 @@ def _show_winner(console: Console, report: Report, winner: ConfigurationLine) ->
     if tied:
         console.print(f"  tied by validation with {', '.join(tied)}: the lowest number wins")
     console.print(
-        f"  [bold]test {report.metric} {test_result(winner)}[/], {_of_what(report, winner)}"
+        f"  [bold]test {report.metric} {test_result(winner)}[/], {seeds_in_words(report, winner)}"
     )
     if winner.plain and 0 < len(winner.reported) < len(winner.seeds) - winner.failed:
         every = with_spread(*winner.plain)
@@ -267,7 +267,8 @@ def rule_in_words(top: str, seeds: int) -> str:
     return known.format(n=seeds)
 
 
-def _of_what(report: Report, winner: ConfigurationLine) -> str:
+def seeds_in_words(report: Report, winner: ConfigurationLine) -> str:
+    """Return the seeds of the reported test score in words, such as `mean ± std of all 3 seeds`."""
     count = len(winner.reported)
     if not count:
         return "no seed finished"

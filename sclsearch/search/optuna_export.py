@@ -5,19 +5,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import optuna
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
 from optuna.trial import FrozenTrial, TrialState
 
-from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError
+from sclsearch.search.distributions import distribution, plain, stored_parameters
 from sclsearch.selection.rules import Rule, parse_rule
-from sclsearch.spaces.schema import read_parameter
-from sclsearch.spaces.space import Choice, Parameter
+from sclsearch.spaces.space import Parameter
 from sclsearch.store.records import ConfigurationRecord
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.storage import Storage
@@ -49,7 +42,7 @@ def export_to_optuna(storage: Storage, name: str, url: str, rule: Rule | None = 
     configurations, replicates = store.configurations(), store.replicates()
     rule = rule or parse_rule(str(record.origin["rule"]))
     state, _ = stored_state(RunStore(storage), record, replicates, configurations, rule)
-    parameters = _parameters(record.identity["space"])
+    parameters = stored_parameters(record.identity["space"])
     found = _new_study(url, store.name)
     for attribute, value in {
         MARK: store.name,
@@ -96,8 +89,8 @@ def _trial(
     trial = optuna.create_trial(
         state=unfinished if score is None else TrialState.COMPLETE,
         value=None if score is None else score.score,
-        params={name: _plain(value) for name, value in values.items()},
-        distributions={name: _distribution(parameters[name]) for name in values},
+        params={name: plain(value) for name, value in values.items()},
+        distributions={name: distribution(parameters[name]) for name in values},
         user_attrs=_attributes(state, configuration, runs),
     )
     _set_times(trial, list(runs.values()))
@@ -133,28 +126,3 @@ def _set_times(trial: FrozenTrial, runs: Sequence[SeedRun]) -> None:
 def _local_time(seconds: float) -> datetime:
     """Return a Unix time as Optuna stores it: local, without a time zone."""
     return datetime.fromtimestamp(seconds, tz=UTC).astimezone().replace(tzinfo=None)
-
-
-def _parameters(space: Mapping[str, Any]) -> dict[str, Parameter]:
-    """Return the searched parameters of a stored space."""
-    found = {}
-    for entry in space["parameters"]:
-        parameter = read_parameter({n: v for n, v in entry.items() if n != "name"}, entry["name"])
-        if isinstance(parameter, list):
-            place, reason = parameter[0]
-            raise SclsearchError(f"stored space: {place}: {reason}. Restore the study's record.")
-        found[entry["name"]] = parameter
-    return found
-
-
-def _distribution(parameter: Parameter) -> BaseDistribution:
-    if isinstance(parameter, Choice):
-        return CategoricalDistribution([_plain(value) for value in parameter.values])
-    if parameter.kind == "int":
-        return IntDistribution(int(parameter.low), int(parameter.high), step=parameter.step or 1)
-    return FloatDistribution(parameter.low, parameter.high, log=parameter.kind == "log")
-
-
-def _plain(value: Any) -> Any:
-    """Return a value that Optuna accepts: lists become JSON."""
-    return canonical(value) if isinstance(value, list | tuple | dict) else value

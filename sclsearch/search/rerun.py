@@ -8,20 +8,11 @@ from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError
 from sclsearch.store.local import LocalPath
 from sclsearch.store.objects import check_writable
-from sclsearch.store.runs import Failure, RunStore, SeedRun
+from sclsearch.store.runs import Failure, RunStore
 from sclsearch.store.storage import Storage
-from sclsearch.study.resolve import resolve
 from sclsearch.study.resources import first_sentence
-from sclsearch.study.restore import (
-    check_unchanged,
-    restore_data_dir,
-    restore_method,
-    restore_spec_as_before,
-)
-from sclsearch.study.spec import RunOptions
-from sclsearch.study.study import Study
+from sclsearch.study.restored_run import restore_seed_run
 from sclsearch.training.device import device_for, is_out_of_memory
-from sclsearch.training.spec import SeedRunSpec
 
 COMPARED = ("stages", "evaluations", "kept", "test", "predictions")
 
@@ -85,7 +76,7 @@ def rerun(
         check_writable(LocalPath(weights.absolute().parent))
         if weights.is_dir():
             raise SclsearchError(f"{weights}: must be a file, got a folder. Name a file in it.")
-    study, seed_run_spec = _study_and_spec(run, data_dir, method)
+    study, seed_run_spec = restore_seed_run(run, data_dir, method)
     device_for(study.numerics)  # raises if the seed run needs a GPU and there is none
     threads = int(run.environment.get("threads", 1))
     torch.set_num_threads(threads)
@@ -116,23 +107,3 @@ def rerun(
         if canonical(getattr(run, name)) != canonical(getattr(again, name))
     ]
     return Comparison(run.key, tuple(differing), again.seconds, run.failure, again.failure)
-
-
-def _study_and_spec(
-    run: SeedRun, data_dir: Path | None, method: str | None
-) -> tuple[Study, SeedRunSpec]:
-    origin = run.origin
-    if "seat" in run.identity["seeds"]:
-        raise SclsearchError(
-            f"{run.key[:12]}: only release 0.1.0 can repeat it, because it trained all replicates "
-            "together. Use that release."
-        )
-    digest = run.identity.get("method_file", "")
-    restored = restore_method(origin, digest, method, f"seed run {run.key[:12]}")
-    spec = restore_spec_as_before(origin, run.identity["fields"], restored)
-    gpus = 1.0 if run.identity["numerics"].startswith("cuda") else 0.0
-    options = RunOptions(data_dir=restore_data_dir(origin, data_dir), gpus_per_trial=gpus)
-    study = resolve(spec, options)
-    seed_run_spec = study.seed_run_spec(spec.settings, int(origin["replicate"]))
-    check_unchanged(run.key[:12], "the seed run", run.identity, seed_run_spec.identity)
-    return study, seed_run_spec

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from sclsearch.errors import SclsearchError
 from sclsearch.ray_backend.signals import held_ctrl_c, kept_signals, sigterm_as_ctrl_c
+from sclsearch.reports.report import report
 from sclsearch.search.callbacks import Callback, Progress
 from sclsearch.search.prepare import check_new, prepare_study
 from sclsearch.search.scheduler import Scheduler
@@ -19,7 +20,14 @@ from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.resources import unusable_gpu
 from sclsearch.study.spec import NO_TRACKING, Ending, RunOptions, StudySpec
 from sclsearch.study.tokenized import tokenized
-from sclsearch.tracking import NO_DATABASE, MLflowLogger, find_tracking_uri
+from sclsearch.tracking import (
+    NO_DATABASE,
+    MLflowLogger,
+    check_model_name,
+    failure_reason,
+    find_tracking_uri,
+    publish,
+)
 from sclsearch.tracking import prepare as prepare_database
 
 
@@ -97,6 +105,7 @@ def run_prepared(
         _show_step(console, f"Loading {study.model_name}")
     check_new(prepared, options)  # a study that cannot train must write nothing
     uri = find_tracking_uri(options.tracking, prepared.storage)
+    check_model_name(options.register, uri)
     if uri is not None:
         prepare_database(uri)
     with sole_driver(store.folder, tell=console.print) as lost:
@@ -127,6 +136,7 @@ def run_prepared(
         delete_unneeded_weights(scheduler)
         if ending == "complete":
             complete_baselines(prepared, console)
+            tracking = tracking or _publish(uri, prepared, options, console)
     return SearchResult(
         name=store.name,
         storage=prepared.storage,
@@ -147,6 +157,23 @@ def run_prepared(
 def _announce(prepared: PreparedStudy, callbacks: Sequence[Callback]) -> None:
     for callback in callbacks:
         callback.on_study(prepared.record)
+
+
+def _publish(
+    uri: str | None, prepared: PreparedStudy, options: RunOptions, console: Console
+) -> str | None:
+    """Write the report and the winner to MLflow, if it is on; return the reason of a failure."""
+    if uri is None:
+        return None
+    study, storage = prepared.study, prepared.storage
+    found = report(storage, prepared.store.name, study.rule, study.seeds, prepared.configs)
+    try:
+        registered = publish(uri, found, storage, registered_name=options.register)
+    except Exception as error:
+        return failure_reason(error)
+    if registered is not None:
+        console.print(f"Registered in MLflow: {registered}", markup=False, soft_wrap=True)
+    return None
 
 
 def _show_step(console: Console, step: str) -> None:

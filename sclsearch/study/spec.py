@@ -95,6 +95,7 @@ class RunOptions:
         data_dir: Folder with the tasks' own files; None uses SCLSEARCH_DATA, then the hub.
         tracking: MLflow tracking URI. None uses MLFLOW_TRACKING_URI, then a SQLite file in the
             storage if that is a folder. `none` disables MLflow.
+        register: Name of the winner in MLflow's model registry; None does not register it.
         configs: Configurations in total; None means 20, or all of a smaller space.
         seeds: Replicates per configuration; None uses the protocol's number.
         rule: Rule that combines seeds into a score; None uses the protocol's, even if an earlier
@@ -119,6 +120,7 @@ class RunOptions:
     storage: Storage = DEFAULT_STORAGE
     data_dir: Path | None = None
     tracking: str | None = None
+    register: str | None = None
     configs: Annotated[int, Interval(ge=1, le=MOST_CONFIGS)] | None = None
     seeds: Annotated[int, Interval(ge=1, le=MOST_SEEDS)] | None = None
     rule: str | None = None
@@ -156,6 +158,7 @@ class TuneKeywords(TypedDict, total=False):
     storage: Storage
     data_dir: Path | str | None
     tracking: str | None
+    register: str | None
     configs: int | None
     seeds: int | None
     rule: str | None

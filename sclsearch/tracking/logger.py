@@ -9,7 +9,6 @@ from sclsearch.tracking.records import Counts, RunRecord, counts, new_records
 from sclsearch.tracking.server import masked
 from sclsearch.tracking.writer import Writer
 
-EXPERIMENT = "sclsearch"
 """MLflow experiment of all studies."""
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
@@ -26,12 +25,11 @@ class MLflowLogger:
 
     Args:
         uri: The MLflow tracking URI.
-        experiment: Name of the MLflow experiment for all studies.
     """
 
-    def __init__(self, uri: str, experiment: str = EXPERIMENT) -> None:
+    def __init__(self, uri: str) -> None:
         self._where = masked(uri)
-        self._writer = Writer(uri, experiment)
+        self._writer = Writer(uri)
         self._synced: Counts = (0, 0, 0, 0)
         self._queue: SimpleQueue[RunRecord | None] = SimpleQueue()
         self._closing = Event()
@@ -116,7 +114,7 @@ class MLflowLogger:
             try:
                 self._writer.write(record)
             except Exception as error:
-                reason = _reason(error)
+                reason = failure_reason(error)
             else:
                 self._written += 1
                 self._unreachable = ""
@@ -134,7 +132,7 @@ class MLflowLogger:
             wait = min(2 * wait, _LONGEST_WAIT)
 
 
-def _reason(error: Exception) -> str:
+def failure_reason(error: Exception) -> str:
     """Return a one-line reason; for a broken connection, the system's without MLflow's wrapper."""
     cause: BaseException = error
     link = error.__cause__ or error.__context__
@@ -142,4 +140,4 @@ def _reason(error: Exception) -> str:
         cause = link if isinstance(link, OSError) else cause
         link = link.__cause__ or link.__context__
     lines = masked(str(cause)).strip().splitlines() or [type(cause).__name__]
-    return lines[0][:200]
+    return lines[0][:200].removesuffix(".")

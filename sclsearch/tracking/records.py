@@ -1,18 +1,36 @@
 """MLflow runs of a study, its configurations and its seed runs, made from a search state."""
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
 
-from sclsearch.store.records import StudyRecord
+from sclsearch.store.records import ConfigurationRecord, StudyRecord
 from sclsearch.store.runs import SeedRun
 from sclsearch.study.seed_runs import SeedRunId
 from sclsearch.study.state import ConfigurationScore, SearchState
 from sclsearch.tasks.metrics import value
+from sclsearch.tracking.names import configuration_name, experiment_name
 
 MOST_RISK = 0.5
 """Upper limit of the risk at which a race counts as finished."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetRecord:
+    """Rows that a run reads.
+
+    Attributes:
+        name: Name of the task, and of the seed that reads the rows.
+        digest: SHA-256 of the rows.
+        context: Their use: `training`, `validation`, `test` or `all rows`.
+        source: Origin of the rows, for people.
+    """
+
+    name: str
+    digest: str
+    context: str
+    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +38,16 @@ class RunRecord:
     """Data of one MLflow run, or a part of it; repeated writes give equal runs.
 
     Attributes:
-        study: The study's name in MLflow, `name@mark`.
+        study: The study's unique name, `name@mark`.
         path: Empty for the study's run; the configuration number; or that and the replicate number.
             A run is a child of the run whose path lacks the last number.
+        experiment: Name of the MLflow experiment for a new study.
+        name: Name of the run for people; empty keeps the name.
         params: Parameters; immutable once written.
         tags: Tags; they may change between writes.
-        artifacts: JSON content of each file, by file name.
+        description: Markdown text of the run's page; empty keeps the text.
+        artifacts: Content of each file, by path.
+        datasets: Rows that the run reads.
         history: Metrics of a seed run: pairs of update number and metrics, in order.
         metrics: Current metrics of a configuration or study. A value that differs from the written
             one becomes the metric's next step.
@@ -39,15 +61,20 @@ class RunRecord:
     path: tuple[int, ...] = ()
     params: Mapping[str, object] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
-    artifacts: Mapping[str, object] = field(default_factory=dict)
+    artifacts: Mapping[str, bytes] = field(default_factory=dict)
     history: tuple[tuple[int, Mapping[str, float]], ...] = ()
     metrics: Mapping[str, float] = field(default_factory=dict)
     status: str | None = None
     started: float | None = None
     seconds: float = 0.0
+    experiment: str = "sclsearch"
+    name: str = ""
+    description: str = ""
+    datasets: tuple[DatasetRecord, ...] = ()
 
 
 Counts = tuple[int, int, int, int]
+_CONTEXTS = {"train": "training", "validation": "validation", "test": "test"}
 
 
 def counts(state: SearchState) -> Counts:
@@ -65,43 +92,81 @@ def new_records(
         since: Its `counts` at the last call.
         ended: Whether the search has ended. Only then are there records of forecasts and winner.
     """
-    study = state.record.mlflow_name
     studies, configurations, seed_runs, scores = since
     if not studies:
-        yield _study_record(state.record)
+        yield _study_record(state)
     for one in islice(state.configurations, configurations, None):
-        yield RunRecord(study, (one.number,), one.fields, {"origin": one.origin})
+        yield _configuration_record(state.record, one)
+    by_number = {one.number: one for one in state.configurations}
     for run_id, run in islice(state.seed_runs.items(), seed_runs, None):
-        yield _seed_run_record(state, run_id, run)
+        yield _seed_run_record(state, by_number[run_id[0]], run_id, run)
     for score in islice(state.scores.values(), scores, None):
-        metrics = {f"score.{state.rule.score}": score.score, **_test_metrics(state, score)}
-        yield RunRecord(study, (score.number,), metrics=metrics, status="FINISHED")
+        yield _part(state, (score.number,), _scores(score), "FINISHED")
     if ended and state.winner is not None:
         yield from _final_records(state, state.winner)
 
 
-def _study_record(record: StudyRecord) -> RunRecord:
-    shared = {name: record.training[name] for name in ("method", "metric", "numerics")}
-    named = {name: v for name, v in record.identity.items() if name != "space" and v is not None}
+def json_bytes(content: object) -> bytes:
+    """Return the bytes of a JSON file."""
+    return json.dumps(content, indent=1, ensure_ascii=False, default=str).encode()
+
+
+def _part(
+    state: SearchState, path: tuple[int, ...], metrics: Mapping[str, float], status: str | None
+) -> RunRecord:
+    """Return a record that adds metrics to the run of a configuration or study."""
     return RunRecord(
-        record.mlflow_name,
-        params={**shared, **named},
-        tags={
-            "data.digest": str(record.training["data"]),
-            "weights.digest": str(record.training["weights"]),
-        },
-        artifacts={
-            "study.json": {
-                "identity": record.identity,
-                "training": record.training,
-                "origin": record.origin,
-            }
-        },
+        state.record.mlflow_name,
+        path,
+        metrics=metrics,
+        status=status,
+        experiment=experiment_name(state.record),
     )
 
 
-def _seed_run_record(state: SearchState, run_id: SeedRunId, run: SeedRun) -> RunRecord:
-    """Return the record of a seed run: losses, validation metrics and test metrics."""
+def _study_record(state: SearchState) -> RunRecord:
+    record = state.record
+    shared = {name: record.training[name] for name in ("method", "metric", "numerics")}
+    named = {name: v for name, v in record.identity.items() if name != "space" and v is not None}
+    searched = [parameter["name"] for parameter in record.identity["space"]["parameters"]]
+    return RunRecord(
+        record.mlflow_name,
+        params={**shared, **named},
+        tags={"rule": str(state.rule), "searched": " ".join(searched)},
+        artifacts={
+            "study.json": json_bytes(
+                {
+                    "identity": record.identity,
+                    "training": record.training,
+                    "origin": record.origin,
+                }
+            )
+        },
+        experiment=experiment_name(record),
+        name=record.name,
+        datasets=tuple(_datasets(state)),
+    )
+
+
+def _configuration_record(record: StudyRecord, one: ConfigurationRecord) -> RunRecord:
+    return RunRecord(
+        record.mlflow_name,
+        (one.number,),
+        params={
+            "method": record.training["method"],
+            "configuration": one.number,
+            "origin": one.origin,
+            **one.fields,
+        },
+        experiment=experiment_name(record),
+        name=configuration_name(record, one),
+    )
+
+
+def _seed_run_record(
+    state: SearchState, configuration: ConfigurationRecord, run_id: SeedRunId, run: SeedRun
+) -> RunRecord:
+    """Return the record of a seed run: losses, validation scores and the test score."""
     metric = state.metric
     history: list[tuple[int, dict[str, float]]] = [
         (
@@ -115,28 +180,31 @@ def _seed_run_record(state: SearchState, run_id: SeedRunId, run: SeedRun) -> Run
             int(evaluation["update"]),
             {
                 **{f"loss.{name}": loss for name, loss in evaluation["loss"].items()},
-                f"validation.{metric}": value(metric, evaluation["validation"]),
+                "validation": value(metric, evaluation["validation"]),
             },
         )
         for evaluation in run.evaluations
     ]
     summary: dict[str, float] = {"seconds": run.seconds}
-    tags = {"key": run.key, **_versions(run.environment)}
+    tags = {"key": run.key}
     if run.failure is not None:
-        tags |= {"failure": run.failure.cause, "failure.message": run.failure.message}
+        tags["failure"] = f"{run.failure.cause}: {run.failure.message}"
     elif run.validation is not None:
-        summary |= {
-            f"best.validation.{metric}": value(metric, run.validation),
-            f"test.{metric}": value(metric, run.test),
-        }
+        summary |= {"score": value(metric, run.validation), "test": value(metric, run.test)}
     history.append((history[-1][0] if history else 0, summary))
-    replicate = state.replicates[state.seeds[run_id[1]]]
+    record, replicate = state.record, state.replicates[state.seeds[run_id[1]]]
     return RunRecord(
-        state.record.mlflow_name,
+        record.mlflow_name,
         run_id,
-        params={"replicate": replicate.number, **replicate.seeds},
+        params={
+            "method": record.training["method"],
+            "configuration": configuration.number,
+            "seed": replicate.number,
+            **configuration.values,
+        },
         tags=tags,
-        artifacts={"identity.json": run.identity},
+        experiment=experiment_name(record),
+        name=f"seed {replicate.number}",
         history=tuple(history),
         status="FINISHED" if run.failure is None else "FAILED",
         started=run.started or None,
@@ -146,23 +214,26 @@ def _seed_run_record(state: SearchState, run_id: SeedRunId, run: SeedRun) -> Run
 
 def _final_records(state: SearchState, winner: ConfigurationScore) -> Iterator[RunRecord]:
     """Yield the forecasts of incomplete configurations, and the winner's scores with the risk."""
-    study, rule = state.record.mlflow_name, state.rule.score
     forecasts, risk = state.forecasts()
     # Stored records do not tell whether a race has ended. It has not if another may well win.
     status = "FINISHED" if risk < MOST_RISK else None
     for number, forecast in forecasts.items():
-        metrics = {f"expected.{rule}": forecast.expected, f"chance.{rule}": forecast.better}
-        yield RunRecord(study, (number,), metrics=metrics, status=status)
-    metrics = {f"best.{rule}": winner.score, **_test_metrics(state, winner), f"risk.{rule}": risk}
-    yield RunRecord(study, metrics=metrics, status=status)
+        metrics = {"expected_score": forecast.expected, "win_probability": forecast.better}
+        yield _part(state, (number,), metrics, status)
+    yield _part(state, (), {**_scores(winner), "risk": risk}, status)
 
 
-def _test_metrics(state: SearchState, score: ConfigurationScore) -> dict[str, float]:
-    name = f"test.{state.rule.report}.{state.metric}"
-    found = {name: score.test_mean, f"{name}.std": score.test_std}
+def _scores(score: ConfigurationScore) -> dict[str, float]:
+    found = {"score": score.score, "test": score.test_mean, "test_std": score.test_std}
     return {name: metric for name, metric in found.items() if metric is not None}
 
 
-def _versions(environment: Mapping[str, Any]) -> dict[str, str]:
-    tags = {f"version.{name}": found for name, found in environment.get("packages", {}).items()}
-    return tags | ({"git.commit": environment["commit"]} if environment.get("commit") else {})
+def _datasets(state: SearchState) -> Iterator[DatasetRecord]:
+    """Yield all rows of the task, then the rows of each seed."""
+    task, source = str(state.record.identity["task"]), str(state.record.origin.get("source", ""))
+    yield DatasetRecord(task, str(state.record.training["data"]), "all rows", source)
+    for replicate in state.replicates:
+        for rows, context in _CONTEXTS.items():
+            if rows in replicate.rows:
+                name = f"{task} seed {replicate.number}"
+                yield DatasetRecord(name, replicate.rows[rows], context, source)

@@ -5,15 +5,13 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
 from sclsearch.errors import SclsearchError
 from sclsearch.store.local import DamagedError
 from sclsearch.store.storage import Storage, storage_path
 from sclsearch.store.studies import StudyStore
-from sclsearch.tracking.logger import EXPERIMENT
 from sclsearch.tracking.server import connect, quietly
-from sclsearch.tracking.writer import ID, STUDY
+from sclsearch.tracking.writer import runs_of
 
 AT_ONCE = 500
 
@@ -29,17 +27,8 @@ def tracked_run_ids(storage: Storage, store: StudyStore) -> list[str]:
         return []
     with quietly():
         client = connect(uri)
-        found = client.get_experiment_by_name(EXPERIMENT)
-        if found is None:
-            return []
-        query = f"tags.`{STUDY}` = '{store.name}'"
-        ids, token = list[str](), None
-        while True:
-            page = client.search_runs([found.experiment_id], query, page_token=token)
-            ids += [run.info.run_id for run in page if _is_of(run, study)]
-            token = page.token
-            if not token:
-                return ids
+        experiments = [one.experiment_id for one in client.search_experiments()]
+        return [run.info.run_id for run in runs_of(client, experiments, study)]
 
 
 def delete_runs(storage: Storage, run_ids: Sequence[str]) -> None:
@@ -91,7 +80,3 @@ def _name_in_mlflow(store: StudyStore) -> str | None:
     except DamagedError:
         return None
     return None if record is None else record.mlflow_name
-
-
-def _is_of(run: Any, study: str) -> bool:
-    return str(run.data.tags[ID]).partition("/")[0] == study

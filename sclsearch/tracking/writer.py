@@ -1,27 +1,32 @@
 """Writer of records to MLflow, which adds only the data that a run lacks."""
 
-import json
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from sclsearch.canonical import digest
-from sclsearch.tracking.records import RunRecord
+from sclsearch.tracking.names import LEGACY_EXPERIMENT
+from sclsearch.tracking.records import DatasetRecord, RunRecord, json_bytes
 from sclsearch.tracking.server import artifact_location, connect, prepare, quietly
 
 ID = "sclsearch.id"
-STUDY = "sclsearch.study"
-LEVEL = "sclsearch.level"
 NOT_FINITE = "sclsearch.not_finite"
 ARTIFACTS = "sclsearch.artifacts"
+LEVEL = "level"
+LEVELS = ("study", "configuration", "seed run")
 PARENT = "mlflow.parentRunId"
+DESCRIPTION = "mlflow.note.content"
 RESERVED = ("sclsearch.", "mlflow.")
+# Without this tag the UI opens an experiment as one of language model applications.
+KIND = {"mlflow.experimentKind": "custom_model_development"}
 
-_LEVELS = ("study", "configuration", "seed run")
 _LONGEST_PARAM = 6000
 _LONG_PARAMS = "long_params.json"
+_LONGEST_DIGEST = 36
 
 # Name, value, milliseconds, step: the order of MLflow's Metric.
 Point = tuple[str, float, int, int]
@@ -32,28 +37,41 @@ class _Run:
     """Known state of a run in MLflow: start in Unix milliseconds, names of params, the rest."""
 
     run_id: str
+    name: str
     status: str
     start: int
     params: set[str]
     tags: dict[str, str]
     metrics: dict[str, float]
+    datasets: set[tuple[str, str, str]]
+
+
+@dataclass(slots=True)
+class _Study:
+    """Known runs of a study, by the value of their tag `ID`, and the experiment that has them."""
+
+    experiment_id: str
+    runs: dict[str, _Run]
 
 
 class Writer:
     """Writer that updates MLflow's runs from records; a repeated write changes nothing.
 
-    Each run has a tag as its key. The writer finds it by that tag and creates it once.
+    Each run has a tag as its key. The writer finds it by that tag and creates it once. A study
+    that release 0.1.0 logged stays in that release's experiment.
+
+    Args:
+        uri: The MLflow tracking URI.
 
     Attributes:
         created: Number of runs created so far.
     """
 
-    def __init__(self, uri: str, experiment: str) -> None:
+    def __init__(self, uri: str) -> None:
         self.created = 0
-        self._uri, self._experiment = uri, experiment
+        self._uri = uri
         self._client: Any = None
-        self._experiment_id = ""
-        self._studies: dict[str, dict[str, _Run]] = {}
+        self._studies: dict[str, _Study] = {}
 
     def write(self, record: RunRecord) -> None:
         """Update the run of a record.
@@ -82,52 +100,50 @@ class Writer:
             return False
         return True
 
+    def run_of(self, study: str) -> tuple[str, str]:
+        """Return the ids of the experiment and of the run of a study that `write` has written."""
+        known = self._studies[study]
+        return known.experiment_id, known.runs[study].run_id
+
     def _open(self) -> None:
         prepare(self._uri)
-        client = connect(self._uri)
-        experiment = client.get_experiment_by_name(self._experiment)
-        self._experiment_id = (
-            client.create_experiment(self._experiment, artifact_location(self._uri))
-            if experiment is None
-            else experiment.experiment_id
-        )
-        self._client = client
+        self._client = connect(self._uri)
 
-    def _find(self, study: str, path: tuple[int, ...], start: int | None = None) -> _Run:
-        """Return a run; create it and its parent runs if they are missing."""
+    def _find(self, record: RunRecord, path: tuple[int, ...], start: int | None = None) -> _Run:
+        """Return a run of a record's study; create it and its parent runs if they are missing."""
+        study = record.study
         if study not in self._studies:
-            self._studies[study] = self._find_all(study)
-        runs = self._studies[study]
-        identity = "/".join([study, *map(str, path)])
-        if identity not in runs:
-            name, _, _ = study.partition("@")  # several studies may have the same name
-            tags = {ID: identity, STUDY: name, LEVEL: _LEVELS[len(path)]}
+            self._studies[study] = self._find_study(study, record.experiment)
+        known = self._studies[study]
+        identity = _identity(study, path)
+        if identity not in known.runs:
+            tags = {ID: identity, LEVEL: LEVELS[len(path)]}
             if path:
-                tags[PARENT] = self._find(study, path[:-1]).run_id
-                name = "#" + " seed ".join(map(str, path))
-            created = self._client.create_run(self._experiment_id, start, tags=tags, run_name=name)
-            runs[identity] = _known(created)
+                tags[PARENT] = self._find(record, path[:-1]).run_id
+            name = identity.partition("@")[0]
+            if path == record.path:
+                tags |= record.tags
+                name = record.name or name
+            created = self._client.create_run(known.experiment_id, start, tags=tags, run_name=name)
+            known.runs[identity] = _known(created)
             self.created += 1
-        return runs[identity]
+        return known.runs[identity]
 
-    def _find_all(self, study: str) -> dict[str, _Run]:
-        """Find all runs of a study in one query; single queries for 2000 runs take almost a minute.
-
-        The query also returns runs of other studies with the same name; the tag distinguishes them.
-        """
-        runs: dict[str, _Run] = {}
-        query = f"tags.`{STUDY}` = '{study.partition('@')[0]}'"
-        token = None
-        while True:
-            page = self._client.search_runs([self._experiment_id], query, page_token=token)
-            runs |= {run.data.tags[ID]: _known(run) for run in page}
-            token = page.token
-            if not token:
-                return runs
+    def _find_study(self, study: str, experiment: str) -> _Study:
+        """Return the runs of a study and its experiment, which is created if it is missing."""
+        for name in (LEGACY_EXPERIMENT, experiment):
+            found = self._client.get_experiment_by_name(name)
+            if found is not None and found.lifecycle_stage == "active":
+                logged = runs_of(self._client, [found.experiment_id], study)
+                runs = {run.data.tags[ID]: _known(run) for run in logged}
+                if runs or name == experiment:
+                    return _Study(found.experiment_id, runs)
+        location = artifact_location(self._uri)
+        return _Study(self._client.create_experiment(experiment, location, tags=KIND), {})
 
     def _write_seed_run(self, record: RunRecord) -> None:
         began = time.time() - record.seconds if record.started is None else record.started
-        run = self._find(record.study, record.path, start=round(1000 * began))
+        run = self._find(record, record.path, start=round(1000 * began))
         # A retried seed run may have failed again with another cause.
         if run.status == record.status and record.tags.items() <= run.tags.items():
             return
@@ -136,14 +152,14 @@ class Writer:
         # MLflow drops a repeated point only if its time is equal too: so this uses no clock.
         points = [(name, value, run.start + update, update) for name, value, update in values]
         # Delete outdated tags of a seed run that was trained again.
-        for name in [n for n in run.tags if n not in tags and not n.startswith(RESERVED)]:
+        for name in [n for n in run.tags if n not in {*tags, LEVEL} and not n.startswith(RESERVED)]:
             self._client.delete_tag(run.run_id, name)
             del run.tags[name]
         self._describe(run, record, tags, points)
         self._terminate(run, record.status, run.start + round(1000 * record.seconds))
 
     def _write_parent(self, record: RunRecord) -> None:
-        run = self._find(record.study, record.path)
+        run = self._find(record, record.path)
         values, not_finite = _finite([(0, record.metrics)])
         now = round(1000 * time.time())
         points = [
@@ -164,12 +180,18 @@ class Writer:
     def _describe(
         self, run: _Run, record: RunRecord, tags: Mapping[str, str], points: Iterable[Point]
     ) -> None:
-        """Write points, and the params, tags and artifacts that the run lacks."""
+        """Write points, and the name, params, tags, rows and files that the run lacks."""
         from mlflow.entities import Metric, Param, RunTag
 
+        if record.name and record.name != run.name:
+            self._client.update_run(run.run_id, name=record.name)
+            run.name = record.name
         texts = {name: str(value) for name, value in record.params.items()}
         long = {name: text for name, text in texts.items() if len(text) > _LONGEST_PARAM}
         new_params = texts.keys() - long.keys() - run.params
+        tags = {LEVEL: LEVELS[len(record.path)], **tags}
+        if record.description:
+            tags[DESCRIPTION] = record.description
         new_tags = {name: text for name, text in tags.items() if run.tags.get(name) != text}
         metrics = [Metric(*point) for point in points]
         if metrics or new_params or new_tags:
@@ -181,35 +203,95 @@ class Writer:
             )
         run.params |= new_params
         run.tags |= new_tags
-        self._attach(run, {**record.artifacts, _LONG_PARAMS: long} if long else record.artifacts)
+        self._log_datasets(run, record.datasets)
+        long_params = {_LONG_PARAMS: json_bytes(long)} if long else {}
+        self._attach(run, {**record.artifacts, **long_params})
 
-    def _attach(self, run: _Run, artifacts: Mapping[str, object]) -> None:
-        """Write the files, then their digest as a marker that all files are complete."""
-        texts = {
-            name: json.dumps(content, indent=1, ensure_ascii=False, default=str)
-            for name, content in artifacts.items()
+    def _log_datasets(self, run: _Run, datasets: Iterable[DatasetRecord]) -> None:
+        from mlflow.entities import Dataset, DatasetInput, InputTag
+
+        new = {
+            key: one
+            for one in datasets
+            if (key := (one.name, one.digest[:_LONGEST_DIGEST], one.context)) not in run.datasets
         }
-        mark = digest(texts)
-        if not texts or run.tags.get(ARTIFACTS) == mark:
+        if not new:
             return
-        for name, text in texts.items():
-            self._client.log_text(run.run_id, text, name)
-        self._client.set_tag(run.run_id, ARTIFACTS, mark)
-        run.tags[ARTIFACTS] = mark
+        inputs = [
+            DatasetInput(
+                Dataset(name, digest, "local", json_bytes({"uri": one.source}).decode()),
+                [InputTag("mlflow.data.context", context)],
+            )
+            for (name, digest, context), one in new.items()
+        ]
+        self._client.log_inputs(run.run_id, inputs)
+        run.datasets |= new.keys()
+
+    def _attach(self, run: _Run, artifacts: Mapping[str, bytes]) -> None:
+        """Write the files that differ, then their digests in a tag as a marker of completeness."""
+        there = set(run.tags.get(ARTIFACTS, "").split())
+        marks = {
+            path: f"{path}:{sha256(content).hexdigest()[:12]}"
+            for path, content in artifacts.items()
+        }
+        new = {path: content for path, content in artifacts.items() if marks[path] not in there}
+        if not new:
+            return
+        with TemporaryDirectory() as folder:
+            for path, content in new.items():
+                file = Path(folder) / path
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(content)
+            self._client.log_artifacts(run.run_id, folder)
+        others = {
+            mark for mark in there if mark.rpartition(":")[0] not in artifacts and ":" in mark
+        }
+        tag = " ".join(sorted({*others, *marks.values()}))
+        self._client.set_tag(run.run_id, ARTIFACTS, tag)
+        run.tags[ARTIFACTS] = tag
 
     def _terminate(self, run: _Run, status: str | None, end: int) -> None:
         self._client.set_terminated(run.run_id, status, end)
         run.status = str(status)
 
 
+def runs_of(client: Any, experiment_ids: Sequence[str], study: str) -> Iterator[Any]:
+    """Yield all runs of a study in few queries; single queries for 2000 runs take almost a minute.
+
+    In LIKE, `_` stands for any character: a query may return runs of other studies too.
+
+    Args:
+        client: An `MlflowClient`.
+        experiment_ids: The experiments to search.
+        study: The study's unique name, `name@mark`.
+    """
+    query, token = f"tags.`{ID}` LIKE '{study}%'", None
+    while True:
+        page = client.search_runs(list(experiment_ids), query, page_token=token)
+        yield from (run for run in page if run.data.tags[ID].partition("/")[0] == study)
+        token = page.token
+        if not token:
+            return
+
+
+def _identity(study: str, path: tuple[int, ...]) -> str:
+    return "/".join([study, *map(str, path)])
+
+
 def _known(run: Any) -> _Run:
     return _Run(
         run_id=run.info.run_id,
+        name=run.info.run_name,
         status=run.info.status,
         start=run.info.start_time,
         params=set(run.data.params),
         tags=dict(run.data.tags),
         metrics=dict(run.data.metrics),
+        datasets={
+            (one.dataset.name, one.dataset.digest, tag.value)
+            for one in (run.inputs.dataset_inputs if run.inputs else ())
+            for tag in one.tags
+        },
     )
 
 

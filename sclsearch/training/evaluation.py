@@ -1,7 +1,8 @@
 """Evaluation by the method's `scores`, and embeddings of a frozen encoder, computed once."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -116,7 +117,6 @@ def class_probabilities(method: Method, scores: npt.NDArray[np.float32]) -> Prob
     return probabilities.numpy()
 
 
-@torch.inference_mode()
 def scores_of(
     model: Model,
     method: Method,
@@ -127,6 +127,31 @@ def scores_of(
     batch_size: int = EVALUATION_BATCH,
 ) -> npt.NDArray[np.float32]:
     """Return the method's scores of each row, `[rows, C]`, or `[rows]` in regression."""
+    compute = partial(method.scores, model)
+    return outputs_of(model, compute, task, rows, features, device, batch_size)
+
+
+@torch.inference_mode()
+def outputs_of(
+    model: Model,
+    compute: Callable[[Batch], Tensor],
+    task: TokenizedTask,
+    rows: Rows,
+    features: Features | None,
+    device: torch.device,
+    batch_size: int = EVALUATION_BATCH,
+) -> npt.NDArray[np.float32]:
+    """Return any output of a model in evaluation mode, in the order of the rows.
+
+    Args:
+        model: Model that `compute` uses.
+        compute: Returns the output for a batch, `[B, …]`.
+        task: Tokenized task.
+        rows: Rows to read.
+        features: Cached embeddings of a frozen encoder; None to read the tokens.
+        device: Device of the model.
+        batch_size: Rows per batch.
+    """
     model.eval()
     tokens = task.splits[rows.split]
     outputs: list[Tensor] = []
@@ -139,10 +164,10 @@ def scores_of(
             else features.batch(tokens, rows.split, index)
         )
         with autocast(device):
-            outputs.append(method.scores(model, batch).float())
+            outputs.append(compute(batch).float())
     # One copy for all batches, because each copy waits for the device.
-    scores = torch.cat(outputs).cpu().numpy()
-    in_row_order: npt.NDArray[np.float32] = scores[np.argsort(np.concatenate(order))]
+    found = torch.cat(outputs).cpu().numpy()
+    in_row_order: npt.NDArray[np.float32] = found[np.argsort(np.concatenate(order))]
     return in_row_order
 
 

@@ -199,12 +199,18 @@ def test_track_shows_a_study_in_mlflow_and_again_has_nothing_to_add(
     from mlflow import MlflowClient
 
     client = MlflowClient(f"sqlite:///{place}/sclsearch-storage/mlflow.db")
-    runs = client.search_runs([client.get_experiment_by_name("sclsearch").experiment_id])
-    tests = [run.data.metrics.get("test.accuracy") for run in runs]
-    assert sorted(test for test in tests if test is not None) == [0.6, 0.62, 0.64]
-    means = [run.data.metrics.get("test.mean.accuracy") for run in runs]
-    # Of two configurations and of the study, whose winner is the first.
-    assert sorted(mean for mean in means if mean is not None) == pytest.approx([0.61, 0.61, 0.64])
+    runs = client.search_runs([one.experiment_id for one in client.search_experiments()])
+    tests = {
+        level: sorted(
+            run.data.metrics["test"]
+            for run in runs
+            if run.data.tags["level"] == level and "test" in run.data.metrics
+        )
+        for level in ("seed run", "configuration", "study")
+    }
+    assert tests["seed run"] == [0.6, 0.62, 0.64]
+    assert tests["configuration"] == pytest.approx([0.61, 0.64])
+    assert tests["study"] == pytest.approx([0.61])
     assert sum(run.info.status == "FAILED" for run in runs) == 1
 
 

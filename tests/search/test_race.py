@@ -57,18 +57,18 @@ def test_mlflow_shows_the_forecasts_of_incomplete_configurations(
     shown = client.search_runs([e.experiment_id for e in client.search_experiments()])
     assert {run.info.status for run in shown} == {"FINISHED"}
     by_level = {
-        level: [run for run in shown if run.data.tags["sclsearch.level"] == level]
+        level: [run for run in shown if run.data.tags["level"] == level]
         for level in ("study", "configuration")
     }
     found = report(racing.storage, raced.name)
     (study,) = by_level["study"]
-    assert study.data.metrics["risk.mean"] == pytest.approx(found.risk)
+    assert study.data.metrics["risk"] == pytest.approx(found.risk)
     waiting = [line.forecast for line in found.configurations if line.forecast is not None]
-    told = [run for run in by_level["configuration"] if "score.mean" not in run.data.metrics]
-    assert sorted(run.data.metrics["expected.mean"] for run in told) == pytest.approx(
+    told = [run for run in by_level["configuration"] if "score" not in run.data.metrics]
+    assert sorted(run.data.metrics["expected_score"] for run in told) == pytest.approx(
         sorted(forecast.expected for forecast in waiting)
     )
-    assert sorted(run.data.metrics["chance.mean"] for run in told) == pytest.approx(
+    assert sorted(run.data.metrics["win_probability"] for run in told) == pytest.approx(
         sorted(forecast.better for forecast in waiting)
     )
 

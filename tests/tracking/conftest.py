@@ -2,7 +2,9 @@
 
 import json
 import shutil
+import socket
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 
 from sclsearch.tracking import RunRecord, prepare, tracking_uri
 from sclsearch.tracking.writer import Writer
+from tests.reports.trained import Trained, study_on
 
 # SQLAlchemy 2.1 deprecates an option that MLflow 3.17 still uses.
 NOLOAD = "ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning"
@@ -36,6 +39,20 @@ def uri(fresh_database: Path, tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/mlflow.db"
 
 
+@pytest.fixture(scope="session")
+def trained(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """Returns a study that was trained, with the weights of its winner."""
+    return study_on(tiny_bert, tmp_path_factory.mktemp("trained"))
+
+
+@pytest.fixture
+def port() -> int:
+    """Returns a free port."""
+    with closing(socket.socket()) as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
 @dataclass(frozen=True)
 class Shown:
     """What MLflow shows at a URI."""
@@ -51,10 +68,8 @@ class Shown:
     def runs(self) -> dict[str, Any]:
         """Returns MLflow's runs by id; fails if an id occurs twice."""
         client = self.client
-        experiment = client.get_experiment_by_name("sclsearch")
-        if experiment is None:
-            return {}
-        runs = client.search_runs([experiment.experiment_id], max_results=5000)
+        experiments = [one.experiment_id for one in client.search_experiments()]
+        runs = client.search_runs(experiments, max_results=5000)
         by_name = {run.data.tags["sclsearch.id"]: run for run in runs}
         assert len(by_name) == len(runs)
         return by_name
@@ -101,7 +116,7 @@ def write(uri: str) -> Callable[..., int]:
     """Returns what writes records like a new process and returns the number of runs created."""
 
     def write(records: Iterable[RunRecord], uri: str = uri) -> int:
-        writer = Writer(uri, "sclsearch")
+        writer = Writer(uri)
         for record in records:
             writer.write(record)
         return writer.created
@@ -117,11 +132,14 @@ def study() -> list[RunRecord]:
             "cola-scl",
             params={"method": "scl", "task": "cola"},
             tags={"host": "node1"},
-            artifacts={"space.json": [1]},
+            artifacts={"space.json": b"[1]"},
+            name="cola-scl",
         )
     ]
     for number in range(2):
-        records.append(RunRecord("cola-scl", (number,), {"tau": 0.1 * (number + 1)}))
+        records.append(
+            RunRecord("cola-scl", (number,), {"tau": 0.1 * (number + 1)}, name=f"tau={number}")
+        )
         records += [
             RunRecord(
                 "cola-scl",
@@ -135,7 +153,8 @@ def study() -> list[RunRecord]:
                 status="FINISHED",
                 started=1_700_000_000.0,
                 seconds=12.5,
-                artifacts={"history.json": {"number": number}},
+                artifacts={"history.json": json.dumps({"number": number}).encode()},
+                name=f"seed {replicate}",
             )
             for replicate in range(3)
         ]

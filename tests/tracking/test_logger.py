@@ -22,13 +22,6 @@ REFUSED = RunRecord("s", (0,), metrics={"not@allowed": 1.0})
 
 
 @pytest.fixture
-def port() -> int:
-    with closing(socket.socket()) as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
-@pytest.fixture
 def hanging() -> Iterator[str]:
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"

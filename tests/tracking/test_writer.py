@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sclsearch.tracking import RunRecord, writer
+from sclsearch.tracking.records import DatasetRecord
 
 if TYPE_CHECKING:
     from tests.tracking.conftest import Shown
@@ -40,10 +41,13 @@ def test_study_configuration_and_seed_run_are_three_levels(
         [runs["cola-scl"].info.experiment_id],
         f"tags.mlflow.parentRunId = '{runs['cola-scl/1'].info.run_id}'",
     )
-    assert {run.info.run_name for run in children} == {f"#1 seed {r}" for r in range(3)}
+    assert {run.info.run_name for run in children} == {f"seed {r}" for r in range(3)}
     assert runs["cola-scl/1"].data.tags["mlflow.parentRunId"] == runs["cola-scl"].info.run_id
     assert "mlflow.parentRunId" not in runs["cola-scl"].data.tags
-    assert [runs[name].info.run_name for name in ("cola-scl", "cola-scl/1")] == ["cola-scl", "#1"]
+    assert [runs[name].info.run_name for name in ("cola-scl", "cola-scl/1")] == [
+        "cola-scl",
+        "tau=1",
+    ]
     assert {run.info.status for run in runs.values()} == {"FINISHED"}
     assert runs["cola-scl"].data.params == {"method": "scl", "task": "cola"}
     assert runs["cola-scl"].data.metrics == {"best": 0.6}
@@ -114,9 +118,11 @@ def test_a_parameter_too_long_for_mlflow_becomes_an_artifact(write: Write, shown
 def test_parameters_stay_while_new_ones_and_changed_tags_and_files_are_written(
     write: Write, shown: "Shown"
 ) -> None:
-    write([RunRecord("s", (), {"task": "rte"}, {"host": "node1"}, {"report.json": {"winner": 1}})])
+    write(
+        [RunRecord("s", (), {"task": "rte"}, {"host": "node1"}, {"report.json": b'{"winner": 1}'})]
+    )
     changed = {"task": "other", "seeds": 5}
-    write([RunRecord("s", (), changed, {"host": "node2"}, {"report.json": {"winner": 2}})])
+    write([RunRecord("s", (), changed, {"host": "node2"}, {"report.json": b'{"winner": 2}'})])
     run = shown.runs()["s"]
     assert run.data.params == {"task": "rte", "seeds": "5"}
     assert run.data.tags["host"] == "node2"
@@ -132,7 +138,6 @@ def test_studies_of_one_name_do_not_share_runs(write: Write, shown: "Shown") -> 
     runs = shown.runs()
     assert {*runs} == {"same@1", "same@1/0", "same@2", "same@2/0"}
     assert [runs[f"same@{mark}"].data.params["task"] for mark in "12"] == ["cola", "rte"]
-    assert {run.data.tags["sclsearch.study"] for run in runs.values()} == {"same"}
     assert [runs[f"same@{mark}"].info.run_name for mark in "12"] == ["same", "same"]
 
 
@@ -141,12 +146,14 @@ def test_a_writer_killed_halfway_is_completed_without_duplicates(
     write: Write, uri: str, shown: "Shown", fresh_database: Path, tmp_path: Path
 ) -> None:
     records = [RunRecord("s", (), {"task": "rte"}), RunRecord("s", (0,), {"tau": 0.1})]
-    records += [replace(SEED_RUN, path=(0, r), artifacts={"a.json": [r]}) for r in range(150)]
+    records += [
+        replace(SEED_RUN, path=(0, r), artifacts={"a.json": b"[%d]" % r}) for r in range(150)
+    ]
     program = (
         "import sys\n"
         "from sclsearch.tracking import RunRecord\n"
         "from sclsearch.tracking.writer import Writer\n"
-        "writer = Writer(sys.argv[1], 'sclsearch')\n"
+        "writer = Writer(sys.argv[1])\n"
         f"for record in {records!r}:\n"
         "    writer.write(record)\n"
     )
@@ -201,3 +208,34 @@ def test_a_child_written_before_its_parents_finds_its_place(write: Write, shown:
     assert write([RunRecord("s", (), {"p": 1}), RunRecord("s", (0,), {"p": 2})]) == 0
     runs = shown.runs()
     assert [runs[name].data.params for name in ("s", "s/0")] == [{"p": "1"}, {"p": "2"}]
+
+
+def test_a_study_that_release_0_1_0_logged_continues_in_its_experiment(
+    write: Write, shown: "Shown", study: list[RunRecord]
+) -> None:
+    earlier = shown.client.create_experiment("sclsearch")
+    tags = {"sclsearch.id": "cola-scl", "sclsearch.study": "cola-scl", "sclsearch.level": "study"}
+    run = shown.client.create_run(earlier, tags=tags, run_name="cola-scl")
+    tags = {"sclsearch.id": "cola-scl/0", "mlflow.parentRunId": run.info.run_id}
+    shown.client.create_run(earlier, tags=tags, run_name="#0")
+    records = [replace(record, experiment="cola, all examples, minilm") for record in study]
+    assert write(records) == len({record.path for record in records}) - 2
+    assert write(records) == 0
+    runs = shown.runs()
+    assert {run.info.experiment_id for run in runs.values()} == {earlier}
+    assert runs["cola-scl/0"].info.run_name == "tau=0"
+
+    # Once that experiment is deleted, the study is written to the experiment of its task.
+    shown.client.delete_experiment(earlier)
+    assert write(records) == len(runs)
+    (experiment,) = {run.info.experiment_id for run in shown.runs().values()}
+    assert shown.client.get_experiment(experiment).name == "cola, all examples, minilm"
+
+
+def test_rows_are_logged_once_with_their_digest_and_use(write: Write, shown: "Shown") -> None:
+    rows = DatasetRecord("cola seed 0", "a" * 64, "training", "/data/cola")
+    for _ in range(2):
+        write([RunRecord("s", datasets=(rows,))])
+    (logged,) = shown.runs()["s"].inputs.dataset_inputs
+    assert (logged.dataset.name, logged.dataset.digest) == ("cola seed 0", "a" * 36)
+    assert [(tag.key, tag.value) for tag in logged.tags] == [("mlflow.data.context", "training")]

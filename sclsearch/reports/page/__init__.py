@@ -1,0 +1,182 @@
+"""Report of studies as a folder: a self-contained HTML page, its figures and its tables."""
+
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from sclsearch.errors import SclsearchError
+from sclsearch.reports.page import search_sections as search
+from sclsearch.reports.page import study_sections as studies
+from sclsearch.reports.page import winner_sections as winner
+from sclsearch.reports.page.content import Section
+from sclsearch.reports.page.results import StudyResults, read_results
+from sclsearch.reports.page.style import COLORS, ON_DARK, as_png, as_svg, inline_svg, style
+from sclsearch.reports.report import Report
+from sclsearch.reports.table import TableFormat, table_file
+from sclsearch.store.local import LocalPath
+from sclsearch.store.objects import check_writable
+
+if TYPE_CHECKING:
+    from sclsearch.methods.base import Method
+
+PAGE = "index.html"
+GENERATOR = '<meta name="generator" content="sclsearch">'
+_FILES: Mapping[TableFormat, str] = MappingProxyType(
+    {"csv": "csv", "md": "md", "latex": "tex", "parquet": "parquet"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PageOptions:
+    """Options of a page.
+
+    Attributes:
+        importance: Function that computes the importance of hyperparameters.
+        rule: The rule that the user chose; None for the rule of each study.
+        texts: True to show texts of the task.
+        data_dir: Folder of the task's files, if they moved.
+        method: Custom method of the studies, if it is in a file.
+    """
+
+    importance: search.Importance
+    rule: str | None = None
+    texts: bool = True
+    data_dir: Path | None = None
+    method: "str | type[Method] | None" = None
+
+
+def write_page(reports: Sequence[Report], folder: Path, options: PageOptions) -> Path:
+    """Write the page of studies with their figures and tables; return the path of the page.
+
+    Equal stored results give equal files.
+
+    Args:
+        reports: One report per study, at least one.
+        folder: Folder to write: missing, empty, or with an earlier page, which is replaced.
+        options: Options of the page.
+
+    Raises:
+        SclsearchError: A study has no winner, or the folder has other content.
+    """
+    folder = folder.expanduser().resolve()
+    _check_folder(folder)
+    names = [report.study for report in reports]
+    if not names or len(set(names)) < len(names):
+        raise SclsearchError(
+            f"report: needs one or more different studies, got {', '.join(names) or 'none'}. "
+            "`sclsearch ls studies` lists them."
+        )
+    found = [read_results(one, f"{one.study}-" if len(names) > 1 else "") for one in reports]
+    check_writable(LocalPath(folder.parent))
+    with TemporaryDirectory(prefix=".report-", dir=folder.parent) as near:
+        part = Path(near) / folder.name
+        (part / "figures").mkdir(parents=True)
+        (part / "tables").mkdir()
+        with style():
+            sections = list(_sections(found, options))
+            figures = _write_figures(sections, part / "figures")
+        _write_tables(reports, sections, part / "tables")
+        page = _rendered(studies.title(found), sections, figures)
+        (part / PAGE).write_text(page, encoding="utf-8")
+        if folder.exists():
+            shutil.rmtree(folder)
+        part.rename(folder)
+    return folder / PAGE
+
+
+def _check_folder(folder: Path) -> None:
+    """Raise SclsearchError if the folder has files that an earlier page does not have."""
+    if not folder.exists():
+        return
+    content = {path.name for path in folder.iterdir()} if folder.is_dir() else {folder.name}
+    page = folder / PAGE
+    ours = page.is_file() and GENERATOR in page.read_text(encoding="utf-8", errors="replace")
+    if content and not (ours and content <= {PAGE, "figures", "tables"}):
+        raise SclsearchError(
+            f"--output {folder}: must be missing, empty or an earlier report, got "
+            f"{', '.join(sorted(content)[:5])}. Name another folder."
+        )
+
+
+def _sections(found: Sequence[StudyResults], options: PageOptions) -> Iterator[Section]:
+    yield studies.answer(found)
+    for results in found:
+        if len(found) > 1:
+            name = results.report.study
+            yield Section(f"{results.prefix}study", f"Study {name}", level=1)
+        yield from _study_sections(results, options)
+    if len(found) > 1:
+        yield Section("all-studies", "All studies", level=1)
+        yield studies.comparison(found)
+        yield studies.budget(found)
+    yield studies.cost(found)
+    yield studies.environment(found)
+    yield studies.commands(found, options.rule)
+
+
+def _study_sections(results: StudyResults, options: PageOptions) -> Iterator[Section]:
+    yield search.ranking(results)
+    yield search.reported_scores(results)
+    yield search.seeds(results)
+    yield search.curves(results)
+    yield search.hyperparameters(results)
+    yield search.importance(results, options.importance)
+    yield search.progress(results)
+    yield winner.classes(results)
+    yield winner.reliability(results)
+    restored = winner.restore_winner(results, options.data_dir, options.method)
+    yield winner.wrong_texts(results, restored, texts=options.texts)
+    yield winner.embeddings(results, restored)
+
+
+def _write_figures(sections: Sequence[Section], folder: Path) -> Mapping[str, str]:
+    """Write all figures as SVG and PNG; return the inline SVG elements by name."""
+    inline = {}
+    for section in sections:
+        for plot in section.plots:
+            name = _file_name(plot.name)
+            content = as_svg(plot.figure)
+            (folder / f"{name}.svg").write_bytes(content)
+            (folder / f"{name}.png").write_bytes(as_png(plot.figure))
+            inline[plot.name] = inline_svg(content, name)
+    return inline
+
+
+def _write_tables(reports: Sequence[Report], sections: Sequence[Section], folder: Path) -> None:
+    for form, suffix in _FILES.items():
+        content = table_file(reports, "configurations", form)
+        (folder / f"configurations.{suffix}").write_bytes(content)
+        if form in {"csv", "parquet"}:
+            content = table_file(reports, "seed-runs", form)
+            (folder / f"seed-runs.{suffix}").write_bytes(content)
+    for section in sections:
+        for table in section.tables:
+            table.cells.to_csv(folder / f"{_file_name(table.name)}.csv", index=False)
+
+
+def _file_name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name)
+
+
+def _rendered(title: str, sections: Sequence[Section], figures: Mapping[str, str]) -> str:
+    from importlib.resources import files
+
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    text = files(__name__).joinpath("template.html").read_text(encoding="utf-8")
+    return environment.from_string(text).render(
+        title=title,
+        sections=sections,
+        figures=figures,
+        generator=GENERATOR,
+        colors=COLORS,
+        on_dark=ON_DARK,
+    )

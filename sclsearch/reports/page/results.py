@@ -1,0 +1,75 @@
+"""Stored results of one study, read once for all sections of the page."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from sclsearch.reports.report import ConfigurationLine, Report, finished_winner
+from sclsearch.store.records import StudyRecord
+from sclsearch.store.runs import BATCH, RunStore, SeedRun
+from sclsearch.store.studies import existing_study
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class StudyResults:
+    """Report of a study with the stored results behind it.
+
+    Attributes:
+        report: The report.
+        record: The study's record.
+        winner: The winning configuration.
+        runs: Seed runs of all configurations without their predictions, by key.
+        prefix: Prefix of anchors and file names; empty if the page has only one study.
+    """
+
+    report: Report
+    record: StudyRecord
+    winner: ConfigurationLine
+    runs: Mapping[str, SeedRun]
+    prefix: str
+
+    @cached_property
+    def of_winner(self) -> Report:
+        """The report with the winner as its only configuration."""
+        return replace(self.report, configurations=(self.winner,))
+
+    @cached_property
+    def predictions(self) -> "pd.DataFrame":
+        """Predictions of the winner's seed runs; see `frames.prediction_frame`."""
+        return self.of_winner.predictions()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the classes; empty in regression."""
+        return tuple(map(str, self.record.origin.get("labels", ())))
+
+    @property
+    def seconds(self) -> float:
+        """Training time of all seed runs."""
+        return sum(run.seconds for run in self.runs.values())
+
+    def runs_of(self, line: ConfigurationLine) -> list[SeedRun]:
+        """Return the seed runs of a configuration that did not fail, by replicate."""
+        found = [self.runs[seed.key] for seed in line.seeds if seed.key in self.runs]
+        return [run for run in found if run.failure is None]
+
+
+def read_results(report: Report, prefix: str) -> StudyResults:
+    """Return the results of a study.
+
+    Raises:
+        SclsearchError: The study has no winner, or a stored file is damaged.
+    """
+    winner = finished_winner(report)
+    _, record = existing_study(report.storage, report.study)
+    keys = [seed.key for line in report.configurations for seed in line.seeds]
+    runs: dict[str, SeedRun] = {}
+    for start in range(0, len(keys), BATCH):
+        found = RunStore(report.storage).get_all(keys[start : start + BATCH])
+        # Predictions of thousands of seed runs would fill the memory.
+        runs |= {run.key: replace(run, predictions={}) for run in found if run is not None}
+    return StudyResults(report, record, winner, runs, prefix)

@@ -1,0 +1,284 @@
+"""Sections of one study about its search: ranking, seeds, curves, hyperparameters, progress."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from sclsearch.canonical import counted, settings
+from sclsearch.protocols import FIXED
+from sclsearch.reports.page import search_plots as plots
+from sclsearch.reports.page.content import Plot, Section, Table, cells
+from sclsearch.reports.page.results import StudyResults
+from sclsearch.reports.report import ConfigurationLine, Report
+from sclsearch.reports.terminal import CONFIGURATION, rule_in_words, test_result, with_spread
+from sclsearch.selection.rules import mean_std, parse_rule, reported_test
+
+Importance = Callable[
+    [Mapping[str, Any], Sequence[tuple[Mapping[str, Any], float]]], Mapping[str, float]
+]
+"""Function from a stored search space, and values and scores, to the shares by name."""
+FEWEST = 10
+"""Minimum number of finished configurations for the importance of hyperparameters."""
+MOST = 20
+"""Number of configurations in the ranking on the page."""
+KINDS = {
+    "mean": "score to expect of one training",
+    "top-3": "score to expect of the 3 best of all seeds by validation",
+    "best": "score of the best of all seeds by validation: one value, without a spread",
+}
+MORE_CONFIGURATIONS = "`sclsearch tune` with a larger --configs adds configurations."
+
+
+def ranking(results: StudyResults) -> Section:
+    """Return the ranking with scores, spread, seeds, failures and the statement of the race."""
+    report = results.report
+    section = Section(f"{results.prefix}ranking", "Ranking")
+    top = report.rule.partition("/")[0]
+    section.text = [
+        f"Score: validation {report.metric}, {rule_in_words(top, report.seeds)} (rule "
+        f"{report.rule}). Spread: sample standard deviation over the seeds of a configuration. A "
+        "failed seed counts as the metric's minimum in the score.",
+        race_statement(report),
+    ]
+    section.notes = [note for note in report.notes if "lack seeds" not in note]
+    lines = [(line, False) for line in report.configurations[:MOST]]
+    lines += [(line, True) for line in report.baselines]
+    rows = [_ranked(report, line, baseline=baseline) for line, baseline in lines]
+    more = len(report.configurations) - MOST
+    header = ("#", f"validation {report.metric}", "spread", f"test {report.metric}", "seeds")
+    section.tables = [
+        Table(
+            f"{results.prefix}ranking",
+            "Configurations, best first, and baselines. ~ marks an expected score. All "
+            f"hyperparameters{f', and {more} further configurations' if more > 0 else ''}: "
+            "tables/configurations.csv.",
+            cells(rows, (*header, "failed", "configuration")),
+            bold=(0,),
+        )
+    ]
+    return section
+
+
+def race_statement(report: Report) -> str:
+    """Return how certain it is that the winner would win if all configurations had all seeds."""
+    missing = sum(len(line.seeds) < report.seeds for line in report.configurations)
+    if not missing:
+        return (
+            f"All {counted(len(report.configurations), 'configuration')} have all "
+            f"{counted(report.seeds, 'seed')}, so no configuration was ruled out early."
+        )
+    lacking = f"{missing} of {len(report.configurations)} configurations lack seeds"
+    if report.risk == 1:
+        return f"{lacking}: the search is unfinished, and another configuration may still win."
+    if report.risk == 0:
+        return f"{lacking}, but none of them could win with all seeds."
+    return (
+        f"{lacking}. The probability that one of them would win with all seeds is about "
+        f"{report.risk:.2g}, by the model of the race."
+    )
+
+
+def _ranked(report: Report, line: ConfigurationLine, *, baseline: bool) -> list[object]:
+    scores = [seed.validation for seed in line.seeds if seed.validation is not None]
+    std = mean_std(scores)[1] if scores else None
+    if line.score is not None:
+        score = f"{line.score:.4f}"
+    else:
+        score = f"~{line.forecast.expected:.4f}" if line.forecast else "–"
+    name = f"baseline: {line.origin}" if baseline else settings(line.values)
+    return [
+        "" if baseline else line.number,
+        score,
+        "–" if std is None else f"{std:.4f}",
+        test_result(line) if len(line.seeds) == report.seeds else "–",
+        f"{len(line.seeds) - line.failed}/{report.seeds}",
+        line.failed or "",
+        name or CONFIGURATION[report.repeats],
+    ]
+
+
+def reported_scores(results: StudyResults) -> Section:
+    """Return the winner's test score as the papers report it: mean, top 3 and best seed."""
+    report, winner = results.report, results.winner
+    section = Section(f"{results.prefix}test", "Test score as papers report it")
+    validation = [seed.validation for seed in winner.seeds]
+    tests = [seed.test for seed in winner.seeds]
+    own = str(parse_rule(report.rule).report)
+    rows = []
+    for name in dict.fromkeys((*KINDS, own)):
+        rule = parse_rule(name)
+        if rule.least > len(winner.seeds) - winner.failed:
+            continue
+        seeds, mean, std = reported_test(rule, validation, tests)
+        papers = [one.name for one in FIXED if str(one.rule.report) == name]
+        kind = KINDS.get(name, f"score to expect of the {name} seeds by validation")
+        rows.append(
+            [
+                rule_in_words(name, report.seeds) + (" (this report)" if name == own else ""),
+                "none" if mean is None else with_spread(mean, std),
+                counted(len(seeds), "seed"),
+                kind,
+                ", ".join(papers) or "–",
+            ]
+        )
+    header = ("score", f"test {report.metric}", "seeds", "kind", "protocols that report it")
+    section.tables = [
+        Table(
+            f"{results.prefix}test",
+            f"Test {report.metric} of the winner #{winner.number}, mean ± sample standard "
+            "deviation.",
+            cells(rows, header),
+        )
+    ]
+    section.text = [
+        "The validation rows chose the configuration and the seeds; the test rows chose nothing. "
+        "The seeds that chose the configuration also give these scores. `sclsearch confirm` "
+        "repeats the winner on new seeds, without selection bias."
+    ]
+    return section
+
+
+def seeds(results: StudyResults) -> Section:
+    """Return dot plots with every seed of every configuration, and the baselines as lines."""
+    report = results.report
+    section = Section(f"{results.prefix}seeds", "Every seed of every configuration")
+    for split in ("validation", "test"):
+        figure = plots.seed_plot(report.configurations, report.baselines, split, report.metric)
+        caption = (
+            f"{split.capitalize()} {report.metric}: one dot per seed; filled dots are the seeds "
+            "that the rule reports; bars are means over the seeds."
+        )
+        section.plots.append(Plot(f"{results.prefix}seeds-{split}", caption, figure))
+    if len(report.configurations) > plots.MOST:
+        section.text = [f"The figures show the best {plots.MOST} configurations."]
+    return section
+
+
+def curves(results: StudyResults) -> Section:
+    """Return learning curves of the winner: validation score and loss terms of every seed."""
+    section = Section(f"{results.prefix}curves", "Learning curves of the winner")
+    found = results.of_winner.curves()
+    for title, figure in plots.curve_plots(found, results.report.metric).items():
+        name = "-".join(title.replace(",", "").split())
+        caption = f"{title.capitalize()}, one line per seed."
+        section.plots.append(Plot(f"{results.prefix}curve-{name}", caption, figure))
+    section.text = ["Marks: the evaluation whose weights are tested."]
+    return section
+
+
+def hyperparameters(results: StudyResults) -> Section:
+    """Return the score against each searched hyperparameter, and parallel coordinates."""
+    report = results.report
+    section = Section(f"{results.prefix}hyperparameters", "Score against hyperparameters")
+    searched = {
+        one["name"]: one
+        for one in _searched(results)
+        if any(one["name"] in line.values for line in report.configurations)
+    }
+    finished = [line for line in report.configurations if line.score is not None]
+    if not searched or len(report.configurations) < 2:
+        section.text = [
+            "The study has one configuration, so that no hyperparameter varies. "
+            f"{MORE_CONFIGURATIONS}"
+        ]
+        return section
+    for name, parameter in searched.items():
+        figure = plots.hyperparameter_plot(report.configurations, name, parameter, report.metric)
+        caption = f"Validation {report.metric} against {name}: dots are means, dashes are seeds."
+        section.plots.append(Plot(f"{results.prefix}score-{name}", caption, figure))
+    if len(searched) > 1 and len(finished) > 1:
+        figure = plots.parallel_plot(finished, searched, report.metric)
+        caption = (
+            "Parallel coordinates: one line per finished configuration, brighter for a higher "
+            "score; the winner is thick."
+        )
+        section.plots.append(Plot(f"{results.prefix}parallel", caption, figure))
+    return section
+
+
+def importance(results: StudyResults, compute: Importance) -> Section:
+    """Return the importance of each searched hyperparameter for the mean validation score."""
+    section = Section(f"{results.prefix}importance", "Importance of hyperparameters")
+    searched = _searched(results)
+    scored = [
+        (line.values, mean_std(scores)[0])
+        for line in results.report.configurations
+        if line.score is not None
+        and (scores := [seed.validation for seed in line.seeds if seed.validation is not None])
+    ]
+    if len(scored) < FEWEST or len(searched) < 2:
+        section.text = [
+            f"fANOVA needs {FEWEST} finished configurations and 2 searched hyperparameters, got "
+            f"{len(scored)} and {len(searched)}. {MORE_CONFIGURATIONS}"
+        ]
+        return section
+    shares = compute(results.record.identity["space"], scored)
+    if not shares:
+        section.text = ["All mean validation scores are equal, so that nothing explains them."]
+        return section
+    left_out = [one["name"] for one in searched if one["name"] not in shares]
+    section.text = [
+        f"Main effects by fANOVA (Hutter et al., 2014) on the mean validation score of "
+        f"{counted(len(scored), 'configuration')}, scaled to sum to 1. With few configurations, or "
+        "where seeds spread more than configurations, the order is unreliable.",
+        *(
+            [f"Left out, because only some configurations have them: {', '.join(left_out)}."]
+            if left_out
+            else []
+        ),
+    ]
+    section.plots = [
+        Plot(
+            f"{results.prefix}importance",
+            "Share of the variance of the mean validation score that main effects explain.",
+            plots.importance_plot(shares),
+        )
+    ]
+    return section
+
+
+def progress(results: StudyResults) -> Section:
+    """Return the best score so far against seed runs and against hours of training."""
+    section = Section(f"{results.prefix}progress", "Best score so far")
+    metric = results.report.metric
+    at_runs, at_hours = [], []
+    for runs, seconds, best in _progress(results):
+        at_runs.append((float(runs), best))
+        at_hours.append((seconds / 3600, best))
+    end = len(results.runs), results.seconds / 3600
+    for name, points, last, label in (
+        ("runs", at_runs, float(end[0]), "seed runs"),
+        ("hours", at_hours, end[1], "hours of training, all workers together"),
+    ):
+        figure = plots.progress_plot(points, last, label, metric)
+        caption = f"Best score (rule {results.report.rule}) of the finished configurations."
+        section.plots.append(
+            Plot(f"{results.prefix}progress-{name}", f"{caption[:-1]} against {label}.", figure)
+        )
+    return section
+
+
+def _progress(results: StudyResults) -> Iterator[tuple[int, float, float]]:
+    """Yield seed runs, seconds and best score each time a configuration finishes."""
+    ordered = sorted(results.runs.values(), key=lambda run: (run.started + run.seconds, run.key))
+    left = {
+        line.number: {seed.key for seed in line.seeds}
+        for line in results.report.configurations
+        if line.score is not None
+    }
+    scores = {line.number: line.score for line in results.report.configurations}
+    best, seconds = -math.inf, 0.0
+    for count, run in enumerate(ordered, 1):
+        seconds += run.seconds
+        for number, keys in left.items():
+            if run.key in keys:
+                keys.remove(run.key)
+                score = scores[number]
+                if not keys and score is not None:
+                    best = max(best, score)
+                    yield count, seconds, best
+
+
+def _searched(results: StudyResults) -> Sequence[Mapping[str, Any]]:
+    found: Sequence[Mapping[str, Any]] = results.record.identity["space"]["parameters"]
+    return found

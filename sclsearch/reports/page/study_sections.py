@@ -1,0 +1,318 @@
+"""Sections about all studies of the page: answer, comparison, cost, environment, commands."""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+from sclsearch.canonical import canonical, counted, settings
+from sclsearch.errors import SclsearchError
+from sclsearch.methods import is_own
+from sclsearch.reports.comparison import StudyComparison, compare_studies
+from sclsearch.reports.page import winner_plots as plots
+from sclsearch.reports.page.content import Plot, Section, Table, cells
+from sclsearch.reports.page.results import StudyResults
+from sclsearch.reports.page.search_sections import race_statement
+from sclsearch.reports.report import ConfigurationLine, Report
+from sclsearch.reports.terminal import (
+    COMPARED,
+    CONFIGURATION,
+    compared,
+    duration,
+    rule_in_words,
+    seeds_in_words,
+    test_result,
+    with_spread,
+)
+from sclsearch.selection.significance import smallest_p
+from sclsearch.store.storage import storage_option
+from sclsearch.study.restore import restore_spec
+from sclsearch.tasks.custom import as_options
+
+SAME_HOURS = 1.1
+"""Ratio of training hours up to which budgets count as equal."""
+
+
+def title(all_results: Sequence[StudyResults]) -> str:
+    """Return the title of the page."""
+    methods = " and ".join(dict.fromkeys(one.report.method for one in all_results))
+    tasks = ", ".join(dict.fromkeys(one.report.task for one in all_results))
+    return f"{methods} on {tasks}"
+
+
+def answer(all_results: Sequence[StudyResults]) -> Section:
+    """Return the question and the answer: three sentences per study, and the comparison."""
+    section = Section("answer", "Question and answer")
+    for one in all_results:
+        section.text += [_question(one.report), " ".join(_answer(one))]
+    if len(all_results) > 1:
+        found = _comparison(all_results)
+        section.text += [found] if isinstance(found, str) else list(_differences(found))
+    return section
+
+
+def _question(report: Report) -> str:
+    size = f" with {report.size} training examples" if report.size else ""
+    return (
+        f"Question ({report.study}): which configuration of {report.method} is best on "
+        f"{report.task}{size}, with encoder {report.model} under protocol {report.protocol}?"
+    )
+
+
+def _answer(results: StudyResults) -> Iterator[str]:
+    report, winner = results.report, results.winner
+    values = settings(winner.values) or CONFIGURATION[report.repeats]
+    by = rule_in_words(report.rule.partition("/")[0], report.seeds)
+    count = counted(len(report.configurations), "configuration")
+    yield (
+        f"Of {count}, #{winner.number} ({values}) is best: validation {report.metric} "
+        f"{winner.score:.4f}, {by}."
+    )
+    above = _above(report, winner)
+    yield (
+        f"Its test {report.metric} is {test_result(winner)}, {seeds_in_words(report, winner)}"
+        f"{above}."
+    )
+    yield race_statement(report).replace(". The probability", "; the probability")
+
+
+def _above(report: Report, winner: ConfigurationLine) -> str:
+    """Return the difference from the best baseline by test score, over all seeds."""
+    scored = [(line.plain[0], line.origin) for line in report.baselines if line.plain is not None]
+    if not scored or winner.plain is None:
+        return ""
+    mean, name = max(scored)
+    difference = winner.plain[0] - mean
+    return f"; over all seeds it differs by {difference:+.4f} from the baseline {name}"
+
+
+def _comparison(all_results: Sequence[StudyResults]) -> StudyComparison | str:
+    try:
+        return compare_studies([one.report for one in all_results])
+    except SclsearchError as error:
+        return f"The studies cannot be compared. {error}"
+
+
+def _differences(found: StudyComparison) -> Iterator[str]:
+    first = found.studies[0]
+    for one in found.studies[1:]:
+        if one.comparison is None or one.adjusted is None:
+            continue
+        difference, interval, *_, adjusted = compared(one.comparison, one.adjusted)
+        between = f" (95 % interval {interval})" if interval else ""
+        yield (
+            f"The winner of {one.study} differs from that of {first.study} by {difference} points "
+            f"of test {found.metric}{between}, over {counted(one.comparison.n, 'pair')}; adjusted "
+            f"p = {adjusted}."
+        )
+
+
+def comparison(all_results: Sequence[StudyResults]) -> Section:
+    """Return the paired comparison of the winners as a forest plot and a table."""
+    section = Section("comparison", "Paired comparison of the winners")
+    found = _comparison(all_results)
+    if isinstance(found, str):
+        section.text = [found]
+        return section
+    others = [one for one in found.studies if one.comparison is not None]
+    comparisons = [one.comparison for one in others if one.comparison is not None]
+    pairs = min(one.n - one.n_equal for one in comparisons)
+    section.text = [
+        f"Test {found.metric} over the first {counted(found.seeds, 'seed')} of each study, paired "
+        f"by seed, none picked; differences from {found.studies[0].study} in points. Interval: "
+        "expanded percentile bootstrap, Student's t below 6 pairs. p: exact Wilcoxon signed-rank "
+        "test, adjusted by Holm.",
+        f"With {counted(pairs, 'unequal pair')}, p cannot go below {smallest_p(pairs):.3g}.",
+    ]
+    section.notes = list(found.notes)
+    section.plots = [
+        Plot(
+            "comparison",
+            f"Difference from {found.studies[0].study} with 95 % interval.",
+            plots.forest_plot([one.study for one in others], comparisons, found.metric),
+        )
+    ]
+    rows = [
+        [
+            one.study,
+            one.method,
+            f"#{one.number}",
+            with_spread(one.test_mean, one.test_std),
+            *(
+                ("", "", "", "", "")
+                if one.comparison is None or one.adjusted is None
+                else compared(one.comparison, one.adjusted)
+            ),
+        ]
+        for one in found.studies
+    ]
+    header = ("study", "method", "winner", f"test {found.metric}", *COMPARED)
+    section.tables = [
+        Table("comparison", "Winners and their differences from the first.", cells(rows, header))
+    ]
+    return section
+
+
+def budget(all_results: Sequence[StudyResults]) -> Section:
+    """Return the search budget of each study, with a warning if the budgets differ."""
+    section = Section("budget", "Budget audit")
+    rows = [_budget(one) for one in all_results]
+    hours = [one.seconds for one in all_results]
+    differing = [
+        name for name, *values in zip(("configurations", "seeds", "seed runs"), *rows, strict=True)
+        if len(set(values)) > 1
+    ]  # fmt: skip
+    if min(hours) <= 0 or max(hours) / min(hours) > SAME_HOURS:
+        differing.append("hours")
+    section.text = [
+        f"Warning: unequal budgets in {', '.join(differing)}. A larger search tends to find a "
+        "better winner; compare searches of equal budgets."
+        if differing
+        else "All studies have equal budgets."
+    ]
+    table = [
+        [one.report.study, *row, f"{one.seconds / 3600:.2f}"]
+        for one, row in zip(all_results, rows, strict=True)
+    ]
+    header = ("study", "finished configurations", "seeds", "seed runs", "training hours")
+    section.tables = [Table("budget", "Budget of each study.", cells(table, header))]
+    return section
+
+
+def _budget(results: StudyResults) -> tuple[int, int, int]:
+    finished = sum(line.score is not None for line in results.report.configurations)
+    return finished, results.report.seeds, len(results.runs)
+
+
+def cost(all_results: Sequence[StudyResults]) -> Section:
+    """Return seed runs and hours of training, and what a race saved."""
+    section = Section("cost", "Cost")
+    rows = []
+    for one in all_results:
+        total = len(one.report.configurations) * one.report.seeds
+        stored = len(one.runs)
+        mean = one.seconds / stored if stored else 0.0
+        rows.append(
+            [
+                one.report.study,
+                f"{stored} of {total}",
+                sum(line.failed for line in one.report.configurations),
+                f"{one.seconds / 3600:.2f}",
+                f"{mean:.1f}",
+                total - stored,
+                f"{(total - stored) * mean / 3600:.2f}",
+            ]
+        )
+        if total > stored:
+            section.text.append(
+                f"{one.report.study}: {total - stored} of {total} seed runs were not trained, "
+                f"about {duration((total - stored) * mean)} at the mean time. A race skips seed "
+                "runs of losing configurations; the same command without --race trains them."
+            )
+    header = (
+        "study",
+        "seed runs",
+        "failed",
+        "hours",
+        "seconds each",
+        "not trained",
+        "hours of these",
+    )
+    section.tables = [
+        Table(
+            "cost",
+            "Training time is wall-clock time of each seed run, summed. The last column estimates "
+            "the hours of the seed runs that were not trained, at the mean time.",
+            cells(rows, header),
+        )
+    ]
+    return section
+
+
+def environment(all_results: Sequence[StudyResults]) -> Section:
+    """Return the software, the machines and the hashes behind the results."""
+    section = Section("environment", "Environment and hashes")
+    for one in all_results:
+        section.tables.append(
+            Table(
+                f"{one.prefix}environment",
+                f"{one.report.study}. A hash is SHA-256.",
+                cells(_environment(one), ("what", "value")),
+            )
+        )
+    return section
+
+
+def _environment(results: StudyResults) -> Iterator[tuple[str, str]]:
+    found: dict[str, list[str]] = {}
+    for run in results.runs.values():
+        parts = {**run.environment, **run.environment.get("packages", {})}
+        for name, value in parts.items():
+            if name not in {"packages", "pid"} and value is not None:
+                found.setdefault(name, []).append(str(value))
+    yield from ((name, ", ".join(sorted(set(values)))) for name, values in sorted(found.items()))
+    record = results.record
+    yield from ((f"study: {name}", _text(value)) for name, value in sorted(record.training.items()))
+    for number, rows in enumerate(results.report.rows):
+        yield f"rows of seed {number}", " ".join(f"{kind}={rows[kind][:12]}" for kind in rows)
+    for seed in results.winner.seeds:
+        yield f"seed run key, winner, seed {seed.replicate}", seed.key
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else canonical(value)
+
+
+def commands(all_results: Sequence[StudyResults], rule: str | None) -> Section:
+    """Return the commands that repeat the searches, the winners and this page."""
+    section = Section("commands", "Commands that repeat it")
+    section.text = [
+        "A search resumes from the stored seed runs; in a new --storage it trains again. `rerun` "
+        "trains one seed run again and compares it bit for bit. If the search had a space file of "
+        "its own, add `--space FILE`."
+    ]
+    for one in all_results:
+        option = storage_option(one.report.storage)
+        place = str(one.record.origin.get("method"))
+        own = f" --method {shlex.quote(place)}" if is_own(place) else ""
+        best = one.winner.seeds[one.winner.reported[0]]
+        section.commands += [
+            *([] if one.report.repeats else [_search_command(one)]),
+            f"sclsearch rerun {best.key[:12]}{own}{option}",
+            *([] if one.report.repeats else [f"sclsearch confirm {one.report.study}{own}{option}"]),
+        ]
+    names = " ".join(one.report.study for one in all_results)
+    chosen = "" if rule is None else f" --rule {rule}"
+    option = storage_option(all_results[0].report.storage)
+    section.commands.append(f"sclsearch report {names}{chosen}{option} --output FOLDER")
+    return section
+
+
+def _search_command(results: StudyResults) -> str:
+    """Return the command of the search, from its stored record."""
+    record, report = results.record, results.report
+    origin, searched = record.origin, record.identity["space"]["parameters"]
+    named: dict[str, Any] = {
+        "--model": origin.get("model"),
+        "--protocol": origin.get("protocol"),
+        "--scale": origin.get("scale"),
+        "--splits": origin.get("splits"),
+        "--train-size": origin.get("train_size"),
+        "--shots": origin.get("shots"),
+        "--unlabeled": origin.get("unlabelled"),
+        "--paraphrases": origin.get("paraphrases"),
+        "--data-dir": origin.get("data_dir"),
+        "--rule": origin.get("rule"),
+        "--seeds": report.seeds,
+        "--study": report.study,
+    }
+    if searched:
+        named["--configs"] = len(report.configurations)
+        named["--sampler"] = record.identity.get("sampler")
+        named["--search-seed"] = record.identity.get("search_seed")
+    options = [(name, str(value)) for name, value in named.items() if value is not None]
+    sets = [("--set", f"{name}={_text(value)}") for name, value in report.settings.items()]
+    task = as_options(restore_spec(origin, {}).task)
+    words = ["--method", str(origin["method"]), *task, *chain.from_iterable([*options, *sets])]
+    command = "tune" if searched else "train"
+    return f"sclsearch {command} {shlex.join(words)}{storage_option(report.storage)}"

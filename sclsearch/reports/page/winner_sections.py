@@ -1,0 +1,217 @@
+"""Sections of one study about the winner on the test rows: classes, calibration, embeddings."""
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sclsearch.canonical import counted
+from sclsearch.errors import SclsearchError
+from sclsearch.reports.page import winner_plots as plots
+from sclsearch.reports.page.content import Plot, Section, Table, cells
+from sclsearch.reports.page.results import StudyResults
+from sclsearch.reports.page.rows import BINS, Mistake, calibration, class_scores, mistakes
+from sclsearch.reports.terminal import with_spread
+from sclsearch.store.storage import storage_option
+from sclsearch.store.studies import StudyStore
+from sclsearch.study.restored_run import restore_seed_run
+
+if TYPE_CHECKING:
+    from sclsearch.methods.base import Method
+    from sclsearch.study.study import Study
+    from sclsearch.training.spec import SeedRunSpec
+
+MOST_MISTAKES = 20
+NO_CLASSES = "The task has scores instead of classes."
+NO_PROBABILITIES = (
+    "No class probabilities are stored: an earlier release trained these seed runs. `sclsearch "
+    "rerun KEY` repeats one; a search in a new --storage stores them."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredWinner:
+    """The winner's best seed run, restored with the task's rows and the encoder.
+
+    Attributes:
+        study: The restored study.
+        spec: Specification of the winner's seed run that is best by validation.
+    """
+
+    study: "Study"
+    spec: "SeedRunSpec"
+
+
+def restore_winner(
+    results: StudyResults, data_dir: Path | None, method: "str | type[Method] | None"
+) -> RestoredWinner | str:
+    """Return the restored best seed run of the winner, or the reason why it cannot be restored."""
+    best = results.winner.seeds[results.winner.reported[0]]
+    try:
+        return RestoredWinner(*restore_seed_run(results.runs[best.key], data_dir, method))
+    except SclsearchError as error:
+        return f"The task's rows or the encoder are not available. {error}"
+
+
+def classes(results: StudyResults) -> Section:
+    """Return the confusion matrix and the scores of each class, means over the winner's seeds."""
+    section = Section(f"{results.prefix}classes", "Classes")
+    runs = [run for run in results.runs_of(results.winner) if "confusion" in run.test]
+    if not runs:
+        section.text = [NO_CLASSES]
+        return section
+    counts = [np.array(run.test["confusion"], np.float64) for run in runs]
+    labels = results.labels or tuple(map(str, range(len(counts[0]))))
+    seeds = counted(len(runs), "seed")
+    section.plots = [
+        Plot(
+            f"{results.prefix}confusion",
+            f"Confusion matrix on the test rows: mean number of rows over {seeds}, and share of "
+            "the true class.",
+            plots.confusion_plot(np.mean(counts, axis=0), labels),
+        )
+    ]
+    rows = [
+        [one.label, *(with_spread(*score) for score in one.scores.values()), f"{one.rows:g}"]
+        for one in class_scores(counts, labels)
+    ]
+    section.tables = [
+        Table(
+            f"{results.prefix}classes",
+            f"Test rows, mean ± sample standard deviation over {seeds} of the winner.",
+            cells(rows, ("class", "precision", "recall", "F1", "test rows")),
+        )
+    ]
+    return section
+
+
+def reliability(results: StudyResults) -> Section:
+    """Return the reliability diagram and the expected calibration error of the winner."""
+    section = Section(f"{results.prefix}calibration", "Calibration")
+    if not results.labels:
+        section.text = [NO_CLASSES]
+        return section
+    found = calibration(results.predictions)
+    if found is None:
+        section.text = [NO_PROBABILITIES]
+        return section
+    section.text = [
+        f"Expected calibration error (Guo et al., 2017; {BINS} bins of equal width): "
+        f"{with_spread(*found.error)}, mean over the seeds of the winner. 0 is perfect."
+    ]
+    section.plots = [
+        Plot(
+            f"{results.prefix}reliability",
+            "Reliability diagram on the test rows, all seeds of the winner together.",
+            plots.reliability_plot(found.bins),
+        )
+    ]
+    return section
+
+
+def wrong_texts(results: StudyResults, restored: RestoredWinner | str, *, texts: bool) -> Section:
+    """Return the test texts that most seeds of the winner get wrong."""
+    section = Section(f"{results.prefix}mistakes", "Texts that most seeds get wrong")
+    if not texts:
+        section.text = ["Left out by --no-texts."]
+    elif not results.labels:
+        section.text = [NO_CLASSES]
+    elif "label" not in results.predictions:
+        section.text = [NO_PROBABILITIES.replace("class probabilities", "labels")]
+    elif isinstance(restored, str):
+        section.text = [restored]
+    else:
+        found = _mistakes(results, restored.study)
+        section.text = [] if found else ["No seed of the winner gets a test text wrong."]
+        if found:
+            section.tables = [_mistake_table(results, restored.study, found)]
+    return section
+
+
+def _mistakes(results: StudyResults, study: "Study") -> list[Mistake]:
+    import pandas as pd
+
+    predictions = results.predictions
+    test = predictions[(predictions["split"] == "test") & predictions["label"].notna()]
+    parts = []
+    for replicate, own in test.groupby("replicate"):
+        rows = study.splits(int(str(replicate))).test
+        numbers = rows.index[own["row"].to_numpy(dtype=np.int64)]
+        parts.append(own.assign(source=rows.split, source_row=numbers))
+    return mistakes(pd.concat(parts), MOST_MISTAKES) if parts else []
+
+
+def _mistake_table(results: StudyResults, study: "Study", found: list[Mistake]) -> Table:
+    columns = ("text",) if not study.data.task.pair else ("first text", "second text")
+    rows = [
+        [
+            *study.data.splits[one.place[0]].texts[one.place[1]],
+            one.label,
+            one.predicted,
+            f"{one.wrong} of {one.seeds}",
+            f"{one.place[0]} {one.place[1]}",
+        ]
+        for one in found
+    ]
+    return Table(
+        f"{results.prefix}mistakes",
+        f"Test texts by the share of the winner's seeds that get them wrong, at most "
+        f"{MOST_MISTAKES}. The row counts from 0 in its split of the task.",
+        cells(rows, (*columns, "label", "predicted", "wrong seeds", "row")),
+    )
+
+
+def embeddings(results: StudyResults, restored: RestoredWinner | str) -> Section:
+    """Return the t-SNE map of the test rows by the winner's best seed, and their geometry."""
+    section = Section(f"{results.prefix}embeddings", "Embeddings of the winner's best seed")
+    report = results.report
+    best = results.winner.seeds[results.winner.reported[0]]
+    if not results.labels:
+        section.text = [NO_CLASSES]
+        return section
+    if isinstance(restored, str):
+        section.text = [restored]
+        return section
+    store = StudyStore(report.storage, report.study)
+    weights = store.read_weights(best.key)
+    if weights is None:
+        path = store.weights(best.key)
+        section.text = [
+            f"The weights of the winner's best seed are not stored. `sclsearch rerun "
+            f"{best.key[:12]}{storage_option(report.storage)} --weights "
+            f"{shlex.quote(str(path.local or path.name))}` writes them."
+        ]
+        return section
+    from sclsearch.reports.page.embeddings import (
+        alignment,
+        collapsed,
+        embed_test_rows,
+        tsne_map,
+        uniformity,
+    )
+
+    found = embed_test_rows(restored.study, restored.spec, weights)
+    z = found.values
+    section.text = [
+        f"Embedding: {found.description}, normalized, of {counted(len(z), 'test row')} by seed "
+        f"{best.replicate} of the winner.",
+        f"Alignment {alignment(z, found.y):.3f} (mean squared distance of rows of one class; "
+        f"smaller is better) and uniformity {uniformity(z):.3f} (smaller is more even; 0 if all "
+        "are equal), as Wang and Isola (2020) define them, with classes as positive pairs.",
+    ]
+    if collapsed(z):
+        section.text.append("All embeddings are equal: the encoder collapsed. There is no map.")
+        return section
+    points, vectors = tsne_map(found)
+    stars = "" if vectors is None else " Stars are the label vectors."
+    section.plots = [
+        Plot(
+            f"{results.prefix}embeddings",
+            f"t-SNE of the test rows by true class.{stars} Distances between far groups have no "
+            "meaning in t-SNE.",
+            plots.embedding_plot(points, found.y, results.labels, vectors),
+        )
+    ]
+    return section

@@ -1,0 +1,189 @@
+"""Result of a study in MLflow: its report, its place in the experiment, and the winner's model."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from io import BytesIO
+
+import numpy as np
+import numpy.typing as npt
+
+from sclsearch.errors import SclsearchError
+from sclsearch.reports.report import Report, report
+from sclsearch.selection.rules import parse_rule
+from sclsearch.store.records import StudyRecord
+from sclsearch.store.runs import RunStore
+from sclsearch.store.storage import Storage
+from sclsearch.store.studies import existing_study
+from sclsearch.study.state import stored_state
+from sclsearch.tracking.logger import MLflowLogger, failure_reason
+from sclsearch.tracking.model import check_model_name, log_winner, register
+from sclsearch.tracking.names import experiment_name, short_settings
+from sclsearch.tracking.ranking import study_report
+from sclsearch.tracking.records import MOST_RISK, RunRecord, json_bytes
+from sclsearch.tracking.server import connect, masked, prepare, quietly
+from sclsearch.tracking.view import describe_experiment
+from sclsearch.tracking.writer import Writer
+
+Counts = npt.NDArray[np.int64]
+
+
+def publish(
+    uri: str,
+    found: Report,
+    storage: Storage,
+    *,
+    registered_name: str | None = None,
+    page: bytes | None = None,
+) -> str | None:
+    """Write the result of a study to MLflow; a repeated call changes nothing.
+
+    The study's run gets the ranking of configurations and the report; its experiment gets the
+    ranking of studies. The winner becomes a model if its weights are stored, its method belongs to
+    sclsearch and no other configuration may well win.
+
+    Args:
+        uri: The MLflow tracking URI.
+        found: The study's report.
+        storage: Storage of the study.
+        registered_name: Name of the winner in the model registry; None does not register it.
+        page: The study's HTML page, attached as `index.html`.
+
+    Returns:
+        The registered version as `NAME version N`; None without a name.
+
+    Raises:
+        SclsearchError: The winner cannot be exported.
+        Exception: Any exception of MLflow.
+    """
+    _, record = existing_study(storage, found.study)
+    with quietly():
+        writer, client = Writer(uri), connect(uri)
+        writer.write(_report_record(found, record, storage, page))
+        experiment_id, run_id = writer.run_of(record.mlflow_name)
+        describe_experiment(client, experiment_id)
+        own_method = bool(record.training.get("method_file"))
+        if registered_name is None and (own_method or not found.weights or found.risk >= MOST_RISK):
+            return None
+        if own_method:
+            raise SclsearchError(
+                f"--register {registered_name}: MLflow cannot load a method that is in a file, "
+                f"as {found.method} of {found.study} is. Use `sclsearch export`."
+            )
+        model_id = log_winner(client, experiment_id, run_id, found, storage)
+        if registered_name is None:
+            return None
+        return f"{registered_name} version {register(client, registered_name, model_id, run_id)}"
+
+
+@dataclass(frozen=True, slots=True)
+class TrackedStudy:
+    """Result of logging a stored study to MLflow.
+
+    Attributes:
+        study: Name of the study.
+        created: Number of runs that MLflow lacked.
+        registered: The registered version as `NAME version N`; None if none was requested.
+    """
+
+    study: str
+    created: int
+    registered: str | None
+
+
+def track_study(
+    storage: Storage, name: str, uri: str, registered_name: str | None = None
+) -> TrackedStudy:
+    """Log a stored study, its report and its winner to MLflow, without duplicates.
+
+    Args:
+        storage: Storage of the study.
+        name: The study's name, or a prefix of it.
+        uri: The MLflow tracking URI.
+        registered_name: Name of the winner in the model registry; None does not register it.
+
+    Raises:
+        SclsearchError: MLflow lacks a part; the message says what to do.
+    """
+    check_model_name(registered_name, uri)
+    store, record = existing_study(storage, name)
+    prepare(uri)
+    replicates, configurations = store.replicates(), store.configurations()
+    rule = parse_rule(record.origin["rule"])
+    state, _ = stored_state(RunStore(storage), record, replicates, configurations, rule)
+    logger = MLflowLogger(uri)
+    logger.sync(state)
+    missing = logger.close(timeout=None)
+    if missing:
+        raise SclsearchError(f"{missing}. {logger.remedy}")
+    found = report(storage, store.name)
+    try:
+        registered = publish(uri, found, storage, registered_name=registered_name)
+    except SclsearchError:
+        raise
+    except Exception as error:
+        raise SclsearchError(
+            f"{masked(uri)}: lacks the report of {store.name}: {failure_reason(error)}. "
+            "Repeat the command."
+        ) from error
+    return TrackedStudy(store.name, logger.created, registered)
+
+
+def _report_record(
+    found: Report, record: StudyRecord, storage: Storage, page: bytes | None
+) -> RunRecord:
+    """Return the record that adds the report to a study's run."""
+    text, matrices = study_report(found), _confusion(found, storage)
+    artifacts = {
+        "report.md": text.encode(),
+        "report.json": json_bytes({**asdict(found), "confusion": matrices}),
+    }
+    labels = record.origin.get("labels", ())
+    if matrices:
+        artifacts["confusion.png"] = _confusion_figure(matrices, labels)
+    if page is not None:
+        artifacts["index.html"] = page
+    winner = found.winner
+    return RunRecord(
+        record.mlflow_name,
+        tags={} if winner is None else {"winner": short_settings(winner.values)},
+        artifacts=artifacts,
+        experiment=experiment_name(record),
+        description=text,
+    )
+
+
+def _confusion(found: Report, storage: Storage) -> dict[str, list[list[int]]]:
+    """Return the winner's confusion matrices by split, summed over its reported seeds."""
+    if found.winner is None:
+        return {}
+    keys = [found.winner.seeds[position].key for position in found.winner.reported]
+    runs = [run for run in RunStore(storage).get_valid(keys)[0] if run is not None]
+    counts = {
+        "validation": [run.validation for run in runs if run.validation is not None],
+        "test": [run.test for run in runs],
+    }
+    return {
+        split: np.sum([one["confusion"] for one in results], axis=0).tolist()
+        for split, results in counts.items()
+        if results and all("confusion" in one for one in results)
+    }
+
+
+def _confusion_figure(matrices: dict[str, list[list[int]]], labels: Sequence[str]) -> bytes:
+    """Return a PNG with one panel per split: rows are true classes, columns predicted ones."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from sklearn.metrics import ConfusionMatrixDisplay
+
+    side = max(3.5, 0.6 * len(labels))
+    figure = Figure(figsize=(side * len(matrices) + 1, side + 0.5), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(1, len(matrices), squeeze=False)[0]
+    for panel, (split, counts) in zip(panels, matrices.items(), strict=True):
+        shown = ConfusionMatrixDisplay(np.array(counts), display_labels=list(labels))
+        shown.plot(ax=panel, cmap="Blues", colorbar=False, values_format="d")
+        panel.set_title(split)
+    file = BytesIO()
+    # Without the version of matplotlib, equal matrices give equal files.
+    figure.savefig(file, format="png", dpi=100, metadata={"Software": None})
+    return file.getvalue()

@@ -1,0 +1,153 @@
+"""Markdown texts of the MLflow UI: rankings of configurations and of studies."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sclsearch.canonical import counted
+from sclsearch.errors import SclsearchError
+from sclsearch.reports.report import ConfigurationLine, Report
+from sclsearch.selection.significance import compare
+from sclsearch.tracking.names import short_settings
+
+MOST_ROWS = 20
+WINNER = "**Winner: "
+"""Start of each generated text; the UI shows the first line even if it hides the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class StudyResult:
+    """Winner of a study, as MLflow has it.
+
+    Attributes:
+        study: Name of the study.
+        method: The method's name.
+        protocol: The protocol's name.
+        rule: The selection rule.
+        winner: The winner's searched hyperparameters.
+        metric: Name of the metric.
+        score: The winner's score under the rule.
+        test: Its mean test score; None if all its seed runs failed.
+        test_std: Standard deviation of the test scores; None for fewer than two.
+    """
+
+    study: str
+    method: str
+    protocol: str
+    rule: str
+    winner: str
+    metric: str
+    score: float
+    test: float | None
+    test_std: float | None
+
+
+def ranking_of_studies(results: Sequence[StudyResult]) -> str:
+    """Return the ranking of an experiment's studies by the scores of their winners."""
+    ranked = sorted(results, key=lambda one: (-one.score, one.study))
+    first, best = ranked[0], ranked[0].score
+    lead = f", {best - ranked[1].score:.4f} above {ranked[1].study}" if len(ranked) > 1 else ""
+    rows = [
+        (
+            str(place),
+            one.study,
+            one.method,
+            one.winner,
+            f"{one.score:.4f}",
+            _behind(best, one.score),
+            _with_std(one.test, one.test_std),
+            one.rule,
+            one.protocol,
+        )
+        for place, one in enumerate(ranked[:MOST_ROWS], 1)
+    ]
+    columns = ("", "study", "method", "winner", f"score ({first.metric})", "behind", "test")
+    return "\n\n".join(
+        [
+            f"{WINNER}{first.method} {first.winner}**, {first.metric} {best:.4f}{lead}; test "
+            f"{_with_std(first.test, first.test_std)}",
+            _table((*columns, "rule", "protocol"), rows),
+            "Scores are comparable between studies of one rule and protocol. `sclsearch compare` "
+            "tests whether the test scores of two winners differ.",
+        ]
+    )
+
+
+def study_report(report: Report) -> str:
+    """Return the winner, the ranking of configurations and the notes of a study."""
+    size = f", {report.size} training examples" if report.size else ""
+    about = (
+        f"{report.method} on {report.task}{size}, {report.model}, protocol {report.protocol}, "
+        f"rule {report.rule}, {counted(report.seeds, 'seed')} per configuration."
+    )
+    winner = report.winner
+    first = "No configuration is finished." if winner is None else _winner(report, winner)
+    hidden = len(report.configurations) - MOST_ROWS
+    more = [f"{counted(hidden, 'more configuration')} in `report.json`."] if hidden > 0 else []
+    notes = ["\n".join(f"- {note}" for note in report.notes)] if report.notes else []
+    return "\n\n".join([first, about, _table(*_ranking(report)), *more, *notes])
+
+
+def _winner(report: Report, winner: ConfigurationLine) -> str:
+    others = [line for line in report.configurations[1:] if line.score is not None]
+    lead = ""
+    if winner.score is not None and others and others[0].score is not None:
+        lead = f", {winner.score - others[0].score:.4f} above the second"
+    test = _with_std(winner.test_mean, winner.test_std)
+    return (
+        f"{WINNER}{short_settings(winner.values) or 'the only configuration'}**, validation "
+        f"{report.metric} {winner.score:.4f}{lead}; test {test}"
+    )
+
+
+def _ranking(report: Report) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """Return headings and rows: score, lag behind the winner, and paired test difference."""
+    best, metric = report.winner, report.metric
+    rows: list[tuple[str, ...]] = [
+        (
+            str(line.number),
+            short_settings(line.values),
+            "" if line.score is None else f"{line.score:.4f}",
+            "" if best is None or line.score is None else _behind(best.score, line.score),
+            _with_std(line.test_mean, line.test_std),
+            "" if best is None or line is best else _test_difference(line, best),
+            f"{len(line.seeds) - line.failed}/{report.seeds}",
+        )
+        for line in report.configurations[:MOST_ROWS]
+    ]
+    rows += [("", f"baseline: {line.origin}", *_baseline(line)) for line in report.baselines]
+    headings = ("#", "configuration", f"score ({metric})", "behind", "test")
+    return (*headings, "test − winner's (95 %)", "seeds"), rows
+
+
+def _baseline(line: ConfigurationLine) -> Iterator[str]:
+    yield "" if line.score is None else f"{line.score:.4f}"
+    yield ""
+    yield _with_std(line.test_mean, line.test_std)
+    yield from ("", "")
+
+
+def _test_difference(line: ConfigurationLine, winner: ConfigurationLine) -> str:
+    """Return the mean difference of the test scores over common seeds, with its 95 % interval."""
+    tests = {seed.replicate: seed.test for seed in line.seeds}
+    pairs = [(tests.get(seed.replicate), seed.test) for seed in winner.seeds]
+    try:
+        found = compare([one for one, _ in pairs], [best for _, best in pairs])
+    except SclsearchError:  # no common seed
+        return ""
+    interval = "" if found.interval is None else " ({:+.4f} … {:+.4f})".format(*found.interval)
+    return f"{found.difference:+.4f}{interval}"
+
+
+def _behind(best: float | None, score: float) -> str:
+    return "" if best is None or score == best else f"−{best - score:.4f}"
+
+
+def _with_std(mean: float | None, std: float | None) -> str:
+    return "" if mean is None else f"{mean:.4f}" + ("" if std is None else f" ± {std:.4f}")
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join(
+        f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines
+    )

@@ -1,0 +1,87 @@
+"""Embeddings are those that the trained model classifies; their geometry follows the paper."""
+
+import numpy as np
+import pytest
+from safetensors.torch import load
+
+from sclsearch import select
+from sclsearch.objectives.lacon import label_scores
+from sclsearch.reports.page.embeddings import (
+    Embeddings,
+    alignment,
+    collapsed,
+    embed_test_rows,
+    normalize,
+    tsne_map,
+    uniformity,
+)
+from sclsearch.store.runs import RunStore, SeedRun
+from sclsearch.store.studies import StudyStore
+from sclsearch.study.restored_run import restore_seed_run
+from tests.reports.page.conftest import Studies
+
+
+def best_of(studies: Studies, name: str) -> tuple[SeedRun, bytes]:
+    report = select(name, storage=studies.storage)
+    assert report.winner is not None
+    key = report.winner.seeds[report.winner.reported[0]].key
+    run = RunStore(studies.storage).get(key)
+    weights = StudyStore(studies.storage, name).read_weights(key)
+    assert run is not None
+    assert weights is not None
+    return run, weights
+
+
+def test_the_head_predicts_the_stored_classes_from_the_embeddings(studies: Studies) -> None:
+    run, weights = best_of(studies, "scl")
+    found = embed_test_rows(*restore_seed_run(run), weights)
+    head = load(weights)
+    logits = found.values @ head["new_modules.head.out.weight"].double().numpy().T
+    logits += head["new_modules.head.out.bias"].double().numpy()
+    assert logits.argmax(1).tolist() == run.predictions["test"]
+    assert found.vectors is None
+    assert found.description == "the mean of the encoder's last states"
+
+
+def test_label_vectors_predict_the_stored_classes_of_lacon(studies: Studies) -> None:
+    import torch
+
+    run, weights = best_of(studies, "lacon")
+    found = embed_test_rows(*restore_seed_run(run), weights)
+    assert found.vectors is not None
+    h, labels = torch.from_numpy(found.values), torch.from_numpy(found.vectors)
+    scores = label_scores(h, labels, heads=2, predict="full")
+    assert scores.argmax(1).tolist() == run.predictions["test"]
+
+
+def test_the_map_is_the_same_each_time_and_holds_the_label_vectors() -> None:
+    draw = np.random.default_rng(0)
+    given = Embeddings(draw.normal(size=(30, 4)), np.zeros(30, np.int64), np.eye(3, 4), "")
+    (points, vectors), again = tsne_map(given), tsne_map(given)
+    assert points.shape == (30, 2)
+    assert vectors is not None
+    assert vectors.shape == (3, 2)
+    assert np.array_equal(points, again[0])
+
+
+def test_alignment_is_the_mean_squared_distance_within_classes() -> None:
+    z, y = np.array([[2.0, 0], [0, 3.0], [-1.0, 0]]), np.array([0, 0, 1])
+    assert alignment(z, y) == pytest.approx(2)
+    assert alignment(np.ones((4, 2)), np.zeros(4, np.int64)) == pytest.approx(0)
+    assert alignment(z, np.arange(3)) == 0
+
+
+def test_uniformity_is_the_log_of_the_mean_gaussian_potential() -> None:
+    z = np.array([[1.0, 0], [0, 1.0], [-1.0, 0]])
+    expected = np.log((2 * np.exp(-4.0) + np.exp(-8.0)) / 3)
+    assert uniformity(z) == pytest.approx(expected)
+    assert uniformity(np.ones((4, 2))) == pytest.approx(0)
+
+
+def test_embeddings_of_one_direction_are_collapsed() -> None:
+    assert collapsed(np.array([[1.0, 2.0], [3.0, 6.0]]))
+    assert not collapsed(np.array([[1.0, 2.0], [3.0, 6.1]]))
+
+
+def test_normalizing_leaves_zero_vectors() -> None:
+    assert normalize(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist() == [[0.6, 0.8], [0.0, 0.0]]

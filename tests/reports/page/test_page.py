@@ -1,0 +1,338 @@
+"""A page is one file that opens anywhere, the same each time, and says what it lacks."""
+
+import json
+import re
+import shlex
+import shutil
+from collections import Counter
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import sclsearch
+from sclsearch import SclsearchError
+from sclsearch.cli import app
+from sclsearch.reports.page import search_sections, study_sections
+from sclsearch.reports.page.results import read_results
+from sclsearch.reports.report import Report
+from sclsearch.selection.posterior import Forecast
+from tests.reports.page.conftest import LABELS, TEXT, Studies
+
+SECTIONS = (
+    *("ranking", "test", "seeds", "curves", "hyperparameters", "importance", "progress"),
+    *("classes", "calibration", "mistakes", "embeddings"),
+)
+VOID = {"meta", "br", "hr", "img", "link", "input"}
+
+
+class Read(HTMLParser):
+    """HTML with its open elements, ids, references, and text by section."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.references: list[str] = []
+        self.tags: Counter[str] = Counter()
+        self.sections: dict[str, str] = {}
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        self.tags[tag] += 1
+        if tag not in VOID:
+            self.open.append(tag)
+        if "id" in found:
+            self.ids.append(str(found["id"]))
+        if tag == "section":
+            self.sections[str(found["id"])] = ""
+        for name in ("src", "href", "xlink:href"):
+            if name in found:
+                self.references.append(str(found[name]))
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "section" in self.open:
+            self.sections[next(reversed(self.sections))] += data
+
+
+def read(folder: Path) -> Read:
+    return Read((folder / "index.html").read_text(encoding="utf-8"))
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_every_section_is_there_in_order(page: Path) -> None:
+    each = [f"{study}-{name}" for study in ("scl", "ce", "lacon") for name in ("study", *SECTIONS)]
+    last = ["all-studies", "comparison", "budget", "cost", "environment", "commands"]
+    assert list(read(page).sections) == ["answer", *each, *last]
+
+
+def test_a_page_of_one_study_has_no_comparison(studies: Studies, tmp_path: Path) -> None:
+    studies.write(tmp_path / "one", "ce")
+    found = list(read(tmp_path / "one").sections)
+    assert found == ["answer", *SECTIONS, "cost", "environment", "commands"]
+
+
+def test_the_html_is_well_formed_and_has_unique_ids(page: Path) -> None:
+    found = read(page)
+    assert found.open == []
+    assert max(Counter(found.ids).values()) == 1
+    assert found.tags["svg"] == len(list((page / "figures").glob("*.svg")))
+
+
+def test_the_page_refers_to_nothing_outside_itself(page: Path) -> None:
+    found = read(page)
+    assert {name for name in found.references if name[1:] not in found.ids} == set()
+    assert all(name.startswith("#") for name in found.references)
+    text = (page / "index.html").read_text(encoding="utf-8")
+    assert set(re.findall(r"https?://[^\s\"']+", text)) <= {
+        "http://www.w3.org/2000/svg",
+        "http://www.w3.org/1999/xlink",
+    }
+    assert re.findall(r"url\((?!#)", text) == []
+    assert found.tags["script"] == found.tags["img"] == found.tags["link"] == 0
+
+
+def test_texts_and_labels_are_escaped(page: Path) -> None:
+    text = (page / "index.html").read_text(encoding="utf-8")
+    assert TEXT not in text
+    assert LABELS[0] not in text
+    found = read(page).sections
+    assert TEXT in found["scl-mistakes"]
+    assert all(label in found["scl-classes"] for label in LABELS)
+
+
+def test_the_same_results_give_the_same_bytes(studies: Studies, page: Path, tmp_path: Path) -> None:
+    studies.write(tmp_path / "again", "scl", "ce", "lacon")
+    assert files(tmp_path / "again") == files(page)
+
+
+def test_figures_have_a_png_and_a_vector_file_with_text(page: Path) -> None:
+    names = {path.stem for path in (page / "figures").glob("*.svg")}
+    assert names == {path.stem for path in (page / "figures").glob("*.png")}
+    assert {"scl-seeds-test", "scl-score-tau", "scl-parallel", "lacon-embeddings"} <= names
+    svg = (page / "figures" / "scl-confusion.svg").read_text(encoding="utf-8")
+    assert "predicted class" in svg
+    assert "good &amp; $x$" in svg
+
+
+def test_tables_hold_all_configurations_and_seed_runs(studies: Studies, page: Path) -> None:
+    tables = page / "tables"
+    frame = sclsearch.table("scl", "ce", "lacon", storage=studies.storage)
+    assert pd.read_parquet(tables / "configurations.parquet").score.tolist() == frame.score.tolist()
+    assert len(pd.read_csv(tables / "seed-runs.csv")) == 15
+    assert {path.suffix for path in tables.glob("configurations.*")} == {
+        *(".csv", ".md", ".tex", ".parquet")
+    }
+    ranking = pd.read_csv(tables / "scl-ranking.csv")
+    winner = sclsearch.select("scl", storage=studies.storage).winner
+    assert winner is not None
+    assert ranking["#"][0] == winner.number
+    assert ranking["validation accuracy"][0] == round(winner.score or 0, 4)
+
+
+def test_texts_are_those_that_most_seeds_get_wrong(studies: Studies, page: Path) -> None:
+    report = sclsearch.select("scl", storage=studies.storage)
+    assert report.winner is not None
+    frame = report.predictions()
+    own = frame[(frame.configuration == report.winner.number) & (frame.split == "test")]
+    wrong = (own.label != own.predicted).groupby(own.row).sum()
+    rows = pd.read_csv(studies.file, sep="\t")
+    texts = rows[rows.split == "test"].text.tolist()
+    table = pd.read_csv(page / "tables" / "scl-mistakes.csv")
+    counts = {texts[int(str(row))]: int(count) for row, count in wrong.items()}
+    found = [int(cell.removesuffix(" of 3")) for cell in table["wrong seeds"]]
+    assert found == [counts[text] for text in table.text]
+    assert found == sorted((count for count in counts.values() if count), reverse=True)[:20]
+
+
+def test_texts_are_left_out_on_request(studies: Studies, tmp_path: Path) -> None:
+    folder = tmp_path / "report"
+    studies.write(folder, "ce", texts=False)
+    assert "Left out by --no-texts." in read(folder).sections["mistakes"]
+    assert not any(TEXT.encode() in content for content in files(folder).values())
+
+
+def test_a_page_says_that_data_and_weights_are_missing(studies: Studies, tmp_path: Path) -> None:
+    storage = shutil.copytree(studies.storage, tmp_path / "storage")
+    shutil.rmtree(storage / "studies" / "ce" / "weights")
+    copied = Studies(storage, studies.file)
+    copied.write(tmp_path / "weights", "ce")
+    found = read(tmp_path / "weights").sections["embeddings"]
+    assert "The weights of the winner's best seed are not stored. sclsearch rerun" in found
+    moved = shutil.move(studies.file, tmp_path / "moved.tsv")
+    try:
+        copied.write(tmp_path / "data", "ce")
+    finally:
+        shutil.move(moved, studies.file)
+    sections = read(tmp_path / "data").sections
+    for name in ("mistakes", "embeddings"):
+        assert "The task's rows or the encoder are not available." in sections[name]
+        assert studies.file.name in sections[name]
+    assert "recall" in sections["classes"]
+
+
+def test_a_regression_has_no_sections_of_classes(regression: Path, tmp_path: Path) -> None:
+    sclsearch.write_report("scores", output=tmp_path / "report", storage=regression)
+    found = read(tmp_path / "report").sections
+    for name in ("classes", "calibration", "mistakes", "embeddings"):
+        assert "The task has scores instead of classes." in found[name]
+    assert "Its test pearson is" in found["answer"]
+    assert "validation pearson" in found["curves"]
+
+
+def test_the_answer_names_winner_scores_and_certainty(studies: Studies, page: Path) -> None:
+    report = sclsearch.select("scl", storage=studies.storage)
+    winner = report.winner
+    assert winner is not None
+    found = read(page).sections["answer"]
+    assert f"Of 3 configurations, #{winner.number} (tau=" in found
+    assert f"validation accuracy {winner.score:.4f}, mean of 3 seeds." in found
+    assert f"Its test accuracy is {winner.test_mean:.4f} ± {winner.test_std:.4f}" in found
+    assert "All 3 configurations have all 3 seeds" in found
+    assert "The winner of ce differs from that of scl by" in found
+
+
+def without_seeds(report: Report, risk: float) -> Report:
+    """Return the report as if the last configuration lacked all but one seed."""
+    *lines, last = report.configurations
+    forecast = Forecast(risk, 0.4321)
+    last = replace(last, seeds=last.seeds[:1], score=None, forecast=forecast)
+    return replace(report, configurations=(*lines, last), risk=risk)
+
+
+@pytest.mark.parametrize(
+    ("risk", "statement"),
+    [
+        (0.02, ". The probability that one of them would win with all seeds is about 0.02"),
+        (0.0, ", but none of them could win with all seeds."),
+        (1.0, ": the search is unfinished, and another configuration may still win."),
+    ],
+)
+def test_the_ranking_states_the_risk_of_missing_seeds(
+    studies: Studies, risk: float, statement: str
+) -> None:
+    report = without_seeds(sclsearch.select("scl", storage=studies.storage), risk)
+    results = read_results(report, "")
+    section = search_sections.ranking(results)
+    assert f"1 of 3 configurations lack seeds{statement}" in section.text[1]
+    cells = section.tables[0].cells.values.tolist()
+    assert (cells[2][1], cells[2][3], cells[2][4]) == ("~0.4321", "–", "1/3")
+    assert "2 of 9 seed runs were not trained" in study_sections.cost([results]).text[0]
+
+
+def test_a_search_of_many_configurations_shows_importance(studies: Studies) -> None:
+    report = sclsearch.select("scl", storage=studies.storage)
+    lines = [
+        replace(line, number=3 * turn + line.number)
+        for turn in range(8)
+        for line in report.configurations
+    ]
+    results = read_results(replace(report, configurations=tuple(lines)), "")
+    seen: list[int] = []
+
+    def compute(_: object, scored: object) -> dict[str, float]:
+        seen.append(len(list(scored)))  # type: ignore[call-overload]
+        return {"tau": 0.75, "lam": 0.25}
+
+    section = search_sections.importance(results, compute)
+    assert seen == [24]
+    assert [plot.name for plot in section.plots] == ["importance"]
+    assert "Left out, because only some configurations have them: learning_rate." in section.text
+    equal = search_sections.importance(results, lambda *_: {})
+    assert equal.plots == []
+    ranking = search_sections.ranking(results)
+    assert len(ranking.tables[0].cells) == 20 + len(report.baselines)
+    assert "4 further configurations" in ranking.tables[0].caption
+
+
+def test_the_best_score_so_far_ends_at_the_winner(studies: Studies) -> None:
+    results = read_results(sclsearch.select("scl", storage=studies.storage), "")
+    section = search_sections.progress(results)
+    (axes,) = section.plots[0].figure.axes
+    (steps, _) = axes.lines
+    at, best = (np.asarray(data).tolist() for data in steps.get_data())
+    assert at == sorted(at)
+    assert at[-1] == 9
+    assert best == sorted(best)
+    assert best[-1] == results.winner.score
+
+
+def test_unequal_budgets_are_flagged(page: Path) -> None:
+    found = read(page).sections["budget"]
+    assert "Warning: unequal budgets in configurations, seed runs, hours." in found
+
+
+def test_studies_of_other_rows_are_shown_without_a_comparison(
+    studies: Studies,
+) -> None:
+    report = sclsearch.select("ce", storage=studies.storage)
+    other = replace(report, study="scl", metric="macro_f1")
+    found = [read_results(one, f"{one.study}-") for one in (report, other)]
+    section = study_sections.comparison(found)
+    assert section.text[0].startswith("The studies cannot be compared. compare: ce (task")
+    assert section.plots == []
+
+
+def test_the_printed_search_command_finds_every_stored_seed_run(
+    page: Path,
+) -> None:
+    text = read(page).sections["commands"]
+    (command,) = (line for line in text.splitlines() if "--study ce" in line)
+    done = CliRunner().invoke(app, [*shlex.split(command)[1:], "--dry-run", "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["stored"] == 3
+
+
+def test_the_command_writes_the_page_and_prints_its_path(
+    studies: Studies, page: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "new" / "report"
+    done = CliRunner().invoke(
+        app, ["report", "ce", "--storage", str(studies.storage), "--output", str(folder)]
+    )
+    assert done.exit_code == 0, done.output
+    assert done.stdout == f"{folder / 'index.html'}\n"
+    assert "recall" in read(folder).sections["classes"]
+
+
+def test_an_earlier_report_is_replaced_and_other_files_are_kept(
+    studies: Studies, tmp_path: Path
+) -> None:
+    folder = tmp_path / "report"
+    studies.write(folder, "ce")
+    (folder / "figures" / "old.svg").write_text("old")
+    studies.write(folder, "ce")
+    assert not (folder / "figures" / "old.svg").exists()
+    (folder / "notes.txt").write_text("mine")
+    with pytest.raises(SclsearchError, match=r"output .*report: must be missing, empty or an ear"):
+        studies.write(folder, "ce")
+    assert (folder / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("names", [(), ("ce", "ce")], ids=["none", "twice"])
+def test_a_report_needs_different_studies(
+    studies: Studies, tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    with pytest.raises(SclsearchError, match="report: needs one or more different studies, got"):
+        studies.write(tmp_path / "report", *names)
+    assert not (tmp_path / "report").exists()

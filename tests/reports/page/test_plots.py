@@ -1,0 +1,97 @@
+"""Figures show the stored scores at their places, and leave out what a configuration lacks."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from sclsearch import select
+from sclsearch.reports.page.search_plots import hyperparameter_plot, parallel_plot, seed_plot
+from sclsearch.reports.page.style import as_svg, inline_svg, looks, new_figure, style
+from sclsearch.reports.report import Report
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PARAMETERS: Mapping[str, Mapping[str, Any]] = {
+    "kind": {"type": "choice", "values": ["mean", "cls"]},
+    "epochs": {"type": "int", "low": 1, "high": 9},
+    "rate": {"type": "log", "low": 0.001, "high": 0.1},
+}
+
+
+@pytest.fixture
+def report(write_study: Callable[..., Path]) -> Report:
+    """Return three configurations; the second has a failed seed, and only the first a rate."""
+    values = [
+        {"kind": "cls", "epochs": 5, "rate": 0.01},
+        {"kind": "mean", "epochs": 9},
+        {"kind": "mean", "epochs": 1},
+    ]
+    scores = [[(80, 70), (90, 60)], [(70, 50), "nan"], [(60, 40), (50, 30)]]
+    return select("made-up", storage=write_study(*scores, values=values))
+
+
+def points(figure: "Figure", marker: str) -> list[list[float]]:
+    """Return the positions of all markers of one shape."""
+    (axes,) = figure.axes
+    found = [line for line in axes.lines if line.get_marker() == marker]
+    return [
+        [float(x), float(y)]
+        for line in found
+        for x, y in zip(*(np.asarray(data) for data in line.get_data()), strict=True)
+    ]
+
+
+def test_a_dot_plot_has_every_seed_that_did_not_fail(report: Report) -> None:
+    figure = seed_plot(report.configurations, report.baselines, "test", "accuracy")
+    assert [line.number for line in report.configurations] == [0, 2, 1]
+    assert points(figure, "o") == [[0.7, 0], [0.6, 0], [0.4, 1], [0.3, 1], [0.5, 2]]
+
+
+def test_a_choice_stands_at_its_place_in_the_space(report: Report) -> None:
+    lines = report.configurations
+    figure = hyperparameter_plot(lines, "kind", PARAMETERS["kind"], "accuracy")
+    assert points(figure, "o") == [[1, pytest.approx(0.85)], [0, pytest.approx(0.55)], [0, 0.7]]
+    labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert labels == ["mean", "cls"]
+
+
+def test_a_configuration_without_the_hyperparameter_is_left_out(report: Report) -> None:
+    lines = report.configurations
+    figure = hyperparameter_plot(lines, "rate", PARAMETERS["rate"], "accuracy")
+    assert points(figure, "_") == [[0.01, 0.8], [0.01, 0.9]]
+    low, high = figure.axes[0].get_xlim()
+    assert low < 0.001
+    assert high > 0.1
+
+
+def test_parallel_coordinates_end_at_the_score(report: Report) -> None:
+    figure = parallel_plot(report.configurations, PARAMETERS, "accuracy")
+    heights = [height for _, height in points(figure, "o")]  # kind, epochs, rate, score
+    assert heights[-4:] == pytest.approx([1, 0.5, 0.5, 1])
+    assert heights[:2] == [0, 1]
+    assert np.isnan(heights[2])
+    assert np.isnan(heights[6])
+
+
+def test_series_differ_in_more_than_color() -> None:
+    found = looks(36)
+    assert len({(color, str(line)) for color, _, line in found}) == 36
+    assert len({(marker, str(line)) for _, marker, line in found}) == 36
+
+
+def test_an_inline_figure_takes_colors_and_ids_of_the_page() -> None:
+    with style():
+        figure, axes = new_figure(2)
+        axes.plot([0, 1], color="#0072b2", label="$x$ <b>")
+        axes.legend()
+        text = inline_svg(as_svg(figure), "one")
+    assert text.startswith("<svg")
+    assert "var(--series-0)" in text
+    assert "currentColor" in text
+    assert "#0072b2" not in text
+    assert "$x$ &lt;b&gt;" in text
+    assert 'id="one-axes_1"' in text

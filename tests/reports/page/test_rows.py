@@ -1,0 +1,78 @@
+"""Statistics of predictions agree with scikit-learn, and with values worked out by hand."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+
+from sclsearch.reports.page.rows import calibration, class_scores, mistakes
+
+
+def test_class_scores_are_those_of_scikit_learn() -> None:
+    draw = np.random.default_rng(0)
+    y, predicted = draw.integers(3, size=(2, 200))
+    counts = confusion_matrix(y, predicted).astype(float)
+    expected = precision_recall_fscore_support(y, predicted)
+    found = class_scores([counts, counts], ["a", "b", "c"])
+    for number, one in enumerate(found):
+        means = [mean for mean, _ in one.scores.values()]
+        assert [*means, one.rows] == pytest.approx([part[number] for part in expected])
+        assert all(std == 0 for _, std in one.scores.values())
+
+
+def test_a_class_that_is_never_predicted_scores_zero() -> None:
+    (_, never) = class_scores([np.array([[5.0, 0.0], [2.0, 0.0]])], ["a", "b"])
+    assert never.scores == {"precision": (0, None), "recall": (0, None), "F1": (0, None)}
+    assert never.rows == 2
+
+
+def predictions(sure: list[float], right: list[bool], replicate: int = 0) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "replicate": replicate,
+            "split": "test",
+            "label": ["a" if one else "b" for one in right],
+            "predicted": "a",
+            "probability_a": sure,
+            "probability_b": [1 - one for one in sure],
+        }
+    )
+
+
+def test_the_calibration_error_is_the_mean_gap_of_accuracy_and_confidence() -> None:
+    # Two bins: confidence 0.6 with accuracy 0.5, and 0.9 with accuracy 1.
+    frame = predictions([0.6, 0.6, 0.9, 0.9], [True, False, True, True])
+    found = calibration(frame)
+    assert found is not None
+    assert found.bins == ((0.6, 0.5, 2), (0.9, 1.0, 2))
+    assert found.error[0] == pytest.approx((2 * 0.1 + 2 * 0.1) / 4)
+    assert found.error[1] is None
+
+
+def test_the_calibration_error_is_a_mean_over_seeds() -> None:
+    over, under = predictions([1.0, 1.0], [True, False]), predictions([1.0], [True], 1)
+    found = calibration(pd.concat([over, under]))
+    assert found is not None
+    assert found.error[0] == pytest.approx((0.5 + 0) / 2)
+    assert found.bins[0] == pytest.approx((1.0, 2 / 3, 3))
+
+
+def test_without_probabilities_there_is_no_calibration() -> None:
+    frame = predictions([0.6], [True])
+    assert calibration(frame[["replicate", "split", "label", "predicted"]]) is None
+    assert calibration(frame.assign(probability_a=None, probability_b=None)) is None
+
+
+def test_mistakes_are_sorted_by_their_share_of_the_seeds_that_test_the_row() -> None:
+    rows = [
+        *[(0, 7, "a", one) for one in ("b", "b", "c", "a")],
+        *[(0, 5, "a", one) for one in ("c", "c")],
+        (0, 9, "a", "a"),
+    ]
+    frame = pd.DataFrame(rows, columns=["replicate", "source_row", "label", "predicted"])
+    found = mistakes(frame.assign(source="dev"), 5)
+    assert [(one.place, one.wrong, one.seeds, one.predicted) for one in found] == [
+        (("dev", 5), 2, 2, "c"),
+        (("dev", 7), 3, 4, "b"),
+    ]
+    assert mistakes(frame.assign(source="dev"), 1) == found[:1]
