@@ -33,7 +33,6 @@ def publish(
     storage: Storage,
     *,
     registered_name: str | None = None,
-    page: bytes | None = None,
 ) -> str | None:
     """Write the result of a study to MLflow; a repeated call changes nothing.
 
@@ -46,7 +45,6 @@ def publish(
         found: The study's report.
         storage: Storage of the study.
         registered_name: Name of the winner in the model registry; None does not register it.
-        page: The study's HTML page, attached as `index.html`.
 
     Returns:
         The registered version as `NAME version N`; None without a name.
@@ -58,7 +56,7 @@ def publish(
     _, record = existing_study(storage, found.study)
     with quietly():
         writer, client = Writer(uri), connect(uri)
-        writer.write(_report_record(found, record, storage, page))
+        writer.write(_report_record(found, record, storage))
         experiment_id, run_id = writer.run_of(record.mlflow_name)
         describe_experiment(client, experiment_id)
         own_method = bool(record.training.get("method_file"))
@@ -128,9 +126,7 @@ def track_study(
     return TrackedStudy(store.name, logger.created, registered)
 
 
-def _report_record(
-    found: Report, record: StudyRecord, storage: Storage, page: bytes | None
-) -> RunRecord:
+def _report_record(found: Report, record: StudyRecord, storage: Storage) -> RunRecord:
     """Return the record that adds the report to a study's run."""
     text, matrices = study_report(found), _confusion(found, storage)
     artifacts = {
@@ -140,8 +136,6 @@ def _report_record(
     labels = record.origin.get("labels", ())
     if matrices:
         artifacts["confusion.png"] = _confusion_figure(matrices, labels)
-    if page is not None:
-        artifacts["index.html"] = page
     winner = found.winner
     return RunRecord(
         record.mlflow_name,
