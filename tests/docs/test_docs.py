@@ -50,11 +50,7 @@ def test_a_command_on_a_page_parses(words: list[str]) -> None:
     name, *arguments = words
     if name.startswith("-"):
         return
-    command = GROUP.commands[name]
-    try:
-        command.make_context(name, arguments)
-    except typer.BadParameter.__bases__ as error:
-        pytest.fail(f"sclsearch {' '.join(words)}: {error.format_message()}")
+    GROUP.commands[name].make_context(name, arguments)  # raises an error that names the option
 
 
 @pytest.mark.parametrize("page", OWN, ids=lambda page: str(page.relative_to(ROOT)))

@@ -12,9 +12,8 @@ pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
 
 def test_the_notebook_runs_and_shows_a_winner(tmp_path: Path) -> None:
     nbclient = pytest.importorskip("nbclient")
-    import nbformat
-
-    notebook: Any = nbformat.read(ROOT / "examples/search.ipynb", as_version=4)
+    nbformat: Any = pytest.importorskip("nbformat")
+    notebook = nbformat.read(ROOT / "examples/search.ipynb", as_version=4)
     nbclient.NotebookClient(
         notebook, timeout=500, resources={"metadata": {"path": str(tmp_path)}}
     ).execute()
