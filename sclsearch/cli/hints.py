@@ -48,7 +48,8 @@ def winner_commands(
     if not usable:
         return [(f"select {study}{named}", "show the ranking so far")]
     return [
-        (f"export {study} FOLDER{named}", "save the winner as a model"),
+        (f"report {study} --output report{named}", "write figures and tables"),
+        (f"export {study} model{named}", "save the winner as a model"),
         (f"confirm {study}{named}", "test the winner on new seeds"),
     ]
 

@@ -29,7 +29,7 @@ def run_search(spec: "StudySpec", options: "RunOptions", *, as_json: bool) -> No
     from rich.console import Console
 
     from sclsearch.api import report_of
-    from sclsearch.cli.hints import show_next_commands, ui_command, winner_commands
+    from sclsearch.cli.hints import show_next_commands, winner_commands
     from sclsearch.cli.output import print_json
     from sclsearch.search.run import run
 
@@ -43,7 +43,7 @@ def run_search(spec: "StudySpec", options: "RunOptions", *, as_json: bool) -> No
         _show(console, found, done, MOST)
         usable = found.winner is not None and bool(found.winner.reported)
         commands = winner_commands(done.name, options.rule, done.storage, usable=usable)
-        show_next_commands(console, [*commands, *ui_command(options.tracking, done.storage)])
+        show_next_commands(console, commands)
     _show_ending(progress, done, options)
     incomplete = done.failed > 0 or done.ending != "complete"
     sys.exit(INTERRUPTED if done.ending == "interrupted" else INCOMPLETE * incomplete)

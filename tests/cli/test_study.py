@@ -301,7 +301,11 @@ def test_a_search_ends_with_the_next_commands_and_how_to_find_them(
     monkeypatch.setattr("sclsearch.cli.hints.which", lambda _: "/bin/sclsearch" if active else None)
     output = sclsearch(*finished).stdout
     activate = f"source {Path(sys.prefix) / 'bin' / 'activate'}"
-    commands = ["sclsearch export mine FOLDER", "sclsearch confirm mine"]
+    commands = [
+        "sclsearch report mine --output report",
+        "sclsearch export mine model",
+        "sclsearch confirm mine",
+    ]
     assert next_commands(output) == [*([] if active else [activate]), *commands]
     assert "# test the winner on new seeds" in output
     assert max(map(len, output.splitlines())) <= 80
