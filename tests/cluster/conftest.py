@@ -1,8 +1,8 @@
-"""What tests of the folder cluster/ share: its files, mistakes in them, versions, settings."""
+"""Fixtures of the tests of the folder cluster/: its files, pinned versions and settings."""
 
 import re
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "cluster"
 
-Mistake = tuple[str, str, str, str]
-"""A file, a part of it, what stands there instead, and what is told of that."""
-Caught = Callable[[Mistake, Callable[[str], Iterable[str]]], None]
 Pods = Callable[[Any], Iterator[Any]]
 
 
@@ -29,20 +26,6 @@ def _own_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def read() -> Callable[[str], str]:
     """Returns what gives the text of a file in cluster/."""
     return lambda name: (FOLDER / name).read_text(encoding="utf-8")
-
-
-@pytest.fixture(scope="session")
-def caught(read: Callable[[str], str]) -> Caught:
-    """Returns what makes a mistake in a file and asserts that it is told among the faults."""
-
-    def caught(mistake: Mistake, faults: Callable[[str], Iterable[str]]) -> None:
-        name, part, other, told = mistake
-        text = read(name)
-        assert part in text, f"{name} has no {part!r} to be changed"
-        found = [*faults(text.replace(part, other))]
-        assert any(told in fault for fault in found), found
-
-    return caught
 
 
 @pytest.fixture(scope="session")

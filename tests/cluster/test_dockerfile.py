@@ -3,14 +3,7 @@
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import pytest
-
-if TYPE_CHECKING:
-    from tests.cluster.conftest import Caught
 
 ROOT = Path(__file__).parents[2]
 # What Ray's launcher and KubeRay's probes call in a container.
@@ -90,29 +83,3 @@ def test_the_shipped_file_has_no_fault(
     read: Callable[[str], str], settings: Mapping[str, str]
 ) -> None:
     assert faults(read("Dockerfile"), settings) == []
-
-
-MISTAKES = [
-    ("python:3.11-slim", "python:slim", "FROM must name one Python"),
-    ("USER ray", "USER root", "the last USER must be ray"),
-    ("--uid 1000", "--uid 1001", "the user id 1000"),
-    ("COPY search_spaces", "ADD search_spaces", "ADD must not be used"),
-    ("openssh-client rsync", "openssh-client", "rsync must be installed"),
-    (" --constraint constraints.txt", "", "by constraints.txt"),
-    ("    && rm -rf /var/lib/apt/lists/*\n", "    && true\n", "apt's lists"),
-    ("'.[s3]'", "'.[s4]'", "the extra s4 is unknown"),
-    ("COPY cluster/spot_watch.py", "COPY cluster/spot.py", "cluster/spot.py is not there"),
-    ("ARG COMMIT", "ARG REVISION", "the argument COMMIT must reach"),
-    ("SCLSEARCH_COMMIT=$COMMIT", "SCLSEARCH_COMMIT=", "the argument COMMIT must reach"),
-    ('--index-url "$TORCH_INDEX"', "", "the argument TORCH_INDEX must choose"),
-    ("RAY_AUTH_MODE=token", "RAY_AUTH_MODE=disabled", "ENV RAY_AUTH_MODE must be token"),
-    ("    TUNE_GLOBAL_CHECKPOINT_S=300 \\\n", "", "ENV TUNE_GLOBAL_CHECKPOINT_S must be 300"),
-    ("ENV HOME", "ENV OMP_NUM_THREADS=1 HOME", "ENV OMP_NUM_THREADS must be None"),
-]
-
-
-@pytest.mark.parametrize("mistake", MISTAKES, ids=itemgetter(-1))
-def test_a_mistake_is_caught(
-    mistake: tuple[str, str, str], caught: "Caught", settings: Mapping[str, str]
-) -> None:
-    caught(("Dockerfile", *mistake), lambda text: faults(text, settings))

@@ -3,15 +3,10 @@
 import subprocess
 import sys
 from collections.abc import Callable
-from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-
-if TYPE_CHECKING:
-    from tests.cluster.conftest import Caught, Mistake
 
 SHELLCHECK = str(Path(sys.executable).parent / "shellcheck")
 FILES = ("env.sh", "slurm/sclsearch.sbatch")
@@ -46,16 +41,3 @@ def test_the_commands_of_the_launcher_have_no_fault(name: str, read: Callable[[s
     # SC1090: a file of the machine is sourced. SC2154: the launcher sets RAY_HEAD_IP.
     script = "# shellcheck shell=bash disable=SC1090,SC2154,SC2086\n" + "\n".join(commands)
     assert faults(script + "\n") == ""
-
-
-MISTAKES = [
-    ("env.sh", "export HF_HOME=", "export HF_HOME = ", "SC2290"),
-    ("env.sh", '"${HF_HOME:-', '"${HF_HOME:-"', "unexpected"),
-    ("slurm/sclsearch.sbatch", 'rm -rf "$private"\n', "rm -rf $private\n", "SC2086"),
-    ("slurm/sclsearch.sbatch", "\nfi\n", "\n", "syntax error"),
-]
-
-
-@pytest.mark.parametrize("mistake", MISTAKES, ids=itemgetter(-1))
-def test_a_mistake_is_caught(mistake: "Mistake", caught: "Caught") -> None:
-    caught(mistake, lambda text: [faults(text)])

@@ -9,14 +9,9 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    from tests.cluster.conftest import Caught
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = "slurm/sclsearch.sbatch"
@@ -159,19 +154,3 @@ def faults(text: str) -> list[str]:
 
 def test_the_header_has_no_fault(read: Callable[[str], str]) -> None:
     assert faults(read(SCRIPT)) == []
-
-
-MISTAKES = [
-    ("#SBATCH --exclusive", "#SBATCH --share", "--exclusive="),
-    ("#SBATCH --requeue\n", "", "--requeue="),
-    ("--ntasks-per-node=1", "--ntasks-per-node=4", "--ntasks-per-node=1"),
-    ("--signal=B:USR1", "--signal=USR1", "--signal=B:USR1@120"),
-    ("--open-mode=append", "--open-mode=truncate", "--open-mode=append"),
-    ("#!/usr/bin/env bash", "#!/bin/sh", "the first line must name bash"),
-    ("#SBATCH --output", "set -e\n#SBATCH --output", "behind the first command"),
-]
-
-
-@pytest.mark.parametrize("mistake", MISTAKES, ids=itemgetter(-1))
-def test_a_mistake_in_the_header_is_caught(mistake: tuple[str, str, str], caught: "Caught") -> None:
-    caught((SCRIPT, *mistake), faults)
