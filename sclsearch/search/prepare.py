@@ -41,8 +41,8 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
     study = resolve(spec, options)
     if options.race is not None and study.seeds <= LEAST:
         raise SclsearchError(
-            f"--race: there must be more than {LEAST} seeds, which every configuration gets, but "
-            f"there {'is' if study.seeds == 1 else 'are'} {study.seeds}. Leave it out."
+            f"--race: needs more than {LEAST} seeds per configuration, got {study.seeds}. Leave it "
+            "out, or pass more --seeds."
         )
     if dry:
         check_can_be_written(options.storage)

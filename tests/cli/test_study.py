@@ -70,7 +70,10 @@ def test_a_dry_run_tells_of_a_race_and_one_of_too_few_seeds_is_refused(
     done = sclsearch(*search, "--dry-run", "--race", "0.05", "--seeds", "4")
     assert "race: losing configurations get fewer seeds, at a risk of 0.05\n" in done.stdout
     for options, told in (
-        (("--race", "0.05", "--seeds", "2"), "--race: there must be more than 3 seeds"),
+        (
+            ("--race", "0.05", "--seeds", "2"),
+            "--race: needs more than 3 seeds per configuration, got 2.",
+        ),
         (("--race", "1.0"), "--race: must be less than 1, got 1.0."),
         (("--race", "-0.1"), "--race: must be at least 0, got -0.1."),
     ):

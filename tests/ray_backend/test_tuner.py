@@ -85,7 +85,7 @@ def test_mlflow_shows_the_study_its_configurations_and_their_seed_runs_once(
     done, _ = first
     client = MlflowClient(f"sqlite:///{place.storage / 'mlflow.db'}")
     shown = client.search_runs([e.experiment_id for e in client.search_experiments()])
-    levels = {run.info.run_id: run.data.tags["sclsearch.level"] for run in shown}
+    levels = {run.info.run_id: run.data.tags["level"] for run in shown}
     assert Counter(levels.values()) == {"study": 1, "configuration": 2, "seed run": 4}
     parents = {
         (levels[run.info.run_id], levels.get(run.data.tags.get("mlflow.parentRunId", "")))
@@ -97,12 +97,11 @@ def test_mlflow_shows_the_study_its_configurations_and_their_seed_runs_once(
     assert {run.info.status for run in shown} == {"FINISHED"}
     scores = report(place.storage, done.name).configurations
     study = next(run for run in shown if levels[run.info.run_id] == "study")
-    assert study.data.metrics["best.mean"] == max(line.score or 0 for line in scores)
+    assert study.data.metrics["score"] == max(line.score or 0 for line in scores)
     tests = [line.test_mean for line in scores]
-    assert study.data.metrics["test.mean.accuracy"] == pytest.approx(tests[0])
-    assert study.data.metrics["test.mean.accuracy.std"] == pytest.approx(scores[0].test_std)
+    assert study.data.metrics["test"] == pytest.approx(tests[0])
     of_each = [run for run in shown if levels[run.info.run_id] == "configuration"]
-    assert sorted(run.data.metrics["test.mean.accuracy"] for run in of_each) == pytest.approx(
+    assert sorted(run.data.metrics["test"] for run in of_each) == pytest.approx(
         sorted(test for test in tests if test is not None)
     )
 
