@@ -11,7 +11,7 @@ from sclsearch.papers.tables import published_tables
 
 Call = Callable[..., CompletedProcess[str]]
 
-NAMES = [command.__name__ for command in COMMANDS]
+NAMES = [command.__name__.replace("_", "-") for command in COMMANDS]
 
 
 @pytest.fixture

@@ -43,7 +43,6 @@ def count(monkeypatch: pytest.MonkeyPatch) -> Callable[[TrainingData], Counter[s
 
     monkeypatch.setattr(Encoder, "hidden", counted)
     monkeypatch.setattr(Tensor, "is_cuda", True)
-    monkeypatch.setattr(evaluation, "EVALUATION_BATCH", 16)
     # Inference mode hides operations from the counters.
     monkeypatch.setattr(engine, "predict", torch.no_grad()(inspect.unwrap(evaluation.predict)))
     return count
@@ -52,15 +51,15 @@ def count(monkeypatch: pytest.MonkeyPatch) -> Callable[[TrainingData], Counter[s
 def test_a_seed_run_waits_once_per_loss_record_and_once_per_prediction(
     work_for: WorkFor, count: Callable[[TrainingData], Counter[str]]
 ) -> None:
-    # 44 training rows in batches of 8 are 6 updates per epoch; 30 rows are read in 2 batches.
+    # 44 training rows in batches of 8 are 6 updates per epoch; 30 rows are read in one batch.
     updates, evaluations = 12, 2
     found = count(work_for("ce", epochs=2))
-    forwards = updates + evaluations * 2 + 2
+    forwards = updates + evaluations + 1
     # One wait finds the padding among the embeddings that are kept.
     assert found == {"forwards": forwards, "values": 1, "copies": 2 * evaluations + 1}
-    # The linear probe reads 44, 30 and 30 rows once, in 3, 2 and 2 batches.
+    # The linear probe reads 44, 30 and 30 rows once, each in one batch.
     found = count(work_for("supcl-seq", epochs=2, probe_epochs=5))
-    assert found == {"forwards": updates + 7, "values": 1, "copies": updates + 5 * 2 + 1}
+    assert found == {"forwards": updates + 3, "values": 1, "copies": updates + 5 * 2 + 1}
 
 
 def test_more_updates_between_two_evaluations_cause_no_waits(
