@@ -1,8 +1,8 @@
 """Run the commands in the `console` blocks of Markdown pages, and compare or record their output.
 
-A block holds commands, each after `$ `, and their output. All blocks of a page run in one temporary
-folder, which starts with the data files beside the page. `…` in a recorded output stands for any
-text; times and speeds are not compared.
+A block holds commands, each after `$ `, and their standard output. All blocks of a page run in one
+temporary folder, which starts with the tutorials' data files. `…` in a recorded output stands for
+any text; times are not compared.
 
     python tools/docs_examples.py docs/tutorials/own-data.md            # compare
     python tools/docs_examples.py --write docs/tutorials/own-data.md    # record
@@ -20,7 +20,7 @@ from pathlib import Path
 
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TIMES = re.compile(r"\d+:\d\d(?::\d\d)?|\d+(?:\.\d+)? (?:s|min|h)\b|under 1 min")
-DATA = ("*.csv", "*.yaml", "*.py")
+DATA = Path(__file__).parents[1] / "docs" / "tutorials"
 
 
 def commands(block: str) -> list[tuple[str, str]]:
@@ -34,7 +34,7 @@ def commands(block: str) -> list[tuple[str, str]]:
 
 
 def run(command: str, folder: Path) -> str:
-    """Run a command in a shell; return its standard output and errors as users see them.
+    """Run a command in a shell and return its standard output.
 
     Raises:
         RuntimeError: The command failed.
@@ -46,12 +46,11 @@ def run(command: str, folder: Path) -> str:
         cwd=folder,
         env=environment,
         text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        capture_output=True,
         check=False,
     )
     if done.returncode:
-        raise RuntimeError(f"$ {command}{done.stdout}exit code {done.returncode}")
+        raise RuntimeError(f"$ {command}{done.stderr}exit code {done.returncode}")
     return "".join(f"{line.rstrip()}\n" for line in done.stdout.splitlines())
 
 
@@ -66,9 +65,8 @@ def check(page: Path, *, write: bool) -> bool:
     text = page.read_text(encoding="utf-8")
     agree = True
     with tempfile.TemporaryDirectory() as folder:
-        for pattern in DATA:
-            for file in page.parent.glob(pattern):
-                shutil.copy(file, folder)
+        for file in DATA.glob("*.csv"):
+            shutil.copy(file, folder)
 
         def replayed(match: re.Match[str]) -> str:
             nonlocal agree
