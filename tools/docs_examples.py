@@ -51,7 +51,8 @@ def run(command: str, folder: Path) -> str:
     )
     if done.returncode:
         raise RuntimeError(f"$ {command}{done.stderr}exit code {done.returncode}")
-    return "".join(f"{line.rstrip()}\n" for line in done.stdout.splitlines())
+    printed = done.stdout.replace(f"{folder}/", "")
+    return "".join(f"{line.rstrip()}\n" for line in printed.splitlines())
 
 
 def same(recorded: str, printed: str) -> bool:
