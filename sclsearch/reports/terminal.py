@@ -112,6 +112,8 @@ def _show_winner(console: Console, report: Report, winner: ConfigurationLine) ->
             f"  {finished} of {report.seeds} seeds; a failed one counts as the metric's minimum "
             "in the score and is not in the test score"
         )
+        cause = next(seed.failure for seed in winner.seeds if seed.failure)
+        console.print(f"  first failure: {escape(cause)}", soft_wrap=True)
     if report.settings:
         console.print(f"  set by hand: {escape(settings(report.settings))}", soft_wrap=True)
     _show_notes(console, report)

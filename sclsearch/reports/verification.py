@@ -152,7 +152,7 @@ def _test_rows(
 ) -> _TestRows:
     """Return the test rows of an exported seed run, after checking that they are the same."""
     where = folder / CARD
-    if not record.test_rows:
+    if not (record.test_rows and record.origin):
         raise SclsearchError(
             f"{where}: names no test rows, because an older version wrote it. Export the study "
             "again."
@@ -168,6 +168,12 @@ def _test_rows(
         raise SclsearchError(
             f"{where}: the test rows of {record.task} must be those of the study, but "
             f"{study.data.source} has others. Pass --data-dir, or restore the files."
+        )
+    labels = tuple(study.data.task.labels)
+    if labels != record.labels:
+        raise SclsearchError(
+            f"{where}: labels: must be {', '.join(labels)} as in {record.task}, got "
+            f"{', '.join(record.labels)}. Export the study again."
         )
     split = study.data.splits[test.split]
     texts = [split.texts[row] for row in test.index]
