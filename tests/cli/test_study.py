@@ -18,6 +18,13 @@ from tests.cli.conftest import finish_study
 Call = Callable[..., CompletedProcess[str]]
 
 
+WINNER_COMMANDS = [
+    "sclsearch report mine --output report",
+    "sclsearch export mine model",
+    "sclsearch confirm mine",
+]
+
+
 def next_commands(output: str) -> list[str]:
     """Return the suggested commands at the end of an output."""
     lines = output.rpartition("\nNext:\n")[2].splitlines()
@@ -174,7 +181,7 @@ def test_a_finished_search_is_read_from_the_store_and_a_failed_seed_is_exit_code
     assert done.returncode == 3
     assert "Winner #0 tau=0.3 lam=0.9" in done.stdout
     assert "test accuracy 0.6100 ± 0.0141, mean ± std of all 2 seeds" in done.stdout
-    assert suggested(done.stdout) == ["sclsearch export mine FOLDER", "sclsearch confirm mine"]
+    assert suggested(done.stdout) == WINNER_COMMANDS
     assert "4 seed runs read from the store: under 1 min of training not repeated" in done.stdout
     assert done.stderr == ""
 
@@ -205,8 +212,7 @@ def test_commands_that_are_told_name_the_storage_as_a_shell_takes_it(
     (place / "sclsearch-storage").rename(place / "my storage")
     told = sclsearch(*finished, "--storage", "my storage").stdout
     where = f"--storage '{place}/my storage'"
-    export, confirm = "sclsearch export mine FOLDER", "sclsearch confirm mine"
-    assert suggested(told) == [f"{export} {where}", f"{confirm} {where}"]
+    assert suggested(told) == [f"{command} {where}" for command in WINNER_COMMANDS]
     assert f" {where} --weights FILE writes its weights\n" in told
 
 
@@ -215,11 +221,11 @@ def test_the_command_for_mlflow_is_told_where_it_shows_the_study_or_could(
     sclsearch: Call, finished: tuple[str, ...]
 ) -> None:
     done = sclsearch(*finished[:-2])
-    assert suggested(done.stdout)[1:] == ["sclsearch confirm mine", "sclsearch ui"]
+    assert suggested(done.stdout) == WINNER_COMMANDS
     assert done.stderr == ""
     nowhere = "http://me:secret@127.0.0.1:9"
     done = sclsearch(*finished[:-1], nowhere)
-    assert suggested(done.stdout) == ["sclsearch export mine FOLDER", "sclsearch confirm mine"]
+    assert suggested(done.stdout) == WINNER_COMMANDS
     assert "`sclsearch track mine --tracking 'http://***@127.0.0.1:9'` completes" in done.stderr
 
 
@@ -304,12 +310,7 @@ def test_a_search_ends_with_the_next_commands_and_how_to_find_them(
     monkeypatch.setattr("sclsearch.cli.hints.which", lambda _: "/bin/sclsearch" if active else None)
     output = sclsearch(*finished).stdout
     activate = f"source {Path(sys.prefix) / 'bin' / 'activate'}"
-    commands = [
-        "sclsearch report mine --output report",
-        "sclsearch export mine model",
-        "sclsearch confirm mine",
-    ]
-    assert next_commands(output) == [*([] if active else [activate]), *commands]
+    assert next_commands(output) == [*([] if active else [activate]), *WINNER_COMMANDS]
     assert "# test the winner on new seeds" in output
     assert max(map(len, output.splitlines())) <= 80
 
