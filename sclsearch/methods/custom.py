@@ -12,7 +12,7 @@ from typing import Any
 from sclsearch.errors import SclsearchError, suggestion
 
 REQUIRED = ("protocol", "few_shot", "regression", "training", "check", "stages", "scores")
-"""What the engine uses of a method; `sclsearch.methods.base.Method` has defaults for all of it."""
+"""Members that the engine requires of a method; `sclsearch.methods.base.Method` has defaults."""
 
 
 def load_custom_method(place: str) -> type[Any]:

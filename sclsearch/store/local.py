@@ -110,7 +110,7 @@ class LocalPath:
         for folder, _, names in os.walk(self.path):
             for name in names:
                 place = Path(folder, name)
-                with suppress(FileNotFoundError):  # a temporary file may have its new name by now
+                with suppress(FileNotFoundError):  # a writer may have renamed its temporary file
                     found[str(place.relative_to(self.path))] = place.lstat().st_size
         return found
 

@@ -100,7 +100,7 @@ class Corpus:
 
     @property
     def instructions(self) -> str:
-        """How users get the rows, as the end of an error message."""
+        """Instructions for getting the rows, which end an error message."""
         files = " and ".join(f"FOLDER/{self.folder}/{file}" for file in self.files.values())
         return (
             f"Pass --data-dir FOLDER (or set SCLSEARCH_DATA=FOLDER) with {files} from {self.origin}"

@@ -76,7 +76,7 @@ def test_a_dry_run_tells_of_a_race_and_one_of_too_few_seeds_is_refused(
 ) -> None:
     done = sclsearch(*search, "--dry-run", "--race", "0.05", "--seeds", "4")
     assert "race: losing configurations get fewer seeds, at a risk of 0.05\n" in done.stdout
-    for options, told in (
+    for options, printed in (
         (
             ("--race", "0.05", "--seeds", "2"),
             "--race: needs more than 3 seeds per configuration, got 2.",
@@ -86,7 +86,7 @@ def test_a_dry_run_tells_of_a_race_and_one_of_too_few_seeds_is_refused(
     ):
         refused = sclsearch(*search, "--dry-run", *options)
         assert refused.returncode == 2
-        assert told in refused.stderr
+        assert printed in refused.stderr
 
 
 def test_a_dry_run_tells_ranges_and_conditions(
@@ -131,9 +131,9 @@ def test_a_dry_run_counts_what_the_store_has(sclsearch: Call, finished: tuple[st
     assert "time:" not in text
     more = sclsearch(*finished, "--dry-run", "--seeds", "4", "--concurrency", "2")
     assert more.stdout.endswith("time: under 1 min; 2 seed runs at a time, by stored seed runs\n")
-    told = json.loads(sclsearch(*finished, "--dry-run", "--json", "--configs", "5").stdout)
-    assert told["time"]["basis"] == "stored seed runs"
-    assert told["time"]["seconds"] >= 2.0
+    printed = json.loads(sclsearch(*finished, "--dry-run", "--json", "--configs", "5").stdout)
+    assert printed["time"]["basis"] == "stored seed runs"
+    assert printed["time"]["seconds"] >= 2.0
 
 
 def test_a_protocol_that_reports_what_it_selects_by_says_so(
@@ -210,10 +210,10 @@ def test_commands_that_are_told_name_the_storage_as_a_shell_takes_it(
     sclsearch: Call, place: Path, finished: tuple[str, ...]
 ) -> None:
     (place / "sclsearch-storage").rename(place / "my storage")
-    told = sclsearch(*finished, "--storage", "my storage").stdout
+    printed = sclsearch(*finished, "--storage", "my storage").stdout
     where = f"--storage '{place}/my storage'"
-    assert suggested(told) == [f"{command} {where}" for command in WINNER_COMMANDS]
-    assert f" {where} --weights FILE writes its weights\n" in told
+    assert suggested(printed) == [f"{command} {where}" for command in WINNER_COMMANDS]
+    assert f" {where} --weights FILE writes its weights\n" in printed
 
 
 @pytest.mark.slow
@@ -274,9 +274,9 @@ def test_a_dry_run_of_hours_says_how_to_take_less(
     sclsearch: Call, search: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sclsearch.cli.output.LONG", 0.0)
-    told = "  shorter: --scale laptop, or fewer --seeds or --configs\n"
-    assert told in sclsearch(*search, "--dry-run").stdout
-    assert told not in sclsearch(*search, "--scale", "laptop", "--dry-run").stdout
+    printed = "  shorter: --scale laptop, or fewer --seeds or --configs\n"
+    assert printed in sclsearch(*search, "--dry-run").stdout
+    assert printed not in sclsearch(*search, "--scale", "laptop", "--dry-run").stdout
 
 
 def test_the_beginning_of_a_studys_name_is_enough(

@@ -68,9 +68,9 @@ def test_the_ui_answers_on_this_machine_alone_until_it_is_stopped(place: Path) -
         )
     try:
         assert process.stdout is not None
-        told = process.stdout.readline()
-        assert told.startswith(f"http://127.0.0.1:{port}/#/experiments?workflowType=")
-        assert told.endswith(" shows the studies.\n")
+        line = process.stdout.readline()
+        assert line.startswith(f"http://127.0.0.1:{port}/#/experiments?workflowType=")
+        assert line.endswith(" shows the studies.\n")
         wait_for("the server", lambda: listens("127.0.0.1", port) or process.poll() is not None)
         with urlopen(f"http://127.0.0.1:{port}/health", timeout=30) as answer:
             assert answer.read() == b"OK"

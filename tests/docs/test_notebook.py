@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import nbclient
+import nbformat
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -11,9 +13,8 @@ pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
 
 
 def test_the_notebook_runs_and_shows_a_winner(tmp_path: Path) -> None:
-    nbclient = pytest.importorskip("nbclient")
-    nbformat: Any = pytest.importorskip("nbformat")
-    notebook = nbformat.read(ROOT / "examples/search.ipynb", as_version=4)
+    read: Any = nbformat.read
+    notebook = read(ROOT / "examples/search.ipynb", as_version=4)
     nbclient.NotebookClient(
         notebook, timeout=500, resources={"metadata": {"path": str(tmp_path)}}
     ).execute()

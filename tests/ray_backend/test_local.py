@@ -19,7 +19,7 @@ Starting = Callable[..., list[subprocess.Popen[bytes]]]
 
 @pytest.fixture
 def starting(monkeypatch: pytest.MonkeyPatch) -> Starting:
-    """Returns what makes Ray start a process each time, which then ends as it is told."""
+    """Returns what makes Ray start a process each time, which then ends as requested."""
     import ray
     from ray._private import services, utils
 
@@ -62,12 +62,12 @@ def test_ray_that_is_late_again_is_one_error_and_nothing_of_it_stays(starting: S
     with pytest.raises(SclsearchError) as caught:
         start_local(2, {})
     assert [process.poll() for process in started] == [-signal.SIGKILL] * 2
-    told = str(caught.value)
-    assert told.startswith(
+    message = str(caught.value)
+    assert message.startswith(
         "Ray: its processes did not start on this machine in two attempts: "
         "The current node timed out during startup. The load is "
     )
-    assert told.endswith("/ray/session_latest/logs. Run the same command to resume.")
+    assert message.endswith("/ray/session_latest/logs. Run the same command to resume.")
 
 
 def test_sigterm_while_ray_starts_is_ctrl_c_and_nothing_of_it_stays(starting: Starting) -> None:

@@ -34,6 +34,13 @@ def once(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
 
 
 @pytest.fixture
+def exported(once: Trained, tmp_path: Path) -> Path:
+    """Return the folder of an export of that study's winner."""
+    once.export(tmp_path / "winner")
+    return tmp_path / "winner"
+
+
+@pytest.fixture
 def write_study(tmp_path: Path) -> Callable[..., Path]:
     """Returns what writes a study, `made-up` unless named, and returns the storage folder."""
 

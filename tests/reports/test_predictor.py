@@ -29,12 +29,6 @@ from sclsearch.tasks import load_task
 from tests.reports.trained import Trained
 
 
-@pytest.fixture
-def exported(once: Trained, tmp_path: Path) -> Path:
-    once.export(tmp_path / "winner")
-    return tmp_path / "winner"
-
-
 def test_test_rows_get_the_predictions_that_are_stored(once: Trained, exported: Path) -> None:
     winner = report(once.storage, "mine").winner
     assert winner is not None

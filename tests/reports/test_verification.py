@@ -18,12 +18,6 @@ from sclsearch.reports.report import report
 from tests.reports.trained import Trained
 
 
-@pytest.fixture
-def exported(once: Trained, tmp_path: Path) -> Path:
-    once.export(tmp_path / "winner")
-    return tmp_path / "winner"
-
-
 def test_an_export_is_verified_against_its_recorded_score(once: Trained, exported: Path) -> None:
     winner = report(once.storage, "mine").winner
     assert winner is not None

@@ -64,11 +64,11 @@ def test_mlflow_shows_the_forecasts_of_incomplete_configurations(
     (study,) = by_level["study"]
     assert study.data.metrics["risk"] == pytest.approx(found.risk)
     waiting = [line.forecast for line in found.configurations if line.forecast is not None]
-    told = [run for run in by_level["configuration"] if "score" not in run.data.metrics]
-    assert sorted(run.data.metrics["expected_score"] for run in told) == pytest.approx(
+    unscored = [run for run in by_level["configuration"] if "score" not in run.data.metrics]
+    assert sorted(run.data.metrics["expected_score"] for run in unscored) == pytest.approx(
         sorted(forecast.expected for forecast in waiting)
     )
-    assert sorted(run.data.metrics["win_probability"] for run in told) == pytest.approx(
+    assert sorted(run.data.metrics["win_probability"] for run in unscored) == pytest.approx(
         sorted(forecast.better for forecast in waiting)
     )
 

@@ -54,8 +54,8 @@ def studies(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Studie
     rows = ["text\tlabel\tsplit"]
     for number in range(90):
         good = number % 2
-        told = good if draw.random() < 0.8 else 1 - good
-        word = draw.choice(("good", "great", "fine") if told else ("bad", "awful", "poor"))
+        positive = good if draw.random() < 0.8 else 1 - good
+        word = draw.choice(("good", "great", "fine") if positive else ("bad", "awful", "poor"))
         split = ("train", "validation", "test")[number // 2 % 3]
         rows.append(f"the film was {word} {number} {TEXT}\t{LABELS[good]}\t{split}")
     file = folder / "mine.tsv"
