@@ -27,7 +27,7 @@ def commands(block: str) -> list[tuple[str, str]]:
     """Return pairs of a command, which may span lines that end in a backslash, and its output."""
     pairs: list[tuple[str, str]] = []
     for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-        match = re.match(r"((?:.*\\\n)*.*\n)(.*)", part, re.DOTALL)
+        match = re.match(r"((?:[^\n]*\\\n)*[^\n]*\n)(.*)", part, re.DOTALL)
         assert match is not None
         pairs.append((match[1], match[2]))
     return pairs

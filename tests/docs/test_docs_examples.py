@@ -1,0 +1,59 @@
+"""The program that runs the commands of pages and compares their output."""
+
+from pathlib import Path
+
+import pytest
+
+from tools.docs_examples import check, commands, same
+
+PAGE = """Text.
+
+```console
+$ printf '%s\\n' \\
+    one two
+one
+two
+$ echo three; echo 4:05
+three
+2:14
+```
+"""
+
+
+def test_a_command_of_several_lines_ends_before_its_output() -> None:
+    assert commands("$ a \\\n  b\n1\n2\n$ c\n") == [("a \\\n  b\n", "1\n2\n"), ("c\n", "")]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "printed", "agrees"),
+    [
+        ("a 0.5 in 2:14\n", "a 0.5 in 0:59\n", True),
+        ("a\n…\nz\n", "a\nb\nc\nz\n", True),
+        ("a 0.5\n", "a 0.6\n", False),
+        ("a\n", "a\nb\n", False),
+    ],
+)
+def test_outputs_agree_apart_from_times_and_ellipses(
+    recorded: str, printed: str, agrees: bool
+) -> None:
+    assert same(recorded, printed) is agrees
+
+
+def test_a_page_with_another_output_is_reported_and_recorded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(PAGE, encoding="utf-8")
+    assert check(page, write=False)
+    page.write_text(PAGE.replace("two\n$", "too\n$"), encoding="utf-8")
+    assert not check(page, write=False)
+    assert "-too" in capsys.readouterr().out
+    assert check(page, write=True)
+    assert page.read_text(encoding="utf-8") == PAGE
+
+
+def test_a_command_that_fails_ends_the_program(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```console\n$ exit 7\n```\n", encoding="utf-8")
+    with pytest.raises(RuntimeError, match="exit code 7"):
+        check(page, write=False)
