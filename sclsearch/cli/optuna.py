@@ -23,6 +23,8 @@ def export_optuna(
     Running the command again replaces the trials.
     """
     from sclsearch.api import export_optuna as write
+    from sclsearch.tracking.server import masked
 
     count = write(study, url, rule=rule, storage=storage)
-    sys.stdout.write(f"{counted(count, 'trial')} written. Show them: optuna-dashboard {url}\n")
+    shown = f"{counted(count, 'trial')} written. Show them: optuna-dashboard {masked(url)}"
+    sys.stdout.write(f"{shown}\n")

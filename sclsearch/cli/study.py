@@ -31,7 +31,7 @@ def tune(
 
     Example: sclsearch tune --method scl --task cola --train-size 100
     """
-    methods = study.method.split(",")
+    methods = [name.strip() for name in study.method.split(",")]
     check_method_names(methods)
     chosen = spec_and_options(replace(study, method=methods[0]), own, search, resources)
     if len(methods) > 1:

@@ -25,8 +25,12 @@ _LATEX = str.maketrans(
     {
         **{one: f"\\{one}" for one in "&%$#_{}"},
         **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
-        **{"±": r"$\pm$", _MISSING: "--"},
+        **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"},
+        **{"±": r"$\pm$", _MISSING: "--", "\n": " ", "\r": " "},
     }
+)
+_MARKDOWN = str.maketrans(
+    {**{one: f"\\{one}" for one in "\\|*`"}, "<": "&lt;", "&": "&amp;", "\n": " ", "\r": " "}
 )
 
 
@@ -125,7 +129,7 @@ def _one_type_per_column(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def _markdown(cells: "pd.DataFrame", winners: Sequence[bool]) -> str:
-    header, rows = _escaped(cells, winners, str.maketrans({"|": r"\|"}), "**{}**")
+    header, rows = _escaped(cells, winners, _MARKDOWN, "**{}**")
     lines = [header, ["---"] * len(header), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 

@@ -3,11 +3,13 @@
 import statistics
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from sclsearch.errors import SclsearchError
 from sclsearch.store.records import ConfigurationRecord, StudyRecord
 from sclsearch.store.runs import SeedRun
 from sclsearch.study.seed_runs import SeedRunTask
@@ -22,7 +24,8 @@ class Callback:
 
     Pass instances of a subclass as `sclsearch.tune(…, callbacks=[…])`. All methods run in the
     process that called `tune`, not in Ray's workers. A resumed search repeats the events of stored
-    results. An exception ends the search; finished seed runs stay in the store.
+    results. An exception ends the search with an error that names the callback; finished seed runs
+    stay in the store.
 
     Example:
         >>> class Best(Callback):
@@ -59,6 +62,31 @@ class Callback:
         Args:
             score: Number, score and test result of the configuration.
         """
+
+
+def notify(callbacks: Sequence[Callback], event: str, *args: Any, **options: Any) -> None:
+    """Call a method of each callback.
+
+    Args:
+        callbacks: The callbacks.
+        event: Name of the method.
+        args: Its arguments.
+        options: Its keyword arguments.
+
+    Raises:
+        SclsearchError: A callback raised an exception; the message names the callback.
+    """
+    for callback in callbacks:
+        try:
+            getattr(callback, event)(*args, **options)
+        except SclsearchError:
+            raise
+        except Exception as error:
+            raise SclsearchError(
+                f"{type(callback).__name__}.{event}: this callback raised "
+                f"{type(error).__name__}: {error}. Mend it and run the search again to resume; "
+                "finished seed runs are stored."
+            ) from error
 
 
 class Progress(Callback):

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import optuna
+from optuna.exceptions import OptunaError
 from optuna.trial import FrozenTrial, TrialState
 
 from sclsearch.errors import SclsearchError
@@ -16,6 +17,7 @@ from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.storage import Storage
 from sclsearch.store.studies import existing_study
 from sclsearch.study.state import SearchState, stored_state
+from sclsearch.tracking.server import masked
 
 MARK = "sclsearch"
 """Attribute of an Optuna study that this module wrote and may replace."""
@@ -43,37 +45,45 @@ def export_to_optuna(storage: Storage, name: str, url: str, rule: Rule | None = 
     rule = rule or parse_rule(str(record.origin["rule"]))
     state, _ = stored_state(RunStore(storage), record, replicates, configurations, rule)
     parameters = stored_parameters(record.identity["space"])
-    found = _new_study(url, store.name)
-    for attribute, value in {
+    attributes = {
         MARK: store.name,
         "method": record.training["method"],
         "task": record.identity["task"],
         "model": record.identity["model"],
         "protocol": record.identity["protocol"],
         "score": f"validation {state.metric}, rule {rule.score}",
-    }.items():
-        found.set_user_attr(attribute, value)
-    found.add_trials([_trial(state, one, parameters) for one in configurations])
+    }
+    _write(url, store.name, attributes, [_trial(state, one, parameters) for one in configurations])
     return len(configurations)
+
+
+def _write(
+    url: str, name: str, attributes: Mapping[str, Any], trials: Sequence[FrozenTrial]
+) -> None:
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        found = _new_study(url, name)
+        for attribute, value in attributes.items():
+            found.set_user_attr(attribute, value)
+        found.add_trials(trials)
+    # RuntimeError: the database has the tables of another program or of another Optuna.
+    except (SQLAlchemyError, OptunaError, ImportError, RuntimeError) as error:
+        reason = str(error.__cause__ or error).partition("\n")[0].rstrip(".")
+        raise SclsearchError(
+            f"{masked(url)}: cannot be used as Optuna's database: {masked(reason)}. Name another, "
+            "such as sqlite:///optuna.db."
+        ) from error
 
 
 def _new_study(url: str, name: str) -> optuna.Study:
     """Return an empty Optuna study; replace an earlier export."""
-    from sqlalchemy.exc import SQLAlchemyError
-
-    try:
-        storage = optuna.storages.RDBStorage(url)
-    except (SQLAlchemyError, ImportError) as error:
-        reason = str(error).partition("\n")[0].rstrip(".")
-        raise SclsearchError(
-            f"{url}: cannot be opened as Optuna's database: {reason}. Name one, such as "
-            "sqlite:///optuna.db."
-        ) from error
+    storage = optuna.storages.RDBStorage(url)
     earlier = {one.study_name: one for one in optuna.get_all_study_summaries(storage)}
     if name in earlier:
         if MARK not in earlier[name].user_attrs:
             raise SclsearchError(
-                f"{url}: has a study {name!r} that is not an export. Name another database."
+                f"{masked(url)}: has a study {name!r} that is not an export. Name another database."
             )
         optuna.delete_study(study_name=name, storage=storage)
     return optuna.create_study(storage=storage, study_name=name, direction="maximize")

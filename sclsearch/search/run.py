@@ -9,7 +9,7 @@ from rich.console import Console
 from sclsearch.errors import SclsearchError
 from sclsearch.ray_backend.signals import held_ctrl_c, kept_signals, sigterm_as_ctrl_c
 from sclsearch.reports.report import report
-from sclsearch.search.callbacks import Callback, Progress
+from sclsearch.search.callbacks import Callback, Progress, notify
 from sclsearch.search.prepare import check_new, prepare_study
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.search.weight_pruner import WeightPruner, delete_unneeded_weights
@@ -110,7 +110,7 @@ def run_prepared(
         prepare_database(uri)
     with sole_driver(store.folder, tell=console.print) as lost:
         prepared = prepared.begin()
-        _announce(prepared, callbacks)
+        notify(callbacks, "on_study", prepared.record)
         progress = Progress(console, prepared.configs * study.seeds)
         logger = MLflowLogger(uri) if uri else None
         scheduler = Scheduler(
@@ -152,11 +152,6 @@ def run_prepared(
         seeds=study.seeds,
         configs=prepared.configs,
     )
-
-
-def _announce(prepared: PreparedStudy, callbacks: Sequence[Callback]) -> None:
-    for callback in callbacks:
-        callback.on_study(prepared.record)
 
 
 def _publish(

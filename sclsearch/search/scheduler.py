@@ -7,7 +7,7 @@ from typing import Any
 
 from sclsearch.canonical import digest
 from sclsearch.ray_backend.retries import WorkerFailure, WorkerFailures
-from sclsearch.search.callbacks import Callback
+from sclsearch.search.callbacks import Callback, notify
 from sclsearch.search.proposals import ObservedConfiguration, propose
 from sclsearch.selection.race import LEAST
 from sclsearch.store.records import ConfigurationRecord, seed_run_identity
@@ -141,11 +141,9 @@ class Scheduler:
         if task.id in self.state.seed_runs:
             return
         score = self.state.add_seed_run(*task.id, run)
-        for callback in self.callbacks:
-            callback.on_seed_run(task, run, stored=stored)
+        notify(self.callbacks, "on_seed_run", task, run, stored=stored)
         if score is not None:
-            for callback in self.callbacks:
-                callback.on_score(score)
+            notify(self.callbacks, "on_score", score)
 
     def release(self, task: SeedRunTask) -> None:
         """Return a seed run that did not start to the queue."""
@@ -209,8 +207,7 @@ class Scheduler:
                 self._stored = self.store.configurations()
                 configuration = self._stored[number]
         self.state.add_configuration(configuration)
-        for callback in self.callbacks:
-            callback.on_configuration(configuration)
+        notify(self.callbacks, "on_configuration", configuration)
         self._read(configuration)
         return True
 

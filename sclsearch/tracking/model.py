@@ -14,7 +14,7 @@ from sclsearch.store.storage import Storage
 from sclsearch.tracking.serving import LABEL, score_columns, text_columns
 
 KEY = "key"
-_FORBIDDEN = "/:"
+_FORBIDDEN = "/:'"
 
 
 def check_model_name(name: str | None, uri: str | None) -> None:

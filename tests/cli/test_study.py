@@ -321,7 +321,7 @@ def both(place: Path) -> tuple[str, ...]:
     finish_study("ce", "both-ce")
     finish_study("scl", "both-scl")
     totals = ("--configs", "2", "--seeds", "2", "--tracking", "none", "--study", "both")
-    return ("tune", "--method", "ce,scl", "--task", "demo", "--model", "./encoder", *totals)
+    return ("tune", "--method", "ce, scl", "--task", "demo", "--model", "./encoder", *totals)
 
 
 def test_several_methods_end_in_the_comparison_of_their_winners(

@@ -92,11 +92,21 @@ def test_latex_is_a_booktabs_table_with_escaped_text(storage: Path) -> None:
         r"\# & tau & kind & seeds & validation accuracy & test accuracy \\",
         r"\midrule",
         r"0 & 0.07 & a\_b & 2/2 & 65.0 & \textbf{55.5 $\pm$ 7.8} \\",
-        r"1 & 0.5 & a|b & 1/2 & 45.0 & 80.0 \\",
+        r"1 & 0.5 & a\textbar{}b & 1/2 & 45.0 & 80.0 \\",
         r"2 & 1 & c & 1/2 & -- & -- \\",
         r"\bottomrule",
         r"\end{tabular}",
     ]
+
+
+def test_labels_of_any_text_stay_in_their_cells(write_study: Write) -> None:
+    labels = ("<b>no|*", "x\n& \\`$")
+    matrix = [[8, 2], [1, 9]]
+    storage = write_study([(matrix, matrix)], name="odd", labels=labels)
+    reports = [select("odd", storage=storage)]
+    markdown, latex = (table_file(reports, "seed-runs", form).decode() for form in ("md", "latex"))
+    assert r"| f1_&lt;b>no\|\* | f1_x &amp; \\\`$ |" in markdown.splitlines()[0]
+    assert r"no\textbar{}* & f1\_x \& \textbackslash{}`\$ &" in latex.splitlines()[2]
 
 
 def test_several_studies_are_told_apart_by_the_settings_that_differ(

@@ -1,5 +1,6 @@
 """An exported study has one trial per configuration, which Optuna can read."""
 
+import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -73,5 +74,17 @@ def test_a_foreign_study_is_not_replaced_and_a_bad_database_is_named(
     optuna.create_study(storage=url, study_name="mine")
     with pytest.raises(SclsearchError, match=r"has a study 'mine' that is not an export\."):
         export_optuna("mine", url, storage=tmp_path / "storage")
-    with pytest.raises(SclsearchError, match=r"^nonsense: cannot be opened as Optuna's database: "):
-        export_optuna("mine", "nonsense", storage=tmp_path / "storage")
+    with sqlite3.connect(tmp_path / "other.db") as other:
+        other.execute("CREATE TABLE alembic_version (version_num TEXT)")
+        other.execute("INSERT INTO alembic_version VALUES ('of another program')")
+    optuna.create_study(storage=f"sqlite:///{tmp_path}/full.db", study_name="another")
+    read_only = f"sqlite:///file:{tmp_path}/full.db?mode=ro&uri=true"
+    for wrong, shown in {
+        "nonsense": "nonsense",
+        "nosuch://me:secret@host/db": r"nosuch://\*\*\*@host/db",
+        f"sqlite:///{tmp_path}/other.db": "sqlite",
+        read_only: ".*attempt to write a readonly database",
+    }.items():
+        with pytest.raises(SclsearchError, match=f"^{shown}") as raised:
+            export_optuna("mine", wrong, storage=tmp_path / "storage")
+        assert "cannot be used as Optuna's database: " in str(raised.value)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sclsearch.canonical import canonical
+from sclsearch.errors import SclsearchError
 from sclsearch.search.callbacks import Callback
 from sclsearch.search.proposals import ObservedConfiguration, propose
 from sclsearch.search.scheduler import Scheduler
@@ -238,6 +239,28 @@ def test_callbacks_get_each_event_once(preparing: Preparing, workers: "Workers")
     assert diary.configurations == [0, 1, 2]
     assert diary.seed_runs == [(place, False) for place in order]
     assert diary.scores == [(number, scheduler.state.scores[number].score) for number in range(3)]
+
+
+@pytest.mark.parametrize("event", ["on_configuration", "on_seed_run", "on_score"])
+def test_an_exception_of_a_callback_names_it_and_loses_no_result(
+    preparing: Preparing, workers: "Workers", event: str
+) -> None:
+    class Broken(Callback):
+        pass
+
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("no rows")
+
+    setattr(Broken, event, fail)
+    with pytest.raises(
+        SclsearchError,
+        match=rf"^Broken\.{event}: this callback raised ZeroDivisionError: no rows\.",
+    ):
+        workers.run_out(Scheduler(preparing(configs=1).begin(), callbacks=[Broken()]))
+    diary = Diary()
+    Scheduler(preparing(configs=1), callbacks=[diary]).refill()
+    stored = {"on_configuration": 0, "on_seed_run": 1, "on_score": 2}
+    assert len(diary.seed_runs) == stored[event]
 
 
 def test_a_dry_scheduler_writes_nothing_and_counts_what_is_stored(

@@ -97,7 +97,7 @@ def test_a_description_that_a_person_wrote_stays(
     assert tags[DESCRIPTION] == "Our notes."
 
 
-@pytest.mark.parametrize("name", ["a/b", "a:b", " "])
+@pytest.mark.parametrize("name", ["a/b", "a:b", "it's", " "])
 def test_a_name_that_the_registry_does_not_accept_is_refused_before_anything_is_written(
     trained: Trained, uri: str, shown: "Shown", name: str
 ) -> None:
