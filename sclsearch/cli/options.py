@@ -36,7 +36,11 @@ OwnMethod = Annotated[
 ]
 TaskName = Annotated[
     str,
-    _option("A name from `sclsearch ls tasks`, or a CSV, TSV, JSON Lines or Parquet file.", DATA),
+    _option(
+        "A name from `sclsearch ls tasks`, a CSV, TSV, JSON Lines or Parquet file, or a data set "
+        "on the Hugging Face hub, hf:owner/name@revision.",
+        DATA,
+    ),
 ]
 Scale = Annotated[
     str | None,

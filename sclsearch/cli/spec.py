@@ -130,10 +130,18 @@ def own_files(task: str, own: o.OwnFileOptions) -> "CustomTask | None":
             f"{named}: a file of your own needs --text and --label. Pass both, or neither with a "
             "named task."
         )
-    from sclsearch.tasks.custom import CustomTask
+    from sclsearch.tasks.custom import HUB_PREFIX, CustomTask
 
-    parsed = {"text": tuple(own.text), "fractions": o.parse_fractions(own.fractions)}
-    return CustomTask(path=Path(task), **{**given, **parsed})
+    given |= {"text": tuple(own.text), "fractions": o.parse_fractions(own.fractions)}
+    if not task.startswith(HUB_PREFIX):
+        return CustomTask(path=Path(task), **given)
+    for name in ("validation", "test"):
+        if name in given:
+            raise SclsearchError(
+                f"--{name} {given[name]}: cannot be combined with {task}, which has splits. Leave "
+                "it out."
+            )
+    return CustomTask.from_hub(task, **given)
 
 
 def _values(group: Any) -> dict[str, Any]:

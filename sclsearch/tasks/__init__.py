@@ -13,7 +13,7 @@ from sclsearch.arguments import expanded
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.tasks.base import Split, Task, TaskData
 from sclsearch.tasks.corpus import Corpus, fetch, load_corpora, load_corpus
-from sclsearch.tasks.custom import CustomTask, load_custom_task
+from sclsearch.tasks.custom import HUB_PREFIX, CustomTask, load_custom_task
 from sclsearch.tasks.tables import READERS
 
 DATA_VARIABLE = "SCLSEARCH_DATA"
@@ -88,6 +88,12 @@ def check_data_dir(task: str | CustomTask, data_dir: Path | None) -> None:
 
 def check_task_name(name: str) -> None:
     """Raise SclsearchError for an unknown task name; for a file, it names the missing options."""
+    if name.startswith(HUB_PREFIX):
+        raise SclsearchError(
+            f"--task {name}: the columns of the data set are missing. Pass --text COLUMN (twice "
+            "for a pair of texts) and --label COLUMN; in Python, CustomTask.from_hub(name, text, "
+            "label)."
+        )
     path = Path(name)
     if name in TASKS or not (path.suffix.lower() in READERS or "/" in name or os.sep in name):
         lookup(TASKS, name, "task")

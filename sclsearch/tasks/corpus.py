@@ -35,17 +35,17 @@ class Hub:
 
     Attributes:
         repository: Name of the data set, `nyu-mll/glue`.
-        revision: Commit to load.
-        config: Name of the task in the repository.
+        revision: Commit, branch or tag to load; None for the newest commit.
+        config: Name of the task in the repository; None if it has only one.
         columns: Columns of the texts; the label's column is `label`.
         as_written: True if the hub has the labels as written in the files.
         splits: Names of the splits on the hub, where they differ.
     """
 
     repository: str
-    revision: str
-    config: str
-    columns: tuple[str, ...]
+    revision: str | None
+    config: str | None
+    columns: tuple[str, ...] = ()
     as_written: bool = False
     splits: Mapping[str, str] = field(default_factory=dict)
 
@@ -216,30 +216,43 @@ def fetch(corpus: Corpus) -> TaskData:
         SclsearchError: The hub does not have the corpus, or the labels are not the task's. Or the
             hub is unreachable and the cache does not have the corpus. Or the cache is not writable.
     """
-    import datasets
-    from datasets.exceptions import DatasetsError
-
     hub = corpus.hub
     if hub is None:
         raise SclsearchError(
             f"--data-dir: {corpus.task.name} needs a folder with its files, since the Hugging Face "
             f"hub does not have them. {corpus.instructions}"
         )
+    return from_hub(corpus, hub, download(hub, corpus.task.name, corpus.instructions))
+
+
+def download(hub: Hub, name: str, instructions: str) -> Mapping[str, Any]:
+    """Return the `datasets.Dataset` of each split, from the hub or its cache.
+
+    Args:
+        hub: The location.
+        name: Name of the task for errors.
+        instructions: Advice for the user, which ends an error message.
+
+    Raises:
+        SclsearchError: Neither the hub nor its cache has the rows.
+    """
+    import datasets
+    from datasets.exceptions import DatasetsError
+
     offline = datasets.config.HF_HUB_OFFLINE
     # If the hub is unreachable, datasets would retry for half a minute with long messages.
     datasets.config.HF_HUB_OFFLINE = offline or not _reachable(hub)
     try:
-        found = datasets.load_dataset(hub.repository, hub.config, revision=hub.revision)
-    # ValueError: the cache has only other tasks.
-    except (OSError, ValueError, DatasetsError) as error:
+        return dict(datasets.load_dataset(hub.repository, hub.config, revision=hub.revision))
+    # ValueError: the cache has only other tasks. RuntimeError: a program makes the rows.
+    except (OSError, ValueError, RuntimeError, DatasetsError) as error:
         cause = f" ({error.__cause__})" if error.__cause__ else ""
         raise SclsearchError(
-            f"{hub.repository}: {corpus.task.name} is neither on the hub nor in its cache: "
-            f"{error}{cause}. {corpus.instructions}"
+            f"{hub.repository}: {name} is neither on the hub nor in its cache: "
+            f"{error}{cause}. {instructions}"
         ) from error
     finally:
         datasets.config.HF_HUB_OFFLINE = offline
-    return from_hub(corpus, hub, found)
 
 
 def from_hub(corpus: Corpus, hub: Hub, found: Mapping[str, Any]) -> TaskData:
@@ -301,7 +314,8 @@ def _reachable(hub: Hub) -> bool:
 def _hub_source(hub: Hub, found: Mapping[str, Any]) -> str:
     """Return the origin of the rows: the hub revision, or the cached ones when offline."""
     files = [Path(file["filename"]) for rows in found.values() for file in rows.cache_files]
-    others = sorted({file.parent.name[:8] for file in files} - {hub.revision[:8]})
+    revision = str(hub.revision)[:8]
+    others = sorted({file.parent.name[:8] for file in files} - {revision})
     if others:
         return f"{hub.repository} at {' and '.join(others)}, which the hub's cache has"
-    return f"{hub.repository} at {hub.revision[:8]}"
+    return f"{hub.repository} at {revision}"

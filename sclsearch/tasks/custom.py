@@ -1,6 +1,7 @@
 """Custom tasks: texts and labels in a user's own files."""
 
 import math
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ import numpy as np
 from sclsearch.arguments import check_fields, expanded
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.tasks.base import Split, Task, TaskData
+from sclsearch.tasks.corpus import Hub, download
 from sclsearch.tasks.metrics import METRICS
 from sclsearch.tasks.stratified import draw_splits, lacking
 from sclsearch.tasks.tables import (
@@ -29,6 +31,8 @@ from sclsearch.tasks.tables import (
 from sclsearch.tasks.tabular import TableInMemory, write_table
 
 DATA_FOLDER = "sclsearch-data"
+HUB_PREFIX = "hf:"
+"""Start of the name of a data set on the Hugging Face hub."""
 FRACTIONS = (0.8, 0.1, 0.1)
 IMBALANCED = 2 / 3
 """Share of the largest class above which accuracy is uninformative."""
@@ -128,6 +132,51 @@ class CustomTask:
             split_column=split_column,
             **options,
         )
+
+    @classmethod
+    def from_hub(cls, name: str, text: str | Sequence[str], label: str, **options: Any) -> Self:
+        """Return the task of a data set on the Hugging Face hub, or in the hub's cache.
+
+        Example:
+            >>> task = CustomTask.from_hub("owner/name@v1", "text", "label")  # doctest: +SKIP
+
+        The rows are written to files, as in `from_data`. Splits without labels are left out.
+
+        Args:
+            name: `owner/name`, or `owner/name/config` if the data set has several parts. An
+                appended `@revision` pins a commit, a branch or a tag.
+            text: Column of the text, or columns of the two texts.
+            label: Column of the label.
+            options: As in `from_data`, without its data: `split_column`, `folder`, `fractions`,
+                `metric` and `regression`.
+
+        Raises:
+            SclsearchError: Neither the hub nor its cache has the data set, or it lacks a column or
+                labeled training rows.
+        """
+        place, _, revision = name.removeprefix(HUB_PREFIX).partition("@")
+        if not re.fullmatch(r"[\w.-]+(/[\w.-]+){0,2}", place):
+            raise SclsearchError(
+                f"--task {name}: must be hf:owner/name, hf:owner/name/config or either of them "
+                "with @revision. Change it."
+            )
+        owner, _, rest = place.partition("/")
+        data_set, _, config = rest.partition("/")
+        hub = Hub("/".join(filter(None, (owner, data_set))), revision or None, config or None)
+        found = download(hub, name, "Check name and network, or pass a file with the rows.")
+        splits = {
+            SPLIT_VALUES[split]: rows
+            for split, rows in found.items()
+            if split in SPLIT_VALUES
+            and (label not in rows.column_names or set(rows[label][:]) - {None, -1, ""})
+        }
+        if "train" not in splits:
+            raise SclsearchError(
+                f"{name}: must have a split train with labels, got {', '.join(found)}. Pass a "
+                "file with the rows."
+            )
+        file = "-".join(filter(None, (data_set or owner, config)))
+        return cls.from_data(splits.pop("train"), text, label, name=file, **splits, **options)
 
     @property
     def paths(self) -> Mapping[str, Path]:

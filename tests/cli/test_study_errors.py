@@ -48,6 +48,11 @@ Call = Callable[..., CompletedProcess[str]]
         ("--study a/b", "--study 'a/b': must be at most 100 letters, digits, '.', '_' and '-'"),
         ("--text t", "--text: describes a file of your own, but demo is a task"),
         ("--task my.csv --text t", "--text: a file of your own needs --text and --label."),
+        ("--task hf:me/mine", "--task hf:me/mine: the columns of the data set are missing."),
+        (
+            "--task hf:me/mine --text t --label l --test my.csv",
+            "--test my.csv: cannot be combined with hf:me/mine, which has splits.",
+        ),
         ("--metric f1", "--metric: describes a file of your own, but demo is a task"),
         ("--rule top-0", "Unknown rule 'top-0'"),
         ("--shots 2 --train-size 9", "--train-size: cannot be combined with --shots."),

@@ -13,6 +13,7 @@ from datasets.exceptions import DatasetGenerationError
 from sclsearch.errors import SclsearchError
 from sclsearch.tasks import CORPORA, load_task
 from sclsearch.tasks.corpus import fetch, from_hub
+from sclsearch.tasks.custom import CustomTask
 
 COLA = CORPORA["cola"]
 assert COLA.hub is not None
@@ -39,6 +40,36 @@ def test_wrong_labels_are_refused(names: list[str], validation: list[int], messa
     found = tiny({"train": [0, 1], "validation": validation}, names)
     with pytest.raises(SclsearchError, match=message):
         from_hub(COLA, HUB, found)
+
+
+def test_a_data_set_of_the_hub_is_a_task_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def load(*place: object, **options: object) -> dict[str, Dataset]:
+        asked.append((*place, options))
+        return tiny({"train": [0, 1] * 9, "dev": [1, 0], "test": [-1]}, ["no", "yes"])
+
+    monkeypatch.setattr("datasets.load_dataset", load)
+    task = CustomTask.from_hub("hf:me/mine/part@v1", "sentence", "label", folder=tmp_path)
+    assert asked == [("me/mine", "part", {"revision": "v1"})]
+    loaded = load_task(task)
+    assert (loaded.task.name, loaded.task.labels) == ("mine-part", ("no", "yes"))
+    sizes = {name: len(split.y) for name, split in loaded.splits.items()}
+    assert sizes == {"train": 18, "validation": 2}
+    with pytest.raises(SclsearchError, match=r"^mine: no column is called 'text'\."):
+        CustomTask.from_hub("me/mine", "text", "label", folder=tmp_path)
+    with pytest.raises(SclsearchError, match=r"^--task hf:me/mine: the columns .* are missing\."):
+        load_task("hf:me/mine")
+    with pytest.raises(SclsearchError, match=r"^--task hf:: must be hf:owner/name, "):
+        CustomTask.from_hub("hf:", "sentence", "label", folder=tmp_path)
+
+
+def test_a_data_set_that_the_cache_lacks_is_an_error(tmp_path: Path) -> None:
+    message = r"^me/mine: hf:me/mine@v1 is neither on the hub nor in its cache: .* Check name"
+    with pytest.raises(SclsearchError, match=message):
+        CustomTask.from_hub("hf:me/mine@v1", "sentence", "label", folder=tmp_path)
 
 
 @pytest.mark.slow
