@@ -103,11 +103,20 @@ def check(uri: str) -> None:
     database = sqlite_file(uri)
     if database is None:
         _check_driver(uri)
-    elif not database.exists():
+    elif not _is_there(database):
         try:
             try_to_write(database.parent)
         except OSError as error:
             raise _not_created(database, error) from None
+
+
+def _is_there(database: Path) -> bool:
+    """Return True if a SQLite file exists; MLflow would try to open a folder for minutes."""
+    if database.is_dir():
+        raise SclsearchError(
+            f"--tracking: {database} must be a database file, got a folder. Name a file in it."
+        )
+    return database.exists()
 
 
 def _not_created(database: Path, error: OSError) -> SclsearchError:
@@ -131,7 +140,7 @@ def prepare(uri: str) -> None:
     if database is None:
         _check_driver(uri)
         return
-    if database.exists():
+    if _is_there(database):
         return
     try:
         database.parent.mkdir(parents=True, exist_ok=True)

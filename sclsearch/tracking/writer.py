@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from sclsearch.errors import SclsearchError
 from sclsearch.tracking.names import LEGACY_EXPERIMENT
 from sclsearch.tracking.records import DatasetRecord, RunRecord, json_bytes
 from sclsearch.tracking.server import artifact_location, connect, prepare, quietly
@@ -133,6 +134,11 @@ class Writer:
         """Return the runs of a study and its experiment, which is created if it is missing."""
         for name in (LEGACY_EXPERIMENT, experiment):
             found = self._client.get_experiment_by_name(name)
+            if found is not None and found.lifecycle_stage != "active" and name == experiment:
+                raise SclsearchError(
+                    f"the experiment {name!r} is deleted there; restore it: "
+                    f"mlflow experiments restore -x {found.experiment_id}"
+                )
             if found is not None and found.lifecycle_stage == "active":
                 logged = runs_of(self._client, [found.experiment_id], study)
                 runs = {run.data.tags[ID]: _known(run) for run in logged}

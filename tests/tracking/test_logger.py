@@ -8,13 +8,18 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import TYPE_CHECKING
 
 import pytest
 
 from sclsearch.tracking import MLflowLogger, RunRecord, ui_command
+
+if TYPE_CHECKING:
+    from tests.tracking.conftest import Shown
 
 Write = Callable[..., int]
 STUDY = RunRecord("s", (), {"task": "rte"})
@@ -72,6 +77,21 @@ def test_a_refused_record_is_reported_and_does_not_hold_up_the_others(
     assert reason.startswith(f"{uri} refused a part: 1 entry missing (")
     assert "not@allowed" in reason
     assert write([STUDY]) == 0
+
+
+def test_a_deleted_experiment_is_named_with_the_command_that_restores_it(
+    uri: str, write: Write, shown: "Shown"
+) -> None:
+    record = replace(STUDY, experiment="rte, minilm")
+    write([record])
+    number = shown.client.get_experiment_by_name("rte, minilm").experiment_id
+    shown.client.delete_experiment(number)
+    logger = MLflowLogger(uri)
+    logger.put(record)
+    assert logger.close() == (
+        f"{uri} refused a part: 1 entry missing (the experiment 'rte, minilm' is deleted there; "
+        f"restore it: mlflow experiments restore -x {number})"
+    )
 
 
 def test_a_file_that_is_no_database_is_reported_with_a_remedy(tmp_path: Path) -> None:

@@ -119,6 +119,8 @@ def test_a_database_that_cannot_be_created_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SclsearchError, match=f"^{tmp_path}/file/mlflow.db: cannot create"):
         prepare(f"sqlite:///{tmp_path}/file/mlflow.db")
+    with pytest.raises(SclsearchError, match=f"^--tracking: {tmp_path} must be a database file"):
+        prepare(f"sqlite:///{tmp_path}")
 
 
 @pytest.mark.parametrize(
