@@ -31,6 +31,7 @@ from sclsearch.tasks.tables import (
 from sclsearch.tasks.tabular import TableInMemory, write_table
 
 DATA_FOLDER = "sclsearch-data"
+_NO_LABEL = (None, -1, "")
 HUB_PREFIX = "hf:"
 """Start of the name of a data set on the Hugging Face hub."""
 FRACTIONS = (0.8, 0.1, 0.1)
@@ -168,7 +169,7 @@ class CustomTask:
             SPLIT_VALUES[split]: rows
             for split, rows in found.items()
             if split in SPLIT_VALUES
-            and (label not in rows.column_names or set(rows[label][:]) - {None, -1, ""})
+            and (label not in rows.column_names or any(y not in _NO_LABEL for y in rows[label]))
         }
         if "train" not in splits:
             raise SclsearchError(

@@ -116,7 +116,7 @@ def test_the_hub_gives_the_rows_of_the_files(name: str, tmp_path: Path) -> None:
         there[hub.splits.get(split, split)] = Dataset.from_dict(content, features=features)
     found = from_hub(corpus, hub, there)
     assert found.digest == load_corpus(corpus, tmp_path).digest
-    assert found.source == f"{hub.repository} at {hub.revision[:8]}"
+    assert found.source == f"{hub.repository} at {str(hub.revision)[:8]}"
 
 
 @pytest.mark.parametrize("name", CORPORA)

@@ -92,7 +92,7 @@ def test_unlabeled_test_rows_are_not_fetched(
         "validation": [1],
     }
     # The rows are not of the corpus's revision.
-    assert HUB.revision[:8] not in loaded.source
+    assert str(HUB.revision)[:8] not in loaded.source
     assert loaded.source.endswith(", which the hub's cache has")
 
 
