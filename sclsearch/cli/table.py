@@ -52,4 +52,9 @@ def table(
     if output is None:
         sys.stdout.write(content.decode())
     else:
-        LocalPath(output.absolute()).write(content)
+        try:
+            LocalPath(output.absolute()).write(content)
+        except OSError as error:
+            raise SclsearchError(
+                f"--output {output}: cannot be written: {error.strerror}. Choose another file."
+            ) from error

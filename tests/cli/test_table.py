@@ -42,3 +42,6 @@ def test_an_output_that_is_a_folder_is_an_error(
     done = sclsearch("table", "mine", "--output", "there")
     assert done.returncode == 2
     assert done.stderr.startswith("--output there: must be a file, got a folder.")
+    done = sclsearch("table", "mine", "--output", "/proc/none/table.csv")
+    assert done.returncode == 2
+    assert done.stderr.startswith("--output /proc/none/table.csv: cannot be written: No such file")
