@@ -72,6 +72,18 @@ def test_a_custom_method_is_searched_stored_and_repeated(
 
 
 @pytest.mark.slow
+def test_a_failure_names_the_line_of_the_method_and_ends_the_search(
+    place: Workspace, mine: Path, write_space: Callable[[str], Path], tmp_path: Path
+) -> None:
+    text = mine.read_text(encoding="utf-8")
+    mine.write_text(text.replace("batch.y", "batch.y[1:]"), encoding="utf-8")
+    own = place.elsewhere(tmp_path, method=f"{mine}:Smoothed", space=write_space(SPACE))
+    (line,) = [n for n, row in enumerate(mine.read_text().split("\n"), 1) if "batch.y[1:]" in row]
+    with in_process(), pytest.raises(SclsearchError, match=rf"\(mine\.py:{line}\)\. Fix the cause"):
+        own.run(configs=2, tracking="none")
+
+
+@pytest.mark.slow
 def test_paraphrases_of_a_file_are_read_and_named(
     place: Workspace, tmp_path: Path, toy_texts: list[str]
 ) -> None:
