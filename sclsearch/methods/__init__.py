@@ -122,15 +122,17 @@ def _other_method(where: str, place: str) -> str:
     )
 
 
-def line_in(error: BaseException, method: NamedMethod) -> str:
-    """Return `FILE:LINE` of an exception: the last line in a custom method's file if there is one.
+def error_text(error: BaseException, method: NamedMethod) -> str:
+    """Return type and message of an exception, and `FILE:LINE` of its origin, as one line.
 
-    An exception in torch alone would not tell the user which line of the method is wrong.
+    The origin is the last line in a custom method's file if there is one. An exception in torch
+    alone would not tell the user which line of the method is wrong.
     """
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if frame.filename == method.place.rpartition(":")[0]]
     frame = (own or frames)[-1]
-    return f"{Path(frame.filename).name}:{frame.lineno}"
+    message = traceback.format_exception_only(error)[-1].strip()
+    return f"{message} ({Path(frame.filename).name}:{frame.lineno})"
 
 
 def is_own(method: str) -> bool:

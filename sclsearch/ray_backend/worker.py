@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from sclsearch.errors import SclsearchError
-from sclsearch.methods import NamedMethod, line_in
+from sclsearch.methods import NamedMethod, error_text
 from sclsearch.protocols.base import Splits
 from sclsearch.ray_backend.nodes import model_here, versions_here
 from sclsearch.store.rows import RowResults
@@ -203,7 +203,7 @@ def _failed(run: SeedRun, error: Exception, method: NamedMethod) -> SeedRun:
     if isinstance(error, NonFiniteLossError):
         failure = Failure("non-finite", str(error))
     else:
-        failure = Failure("raised", f"{_last_line(error)} ({line_in(error, method)})")
+        failure = Failure("raised", error_text(error, method))
     return replace(run, seconds=time.time() - run.started, failure=failure)
 
 

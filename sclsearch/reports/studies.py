@@ -63,9 +63,8 @@ class StudyLine:
         """Return the summary without the name: one line, then one line per fault."""
         size = f" ({self.size})" if self.size else ""
         best = "" if self.best is None else f"best {self.metric} {self.best:.4f} (#{self.winner}); "
-        failed = f"{'all' if self.failed == self.stored else self.failed} failed; " * bool(
-            self.failed
-        )
+        count = "all" if self.failed == self.stored else self.failed
+        failed = f"{count} failed; " if self.failed else ""
         created = datetime.fromtimestamp(self.created, tz=UTC).astimezone()
         return (
             f"{self.method} on {self.task}{size}, {self.model}, {self.protocol}; "

@@ -114,9 +114,10 @@ class CustomTask:
             options: Further fields of `CustomTask`: `fractions`, `metric` and `regression`.
 
         Raises:
-            SclsearchError: A column is missing, or its values have no common type.
+            SclsearchError: An argument has the wrong type, a column is missing, or its values have
+                no common type.
         """
-        columns = [text] if isinstance(text, str) else list(text)
+        columns = list(text) if isinstance(text, list | tuple) else [text]
         columns += [label] if split_column is None else [label, split_column]
         write = partial(write_table, columns=columns, folder=expanded(Path(folder)))
         return cls(
