@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sclsearch.canonical import counted
+from sclsearch.canonical import counted, one_line
 from sclsearch.errors import RETRY, SclsearchError
 from sclsearch.reports.frames import curve_frame, prediction_frame, seed_run_frame
 from sclsearch.selection.posterior import Forecast
@@ -392,7 +392,7 @@ def _doubts(
     if counts:
         rows = np.min([one.sum(1) for one in counts], 0)
         few = [
-            f"{label} ({count})"
+            f"{one_line(label)} ({count})"
             for label, count in zip(labels, rows, strict=False)
             if count < FEW_ROWS
         ]

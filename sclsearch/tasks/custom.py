@@ -1,6 +1,7 @@
 """Custom tasks: texts and labels in a user's own files."""
 
 import math
+import reprlib
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -289,7 +290,8 @@ def _check_classes(files: CustomTask, classes: list[str]) -> None:
     where = f"{files.path}: column {files.label}"
     if len(classes) < 2:
         raise SclsearchError(
-            f"{where}: the training rows must have at least two classes, got {classes}."
+            f"{where}: the training rows must have at least two classes, got "
+            f"{reprlib.repr(classes)}."
         )
     seen: dict[str, str] = {}
     for name in classes:
@@ -332,17 +334,17 @@ def _notes(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
     folded = Counter(name.casefold() for name in task.labels)
     alike = [name for name in task.labels if folded[name.casefold()] > 1]
     if alike:
-        yield f"classes that differ in case alone: {', '.join(map(repr, alike))}"
+        yield f"classes that differ in case alone: {', '.join(map(reprlib.repr, alike))}"
     if METRICS[task.metric].binary:
-        yield f"{task.metric} is of the class {task.labels[1]!r}, the last by name"
+        yield f"{task.metric} is of the class {reprlib.repr(task.labels[1])}, the last by name"
     train = splits["train"]
     if task.metric == "accuracy":
         counts = np.bincount(train.y[: train.labeled], minlength=len(task.labels))
         share = counts.max() / counts.sum()
         if share >= IMBALANCED:
-            largest = task.labels[int(counts.argmax())]
+            largest = reprlib.repr(task.labels[int(counts.argmax())])
             yield (
-                f"{share:.0%} of the training rows are {largest!r}, and predicting it alone has "
+                f"{share:.0%} of the training rows are {largest}, and predicting it alone has "
                 "that accuracy: --metric macro_f1 counts all classes alike"
             )
     for kind, texts in (
