@@ -11,7 +11,7 @@ import numpy as np
 
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import error_text
-from sclsearch.protocols.base import Splits
+from sclsearch.protocols.base import Rows, Splits
 from sclsearch.ray_backend.signals import held_ctrl_c
 from sclsearch.search.scheduler import open_configurations_for
 from sclsearch.selection.race import LEAST
@@ -137,12 +137,7 @@ def check_custom_method(study: Study, splits: Splits) -> None:
     from sclsearch.training.evaluation import NonFiniteLossError
     from sclsearch.training.spec import TrainingData
 
-    kinds = {"train": splits.train, "validation": splits.validation, "test": splits.test}
-    few = {
-        kind: replace(rows, index=rows.index[:: -(-len(rows.index) // CHECKED_ROWS)])
-        for kind, rows in kinds.items()
-    }
-    some = replace(splits, unlabeled=None, **few)
+    some = Splits(_few(splits.train), _few(splits.validation), _few(splits.test))
     values = next(iter(study.space.published), {})
     spec = replace(study.seed_run_spec(values, 0, some), max_updates=1, numerics="cpu-fp32")
     tokens = tokenized(study, [some])[spec.training.max_length]
@@ -158,6 +153,10 @@ def check_custom_method(study: Study, splits: Splits) -> None:
             f"--method {study.method.place}: one update on {len(some.train.index)} rows failed: "
             f"{error_text(error, study.method).rstrip('.')}. Correct the method."
         ) from error
+
+
+def _few(rows: Rows) -> Rows:
+    return Rows(rows.split, rows.index[:: -(-len(rows.index) // CHECKED_ROWS)])
 
 
 def _check_paraphrases(

@@ -118,7 +118,7 @@ class CustomTask:
             SclsearchError: An argument has the wrong type, a column is missing, or its values have
                 no common type.
         """
-        columns = list(text) if isinstance(text, list | tuple) else [text]
+        columns: list[Any] = list(text) if isinstance(text, list | tuple) else [text]
         columns += [label] if split_column is None else [label, split_column]
         write = partial(write_table, columns=columns, folder=expanded(Path(folder)))
         return cls(

@@ -76,7 +76,7 @@ def test_a_column_sets_the_splits(options: dict[str, Any]) -> None:
 def test_whole_numbers_with_empty_cells_stay_whole(
     options: dict[str, Any], first: float, labels: tuple[str, ...]
 ) -> None:
-    frame = FRAME.assign(label=[first, None, *(n % 2 for n in range(38))])
+    frame = FRAME.assign(label=[first, float("nan"), *(n % 2 for n in range(38))])
     found = load_custom_task(CustomTask.from_data(frame, fractions=(1.0, 0.0, 0.0), **options))
     assert found.task.labels == labels
     assert found.splits["train"].unlabeled == 1
