@@ -75,6 +75,12 @@ def shown(value: Any) -> str:
     return str(value)
 
 
+def one_line(text: str, most: int = 80) -> str:
+    """Return a text, such as a user's label, on one line and with at most `most` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
 def counted(number: int, name: str) -> str:
     """Return a count with its noun, for example `1 seed` or `3 seeds`."""
     return f"{number} {name}{'' if number == 1 else 's'}"

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 Thing = TypeVar("Thing")
 STOPPED = "Stopped. The same command goes on; nothing finished is lost."
+RETRY = "Fix the cause, then run the same command with --retry-failed."
 INTERRUPTED = 130
 """Exit code after Ctrl-C, the same as a shell's."""
 

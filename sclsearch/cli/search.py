@@ -41,7 +41,7 @@ def run_search(spec: "StudySpec", options: "RunOptions", *, as_json: bool) -> No
     else:
         console = Console()
         _show(console, found, done, MOST)
-        usable = found.winner is not None and bool(found.winner.reported)
+        usable = found.winner is not None
         commands = winner_commands(done.name, options.rule, done.storage, usable=usable)
         show_next_commands(console, commands)
     _show_ending(progress, done, options)

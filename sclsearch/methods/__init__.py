@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,6 +120,19 @@ def _other_method(where: str, place: str) -> str:
         f"{where}: --method {place}: is not the file of the training: its hash differs. Pass the "
         "file of the training, or train again."
     )
+
+
+def error_text(error: BaseException, method: NamedMethod) -> str:
+    """Return type and message of an exception, and `FILE:LINE` of its origin, as one line.
+
+    The origin is the last line in a custom method's file if there is one. An exception in torch
+    alone would not tell the user which line of the method is wrong.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if frame.filename == method.place.rpartition(":")[0]]
+    frame = (own or frames)[-1]
+    message = traceback.format_exception_only(error)[-1].strip()
+    return f"{message} ({Path(frame.filename).name}:{frame.lineno})"
 
 
 def is_own(method: str) -> bool:

@@ -59,7 +59,7 @@ def _faults(needs: NodeRequirements, asked: Any, answer: StoragePath, called: st
     try:
         found: list[str] = ray.get(asked, timeout=0)
     except RayError as error:
-        message = str(error).strip().splitlines()[-1]
+        message = str(error).strip().splitlines()[-1].rstrip(".")
         return [
             f"{called}: did not run sclsearch within {ANSWER_SECONDS:g} seconds: {message}. Start "
             "all nodes from one image."

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from sclsearch.errors import SclsearchError
+from sclsearch.methods import NamedMethod, error_text
 from sclsearch.protocols.base import Splits
 from sclsearch.ray_backend.nodes import model_here, versions_here
 from sclsearch.store.rows import RowResults
@@ -173,7 +173,7 @@ def attempt(
     except Exception as error:
         if is_out_of_memory(error) or is_of_machine(error):
             raise
-        return _failed(run, error), None
+        return _failed(run, error, context.study.method), None
     return with_result(run, result), result
 
 
@@ -199,18 +199,13 @@ def row_results(spec: SeedRunSpec, context: WorkerContext, result: TrainingResul
     return RowResults(labels, result.probabilities)
 
 
-def _failed(run: SeedRun, error: Exception) -> SeedRun:
+def _failed(run: SeedRun, error: Exception, method: NamedMethod) -> SeedRun:
     if isinstance(error, NonFiniteLossError):
         failure = Failure("non-finite", str(error))
     else:
-        failure = Failure("raised", f"{_last_line(error)} ({_place(error)})")
+        failure = Failure("raised", error_text(error, method))
     return replace(run, seconds=time.time() - run.started, failure=failure)
 
 
 def _last_line(error: BaseException) -> str:
     return traceback.format_exception_only(error)[-1].strip()
-
-
-def _place(error: BaseException) -> str:
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{Path(frame.filename).name}:{frame.lineno}"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sclsearch.canonical import counted, settings, shown
+from sclsearch.canonical import counted, one_line, settings, shown
 from sclsearch.encoders.models import ALIASES, ENCODER
 from sclsearch.reports.baseline_comparison import baseline_comparison
 from sclsearch.reports.export_record import ExportRecord
@@ -204,7 +204,7 @@ def _data(
         if evaluation and "confusion" in evaluation:
             yield f"{kind} rows", str(sum(map(sum, evaluation["confusion"])))
     if record.labels:
-        yield "labels", ", ".join(f"`{label}`" for label in record.labels)
+        yield "labels", ", ".join(f"`{one_line(label)}`" for label in record.labels)
     else:
         yield "labels", "a score (regression)"
     yield "SHA-256 of texts and labels", f"`{found.data}`"

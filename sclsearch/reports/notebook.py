@@ -15,7 +15,8 @@ def as_text(report: Report) -> str:
     """Return study, winner, validation score and test score as one line."""
     subject = f"{report.study}: {report.method} on {report.task}"
     if report.winner is None:
-        return f"{subject}, no configuration is finished"
+        failed = f": {len(report.failures)} seed runs failed" * bool(report.failures)
+        return f"{subject}, no configuration is finished{failed}"
     return (
         f"{subject}, winner #{report.winner.number}, validation {report.metric} "
         f"{report.winner.score:.4f}, test {test_result(report.winner)}"

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sclsearch.canonical import counted
-from sclsearch.errors import SclsearchError
+from sclsearch.canonical import counted, one_line
+from sclsearch.errors import RETRY, SclsearchError
 from sclsearch.reports.frames import curve_frame, prediction_frame, seed_run_frame
 from sclsearch.selection.posterior import Forecast
 from sclsearch.selection.rules import Rule, mean_std, parse_rule, reported_test
 from sclsearch.selection.significance import compare
 from sclsearch.store.records import ConfigurationRecord, StudyRecord
 from sclsearch.store.runs import RunStore, SeedRun
-from sclsearch.store.storage import Storage, storage_option, storage_path
+from sclsearch.store.storage import Storage, storage_path
 from sclsearch.store.studies import StudyStore, existing_study
 from sclsearch.study.state import SearchState, stored_state
 
@@ -143,8 +143,15 @@ class Report:
 
     @property
     def winner(self) -> ConfigurationLine | None:
-        """Return the best finished configuration; None if there is none."""
-        return next((line for line in self.configurations[:1] if line.score is not None), None)
+        """Return the best finished configuration of which a seed run succeeded; None without."""
+        return _winner(self.configurations)
+
+    @property
+    def failures(self) -> list[str]:
+        """Return cause and message of every failed seed run, if none succeeded; else no item."""
+        found = [seed.failure for line in self.configurations for seed in line.seeds]
+        failed = [failure for failure in found if failure is not None]
+        return failed if len(failed) == len(found) else []
 
     def frame(self) -> "pd.DataFrame":
         """Return one row per stored seed run; see `frames.seed_run_frame` for the columns."""
@@ -172,19 +179,24 @@ class Report:
 
 
 def finished_winner(found: Report) -> ConfigurationLine:
-    """Return the winner of a report if at least one of its seed runs succeeded.
+    """Return the winner of a report.
 
     Raises:
-        SclsearchError: No configuration is finished, or every seed run of the winner failed.
+        SclsearchError: No configuration is finished, or every seed run failed.
     """
-    if found.winner is None:
-        raise SclsearchError(f"{found.study}: no configuration is finished. Run `tune` again.")
-    if not found.winner.reported:
+    if found.winner is not None:
+        return found.winner
+    if found.failures:
         raise SclsearchError(
-            f"{found.study}: all seed runs of the winner failed. "
-            f"`sclsearch select {found.study}{storage_option(found.storage)} --json` says why."
+            f"{found.study}: no seed run succeeded. First failure: "
+            f"{found.failures[0].rstrip('.')}. {RETRY}"
         )
-    return found.winner
+    raise SclsearchError(f"{found.study}: no configuration is finished. Run `tune` again.")
+
+
+def _winner(lines: Sequence[ConfigurationLine]) -> ConfigurationLine | None:
+    """Return the best finished configuration of which a seed run succeeded."""
+    return next((line for line in lines if line.score is not None and line.reported), None)
 
 
 def report(
@@ -222,7 +234,7 @@ def report(
     forecasts, risk = state.forecasts()
     lines = sorted(_lines(state, _order(record), forecasts), key=_rank)
     baselines = _baseline_lines(store, state)
-    winner = lines[0] if state.scores else None
+    winner = _winner(lines)
     reported = [winner.seeds[position].key for position in winner.reported] if winner else []
     notes = [*faults, *more, *damaged, *_missing(lines, len(replicates), risk)]
     if winner is not None:
@@ -380,7 +392,7 @@ def _doubts(
     if counts:
         rows = np.min([one.sum(1) for one in counts], 0)
         few = [
-            f"{label} ({count})"
+            f"{one_line(label)} ({count})"
             for label, count in zip(labels, rows, strict=False)
             if count < FEW_ROWS
         ]

@@ -32,6 +32,7 @@ class StudyLine:
         configurations: Number of configurations started so far.
         seeds: Number of replicates per configuration.
         stored: Number of their seed runs that are stored.
+        failed: Number of stored seed runs that failed.
         metric: Name of the metric.
         best: Best score of a configuration with all its seeds under the rule of the study's first
             run; None if there is none.
@@ -55,18 +56,21 @@ class StudyLine:
     winner: int | None
     bytes: int
     created: float
+    failed: int = 0
     faults: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Return the summary without the name: one line, then one line per fault."""
         size = f" ({self.size})" if self.size else ""
         best = "" if self.best is None else f"best {self.metric} {self.best:.4f} (#{self.winner}); "
+        count = "all" if self.failed == self.stored else self.failed
+        failed = f"{count} failed; " if self.failed else ""
         created = datetime.fromtimestamp(self.created, tz=UTC).astimezone()
         return (
             f"{self.method} on {self.task}{size}, {self.model}, {self.protocol}; "
             f"{counted(self.configurations, 'configuration')} x {counted(self.seeds, 'seed')}, "
             f"{self.stored} of {counted(self.configurations * self.seeds, 'seed run')} stored; "
-            f"{best}{decimal(self.bytes)}; {created:%Y-%m-%d}"
+            f"{failed}{best}{decimal(self.bytes)}; {created:%Y-%m-%d}"
             + "".join(f"\ndamaged: {fault}" for fault in self.faults)
         )
 
@@ -126,7 +130,7 @@ def _line(
         for configuration in configurations
     }
     every = {key for own in keys.values() for key in own}
-    best, winner = _best(record, keys, runs, stored)
+    best, winner, failed = _best(record, keys, runs, stored)
     return StudyLine(
         name=store.name,
         method=str(record.training["method"]),
@@ -142,6 +146,7 @@ def _line(
         winner=winner,
         bytes=sum(store.folder.files().values()) + sum(sizes[key] for key in every),
         created=record.created,
+        failed=failed,
         faults=(*damaged, *more),
     )
 
@@ -151,18 +156,20 @@ def _best(
     keys: Mapping[int, Sequence[str]],
     runs: RunStore,
     stored: Collection[str],
-) -> tuple[float | None, int | None]:
-    """Return the best score of a configuration with all seeds, and its number."""
+) -> tuple[float | None, int | None, int]:
+    """Return the best score of a configuration with all seeds, its number, and the failures.
+
+    A configuration needs one seed run that succeeded. The failures are those of all configurations.
+    """
     metric, rule = str(record.training["metric"]), parse_rule(str(record.origin["rule"]))
-    scores = {}
+    scores, failed = {}, 0
     for number, own in keys.items():
-        if not own or not all(key in stored for key in own):
-            continue
-        found, damaged = runs.get_valid(own)
-        if not damaged:
-            validation = [None if run is None else run.validated(metric) for run in found]
+        found, damaged = runs.get_valid(key for key in own if key in stored)
+        validation = [None if run is None else run.validated(metric) for run in found]
+        failed += sum(run is not None and run.failure is not None for run in found)
+        if len(found) == len(own) and not damaged and any(v is not None for v in validation):
             scores[number] = score(rule, validation, METRICS[metric].minimum)
     if not scores:
-        return None, None
+        return None, None, failed
     winner = max(scores, key=lambda number: (scores[number], -number))
-    return scores[winner], winner
+    return scores[winner], winner, failed

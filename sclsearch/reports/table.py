@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
-from sclsearch.canonical import shown
+from sclsearch.canonical import one_line, shown
 from sclsearch.errors import lookup
 from sclsearch.reports.frames import configuration_frame, seed_run_frame
 from sclsearch.reports.report import ConfigurationLine, Report
@@ -21,6 +21,8 @@ _FRAMES: Mapping[str, Callable[[Report], "pd.DataFrame"]] = MappingProxyType(
 )
 _SETTINGS = ("method", "task", "model", "protocol", "size", "metric", "rule")
 _MISSING = "–"
+LONGEST_CELL = 300
+"""Most characters of a cell in Markdown and LaTeX. A label may be longer, a study's name is not."""
 _LATEX = str.maketrans(
     {
         **{one: f"\\{one}" for one in "&%$#_{}"},
@@ -149,9 +151,13 @@ def _latex(cells: "pd.DataFrame", winners: Sequence[bool]) -> str:
 def _escaped(
     cells: "pd.DataFrame", winners: Sequence[bool], special: Mapping[int, str], bold: str
 ) -> tuple[list[str], list[list[str]]]:
-    """Return header and rows with escaped characters, the last cell of a winner in bold."""
-    header = [str(name).translate(special) for name in cells]
-    rows = [[cell.translate(special) for cell in row] for row in cells.values.tolist()]
+    """Return header and rows of escaped lines of text, the last cell of a winner in bold."""
+
+    def escaped(text: str) -> str:
+        return one_line(text, LONGEST_CELL).translate(special)
+
+    header = [escaped(str(name)) for name in cells]
+    rows = [list(map(escaped, row)) for row in cells.values.tolist()]
     return header, [
         [*row[:-1], bold.format(row[-1])] if wins else row
         for row, wins in zip(rows, winners, strict=True)

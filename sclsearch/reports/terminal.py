@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sclsearch.canonical import counted, settings
+from sclsearch.errors import RETRY
 from sclsearch.reports.comparison import StudyComparison
 from sclsearch.reports.report import ConfigurationLine, Report
 from sclsearch.reports.strips import axis, strip
@@ -44,7 +45,11 @@ def show(console: Console, report: Report, *, most: int = 20) -> None:
     if len(report.configurations) > most:
         console.print(f"… and {len(report.configurations) - most} more (--json shows all)")
     if report.winner is None:
-        console.print("No configuration is finished yet.")
+        if failures := report.failures:
+            console.print(f"No configuration finished a seed run; {len(failures)} failed.")
+            console.print(f"  first failure: {escape(failures[0])}\n  {RETRY}", soft_wrap=True)
+        else:
+            console.print("No configuration is finished yet.")
         _show_notes(console, report)
         return
     _show_winner(console, report, report.winner)
@@ -97,7 +102,11 @@ def _show_winner(console: Console, report: Report, winner: ConfigurationLine) ->
     values = settings(winner.values) or CONFIGURATION[report.repeats]
     console.print(f"\n[bold]Winner #{winner.number}[/] {escape(values)}")
     console.print(f"  validation {report.metric} {winner.score:.4f}, {by} (rule {report.rule})")
-    tied = [f"#{one.number}" for one in report.configurations[1:] if one.score == winner.score]
+    tied = [
+        f"#{one.number}"
+        for one in report.configurations
+        if one is not winner and one.reported and one.score == winner.score
+    ]
     if tied:
         console.print(f"  tied by validation with {', '.join(tied)}: the lowest number wins")
     console.print(
@@ -272,8 +281,6 @@ def rule_in_words(top: str, seeds: int) -> str:
 def seeds_in_words(report: Report, winner: ConfigurationLine) -> str:
     """Return the seeds of the reported test score in words, such as `mean ± std of all 3 seeds`."""
     count = len(winner.reported)
-    if not count:
-        return "no seed finished"
     if report.seeds == 1:
         return "of one seed"
     if len(winner.seeds) - winner.failed == 1:

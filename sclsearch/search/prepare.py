@@ -4,12 +4,14 @@ import math
 import shlex
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
 
 from sclsearch.errors import SclsearchError
-from sclsearch.protocols.base import Splits
+from sclsearch.methods import error_text
+from sclsearch.protocols.base import Rows, Splits
 from sclsearch.ray_backend.signals import held_ctrl_c
 from sclsearch.search.scheduler import open_configurations_for
 from sclsearch.selection.race import LEAST
@@ -23,8 +25,11 @@ from sclsearch.study.resources import CLUSTER_SLOTS, gpus_each
 from sclsearch.study.restore import spec_record
 from sclsearch.study.spec import DEFAULT_CONFIGS, RunOptions, StudySpec
 from sclsearch.study.study import Study
-from sclsearch.study.tokenized import paraphrased, reading_notes
+from sclsearch.study.tokenized import paraphrased, reading_notes, tokenized
 from sclsearch.tasks.custom import as_options
+
+CHECKED_ROWS = 16
+"""Most rows of a split that the check of a custom method reads."""
 
 
 def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) -> PreparedStudy:
@@ -94,7 +99,7 @@ def _default_name(study: Study, storage: Storage) -> str:
 
 
 def check_new(prepared: PreparedStudy, options: RunOptions) -> None:
-    """Check model, tokenizer and resources of a study that is not stored yet.
+    """Check model, custom method, tokenizer and resources of a study that is not stored yet.
 
     Raises:
         SclsearchError: This machine cannot train any seed run of the study.
@@ -106,6 +111,8 @@ def check_new(prepared: PreparedStudy, options: RunOptions) -> None:
     study = prepared.study
     encoder = load_encoder(study.model, study.model_name)
     study.check(encoder)
+    if study.method.digest:
+        check_custom_method(study, prepared.splits[0])
     last = max(load_tokenizer(study.model).get_vocab().values(), default=0)
     if last >= len(encoder.embeddings):
         raise SclsearchError(
@@ -116,6 +123,40 @@ def check_new(prepared: PreparedStudy, options: RunOptions) -> None:
         with held_ctrl_c():
             from sclsearch.ray_backend.startup import check_room_here
         check_room_here(options.cpus_per_trial, gpus_each(options.gpus_per_trial, study.numerics))
+
+
+def check_custom_method(study: Study, splits: Splits) -> None:
+    """Train a custom method for one update on a few rows on the CPU, and discard the result.
+
+    Raises:
+        SclsearchError: The method raises an exception.
+    """
+    import torch
+
+    from sclsearch.training.engine import train
+    from sclsearch.training.evaluation import NonFiniteLossError
+    from sclsearch.training.spec import TrainingData
+
+    some = Splits(_few(splits.train), _few(splits.validation), _few(splits.test))
+    values = next(iter(study.space.published), {})
+    spec = replace(study.seed_run_spec(values, 0, some), max_updates=1, numerics="cpu-fp32")
+    tokens = tokenized(study, [some])[spec.training.max_length]
+    try:
+        with torch.random.fork_rng():
+            train(TrainingData(spec, tokens))
+    except NonFiniteLossError:
+        pass  # depends on values and rows, which differ between seed runs
+    except SclsearchError:
+        raise
+    except Exception as error:
+        raise SclsearchError(
+            f"--method {study.method.place}: one update on {len(some.train.index)} rows failed: "
+            f"{error_text(error, study.method).rstrip('.')}. Correct the method."
+        ) from error
+
+
+def _few(rows: Rows) -> Rows:
+    return Rows(rows.split, rows.index[:: -(-len(rows.index) // CHECKED_ROWS)])
 
 
 def _check_paraphrases(

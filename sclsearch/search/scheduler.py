@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sclsearch.canonical import digest
+from sclsearch.errors import RETRY, SclsearchError
 from sclsearch.ray_backend.retries import WorkerFailure, WorkerFailures
 from sclsearch.search.callbacks import Callback, notify
 from sclsearch.search.proposals import ObservedConfiguration, propose
@@ -49,6 +50,7 @@ class Scheduler:
         queue: Seed runs that are neither stored nor running, including those of paused
             configurations.
         exhausted: True if the space has no further configuration.
+        trained: Failure, or None, of each seed run that this search trained.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Scheduler:
         self.queue: dict[SeedRunId, SeedRunTask] = {}
         self.worker_failures = WorkerFailures()
         self.exhausted = False
+        self.trained: list[Failure | None] = []
         self._stored = self.store.configurations()
         self._windows = self.store.windows(self.record)
 
@@ -134,16 +137,46 @@ class Scheduler:
     def finish(
         self, task: SeedRunTask, run: SeedRun, *, stored: bool = False, node: str = ""
     ) -> None:
-        """Record a finished seed run, and its node if this search trained it."""
+        """Record a finished seed run, and its node if this search trained it.
+
+        Raises:
+            SclsearchError: All seed runs of this search failed with the same exception.
+        """
         self.running.pop(task.id, None)
         if node:
             self.worker_failures.finished_on(node)
         if task.id in self.state.seed_runs:
             return
+        if not stored:
+            self.trained.append(run.failure)
         score = self.state.add_seed_run(*task.id, run)
         notify(self.callbacks, "on_seed_run", task, run, stored=stored)
         if score is not None:
             notify(self.callbacks, "on_score", score)
+        if not stored:
+            self._check_failures()
+
+    def _check_failures(self) -> None:
+        """Raise SclsearchError if a configuration's worth of seed runs failed, all in one way.
+
+        One seed run is not enough. Values of a later configuration may succeed, thus the same
+        command continues.
+        """
+        failure, runs = self.trained[0], self.state.seed_runs.values()
+        if (
+            failure is None
+            or failure.cause != "raised"
+            or any(other != failure for other in self.trained)
+            or len(self.trained) < max(2, self.study.seeds)
+            or any(run.failure is None for run in runs)
+            or self.complete
+        ):
+            return
+        raise SclsearchError(
+            f"method {self.study.method.name}: the first {len(self.trained)} seed runs failed with "
+            f"the same error: {failure.message.rstrip('.')}. {RETRY} Without --retry-failed, the "
+            "search continues with the missing seed runs."
+        )
 
     def release(self, task: SeedRunTask) -> None:
         """Return a seed run that did not start to the queue."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError
-from sclsearch.methods import find_recorded_method
-from sclsearch.methods.fields import as_tuples
+from sclsearch.methods import find_method, find_recorded_method
+from sclsearch.methods.fields import as_tuples, field_errors
 from sclsearch.study.spec import StudySpec
 from sclsearch.study.study import Study
 from sclsearch.tasks import check_data_dir
@@ -69,7 +69,17 @@ def restore_spec(
         first_fresh: Number of the first new replicate, if earlier runs used more than the
             protocol's own.
         crossed: Number of seeds of each random source; the replicates are all combinations.
+
+    Raises:
+        SclsearchError: A stored field is unknown or out of bounds.
     """
+    if fields:
+        kind = find_method(origin["method"] if method is None else method).kind
+        for name, reason in field_errors(kind, fields):
+            raise SclsearchError(
+                f"{origin.get('study', 'stored fields')}: the record is damaged: {name}: "
+                f"{reason.rstrip('.')}. Restore it from a copy."
+            )
     return StudySpec(
         method=origin["method"] if method is None else method,
         task=_task(origin["task"]),

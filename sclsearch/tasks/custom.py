@@ -2,6 +2,7 @@
 
 import math
 import re
+import reprlib
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -119,9 +120,10 @@ class CustomTask:
             options: Further fields of `CustomTask`: `fractions`, `metric` and `regression`.
 
         Raises:
-            SclsearchError: A column is missing, or its values have no common type.
+            SclsearchError: An argument has the wrong type, a column is missing, or its values have
+                no common type.
         """
-        columns = [text] if isinstance(text, str) else list(text)
+        columns: list[Any] = list(text) if isinstance(text, list | tuple) else [text]
         columns += [label] if split_column is None else [label, split_column]
         write = partial(write_table, columns=columns, folder=expanded(Path(folder)))
         return cls(
@@ -338,7 +340,8 @@ def _check_classes(files: CustomTask, classes: list[str]) -> None:
     where = f"{files.path}: column {files.label}"
     if len(classes) < 2:
         raise SclsearchError(
-            f"{where}: the training rows must have at least two classes, got {classes}."
+            f"{where}: the training rows must have at least two classes, got "
+            f"{reprlib.repr(classes)}."
         )
     seen: dict[str, str] = {}
     for name in classes:
@@ -381,17 +384,17 @@ def _notes(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
     folded = Counter(name.casefold() for name in task.labels)
     alike = [name for name in task.labels if folded[name.casefold()] > 1]
     if alike:
-        yield f"classes that differ in case alone: {', '.join(map(repr, alike))}"
+        yield f"classes that differ in case alone: {', '.join(map(reprlib.repr, alike))}"
     if METRICS[task.metric].binary:
-        yield f"{task.metric} is of the class {task.labels[1]!r}, the last by name"
+        yield f"{task.metric} is of the class {reprlib.repr(task.labels[1])}, the last by name"
     train = splits["train"]
     if task.metric == "accuracy":
         counts = np.bincount(train.y[: train.labeled], minlength=len(task.labels))
         share = counts.max() / counts.sum()
         if share >= IMBALANCED:
-            largest = task.labels[int(counts.argmax())]
+            largest = reprlib.repr(task.labels[int(counts.argmax())])
             yield (
-                f"{share:.0%} of the training rows are {largest!r}, and predicting it alone has "
+                f"{share:.0%} of the training rows are {largest}, and predicting it alone has "
                 "that accuracy: --metric macro_f1 counts all classes alike"
             )
     for kind, texts in (

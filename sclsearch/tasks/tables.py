@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 
-from sclsearch.canonical import check_regular
+from sclsearch.canonical import check_regular, one_line
 from sclsearch.errors import SclsearchError, suggestion
 from sclsearch.tasks.base import Split
 
@@ -406,5 +406,5 @@ def _label_fault(label: str, classes: Mapping[str, int] | None) -> str:
         return "" if finite(label) else f"the label must be a number, got {label!r}"
     if label in classes:
         return ""
-    names = [*list(classes)[:SHOWN_NAMES], *(["…"] if len(classes) > SHOWN_NAMES else [])]
-    return f"the label must be one of {', '.join(names)}, got {label!r}"
+    names = [*map(one_line, list(classes)[:SHOWN_NAMES]), *["…"] * (len(classes) > SHOWN_NAMES)]
+    return f"the label must be one of {', '.join(names)}, got {reprlib.repr(label)}"

@@ -1,6 +1,7 @@
 """Rows in memory, from pandas or `datasets`, as a Parquet file that a custom task reads."""
 
 import hashlib
+import reprlib
 import uuid
 from collections.abc import Sequence
 from io import BytesIO
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+LONGEST_NAME = 200
+"""Maximum length of a task's name in bytes: file systems allow 255 with the endings."""
 TableInMemory = Union["pd.DataFrame", "datasets.Dataset"]
 
 
@@ -37,12 +40,13 @@ def write_table(data: TableInMemory, columns: Sequence[str], folder: Path, name:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if Path(name).name != name:
-        raise SclsearchError(f"name: must be a file name without folders, got {name!r}.")
+    _check_arguments(data, columns, name)
     try:
         table = _arrow_table(data, columns, name)
     except pa.ArrowException as error:
-        raise SclsearchError(f"{name}: {error}. Give each column values of one type.") from error
+        # Arrow's own message may be a tuple.
+        reason = ": ".join(map(str, error.args)).rstrip(".")
+        raise SclsearchError(f"{name}: {reason}. Give each column values of one type.") from error
     buffer = BytesIO()
     pq.write_table(table.replace_schema_metadata(None), buffer)
     content = buffer.getvalue()
@@ -55,14 +59,49 @@ def write_table(data: TableInMemory, columns: Sequence[str], folder: Path, name:
     return path
 
 
+def _check_arguments(data: object, columns: Sequence[object], name: object) -> None:
+    """Raise SclsearchError if the data, a column name or the task's name has the wrong type."""
+    if not (
+        isinstance(name, str)
+        and name.isprintable()
+        and 0 < len(name.encode()) <= LONGEST_NAME
+        and Path(name).name == name != ".."
+    ):
+        raise SclsearchError(
+            "name: must be a file name without folders and control characters, of at most "
+            f"{LONGEST_NAME} bytes, got {reprlib.repr(name)}. Pass a short name."
+        )
+    for column in columns:
+        if not isinstance(column, str):
+            raise SclsearchError(
+                f"{name}: a column's name must be text, got {column!r}. Pass it as text."
+            )
+    # A DatasetDict has no `features`, and an IterableDataset has no `__getitem__`.
+    if not (_is_frame(data) or (hasattr(data, "features") and hasattr(data, "__getitem__"))):
+        raise SclsearchError(
+            f"{name}: must be a pandas data frame or a datasets.Dataset, got "
+            f"{type(data).__name__}. Convert it to a data frame."
+        )
+
+
+def _is_frame(data: object) -> bool:
+    import pandas as pd
+
+    return isinstance(data, pd.DataFrame)
+
+
 def _arrow_table(data: Any, columns: Sequence[str], name: str) -> "pa.Table":
     import pyarrow as pa
 
-    is_dataset = hasattr(data, "column_names")
-    header = data.column_names if is_dataset else [str(column) for column in data.columns]
+    is_frame = _is_frame(data)
+    header = [str(column) for column in data.columns] if is_frame else data.column_names
     column_positions(Path(name), header, columns)
-    if not is_dataset:
-        return pa.Table.from_pandas(data[list(columns)], preserve_index=False)
+    if is_frame:
+        # pandas turns integers into decimals where a column has empty cells.
+        frame = data.set_axis(header, axis=1)[list(columns)]
+        whole = [column for column in frame if _has_whole_decimals(frame[column])]
+        frame = frame.astype(dict.fromkeys(whole, "Int64"))
+        return pa.Table.from_pandas(frame, preserve_index=False)
     table = data.select_columns(list(columns)).with_format("arrow")[:]
     for position, column in enumerate(columns):
         classes = getattr(data.features[column], "names", None)
@@ -71,3 +110,10 @@ def _arrow_table(data: Any, columns: Sequence[str], name: str) -> "pa.Table":
             names = [None if n is None or n < 0 else classes[n] for n in numbers]
             table = table.set_column(position, column, pa.array(names, pa.string()))
     return table
+
+
+def _has_whole_decimals(column: "pd.Series[Any]") -> bool:
+    """Return True if a column has decimals that are all whole, and empty cells."""
+    return bool(
+        column.dtype.kind == "f" and column.isna().any() and (column.dropna() % 1 == 0).all()
+    )

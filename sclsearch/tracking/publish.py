@@ -1,5 +1,6 @@
 """Result of a study in MLflow: its report, its place in the experiment, and the winner's model."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from io import BytesIO
@@ -7,6 +8,7 @@ from io import BytesIO
 import numpy as np
 import numpy.typing as npt
 
+from sclsearch.canonical import one_line
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import Report, report
 from sclsearch.selection.rules import parse_rule
@@ -169,15 +171,19 @@ def _confusion_figure(matrices: dict[str, list[list[int]]], labels: Sequence[str
     from matplotlib.figure import Figure
     from sklearn.metrics import ConfusionMatrixDisplay
 
+    short = [one_line(label, 18) for label in labels]
     side = max(3.5, 0.6 * len(labels))
     figure = Figure(figsize=(side * len(matrices) + 1, side + 0.5), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(1, len(matrices), squeeze=False)[0]
     for panel, (split, counts) in zip(panels, matrices.items(), strict=True):
-        shown = ConfusionMatrixDisplay(np.array(counts), display_labels=list(labels))
+        shown = ConfusionMatrixDisplay(np.array(counts), display_labels=short)
         shown.plot(ax=panel, cmap="Blues", colorbar=False, values_format="d")
         panel.set_title(split)
     file = BytesIO()
-    # Without the version of matplotlib, equal matrices give equal files.
-    figure.savefig(file, format="png", dpi=100, metadata={"Software": None})
+    with warnings.catch_warnings():
+        # Labels may have characters, such as emoji, that matplotlib's font lacks.
+        warnings.filterwarnings("ignore", r"Glyph .* missing from", UserWarning)
+        # Without the version of matplotlib, equal matrices give equal files.
+        figure.savefig(file, format="png", dpi=100, metadata={"Software": None})
     return file.getvalue()

@@ -64,7 +64,7 @@ def _delete_permanently(uri: str, run_ids: Sequence[str]) -> None:
     environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
-        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1].rstrip(".")
         raise SclsearchError(f"{uri}: MLflow cannot delete {len(run_ids)} runs: {reason}.")
 
 

@@ -171,8 +171,9 @@ def _check_driver(uri: str) -> None:
             scheme = uri.partition(":")[0]
             known = next((d for name, d in _DRIVERS.items() if scheme.startswith(name)), "")
             cure = f" Install one: pip install {known}" if known else ""
+            reason = str(error).rstrip(".")
             raise SclsearchError(
-                f"{masked(uri)}: cannot load the Python driver of {scheme}: {error}.{cure}"
+                f"{masked(uri)}: cannot load the Python driver of {scheme}: {reason}.{cure}"
             ) from None
 
 

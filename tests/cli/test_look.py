@@ -120,7 +120,7 @@ def test_studies_are_listed_and_their_square_brackets_are_text(
     words = sclsearch("ls", "studies").stdout.split()
     assert " ".join(words).startswith(
         "mine scl on demo, ./encoder, plain; 2 configurations x 2 seeds, 4 of 4 seed runs stored; "
-        "best accuracy 0.6100 (#0); "
+        "1 failed; best accuracy 0.6100 (#0); "
     )
     record = place / "sclsearch-storage" / "studies" / "mine" / "study.json"
     stored = json.loads(record.read_text())

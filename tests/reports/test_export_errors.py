@@ -77,7 +77,9 @@ def test_a_study_without_a_winner_is_refused(
     write_study: Callable[..., Path], tmp_path: Path
 ) -> None:
     storage = write_study(["it failed", "it too"])
-    with pytest.raises(SclsearchError, match=r"^made-up: all seed runs of the winner failed"):
+    with pytest.raises(
+        SclsearchError, match=r"^made-up: no seed run succeeded\. First failure: .*it"
+    ):
         sclsearch.export("made-up", tmp_path / "encoder", storage=storage)
     with pytest.raises(SclsearchError, match=r"^Unknown study 'mad-up' .* Did you mean 'made-up'"):
         sclsearch.export("mad-up", tmp_path / "encoder", storage=storage)

@@ -101,7 +101,7 @@ def card_of(storage: Path, folder: Path) -> str:
     """Return the model card of the study `made-up`."""
     _, record = existing_study(storage, "made-up")
     found = report(storage, "made-up")
-    described = replace(describe_winner(found), labels=("no", "yes"))
+    described = replace(describe_winner(found), labels=("no", "ye\ns" + "x" * 999))
     folder.mkdir()
     write_model_card(folder, described, found, record, storage, folder)
     return (folder / "README.md").read_text(encoding="utf-8")
@@ -125,6 +125,7 @@ def test_a_search_shows_its_space_its_configurations_and_its_race(
     assert "| 2 | – | 0.5000 | 1/2 | `tau=0.3` |" in text
     assert "1 of 3 configurations lack seeds. The probability that one of them would win" in text
     assert "The storage has no finished study of `ce`" in text
+    assert f"- labels: `no`, `ye s{'x' * 75}…`\n" in text
 
 
 def test_a_failed_seed_is_shown(write_study: Callable[..., Path], tmp_path: Path) -> None:

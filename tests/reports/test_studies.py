@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from sclsearch.reports.studies import StudyLine, studies
 from sclsearch.store.storage import Storage
 
@@ -30,6 +32,18 @@ def test_the_best_score_is_that_of_the_studys_rule(write_study: Callable[..., Pa
     (line,) = studies(write_study(*configurations, rule="mean"))
     assert isinstance(line, StudyLine)
     assert (line.best, line.winner) == (0.55, 1)
+
+
+@pytest.mark.parametrize(
+    ("configurations", "text"),
+    [([["it", "broke"]], "; all failed; "), ([[(50, 1), "it"]], "; 1 failed; best ")],
+)
+def test_failed_seed_runs_are_counted(
+    write_study: Callable[..., Path], configurations: list[list[object]], text: str
+) -> None:
+    (line,) = studies(write_study(*configurations))
+    assert text in str(line)
+    assert ("best" in str(line)) == ("best" in text)
 
 
 def test_a_folder_without_studies_has_none(tmp_path: Path) -> None:

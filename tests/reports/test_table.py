@@ -10,7 +10,7 @@ import pytest
 
 import sclsearch
 from sclsearch import SclsearchError, select
-from sclsearch.reports.table import table_file
+from sclsearch.reports.table import TableFormat, table_file
 
 Write = Callable[..., Path]
 
@@ -82,6 +82,16 @@ def test_markdown_has_points_and_the_winner_in_bold(storage: Path) -> None:
         r"| 1 | 0.5 | a\|b | 1/2 | 45.0 | 80.0 |",
         "| 2 | 1 | c | 1/2 | – | – |",
     ]
+
+
+@pytest.mark.parametrize("form", ["md", "latex"])
+def test_a_cell_is_one_line_of_limited_length(write_study: Write, form: TableFormat) -> None:
+    values = [{"kind": "a\n\nb"}, {"kind": "x" * 10_000}]
+    storage = write_study([(60, 50)], [(70, 50)], values=values)
+    text = table_file([select("made-up", storage=storage)], "configurations", form).decode()
+    assert " a b " in text
+    assert f" {'x' * 299}… " in text
+    assert "xx" not in text.replace("x" * 299, "")
 
 
 def test_latex_is_a_booktabs_table_with_escaped_text(storage: Path) -> None:

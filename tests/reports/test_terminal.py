@@ -76,16 +76,8 @@ def printed(storage: Path, rule: str = "mean", *, seeds: int | None = None, most
                 "test accuracy 0.6000, of the only seed that finished",
             ],
         ),
-        (
-            ["raised", "raised"],
-            "best",
-            [
-                "validation accuracy 0.0000, best of 2 seeds (rule best)",
-                "test accuracy none, no seed finished",
-            ],
-        ),
     ],
-    ids=["top-2", "mean", "mean/best", "one seed", "one finished", "none finished"],
+    ids=["top-2", "mean", "mean/best", "one seed", "one finished"],
 )
 def test_scores_come_with_their_rule_and_seeds(
     write_study: Write, seeds: list[tuple[int, int] | str], rule: str, expected: list[str]
@@ -129,6 +121,22 @@ def test_a_study_without_a_finished_configuration_says_so(write_study: Write) ->
     text = printed(write_study([(70, 60), None]))
     assert text.endswith("No configuration is finished yet.\n")
     assert "Winner" not in text
+
+
+def test_a_study_without_a_successful_seed_run_has_no_winner(write_study: Write) -> None:
+    text = printed(write_study(["it broke", "it too"], ["it broke", "again"]))
+    assert text.splitlines()[-3:] == [
+        "No configuration finished a seed run; 4 failed.",
+        "  first failure: raised: it broke",
+        "  Fix the cause, then run the same command with --retry-failed.",
+    ]
+    assert "Winner" not in text
+
+
+def test_a_failed_configuration_never_wins_a_tie(write_study: Write) -> None:
+    text = printed(write_study(["it broke", "it too"], [(0, 10), (0, 20)]))
+    assert "Winner #1" in text
+    assert "tied" not in text
 
 
 def test_more_configurations_than_fit_are_counted_and_the_winner_is_shown(

@@ -11,6 +11,7 @@ import pytest
 
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import report
+from sclsearch.search.plan import plan
 from sclsearch.search.rerun import rerun
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.study.resolve import resolve
@@ -69,6 +70,45 @@ def test_a_custom_method_is_searched_stored_and_repeated(
     mine.write_text(mine.read_text().replace("0.1\n", "0.10\n"), encoding="utf-8")
     with pytest.raises(SclsearchError, match="its hash differs"):
         named()
+
+
+@pytest.mark.slow
+def test_a_failure_names_the_line_of_the_method_and_ends_the_search(
+    place: Workspace,
+    mine: Path,
+    write_space: Callable[[str], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = mine.read_text(encoding="utf-8")
+    mine.write_text(text.replace("batch.y", "batch.y[1:]"), encoding="utf-8")
+    own = place.elsewhere(tmp_path, method=f"{mine}:Smoothed", space=write_space(SPACE))
+    (line,) = [n for n, row in enumerate(mine.read_text().split("\n"), 1) if "batch.y[1:]" in row]
+    monkeypatch.setattr("sclsearch.search.run.check_new", lambda *_: None)
+    with in_process(), pytest.raises(SclsearchError, match=rf"\(mine\.py:{line}\)\. Fix the cause"):
+        own.run(configs=2, tracking="none")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("batch.y", "batch.y[1:]", r"ValueError: Expected input batch_size .* \(mine\.py:26\)"),
+        ("self.scores", "self.logits", r"AttributeError: .*no attribute 'logits' \(mine\.py:25\)"),
+        ('{"ce": cross', '{"ce": 0 * cross', ""),
+    ],
+)
+def test_a_dry_run_trains_a_custom_method_for_one_update(
+    asked: Callable[..., StudySpec], mine: Path, tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    mine.write_text(mine.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
+    spec = asked(method=f"{mine}:Smoothed", space=None, searched=False)
+    options = RunOptions(storage=tmp_path / "storage", gpus_per_trial=0, tracking="none")
+    if message:
+        with pytest.raises(SclsearchError, match=rf"^--method {mine}:Smoothed: .*{message}\. "):
+            plan(spec, options)
+    else:
+        assert plan(spec, options).missing
+    assert not (tmp_path / "storage").exists()
 
 
 @pytest.mark.slow

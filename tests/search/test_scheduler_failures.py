@@ -173,6 +173,46 @@ def test_a_failed_seed_counts_as_the_metrics_minimum(
     assert scheduler.state.scores[0].score == (figure + minimum) / 2
 
 
+def test_a_search_whose_first_seed_runs_fail_alike_stops_and_can_continue(
+    preparing: Preparing, workers: "Workers"
+) -> None:
+    def fail(scheduler: Scheduler) -> None:
+        task = scheduler.next()
+        assert task is not None
+        scheduler.runs.put(workers.failed(task))
+        scheduler.finish(task, workers.failed(task))
+
+    def stopped() -> Scheduler:
+        scheduler = Scheduler(preparing())
+        fail(scheduler)
+        with pytest.raises(
+            SclsearchError, match=r"^method scl: the first 2 .* error: a test\. Fix"
+        ):
+            fail(scheduler)
+        return scheduler
+
+    assert [*stopped().state.seed_runs] == [(0, 0), (0, 1)]
+    assert len(stopped().state.seed_runs) == 4
+    last = Scheduler(preparing())
+    while task := last.next():
+        workers.finish(last, task)
+    assert last.complete
+
+
+def test_a_search_with_different_failures_or_one_success_continues(
+    preparing: Preparing, workers: "Workers"
+) -> None:
+    for first in ("success", "non-finite", "other"):
+        scheduler = Scheduler(preparing())
+        for number, task in enumerate(workers.running(scheduler, at_a_time=3)):
+            run = workers.failed(task)
+            if number == 0:
+                failure = Failure(first if first == "non-finite" else "raised", "another")
+                run = replace(run, failure=failure)
+                run = workers.trained(task) if first == "success" else run
+            scheduler.finish(task, run)
+
+
 def test_failed_seed_runs_are_trained_again_only_on_request(
     preparing: Preparing, workers: "Workers"
 ) -> None:

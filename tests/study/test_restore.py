@@ -109,6 +109,16 @@ def test_own_files_come_back_as_they_were_given(
         assert keys(preparing(spec), {}) == keys(before, winner.values)
 
 
+def test_a_stored_field_that_is_out_of_bounds_blames_the_record(
+    asked: Asked, preparing: Preparing
+) -> None:
+    before = preparing(asked())
+    damaged = {**winner_of(before).fields, "max_length": -5}
+    message = rf"^{before.record.name}: the record is damaged: max_length: .*got -5\. Restore"
+    with pytest.raises(SclsearchError, match=message):
+        restore_spec(origin_of(before), damaged)
+
+
 def test_an_own_method_comes_back_without_its_space(
     custom_method: str, asked: Asked, preparing: Preparing, tmp_path: Path
 ) -> None:
@@ -130,7 +140,8 @@ def test_lists_are_tuples_again_and_files_are_paths(tmp_path: Path, tiny_bert: P
     paper.write_text("\n".join(['{"paraphrases": 1, "source": "by hand"}', *lines]))
     spec = StudySpec(method="cssl", task="demo", model=str(tiny_bert), paraphrases=paper)
     prepared = prepare_study(spec, RunOptions(storage=tmp_path, seeds=1, gpus_per_trial=0))
-    again = restore_spec(origin_of(prepared), {"dropouts": [0.0, 0.1], "tau": 0.5})
+    origin = {**origin_of(prepared), "method": "supcl-seq"}  # its fields have a list
+    again = restore_spec(origin, {"dropouts": [0.0, 0.1], "tau": 0.5})
     assert (again.settings, again.paraphrases) == ({"dropouts": (0.0, 0.1), "tau": 0.5}, paper)
 
 

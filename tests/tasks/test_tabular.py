@@ -72,6 +72,16 @@ def test_a_column_sets_the_splits(options: dict[str, Any]) -> None:
     assert len(found.splits["validation"]) == len(found.splits["test"]) == 10
 
 
+@pytest.mark.parametrize(("first", "labels"), [(0.0, ("0", "1")), (0.5, ("0.0", "0.5", "1.0"))])
+def test_whole_numbers_with_empty_cells_stay_whole(
+    options: dict[str, Any], first: float, labels: tuple[str, ...]
+) -> None:
+    frame = FRAME.assign(label=[first, float("nan"), *(n % 2 for n in range(38))])
+    found = load_custom_task(CustomTask.from_data(frame, fractions=(1.0, 0.0, 0.0), **options))
+    assert found.task.labels == labels
+    assert found.splits["train"].unlabeled == 1
+
+
 def test_a_class_number_of_minus_one_is_no_label(options: dict[str, Any]) -> None:
     first = datasets.Dataset.from_list(
         [{"text": f"without {number}", "label": -1} for number in range(4)],
@@ -87,12 +97,22 @@ def test_a_class_number_of_minus_one_is_no_label(options: dict[str, Any]) -> Non
     [
         ({"text": "txet"}, r"^reviews: no column is called 'txet'\. Did you mean 'text'"),
         ({"text": "odd"}, r"^reviews: .*Give each column values of one type\.$"),
-        ({"name": "a/b"}, r"^name: must be a file name without folders, got 'a/b'\."),
+        ({"text": None}, r"^reviews: a column's name must be text, got None\. "),
+        ({"label": 5}, r"^reviews: a column's name must be text, got 5\. "),
+        ({"data": FRAME["text"]}, r"^reviews: must be a pandas .*, got Series\. Convert"),
+        ({"data": {"text": ["a"]}}, r"^reviews: .*, got dict\. "),
+        ({"data": None}, r"^reviews: .*, got NoneType\. "),
+        ({"data": FRAME.to_numpy()}, r"^reviews: .*, got ndarray\. "),
+        ({"data": datasets.DatasetDict()}, r"^reviews: .*, got DatasetDict\. "),
+        *(
+            ({"name": name}, r"^name: must be a file name .*, got .*\. Pass a short name\.$")
+            for name in ("a/b", "", "..", "a\0b", "a\nb", "a" * 300, "詞" * 90, None)
+        ),
     ],
 )
 def test_what_cannot_be_a_file_is_an_error(
     options: dict[str, Any], tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(SclsearchError, match=message):
-        CustomTask.from_data(FRAME, **{**options, **changes})
+        CustomTask.from_data(**{"data": FRAME, **options, **changes})
     assert not (tmp_path / "data").exists()

@@ -5,6 +5,7 @@ Markers and line styles differ too, so that prints in grey stay readable.
 """
 
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
@@ -49,10 +50,14 @@ _NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Apply the style to all figures that the body makes or writes."""
+    """Apply the style to all figures that the body makes or writes.
+
+    Labels may have characters, such as emoji, that matplotlib's font lacks. SVG files keep them.
+    """
     import matplotlib
 
-    with matplotlib.rc_context(_RC):
+    with matplotlib.rc_context(_RC), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph .* missing from", UserWarning)
         yield
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from sclsearch.canonical import one_line
 from sclsearch.reports.page.style import COLORS, INK, MARKERS, looks, new_figure
 from sclsearch.selection.significance import Comparison
 
@@ -34,7 +35,7 @@ def confusion_plot(counts: Numbers, labels: Sequence[str]) -> "Figure":
     cells = axes.pcolormesh(places, places, shares, cmap=blues, vmin=0, vmax=1)
     axes.invert_yaxis()
     figure.colorbar(cells, ax=axes, label="share of the true class")
-    short = [label if len(label) <= 18 else f"{label[:17]}…" for label in labels]
+    short = [one_line(label, 18) for label in labels]
     axes.set_xticks(range(len(labels)), short, rotation=0 if len(labels) <= 4 else 90)
     axes.set_yticks(range(len(labels)), short)
     axes.set(xlabel="predicted class", ylabel="true class")
@@ -79,6 +80,7 @@ def embedding_plot(
         vectors: Positions of the label vectors, `[C, 2]`; None for a method without them.
     """
     figure, axes = new_figure(4.2)
+    labels = [one_line(label, 30) for label in labels]
     for number, (color, marker, _) in enumerate(looks(len(labels))):
         own = points[y == number]
         axes.scatter(

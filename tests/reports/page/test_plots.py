@@ -9,7 +9,8 @@ import pytest
 
 from sclsearch import select
 from sclsearch.reports.page.search_plots import hyperparameter_plot, parallel_plot, seed_plot
-from sclsearch.reports.page.style import as_svg, inline_svg, looks, new_figure, style
+from sclsearch.reports.page.style import as_png, as_svg, inline_svg, looks, new_figure, style
+from sclsearch.reports.page.winner_plots import confusion_plot, embedding_plot
 from sclsearch.reports.report import Report
 
 if TYPE_CHECKING:
@@ -81,6 +82,19 @@ def test_series_differ_in_more_than_color() -> None:
     found = looks(36)
     assert len({(color, str(line)) for color, _, line in found}) == 36
     assert len({(marker, str(line)) for _, marker, line in found}) == 36
+
+
+@pytest.mark.filterwarnings("error")
+def test_labels_of_any_text_are_short_and_raise_no_warning() -> None:
+    labels = ["\N{GRINNING FACE}", "a\nb", "x" * 10_000]
+    with style():
+        text = as_svg(confusion_plot(np.eye(3), labels)).decode()
+        points = embedding_plot(np.eye(3), np.arange(3), labels, None)
+        as_png(points)
+    assert labels[0] in text
+    assert "a b" in text
+    assert f">{'x' * 17}…<" in text
+    assert "x" * 31 not in as_svg(points).decode()
 
 
 def test_an_inline_figure_takes_colors_and_ids_of_the_page() -> None:
