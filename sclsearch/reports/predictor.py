@@ -229,8 +229,9 @@ def _load_parts(parts: "nn.ModuleDict", file: Path) -> None:
     try:
         parts.load_state_dict(load_file(file))
     except (OSError, SafetensorError, RuntimeError) as error:
+        fault = "No such file or directory" if isinstance(error, FileNotFoundError) else error
         raise SclsearchError(
-            f"{file}: not a file of `sclsearch export`: {error}. Export the study again."
+            f"{file}: not a file of `sclsearch export`: {fault}. Export the study again."
         ) from error
 
 
