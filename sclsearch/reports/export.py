@@ -111,8 +111,7 @@ def export(
     """
     winner = finished_winner(found)
     folder = folder.expanduser().resolve()
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise SclsearchError(f"{folder}: exists and is not an empty folder. Name another one.")
+    _check_empty(folder)
     if ensemble and len(winner.reported) < 2:
         raise SclsearchError(
             f"--ensemble: rule {found.rule} must report at least 2 seeds, got "
@@ -130,8 +129,19 @@ def export(
         written = _write_all(part, members, begun, ensemble=ensemble)
         write_model_card(part, written, found, record, storage, begun)
         write_digests(part)
-        part.rename(folder)
+        try:
+            part.rename(folder)
+        except OSError as error:
+            _check_empty(folder)  # another export may have written it meanwhile
+            raise SclsearchError(
+                f"{folder}: cannot be replaced: {error.strerror}. Name a new folder inside it."
+            ) from error
     return written
+
+
+def _check_empty(folder: Path) -> None:
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise SclsearchError(f"{folder}: exists and is not an empty folder. Name another one.")
 
 
 def _members(

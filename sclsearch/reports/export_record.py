@@ -107,7 +107,7 @@ def read_record(folder: Path) -> ExportRecord:
             "export, or export the study again."
         ) from error
     except ValidationError as error:
-        fault = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        fault = "; ".join(": ".join((*map(str, e["loc"]), e["msg"])) for e in error.errors())
         raise SclsearchError(
             f"{file}: not a file of `sclsearch export`: {fault}. Export the study again."
         ) from error

@@ -102,6 +102,7 @@ class Predictor:
         Raises:
             SclsearchError: A text is invalid; the predictions before its batch are complete.
         """
+        _check_list(texts)
         rest, first = iter(texts), 0
         while batch := list(islice(rest, self.batch_size)):
             yield from self._predict(self._rows(batch, first))
@@ -134,19 +135,34 @@ class Predictor:
 
     def _rows(self, texts: Sequence[str | Texts], first: int = 0) -> list[Texts]:
         """Return texts as rows; raise SclsearchError for the first invalid one, by its number."""
-        if isinstance(texts, str):
-            raise SclsearchError("texts: must be a list, got one text. Pass [text].")
+        _check_list(texts)
+        texts = list(texts)
+        for number, text in enumerate(texts, first):
+            _check_text(text, number)
         rows = [(text,) if isinstance(text, str) else tuple(text) for text in texts]
         for number, reason in text_faults(enumerate(rows, first)):
             raise SclsearchError(f"text {number}: {reason}.")
-        parts = 1 + self.record.pair
+        count = 1 + self.record.pair
         for number, row in enumerate(rows, first):
-            if len(row) != parts:
+            if len(row) != count:
                 raise SclsearchError(
-                    f"text {number}: must have {counted(parts, 'part')} as in "
+                    f"text {number}: must have {counted(count, 'part')} as in "
                     f"{self.record.task}, got {len(row)}."
                 )
         return rows
+
+
+def _check_list(texts: object) -> None:
+    if isinstance(texts, str):
+        raise SclsearchError("texts: must be a list, got one text. Pass [text].")
+    if not isinstance(texts, Iterable):
+        raise SclsearchError(f"texts: must be a list, got {texts!r:.80}. Pass [text].")
+
+
+def _check_text(text: object, number: int) -> None:
+    parts = text if isinstance(text, tuple | list) else (text,)
+    if not all(isinstance(part, str) for part in parts):
+        raise SclsearchError(f"text {number}: must be a text or a pair of texts, got {text!r:.80}.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,9 +105,13 @@ def test_a_pair_where_texts_stand_alone_is_refused(exported: Path) -> None:
     [
         ("one text", "texts: must be a list, got one text. Pass [text]."),
         (["one", " "], "text 1: a text is empty."),
+        (None, "texts: must be a list, got None. Pass [text]."),
+        (["one", None], "text 1: must be a text or a pair of texts, got None."),
+        ([{"text": "one"}], "text 0: must be a text or a pair of texts, got {'text': 'one'}."),
+        ([("one", 2)], "text 0: must be a text or a pair of texts, got ('one', 2)."),
     ],
 )
-def test_a_wrong_list_of_texts_is_refused(exported: Path, texts: list[str], message: str) -> None:
+def test_a_wrong_list_of_texts_is_refused(exported: Path, texts: Any, message: str) -> None:
     with pytest.raises(SclsearchError) as raised:
         sclsearch.predict(exported, texts)
     assert str(raised.value) == message
@@ -124,6 +128,9 @@ def test_a_folder_that_is_no_export_is_refused(exported: Path, tmp_path: Path) -
     older = {name: value for name, value in card.items() if name != "mean_test"}
     (exported / CARD).write_text(json.dumps(older))
     assert sclsearch.predict(exported, ["one"])
+    (exported / CARD).write_text("{")
+    with pytest.raises(SclsearchError, match="`sclsearch export`: Invalid JSON: EOF while"):
+        sclsearch.predict(exported, ["one"])
     (exported / CARD).write_text(json.dumps({**card, "seeds": "many"}))
     with pytest.raises(SclsearchError, match="seeds: Input should be a valid integer"):
         sclsearch.predict(exported, ["one"])

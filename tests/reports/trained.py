@@ -39,14 +39,14 @@ class Trained:
         return sclsearch.export("mine", folder, storage=self.storage)
 
 
-def study_on(encoder: Path, storage: Path, task: str | CustomTask = "demo") -> Trained:
+def study_on(encoder: Path, storage: Path, of: str | CustomTask = "demo") -> Trained:
     """Trains two seed runs in this process and keeps the weights of both."""
     spec = StudySpec(
         method="scl",
-        task=task,
+        task=of,
         model=str(encoder),
-        protocol="gunel-fewshot" if task == "demo" else "plain",
-        train_size=8 if task == "demo" else None,
+        protocol="gunel-fewshot" if of == "demo" else "plain",
+        train_size=8 if of == "demo" else None,
         settings={"epochs": 1, "max_length": 16, "tau": 0.5},
         searched=False,
     )
