@@ -216,6 +216,12 @@ def load(
     record = read_record(folder)
     place = _device(device)
     members = [_load_seed(folder / name, custom_method, place) for name in record.members or ("",)]
+    for one in members:
+        if one.record.labels != record.labels:
+            raise SclsearchError(
+                f"{folder / CARD}: labels: must be {', '.join(one.record.labels)} as in seed "
+                f"{one.record.replicate}, got {', '.join(record.labels)}. Export the study again."
+            )
     return Predictor(record, members, batch_size)
 
 
