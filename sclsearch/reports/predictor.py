@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -136,10 +136,7 @@ class Predictor:
     def _rows(self, texts: Sequence[str | Texts], first: int = 0) -> list[Texts]:
         """Return texts as rows; raise SclsearchError for the first invalid one, by its number."""
         _check_list(texts)
-        texts = list(texts)
-        for number, text in enumerate(texts, first):
-            _check_text(text, number)
-        rows = [(text,) if isinstance(text, str) else tuple(text) for text in texts]
+        rows = [_row(text, number) for number, text in enumerate(texts, first)]
         for number, reason in text_faults(enumerate(rows, first)):
             raise SclsearchError(f"text {number}: {reason}.")
         count = 1 + self.record.pair
@@ -159,10 +156,13 @@ def _check_list(texts: object) -> None:
         raise SclsearchError(f"texts: must be a list, got {texts!r:.80}. Pass [text].")
 
 
-def _check_text(text: object, number: int) -> None:
-    parts = text if isinstance(text, tuple | list) else (text,)
-    if not all(isinstance(part, str) for part in parts):
+def _row(text: Any, number: int) -> Texts:
+    """Return a text or a pair as a row; raise SclsearchError if it is neither."""
+    whole = isinstance(text, str | bytes | Mapping) or not isinstance(text, Iterable)
+    row = (text,) if whole else tuple(text)
+    if not all(isinstance(part, str) for part in row):
         raise SclsearchError(f"text {number}: must be a text or a pair of texts, got {text!r:.80}.")
+    return row
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,8 +199,8 @@ def _with_files(origin: Mapping[str, Any], folder: Path | None, where: Path) -> 
         found = next((place for place in places if place.is_file()), None)
         if found is None:
             raise SclsearchError(
-                f"{where}: names the data file {name}, which is not in {folder or 'this folder'}. "
-                "Pass --data-dir with the folder of the file."
+                f"{where}: names the data file {name}, which is not in "
+                f"{folder or 'the current folder'}. Pass --data-dir with the folder of the file."
             )
         return str(found)
 

@@ -136,7 +136,7 @@ def test_an_export_has_no_folder_of_the_users_machine_and_finds_the_data_by_name
     with pytest.raises(SclsearchError) as raised:
         sclsearch.verify(tmp_path / "winner")
     assert str(raised.value) == (
-        f"{tmp_path / 'winner' / CARD}: names the data file mine.csv, which is not in this folder. "
-        "Pass data_dir with the folder of the file."
+        f"{tmp_path / 'winner' / CARD}: names the data file mine.csv, which is not in the current "
+        "folder. Pass data_dir with the folder of the file."
     )
     assert sclsearch.verify(tmp_path / "winner", data_dir=files).verified
