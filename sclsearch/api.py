@@ -444,7 +444,8 @@ def verify(
 
     Args:
         folder: Folder written by `export`.
-        data_dir: Folder of the task's files, if they moved.
+        data_dir: Folder of the task's files. None uses the current folder for the user's own
+            files; for others SCLSEARCH_DATA, then the Hugging Face hub.
         method: Custom method of the export, as in `load`.
         tolerance: Accepted difference of the score, for another device than in training.
 

@@ -158,11 +158,7 @@ def predict(
     found = predictor.predict_stream(row.cells[: len(columns)] for row in read)
     results = zip(kept, found, strict=True)
     write = _write_csv if format_ == "csv" else _write_json_lines
-    try:
-        write(header, every, results, proba=proba)
-    except BrokenPipeError:
-        # The reader of the output, such as `head`, has enough. Python must not flush again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    write(header, every, results, proba=proba)
 
 
 def _text_columns(
@@ -200,11 +196,29 @@ def _rows(file: Path, form: StreamFormat, every: tuple[str, ...], texts: int) ->
     from sclsearch.tasks.tables import check_faults, check_rows, load_table, text_faults
 
     if file == STDIN:
-        return stream_rows(sys.stdin, form, every, texts)
+        return stream_rows(sys.stdin.buffer, form, every, texts)
     table = load_table(file, every)
     check_rows(table, table.rows)
     check_faults(table, text_faults((row.place, row.cells[:texts]) for row in table.rows))
     return iter(table.rows)
+
+
+class _StandardOutput:
+    """Standard output, flushed row by row, so that predictions stream."""
+
+    def write(self, text: str) -> None:
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except OSError as error:
+            # Python must not flush again at its end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            if isinstance(error, BrokenPipeError):  # the reader, such as `head`, has enough
+                sys.exit(0)
+            raise SclsearchError(
+                f"standard output: cannot be written: {error.strerror}. Write the predictions "
+                "elsewhere."
+            ) from error
 
 
 def _write_csv(
@@ -214,12 +228,11 @@ def _write_csv(
     *,
     proba: bool,
 ) -> None:
-    written = csv.writer(sys.stdout, lineterminator="\n")
+    written = csv.writer(_StandardOutput(), lineterminator="\n")
     written.writerow(header)
     for row, one in results:
         values = one.probabilities if proba else one.scores
         written.writerow([*row.cells, one.label, *(f"{value:.6g}" for value in values.values())])
-        sys.stdout.flush()
 
 
 def _write_json_lines(
@@ -233,13 +246,18 @@ def _write_json_lines(
         values = one.probabilities if proba else one.scores
         named = {"probabilities" if proba else "scores": values} if values else {}
         line = {**dict(zip(every, row.cells, strict=True)), "predicted": one.label, **named}
-        sys.stdout.write(json.dumps(line, ensure_ascii=False) + "\n")
-        sys.stdout.flush()
+        _StandardOutput().write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
 def verify(
     folder: Folder,
-    data_dir: o.DataDir = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the task's files. Default: the current folder for your own files; for "
+            "others SCLSEARCH_DATA, then the Hugging Face hub."
+        ),
+    ] = None,
     tolerance: Annotated[
         float,
         typer.Option(
@@ -253,7 +271,7 @@ def verify(
 ) -> None:
     """Evaluate an export again on the test rows of its study; compare with the recorded score.
 
-    Exit code 3 if a score differs, or if transformers alone predicts otherwise.
+    Exit code 3 if a file changed, a score differs, or transformers alone predicts otherwise.
     """
     from sclsearch.api import verify as check
     from sclsearch.cli.output import print_json
@@ -267,6 +285,8 @@ def verify(
 
 
 def _show_verification(folder: Path, found: "Verification") -> None:
+    from sclsearch.reports.export_record import DIGESTS
+
     for one in found.members:
         sys.stdout.write(
             f"seed {one.replicate}: test {found.metric} {one.found:.4f} on {one.rows} rows, "
@@ -280,5 +300,11 @@ def _show_verification(folder: Path, found: "Verification") -> None:
         sys.stdout.write(
             f"ensemble of {len(found.members)} seeds: test {found.metric} {found.ensemble:.4f}\n"
         )
-    verdict = "verified" if found.verified else "NOT verified: a score or a prediction differs"
+    if found.changed is None:
+        sys.stdout.write(f"{DIGESTS} is missing, so the files were not compared with it\n")
+    for name in found.changed or ():
+        sys.stdout.write(f"{name}: missing, or not as `sclsearch export` wrote it\n")
+    verdict = "verified"
+    if not found.verified:
+        verdict = "NOT verified: a file, a score or a prediction differs"
     sys.stdout.write(f"{folder}: {verdict}\n")

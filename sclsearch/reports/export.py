@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING, Any
 from sclsearch.encoders.models import ENCODER, HUB_FILES, base_model, model_digest, model_folder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import is_own
-from sclsearch.reports.export_record import ExportRecord, Format, write_json
+from sclsearch.reports.export_record import (
+    ExportRecord,
+    Format,
+    without_folders,
+    write_digests,
+    write_json,
+)
 from sclsearch.reports.model_card import write_model_card
 from sclsearch.reports.report import Report, SeedLine, finished_winner
 from sclsearch.store.local import LocalPath
@@ -35,8 +41,8 @@ WEIGHTS = "model.safetensors"
 PARTS = "parts.safetensors"
 CLASSIFIER_FIELDS = {"architectures", "id2label", "label2id", "num_labels", "problem_type"}
 ENCODER_PREFIX, NEW_MODULES_PREFIX = "encoder.model.", "new_modules."
-NOT_RESTORED = {"model", "source", "settings", "notes", "labels", "pair", "rule"}
-"""Fields of a study's origin that do not determine its test rows."""
+NOT_RESTORED = {"model", "source", "settings", "notes", "labels", "pair", "rule", "data_dir"}
+"""Fields of a study's origin that do not determine its test rows, or that are private."""
 OLD_PREFIX = "parts."  # value of NEW_MODULES_PREFIX in release 0.1.0
 
 
@@ -61,7 +67,7 @@ def describe_winner(found: Report) -> ExportRecord:
 def _seed_record(found: Report, seed: SeedLine) -> ExportRecord:
     winner = finished_winner(found)
     return ExportRecord(
-        base=base_model(found.model_place),
+        base=_base(found.model_place),
         method=found.method,
         task=found.task,
         size=found.size,
@@ -77,6 +83,12 @@ def _seed_record(found: Report, seed: SeedLine) -> ExportRecord:
         fields=winner.fields,
         mean_test=winner.plain and winner.plain[0],
     )
+
+
+def _base(model: str) -> str:
+    name = base_model(model)
+    # Not the bare name: a folder `minilm` is not the encoder `minilm`.
+    return f"./{Path(name).name}" if Path(name).is_absolute() else name
 
 
 def export(
@@ -99,8 +111,7 @@ def export(
     """
     winner = finished_winner(found)
     folder = folder.expanduser().resolve()
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise SclsearchError(f"{folder}: exists and is not an empty folder. Name another one.")
+    _check_empty(folder)
     if ensemble and len(winner.reported) < 2:
         raise SclsearchError(
             f"--ensemble: rule {found.rule} must report at least 2 seeds, got "
@@ -117,8 +128,20 @@ def export(
         part.mkdir()
         written = _write_all(part, members, begun, ensemble=ensemble)
         write_model_card(part, written, found, record, storage, begun)
-        part.rename(folder)
+        write_digests(part)
+        try:
+            part.rename(folder)
+        except OSError as error:
+            _check_empty(folder)  # another export may have written it meanwhile
+            raise SclsearchError(
+                f"{folder}: cannot be replaced: {error.strerror}. Name a new folder inside it."
+            ) from error
     return written
+
+
+def _check_empty(folder: Path) -> None:
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise SclsearchError(f"{folder}: exists and is not an empty folder. Name another one.")
 
 
 def _members(
@@ -155,7 +178,7 @@ def _completed(described: ExportRecord, record: StudyRecord, storage: Storage) -
     known = {} if run is None else run.identity
     return replace(
         described,
-        place=origin["method"],
+        place=without_folders(origin["method"]),
         method_digest=record.training.get("method_file", ""),
         labels=tuple(origin.get("labels", ())),
         pair=origin.get("pair", False),
@@ -164,7 +187,9 @@ def _completed(described: ExportRecord, record: StudyRecord, storage: Storage) -
         data=str(record.training["data"]),
         test_rows=str(known.get("rows", {}).get("test", "")),
         evaluation={} if run is None else run.test,
-        origin={name: value for name, value in origin.items() if name not in NOT_RESTORED},
+        origin=without_folders(
+            {name: value for name, value in origin.items() if name not in NOT_RESTORED}
+        ),
     )
 
 

@@ -6,9 +6,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from sclsearch.canonical import file_digest
 from sclsearch.encoders.models import CARD
 from sclsearch.errors import SclsearchError
 
+CARD_FILE = "README.md"
+DIGESTS = "SHA256SUMS"
+"""File with the SHA-256 of every file of an export, as `sha256sum` writes it.
+
+It omits the model card, which the user may edit.
+"""
 Format = Literal["transformers", "sentence-transformers", "sclsearch"]
 """The library that loads the whole classifier without sclsearch; `sclsearch` if there is none."""
 
@@ -46,7 +53,8 @@ class ExportRecord:
         data: SHA-256 of the task's texts and labels.
         test_rows: SHA-256 of the test rows.
         evaluation: Stored evaluation on the test rows: confusion matrix, or correlations.
-        origin: How the seed run can be trained again: task, protocol, size, paths of the data.
+        origin: How the seed run can be trained again: task, protocol, size, names of the data files
+            without their folders.
     """
 
     base: str
@@ -93,11 +101,13 @@ def read_record(folder: Path) -> ExportRecord:
     file = folder / CARD
     try:
         record = TypeAdapter(ExportRecord).validate_json(file.read_bytes())
-    except (OSError, ValidationError) as error:
-        fault = str(error)
-        if isinstance(error, ValidationError):
-            faults = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
-            fault = "; ".join(faults)
+    except OSError as error:
+        raise SclsearchError(
+            f"{file}: not a file of `sclsearch export`: {error.strerror}. Name the folder of an "
+            "export, or export the study again."
+        ) from error
+    except ValidationError as error:
+        fault = "; ".join(": ".join((*map(str, e["loc"]), e["msg"])) for e in error.errors())
         raise SclsearchError(
             f"{file}: not a file of `sclsearch export`: {fault}. Export the study again."
         ) from error
@@ -106,6 +116,40 @@ def read_record(folder: Path) -> ExportRecord:
             f"{file}: has no classes, because an older version wrote it. Export the study again."
         )
     return record
+
+
+def write_digests(folder: Path) -> None:
+    """Write the digests of all files of an export, except those of the model card."""
+    names = sorted(
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name not in {CARD_FILE, DIGESTS}
+    )
+    lines = [f"{file_digest(folder / name)}  {name}\n" for name in names]
+    (folder / DIGESTS).write_text("".join(lines), encoding="utf-8")
+
+
+def changed_files(folder: Path) -> tuple[str, ...] | None:
+    """Return the files of an export that differ from their digests; None if it has no digests."""
+    if not (folder / DIGESTS).is_file():
+        return None
+    lines = (folder / DIGESTS).read_text(encoding="utf-8", errors="replace").splitlines()
+    digests = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    return tuple(
+        name
+        for name in {CARD: "", **digests}
+        if not (folder / name).is_file() or file_digest(folder / name) != digests.get(name)
+    )
+
+
+def without_folders(value: Any) -> Any:
+    """Return a value in which each absolute path is the name of its file.
+
+    Exports are published, and the folders of the user's machine are private.
+    """
+    if isinstance(value, Mapping):
+        return {name: without_folders(item) for name, item in value.items()}
+    return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
 
 
 def write_json(path: Path, value: Any) -> None:

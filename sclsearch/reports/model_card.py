@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sclsearch.canonical import counted, one_line, settings, shown
 from sclsearch.encoders.models import ALIASES, ENCODER
 from sclsearch.reports.baseline_comparison import baseline_comparison
-from sclsearch.reports.export_record import ExportRecord
+from sclsearch.reports.export_record import CARD_FILE, ExportRecord
 from sclsearch.reports.loading_examples import loading_examples, loading_note
 from sclsearch.reports.report import ConfigurationLine, Report, finished_winner
 from sclsearch.reports.terminal import rule_in_words, with_spread
@@ -22,7 +22,6 @@ from sclsearch.store.storage import Storage
 if TYPE_CHECKING:
     from huggingface_hub import ModelCardData
 
-CARD_FILE = "README.md"
 MOST_CONFIGURATIONS = 50
 HUB_METRICS = {
     "mcc": "matthews_correlation",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -102,6 +102,7 @@ class Predictor:
         Raises:
             SclsearchError: A text is invalid; the predictions before its batch are complete.
         """
+        _check_list(texts)
         rest, first = iter(texts), 0
         while batch := list(islice(rest, self.batch_size)):
             yield from self._predict(self._rows(batch, first))
@@ -134,19 +135,34 @@ class Predictor:
 
     def _rows(self, texts: Sequence[str | Texts], first: int = 0) -> list[Texts]:
         """Return texts as rows; raise SclsearchError for the first invalid one, by its number."""
-        if isinstance(texts, str):
-            raise SclsearchError("texts: must be a list, got one text. Pass [text].")
-        rows = [(text,) if isinstance(text, str) else tuple(text) for text in texts]
+        _check_list(texts)
+        rows = [_row(text, number) for number, text in enumerate(texts, first)]
         for number, reason in text_faults(enumerate(rows, first)):
             raise SclsearchError(f"text {number}: {reason}.")
-        parts = 1 + self.record.pair
+        count = 1 + self.record.pair
         for number, row in enumerate(rows, first):
-            if len(row) != parts:
+            if len(row) != count:
                 raise SclsearchError(
-                    f"text {number}: must have {counted(parts, 'part')} as in "
+                    f"text {number}: must have {counted(count, 'part')} as in "
                     f"{self.record.task}, got {len(row)}."
                 )
         return rows
+
+
+def _check_list(texts: object) -> None:
+    if isinstance(texts, str):
+        raise SclsearchError("texts: must be a list, got one text. Pass [text].")
+    if not isinstance(texts, Iterable):
+        raise SclsearchError(f"texts: must be a list, got {texts!r:.80}. Pass [text].")
+
+
+def _row(text: Any, number: int) -> Texts:
+    """Return a text or a pair as a row; raise SclsearchError if it is neither."""
+    whole = isinstance(text, str | bytes | Mapping) or not isinstance(text, Iterable)
+    row = (text,) if whole else tuple(text)
+    if not all(isinstance(part, str) for part in row):
+        raise SclsearchError(f"text {number}: must be a text or a pair of texts, got {text!r:.80}.")
+    return row
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +216,12 @@ def load(
     record = read_record(folder)
     place = _device(device)
     members = [_load_seed(folder / name, custom_method, place) for name in record.members or ("",)]
+    for one in members:
+        if one.record.labels != record.labels:
+            raise SclsearchError(
+                f"{folder / CARD}: labels: must be {', '.join(one.record.labels)} as in seed "
+                f"{one.record.replicate}, got {', '.join(record.labels)}. Export the study again."
+            )
     return Predictor(record, members, batch_size)
 
 
@@ -229,8 +251,9 @@ def _load_parts(parts: "nn.ModuleDict", file: Path) -> None:
     try:
         parts.load_state_dict(load_file(file))
     except (OSError, SafetensorError, RuntimeError) as error:
+        fault = "No such file or directory" if isinstance(error, FileNotFoundError) else error
         raise SclsearchError(
-            f"{file}: not a file of `sclsearch export`: {error}. Export the study again."
+            f"{file}: not a file of `sclsearch export`: {fault}. Export the study again."
         ) from error
 
 

@@ -1,9 +1,9 @@
 """Second evaluation of an export on the test rows of its study."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sclsearch.encoders.models import CARD
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import find_recorded_method
-from sclsearch.reports.export_record import ExportRecord, read_record
+from sclsearch.reports.export_record import ExportRecord, changed_files, read_record
 from sclsearch.reports.predictor import Predictor, load
 from sclsearch.study.resolve import resolve
 from sclsearch.study.restore import restore_data_dir, restore_spec_as_before
@@ -59,17 +59,20 @@ class Verification:
         members: The exported seed run, or those of an ensemble.
         ensemble: Test score of an ensemble whose members share their test rows; else None.
         tolerance: Accepted difference of a score.
+        changed: Files that are missing or differ from `SHA256SUMS`; None if an older version wrote
+            the export, without that file.
     """
 
     metric: str
     members: tuple[MemberCheck, ...]
     ensemble: float | None
     tolerance: float
+    changed: tuple[str, ...] | None
 
     @property
     def verified(self) -> bool:
-        """True if every score is the recorded one and transformers agrees on every row."""
-        return all(
+        """True if no file changed, scores are as recorded and transformers agrees on every row."""
+        return not self.changed and all(
             abs(one.found - one.recorded) <= self.tolerance + CLOSE
             and one.agreeing in {None, one.rows}
             for one in self.members
@@ -95,7 +98,8 @@ def verify(
 
     Args:
         folder: Folder written by `export`.
-        data_dir: Folder of the task's files, if they moved.
+        data_dir: Folder of the task's files. None uses the current folder for the user's own
+            files; for others SCLSEARCH_DATA, then the Hugging Face hub.
         custom_method: `FILE.py:CLASS` or the class, for an export of a custom method.
         tolerance: Accepted difference of the score, for another device than in training.
 
@@ -116,7 +120,7 @@ def verify(
         (rows,) = known.values()
         predictions = _predictions(load(folder, custom_method, _device(record)), rows)
         ensemble = value(record.metric, evaluate(rows.task, rows.y, predictions))
-    return Verification(record.metric, tuple(checks), ensemble, tolerance)
+    return Verification(record.metric, tuple(checks), ensemble, tolerance, changed_files(folder))
 
 
 def _check(
@@ -159,9 +163,10 @@ def _test_rows(
         )
     found = find_recorded_method(record.place, record.method_digest, custom_method, str(where))
     # Splits do not depend on the encoder, and the original one need not be on this machine.
-    origin = {**record.origin, "model": str(folder)}
+    origin = {**_with_files(record.origin, data_dir, where), "model": str(folder)}
     spec = restore_spec_as_before(origin, record.fields, found.kind if found.digest else None)
-    options = RunOptions(data_dir=restore_data_dir(origin, data_dir), gpus_per_trial=0)
+    shared = restore_data_dir(origin, data_dir) if isinstance(spec.task, str) else None
+    options = RunOptions(data_dir=shared, gpus_per_trial=0)
     study = resolve(spec, options)
     test = study.splits(record.replicate).test
     if (study.data.digest, test.digest) != (record.data, record.test_rows):
@@ -178,6 +183,31 @@ def _test_rows(
     split = study.data.splits[test.split]
     texts = [split.texts[row] for row in test.index]
     return _TestRows(study.data.task, texts, split.y[test.index])
+
+
+def _with_files(origin: Mapping[str, Any], folder: Path | None, where: Path) -> dict[str, Any]:
+    """Return the origin with the paths of its data files: an export has only their names.
+
+    Raises:
+        SclsearchError: A file is neither in the folder nor where the origin says.
+    """
+
+    def path(name: str | None) -> str | None:
+        if not name:
+            return None
+        places = [*([folder / Path(name).name] if folder else []), Path(name)]
+        found = next((place for place in places if place.is_file()), None)
+        if found is None:
+            raise SclsearchError(
+                f"{where}: names the data file {name}, which is not in "
+                f"{folder or 'the current folder'}. Pass --data-dir with the folder of the file."
+            )
+        return str(found)
+
+    task = origin["task"]
+    if not isinstance(task, str):
+        task = {**task, **{kind: path(task[kind]) for kind in ("path", "validation", "test")}}
+    return {**origin, "task": task, "paraphrases": path(origin.get("paraphrases"))}
 
 
 def _predictions(predictor: Predictor, rows: _TestRows) -> npt.NDArray[np.float64]:

@@ -1,11 +1,9 @@
 """Labels and class probabilities of a seed run's rows, in a compressed file beside its record."""
 
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, Self
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +12,6 @@ from sclsearch.tasks.base import Labels
 from sclsearch.tasks.metrics import confusion
 
 SPLITS = ("validation", "test")
-_UNREADABLE = (EOFError, KeyError, RuntimeError, BadZipFile, zlib.error)
-"""Errors of `numpy.load` for files that are not of numpy, besides ValueError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +48,7 @@ class RowResults:
             with np.load(BytesIO(content), allow_pickle=False) as file:
                 labels = {split: file[f"{split}_labels"] for split in SPLITS}
                 return cls(labels, {split: file[f"{split}_probabilities"] for split in SPLITS})
-        except _UNREADABLE as error:
+        except Exception as error:  # numpy documents few of its errors for damaged files
             raise ValueError(str(error)) from error
 
     def check(self, split: str, predicted: Sequence[float], evaluation: Mapping[str, Any]) -> None:

@@ -157,7 +157,7 @@ def restore_data_dir(origin: Mapping[str, Any], given: Path | None) -> Path | No
         SclsearchError: A folder is given, but the task reads no files from it.
     """
     check_data_dir(_task(origin["task"]), given)
-    return given or restore_path(origin["data_dir"])
+    return given or restore_path(origin.get("data_dir"))
 
 
 def restore_path(stored: str | None) -> Path | None:

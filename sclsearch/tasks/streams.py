@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal, TextIO
+from typing import BinaryIO, Literal
 
 from sclsearch.errors import SclsearchError
 from sclsearch.tasks.tables import (
@@ -20,7 +20,7 @@ NAME = "standard input"
 
 
 def stream_rows(
-    file: TextIO, form: StreamFormat, columns: tuple[str, ...], texts: int
+    file: BinaryIO, form: StreamFormat, columns: tuple[str, ...], texts: int
 ) -> Iterator[Row]:
     """Yield the requested cells of each row of a stream, in order.
 
@@ -36,21 +36,28 @@ def stream_rows(
     Raises:
         SclsearchError: A row is invalid, or a column is missing; the message has the line.
     """
-    rows = _csv(file, columns) if form == "csv" else _json_lines(file, columns)
-    try:
-        for row in rows:
-            for place, reason in text_faults([(row.place, row.cells[:texts])]):
-                raise _error(place, reason)
-            yield row
-    except UnicodeDecodeError as error:
-        raise SclsearchError(f"{NAME}: is not valid UTF-8: {error}. Pass UTF-8.") from error
+    lines = _decoded(file)
+    for row in _csv(lines, columns) if form == "csv" else _json_lines(lines, columns):
+        for place, reason in text_faults([(row.place, row.cells[:texts])]):
+            raise _error(place, reason)
+        yield row
 
 
-def _csv(file: TextIO, columns: tuple[str, ...]) -> Iterator[Row]:
+def _decoded(file: BinaryIO) -> Iterator[str]:
+    """Yield the lines of a stream, as UTF-8 in every locale."""
+    for place, line in enumerate(file, 1):
+        try:
+            yield line.decode()
+        except UnicodeDecodeError as error:
+            fault = f"byte {error.start + 1} is not valid UTF-8, got 0x{line[error.start]:02x}"
+            raise _error(place, fault) from error
+
+
+def _csv(lines: Iterator[str], columns: tuple[str, ...]) -> Iterator[Row]:
     faults: list[Fault] = []
     names: Sequence[str] = ()
     positions: list[int] = []
-    for place, cells in csv_rows(file, faults):
+    for place, cells in csv_rows(lines, faults):
         if not cells:
             continue
         if not names:
@@ -64,8 +71,8 @@ def _csv(file: TextIO, columns: tuple[str, ...]) -> Iterator[Row]:
         raise _error(place, reason)
 
 
-def _json_lines(file: TextIO, columns: tuple[str, ...]) -> Iterator[Row]:
-    for place, record, reasons in json_records(file):
+def _json_lines(lines: Iterator[str], columns: tuple[str, ...]) -> Iterator[Row]:
+    for place, record, reasons in json_records(lines):
         cells, faults = ((), reasons) if reasons else record_cells(record, columns)
         for reason in faults:
             raise _error(place, reason)

@@ -132,10 +132,10 @@ def _load_cells(
     return table
 
 
-def csv_rows(file: TextIO, faults: list[Fault]) -> Cells:
+def csv_rows(lines: Iterable[str], faults: list[Fault]) -> Cells:
     """Yield line number and cells of each row; at invalid CSV, append the fault and stop."""
     csv.field_size_limit(LONGEST_CELL)
-    reader = csv.reader(file, strict=True)
+    reader = csv.reader(lines, strict=True)
     while True:
         place = reader.line_num + 1
         try:

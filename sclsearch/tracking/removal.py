@@ -20,15 +20,23 @@ def tracked_run_ids(storage: Storage, store: StudyStore) -> list[str]:
     """Return the ids of a study's runs in the MLflow database inside its storage.
 
     Without such a database, and for a study with a damaged record, the list is empty.
+
+    Raises:
+        SclsearchError: MLflow cannot read the database.
     """
     uri = _own_database(storage)
     study = _name_in_mlflow(store)
     if uri is None or study is None:
         return []
-    with quietly():
-        client = connect(uri)
-        experiments = [one.experiment_id for one in client.search_experiments()]
-        return [run.info.run_id for run in runs_of(client, experiments, study)]
+    try:
+        with quietly():
+            client = connect(uri)
+            experiments = [one.experiment_id for one in client.search_experiments()]
+            return [run.info.run_id for run in runs_of(client, experiments, study)]
+    except Exception as error:  # of SQLite, SQLAlchemy or MLflow
+        raise SclsearchError(
+            f"{uri}: MLflow cannot read it: {str(error).partition(chr(10))[0]}. Move the file away."
+        ) from error
 
 
 def delete_runs(storage: Storage, run_ids: Sequence[str]) -> None:

@@ -32,7 +32,7 @@ def test_an_export_says_what_it_is_and_how_it_is_used(
     done = sclsearch("export", "mine", "my encoder")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (
-        f"my encoder: {place}/encoder fine-tuned on demo by scl: seed 1, the best of 2 by "
+        "my encoder: ./encoder fine-tuned on demo by scl: seed 1, the best of 2 by "
         "validation, "
         "accuracy 0.6200, test 0.6200\n"
         "Over all seeds, none picked, test accuracy is 0.6100: quote that.\n"

@@ -1,5 +1,7 @@
 """An ensemble averages the class probabilities of the seeds that a rule reports."""
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ import sclsearch
 from sclsearch.cli import app
 from sclsearch.encoders.models import model_folder
 from sclsearch.errors import SclsearchError
+from sclsearch.reports.export_record import read_record
 from sclsearch.reports.report import report
 from tests.reports.trained import Trained
 
@@ -99,3 +102,10 @@ def test_the_command_names_the_members_scores(once: Trained, tmp_path: Path) -> 
         f"an ensemble of 2 seeds, whose own scores average accuracy {record.validation:.4f}, test "
         f"{record.test:.4f}\n"
     ) in done.stdout
+
+
+def test_other_labels_than_those_of_the_members_are_refused(ensemble: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(ensemble, tmp_path / "both")
+    replace(read_record(copy), labels=("a", "b", "c")).write(copy)
+    with pytest.raises(SclsearchError, match=r"sclsearch\.json: labels: must be unacceptable, "):
+        sclsearch.load(copy)

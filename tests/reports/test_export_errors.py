@@ -39,6 +39,20 @@ def test_an_empty_folder_is_taken_and_one_that_holds_something_is_refused(
     assert (tmp_path / "encoder" / CARD).stat().st_mtime_ns == before
 
 
+def test_of_two_exports_to_one_folder_the_first_stays_whole(
+    once: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def other_export_first(folder: Path) -> None:
+        (tmp_path / "winner").mkdir()
+        (tmp_path / "winner" / "other").touch()
+
+    monkeypatch.setattr("sclsearch.reports.export.write_digests", other_export_first)
+    with pytest.raises(SclsearchError, match=r"winner: exists and is not an empty folder\."):
+        once.export(tmp_path / "winner")
+    assert [path.name for path in tmp_path.iterdir()] == ["winner"]
+    assert [path.name for path in (tmp_path / "winner").iterdir()] == ["other"]
+
+
 def test_weights_that_are_not_kept_can_be_trained_again(study: Trained, tmp_path: Path) -> None:
     kept = load_file(study.best)
     study.best.unlink()

@@ -4,6 +4,7 @@ import shutil
 import tarfile
 from collections.abc import Callable
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -187,7 +188,9 @@ def test_an_earlier_release_stored_neither_labels_nor_probabilities(earlier: Pat
     assert len(predictions) == 12 * 40
 
 
-@pytest.mark.parametrize("change", ["truncated", "other rows", "other labels", "other scores"])
+@pytest.mark.parametrize(
+    "change", ["truncated", "one array", "other rows", "other labels", "other scores"]
+)
 def test_a_damaged_file_of_probabilities_is_named(
     once: Trained, tmp_path: Path, change: str
 ) -> None:
@@ -199,8 +202,11 @@ def test_a_damaged_file_of_probabilities_is_named(
     assert rows is not None
     place = storage / "runs" / "rows" / f"{run.key}.npz"
     labels, probabilities = dict(rows.labels), dict(rows.probabilities)
+    array = BytesIO()
+    np.save(array, np.zeros(3))
     changed = {
         "truncated": rows.encoded()[:100],
+        "one array": array.getvalue(),
         "other rows": replace(rows, labels={**labels, "test": labels["test"][1:]}).encoded(),
         "other labels": replace(rows, labels={**labels, "test": 0 * labels["test"]}).encoded(),
         "other scores": replace(

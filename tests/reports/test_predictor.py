@@ -105,21 +105,32 @@ def test_a_pair_where_texts_stand_alone_is_refused(exported: Path) -> None:
     [
         ("one text", "texts: must be a list, got one text. Pass [text]."),
         (["one", " "], "text 1: a text is empty."),
+        (None, "texts: must be a list, got None. Pass [text]."),
+        (["one", None], "text 1: must be a text or a pair of texts, got None."),
+        ([{"text": "one"}], "text 0: must be a text or a pair of texts, got {'text': 'one'}."),
+        ([("one", 2)], "text 0: must be a text or a pair of texts, got ('one', 2)."),
     ],
 )
-def test_a_wrong_list_of_texts_is_refused(exported: Path, texts: list[str], message: str) -> None:
+def test_a_wrong_list_of_texts_is_refused(exported: Path, texts: Any, message: str) -> None:
     with pytest.raises(SclsearchError) as raised:
         sclsearch.predict(exported, texts)
     assert str(raised.value) == message
 
 
 def test_a_folder_that_is_no_export_is_refused(exported: Path, tmp_path: Path) -> None:
-    with pytest.raises(SclsearchError, match=r"sclsearch\.json: not a file of `sclsearch export"):
+    with pytest.raises(SclsearchError) as raised:
         sclsearch.predict(tmp_path, ["one"])
+    assert str(raised.value) == (
+        f"{tmp_path / CARD}: not a file of `sclsearch export`: No such file or directory. Name the "
+        "folder of an export, or export the study again."
+    )
     card = json.loads((exported / CARD).read_text())
     older = {name: value for name, value in card.items() if name != "mean_test"}
     (exported / CARD).write_text(json.dumps(older))
     assert sclsearch.predict(exported, ["one"])
+    (exported / CARD).write_text("{")
+    with pytest.raises(SclsearchError, match="`sclsearch export`: Invalid JSON: EOF while"):
+        sclsearch.predict(exported, ["one"])
     (exported / CARD).write_text(json.dumps({**card, "seeds": "many"}))
     with pytest.raises(SclsearchError, match="seeds: Input should be a valid integer"):
         sclsearch.predict(exported, ["one"])
@@ -269,7 +280,11 @@ def test_standard_input_is_answered_in_its_format(exported: Path) -> None:
         ("csv", "bdy\ngood\n", "standard input: no column is called 'body'. Did you mean 'bdy'?"),
         ("jsonl", '{"body": "good"}\n{"bdy": 1}\n', "standard input: line 2: 'body' is missing."),
         ("jsonl", "[1]\n", "standard input: line 1: must be a JSON object, got a list."),
-        ("jsonl", b'{"body": "\xff"}\n', "standard input: is not valid UTF-8: "),
+        (
+            "csv",
+            b"body\ngood\n\xff\n",
+            "standard input: line 3: byte 1 is not valid UTF-8, got 0xff. Mend the line.",
+        ),
     ],
 )
 def test_an_invalid_line_of_standard_input_is_named(
@@ -293,3 +308,18 @@ def test_a_reader_that_has_enough_is_no_error(exported: Path, tmp_path: Path) ->
         running.stdout.close()
         assert running.stderr.read().decode() == ""
     assert running.returncode == 0
+
+
+def test_an_output_that_cannot_be_written_is_named(
+    exported: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "new.csv"
+    file.write_text("body\ngood\n")
+    words = [sys.executable, "-m", "sclsearch", "predict", str(exported), str(file)]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*words, "--text", "body"], stdout=full, check=False)
+    assert done.returncode == 2
+    assert capfd.readouterr().err == (
+        "standard output: cannot be written: No space left on device. Write the predictions "
+        "elsewhere.\n"
+    )

@@ -13,9 +13,10 @@ import sclsearch
 from sclsearch.cli import app
 from sclsearch.encoders.models import CARD
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.export_record import read_record
+from sclsearch.reports.export_record import DIGESTS, read_record, write_digests
 from sclsearch.reports.report import report
-from tests.reports.trained import Trained
+from sclsearch.tasks.custom import CustomTask
+from tests.reports.trained import Trained, study_on
 
 
 def test_an_export_is_verified_against_its_recorded_score(once: Trained, exported: Path) -> None:
@@ -54,9 +55,12 @@ def test_another_score_is_exit_code_3_unless_it_is_tolerated(exported: Path) -> 
     confusion[0][0] += 1
     confusion[0][1] -= 1
     replace(record, evaluation={"confusion": confusion}).write(exported)
+    write_digests(exported)
     done = CliRunner().invoke(app, ["verify", str(exported)])
     assert done.exit_code == 3
-    assert done.stdout.endswith(f"{exported}: NOT verified: a score or a prediction differs\n")
+    assert done.stdout.endswith(
+        f"{exported}: NOT verified: a file, a score or a prediction differs\n"
+    )
     done = CliRunner().invoke(app, ["verify", str(exported), "--tolerance", "0.002", "--json"])
     found = json.loads(done.stdout)
     assert (done.exit_code, found["verified"]) == (0, True)
@@ -75,6 +79,7 @@ def test_a_head_of_transformers_that_is_not_ours_is_found(exported: Path) -> Non
     weights = load_file(exported / "model.safetensors")
     weights["classifier.bias"] += torch.tensor([100.0, -100.0])
     save_file(weights, exported / "model.safetensors", {"format": "pt"})
+    write_digests(exported)
     found = sclsearch.verify(exported)
     (one,) = found.members
     assert one.found == one.recorded
@@ -94,3 +99,44 @@ def test_other_test_rows_are_refused(exported: Path) -> None:
     replace(record, test_rows="").write(exported)
     with pytest.raises(SclsearchError, match="names no test rows, because an older version"):
         sclsearch.verify(exported)
+
+
+def test_every_changed_file_is_named(exported: Path) -> None:
+    replace(read_record(exported), validation=0.99, seeds=9).write(exported)
+    (exported / "tokenizer_config.json").unlink()
+    (exported / "README.md").write_text("A card of the user's own")
+    done = CliRunner().invoke(app, ["verify", str(exported)])
+    assert done.exit_code == 3, done.output
+    assert [line for line in done.stdout.splitlines() if "missing, or" in line] == [
+        f"{name}: missing, or not as `sclsearch export` wrote it"
+        for name in (CARD, "tokenizer_config.json")
+    ]
+    (exported / DIGESTS).write_text("")
+    assert sclsearch.verify(exported).changed == (CARD,)
+    (exported / DIGESTS).unlink()
+    done = CliRunner().invoke(app, ["verify", str(exported)])
+    assert done.exit_code == 0
+    assert f"{DIGESTS} is missing, so the files were not compared with it\n" in done.stdout
+
+
+def test_an_export_has_no_folder_of_the_users_machine_and_finds_the_data_by_name(
+    tiny_bert: Path, tmp_path: Path
+) -> None:
+    private, files = tmp_path / "private", tmp_path / "files"
+    private.mkdir()
+    rows = [f"a {word} film {n},{word}\n" for n in range(20) for word in ("good", "bad")]
+    (private / "mine.csv").write_text(f"body,verdict\n{''.join(rows)}")
+    task = CustomTask(private / "mine.csv", "body", "verdict", fractions=(0.6, 0.2, 0.2))
+    study_on(tiny_bert, tmp_path / "storage", task).export(tmp_path / "winner")
+    texts = [path for path in (tmp_path / "winner").rglob("*") if path.suffix in {".json", ".md"}]
+    for path in texts:
+        assert str(tmp_path) not in path.read_text(), path
+        assert str(tiny_bert) not in path.read_text(), path
+    private.rename(files)
+    with pytest.raises(SclsearchError) as raised:
+        sclsearch.verify(tmp_path / "winner")
+    assert str(raised.value) == (
+        f"{tmp_path / 'winner' / CARD}: names the data file mine.csv, which is not in the current "
+        "folder. Pass data_dir with the folder of the file."
+    )
+    assert sclsearch.verify(tmp_path / "winner", data_dir=files).verified

@@ -15,6 +15,7 @@ from sclsearch.reports.report import report
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.tasks.custom import CustomTask
 from sclsearch.training.data import tokenize_task
 from sclsearch.training.result import save_weights
 
@@ -38,14 +39,14 @@ class Trained:
         return sclsearch.export("mine", folder, storage=self.storage)
 
 
-def study_on(encoder: Path, storage: Path) -> Trained:
+def study_on(encoder: Path, storage: Path, of: str | CustomTask = "demo") -> Trained:
     """Trains two seed runs in this process and keeps the weights of both."""
     spec = StudySpec(
         method="scl",
-        task="demo",
+        task=of,
         model=str(encoder),
-        protocol="gunel-fewshot",
-        train_size=8,
+        protocol="gunel-fewshot" if of == "demo" else "plain",
+        train_size=8 if of == "demo" else None,
         settings={"epochs": 1, "max_length": 16, "tau": 0.5},
         searched=False,
     )

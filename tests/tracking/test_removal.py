@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from mlflow.entities import ViewType
 
+from sclsearch import remove_study
+from sclsearch.errors import SclsearchError
 from sclsearch.store.studies import StudyStore
 from sclsearch.tracking import RunRecord
 from sclsearch.tracking.removal import delete_runs, tracked_run_ids
@@ -69,3 +71,13 @@ def test_a_storage_without_a_database_has_no_runs(tmp_path: Path) -> None:
     assert tracked_run_ids(tmp_path / "empty", store) == []
     assert tracked_run_ids("s3://bucket/folder", store) == []
     delete_runs(tmp_path / "empty", [])
+
+
+def test_a_damaged_database_is_named_and_nothing_is_deleted(tmp_path: Path) -> None:
+    StudyStore(tmp_path, RECORD.name).create(RECORD)
+    (tmp_path / "mlflow.db").write_bytes(b"no database at all")
+    with pytest.raises(SclsearchError) as raised:
+        remove_study(RECORD.name, storage=tmp_path)
+    assert str(raised.value).startswith(f"sqlite:///{tmp_path}/mlflow.db: MLflow cannot read it: ")
+    assert str(raised.value).endswith("file is not a database. Move the file away.")
+    assert StudyStore(tmp_path, RECORD.name).record() == RECORD
