@@ -162,13 +162,19 @@ def tiny_gpt2(save_tiny: Save) -> Path:
 
 
 @pytest.fixture(scope="session")
-def custom_method() -> str:
-    """Return the text of the custom method that the documentation shows."""
+def own_method_files() -> dict[str, str]:
+    """Return the Python files that the page on custom methods shows, by name."""
     page = Path(__file__).parents[1] / "docs/how-to/own-method.md"
-    (text,) = re.findall(
-        r'```python title="mine.py"\n(.*?)```', page.read_text(encoding="utf-8"), flags=re.DOTALL
+    blocks = re.findall(
+        r'```python title="(.*?)"\n(.*?)```', page.read_text(encoding="utf-8"), flags=re.DOTALL
     )
-    return str(text)
+    return dict(blocks)
+
+
+@pytest.fixture(scope="session")
+def custom_method(own_method_files: dict[str, str]) -> str:
+    """Return the text of the first custom method that the documentation shows."""
+    return own_method_files["mine.py"]
 
 
 @pytest.fixture

@@ -88,11 +88,14 @@ def _exported(record: "ExportRecord") -> str:
 
 
 def _usage(record: "ExportRecord", folder: Path) -> str:
+    from sclsearch.reports.loading_examples import method_option
+
     name, quoted = shlex.quote(str(folder)), json.dumps(str(folder), ensure_ascii=False)
+    own = method_option(record)
     if record.members:
         return (
-            f"Use it: sclsearch predict {name} FILE\n"
-            f"`sclsearch verify {name}` prints the ensemble's own test score.\n"
+            f"Use it: sclsearch predict {name} FILE{own}\n"
+            f"`sclsearch verify {name}{own}` prints the ensemble's own test score.\n"
         )
     others = {
         "transformers": f'transformers: pipeline("text-classification", model={quoted})',
@@ -100,7 +103,7 @@ def _usage(record: "ExportRecord", folder: Path) -> str:
         "texts) returns the class scores.",
         "sclsearch": "transformers cannot load this classifier; sclsearch.load can.",
     }
-    use = f"Use it: sclsearch predict {name} FILE, or --model {name}"
+    use = f"Use it: sclsearch predict {name} FILE{own}, or --model {name}"
     return f"{use}\n{others[record.format]}\n"
 
 

@@ -1,6 +1,7 @@
 """Next commands, which a search suggests at its end."""
 
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,7 +35,7 @@ def show_next_commands(console: Console, commands: Sequence[tuple[str, str]]) ->
 
 
 def winner_commands(
-    study: str, rule: str | None, storage: Storage, *, usable: bool
+    study: str, rule: str | None, storage: Storage, *, usable: bool, method: str = ""
 ) -> list[tuple[str, str]]:
     """Return the commands for the winner of a study, or for its ranking if it has none.
 
@@ -43,14 +44,16 @@ def winner_commands(
         rule: Rule of this run; None for the study's own.
         storage: The storage.
         usable: Whether the study has a winner with a test score.
+        method: `FILE.py:CLASS` of a custom method; empty for a built-in one.
     """
     named = f"{f' --rule {rule}' if rule else ''}{storage_option(storage)}"
+    own = f" --method {shlex.quote(method)}" if method else ""
     if not usable:
         return [(f"select {study}{named}", "show the ranking so far")]
     return [
         (f"report {study} --output report{named}", "write figures and tables"),
         (f"export {study} model{named}", "save the winner as a model"),
-        (f"confirm {study}{named}", "test the winner on new seeds"),
+        (f"confirm {study}{named}{own}", "test the winner on new seeds"),
     ]
 
 

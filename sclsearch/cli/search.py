@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sclsearch.errors import INCOMPLETE, INTERRUPTED, STOPPED, SclsearchError
+from sclsearch.methods import is_own
 from sclsearch.store.storage import storage_option
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ def run_search(spec: "StudySpec", options: "RunOptions", *, as_json: bool) -> No
         console = Console()
         _show(console, found, done, MOST)
         usable = found.winner is not None
-        commands = winner_commands(done.name, options.rule, done.storage, usable=usable)
+        own = spec.method if isinstance(spec.method, str) and is_own(spec.method) else ""
+        commands = winner_commands(done.name, options.rule, done.storage, usable=usable, method=own)
         show_next_commands(console, commands)
     _show_ending(progress, done, options)
     incomplete = done.failed > 0 or done.ending != "complete"

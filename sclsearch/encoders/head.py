@@ -9,6 +9,8 @@ INIT_STD = 0.02
 class Head(nn.Module):
     """Head of dropout and a linear layer, or RoBERTa's head with a dense+tanh layer before it.
 
+    It is called with embeddings and a dropout probability: `head(z, batch.dropout_rates[0])`.
+
     Args:
         width: d, the size of an embedding.
         classes: C; 0 in regression.

@@ -15,6 +15,7 @@ from sclsearch.encoders.head import Head
 from sclsearch.objectives import prediction_loss
 
 Terms = Mapping[str, Tensor]
+"""Terms of a loss by name: weighted scalars. Their sum is minimized; each is logged."""
 Rate = Annotated[float, Ge(0), Lt(1)]
 Pooling = Literal["head_hidden", "cls_raw", "cls_pooled", "mean"]
 """Input of the head's linear layer: its own dense+tanh layer on the first token's state, that state
@@ -44,8 +45,8 @@ class Training:
         batch_sampling: `shuffle` every epoch, or `balanced`: classes equally often in each batch.
         drop_last: Leave out a last batch that has fewer rows.
         class_weights: `balanced` weights the cross-entropy of class c by n / (C n_c), with n
-            training rows of which n_c have class c. It enters the identity of a seed run only if
-            it is set.
+            training rows of which n_c have class c, by `Model.class_weights`. It enters the
+            identity of a seed run only if it is set.
     """
 
     learning_rate: Annotated[float, Gt(0), Lt(1)] = 1e-5
@@ -95,8 +96,8 @@ class Model(nn.Module):
 
     Attributes:
         encoder: Pretrained encoder.
-        new_modules: New modules of the method, by name.
-        class_weights: Weight of each class in the cross-entropy, `[C]`; None for equal weights.
+        new_modules: New modules of the stage, by name.
+        class_weights_read: True if the method has read `class_weights`.
     """
 
     def __init__(
@@ -105,7 +106,18 @@ class Model(nn.Module):
         super().__init__()
         self.encoder = encoder
         self.new_modules = new_modules
-        self.class_weights = class_weights
+        self._class_weights = class_weights
+        self.class_weights_read = False
+
+    @property
+    def class_weights(self) -> Tensor | None:
+        """Weight of each class in the cross-entropy, `[C]`; None for equal weights.
+
+        Pass it to the loss as `weight`. A seed run with weights that the last stage does not read
+        fails, because they would have no effect.
+        """
+        self.class_weights_read = True
+        return self._class_weights
 
     def hidden(self, batch: Batch, *, first_only: bool = False) -> Tensor:
         """Return the last hidden states of all views, `[V * B, T, d]`; see `Encoder.hidden`."""
@@ -113,12 +125,19 @@ class Model(nn.Module):
         return self.encoder.hidden(*inputs, first_only=first_only)
 
     def embeddings(self, batch: Batch, *poolings: str) -> tuple[Tensor, ...]:
-        """Return the embeddings of all views, `[V * B, d]`, for each pooling, from one forward."""
+        """Return the embeddings of all views, `[V * B, d]`, for each pooling.
+
+        All poolings share one forward pass of the encoder. A pooling is `cls_raw`, `cls_pooled` or
+        `mean`; `encoder_pooling` converts the pooling of a head.
+        """
         states = self.hidden(batch, first_only="mean" not in poolings)
         return tuple(self.encoder.pool(states, batch.mask, pooling) for pooling in poolings)
 
     def embed(self, batch: Batch, pooling: str) -> Tensor:
-        """Return the embeddings of all views, `[V * B, d]`, or the batch's cached features."""
+        """Return the embeddings of all views, `[V * B, d]`, or the batch's cached features.
+
+        Each call is a forward pass of the encoder, unless the stage caches features.
+        """
         if batch.features is not None:
             return batch.features
         (z,) = self.embeddings(batch, pooling)
@@ -133,17 +152,17 @@ class Stage:
         name: Name for logs and errors.
         training: Training settings of this stage.
         terms: Returns the terms of the loss by name, weighted scalars.
-        new_modules: Returns the modules that the stage trains beside the encoder. Its arguments are
-            the encoder and C, which is 0 in regression; none by default. The next stage gets only
-            the encoder.
+        new_modules: Returns the modules that the stage trains beside the encoder; see
+            `Method.new_modules`. None by default. The next stage gets only the encoder.
         dropout_rates: Returns the dropout probability of each view at an update, counted from 0;
             None for one view at `training.dropout`. A stage with cached features ignores it.
         reads: Input: the texts, or two paraphrases of each, `[2 * B, T]`.
         labeled: True if the loss reads labels. If false, the stage also trains on the unlabeled
             texts of a study. It must not read their `y`.
         monitored: Names of terms that are recorded but not added to the loss.
-        lr_scales: Multiplier of the stage's learning rate, by module name.
-        no_weight_decay: Names of new modules without weight decay.
+        lr_scales: Multiplier of the stage's learning rate, by name of a new module; 1 by default.
+        no_weight_decay: Names of new modules without weight decay. In the others, as in the
+            encoder, it applies to parameters with two or more dimensions.
         frozen_pooling: Pooling of the features of a frozen encoder; None if the encoder trains.
         encoder_train_mode: True if a frozen encoder has active dropout. If false, its features
             are computed once.
@@ -205,11 +224,13 @@ class Method(ABC):  # noqa: B024 - only some subclasses add abstract methods
     Attributes:
         protocol: Name of the paper's protocol on full data.
         few_shot: Name of the paper's protocol for a given number of training texts.
-        regression: True if the method supports regression tasks.
-        cross_entropy: True if the last stage has a cross-entropy, so that `class_weights` applies.
-        training: Training settings of the paper that differ from the defaults of `Training`.
-        pooling: Input of the head's linear layer; a method that makes it searchable redefines it as
-            a field.
+        regression: True if the method supports regression tasks; False by default.
+        cross_entropy: True, the default, if the last stage has a cross-entropy, so that
+            `class_weights` applies.
+        training: Default training settings of the method, if they differ from those of `Training`.
+        pooling: Embedding that the head classifies, `mean` by default. Here it is a constant. To
+            make it a hyperparameter, declare it as a field of the method: `pooling: Pooling =
+            "mean"`.
     """
 
     protocol: ClassVar[str] = "gunel-full"
@@ -233,16 +254,35 @@ class Method(ABC):  # noqa: B024 - only some subclasses add abstract methods
         return (Stage("fine-tuning", training, self.terms, self.new_modules),)
 
     def new_modules(self, encoder: Encoder, classes: int) -> nn.ModuleDict:
-        """Return the new modules of the last stage: a head named `head`."""
+        """Return the new modules of the last stage: a `Head` named `head`.
+
+        The random seed of initialization is set before the call, and is the same for all methods.
+        Modules that are created after the head leave the head's initial weights unchanged, so call
+        `super().new_modules(encoder, classes)` first. The values of a ModuleDict must be modules: a
+        single tensor is the `weight` of an `nn.Embedding`, for example.
+
+        Args:
+            encoder: Pretrained encoder; `encoder.width` is d, the size of an embedding.
+            classes: C, the number of classes; 0 in regression.
+        """
         hidden = self.pooling == "head_hidden"
         return nn.ModuleDict({"head": Head(encoder.width, classes, hidden=hidden)})
 
     def terms(self, model: Model, batch: Batch) -> Terms:
-        """Return the loss terms of the last stage: cross-entropy, or squared error, as `ce`."""
+        """Return the loss terms of the last stage: cross-entropy, or squared error, as `ce`.
+
+        Args:
+            model: Encoder and new modules, in training mode.
+            batch: Rows of one update.
+        """
         return {"ce": prediction_loss(self.scores(model, batch), batch.y, model.class_weights)}
 
     def scores(self, model: Model, batch: Batch) -> Tensor:
-        """Return the class scores `[B, C]`, or the predicted scores `[B]` in regression."""
+        """Return the class scores `[B, C]`, or the predicted scores `[B]` in regression.
+
+        The class with the highest score is the prediction. The engine calls it in evaluation mode
+        with one view, the base class's `terms` in training mode with the views of the stage.
+        """
         z = model.embed(batch, encoder_pooling(self.pooling))  # [B, d]
         scores: Tensor = model.new_modules["head"](z, batch.dropout_rates[0])
         return scores

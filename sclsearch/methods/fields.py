@@ -38,7 +38,7 @@ class FieldDescription:
     Attributes:
         name: Its name in YAML files, in `--set` and in MLflow.
         kind: Its type and bounds, for example `number > 0`.
-        default: Its default in the class; a protocol or a search space may replace it.
+        default: Its default for the method; a protocol or a search space may replace it.
         meaning: Its entry in the class's docstring.
         shared: True if all methods have it.
     """
@@ -57,7 +57,7 @@ def describe_fields(method: type[Method]) -> list[FieldDescription]:
         FieldDescription(
             name=field.name,
             kind=_kind(field_types(method)[field.name].json_schema()),
-            default=field.default,
+            default=method.training.get(field.name, field.default),
             meaning=_attribute_docs(owner).get(field.name, ""),
             shared=owner is Training,
         )

@@ -165,8 +165,13 @@ def _score(one: PlannedCell, found: Report) -> CellScore:
         subsets=tuple(rows["train"] for rows in found.rows),
         seeds=len(tests),
         study=found.study,
-        notes=(*_departures(one, found), *found.notes),
+        notes=(*_departures(one, found), *(_named(one.cell, note) for note in found.notes)),
     )
+
+
+def _named(cell: Cell, note: str) -> str:
+    """Return a note, in which a warning about the winner names the cell."""
+    return f"{cell.name}: {note}" if note.startswith("warning: ") else note
 
 
 def _departures(one: PlannedCell, found: Report) -> Iterator[str]:

@@ -155,6 +155,7 @@ def show_confirmation(console: Console, found: Confirmation) -> None:
         console.print(f"  fresh - chosen {fresh.test_mean - winner.test_mean:+.4f}")
     for note in found.fresh.notes:
         console.print(f"  {escape(note)}")
+    console.print(f"  stored as the study {found.fresh.study}", soft_wrap=True)
 
 
 def show_spread(console: Console, study: str, spread: Spread) -> None:

@@ -157,7 +157,10 @@ def _notes(reports: Sequence[Report], seeds: int) -> Iterator[str]:
         its, own = _terms(other, base), _terms(base, other)
         for what in its:
             if its[what] != own[what]:
-                yield f"{what}: {its[what]} in {other.study}, {own[what]} in {base.study}"
+                yield (
+                    f"{what}: {its[what] or 'nothing'} in {other.study}, {own[what] or 'nothing'} "
+                    f"in {base.study}"
+                )
     for report in reports:
         yield from _of_one(report, seeds)
 
@@ -194,17 +197,22 @@ def _read_beside(base: Report, other: Report, seeds: int) -> Iterator[str]:
 def _terms(report: Report, other: Report) -> dict[str, str]:
     """Return the settings that comparable studies should share.
 
-    Fields set by hand are included only if both methods have them.
+    Hyperparameters are included only if both methods have them.
     """
-    shared = finished_winner(report).fields.keys() & finished_winner(other).fields.keys()
+    winner, its = finished_winner(report), finished_winner(other)
+    shared = winner.fields.keys() & its.fields.keys()
+    searches = len(report.configurations) > 1 and len(other.configurations) > 1
     by_hand = {name: value for name, value in report.settings.items() if name in shared}
     finished = sum(line.score is not None for line in report.configurations)
     terms = {
         "encoder": report.model_place,
         "protocol": report.protocol,
+        # A study that repeats a winner has its protocol's rule and no choice.
+        "rule": "" if report.repeats or other.repeats else report.rule,
         "training examples": report.size or "all",
         "finished configurations": str(finished),
-        "set by hand": ", ".join(f"{n}={shown(v)}" for n, v in by_hand.items()) or "nothing",
+        "searched in common": ", ".join(sorted(winner.values.keys() & shared)) if searches else "",
+        "set by hand": ", ".join(f"{n}={shown(v)}" for n, v in by_hand.items()),
     }
     # A study that repeats a winner takes all fields from that winner.
     return {**terms, "set by hand": ""} if report.repeats or other.repeats else terms

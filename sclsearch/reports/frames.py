@@ -179,7 +179,10 @@ def _seed_run_row(
     return {
         **_configuration(report, line),
         "replicate": replicate,
-        **{f"seed_{purpose}": seed for purpose, seed in run.identity["seeds"].items()},
+        **{
+            f"seed_{purpose.replace('initialisation', 'initialization')}": seed
+            for purpose, seed in run.identity["seeds"].items()
+        },
         "validation": run.validated(report.metric),
         "test": run.tested(report.metric),
         **_f1(labels, run),

@@ -53,15 +53,23 @@ def loading_examples(name: str, record: ExportRecord) -> Iterator[tuple[str, str
 
 
 def _own_method(record: ExportRecord) -> str:
-    name = Path(record.place.rpartition(":")[0]).name
-    return f', method="{name}:{record.method}"' if record.method_digest else ""
+    return f', method="{_place(record)}"' if record.method_digest else ""
+
+
+def method_option(record: ExportRecord) -> str:
+    """Return the option that `predict` and `verify` need for a custom method; else no text."""
+    return f" --method {shlex.quote(_place(record))}" if record.method_digest else ""
+
+
+def _place(record: ExportRecord) -> str:
+    return f"{Path(record.place.rpartition(':')[0]).name}:{record.method}"
 
 
 def loading_note(name: str, record: ExportRecord) -> str:
     """Return a paragraph on the command line, the hub, and what cannot load an export."""
     quoted = shlex.quote(name)
     lines = [
-        f"On the command line: `sclsearch predict {quoted} FILE`. "
+        f"On the command line: `sclsearch predict {quoted} FILE{method_option(record)}`. "
         f"From the hub: `hf download OWNER/NAME --local-dir {quoted}`."
     ]
     if record.format != "transformers" or record.members:

@@ -152,7 +152,7 @@ def _card_data(
             dataset_split="test",
             metric_type=HUB_METRICS.get(record.metric, record.metric),
             metric_name=f"{record.metric}, mean of {counted(len(winner.seeds), 'seed')}",
-            metric_value=record.mean_test,
+            metric_value=record.mean_test and round(record.mean_test, 6),
         )
     ]
     return ModelCardData(
@@ -219,8 +219,13 @@ def _space(study: StudyRecord) -> str:
     rows = [f"| {one['name']} | {_range(one)} |" for one in space["parameters"]]
     if not rows:
         return "No hyperparameter was searched."
-    fixed = settings(space.get("fixed") or {})
-    note = f"\n\nFixed by the space: `{fixed}`." if fixed else ""
+    by_hand = study.origin.get("settings") or {}
+    fixed = {n: value for n, value in (space.get("fixed") or {}).items() if n not in by_hand}
+    note = "".join(
+        f"\n\n{by}: `{settings(values)}`."
+        for by, values in (("Fixed by the space", fixed), ("Set by hand", by_hand))
+        if values
+    )
     head = "| searched hyperparameter | values |\n|---|---|\n"
     return f"{head}{chr(10).join(rows)}{note}"
 

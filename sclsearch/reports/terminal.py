@@ -182,7 +182,7 @@ def show_comparison(console: Console, found: StudyComparison) -> None:
     ]
     console.print()
     console.print(grid(("", "method", f"test {found.metric}", "winner"), winners))
-    console.print("\n[bold]Budget[/]")
+    console.print("\n[bold]Budget[/] of the searches, all seeds")
     budgets = [
         (
             str(number),

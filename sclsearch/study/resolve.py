@@ -179,8 +179,9 @@ def _space(spec: StudySpec, method: NamedMethod, model_name: str) -> Space:
     if spec.space is None and (method.digest or not (shipped_spaces() / method.name).is_dir()):
         if spec.searched:
             raise SclsearchError(
-                f"--method {method.place}: has no search space. Write one as `sclsearch ls spaces` "
-                "shows, and pass --space FILE."
+                f"--method {method.place}: has no search space. Write one as "
+                "docs/how-to/own-space.md shows and pass --space FILE, or train one configuration "
+                "with `sclsearch train`."
             )
         return Space(method.name, "none", {}, (), spec.settings, "--set")
     # A user's file may have the name of a known task; it is still not that task.

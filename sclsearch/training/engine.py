@@ -12,6 +12,7 @@ from torch.nn.utils import clip_grad_norm_
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
 from sclsearch.encoders.vocabulary import CutEmbedding
+from sclsearch.errors import SclsearchError
 from sclsearch.methods.base import Batch, Model, Stage
 from sclsearch.protocols.base import Rows
 from sclsearch.randomness import seed_for
@@ -109,6 +110,11 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
         with autocast(device):
             terms = stage.terms(model, batch)
             loss = stage.loss(terms)
+        if last and weights is not None and not model.class_weights_read:
+            raise SclsearchError(
+                f"class_weights: 'balanced' has no effect, because the loss of {spec.method_name} "
+                "does not read model.class_weights. Pass it to the loss as weight, or leave it out."
+            )
         loss.backward()  # type: ignore[no-untyped-call]
         if training.max_grad_norm > 0:
             with_gradient = [p for p in model.parameters() if p.grad is not None]

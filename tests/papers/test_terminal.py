@@ -188,6 +188,7 @@ def test_a_confirmation_has_three_scores_and_the_difference(
         "fresh seeds 0.6500 ± 0.0100, mean of 2 of 3 seeds",
         "fresh - chosen -0.1000",
         "scaled: less",
+        "stored as the study mine-fresh",
     ]
 
 

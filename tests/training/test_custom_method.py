@@ -1,0 +1,75 @@
+"""Training of the custom methods on the documentation's page, and of faulty ones."""
+
+import runpy
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from sclsearch.errors import SclsearchError
+from sclsearch.methods.custom import load_custom_method
+from sclsearch.training.engine import train
+from sclsearch.training.spec import TrainingData
+
+WorkFor = Callable[..., TrainingData]
+
+
+def loaded(text: str, folder: Path, name: str) -> Any:
+    file = folder / f"{name.lower()}.py"
+    file.write_text(text, encoding="utf-8")
+    return load_custom_method(f"{file}:{name}")
+
+
+def by(work: TrainingData, method: Any) -> TrainingData:
+    return replace(work, spec=replace(work.spec, method=method, method_name=type(method).__name__))
+
+
+def test_an_added_module_changes_neither_the_head_nor_a_loss_without_it(
+    work_for: WorkFor, own_method_files: dict[str, str], tmp_path: Path
+) -> None:
+    kind = loaded(own_method_files["projected.py"], tmp_path, "Projected")
+    work = work_for("ce", epochs=2)
+    plain = train(work)
+    without, contrasted = (train(by(work, kind(lam=lam))) for lam in (0.0, 0.5))
+    assert without.predictions == plain.predictions
+    assert without.weights["new_modules.projection.weight"].shape == (64, 16)
+    assert all(torch.equal(tensor, without.weights[name]) for name, tensor in plain.weights.items())
+    head = "new_modules.head.out.weight"
+    assert not torch.equal(contrasted.weights[head], plain.weights[head])
+
+
+@pytest.mark.parametrize("weight", ["weight, ", ""])
+def test_class_weights_that_the_loss_does_not_read_are_an_error(
+    work_for: WorkFor, custom_method: str, tmp_path: Path, weight: str
+) -> None:
+    text = custom_method.replace("batch.y, weight, ", f"batch.y, {weight}")
+    if not weight:
+        text = "\n".join(line for line in text.splitlines() if "class_weights" not in line)
+    method = loaded(text, tmp_path, "Smoothed")()
+    plain, balanced = (
+        by(work_for("ce", epochs=1, **given), method)
+        for given in ({}, {"class_weights": "balanced"})
+    )
+    if weight:
+        head = "new_modules.head.out.weight"
+        assert not torch.equal(train(balanced).weights[head], train(plain).weights[head])
+        return
+    train(plain)
+    with pytest.raises(SclsearchError, match=r"^class_weights: 'balanced' .* loss of Smoothed"):
+        train(balanced)
+
+
+def test_the_debugging_script_trains_one_seed_run(
+    own_method_files: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, text in own_method_files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    runpy.run_path("debug.py")
+    assert "'contrast': " in capsys.readouterr().out
