@@ -145,7 +145,8 @@ def _trained(one: PlannedCell, console: Console, deadline: float) -> Report | Ce
 def _score(one: PlannedCell, found: Report) -> CellScore:
     winner = found.winner
     if winner is None:
-        return CellScore(one.cell, study=found.study, reason="its study is not finished")
+        reason = "all its seed runs failed" if found.failures else "its study is not finished"
+        return CellScore(one.cell, study=found.study, reason=reason)
     of_class = _class_number(one.cell, one.options)
     tests = [
         None if run is None or run.failure else _test_score(one.cell, run, of_class)

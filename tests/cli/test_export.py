@@ -1,6 +1,7 @@
 """`export` writes the winner's encoder and says what it is."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -8,6 +9,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from sclsearch.reports.export import describe_winner
+from sclsearch.reports.loading_examples import loading_note
 from sclsearch.reports.report import report
 from sclsearch.store.studies import StudyStore
 
@@ -44,6 +47,15 @@ def test_an_export_says_what_it_is_and_how_it_is_used(
     files = [file for file in (place / "my encoder").rglob("*") if file.is_file()]
     modes = {file.stat().st_mode for file in files}
     assert modes == {(place / "my encoder" / "sclsearch.json").stat().st_mode}
+
+
+def test_the_hints_for_a_custom_method_name_its_file(
+    place: Path, finished: tuple[str, ...]
+) -> None:
+    record = describe_winner(report(place / "sclsearch-storage", "mine"))
+    own = replace(record, place="my file.py:Mine", method="Mine", method_digest="1")
+    assert "sclsearch predict out FILE --method 'my file.py:Mine'`" in loading_note("out", own)
+    assert "sclsearch predict out FILE`" in loading_note("out", record)
 
 
 def test_what_cannot_be_exported_is_exit_code_2(

@@ -98,6 +98,7 @@ def test_hyperparameters_have_symbol_default_bounds_and_searched_values(sclsearc
     lines = sclsearch("ls", "methods", "scl").stdout.splitlines()
     assert lines[0] == "tau (τ) = 0.3  number > 0"
     assert lines[2].strip() == "Searched: 0.1 | 0.3 | 0.5 | 0.7."
+    assert "learning_rate = 2e-05  number > 0, < 1" in sclsearch("ls", "methods", "lacon").stdout
     assert sclsearch("ls", "tasks", "cola").stderr.startswith("ls tasks cola: only methods")
 
 

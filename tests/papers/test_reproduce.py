@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -19,7 +20,7 @@ from sclsearch.methods.base import Model
 from sclsearch.papers.plan import PlannedCell, distinct_studies, plan_cells
 from sclsearch.papers.reproduce import CellScore, compare_rows, cost_of, reproduce_cell
 from sclsearch.papers.tables import Table, select_cells
-from sclsearch.reports.report import report
+from sclsearch.reports.report import Report, report
 from sclsearch.search.estimate import MEASURED, STORED, Estimate, finished
 from sclsearch.search.run import run
 from sclsearch.selection.significance import compare, holm
@@ -134,6 +135,18 @@ def test_notes_name_model_assumptions_scale_and_selection(
     assert "ours is the best of 2 configurations by validation" in searched
     assert "CE + SCL: τ is assumed" in assumed
     assert not any("configurations" in note for note in assumed)
+
+
+def test_a_warning_names_its_cell(
+    ce: PlannedCell, fill: Fill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def warned(*given: Any) -> Report:
+        return replace(report(*given), notes=("warning: few rows", "scaled"))
+
+    monkeypatch.setattr("sclsearch.papers.reproduce.report", warned)
+    fill(ce.spec, ce.options)
+    notes = reproduce_cell(ce, QUIET).notes
+    assert {f"{ce.cell.name}: warning: few rows", "scaled"} <= {*notes}
 
 
 def test_a_used_time_budget_trains_nothing_but_shows_stored_scores(
@@ -292,7 +305,7 @@ def test_the_encoder_of_the_best_seed_is_exported_once_with_a_note(
         "encoder first fine-tuned on demo by ce: seed 2, the best of 3 by validation, accuracy "
         "0.6200"
     )
-    assert {note, f"model {small}, not roberta-large"} <= {*score.notes}
+    assert {note, f"model ./{small.name}, not roberta-large"} <= {*score.notes}
     card = json.loads((folder / CARD).read_text())
     (folder / CARD).write_text(json.dumps({**card, "base": "roberta-large"}))
     fill_on(folder, one, fill)

@@ -60,6 +60,7 @@ def write_study(tmp_path: Path) -> Callable[..., Path]:
         labels: Sequence[str] = (),
         method: str = "scl",
         parameters: Sequence[Mapping[str, Any]] | None = None,
+        fixed: Mapping[str, Any] = MappingProxyType({}),
     ) -> Path:
         store, runs = StudyStore(tmp_path, name), RunStore(tmp_path)
         searched = list(dict.fromkeys(name for one in values or [{"tau": 0}] for name in one))
@@ -71,7 +72,8 @@ def write_study(tmp_path: Path) -> Callable[..., Path]:
             "space": {
                 "parameters": [{"name": name} for name in searched]
                 if parameters is None
-                else parameters
+                else parameters,
+                "fixed": dict(fixed),
             },
         }
         training = {"method": method, "metric": metric, "data": data, "study": name}

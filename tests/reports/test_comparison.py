@@ -109,6 +109,14 @@ def test_different_settings_are_noted(write_study: WriteStudy) -> None:
         "finished configurations: 2 in better, 1 in base",
         "set by hand: epochs=3, tau=0.1 in better, tau=0.1 in base",
     )
+    two = [{"tau": 0.1}, {"tau": 0.2}]
+    write_study(BASE, BETTER, name="searched", values=two, settings={"tau": 0.1}, rule="best")
+    both = [{"tau": 0.1, "epochs": 3}, {"tau": 0.2, "epochs": 3}]
+    write_study(BASE, BETTER, name="more-searched", values=both, settings={"tau": 0.1})
+    assert compared(storage, "more-searched", "searched").notes == (
+        "rule: best in searched, mean in more-searched",
+        "searched in common: tau in searched, epochs, tau in more-searched",
+    )
     rows = {"train": "aaa", "test": "t", "unlabelled": "u"}
     write_study(BASE, name="more", settings={"tau": 0.1}, rows=rows)
     told = "more reads texts without labels too"

@@ -116,10 +116,13 @@ def test_a_search_shows_its_space_its_configurations_and_its_race(
         [(50, 50), None],
         parameters=PARAMETERS,
         values=[{"tau": 0.1}, {"tau": 0.2}, {"tau": 0.3}],
+        fixed={"epochs": 3, "max_length": 64},
+        settings={"epochs": 3},
     )
     text = card_of(storage, tmp_path / "winner")
     assert "| tau | 0.1, 0.2, 0.3 |" in text
     assert "| learning_rate | 1e-05 to 0.001 (log scale) |" in text
+    assert "Fixed by the space: `max_length=64`.\n\nSet by hand: `epochs=3`." in text
     assert "3 configurations tried, best first:" in text
     assert "| 1 | 0.9000 | 0.8000 ± 0.0141 | 2/2 | `tau=0.2` |" in text
     assert "| 2 | – | 0.5000 | 1/2 | `tau=0.3` |" in text
