@@ -196,8 +196,9 @@ class StudyOptions:
     splits: Annotated[
         int | None,
         _option(
-            "Number of random splits into training and validation rows, which the seeds use in "
-            "turn; only for protocol plain. Example: 5.",
+            "Number of random splits of the training rows into training and validation, which the "
+            "seeds use in turn; only for protocol plain. A validation split is then not used. "
+            "Example: 5.",
             DATA,
             more=True,
         ),
