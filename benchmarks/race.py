@@ -1,182 +1,170 @@
 """What a race costs and how often it ends with another winner than all seeds would.
 
-    python -m benchmarks.race [--study STUDY --storage FOLDER] [--orders 40]
+    python -m benchmarks.race [--searches 40] [--processes 2]
 
-Searches of which every seed is known race in many orders of their configurations and seeds, two
-seed runs at a time: two that were trained (`scores/`), and made-up ones. With `--study` it is a
-study of your own, of which all seed runs are stored.
+Searches of which every seed is known race in random orders by `sclsearch simulate`: those that were
+trained (`scores/`), and made-up ones. Peers decide on the same tables.
 """
 
 import argparse
-import csv
-import math
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from benchmarks.machine import cores, header, markdown
-from sclsearch.reports.report import report
-from sclsearch.selection.posterior import risk_of
-from sclsearch.selection.race import Race
+from benchmarks.race_peers import PEERS, Peer
+from sclsearch.search.simulate import ScoreTable, Simulation, read_table, simulate
 from sclsearch.selection.rules import Top, parse_rule
 
 Numbers = npt.NDArray[np.float64]
 
-RISKS = (0.0, 0.05, 0.2)
-RULES = ("mean", "top-3")
 SCORES = Path(__file__).with_name("scores")
+CONFIGS, SEEDS, ROWS = 60, 10, 500
+OPTIONS = (("mean", 0.0, 2), ("mean", 0.05, 2), ("mean", 0.05, 8), ("top-3", 0.05, 8))
+"""Rule, risk and number of workers of each row."""
 
-
-def replay(top: Top, scores: Numbers, risk: float | None, at_once: int = 2) -> Race:
-    """Return a finished race over known scores.
-
-    Args:
-        top: How seeds are counted.
-        scores: Of each configuration and seed, `[C, n]`.
-        risk: As `Race` has it.
-        at_once: Seed runs at a time.
-    """
-    configs, seeds = scores.shape
-    race = Race(top, 0.0, 1.0, seeds, configs, risk)
-    for number in range(configs):
-        race.open()
-        _train(race, number, scores[number], at_once)
-    while not race.certain:
-        race.certify()
-        for number in range(configs):
-            _train(race, number, scores[number], at_once)
-    return race
-
-
-def _train(race: Race, number: int, row: Numbers, at_once: int) -> None:
-    """Give a configuration its seeds until it has all or is paused."""
-    missing = [seed for seed, score in enumerate(race.scores[number]) if math.isnan(score)]
-    while missing and number not in race.paused:
-        for seed in missing[:at_once]:
-            race.note(number, seed, float(row[seed]))
-        del missing[:at_once]
-        race.judge()
-
-
-def cost(race: Race) -> float:
-    """Return the share of the seed runs that were needed."""
-    return float(1 - np.isnan(np.array(race.scores)).mean())
-
-
-def winner(top: Top, scores: Sequence[Sequence[float]]) -> int:
-    """Return the best of the configurations that have all seeds."""
-    finals = {n: top.value(row) for n, row in enumerate(scores) if not any(map(math.isnan, row))}
-    return max(finals, key=lambda number: (finals[number], -number))
+MADE_UP: dict[str, dict[str, float]] = {
+    "t/s 0.5": {"ratio": 0.5},
+    "t/s 1": {"ratio": 1},
+    "t/s 2": {"ratio": 2},
+    "no seed effects": {"ratio": 1, "effects": 0},
+    "strong seed effects": {"ratio": 1, "effects": 1},
+    "t3 tails": {"ratio": 1, "tails": 3},
+    "unequal spreads": {"ratio": 1, "unequal": 0.8},
+    "failing seeds": {"ratio": 1, "failing": 0.25},
+    "gambles": {"ratio": 1, "gamble": 0.05},
+    "drift": {"ratio": 1, "drift": 3},
+    "plateau": {"ratio": 0.5, "plateau": 0.4},
+}
+"""Arguments of `made_up` for each kind of table."""
 
 
 def made_up(
-    draw: np.random.Generator, configs: int, *, subsets: float, noise: float, gamble: float = 0.0
+    number: int,
+    *,
+    ratio: float,
+    effects: float = 0.5,
+    noise: float = 0.03,
+    tails: int = 0,
+    unequal: float = 0.3,
+    failing: float = 0.0,
+    drift: float = 0.0,
+    plateau: float = 0.0,
+    gamble: float = 0.0,
 ) -> Numbers:
-    """Return scores `[configs, 10]` of 500 validation rows.
+    """Return accuracies on 500 rows, `[60, 10]`.
 
-    A fifth of the configurations is poor, a third has a share of seeds that end at chance (a
-    quarter of them, elsewhere a fiftieth), and how much seeds differ varies from one to another.
-    With a gamble, a fifth is so much better, and half of its seeds end at chance.
+    Args:
+        number: Number of the table.
+        ratio: t/s, standard deviation of configuration means over that of seeds.
+        effects: Standard deviation of effects that a seed has on all, over that of seeds.
+        noise: s, standard deviation of seeds.
+        tails: Degrees of freedom of Student's t for the noise; 0 is normal.
+        unequal: Standard deviation of the logarithm of a configuration's noise.
+        failing: Share of seeds that end at chance, in a third of the configurations.
+        drift: Standard deviations by which the last configurations are better than the first.
+        plateau: Share of configurations that stay at chance.
+        gamble: Gain of a fifth of the configurations, of whose seeds half end at chance.
     """
-    gambles = np.arange(configs)[:, None] < configs / 5 * bool(gamble)
-    means = 0.8 + 0.05 * draw.standard_normal((configs, 1))
-    means -= 0.15 * (draw.random((configs, 1)) < 0.2)
-    spread = noise * np.exp(0.3 * draw.standard_normal((configs, 1)))
-    scores = means + subsets * draw.standard_normal((1, 10))
-    scores += spread * draw.standard_normal((configs, 10))
-    scores += gamble * gambles
-    failing = np.where(draw.random((configs, 1)) < 1 / 3, 0.25, 0.02)
-    failing = np.where(gambles, 0.5, failing)
-    scores = np.where(draw.random((configs, 10)) < failing, 0.5, scores)
-    return np.asarray((scores.clip(0, 1) * 500).round() / 500)
+    draw = np.random.default_rng(number)
+    order = np.arange(CONFIGS)[:, None] / CONFIGS - 0.5
+    normal = draw.standard_normal((CONFIGS, 1))
+    means = 0.8 + ratio * noise * (normal + drift * order)
+    at_chance = draw.random((CONFIGS, 1)) < plateau
+    means = np.where(at_chance, 0.51 + 0.005 * abs(normal), means)
+    errors = draw.standard_normal((CONFIGS, SEEDS))
+    if tails:
+        errors = draw.standard_t(tails, (CONFIGS, SEEDS)) * np.sqrt((tails - 2) / tails)
+    spread = noise * np.exp(unequal * draw.standard_normal((CONFIGS, 1)))
+    shared = effects * noise * draw.standard_normal((1, SEEDS))
+    scores = means + np.where(at_chance, 0.004 * errors, shared + spread * errors)
+    gambles = (order < -0.3) & bool(gamble)
+    lost = np.where(draw.random((CONFIGS, 1)) < 1 / 3, failing, failing / 10)
+    lost = np.where(gambles, 0.5, lost)
+    scores = np.where(draw.random((CONFIGS, SEEDS)) < lost, 0.5, scores + gamble * gambles)
+    return np.asarray((scores.clip(0, 1) * ROWS).round() / ROWS)
 
 
-def searches(given: argparse.Namespace) -> Iterator[tuple[str, list[Numbers]]]:
-    """Yield names of searches, and the scores of each in every order in which it races."""
-    draw = np.random.default_rng(0)
-    trained = [_of_study(given)] if given.study else _recorded()
-    for name, scores in trained:
-        yield name, [_shuffled(draw, scores) for _ in range(given.orders)]
-    if given.study:
-        return
-    for kind, configs, subsets, noise, gamble in (
-        ("full data", 20, 0.003, 0.01, 0.0),
-        ("few-shot", 20, 0.018, 0.045, 0.0),
-        ("few-shot", 60, 0.018, 0.045, 0.0),
-        ("hard subsets", 20, 0.045, 0.03, 0.0),
-        ("gambles", 20, 0.018, 0.045, 0.05),
-    ):
-        draw_scores = partial(made_up, draw, configs, subsets=subsets, noise=noise, gamble=gamble)
-        yield (
-            f"made up, {kind}, {configs}",
-            [_shuffled(draw, draw_scores()) for _ in range(given.orders)],
-        )
-
-
-def _recorded() -> Iterator[tuple[str, Numbers]]:
+def kinds(searches: int) -> Iterator[list[ScoreTable]]:
+    """Yield the tables of each kind: one that was trained, or one for each search."""
     for path in sorted(SCORES.glob("*.csv")):
-        with path.open(encoding="utf-8") as file:
-            rows = [[float(score) for score in row] for row in csv.reader(file)]
-        yield f"{path.stem}, {len(rows)}", np.array(rows)
-
-
-def _of_study(given: argparse.Namespace) -> tuple[str, Numbers]:
-    found = report(given.storage, given.study)
-    lines = sorted(found.configurations, key=lambda line: line.number)
-    scores = [
-        [seed.validation or 0.0 for seed in line.seeds] for line in lines if line.score is not None
-    ]
-    return f"{given.study}, {len(scores)}", np.array(scores)
-
-
-def _shuffled(draw: np.random.Generator, scores: Numbers) -> Numbers:
-    return scores[draw.permutation(len(scores))][:, draw.permutation(scores.shape[1])]
-
-
-def table(given: argparse.Namespace) -> Iterator[str]:
-    """Yield the lines of the table."""
-    with ProcessPoolExecutor(cores()) as workers:
-        rows = [
-            [name, rule, f"{risk:g}", *_measured(workers, rule, orders, risk)]
-            for name, orders in searches(given)
-            for rule in RULES
-            for risk in RISKS
+        table = read_table(path)
+        name = f"{table.name}, {len(table.scores)}"
+        yield [ScoreTable(name, table.scores, table.seconds, table.values, table.low)]
+    for name, arguments in MADE_UP.items():
+        given: dict[str, Any] = arguments
+        yield [
+            ScoreTable(f"{name}, {CONFIGS}", scores, np.ones_like(scores), ({},) * CONFIGS)
+            for scores in (made_up(number, **given) for number in range(searches))
         ]
-    columns = ("search", "rule", "risk", "seed runs", "same winner", "stated risk", "lost at most")
-    yield from markdown(columns, rows)
 
 
-def _measured(
-    workers: Executor, rule: str, orders: Sequence[Numbers], risk: float
+def race_rows(tables: Sequence[ScoreTable], searches: int, workers: int) -> Iterator[list[str]]:
+    """Yield a row for each rule, risk and number of workers."""
+    for rule, race, slots in OPTIONS:
+        found = simulate(
+            tables, rule=rule, race=race, slots=slots, searches=searches, processes=workers
+        )
+        yield list(_cells(found))
+
+
+def _cells(found: Simulation) -> Iterator[str]:
+    low, high = found.interval
+    yield from (found.table, found.rule, f"{found.race:g}", str(found.slots))
+    yield f"{found.seed_runs:.0%}"
+    yield f"{found.time:.0%}"
+    yield f"{found.wrong}/{found.searches}"
+    yield f"{low:.0%} to {high:.0%}"
+    yield f"{found.stated:.1%}"
+    yield f"{100 * found.regret:.2f}"
+
+
+def peer_row(
+    tables: Sequence[ScoreTable], searches: int, map_: Callable[..., Any]
 ) -> Iterator[str]:
-    top = parse_rule(rule).score
-    races = list(workers.map(partial(replay, top, risk=risk), orders))
-    lost = []
-    for race, scores in zip(races, orders, strict=True):
-        won, best = winner(top, race.scores), winner(top, scores.tolist())
-        lost.append(top.value(scores[best].tolist()) - top.value(scores[won].tolist()))
-    stated = [risk_of(race.paused.values()) for race in races]
-    yield f"{mean(map(cost, races)):.0%}"
-    yield f"{mean(one == 0 for one in lost):.1%}"
-    yield f"{mean(stated):.1%}"
-    yield f"{100 * max(lost):.1f} points"
+    """Yield the name of the tables, and seed runs, errors and regret of each peer."""
+    yield tables[0].name
+    for peer in PEERS.values():
+        found = list(map_(partial(_judged, peer, tables), range(searches)))
+        wrong = sum(regret > 0 for _, regret in found)
+        cost, regret = mean(cost for cost, _ in found), mean(regret for _, regret in found)
+        yield f"{cost:.0%}, {wrong}, {100 * regret:.2f}"
+
+
+def _judged(peer: Peer, tables: Sequence[ScoreTable], number: int) -> tuple[float, float]:
+    """Return the share of the seed runs that a peer takes, and its regret."""
+    top: Top = parse_rule("mean").score
+    draw = np.random.default_rng(number)
+    scores = tables[number % len(tables)].scores
+    scores = scores[draw.permutation(len(scores))][:, draw.permutation(scores.shape[1])]
+    known, winner = peer(scores)
+    finals = [top.value(row) for row in scores.tolist()]
+    return float(known.mean()), max(finals) - finals[winner]
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--study", help="a study with all its seeds")
-    parser.add_argument("--storage", default="sclsearch-storage")
-    parser.add_argument("--orders", type=int, default=40)
+    parser.add_argument("--searches", type=int, default=40)
+    parser.add_argument("--processes", type=int, default=cores())
     given = parser.parse_args()
-    lines = list(table(given))
+    races: list[list[str]] = []
+    peers: list[list[str]] = []
+    with ProcessPoolExecutor(given.processes) as workers:
+        for tables in kinds(given.searches):
+            races += race_rows(tables, given.searches, given.processes)
+            peers.append(list(peer_row(tables, given.searches, workers.map)))
     print(header())
-    print("\n".join(lines))
+    columns = ("search", "rule", "risk", "slots", "seed runs", "time", "wrong", "95 %")
+    print("\n".join(markdown((*columns, "stated", "regret"), races)))
+    print(f"\nPeers, rule mean: seed runs, wrong of {given.searches}, regret in points\n")
+    print("\n".join(markdown(("search", *PEERS), peers)))
 
 
 if __name__ == "__main__":

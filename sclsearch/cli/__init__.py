@@ -17,6 +17,7 @@ from sclsearch.cli.listing import ls
 from sclsearch.cli.look import check, compare, doctor, select, track, ui
 from sclsearch.cli.optuna import export_optuna
 from sclsearch.cli.report import report
+from sclsearch.cli.simulate import simulate
 from sclsearch.cli.study import rerun, train, tune
 from sclsearch.cli.table import table
 from sclsearch.cli.winner import confirm, variance
@@ -31,7 +32,8 @@ app = typer.Typer(
 )
 COMMANDS = (
     *(tune, train, select, table, compare, rerun),
-    *(report, export, export_optuna, predict, verify, confirm, variance, reproduce, augment),
+    *(report, export, export_optuna, predict, verify, confirm, variance, simulate, reproduce),
+    augment,
     *(submit, job),
     *(ls, rm, gc, check, track, ui, doctor),
 )

@@ -16,6 +16,8 @@ from sclsearch.errors import INTERRUPTED, STOPPED
 RENAMED = {"--unlabelled": "--unlabeled", "--initialisations": "--initializations"}
 """Old spellings of options, which all commands still accept, with the current spelling."""
 HELP_ALL = "--help-all"
+WITHOUT_VALUE = {"--race": "0.05"}
+"""Options whose value may be left out, with the value that they then have."""
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
@@ -69,6 +71,13 @@ class HomeCommand(TyperCommand):
             for parameter in self.params:
                 parameter.hidden = False  # type: ignore[attr-defined]
             args = ["--help"]
+        following = [*args[1:], "--"]
+        args = [
+            f"{argument}={WITHOUT_VALUE[argument]}"
+            if argument in WITHOUT_VALUE and after.startswith("-")
+            else argument
+            for argument, after in zip(args, following, strict=True)
+        ]
         split = (argument.partition("=") for argument in args)
         return super().parse_args(
             ctx, [f"{RENAMED.get(name, name)}{equals}{value}" for name, equals, value in split]

@@ -245,12 +245,13 @@ class SearchOptions:
         int, _option("Seed of the sampler; it does not affect training.", SEARCH, more=True)
     ] = 0
     race: Annotated[
-        float | None,
+        str | None,
         _option(
-            "Stop giving seeds to configurations that almost surely lose. RISK is the accepted "
-            "probability of missing the winner. Default: off. Example: 0.05.",
+            "Leave out seeds of configurations that almost surely lose. RISK is the accepted "
+            "probability of another winner: 0.05 if left out, 0 for none, off to train all seeds. "
+            "Default: 0 with --sampler random or grid, else off.",
             RACE,
-            metavar="RISK",
+            metavar="[RISK]",
         ),
     ] = None
     time_budget: TimeBudget = None

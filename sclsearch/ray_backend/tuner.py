@@ -68,9 +68,6 @@ class SeedRunQueue(Protocol):
     def record_failure(self, task: SeedRunTask, failure: WorkerFailure) -> None:
         """Receive a seed run that its worker did not finish."""
 
-    def settle(self) -> None:
-        """Update the race after the last result."""
-
 
 class SeedSearcher(Searcher):
     """Ray Tune searcher that passes the scheduler's seed runs to Tune, one trial each.
@@ -262,7 +259,6 @@ def fit(
         ).fit()
     if searcher.fault is not None:
         raise searcher.fault
-    scheduler.settle()
     if scheduler.complete:
         return "complete"
     return "out of time" if searcher.late else "interrupted"

@@ -10,6 +10,7 @@ from sclsearch.canonical import counted, one_line
 from sclsearch.errors import RETRY, SclsearchError
 from sclsearch.reports.frames import curve_frame, prediction_frame, seed_run_frame
 from sclsearch.selection.posterior import Forecast
+from sclsearch.selection.race import Audit
 from sclsearch.selection.rules import Rule, mean_std, parse_rule, reported_test
 from sclsearch.selection.significance import compare
 from sclsearch.store.records import ConfigurationRecord, StudyRecord
@@ -114,6 +115,8 @@ class Report:
         configurations: Configurations, best first. Unfinished ones follow, by expected score.
         risk: Probability that another configuration would win if all had all seeds, by the model
             in `selection.posterior`; 0 if all have all seeds.
+        audited: Number of audited configurations, as in `selection.race`.
+        widening: Factor on the model's standard deviations; 1 if the audit is consistent.
         notes: Warnings and caveats about the scores.
         weights: Files with the winner's weights, by seed run key.
     """
@@ -138,6 +141,8 @@ class Report:
     configurations: tuple[ConfigurationLine, ...]
     baselines: tuple[ConfigurationLine, ...]
     risk: float
+    audited: int
+    widening: float
     notes: tuple[str, ...]
     weights: Mapping[str, str]
 
@@ -236,7 +241,8 @@ def report(
     baselines = _baseline_lines(store, state)
     winner = _winner(lines)
     reported = [winner.seeds[position].key for position in winner.reported] if winner else []
-    notes = [*faults, *more, *damaged, *_missing(lines, len(replicates), risk)]
+    audit = state.race.audit if state.configurations else Audit(0)
+    notes = [*faults, *more, *damaged, *_missing(lines, len(replicates), risk, audit)]
     if winner is not None:
         notes += _doubts(winner, baselines, state)
     if replicates:
@@ -272,6 +278,8 @@ def report(
         configurations=tuple(lines),
         baselines=tuple(baselines),
         risk=risk,
+        audited=audit.configurations,
+        widening=audit.widening,
         notes=tuple(dict.fromkeys(notes)),
         weights={key: str(store.weights(key)) for key in reported if key in weights},
     )
@@ -350,7 +358,9 @@ def _baseline_lines(store: StudyStore, state: SearchState) -> list[Configuration
     return list(_lines(scored, (), {}))
 
 
-def _missing(lines: Sequence[ConfigurationLine], seeds: int, risk: float) -> Iterator[str]:
+def _missing(
+    lines: Sequence[ConfigurationLine], seeds: int, risk: float, audit: Audit
+) -> Iterator[str]:
     """Yield a note if some, but not all, configurations lack seeds."""
     missing = sum(line.score is None for line in lines)
     if not 0 < missing < len(lines):
@@ -365,7 +375,18 @@ def _missing(lines: Sequence[ConfigurationLine], seeds: int, risk: float) -> Ite
     elif risk == 0:
         yield f"no other configuration can win: {lacking}"
     else:
-        yield f"P(another winner) ≤ {risk:.2g} by the model: {lacking}"
+        yield f"P(another winner) ≤ {risk:.2g} by the model: {lacking}{_audited(audit)}"
+
+
+def _audited(audit: Audit) -> str:
+    if not audit.configurations:
+        return ""
+    if audit.consistent:
+        return f", {audit.configurations} audited: consistent"
+    return (
+        f", {audit.configurations} audited: the model was too sure, so its standard deviations "
+        f"were multiplied by {audit.widening:.2g}"
+    )
 
 
 def _doubts(

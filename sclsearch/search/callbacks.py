@@ -102,7 +102,7 @@ class Progress(Callback):
     def __init__(self, console: Console, wanted: int) -> None:
         self.console, self.wanted = console, wanted
         self.done = self.stored = self.failed = 0
-        self.skipped = 0  # seed runs that a race does not need
+        self.spared = 0  # seed runs that a race will probably leave out
         self.best: ConfigurationScore | None = None
         self.finished_seconds: Sequence[float] = ()
         self.running_seconds: Sequence[float] = ()
@@ -159,8 +159,6 @@ class Progress(Callback):
             parts.append(f"{self.stored} stored")
         if self.failed:
             parts.append(f"{self.failed} failed")
-        if self.skipped:
-            parts.append(f"{self.skipped} skipped")
         if self.best is not None:
             parts.append(f"best {self.best.score:.4f} (#{self.best.number})")
         elapsed = time.monotonic() - self.begun
@@ -182,7 +180,7 @@ class Progress(Callback):
         # group of seed runs finishes, and would grow every second.
         each = statistics.fmean(self.finished_seconds)
         going = sum(min(age / each, 1) for age in running)
-        return (self.wanted - self.skipped - self.done - going) * each / len(running)
+        return (self.wanted - self.spared - self.done - going) * each / len(running)
 
 
 def _clock(seconds: float) -> str:

@@ -77,9 +77,7 @@ def estimate(
         threads: Torch threads per seed run.
         stored: Returns successful seed runs of any study; called only if a seed run is missing.
     """
-    finished_runs = len(scheduler.state.seed_runs)
-    missing = prepared.configs * prepared.study.seeds - finished_runs - scheduler.skipped
-    waiting = [scheduler.queue[run_id].configuration for run_id in scheduler.ready()]
+    waiting = [] if scheduler.complete else [one.configuration for one in scheduler.queue.values()]
     if not waiting:
         return Estimate(0.0, prepared.at_once, "")
     fields = list({one.number: one.fields for one in waiting}.values())
@@ -89,7 +87,7 @@ def estimate(
         each = each or _measured(prepared, fields, threads)
     except SclsearchError as error:
         return Estimate(None, prepared.at_once, str(error).partition("\n")[0])
-    waves = math.ceil(missing / prepared.at_once)
+    waves = math.ceil(scheduler.remaining / prepared.at_once)
     return Estimate(statistics.mean(each) * waves, prepared.at_once, basis)
 
 

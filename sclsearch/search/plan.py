@@ -37,8 +37,7 @@ class Plan:
         space: The search space file.
         configurations: Number of configurations in total.
         seeds: Replicates per configuration.
-        race: As in `RunOptions`; unless None, the search may train fewer seed runs than are
-            missing.
+        race: Highest accepted risk of the race; None trains all seeds of all configurations.
         skipped: Seed runs that the race does not need, given the stored results.
         stored: Seed runs that the store already holds, of the configurations known so far.
         time: Estimated time of the missing seed runs; None if not requested.
@@ -107,7 +106,7 @@ def plan_prepared(
         check_tracking(tracking)
     check_new(prepared, options)
     study = prepared.study
-    scheduler = Scheduler(prepared, dry=True, retry_failed=options.retry_failed, race=options.race)
+    scheduler = Scheduler(prepared, dry=True, retry_failed=options.retry_failed)
     scheduler.refill()
     splits = prepared.splits[0]
     searched = study.space.parameters
@@ -131,7 +130,7 @@ def plan_prepared(
         space=study.space.file,
         configurations=prepared.configs,
         seeds=study.seeds,
-        race=options.race,
+        race=prepared.risk,
         skipped=scheduler.skipped,
         stored=len(scheduler.state.seed_runs),
         time=(

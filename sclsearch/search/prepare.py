@@ -13,8 +13,8 @@ from sclsearch.errors import SclsearchError
 from sclsearch.methods import error_text
 from sclsearch.protocols.base import Rows, Splits
 from sclsearch.ray_backend.signals import held_ctrl_c
-from sclsearch.search.scheduler import open_configurations_for
-from sclsearch.selection.race import LEAST
+from sclsearch.search.scheduler import LEARNS_NOTHING, open_configurations_for
+from sclsearch.selection.race import FIRST
 from sclsearch.store.records import StudyRecord
 from sclsearch.store.runs import RunStore
 from sclsearch.store.storage import Storage, check_can_be_written, storage_folder
@@ -44,11 +44,7 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
         SclsearchError: Options, data, model or the stored study of that name do not match.
     """
     study = resolve(spec, options)
-    if options.race is not None and study.seeds <= LEAST:
-        raise SclsearchError(
-            f"--race: needs more than {LEAST} seeds per configuration, got {study.seeds}. Leave it "
-            "out, or pass more --seeds."
-        )
+    risk = _risk(study, options)
     if dry:
         check_can_be_written(options.storage)
     storage = storage_folder(options.storage, make=not dry)
@@ -73,7 +69,7 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
             "study": store.name,
             "notes": [*study.notes, *(reading_notes(study, splits[0]) if new else ())],
         },
-        open_configurations=open_configurations_for(asked, study.seeds, options.race is not None),
+        open_configurations=open_configurations_for(asked, study.seeds, risk is not None),
         created=time.time(),
     )
     return PreparedStudy(
@@ -86,6 +82,21 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
         splits=splits,
         configs=_configs(study, options.configs),
         at_once=min(asked, room) if options.address is None else asked,
+        risk=risk,
+    )
+
+
+def _risk(study: Study, options: RunOptions) -> float | None:
+    """Return the accepted risk of the race; None without a race."""
+    if options.race == "off":
+        return None
+    if study.seeds > FIRST:
+        return 0.0 if options.race is None and study.sampler in LEARNS_NOTHING else options.race
+    if options.race is None:
+        return None
+    raise SclsearchError(
+        f"--race: needs more than {FIRST} seeds per configuration, got {study.seeds}. Leave it "
+        "out, or pass more --seeds."
     )
 
 

@@ -116,7 +116,6 @@ def run_prepared(
         scheduler = Scheduler(
             prepared,
             retry_failed=options.retry_failed,
-            race=options.race,
             callbacks=[progress, *callbacks],
         )
         store.delete_partial_weights()
@@ -230,14 +229,14 @@ def _train(
                 check_nodes(prepared)
                 slots = startup.fitting(cpus, gpus)
                 progress.no_room = not slots
-                missing = progress.wanted - len(scheduler.state.seed_runs) - scheduler.skipped
+                missing = scheduler.remaining
                 if slots > min(concurrency, missing):
                     progress.console.print(
                         free_slots_warning(slots, concurrency, missing), soft_wrap=True
                     )
 
             def tick(finished: Sequence[float], running: Sequence[float]) -> None:
-                progress.skipped = scheduler.skipped
+                progress.spared = progress.wanted - progress.done - scheduler.remaining
                 progress.tick(finished, running)
                 if logger is not None:
                     logger.sync(scheduler.state, ended=False)

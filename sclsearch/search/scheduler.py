@@ -3,14 +3,13 @@
 import logging
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from sclsearch.canonical import digest
 from sclsearch.errors import RETRY, SclsearchError
 from sclsearch.ray_backend.retries import WorkerFailure, WorkerFailures
 from sclsearch.search.callbacks import Callback, notify
 from sclsearch.search.proposals import ObservedConfiguration, propose
-from sclsearch.selection.race import LEAST
+from sclsearch.selection.race import FIRST, USUAL_SHARE
 from sclsearch.store.records import ConfigurationRecord, seed_run_identity
 from sclsearch.store.runs import Failure, SeedRun
 from sclsearch.study.prepared import PreparedStudy
@@ -19,6 +18,9 @@ from sclsearch.study.state import SearchState
 
 _LOG = logging.getLogger(__name__)
 
+LEARNS_NOTHING = ("random", "grid")
+"""Samplers whose proposals do not depend on scores."""
+
 
 def open_configurations_for(at_once: int, seeds: int, race: bool) -> int:
     """Return the number of unfinished configurations that keeps `at_once` seed runs in flight.
@@ -26,10 +28,9 @@ def open_configurations_for(at_once: int, seeds: int, race: bool) -> int:
     Args:
         at_once: Number of seed runs at a time.
         seeds: Seeds per configuration.
-        race: Whether a race may skip seeds. A race gains most from many configurations with a few
-            seeds each.
+        race: Whether a race may skip seeds. It needs the first seeds of a configuration to go on.
     """
-    needed = min(seeds, LEAST) if race else seeds
+    needed = min(seeds, FIRST) if race else seeds
     return max(2, math.ceil(at_once / needed) + 1)
 
 
@@ -40,8 +41,6 @@ class Scheduler:
         prepared: The study.
         dry: If True, write nothing; new configurations stay unsaved.
         retry_failed: Whether failed seed runs are trained again.
-        race: Highest accepted probability that another configuration would win with all seeds. None
-            trains all seeds of all configurations.
         callbacks: The callbacks for search events.
 
     Attributes:
@@ -59,15 +58,12 @@ class Scheduler:
         *,
         dry: bool = False,
         retry_failed: bool = False,
-        race: float | None = None,
         callbacks: Sequence[Callback] = (),
     ) -> None:
         self.study, self.record = prepared.study, prepared.record
         self.store, self.runs, self.configs = prepared.store, prepared.runs, prepared.configs
         self.dry, self.retry_failed, self.callbacks = dry, retry_failed, callbacks
-        self.state = SearchState(
-            self.record, prepared.replicates, self.study.rule, self.configs, race
-        )
+        self.state = SearchState(self.record, prepared.replicates, self.study.rule, prepared.risk)
         self.running: dict[SeedRunId, SeedRunTask] = {}
         self.queue: dict[SeedRunId, SeedRunTask] = {}
         self.worker_failures = WorkerFailures()
@@ -93,46 +89,51 @@ class Scheduler:
     @property
     def complete(self) -> bool:
         """True if every requested seed run is finished or, in a race, not needed."""
-        wanted = len(self.state.configurations) if self.exhausted else self.configs
-        return all(map(self.state.is_settled, range(wanted))) and self.state.race.certain
+        if not self._all_open:
+            return False
+        if self.state.race.risk is None:
+            return all(one.number in self.state.scores for one in self.state.configurations)
+        return self.state.race.certain
 
     @property
     def skipped(self) -> int:
-        """Number of seed runs that the race does not need, given the results so far."""
-        return len(self.queue) - len(self.ready())
+        """Number of seed runs that a race has left out; 0 before it ends."""
+        return len(self.queue) if self.complete else 0
+
+    @property
+    def remaining(self) -> int:
+        """Number of seed runs that are still to finish; in a race an estimate."""
+        race = self.state.race
+        to_open = 0 if self.exhausted else self.configs - len(self.state.configurations)
+        share = 1.0 if race.risk is None else USUAL_SHARE
+        return race.needed()[1] + round(to_open * len(self.state.replicates) * share)
 
     def refill(self) -> None:
         """Open every configuration whose required scores are known, and read stored seed runs."""
         while self._may_open() and self._open():
             pass
-        self.settle()
-
-    def settle(self) -> None:
-        """Update the race with the new results.
-
-        Once nothing else runs, the race reviews every paused configuration.
-        """
-        self.state.race.judge()
-        opened = self.exhausted or len(self.state.configurations) == self.configs
-        if opened and not self.running and not self.ready():
-            self.state.race.certify()
-
-    def ready(self) -> list[SeedRunId]:
-        """Return the ids of the seed runs that may start now."""
-        paused = self.state.paused
-        return [run_id for run_id in self.queue if run_id[0] not in paused]
 
     def next(self) -> SeedRunTask | None:
         """Return the next seed run to train, or None if there is none at present."""
         self.refill()
-        ready = self.ready()
-        if not ready:
+        run_id = self._next_id()
+        if run_id is None:
             return None
-        run_id = min(ready, key=self._order)
         self.running[run_id] = task = self.queue.pop(run_id)
         if self.retry_failed:
             self.runs.forget_failure(task.key)
         return task
+
+    def _next_id(self) -> SeedRunId | None:
+        # A seed run whose worker failed comes last: the free node may be the one that failed.
+        failures = self.worker_failures.count
+        if self.state.race.risk is None:
+            return min(self.queue, key=lambda run_id: (failures(run_id), run_id), default=None)
+        failed = [run_id for run_id in self.queue if failures(run_id)]
+        found = self.state.next_in_race([*self.running, *failed], all_open=self._all_open)
+        if found is None and failed:
+            found = self.state.next_in_race(self.running, all_open=self._all_open)
+        return found
 
     def finish(
         self, task: SeedRunTask, run: SeedRun, *, stored: bool = False, node: str = ""
@@ -208,20 +209,21 @@ class Scheduler:
         self.runs.put(run)
         self.finish(task, self.runs.get(task.key) or run)
 
+    @property
+    def _all_open(self) -> bool:
+        return self.exhausted or len(self.state.configurations) == self.configs
+
     def _may_open(self) -> bool:
         number = len(self.state.configurations)
-        if self.exhausted or number >= self.configs:
+        if self._all_open:
             return False
         if number < len(self._stored):
             return True
-        self.state.race.judge()
-        return all(map(self.state.is_settled, self._required(number)))
-
-    def _order(self, run_id: SeedRunId) -> tuple[Any, ...]:
-        # A seed run whose worker failed comes last: the free node may be the one that failed.
-        number, replicate = run_id
-        race, seed = self.state.race, self.state.seeds[replicate]
-        return self.worker_failures.count(run_id), race.order(number, seed), run_id
+        if self.state.race.risk is None:
+            return all(one in self.state.scores for one in self._required(number))
+        return self.study.sampler in LEARNS_NOTHING or all(
+            self.state.has_first_seeds(one) for one in self._required(number)
+        )
 
     def _open(self) -> bool:
         number = len(self.state.configurations)
@@ -264,12 +266,9 @@ class Scheduler:
                 self.finish(task, run, stored=True)
 
     def _observed(self) -> list[ObservedConfiguration]:
-        required = self._required(len(self.state.configurations))
+        scores = self.state.expected_scores(self._required(len(self.state.configurations)))
         return [
-            ObservedConfiguration(
-                earlier.values,
-                self.state.expected_score(earlier.number) if earlier.number in required else None,
-            )
+            ObservedConfiguration(earlier.values, scores.get(earlier.number))
             for earlier in self.state.configurations
         ]
 

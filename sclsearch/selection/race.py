@@ -1,37 +1,75 @@
-"""Racing: early pausing of configurations that will almost surely not win.
+"""Racing: seeds go to the configurations that may still win, until the winner is known well enough.
 
-After each seed run the race pauses configurations that are unlikely to win. At the end it evaluates
-all paused configurations again, and resumes as many as the guarantee requires.
+Every configuration gets its first seeds. Then the leader, the configuration with the highest
+expected score, gets all its seeds, and after it the configuration that is the likeliest to be
+better gets one seed at a time. The race ends when the win probabilities of all configurations that
+lack seeds add up to at most the accepted risk. By the model of `ScorePosterior`, a search that
+trains all configurations on all seeds has another winner with at most that probability.
 
-The guarantee concerns a search that trains all configurations on all seeds. By the model of
-`ScorePosterior`, such a search has another winner with at most the given probability.
+With a risk of 0 the race ends when no other configuration can win, whatever its missing scores are.
+That rule needs no model and is adaptive capping (Hutter et al. 2009,
+https://arxiv.org/abs/1401.3492); the model only decides the order.
 
-With a risk of 0 the race pauses only configurations that cannot win, whatever their missing scores
-are. That rule needs no model and is adaptive capping (Hutter et al. 2009,
-https://arxiv.org/abs/1401.3492).
+To check the model, an audit gives one in 25 configurations, whose numbers are drawn before anything
+is trained, all its seeds. Their scores are compared with what the model predicts from their first
+seeds. If they differ by more than the model allows, its standard deviations are multiplied by the
+ratio, and the race goes on until the risk is small enough again.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 
-from sclsearch.selection.posterior import Forecast, ScorePosterior, risk_of
+import numpy as np
+
+from sclsearch.randomness import seed_for
+from sclsearch.selection.posterior import Forecast, ScorePosterior
 from sclsearch.selection.rules import Top
 
-LEAST = 3
-"""Seeds that every configuration gets. Two diverged seeds could wrongly agree on a low score."""
+FIRST = 2
+"""Seeds that every configuration gets."""
+AUDITED = 25
+"""One in so many configurations is audited."""
+USUAL_SHARE = 0.45
+"""Share of the missing seeds that a race usually needs, see `benchmarks/race.md`."""
+SIGNIFICANCE = 0.05
+"""p-value below which an audit contradicts the model."""
+
+Place = tuple[int, int]
+"""Number of a configuration and number of a seed, both counted from 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """Comparison of audited configurations with their predictions.
+
+    Attributes:
+        configurations: Number of audited configurations.
+        widening: Factor on the model's standard deviations; 1 if the audit is consistent.
+    """
+
+    configurations: int
+    widening: float = 1.0
+
+    @property
+    def consistent(self) -> bool:
+        """True if the audited scores do not contradict the model."""
+        return self.widening == 1.0
 
 
 class Race:
-    """Seed scores of all configurations, and the set of paused configurations.
+    """Seed scores of all configurations, and the decision which seed to train next.
+
+    The decisions depend on the scores and on what is running, but not on the order of arrival.
 
     Args:
         top: Rule that combines the validation scores of the seeds into a configuration's score.
         low: Lowest possible score.
         high: Highest possible score.
         seeds: Seeds per configuration, n.
-        configs: Total number of configurations; required if `risk` is given.
         risk: Highest accepted probability that another configuration would win with all seeds.
             None turns racing off.
+        audit: Text that draws the audited configurations, for example the study's name.
     """
 
     def __init__(
@@ -40,25 +78,20 @@ class Race:
         low: float,
         high: float,
         seeds: int,
-        configs: int = 0,
         risk: float | None = None,
+        audit: str = "",
     ) -> None:
         self.top, self.low, self.high = top, low, high
-        self.seeds, self.configs, self.risk = seeds, configs, risk
+        self.seeds, self.risk = seeds, risk
         self.scores: list[list[float]] = []
-        self.paused: dict[int, Forecast] = {}
-        self.expected: dict[int, float] = {}
-        self._changed: set[int] = set()
-        self._certain = False
-
-    @property
-    def certain(self) -> bool:
-        """True if the guarantee holds for the scores known so far."""
-        return self._certain or not self.paused
+        self._remainder = seed_for(0, f"audit/{audit}") % AUDITED
+        self._posterior: ScorePosterior | None = None
+        self._audit: Audit | None = None
 
     def open(self) -> None:
         """Add a configuration without any scores."""
         self.scores.append([math.nan] * self.seeds)
+        self._posterior = None
 
     def note(self, number: int, seed: int, score: float | None) -> None:
         """Record the score of a configuration (`number`) and seed, both counted from 0.
@@ -66,66 +99,158 @@ class Race:
         A score of None means that the seed run failed; it counts as the lowest possible score.
         """
         self.scores[number][seed] = self.low if score is None else score
-        self._certain = False
-        self._changed.add(number)
-        if not self._missing(number):
-            # The best certain score may have risen beyond the reach of other configurations.
-            self._changed |= set(range(len(self.scores))) - self.paused.keys()
+        self._posterior = None
+
+    @property
+    def posterior(self) -> ScorePosterior:
+        """Posterior of all final scores, with the widening that the audit asks for."""
+        if self._posterior is None:
+            plain = ScorePosterior(self.top, self.scores, self.low, self.high)
+            self._audit = self._audited(plain)
+            self._posterior = plain
+            if not self._audit.consistent:
+                self._posterior = ScorePosterior(
+                    self.top, self.scores, self.low, self.high, self._audit.widening
+                )
+        return self._posterior
+
+    @property
+    def audit(self) -> Audit:
+        """The audited configurations that have all their seeds."""
+        _ = self.posterior  # it makes the audit
+        assert self._audit is not None
+        return self._audit
+
+    @property
+    def certain(self) -> bool:
+        """True if the race may end: the risk is small enough and the audit is complete."""
+        if self.risk is None:
+            return True
+        if not self.scores or any(
+            self.missing(number, FIRST) for number in range(len(self.scores))
+        ):
+            return False
+        posterior = self.posterior
+        small = posterior.complete.any() and posterior.better.sum() <= self.risk
+        return bool(small) and not any(map(self.missing, self._to_audit()))
+
+    def missing(self, number: int, seeds: int | None = None) -> int:
+        """Return how many of the first seeds (of all by default) a configuration lacks."""
+        return sum(map(math.isnan, self.scores[number][:seeds]))
 
     def forecasts(self) -> tuple[dict[int, Forecast], float]:
         """Return forecasts of all incomplete configurations, and the risk that any of them wins.
 
         Configurations without any score have no forecast; each counts as probability 1 in the risk.
         """
-        lacking = [number for number in range(len(self.scores)) if self._missing(number)]
-        found = self._forecasts(number for number in lacking if self._missing(number) < self.seeds)
-        return found, risk_of(found.get(number) for number in lacking)
+        lacking = [number for number in range(len(self.scores)) if self.missing(number)]
+        known = [number for number in lacking if self.missing(number) < self.seeds]
+        if not known:
+            return {}, float(bool(lacking))
+        found = {number: self.posterior.forecast(number) for number in known}
+        risk = sum(forecast.better for forecast in found.values()) + len(lacking) - len(known)
+        return found, min(risk, 1.0)
 
-    def judge(self) -> None:
-        """Pause configurations with new information that are unlikely to win."""
-        if self.risk is None or not self._changed:
-            return
-        forecasts = self._forecasts(
-            number for number in self._changed if self.seeds - LEAST >= self._missing(number) > 0
-        )
-        for number in self._changed:
-            self.paused.pop(number, None)
-        self._changed.clear()
-        self.expected |= {number: forecast.expected for number, forecast in forecasts.items()}
-        spent = risk_of(self.paused.values())
-        for number, forecast in sorted(
-            forecasts.items(), key=lambda item: (item[1].better, item[0])
-        ):
-            spent += forecast.better
-            # Later configurations may use the share of the risk that earlier ones left unused.
-            if spent > self.risk * len(self.scores) / self.configs:
-                break
-            self.paused[number] = forecast
-
-    def certify(self) -> None:
-        """Evaluate all paused configurations again and resume the most likely winners.
-
-        Configurations resume until the total risk of the others is at most the accepted risk.
-        """
-        if self.certain or self.risk is None:
-            return
-        self.paused = self._forecasts(self.paused)
-        while risk_of(self.paused.values()) > self.risk:
-            del self.paused[max(self.paused, key=lambda number: self.paused[number].better)]
-        self._certain = True
-
-    def order(self, number: int, seed: int) -> tuple[bool, float]:
-        """Return the sort key of a seed run: first seeds of all, then seeds of the best so far."""
-        if self.risk is None:
-            return False, 0.0
-        return seed >= LEAST, -self.expected.get(number, -math.inf)
-
-    def _missing(self, number: int) -> int:
-        return sum(map(math.isnan, self.scores[number]))
-
-    def _forecasts(self, numbers: Iterable[int]) -> dict[int, Forecast]:
-        wanted = list(numbers)
-        if not wanted:
+    def expected(self, numbers: Collection[int]) -> dict[int, float]:
+        """Return expected final scores of configurations, from their own scores alone."""
+        rows = [self.scores[number] for number in numbers]
+        if not rows:
             return {}
-        posterior = ScorePosterior(self.top, self.scores, self.low, self.high)
-        return {number: posterior.forecast(number) for number in wanted}
+        posterior = ScorePosterior(self.top, rows, self.low, self.high)
+        return dict(zip(numbers, map(float, posterior.expected), strict=True))
+
+    def next(self, running: Collection[Place], *, all_open: bool) -> Place | None:
+        """Return the configuration and the seed to train next.
+
+        Args:
+            running: What is training now.
+            all_open: False if the search still waits for first seeds to add configurations.
+
+        Returns:
+            None if nothing is needed, or not before something that is running has ended.
+        """
+        numbers = range(len(self.scores))
+        first = self._free(numbers, running, FIRST)
+        if first or not all_open or self.certain or not self.posterior.seen.any():
+            return first
+        seen, expected = self.posterior.counts > 0, self.posterior.expected
+        leader = int(np.argmax(np.where(seen, expected, -np.inf)))
+        return (
+            self._free([leader], running)
+            or self._rival(leader, running)
+            or self._free(self._to_audit(), running)
+        )
+
+    def _rival(self, leader: int, running: Collection[Place]) -> Place | None:
+        """Return a seed of the configuration that is the likeliest to be better than the leader.
+
+        A configuration gets one seed at a time. If the win probabilities of those of which nothing
+        is running are small enough, what is running may well end the race.
+        """
+        better = self.posterior.better.copy()
+        better[[number for number, _ in running] + [leader]] = 0.0
+        likeliest = int(np.argmax(better))
+        if better.sum() <= (self.risk or 0.0) or not better[likeliest]:
+            return None
+        return self._free([likeliest], running)
+
+    def needed(self) -> tuple[int, int, int]:
+        """Return the least, the likely and the highest number of seeds that the race still needs.
+
+        The leader needs all its seeds. Others need seeds until the rest is unlikely enough; most
+        are decided after half of their missing seeds.
+        """
+        lacking = [self.missing(number) for number in range(len(self.scores))]
+        if self.risk is None or not self.scores or self.certain:
+            return (sum(lacking),) * 3 if self.risk is None else (0, 0, 0)
+        first = sum(self.missing(number, FIRST) for number in range(len(self.scores)))
+        if first > len(self.scores):  # too little is known
+            least = first + self.seeds - FIRST
+            return least, max(least, round(USUAL_SHARE * sum(lacking))), sum(lacking)
+        better, expected = self.posterior.better, self.posterior.expected
+        leader = int(np.argmax(expected))
+        least = first + sum(
+            lacking[number] - self.missing(number, FIRST) for number in {leader, *self._to_audit()}
+        )
+        rest, likely, most = float(better.sum()), float(least), least
+        for number in np.argsort(-better).tolist():
+            if rest <= self.risk:
+                break
+            rest -= better[number]
+            if number != leader:
+                likely, most = likely + lacking[number] / 2, most + lacking[number]
+        return least, min(round(likely), most), most
+
+    def _drawn(self) -> range:
+        """Return the numbers of the configurations that are drawn for an audit."""
+        if self.seeds <= FIRST:
+            return range(0)
+        return range(self._remainder, len(self.scores), AUDITED)
+
+    def _to_audit(self) -> range:
+        """Return the numbers of the configurations that get all seeds for the audit."""
+        return self._drawn() if self.risk else range(0)
+
+    def _audited(self, posterior: ScorePosterior) -> Audit:
+        from scipy.special import chdtrc
+
+        audited = [number for number in self._drawn() if posterior.complete[number]]
+        if not audited:
+            return Audit(0)
+        earlier = np.array(self.scores)
+        earlier[audited, FIRST:] = math.nan
+        before = ScorePosterior(self.top, earlier, self.low, self.high)
+        squares = sum(posterior.surprise(before, number) ** 2 for number in audited)
+        if float(chdtrc(len(audited), squares)) >= SIGNIFICANCE:
+            return Audit(len(audited))
+        return Audit(len(audited), math.sqrt(squares / len(audited)))
+
+    def _free(
+        self, numbers: Iterable[int], running: Collection[Place], seeds: int | None = None
+    ) -> Place | None:
+        """Return the first seed that one of the configurations lacks and that is not running."""
+        for number in numbers:
+            for seed, score in enumerate(self.scores[number][:seeds]):
+                if math.isnan(score) and (number, seed) not in running:
+                    return number, seed
+        return None

@@ -25,6 +25,7 @@ class PreparedStudy:
         splits: Training, validation and test rows of each replicate, by replicate number.
         configs: Number of configurations in total.
         at_once: Number of seed runs that can run at the same time.
+        risk: Highest accepted risk of the race; None trains all seeds of all configurations.
     """
 
     study: Study
@@ -36,6 +37,7 @@ class PreparedStudy:
     splits: Mapping[int, Splits]
     configs: int
     at_once: int
+    risk: float | None
 
     def begin(self) -> "PreparedStudy":
         """Store the records of the study and its replicates, unless they are stored.

@@ -102,8 +102,8 @@ class RunOptions:
             run of the study used another.
         race: Skips seeds of configurations that can hardly win. The value is the highest accepted
             probability, by a model, that another configuration would win with all seeds. 0 skips
-            only those that cannot win; None skips nothing. The proposals of TPE then depend on the
-            order in which seed runs finish.
+            only those that cannot win, whatever their missing scores are; `off` skips nothing. None
+            means 0 for the samplers random and grid, and `off` for those that learn from scores.
         address: Address of a Ray cluster; None starts Ray on this machine.
         cpus_per_trial: CPU cores, and torch threads, per seed run.
         gpus_per_trial: GPUs per seed run: 0, 1 or 1/k; None means 1 if there is a GPU.
@@ -124,7 +124,7 @@ class RunOptions:
     configs: Annotated[int, Interval(ge=1, le=MOST_CONFIGS)] | None = None
     seeds: Annotated[int, Interval(ge=1, le=MOST_SEEDS)] | None = None
     rule: str | None = None
-    race: Annotated[float, Interval(ge=0, lt=1)] | None = None
+    race: Annotated[float, Interval(ge=0, lt=1)] | Literal["off"] | None = None
     address: str | None = None
     cpus_per_trial: AtLeastOne = 1
     gpus_per_trial: Annotated[float, Ge(0)] | None = None
@@ -162,7 +162,7 @@ class TuneKeywords(TypedDict, total=False):
     configs: int | None
     seeds: int | None
     rule: str | None
-    race: float | None
+    race: float | Literal["off"] | None
     address: str | None
     cpus_per_trial: int
     gpus_per_trial: float | None

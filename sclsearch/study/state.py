@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sclsearch.selection.posterior import Forecast
-from sclsearch.selection.race import Race
+from sclsearch.selection.race import FIRST, Race
 from sclsearch.selection.rules import Rule, reported_test, score
 from sclsearch.store.records import (
     ConfigurationRecord,
@@ -48,7 +48,6 @@ class SearchState:
         record: The study's record.
         replicates: Records of the replicates that a complete configuration has.
         rule: Selection rule that combines the seeds into a score.
-        configs: Total number of configurations; required if `risk` is given.
         risk: Highest accepted risk of the race, as in `Race`; None for no race.
 
     Attributes:
@@ -56,7 +55,7 @@ class SearchState:
         configurations: The configurations, in the order of their numbers.
         seed_runs: Finished seed runs without their predictions, in order of arrival.
         scores: Score of each complete configuration, in order of completion.
-        race: Validation scores by index in `configurations`, and the paused configurations.
+        race: Validation scores by index in `configurations`, and what to train next.
     """
 
     def __init__(
@@ -64,7 +63,6 @@ class SearchState:
         record: StudyRecord,
         replicates: Sequence[ReplicateRecord],
         rule: Rule,
-        configs: int = 0,
         risk: float | None = None,
     ) -> None:
         self.record, self.replicates, self.rule = record, replicates, rule
@@ -73,7 +71,7 @@ class SearchState:
         self.seed_runs: dict[SeedRunId, SeedRun] = {}
         self.scores: dict[int, ConfigurationScore] = {}
         low = METRICS[self.metric].minimum
-        self.race = Race(rule.score, low, MAXIMUM, len(replicates), configs, risk)
+        self.race = Race(rule.score, low, MAXIMUM, len(replicates), risk, audit=record.name)
         # A damaged record leaves a gap in the numbers, but none in the race.
         self._indices: dict[int, int] = {}
         self.seeds = {replicate.number: seed for seed, replicate in enumerate(replicates)}
@@ -135,19 +133,32 @@ class SearchState:
 
     @property
     def paused(self) -> set[int]:
-        """Numbers of the configurations that the race gives no further seeds for now."""
-        return {self.configurations[index].number for index in self.race.paused}
+        """Numbers of the configurations that lack seeds which a finished race does not need."""
+        if self.race.risk is None or not self.race.certain:
+            return set()
+        return {one.number for one in self.configurations} - self.scores.keys()
 
-    def is_settled(self, number: int) -> bool:
-        """Return True if a configuration is complete or paused."""
-        return number in self.scores or self._indices.get(number) in self.race.paused
+    def next_in_race(self, running: Iterable[SeedRunId], *, all_open: bool) -> SeedRunId | None:
+        """Return the seed run that the race needs next, as `Race.next` does."""
+        places = {(self._indices[number], self.seeds[seed]) for number, seed in running}
+        place = self.race.next(places, all_open=all_open)
+        if place is None:
+            return None
+        index, seed = place
+        return self.configurations[index].number, self.replicates[seed].number
 
-    def expected_score(self, number: int) -> float | None:
-        """Return the forecast of a paused configuration, else its score; None without both."""
-        forecast = self.race.paused.get(self._indices[number])
-        if forecast is not None:
-            return forecast.expected
-        return self.scores[number].score if number in self.scores else None
+    def has_first_seeds(self, number: int) -> bool:
+        """Return True if a configuration has the seeds that a race gives to all."""
+        return not self.race.missing(self._indices[number], FIRST)
+
+    def expected_scores(self, numbers: Iterable[int]) -> dict[int, float]:
+        """Return the scores of configurations; without all seeds, what they are expected to be."""
+        return {
+            self.configurations[index].number: expected
+            for index, expected in self.race.expected(
+                [self._indices[number] for number in numbers]
+            ).items()
+        }
 
     def forecasts(self) -> tuple[dict[int, Forecast], float]:
         """Return forecasts of incomplete configurations, and the risk that one of them would win.

@@ -164,6 +164,8 @@ def report_of(study: str, rule: str, tests: Sequence[float | None], mean: float)
         configurations=(ConfigurationLine(4, "sampled", {}, {}, seeds, 0.5, (0, 1), mean, 0.01),),
         baselines=(),
         risk=0.0,
+        audited=0,
+        widening=1.0,
         notes=("scaled: less",),
         weights={},
     )

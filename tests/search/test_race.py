@@ -7,7 +7,7 @@ import pytest
 
 from sclsearch.reports.report import report
 from sclsearch.search.run import SearchResult
-from sclsearch.selection.race import LEAST
+from sclsearch.selection.race import FIRST
 from tests.workspace import Workspace
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
@@ -45,7 +45,7 @@ def test_a_race_trains_less_and_reports_its_risk(racing: Workspace, raced: Searc
     assert found.winner is not None
     assert found.winner.number == 0
     assert 0 < found.risk <= RISK
-    assert {len(line.seeds) for line in found.configurations[1:]} <= {*range(LEAST, SEEDS)}
+    assert {len(line.seeds) for line in found.configurations[1:]} <= {*range(FIRST, SEEDS)}
 
 
 def test_mlflow_shows_the_forecasts_of_incomplete_configurations(

@@ -16,10 +16,12 @@ from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure, SeedRun
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.seed_runs import SeedRunTask
+from sclsearch.study.spec import StudySpec
 
 if TYPE_CHECKING:
     from tests.workspace import Workers
 
+Asked = Callable[..., StudySpec]
 Preparing = Callable[..., PreparedStudy]
 
 ROWS = 1000
@@ -49,7 +51,7 @@ def run_out(
     return places
 
 
-def prepared(preparing: Preparing, race: float | None = RISK, **changes: object) -> PreparedStudy:
+def prepared(preparing: Preparing, race: float | str = RISK, **changes: object) -> PreparedStudy:
     return preparing(configs=CONFIGS, seeds=SEEDS, race=race, **changes)
 
 
@@ -61,7 +63,7 @@ def raced(preparing: Preparing, workers: "Workers") -> Raced:
     """Returns a stored study, its scheduler after a race, and the places that were trained."""
     study = prepared(preparing)
     study.begin()
-    scheduler = Scheduler(study, race=RISK)
+    scheduler = Scheduler(study)
     return study, scheduler, run_out(workers, scheduler)
 
 
@@ -86,7 +88,7 @@ def test_a_finished_race_is_complete_at_once_when_started_again(
     preparing: Preparing, raced: Raced
 ) -> None:
     _, first, _ = raced
-    again = Scheduler(prepared(preparing), race=RISK)
+    again = Scheduler(prepared(preparing))
     again.refill()
     assert again.complete
     assert again.next() is None
@@ -95,16 +97,13 @@ def test_a_finished_race_is_complete_at_once_when_started_again(
 
 def test_skipped_seed_runs_are_counted_and_take_no_time(preparing: Preparing, raced: Raced) -> None:
     study, first, _ = raced
-    scheduler = Scheduler(prepared(preparing), race=RISK, dry=True)
+    scheduler = Scheduler(prepared(preparing), dry=True)
     scheduler.refill()
     assert scheduler.skipped == first.skipped > 0
     assert estimate(study, scheduler, 1, list).seconds == 0.0
     progress = Progress(Console(file=StringIO()), CONFIGS * SEEDS)
-    progress.done, progress.skipped = len(first.state.seed_runs), first.skipped
-    assert (
-        f"{len(first.state.seed_runs)}/80 seed runs · {first.skipped} skipped"
-        in progress.line().plain
-    )
+    progress.done = len(first.state.seed_runs)
+    progress.spared = CONFIGS * SEEDS - progress.done - scheduler.remaining
     progress.finished_seconds, progress.running_seconds = [60.0], [0.0]
     assert progress.left() == 0.0
 
@@ -113,8 +112,8 @@ def test_skipped_seed_runs_are_counted_and_take_no_time(preparing: Preparing, ra
 def test_a_stopped_race_goes_on_and_trains_nothing_twice(
     preparing: Preparing, workers: "Workers", most: int
 ) -> None:
-    places = run_out(workers, Scheduler(prepared(preparing), race=RISK), most=most)
-    scheduler = Scheduler(prepared(preparing), race=RISK)
+    places = run_out(workers, Scheduler(prepared(preparing)), most=most)
+    scheduler = Scheduler(prepared(preparing))
     places += run_out(workers, scheduler)
     assert scheduler.complete
     assert len(places) == len({*places}) < CONFIGS * SEEDS
@@ -124,8 +123,7 @@ def test_a_smaller_risk_trains_more_and_none_trains_all(
     preparing: Preparing, workers: "Workers"
 ) -> None:
     counts = [
-        len(run_out(workers, Scheduler(prepared(preparing, race), race=race)))
-        for race in (0.3, 0.0, None)
+        len(run_out(workers, Scheduler(prepared(preparing, race)))) for race in (0.3, 0.0, "off")
     ]
     assert all(counts)
     assert sum(counts) == CONFIGS * SEEDS
@@ -135,8 +133,8 @@ def test_additional_configurations_race_against_the_stored_ones(
     preparing: Preparing, workers: "Workers"
 ) -> None:
     few = preparing(configs=4, seeds=SEEDS, race=RISK)
-    run_out(workers, Scheduler(few, race=RISK))
-    scheduler = Scheduler(prepared(preparing), race=RISK)
+    run_out(workers, Scheduler(few))
+    scheduler = Scheduler(prepared(preparing))
     run_out(workers, scheduler)
     assert scheduler.complete
     assert scheduler.skipped
@@ -147,7 +145,7 @@ def test_additional_configurations_race_against_the_stored_ones(
 def test_all_seeds_of_a_diverged_configuration_need_not_fail(
     preparing: Preparing, workers: "Workers"
 ) -> None:
-    scheduler = Scheduler(prepared(preparing), race=0.0)
+    scheduler = Scheduler(prepared(preparing, 0.0))
     failure = Failure("non-finite", "loss ce is nan at update 7")
     while tasks := workers.running(scheduler, 2):
         run = ended(workers, tasks[0])
@@ -162,19 +160,18 @@ def test_all_seeds_of_a_diverged_configuration_need_not_fail(
 def test_a_race_is_complete_right_after_its_last_seed_run(
     preparing: Preparing, workers: "Workers"
 ) -> None:
-    needed = len(run_out(workers, Scheduler(prepared(preparing), race=RISK)))
+    needed = len(run_out(workers, Scheduler(prepared(preparing))))
     for run in [*(study := prepared(preparing)).runs.keys()]:
         (study.runs.folder / f"{run}.json").remove()
-    scheduler = Scheduler(study, race=RISK)
+    scheduler = Scheduler(study)
     run_out(workers, scheduler, most=needed)
-    scheduler.settle()
     assert scheduler.complete
 
 
 def test_a_failed_seed_run_of_a_paused_configuration_stays_stored(
     preparing: Preparing, workers: "Workers"
 ) -> None:
-    study = prepared(preparing)
+    study = prepared(preparing, "off")
     scheduler = Scheduler(study)
     while tasks := workers.running(scheduler, 2):
         run = ended(workers, tasks[0])
@@ -182,7 +179,7 @@ def test_a_failed_seed_run_of_a_paused_configuration_stays_stored(
             run = replace(run, evaluations=(), test={}, failure=Failure("worker-lost", "gone"))
         scheduler.runs.put(run)
         scheduler.finish(tasks[0], run)
-    again = Scheduler(study, race=RISK, retry_failed=True)
+    again = Scheduler(prepared(preparing), retry_failed=True)
     assert run_out(workers, again) == []
     assert again.complete
     (failed,) = (run for run in study.runs.all() if run.failure)
@@ -192,5 +189,28 @@ def test_a_failed_seed_run_of_a_paused_configuration_stays_stored(
 
 
 def test_more_configurations_are_open_in_a_race_on_many_workers(preparing: Preparing) -> None:
-    assert prepared(preparing, concurrency=64).record.open_configurations == 23
-    assert prepared(preparing, None, concurrency=64).record.open_configurations == 8
+    assert prepared(preparing, concurrency=64).record.open_configurations == 33
+    assert prepared(preparing, "off", concurrency=64).record.open_configurations == 8
+
+
+def test_samplers_that_learn_nothing_open_all_configurations_at_once(
+    asked: Asked, preparing: Preparing
+) -> None:
+    spec = asked(sampler="random")
+    scheduler = Scheduler(preparing(spec, configs=CONFIGS, seeds=SEEDS, race=RISK))
+    started = [scheduler.next() for _ in range(2 * CONFIGS + 1)]
+    assert {task.id[1] for task in started[:-1] if task} == {0, 1}
+    assert started[-1] is None
+    assert len(scheduler.state.configurations) == CONFIGS
+
+
+def test_a_race_at_a_risk_of_0_is_the_default_for_samplers_that_learn_nothing(
+    asked: Asked, preparing: Preparing
+) -> None:
+    for sampler, seeds, race, risk in (
+        ("random", SEEDS, None, 0.0),
+        ("tpe", SEEDS, None, None),
+        ("random", SEEDS, "off", None),
+        ("random", 2, None, None),
+    ):
+        assert preparing(asked(sampler=sampler), seeds=seeds, race=race).risk == risk

@@ -115,7 +115,7 @@ def test_weights_that_cannot_be_deleted_give_a_warning(
 
 
 def test_paused_configurations_keep_no_weights_at_the_end_of_a_race(preparing: Preparing) -> None:
-    scheduler = Scheduler(preparing(seeds=5, configs=3), race=0.0)
+    scheduler = Scheduler(preparing(seeds=5, configs=3, race=0.0))
     tasks = []
     while task := scheduler.next():
         tasks.append(task)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from sclsearch.selection.posterior import Forecast, ScorePosterior, risk_of
+from sclsearch.selection.posterior import ScorePosterior
 from sclsearch.selection.rules import Top
 
 N = math.nan
@@ -97,9 +97,3 @@ def test_a_chance_is_as_often_right_as_it_says(top: Top) -> None:
         mean, share = np.mean([stated[k] for k in inside]), np.mean([happened[k] for k in inside])
         error = math.sqrt(mean * (1 - mean) / len(inside))
         assert abs(share - mean) < 3 * error + 0.02, (low, high, len(inside), mean, share)
-
-
-def test_a_risk_adds_up_and_what_is_unknown_may_be_anything() -> None:
-    assert risk_of([]) == 0.0
-    assert risk_of([Forecast(0.01, 0.5), Forecast(0.02, 0.6)]) == pytest.approx(0.03)
-    assert risk_of([Forecast(0.01, 0.5), None]) == 1.0

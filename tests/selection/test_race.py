@@ -1,66 +1,156 @@
 """A race leaves out seeds, keeps its promise, and at a risk of 0 never changes the winner."""
 
+import math
+import random
+
 import numpy as np
 import numpy.typing as npt
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from benchmarks.race import cost, replay, winner
-from sclsearch.selection.race import LEAST, Race
+from sclsearch.selection.race import FIRST, Race
 from sclsearch.selection.rules import Top
 
 Numbers = npt.NDArray[np.float64]
 
 
-def ledger(draw: np.random.Generator, configs: int = 20) -> Numbers:
-    """Returns few-shot scores, `[configs, 10]`: hard and easy subsets, seeds that failed."""
+def few_shot(draw: np.random.Generator, configs: int = 20) -> Numbers:
+    """Few-shot scores, `[configs, 10]`: hard and easy subsets, seeds that failed."""
     means = 0.75 + 0.05 * draw.standard_normal((configs, 1))
     noise = 0.02 * draw.standard_normal((1, 10)) + 0.04 * draw.standard_normal((configs, 10))
     scores = np.where(draw.random((configs, 10)) < 0.03, 0.5, means + noise)
     return np.asarray(scores.clip(0, 1).round(3))
 
 
-def test_without_a_risk_nothing_waits() -> None:
-    scores = ledger(np.random.default_rng(0))
-    race = replay(Top(3), scores, None)
-    assert cost(race) == 1.0
-    assert race.order(0, 9) == race.order(5, 0)
+def race_of(configs: int, risk: float | None, seeds: int = 10, top: Top | None = None) -> Race:
+    race = Race(top or Top(), 0.0, 1.0, seeds, risk)
+    for _ in range(configs):
+        race.open()
+    return race
 
 
-@pytest.mark.parametrize("top", [Top(), Top(3), Top(1)])
-def test_at_a_risk_of_0_the_winner_is_always_that_of_all_seeds(top: Top) -> None:
-    draw = np.random.default_rng(1)
-    costs = []
-    for _ in range(6):
-        scores = ledger(draw)
-        scores[draw.random(20) < 0.3] /= 2
-        race = replay(top, scores, 0.0)
-        assert winner(top, race.scores) == winner(top, scores.tolist())
-        assert not any(forecast.better for forecast in race.paused.values())
-        costs.append(cost(race))
-    if top.k is None:
-        assert np.mean(costs) < 0.95
+def finish(race: Race, scores: Numbers, slots: int = 2, order: random.Random | None = None) -> Race:
+    """Give a race the scores that it asks for; running seeds end in any order."""
+    running: list[tuple[int, int]] = []
+    while True:
+        while len(running) < slots and (place := race.next(running, all_open=True)) is not None:
+            assert place not in running
+            running.append(place)
+        if not running:
+            return race
+        number, seed = running.pop(order.randrange(len(running)) if order else 0)
+        assert math.isnan(race.scores[number][seed])
+        race.note(number, seed, float(scores[number, seed]))
 
 
-@pytest.mark.parametrize("top", [Top(), Top(3)])
-def test_a_risk_saves_a_quarter_of_the_seeds_and_is_kept(top: Top) -> None:
+def winner(top: Top, scores: list[list[float]]) -> int:
+    finals = {n: top.value(row) for n, row in enumerate(scores) if not any(map(math.isnan, row))}
+    return max(finals, key=lambda number: (finals[number], -number))
+
+
+def trained(race: Race) -> float:
+    return float((~np.isnan(np.array(race.scores))).mean())
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    top=st.sampled_from([Top(), Top(1), Top(3)]),
+    slots=st.sampled_from([1, 2, 8]),
+    decimals=st.sampled_from([1, 3]),
+)
+def test_at_a_risk_of_0_the_winner_scores_as_with_all_seeds(
+    seed: int, top: Top, slots: int, decimals: int
+) -> None:
+    draw = np.random.default_rng(seed)
+    scores = few_shot(draw, 8).round(decimals)  # with one decimal most scores are ties
+    scores[draw.random(8) < 0.3] /= 2
+    race = finish(race_of(8, 0.0, top=top), scores, slots, random.Random(seed))
+    assert race.certain
+    best = max(top.value(row) for row in scores.tolist())
+    assert top.value(race.scores[winner(top, race.scores)]) == best
+    assert race.forecasts()[1] == 0.0
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10**6), stop=st.integers(1, 60))
+def test_a_race_that_was_stopped_and_goes_on_keeps_the_same_promise(seed: int, stop: int) -> None:
+    draw = np.random.default_rng(seed)
+    scores = few_shot(draw, 10)
+    first = race_of(10, 0.05)
+    for _ in range(stop):
+        if (place := first.next((), all_open=True)) is None:
+            break
+        first.note(*place, float(scores[place]))
+    again = race_of(10, 0.05)
+    known = np.argwhere(~np.isnan(np.array(first.scores))).tolist()
+    random.Random(seed).shuffle(known)
+    for number, seed_number in known:
+        again.note(number, seed_number, float(scores[number, seed_number]))
+    assert again.next((), all_open=True) == first.next((), all_open=True)
+    finish(again, scores)
+    finish(first, scores)
+    assert np.array_equal(again.scores, first.scores, equal_nan=True)
+    assert again.certain
+    assert again.forecasts()[1] <= 0.05
+
+
+@pytest.mark.parametrize(("top", "most"), [(Top(), 0.55), (Top(3), 0.75)])
+def test_a_risk_saves_seeds_and_is_kept(top: Top, most: float) -> None:
     draw = np.random.default_rng(2)
-    costs, right, stated = [], [], []
+    costs, right = [], []
     for _ in range(12):
-        scores = ledger(draw)
-        race = replay(top, scores, 0.05)
-        costs.append(cost(race))
+        scores = few_shot(draw)
+        race = finish(race_of(20, 0.05, top=top), scores)
+        assert race.forecasts()[1] <= 0.05
+        costs.append(trained(race))
         right.append(winner(top, race.scores) == winner(top, scores.tolist()))
-        stated.append(sum(forecast.better for forecast in race.paused.values()))
-    assert max(stated) <= 0.05
-    assert np.mean(costs) < 0.75
-    assert np.mean(right) >= 0.95
+    assert np.mean(costs) < most
+    assert sum(right) >= 11
 
 
 def test_every_configuration_gets_its_first_seeds() -> None:
     scores = np.vstack([np.full((1, 10), 0.99), np.zeros((5, 10))])
-    race = replay(Top(), scores, 0.05, at_once=1)
-    given = (~np.isnan(np.array(race.scores))).sum(1)
-    assert given.tolist() == [10] + [LEAST] * 5
+    race = finish(race_of(6, 0.0), scores, slots=1)
+    assert (~np.isnan(np.array(race.scores))).sum(1).tolist() == [10] + [FIRST] * 5
+
+
+def test_first_seeds_come_first_then_the_leader_then_the_likeliest_rival() -> None:
+    race = race_of(3, 0.0)
+    places = []
+    scores = np.array([0.70, 0.72, 0.71])[:, None] + 0.004 * np.arange(10)
+    for _ in range(16):
+        place = race.next((), all_open=True)
+        assert place is not None
+        places.append(place)
+        race.note(*place, float(scores[place]))
+    assert places[:6] == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]
+    assert places[6:14] == [(1, seed) for seed in range(FIRST, 10)]
+    assert places[14][0] == 2
+
+
+def test_nothing_but_first_seeds_runs_while_configurations_are_still_added() -> None:
+    race = race_of(1, 0.05)
+    assert race.next((), all_open=False) == (0, 0)
+    assert race.next([(0, 0)], all_open=False) == (0, 1)
+    race.note(0, 0, 0.5)
+    race.note(0, 1, 0.6)
+    assert race.next((), all_open=False) is None
+    assert race.next((), all_open=True) == (0, 2)
+
+
+def test_free_workers_wait_if_what_is_running_will_probably_end_the_race() -> None:
+    race = race_of(4, 0.05)
+    for number, mean in enumerate((0.9, 0.4, 0.4, 0.4)):
+        for seed in range(10 if number == 0 else FIRST):
+            race.note(number, seed, mean + 0.001 * seed)
+    assert race.certain
+    race.note(1, 0, 0.88)
+    race.note(1, 1, 0.90)
+    place = race.next((), all_open=True)
+    assert place == (1, 2)
+    assert race.next([place], all_open=True) is None
 
 
 def test_a_failed_seed_counts_as_the_least() -> None:
@@ -70,51 +160,42 @@ def test_a_failed_seed_counts_as_the_least() -> None:
     assert race.scores[0][1] == -1.0
 
 
-def test_a_better_leader_lets_others_wait_that_nothing_new_is_known_of() -> None:
-    race = Race(Top(), 0.0, 1.0, 10, 2, 0.05)
-    race.open()
-    race.open()
-    for seed in range(3):
-        race.note(1, seed, 0.5 + 0.01 * seed)
-    race.judge()
-    assert not race.paused
-    for seed in range(10):
-        race.note(0, seed, 0.9 + 0.001 * seed)
-    race.judge()
-    assert {*race.paused} == {1}
+def test_an_audit_trains_all_seeds_of_configurations_that_cannot_win() -> None:
+    draw = np.random.default_rng(0)
+    scores = few_shot(draw, 50)
+    race = finish(race_of(50, 0.05), scores)
+    assert race.audit.configurations == 2
+    assert race.audit.consistent
+    exact = finish(race_of(50, 0.0), scores)
+    assert trained(exact) < 1
+    assert exact.audit.configurations < 2
 
 
-def test_what_waits_goes_on_where_the_promise_would_not_hold() -> None:
-    race = Race(Top(), 0.0, 1.0, 10, 7, 0.05)
-    for mean, seeds in ((0.7, 10), (0.6, 3), (0.3, 3)):
-        race.open()
-        for seed in range(seeds):
-            race.note(len(race.scores) - 1, seed, mean + 0.01 * (seed % 3))
-    race.judge()
-    assert {*race.paused} == {1, 2}
-    # It turns out that the seeds which the second has got are the hard ones.
-    for mean in (0.30, 0.32, 0.34, 0.36):
-        race.open()
-        for seed in range(10):
-            race.note(len(race.scores) - 1, seed, mean + 0.2 * (seed > 2))
-    race.judge()
-    race.certify()
-    assert {*race.paused} == {2}
-    assert race.certain
+def test_an_audit_that_contradicts_the_model_widens_it() -> None:
+    draw = np.random.default_rng(0)
+    scores = few_shot(draw, 50)
+    plain = race_of(50, 0.05)
+    honest = finish(plain, scores)
+    lost = [number for number in range(50) if not plain.missing(number)]
+    audited = min(lost, key=lambda number: float(scores[number].mean()))
+    scores[audited, FIRST:] = scores[audited, :FIRST].mean() - 0.4
+    race = finish(race_of(50, 0.05), scores)
+    assert not race.audit.consistent
+    assert race.audit.widening > 1.5
+    assert trained(race) > trained(honest)
+    assert race.forecasts()[1] <= 0.05
 
 
-def test_first_seeds_come_before_others_and_then_the_best_configuration() -> None:
-    race = Race(Top(), 0.0, 1.0, 10, 3, 0.01)
-    for mean in (0.70, 0.72, 0.71):
-        race.open()
-        for seed in range(LEAST):
-            race.note(len(race.scores) - 1, seed, mean + 0.001 * seed)
-    race.judge()
-    places = [(number, seed) for number in range(3) for seed in (LEAST - 1, LEAST, LEAST + 1)]
-    order = sorted(places, key=lambda place: (race.order(*place), place))
-    assert order == [
-        (1, LEAST - 1),
-        (2, LEAST - 1),
-        (0, LEAST - 1),
-        *((number, seed) for number in (1, 2, 0) for seed in (LEAST, LEAST + 1)),
-    ]
+def test_what_a_race_still_needs_lies_between_bounds_and_ends_at_0() -> None:
+    scores = few_shot(np.random.default_rng(4))
+    race = race_of(20, 0.05)
+    total = 0
+    estimates = []
+    while (place := race.next((), all_open=True)) is not None:
+        estimates.append(race.needed())
+        race.note(*place, float(scores[place]))
+        total += 1
+    assert race.needed() == (0, 0, 0)
+    assert all(least <= likely <= most for least, likely, most in estimates)
+    assert 0.5 * total < estimates[0][1] < 2 * total
+    assert race_of(2, None).needed() == (20, 20, 20)

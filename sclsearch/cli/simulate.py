@@ -1,0 +1,134 @@
+"""Command `simulate`: what a race would have saved in a finished study, and how often it errs."""
+
+import os
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sclsearch.cli import options as o
+from sclsearch.cli.options import SamplerName
+from sclsearch.errors import SclsearchError
+from sclsearch.store.storage import DEFAULT_STORAGE
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from sclsearch.search.simulate import Simulation
+
+
+def simulate(
+    tables: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="STUDY|FILE.csv...",
+            help="Studies whose seed runs are all stored, or tables of scores: columns "
+            "`seed 0`, `seed 1`, … and one for each hyperparameter.",
+        ),
+    ],
+    race: Annotated[
+        str, typer.Option(help="Accepted risks, separated by commas; off trains all seeds.")
+    ] = "0,0.05",
+    rule: Annotated[
+        str, typer.Option(help="Selection rules, separated by commas. Example: mean,top-3.")
+    ] = "mean",
+    slots: Annotated[str, typer.Option(help="Seed runs at a time, separated by commas.")] = "2",
+    sampler: Annotated[
+        SamplerName, typer.Option(help="Sampler that chooses the configurations of the table.")
+    ] = "random",
+    configs: Annotated[
+        int | None, typer.Option(help="Configurations of each search. Default: all.")
+    ] = None,
+    searches: Annotated[int, typer.Option(help="Searches of each kind.", min=1)] = 40,
+    storage: o.Storage = DEFAULT_STORAGE,
+    json_: o.Json = False,
+) -> None:
+    """Repeat finished searches with a race, in random orders, without training.
+
+    Shows the share of the seed runs and of the time that a race needs, how often it ends with
+    another winner, and the risk that it states.
+    """
+    from dataclasses import asdict
+
+    from rich.console import Console
+
+    from sclsearch.api import select
+    from sclsearch.cli.output import print_json
+    from sclsearch.search import simulate as simulation
+
+    risks = [_risk(one) for one in race.split(",")]
+    numbers = [_slots(one) for one in slots.split(",")]
+    found = []
+    for name in tables:
+        path = Path(name)
+        table = (
+            simulation.read_table(path)
+            if path.suffix == ".csv"
+            else simulation.table_of(select(name, storage=storage))
+        )
+        for one, risk, number in product(rule.split(","), risks, numbers):
+            found.append(
+                simulation.simulate(
+                    [table],
+                    rule=one,
+                    race=risk,
+                    sampler=sampler,
+                    configs=configs,
+                    slots=number,
+                    searches=searches,
+                    processes=len(os.sched_getaffinity(0)),
+                )
+            )
+    if json_:
+        print_json([asdict(one) for one in found])
+        return
+    _show(Console(), found)
+
+
+def _show(console: "Console", found: "list[Simulation]") -> None:
+    from rich import box
+    from rich.table import Table
+
+    shown = Table(box=box.SIMPLE, pad_edge=False, padding=(0, 1))
+    for heading in ("table", "rule", "race", "slots"):
+        shown.add_column(heading, overflow="fold")
+    for heading in ("seed runs", "time", "wrong", "stated", "regret"):
+        shown.add_column(heading, justify="right")
+    for one in found:
+        shown.add_row(
+            one.table,
+            one.rule,
+            "off" if one.race is None else f"{one.race:g}",
+            str(one.slots),
+            f"{one.seed_runs:.0%}",
+            f"{one.time:.0%}",
+            f"{one.wrong}/{one.searches}",
+            f"{one.stated:.1%}",
+            f"{100 * one.regret:.2f}",
+        )
+    console.print(shown)
+    console.print(
+        "seed runs, time: shares of what all seeds take with as many slots; wrong: searches\n"
+        "with another winner than all seeds give; stated: their mean risk; regret: points of\n"
+        "the score below the best of the table, on average",
+        style="dim",
+    )
+
+
+def _risk(text: str) -> float | None:
+    if text == "off":
+        return None
+    try:
+        risk = float(text)
+    except ValueError:
+        risk = -1.0
+    if not 0 <= risk < 1:
+        raise SclsearchError(f"--race: must be off, or from 0 to below 1, got {text!r}.")
+    return risk
+
+
+def _slots(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise SclsearchError(f"--slots: must be a whole number of at least 1, got {text!r}.")
+    return int(text)
