@@ -71,10 +71,10 @@ class HomeCommand(TyperCommand):
             for parameter in self.params:
                 parameter.hidden = False  # type: ignore[attr-defined]
             args = ["--help"]
-        following = [*args[1:], "--"]
+        following = [*args, "--"][1:]
         args = [
             f"{argument}={WITHOUT_VALUE[argument]}"
-            if argument in WITHOUT_VALUE and after.startswith("-")
+            if argument in WITHOUT_VALUE and after.startswith("--")
             else argument
             for argument, after in zip(args, following, strict=True)
         ]

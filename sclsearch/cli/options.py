@@ -15,7 +15,7 @@ from sclsearch.store.storage import DEFAULT_STORAGE
 
 DATA, SEARCH, RACE, BUDGET = "Data", "Search", "Race", "Budget"
 RESOURCES, STORAGE, OWN = "Resources", "Storage and tracking", "Own files"
-SamplerName = Literal["tpe", "random", "grid"]
+SamplerName = Literal["tpe", "gp", "random", "grid"]
 SECONDS: Mapping[str, float] = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -229,6 +229,15 @@ class SearchOptions:
         int | None,
         _option("Configurations in total. Default: 20, or all of a smaller space.", SEARCH),
     ] = None
+    seed_runs: Annotated[
+        int | None,
+        _option(
+            "Seed runs in total, instead of --configs: a race tries as many configurations as they "
+            "suffice for. Example: 200.",
+            RACE,
+            min=1,
+        ),
+    ] = None
     space: Annotated[
         Path | None,
         _option(
@@ -249,7 +258,8 @@ class SearchOptions:
         _option(
             "Leave out seeds of configurations that almost surely lose. RISK is the accepted "
             "probability of another winner: 0.05 if left out, 0 for none, off to train all seeds. "
-            "Default: 0 with --sampler random or grid, else off.",
+            "Default: 0.05 with a number of seed runs, 0 with the samplers random and grid, else "
+            "off.",
             RACE,
             metavar="[RISK]",
         ),

@@ -64,19 +64,26 @@ def _show_plan(console: Console, plan: "Plan") -> None:
         table.add_row(name, escape(shown(origin.value)), origin.source)
     console.print()
     console.print(table)
-    first = min(len(plan.published), plan.configurations)
-    beginning = f"; {first} ({plan.start}) first" if first else ""
-    console.print(
-        f"\n{counted(plan.configurations, 'configuration')} x {counted(plan.seeds, 'seed')} = "
-        f"{counted(plan.seed_runs, 'seed run')}{beginning}; in the store: {plan.stored}"
-    )
-    if plan.race is not None:
-        skipped = f"; skipped so far: {plan.skipped}" if plan.skipped else ""
+    console.print(f"\n{_total(plan)}; in the store: {plan.stored}")
+    if plan.race is not None and plan.budget is None:
+        least, likely, most = plan.needed
+        promise = f"with a probability ≤ {plan.race:g}" if plan.race else "impossible"
         console.print(
-            f"race: losing configurations get fewer seeds, at a risk of {plan.race:g}{skipped}"
+            f"race: another winner {promise}; about {likely} seed runs to train ({least}-{most})"
         )
     if plan.time is not None and plan.missing:
         _show_time(console, plan, plan.time)
+
+
+def _total(plan: "Plan") -> str:
+    """Return the number of seed runs, and how many configurations come first."""
+    first = min(len(plan.published), plan.configurations)
+    beginning = f"; {first} ({plan.start}) first" if first else ""
+    seeds = counted(plan.seeds, "seed")
+    if plan.budget is not None:
+        return f"at most {counted(plan.budget, 'seed run')}, {seeds} per configuration{beginning}"
+    configurations = counted(plan.configurations, "configuration")
+    return f"{configurations} x {seeds} = {counted(plan.seed_runs, 'seed run')}{beginning}"
 
 
 def show_plans(console: Console, methods: Sequence[str], plans: "Sequence[Plan]") -> None:

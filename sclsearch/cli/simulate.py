@@ -81,7 +81,7 @@ def simulate(
                 )
             )
     if json_:
-        print_json([asdict(one) for one in found])
+        print_json({"simulations": [asdict(one) for one in found]})
         return
     _show(Console(), found)
 
@@ -109,9 +109,9 @@ def _show(console: "Console", found: "list[Simulation]") -> None:
         )
     console.print(shown)
     console.print(
-        "seed runs, time: shares of what all seeds take with as many slots; wrong: searches\n"
-        "with another winner than all seeds give; stated: their mean risk; regret: points of\n"
-        "the score below the best of the table, on average",
+        "seed runs, time: share of what all seeds take with as many slots; wrong:\n"
+        "searches with another winner than all seeds give; stated: their mean risk;\n"
+        "regret: points below the best score of the table, on average",
         style="dim",
     )
 

@@ -38,6 +38,8 @@ class Plan:
         configurations: Number of configurations in total.
         seeds: Replicates per configuration.
         race: Highest accepted risk of the race; None trains all seeds of all configurations.
+        budget: Most seed runs of the search; None for all that its configurations need.
+        needed: Least, likely and highest number of seed runs that are still to train.
         skipped: Seed runs that the race does not need, given the stored results.
         stored: Seed runs that the store already holds, of the configurations known so far.
         time: Estimated time of the missing seed runs; None if not requested.
@@ -62,6 +64,8 @@ class Plan:
     configurations: int
     seeds: int
     race: float | None
+    budget: int | None
+    needed: tuple[int, int, int]
     skipped: int
     stored: int
     time: Estimate | None
@@ -71,7 +75,7 @@ class Plan:
     @property
     def seed_runs(self) -> int:
         """Number of seed runs in total."""
-        return self.configurations * self.seeds
+        return self.budget or self.configurations * self.seeds
 
     @property
     def missing(self) -> int:
@@ -131,6 +135,8 @@ def plan_prepared(
         configurations=prepared.configs,
         seeds=study.seeds,
         race=prepared.risk,
+        budget=prepared.budget,
+        needed=scheduler.needed,
         skipped=scheduler.skipped,
         stored=len(scheduler.state.seed_runs),
         time=(

@@ -14,7 +14,7 @@ from sclsearch.methods import error_text
 from sclsearch.protocols.base import Rows, Splits
 from sclsearch.ray_backend.signals import held_ctrl_c
 from sclsearch.search.scheduler import LEARNS_NOTHING, open_configurations_for
-from sclsearch.selection.race import FIRST
+from sclsearch.selection.race import FIRST, USUAL_RISK
 from sclsearch.store.records import StudyRecord
 from sclsearch.store.runs import RunStore
 from sclsearch.store.storage import Storage, check_can_be_written, storage_folder
@@ -23,7 +23,7 @@ from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.resolve import resolve
 from sclsearch.study.resources import CLUSTER_SLOTS, gpus_each
 from sclsearch.study.restore import spec_record
-from sclsearch.study.spec import DEFAULT_CONFIGS, RunOptions, StudySpec
+from sclsearch.study.spec import DEFAULT_CONFIGS, MOST_CONFIGS, RunOptions, StudySpec
 from sclsearch.study.study import Study
 from sclsearch.study.tokenized import paraphrased, reading_notes, tokenized
 from sclsearch.tasks.custom import as_options
@@ -80,9 +80,10 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
         runs=RunStore(storage),
         replicates=replicates,
         splits=splits,
-        configs=_configs(study, options.configs),
+        configs=_configs(study, options, risk),
         at_once=min(asked, room) if options.address is None else asked,
         risk=risk,
+        budget=options.seed_runs,
     )
 
 
@@ -91,6 +92,8 @@ def _risk(study: Study, options: RunOptions) -> float | None:
     if options.race == "off":
         return None
     if study.seeds > FIRST:
+        if options.race is None and options.seed_runs is not None:
+            return USUAL_RISK
         return 0.0 if options.race is None and study.sampler in LEARNS_NOTHING else options.race
     if options.race is None:
         return None
@@ -212,7 +215,20 @@ def _room_here(study: Study, options: RunOptions) -> int:
     return max(room, 1)
 
 
-def _configs(study: Study, asked: int | None) -> int:
+def _configs(study: Study, options: RunOptions, risk: float | None) -> int:
     size = study.space.size()
     limit = math.inf if size is None else size
-    return int(min(asked or DEFAULT_CONFIGS, limit))
+    if options.seed_runs is None:
+        return int(min(options.configs or DEFAULT_CONFIGS, limit))
+    if options.configs is not None:
+        raise SclsearchError(
+            f"--seed-runs {options.seed_runs}: must come without --configs, got {options.configs}. "
+            "Leave one of them out."
+        )
+    if options.seed_runs < study.seeds:
+        raise SclsearchError(
+            f"--seed-runs: must be at least {study.seeds}, the seeds of one configuration, got "
+            f"{options.seed_runs}."
+        )
+    each = study.seeds if risk is None else FIRST
+    return int(min(options.seed_runs // each, limit, MOST_CONFIGS))

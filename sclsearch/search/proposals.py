@@ -13,7 +13,7 @@ from optuna.distributions import (
     FloatDistribution,
     IntDistribution,
 )
-from optuna.samplers import BaseSampler, RandomSampler, TPESampler
+from optuna.samplers import BaseSampler, GPSampler, RandomSampler, TPESampler
 from optuna.trial import TrialState
 
 from sclsearch.canonical import canonical
@@ -104,6 +104,9 @@ def _sampler(kind: Sampler, search_seed: int, number: int, attempt: int) -> Base
     seed = seed_for(search_seed, f"proposal/{number}/{attempt}") % 2**32
     if kind == "random":
         return RandomSampler(seed=seed)
+    if kind == "gp":
+        # Scores are means over seeds, so the same configuration would not score the same again.
+        return GPSampler(seed=seed, deterministic_objective=False)
     with warnings.catch_warnings():
         # The multivariate sampler needs `group` for conditional parameters; Optuna calls the option
         # experimental.

@@ -111,7 +111,7 @@ def run_prepared(
     with sole_driver(store.folder, tell=console.print) as lost:
         prepared = prepared.begin()
         notify(callbacks, "on_study", prepared.record)
-        progress = Progress(console, prepared.configs * study.seeds)
+        progress = Progress(console, prepared.budget or prepared.configs * study.seeds)
         logger = MLflowLogger(uri) if uri else None
         scheduler = Scheduler(
             prepared,
@@ -139,7 +139,7 @@ def run_prepared(
     return SearchResult(
         name=store.name,
         storage=prepared.storage,
-        wanted=progress.wanted - scheduler.skipped,
+        wanted=len(scheduler.state.seed_runs) + scheduler.remaining,
         done=len(scheduler.state.seed_runs),
         trained=progress.done - progress.stored,
         reused=progress.stored,

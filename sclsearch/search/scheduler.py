@@ -9,7 +9,7 @@ from sclsearch.errors import RETRY, SclsearchError
 from sclsearch.ray_backend.retries import WorkerFailure, WorkerFailures
 from sclsearch.search.callbacks import Callback, notify
 from sclsearch.search.proposals import ObservedConfiguration, propose
-from sclsearch.selection.race import FIRST, USUAL_SHARE
+from sclsearch.selection.race import FIRST
 from sclsearch.store.records import ConfigurationRecord, seed_run_identity
 from sclsearch.store.runs import Failure, SeedRun
 from sclsearch.study.prepared import PreparedStudy
@@ -70,6 +70,13 @@ class Scheduler:
         self.exhausted = False
         self.trained: list[Failure | None] = []
         self._stored = self.store.configurations()
+        self.budget, self.at_once = prepared.budget, prepared.at_once
+        self.planned = self.configs
+        if self.budget is not None and prepared.risk is not None:
+            # Seed runs that the race leaves go to further configurations, see `_further`.
+            each = self.state.race.usual_share * len(prepared.replicates)
+            first = max(int(self.budget / each), len(self._stored), 1)
+            self.planned = min(self.configs, first)
         self._windows = self.store.windows(self.record)
 
     def widen(self, at_once: int) -> None:
@@ -93,7 +100,14 @@ class Scheduler:
             return False
         if self.state.race.risk is None:
             return all(one.number in self.state.scores for one in self.state.configurations)
-        return self.state.race.certain
+        return (self.state.race.certain and not self._further) or self.left == 0
+
+    @property
+    def left(self) -> float:
+        """Seed runs that the budget still allows to start; infinity without a budget."""
+        if self.budget is None:
+            return math.inf
+        return max(self.budget - len(self.state.seed_runs) - len(self.running), 0)
 
     @property
     def skipped(self) -> int:
@@ -101,15 +115,31 @@ class Scheduler:
         return len(self.queue) if self.complete else 0
 
     @property
+    def needed(self) -> tuple[int, int, int]:
+        """Least, likely and highest number of seed runs that are still to finish.
+
+        They differ in a race alone. The likely number is an estimate.
+        """
+        race, seeds = self.state.race, len(self.state.replicates)
+        if self.budget is not None:
+            return (0, 0, 0) if self.complete else (int(self.left) + len(self.running),) * 3
+        to_open = 0 if self.exhausted else self.configs - len(self.state.configurations)
+        least, likely, most = race.needed()
+        first, share = (FIRST, race.usual_share) if race.risk is not None else (seeds, 1.0)
+        return (
+            least + to_open * first,
+            max(likely + round(to_open * seeds * share), least + to_open * first),
+            most + to_open * seeds,
+        )
+
+    @property
     def remaining(self) -> int:
         """Number of seed runs that are still to finish; in a race an estimate."""
-        race = self.state.race
-        to_open = 0 if self.exhausted else self.configs - len(self.state.configurations)
-        share = 1.0 if race.risk is None else USUAL_SHARE
-        return race.needed()[1] + round(to_open * len(self.state.replicates) * share)
+        return self.needed[1]
 
     def refill(self) -> None:
         """Open every configuration whose required scores are known, and read stored seed runs."""
+        self.planned += self._further
         while self._may_open() and self._open():
             pass
 
@@ -125,6 +155,8 @@ class Scheduler:
         return task
 
     def _next_id(self) -> SeedRunId | None:
+        if not self.left:
+            return None
         # A seed run whose worker failed comes last: the free node may be the one that failed.
         failures = self.worker_failures.count
         if self.state.race.risk is None:
@@ -211,7 +243,21 @@ class Scheduler:
 
     @property
     def _all_open(self) -> bool:
-        return self.exhausted or len(self.state.configurations) == self.configs
+        return self.exhausted or len(self.state.configurations) >= self.planned
+
+    @property
+    def _further(self) -> int:
+        """Number of configurations to add, because a budget allows more than a race has needed.
+
+        One of them may turn out to be the best, and then needs all its seeds.
+        """
+        seeds = len(self.state.replicates)
+        if self.budget is None or not self._all_open or self.exhausted or self.left < seeds:
+            return 0
+        if self.state.race.risk is None or not self.state.race.certain:
+            return 0
+        most = min(self.at_once // FIRST, self.left // seeds, self.configs - self.planned)
+        return int(max(most, min(1, self.configs - self.planned)))
 
     def _may_open(self) -> bool:
         number = len(self.state.configurations)

@@ -199,7 +199,7 @@ class ScorePosterior:
         edge = highest.min(1)
         excess = np.maximum((highest - edge[:, None]).mean(1), 1e-12)
         tail = 0.1 * np.exp(-np.maximum(self.certain - edge, 0) / excess)
-        return np.where(enough.sum(1) < COUNTED, tail, enough.mean(1))
+        return np.asarray(np.where(enough.sum(1) < COUNTED, tail, enough.mean(1)))
 
     def _bound(self, prediction: _Prediction) -> Numbers:
         """Return an upper bound of `better`: the best missing seed must reach a certain score."""

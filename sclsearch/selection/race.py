@@ -26,12 +26,14 @@ from sclsearch.randomness import seed_for
 from sclsearch.selection.posterior import Forecast, ScorePosterior
 from sclsearch.selection.rules import Top
 
+USUAL_RISK = 0.05
+"""Accepted risk if nothing else is said."""
 FIRST = 2
 """Seeds that every configuration gets."""
 AUDITED = 25
 """One in so many configurations is audited."""
-USUAL_SHARE = 0.45
-"""Share of the missing seeds that a race usually needs, see `benchmarks/race.md`."""
+USUAL_SHARES = {True: 0.45, False: 0.8}
+"""Share of the seeds that a race usually needs, with a risk and at a risk of 0."""
 SIGNIFICANCE = 0.05
 """p-value below which an audit contradicts the model."""
 
@@ -85,13 +87,12 @@ class Race:
         self.seeds, self.risk = seeds, risk
         self.scores: list[list[float]] = []
         self._remainder = seed_for(0, f"audit/{audit}") % AUDITED
-        self._posterior: ScorePosterior | None = None
-        self._audit: Audit | None = None
+        self._fit: tuple[ScorePosterior, Audit] | None = None
 
     def open(self) -> None:
         """Add a configuration without any scores."""
         self.scores.append([math.nan] * self.seeds)
-        self._posterior = None
+        self._fit = None
 
     def note(self, number: int, seed: int, score: float | None) -> None:
         """Record the score of a configuration (`number`) and seed, both counted from 0.
@@ -99,27 +100,25 @@ class Race:
         A score of None means that the seed run failed; it counts as the lowest possible score.
         """
         self.scores[number][seed] = self.low if score is None else score
-        self._posterior = None
+        self._fit = None
 
     @property
     def posterior(self) -> ScorePosterior:
         """Posterior of all final scores, with the widening that the audit asks for."""
-        if self._posterior is None:
-            plain = ScorePosterior(self.top, self.scores, self.low, self.high)
-            self._audit = self._audited(plain)
-            self._posterior = plain
-            if not self._audit.consistent:
-                self._posterior = ScorePosterior(
-                    self.top, self.scores, self.low, self.high, self._audit.widening
-                )
-        return self._posterior
+        return self._fitted()[0]
 
     @property
     def audit(self) -> Audit:
-        """The audited configurations that have all their seeds."""
-        _ = self.posterior  # it makes the audit
-        assert self._audit is not None
-        return self._audit
+        """Comparison of the audited configurations that have all their seeds."""
+        return self._fitted()[1]
+
+    def _fitted(self) -> tuple[ScorePosterior, Audit]:
+        if self._fit is None:
+            plain = ScorePosterior(self.top, self.scores, self.low, self.high)
+            audit = self._audited(plain)
+            widened = ScorePosterior(self.top, self.scores, self.low, self.high, audit.widening)
+            self._fit = plain if audit.consistent else widened, audit
+        return self._fit
 
     @property
     def certain(self) -> bool:
@@ -194,6 +193,11 @@ class Race:
             return None
         return self._free([likeliest], running)
 
+    @property
+    def usual_share(self) -> float:
+        """Share of all seeds that a race usually needs, see `benchmarks/race.md`."""
+        return USUAL_SHARES[bool(self.risk)]
+
     def needed(self) -> tuple[int, int, int]:
         """Return the least, the likely and the highest number of seeds that the race still needs.
 
@@ -206,7 +210,7 @@ class Race:
         first = sum(self.missing(number, FIRST) for number in range(len(self.scores)))
         if first > len(self.scores):  # too little is known
             least = first + self.seeds - FIRST
-            return least, max(least, round(USUAL_SHARE * sum(lacking))), sum(lacking)
+            return least, max(least, round(self.usual_share * sum(lacking))), sum(lacking)
         better, expected = self.posterior.better, self.posterior.expected
         leader = int(np.argmax(expected))
         least = first + sum(

@@ -25,6 +25,8 @@ class PreparedStudy:
         splits: Training, validation and test rows of each replicate, by replicate number.
         configs: Number of configurations in total.
         at_once: Number of seed runs that can run at the same time.
+        budget: Most seed runs of the search; None for all that its configurations need. With it,
+            `configs` is the most that it may suffice for.
         risk: Highest accepted risk of the race; None trains all seeds of all configurations.
     """
 
@@ -38,6 +40,7 @@ class PreparedStudy:
     configs: int
     at_once: int
     risk: float | None
+    budget: int | None = None
 
     def begin(self) -> "PreparedStudy":
         """Store the records of the study and its replicates, unless they are stored.

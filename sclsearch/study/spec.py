@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sclsearch.methods.base import Method
 
 Ending = Literal["complete", "interrupted", "out of time"]
-Sampler = Literal["tpe", "random", "grid"]
+Sampler = Literal["tpe", "gp", "random", "grid"]
 DEFAULT_CONFIGS = 20
 NO_TRACKING = "none"
 MOST_SEEDS = 1_000
@@ -97,13 +97,16 @@ class RunOptions:
             storage if that is a folder. `none` disables MLflow.
         register: Name of the winner in MLflow's model registry; None does not register it.
         configs: Configurations in total; None means 20, or all of a smaller space.
+        seed_runs: Seed runs in total, instead of `configs`: the race decides how many
+            configurations they suffice for.
         seeds: Replicates per configuration; None uses the protocol's number.
         rule: Rule that combines seeds into a score; None uses the protocol's, even if an earlier
             run of the study used another.
         race: Skips seeds of configurations that can hardly win. The value is the highest accepted
             probability, by a model, that another configuration would win with all seeds. 0 skips
             only those that cannot win, whatever their missing scores are; `off` skips nothing. None
-            means 0 for the samplers random and grid, and `off` for those that learn from scores.
+            means 0.05 with `seed_runs`, else 0 for the samplers random and grid, and `off` for
+            those that learn from scores.
         address: Address of a Ray cluster; None starts Ray on this machine.
         cpus_per_trial: CPU cores, and torch threads, per seed run.
         gpus_per_trial: GPUs per seed run: 0, 1 or 1/k; None means 1 if there is a GPU.
@@ -122,6 +125,7 @@ class RunOptions:
     tracking: str | None = None
     register: str | None = None
     configs: Annotated[int, Interval(ge=1, le=MOST_CONFIGS)] | None = None
+    seed_runs: Annotated[int, Ge(1)] | None = None
     seeds: Annotated[int, Interval(ge=1, le=MOST_SEEDS)] | None = None
     rule: str | None = None
     race: Annotated[float, Interval(ge=0, lt=1)] | Literal["off"] | None = None
@@ -160,6 +164,7 @@ class TuneKeywords(TypedDict, total=False):
     tracking: str | None
     register: str | None
     configs: int | None
+    seed_runs: int | None
     seeds: int | None
     rule: str | None
     race: float | Literal["off"] | None

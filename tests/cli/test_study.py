@@ -75,14 +75,17 @@ def test_a_dry_run_tells_of_a_race_and_one_of_too_few_seeds_is_refused(
     sclsearch: Call, search: tuple[str, ...]
 ) -> None:
     done = sclsearch(*search, "--dry-run", "--race", "0.05", "--seeds", "4")
-    assert "race: losing configurations get fewer seeds, at a risk of 0.05\n" in done.stdout
+    plan = "another winner with a probability ≤ 0.05; about 42 seed runs to train (42-80)"
+    assert f"race: {plan}" in " ".join(done.stdout.split())
+    bare = sclsearch(*search, "--race", "--dry-run", "--seeds", "4")
+    assert bare.stdout.splitlines()[-3:-1] == done.stdout.splitlines()[-3:-1]
     for options, printed in (
         (
             ("--race", "0.05", "--seeds", "2"),
-            "--race: needs more than 3 seeds per configuration, got 2.",
+            "--race: needs more than 2 seeds per configuration, got 2.",
         ),
-        (("--race", "1.0"), "--race: must be less than 1, got 1.0."),
-        (("--race", "-0.1"), "--race: must be at least 0, got -0.1."),
+        (("--race", "1.0"), "--race: must be less than 1 or must be 'off', got '1.0'."),
+        (("--race", "-0.1"), "--race: must be at least 0 or must be 'off', got '-0.1'."),
     ):
         refused = sclsearch(*search, "--dry-run", *options)
         assert refused.returncode == 2

@@ -52,7 +52,7 @@ FINITE = Space(
     fixed={},
     file="finite.yaml",
 )
-SAMPLERS: tuple[Sampler, ...] = ("tpe", "random", "grid")
+SAMPLERS: tuple[Sampler, ...] = ("tpe", "gp", "random", "grid")
 IN_ANOTHER_PROCESS = """
 import json, sys
 
@@ -91,10 +91,12 @@ def test_published_configurations_come_first_and_in_order() -> None:
     assert third[1] == "sampled"
 
 
-@pytest.mark.parametrize("sampler", ["tpe", "random"])
-def test_every_proposal_lies_inside_the_space_and_keeps_its_conditions(sampler: Sampler) -> None:
-    known = searched(WIDE, sampler, 30)
-    assert [WIDE.field_errors(one.values) for one in known] == [[]] * 30
+@pytest.mark.parametrize(("sampler", "count"), [("tpe", 30), ("gp", 14), ("random", 30)])
+def test_every_proposal_lies_inside_the_space_and_keeps_its_conditions(
+    sampler: Sampler, count: int
+) -> None:
+    known = searched(WIDE, sampler, count)
+    assert [WIDE.field_errors(one.values) for one in known] == [[]] * count
     assert {type(one.values["dropouts"]) for one in known} == {tuple}
     modes = {str(one.values["probe_encoder_mode"]) for one in known}
     assert modes == {"eval", "train"}
@@ -103,7 +105,7 @@ def test_every_proposal_lies_inside_the_space_and_keeps_its_conditions(sampler: 
         assert ("probe_learning_rate" in one.values) == active(conditional, one.values)
 
 
-@pytest.mark.parametrize("sampler", ["tpe", "random"])
+@pytest.mark.parametrize("sampler", ["tpe", "gp", "random"])
 def test_the_same_arguments_give_the_same_proposal(sampler: Sampler) -> None:
     assert searched(WIDE, sampler, 14) == searched(WIDE, sampler, 14)
 
@@ -118,7 +120,7 @@ def test_another_process_with_another_hash_seed_proposes_the_same() -> None:
     assert json.loads(done.stdout) == json.loads(canonical(here))
 
 
-@pytest.mark.parametrize("sampler", ["tpe", "random"])
+@pytest.mark.parametrize("sampler", ["tpe", "gp", "random"])
 def test_the_search_seed_changes_what_is_sampled_but_not_what_is_published(
     sampler: Sampler,
 ) -> None:
@@ -188,7 +190,7 @@ def test_a_finite_space_is_proposed_whole_without_repetition_and_then_there_is_n
     assert propose(FINITE, sampler, 0, known) is None
 
 
-@pytest.mark.parametrize("sampler", ["tpe", "random"])
+@pytest.mark.parametrize("sampler", ["tpe", "gp", "random"])
 def test_a_space_of_whole_numbers_is_finite_too(sampler: Sampler) -> None:
     epochs = Range(1, 10, "int")
     space = replace(FINITE, parameters={"epochs": epochs}, published=())

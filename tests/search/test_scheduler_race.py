@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
+from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import report
 from sclsearch.search.callbacks import Progress
 from sclsearch.search.estimate import estimate
@@ -33,7 +34,8 @@ MEANS = (0.80, 0.60, 0.55, 0.84, 0.70, 0.62, 0.50, 0.66)
 def ended(workers: "Workers", task: SeedRunTask) -> SeedRun:
     """Returns a seed run that is about as good as its configuration."""
     number, seed = task.id
-    right = round(ROWS * (MEANS[number] + random.Random(100 * number + seed).gauss(0, 0.01)))
+    mean = MEANS[number % CONFIGS] - number // CONFIGS / 50
+    right = round(ROWS * (mean + random.Random(100 * number + seed).gauss(0, 0.01)))
     counts = {"confusion": [[right, ROWS - right], [0, 0]]}
     evaluation = {"epoch": 1.0, "update": 4, "loss": {}, "validation": counts}
     return replace(workers.trained(task), evaluations=(evaluation,), test=counts)
@@ -214,3 +216,34 @@ def test_a_race_at_a_risk_of_0_is_the_default_for_samplers_that_learn_nothing(
         ("random", 2, None, None),
     ):
         assert preparing(asked(sampler=sampler), seeds=seeds, race=race).risk == risk
+
+
+@pytest.mark.parametrize("at_a_time", [1, 4])
+@pytest.mark.parametrize("race", [None, 0.0, "off"])
+def test_a_budget_of_seed_runs_is_spent_on_as_many_configurations_as_it_suffices_for(
+    asked: Asked, preparing: Preparing, workers: "Workers", at_a_time: int, race: float | str | None
+) -> None:
+    spec = asked(sampler="random")
+    options = {"configs": None, "seed_runs": 60, "seeds": SEEDS, "race": race}
+    study = preparing(spec, **options)
+    scheduler = Scheduler(study)
+    places = run_out(workers, scheduler, at_a_time, most=25)
+    scheduler = Scheduler(preparing(spec, **options))
+    places += run_out(workers, scheduler, at_a_time)
+    assert scheduler.complete
+    assert len(places) == len({*places}) <= 60
+    assert len(places) > 60 - SEEDS
+    tried = len(scheduler.state.configurations)
+    assert tried == 6 if race == "off" else tried > 8
+    assert scheduler.state.winner is not None
+    assert scheduler.needed == (0, 0, 0)
+
+
+def test_a_budget_that_does_not_fit_is_refused(preparing: Preparing) -> None:
+    for options, fault in (
+        ({"configs": 4, "seed_runs": 60}, "--seed-runs 60: must come without --configs, got 4."),
+        ({"configs": None, "seed_runs": 9}, "--seed-runs: must be at least 10, the seeds of one"),
+    ):
+        with pytest.raises(SclsearchError) as caught:
+            preparing(seeds=SEEDS, **options)
+        assert str(caught.value).startswith(fault)

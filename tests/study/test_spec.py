@@ -16,7 +16,7 @@ from sclsearch.study.spec import RunOptions, StudySpec
     [
         (
             {"sampler": "bayes"},
-            "--sampler: must be 'tpe', 'random' or 'grid', got 'bayes'.",
+            "--sampler: must be 'tpe', 'gp', 'random' or 'grid', got 'bayes'.",
         ),
         ({"settings": [1]}, "--set: must be a valid dictionary, got [1]."),
         ({"space": 3}, "--space: must be a path, got 3."),

@@ -1,0 +1,89 @@
+"""A simulation replays known scores through the decisions of a live search."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sclsearch.errors import SclsearchError
+from sclsearch.search.simulate import ScoreTable, read_table, simulate, write_table
+
+
+def table(configs: int = 20, seconds: float = 1.0) -> ScoreTable:
+    draw = np.random.default_rng(1)
+    rates = np.exp(draw.uniform(np.log(1e-5), np.log(1e-2), configs))
+    means = 0.85 - 0.02 * np.log10(rates / 1e-3) ** 2
+    scores = means[:, None] + 0.02 * draw.standard_normal((configs, 10))
+    values = tuple(
+        {"learning_rate": float(rate), "dropout": int(number % 3) / 10}
+        for number, rate in enumerate(rates)
+    )
+    return ScoreTable("made up", scores.round(3), np.full(scores.shape, seconds), values)
+
+
+def test_all_seeds_cost_everything_and_never_miss_the_winner() -> None:
+    found = simulate([table()], race=None, slots=3, searches=4)
+    assert (found.seed_runs, found.wrong, found.stated, found.regret) == (1.0, 0, 0.0, 0.0)
+    assert found.time == pytest.approx(1.0, abs=0.02)
+    assert found.interval[0] == 0.0
+
+
+def test_a_race_costs_less_and_its_time_depends_on_the_workers() -> None:
+    two, many = (simulate([table()], race=0.05, slots=slots, searches=6) for slots in (2, 16))
+    exact = simulate([table()], race=0.0, slots=2, searches=6)
+    assert two.seed_runs < exact.seed_runs < 1
+    assert two.time < many.time < 1  # with many workers, some wait for what is running
+    assert exact.wrong == exact.stated == 0
+    assert 0 < two.stated <= 0.05
+
+
+def test_a_sampler_that_learns_chooses_better_configurations_than_chance() -> None:
+    options: dict[str, Any] = {"race": 0.05, "configs": 20, "searches": 12}
+    tpe, random = (
+        simulate([table(60)], sampler=sampler, **options) for sampler in ("tpe", "random")
+    )
+    assert tpe.configurations == 20
+    assert tpe.regret <= random.regret
+
+
+def test_a_table_is_read_as_it_was_written(tmp_path: Path) -> None:
+    write_table(table(), path := tmp_path / "made up.csv")
+    again = read_table(path)
+    assert again.name == "made up"
+    assert np.array_equal(again.scores, table().scores)
+    assert again.values == table().values
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("0.5,0.6\n0.4,0.3\n0.1,0.2\n", "got 2 rows with 0 such columns"),
+        ("seed 0,seed 1\n0.5,0.6\n", "got 1 rows with 2 such columns"),
+        ("seed 0,seed 1\n0.5,a\n0.5,0.6\n", "could not convert string to float: 'a'"),
+        ("seed 0,seed 1\n0.5\n0.5,0.6\n", "cannot be read as a table of scores"),
+        ("seed 0,seed 1\n0.5,nan\n0.5,0.6\n", "at least two rows of numbers"),
+        ("", "got 0 rows"),
+    ],
+)
+def test_another_file_is_no_table(tmp_path: Path, text: str, fault: str) -> None:
+    (path := tmp_path / "scores.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(SclsearchError, match=r"scores\.csv") as caught:
+        read_table(path)
+    assert fault in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        ({"configs": 1}, "--configs: must be between 2 and 20, got 1."),
+        ({"configs": 21}, "--configs: must be between 2 and 20, got 21."),
+        ({"sampler": "tpe"}, "--sampler tpe: needs the hyperparameters of each configuration"),
+        ({"rule": "worst"}, "Unknown rule 'worst'"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(options: dict[str, Any], fault: str) -> None:
+    plain = ScoreTable("plain", table().scores, table().seconds, ({},) * 20)
+    with pytest.raises(SclsearchError) as caught:
+        simulate([plain], **options)
+    assert str(caught.value).startswith(fault)
