@@ -163,7 +163,7 @@ def test_winners_of_two_methods_are_compared_on_the_rows_of_both(options: dict[s
         ({"storage": ""}, "storage: must be a folder or a URI, got ''."),
         ({"tracking": "http://"}, "tracking: must name a server or a database"),
         ({"cpus_per_trial": 999}, "cpus_per_trial 999, gpus_per_trial 0: a seed run does not fit"),
-        ({"race": 3}, "race: must be less than 1, got 3."),
+        ({"race": 3}, "race: must be less than 1 or must be 'off', got 3."),
     ],
     ids=str,
 )

@@ -236,6 +236,7 @@ class SearchOptions:
             "suffice for. Example: 200.",
             RACE,
             min=1,
+            more=True,
         ),
     ] = None
     space: Annotated[
@@ -256,10 +257,8 @@ class SearchOptions:
     race: Annotated[
         str | None,
         _option(
-            "Leave out seeds of configurations that almost surely lose. RISK is the accepted "
-            "probability of another winner: 0.05 if left out, 0 for none, off to train all seeds. "
-            "Default: 0.05 with a number of seed runs, 0 with the samplers random and grid, else "
-            "off.",
+            "Leave out seeds of configurations that will not win, except with probability RISK "
+            "(0.05). 0: except never. off: train all. Default: 0 with random and grid, else off.",
             RACE,
             metavar="[RISK]",
         ),
