@@ -143,7 +143,9 @@ def test_winners_of_two_methods_are_compared_on_the_rows_of_both(options: dict[s
         finish(method=method, **{**options, "study": method})
     found = compare("scl", "ce", storage=options["storage"])
     assert [(one.study, one.number) for one in found.studies] == [("scl", 1), ("ce", 1)]
-    assert (found.task, found.seeds, found.notes) == ("demo", 2, ())
+    searched = "searched hyperparameters of both methods: batch_size, learning_rate in ce"
+    assert (found.task, found.seeds) == ("demo", 2)
+    assert found.notes == (f"{searched}, nothing in scl",)
     comparison = found.studies[1].comparison
     assert comparison is not None
     assert (comparison.n, comparison.difference) == (2, 0)

@@ -211,7 +211,7 @@ def _terms(report: Report, other: Report) -> dict[str, str]:
         "rule": "" if report.repeats or other.repeats else report.rule,
         "training examples": report.size or "all",
         "finished configurations": str(finished),
-        "searched in common": ", ".join(sorted(winner.values.keys() & shared)) if searches else "",
+        "searched hyperparameters of both methods": ", ".join(sorted(winner.values.keys() & shared)) if searches else "",
         "set by hand": ", ".join(f"{n}={shown(v)}" for n, v in by_hand.items()),
     }
     # A study that repeats a winner takes all fields from that winner.

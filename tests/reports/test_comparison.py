@@ -115,7 +115,7 @@ def test_different_settings_are_noted(write_study: WriteStudy) -> None:
     write_study(BASE, BETTER, name="more-searched", values=both, settings={"tau": 0.1})
     assert compared(storage, "more-searched", "searched").notes == (
         "rule: best in searched, mean in more-searched",
-        "searched in common: tau in searched, epochs, tau in more-searched",
+        "searched hyperparameters of both methods: tau in searched, epochs, tau in more-searched",
     )
     rows = {"train": "aaa", "test": "t", "unlabelled": "u"}
     write_study(BASE, name="more", settings={"tau": 0.1}, rows=rows)
