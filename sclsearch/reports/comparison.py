@@ -202,6 +202,7 @@ def _terms(report: Report, other: Report) -> dict[str, str]:
     winner, its = finished_winner(report), finished_winner(other)
     shared = winner.fields.keys() & its.fields.keys()
     searches = len(report.configurations) > 1 and len(other.configurations) > 1
+    searched = sorted(winner.values.keys() & shared) if searches else []
     by_hand = {name: value for name, value in report.settings.items() if name in shared}
     finished = sum(line.score is not None for line in report.configurations)
     terms = {
@@ -211,7 +212,7 @@ def _terms(report: Report, other: Report) -> dict[str, str]:
         "rule": "" if report.repeats or other.repeats else report.rule,
         "training examples": report.size or "all",
         "finished configurations": str(finished),
-        "searched hyperparameters of both methods": ", ".join(sorted(winner.values.keys() & shared)) if searches else "",
+        "searched hyperparameters of both methods": ", ".join(searched),
         "set by hand": ", ".join(f"{n}={shown(v)}" for n, v in by_hand.items()),
     }
     # A study that repeats a winner takes all fields from that winner.
