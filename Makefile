@@ -52,6 +52,8 @@ browser: .venv/developer
 	SCLSEARCH_SCREENSHOTS=browser-screenshots $(BIN)/pytest -p no:xdist -m browser tests/tracking
 
 .venv/python:
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; \
+	    v >= (3, 11) or sys.exit("sclsearch needs Python 3.11 or newer, got %d.%d. Run: make PYTHON=python3.11" % v)'
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade pip
 	touch $@
