@@ -7,8 +7,8 @@ trained (`scores/`), and made-up ones. Peers decide on the same tables.
 """
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from statistics import mean
@@ -105,11 +105,13 @@ def kinds(searches: int) -> Iterator[list[ScoreTable]]:
         ]
 
 
-def race_rows(tables: Sequence[ScoreTable], searches: int, workers: int) -> Iterator[list[str]]:
+def race_rows(
+    tables: Sequence[ScoreTable], searches: int, executor: Executor
+) -> Iterator[list[str]]:
     """Yield a row for each rule, risk and number of workers."""
     for rule, race, slots in OPTIONS:
         found = simulate(
-            tables, rule=rule, race=race, slots=slots, searches=searches, processes=workers
+            tables, rule=rule, race=race, slots=slots, searches=searches, executor=executor
         )
         yield list(_cells(found))
 
@@ -125,13 +127,11 @@ def _cells(found: Simulation) -> Iterator[str]:
     yield f"{100 * found.regret:.2f}"
 
 
-def peer_row(
-    tables: Sequence[ScoreTable], searches: int, map_: Callable[..., Any]
-) -> Iterator[str]:
+def peer_row(tables: Sequence[ScoreTable], searches: int, executor: Executor) -> Iterator[str]:
     """Yield the name of the tables, and seed runs, errors and regret of each peer."""
     yield tables[0].name
     for peer in PEERS.values():
-        found = list(map_(partial(_judged, peer, tables), range(searches)))
+        found = list(executor.map(partial(_judged, peer, tables), range(searches)))
         wrong = sum(regret > 0 for _, regret in found)
         cost, regret = mean(cost for cost, _ in found), mean(regret for _, regret in found)
         yield f"{cost:.0%}, {wrong}, {100 * regret:.2f}"
@@ -154,15 +154,15 @@ def main() -> None:
     parser.add_argument("--searches", type=int, default=40)
     parser.add_argument("--processes", type=int, default=cores())
     given = parser.parse_args()
-    races: list[list[str]] = []
     peers: list[list[str]] = []
-    with ProcessPoolExecutor(given.processes) as workers:
-        for tables in kinds(given.searches):
-            races += race_rows(tables, given.searches, given.processes)
-            peers.append(list(peer_row(tables, given.searches, workers.map)))
-    print(header())
+    print(header(), flush=True)
     columns = ("search", "rule", "risk", "slots", "seed runs", "time", "wrong", "95 %")
-    print("\n".join(markdown((*columns, "stated", "regret"), races)))
+    print("\n".join(markdown((*columns, "stated", "regret"), [])))
+    with ProcessPoolExecutor(given.processes) as executor:
+        for tables in kinds(given.searches):
+            for row in race_rows(tables, given.searches, executor):
+                print(f"| {' | '.join(row)} |", flush=True)
+            peers.append(list(peer_row(tables, given.searches, executor)))
     print(f"\nPeers, rule mean: seed runs, wrong of {given.searches}, regret in points\n")
     print("\n".join(markdown(("search", *PEERS), peers)))
 

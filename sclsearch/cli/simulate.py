@@ -49,6 +49,7 @@ def simulate(
     Shows the share of the seed runs and of the time that a race needs, how often it ends with
     another winner, and the risk that it states.
     """
+    from concurrent.futures import ProcessPoolExecutor
     from dataclasses import asdict
 
     from rich.console import Console
@@ -60,15 +61,14 @@ def simulate(
     risks = [_risk(one) for one in race.split(",")]
     numbers = [_slots(one) for one in slots.split(",")]
     found = []
-    for name in tables:
-        path = Path(name)
-        table = (
-            simulation.read_table(path)
-            if path.suffix == ".csv"
-            else simulation.table_of(select(name, storage=storage))
-        )
-        for one, risk, number in product(rule.split(","), risks, numbers):
-            found.append(
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as executor:
+        for name in tables:
+            path = Path(name)
+            if path.suffix == ".csv":
+                table = simulation.read_table(path)
+            else:
+                table = simulation.table_of(select(name, storage=storage))
+            found += [
                 simulation.simulate(
                     [table],
                     rule=one,
@@ -77,9 +77,10 @@ def simulate(
                     configs=configs,
                     slots=number,
                     searches=searches,
-                    processes=len(os.sched_getaffinity(0)),
+                    executor=executor,
                 )
-            )
+                for one, risk, number in product(rule.split(","), risks, numbers)
+            ]
     if json_:
         print_json({"simulations": [asdict(one) for one in found]})
         return

@@ -9,7 +9,7 @@ import heapq
 import json
 import math
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -184,7 +184,7 @@ def simulate(
     configs: int | None = None,
     slots: int = 2,
     searches: int = 40,
-    processes: int = 1,
+    executor: Executor | None = None,
 ) -> Simulation:
     """Return how searches of a table end, each in an order of its own.
 
@@ -197,7 +197,7 @@ def simulate(
         configs: Configurations of a search; None takes all.
         slots: Seed runs at a time.
         searches: Number of searches.
-        processes: Processes that share the work.
+        executor: Runs the searches; None runs them one after the other.
 
     Raises:
         SclsearchError: The options do not fit the table.
@@ -215,11 +215,7 @@ def simulate(
     if race is not None and seeds <= FIRST:
         raise SclsearchError(f"{table.name}: a race needs more than {FIRST} seeds, got {seeds}.")
     one = partial(_search, tables, top, race, sampler, configs or count, slots)
-    if processes > 1:
-        with ProcessPoolExecutor(processes) as workers:
-            found = list(workers.map(one, range(searches)))
-    else:
-        found = [one(number) for number in range(searches)]
+    found = list((executor.map if executor else map)(one, range(searches)))
     wrong = sum(one.wrong for one in found)
     return Simulation(
         table=table.name,
