@@ -155,7 +155,6 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=cores())
     given = parser.parse_args()
     peers: list[list[str]] = []
-    print(header(), flush=True)
     columns = ("search", "rule", "risk", "slots", "seed runs", "time", "wrong", "95 %")
     print("\n".join(markdown((*columns, "stated", "regret"), [])))
     with ProcessPoolExecutor(given.processes) as executor:
@@ -165,6 +164,7 @@ def main() -> None:
             peers.append(list(peer_row(tables, given.searches, executor)))
     print(f"\nPeers, rule mean: seed runs, wrong of {given.searches}, regret in points\n")
     print("\n".join(markdown(("search", *PEERS), peers)))
+    print(f"\n{header()}")
 
 
 if __name__ == "__main__":
