@@ -32,18 +32,21 @@ from sclsearch.store.cleanup import (
 )
 from sclsearch.store.driver import sole_driver
 from sclsearch.store.storage import DEFAULT_STORAGE, Storage, storage_folder
-from sclsearch.study.spec import RunOptions, StudySpec, TuneKeywords
+from sclsearch.study.spec import RunOptions, Sampler, StudySpec, TuneKeywords
 from sclsearch.tasks import check_data_dir
 from sclsearch.tasks.base import Texts
 from sclsearch.tasks.custom import CustomTask
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     import pandas as pd
 
     from sclsearch.methods.base import Method
     from sclsearch.reports.verification import Verification
     from sclsearch.search.callbacks import Callback
     from sclsearch.search.run import SearchResult
+    from sclsearch.search.simulate import Simulation
     from sclsearch.tracking.publish import TrackedStudy
 
     AnyMethod = str | type[Method]
@@ -223,6 +226,54 @@ def select(
     """
     place = storage_folder(storage, make=False)
     return report(place, study, None if rule is None else parse_rule(rule), seeds)
+
+
+def simulate(
+    table: str | Path,
+    *,
+    rule: str = "mean",
+    race: float | None = 0.05,
+    sampler: Sampler = "random",
+    configs: int | None = None,
+    slots: int = 2,
+    searches: int = 40,
+    executor: "Executor | None" = None,
+    storage: Storage = DEFAULT_STORAGE,
+) -> "Simulation":
+    """Return what a race would have saved in a finished search, without training.
+
+    Args:
+        table: Name of a study whose seed runs are all stored, or a CSV file of scores.
+        rule: Selection rule; only its score part matters.
+        race: Accepted risk; None trains all seeds.
+        sampler: Sampler that chooses the configurations of the table.
+        configs: Configurations of a search; None takes all.
+        slots: Seed runs at a time.
+        searches: Number of searches, each in a random order.
+        executor: Runs the searches; None runs them one after the other.
+        storage: Storage of the study.
+
+    Raises:
+        SclsearchError: The study lacks seed runs, the file is no table, or an option does not fit.
+    """
+    from sclsearch.search import simulate as simulation
+
+    path = Path(table)
+    known = (
+        simulation.read_table(path)
+        if path.suffix == ".csv"
+        else simulation.table_of(select(str(table), storage=storage))
+    )
+    return simulation.simulate(
+        [known],
+        rule=rule,
+        race=race,
+        sampler=sampler,
+        configs=configs,
+        slots=slots,
+        searches=searches,
+        executor=executor,
+    )
 
 
 def table(

@@ -2,7 +2,6 @@
 
 import os
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -54,33 +53,26 @@ def simulate(
 
     from rich.console import Console
 
-    from sclsearch.api import select
+    from sclsearch.api import simulate as repeated
     from sclsearch.cli.output import print_json
-    from sclsearch.search import simulate as simulation
 
     risks = [_risk(one) for one in race.split(",")]
     numbers = [_slots(one) for one in slots.split(",")]
-    found = []
     with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as executor:
-        for name in tables:
-            path = Path(name)
-            if path.suffix == ".csv":
-                table = simulation.read_table(path)
-            else:
-                table = simulation.table_of(select(name, storage=storage))
-            found += [
-                simulation.simulate(
-                    [table],
-                    rule=one,
-                    race=risk,
-                    sampler=sampler,
-                    configs=configs,
-                    slots=number,
-                    searches=searches,
-                    executor=executor,
-                )
-                for one, risk, number in product(rule.split(","), risks, numbers)
-            ]
+        found = [
+            repeated(
+                name,
+                rule=one,
+                race=risk,
+                sampler=sampler,
+                configs=configs,
+                slots=number,
+                searches=searches,
+                executor=executor,
+                storage=storage,
+            )
+            for name, one, risk, number in product(tables, rule.split(","), risks, numbers)
+        ]
     if json_:
         print_json({"simulations": [asdict(one) for one in found]})
         return
