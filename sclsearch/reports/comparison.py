@@ -4,13 +4,48 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from sclsearch.canonical import shown
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.report import Report, SeedLine, finished_winner
-from sclsearch.selection.rules import mean_std
-from sclsearch.selection.significance import Comparison, compare, holm
+from sclsearch.reports.report import Report, SeedLine, finished_winner, report
+from sclsearch.selection.rules import mean_std, parse_rule
+from sclsearch.selection.significance import (
+    Comparison,
+    SearchScores,
+    compare,
+    holm,
+    search_interval,
+)
+from sclsearch.store.records import StudyRecord
+from sclsearch.store.studies import StudyStore, study_names
+from sclsearch.tasks.metrics import METRICS
 
+WINNERS = (
+    "The test is about winners, not methods: two searches of one method may differ at p ≤ 0.05 in "
+    "a quarter of cases."
+)
+"""Limit of a comparison of winners; benchmarks/significance.md has the measurement."""
+SAME = 1.1
+"""Ratio of seed runs, or of training times, up to which budgets count as equal."""
 READ = {"unlabelled": "texts without labels", "paraphrases": "paraphrases"}
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmedScore:
+    """Test score of a winner on fresh seeds, which did not choose it.
+
+    Attributes:
+        study: Name of the study that `confirm` trained.
+        mean: Mean test score.
+        std: Sample standard deviation; None for a single score.
+        seeds: Number of fresh seeds.
+    """
+
+    study: str
+    mean: float
+    std: float | None
+    seeds: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +65,9 @@ class ComparedStudy:
         configurations: Number of configurations that the study searched.
         seed_runs: Number of their finished seed runs.
         seconds: Training time of these seed runs together, in seconds.
+        search_interval: 95 % interval of the difference, including the search; None for the first,
+            or if a study has one configuration only.
+        confirmed: The winner's score on fresh seeds; None if the storage has no `confirm` study.
     """
 
     study: str
@@ -44,6 +82,8 @@ class ComparedStudy:
     configurations: int
     seed_runs: int
     seconds: float
+    search_interval: tuple[float, float] | None = None
+    confirmed: ConfirmedScore | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +134,14 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
         for other, own in zip(reports[1:], tests[1:], strict=True)
     ]
     adjusted = holm([comparison.p for comparison in comparisons])
-    found = zip(reports, winners, tests, [None, *comparisons], [None, *adjusted], strict=True)
+    intervals = [
+        _with_search(other, base, comparison, seeds)
+        for other, comparison in zip(reports[1:], comparisons, strict=True)
+    ]
+    found = zip(
+        reports, winners, tests, [None, *comparisons], [None, *adjusted], [None, *intervals],
+        strict=True,
+    )  # fmt: skip
     return StudyComparison(
         task=base.task,
         metric=base.metric,
@@ -111,9 +158,11 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
                 p,
                 configurations=len(report.configurations),
                 seed_runs=len(_seed_runs(report)),
-                seconds=sum(seed_run.seconds for seed_run in _seed_runs(report)),
+                seconds=_seconds(report),
+                search_interval=interval,
+                confirmed=_confirmed(report),
             )
-            for report, winner, own, comparison, p in found
+            for report, winner, own, comparison, p, interval in found
         ),
         notes=tuple(_notes(reports, seeds)),
         reports=tuple(reports),
@@ -122,6 +171,80 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
 
 def _seed_runs(report: Report) -> list[SeedLine]:
     return [seed for line in report.configurations for seed in line.seeds]
+
+
+def _seconds(report: Report) -> float:
+    return sum(seed_run.seconds for seed_run in _seed_runs(report))
+
+
+def _with_search(
+    own: Report, base: Report, comparison: Comparison, seeds: int
+) -> tuple[float, float] | None:
+    """Return the interval that includes both searches; it contains that of the winners alone."""
+    found = search_interval(
+        _scores(own, seeds), _scores(base, seeds), [*map(str, _subsets(base, own, seeds))]
+    )
+    if found is None or comparison.interval is None:
+        return None
+    return min(found[0], comparison.interval[0]), max(found[1], comparison.interval[1])
+
+
+def _scores(report: Report, seeds: int) -> SearchScores:
+    """Return the scores of all configurations with a seed run, by number.
+
+    Seed runs that a race skipped have the mean score of the finished configurations on that seed,
+    plus the configuration's mean difference from them on its own seeds.
+    """
+    places = {seed.replicate: place for place, seed in enumerate(finished_winner(report).seeds)}
+    lines = sorted((one for one in report.configurations if one.seeds), key=lambda one: one.number)
+    minimum = METRICS[report.metric].minimum
+    validation, test = np.full((2, len(lines), len(places)), np.nan)
+    missing = np.ones(test.shape, bool)
+    for row, line in enumerate(lines):
+        for seed in line.seeds:
+            cell = row, places[seed.replicate]
+            validation[cell] = minimum if seed.validation is None else seed.validation
+            test[cell] = np.nan if seed.test is None else seed.test
+            missing[cell] = False
+    finished = [line.score is not None for line in lines]
+    filled = []
+    for scores in map(np.ma.masked_invalid, (validation, test)):
+        typical = scores[finished].mean(axis=0)
+        estimated = typical + (scores - typical).mean(axis=1)[:, None]
+        filled.append(np.where(missing, estimated.filled(np.nan), scores.filled(np.nan)))
+    return SearchScores(filled[0][:, :seeds], filled[1][:, :seeds], parse_rule(report.rule).score)
+
+
+def _confirmed(chosen: Report) -> ConfirmedScore | None:
+    """Return the winner's score in the `confirm` study with the most seeds; None without one."""
+    record = _record(chosen, chosen.study)
+    if record is None or record.repeats:
+        return None
+    found = []
+    for name in study_names(chosen.storage):
+        other = _record(chosen, name)
+        if other is None or not other.origin.get("fresh") or not _same_inputs(record, other):
+            continue
+        fresh = report(chosen.storage, name)
+        winner = fresh.winner
+        if winner and winner.plain and winner.fields == finished_winner(chosen).fields:
+            found.append(ConfirmedScore(name, *winner.plain, len(winner.seeds) - winner.failed))
+    return max(found, key=lambda one: one.seeds, default=None)
+
+
+def _record(chosen: Report, name: str) -> StudyRecord | None:
+    try:
+        return StudyStore(chosen.storage, name).record()
+    except SclsearchError:
+        return None
+
+
+def _same_inputs(study: StudyRecord, fresh: StudyRecord) -> bool:
+    """Return True if both train one method on the same data, whatever the device."""
+    own, its = ({**one.training, "numerics": None} for one in (study, fresh))
+    same = all(study.identity[key] == fresh.identity[key] for key in ("task", "model", "size"))
+    title = str(fresh.identity["protocol"])
+    return own == its and same and title.startswith(str(study.identity["protocol"]))
 
 
 def _check(base: Report, other: Report, seeds: int) -> None:
@@ -161,8 +284,42 @@ def _notes(reports: Sequence[Report], seeds: int) -> Iterator[str]:
                     f"{what}: {its[what] or 'nothing'} in {other.study}, {own[what] or 'nothing'} "
                     f"in {base.study}"
                 )
-    for report in reports:
-        yield from _of_one(report, seeds)
+        yield from _spaces(base, other)
+    yield from _budgets(reports)
+    for one in reports:
+        yield from _of_one(one, seeds)
+
+
+def _spaces(base: Report, other: Report) -> Iterator[str]:
+    """Yield a note on hyperparameters that both search, or both fix, with other values."""
+    if base.repeats or other.repeats:
+        return
+    own, its = base.space, other.space
+    names = own.keys() & its.keys() - base.settings.keys() - other.settings.keys()
+    differing = [
+        name
+        for name in sorted(names)
+        if own[name] != its[name] and isinstance(own[name], dict) == isinstance(its[name], dict)
+    ]
+    if differing:
+        yield f"search spaces of {other.study} and {base.study} differ in {', '.join(differing)}"
+
+
+def _budgets(reports: Sequence[Report]) -> Iterator[str]:
+    """Yield a warning if the searches had unequal budgets."""
+    if all(report.repeats for report in reports):
+        return
+    unequal = [
+        name
+        for name, ratio, sizes in (
+            ("configurations", 1, [len(report.configurations) for report in reports]),
+            ("seed runs", SAME, [len(_seed_runs(report)) for report in reports]),
+            ("training time", SAME, list(map(_seconds, reports))),
+        )
+        if max(sizes) > ratio * min(sizes)
+    ]
+    if unequal:
+        yield f"unequal budgets: {', '.join(unequal)}; larger searches tend to win"
 
 
 def _of_one(report: Report, seeds: int) -> Iterator[str]:
@@ -173,8 +330,11 @@ def _of_one(report: Report, seeds: int) -> Iterator[str]:
             f"another configuration of {report.study} would win, if all had all seeds, with a "
             f"probability of about {report.risk:.2g}"
         )
-    if report.seeds > seeds:
-        yield f"{report.study} has {report.seeds} seeds, of which the first {seeds} are here"
+    if report.stored_seeds > seeds:
+        yield (
+            f"{report.study} has {report.stored_seeds} seeds, of which the first {seeds} are here; "
+            f"its budget counts {report.seeds}"
+        )
 
 
 def _read_beside(base: Report, other: Report, seeds: int) -> Iterator[str]:
@@ -204,14 +364,12 @@ def _terms(report: Report, other: Report) -> dict[str, str]:
     searches = len(report.configurations) > 1 and len(other.configurations) > 1
     searched = sorted(winner.values.keys() & shared) if searches else []
     by_hand = {name: value for name, value in report.settings.items() if name in shared}
-    finished = sum(line.score is not None for line in report.configurations)
     terms = {
         "encoder": report.model_place,
         "protocol": report.protocol,
         # A study that repeats a winner has its protocol's rule and no choice.
         "rule": "" if report.repeats or other.repeats else report.rule,
         "training examples": report.size or "all",
-        "finished configurations": str(finished),
         "searched hyperparameters of both methods": ", ".join(searched),
         "set by hand": ", ".join(f"{n}={shown(v)}" for n, v in by_hand.items()),
     }

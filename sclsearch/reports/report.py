@@ -1,7 +1,7 @@
 """Report of a study: ranking and test score of the winner under any rule, from stored runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -119,6 +119,8 @@ class Report:
         widening: Factor on the model's standard deviations; 1 if the audit is consistent.
         notes: Warnings and caveats about the scores.
         weights: Files with the winner's weights, by seed run key.
+        stored_seeds: Number of replicates that the study has; `seeds` may be fewer.
+        space: Parameter of each searched hyperparameter, and value of each fixed one, by name.
     """
 
     study: str
@@ -145,6 +147,8 @@ class Report:
     widening: float
     notes: tuple[str, ...]
     weights: Mapping[str, str]
+    stored_seeds: int = 0
+    space: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def winner(self) -> ConfigurationLine | None:
@@ -226,6 +230,7 @@ def report(
     store, record = existing_study(storage, name)
     rule = parse_rule(str(record.origin["rule"])) if rule is None else rule
     replicates, faults = store.valid_replicates()
+    stored_seeds = len(replicates)
     if seeds is not None and not 1 <= seeds <= len(replicates):
         raise SclsearchError(
             f"--seeds: must be between 1 and {len(replicates)}, the seeds of {store.name}, got "
@@ -282,7 +287,15 @@ def report(
         widening=audit.widening,
         notes=tuple(dict.fromkeys(notes)),
         weights={key: str(store.weights(key)) for key in reported if key in weights},
+        stored_seeds=stored_seeds,
+        space=_space(record),
     )
+
+
+def _space(record: StudyRecord) -> dict[str, Any]:
+    space = record.identity["space"]
+    searched = {parameter["name"]: parameter for parameter in space["parameters"]}
+    return {**space.get("fixed", {}), **searched}
 
 
 def _order(record: StudyRecord) -> list[str]:
@@ -431,8 +444,9 @@ def _not_above(winner: ConfigurationLine, baseline: ConfigurationLine) -> Iterat
     low = found.difference if found.interval is None else found.interval[0]
     if low > 0:
         return
-    interval = "" if found.interval is None else f" (95 %: {low:+.4f} to {found.interval[1]:+.4f})"
+    ends = None if found.interval is None else [100 * end for end in found.interval]
+    interval = "" if ends is None else f" (95 %: {ends[0]:+.1f} to {ends[1]:+.1f})"
     yield (
         f"warning: the winner is not above the baseline {baseline.origin}: its test score differs "
-        f"by {found.difference:+.4f}{interval}"
+        f"by {100 * found.difference:+.1f} points{interval}"
     )

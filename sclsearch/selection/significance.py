@@ -1,26 +1,34 @@
 """Significance tests of two configurations on paired replicates, and their statistical power.
 
-- Confidence interval: Hesterberg's expanded percentile bootstrap (2015,
-  https://arxiv.org/abs/1411.5279); Student's t interval for fewer than six pairs.
+- Confidence interval: inverted sign-flip permutation test, by subset means (Hartigan, 1969,
+  Journal of the American Statistical Association 64:1303-1317); Student's t interval for fewer than
+  six pairs.
+- Interval of two searches: percentile bootstrap over configurations and replicates.
 - Adjustment of several p-values: Holm (1979, Scandinavian Journal of Statistics 6:65-70).
 """
 
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from sclsearch.errors import SclsearchError
 from sclsearch.randomness import stream
-from sclsearch.selection.rules import DECIMALS, mean_std
+from sclsearch.selection.rules import DECIMALS, Top, mean_std
 
 Numbers = npt.NDArray[np.float64]
 
 RESAMPLES = 10_000
+SEARCH_RESAMPLES = 2_000
 FEWEST_RESAMPLED = 6
-"""Smallest number of pairs for which resampling can reach a coverage of 95 %."""
+"""Smallest number of pairs for which a permutation test can reach p = 0.05."""
+MOST_ENUMERATED = 14
+"""Largest number of pairs whose subsets are all enumerated; more pairs get random subsets."""
+ALPHA = 0.05
+POWER = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,33 +128,115 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def detectable(differences_std: float, n: int, alpha: float = 0.05, power: float = 0.8) -> float:
-    """Return the smallest true mean difference that a test of n paired seeds detects.
+@dataclass(frozen=True, slots=True)
+class SearchScores:
+    """Scores of the configurations of one search.
 
-    The test is a two-sided paired t-test of normal differences. The power comes from the noncentral
-    t distribution, not from its normal approximation. The tail on the wrong side is ignored: it is
-    below 1e-4 for alpha 0.05 and a power of at least 0.5.
+    Attributes:
+        validation: Validation scores, `[configurations, replicates]`; failed seeds have the
+            metric's minimum.
+        test: Test scores in the same order; NaN for failed seeds.
+        top: Rule that scores a configuration.
+    """
 
-    Wilcoxon's test needs about 5 % more seeds on normal differences (its efficiency is 3/π). It
-    cannot reject at all if `smallest_p(n)` is above alpha.
+    validation: Numbers
+    test: Numbers
+    top: Top
+
+
+def search_interval(
+    a: SearchScores, b: SearchScores, subsets: Sequence[Hashable] = ()
+) -> tuple[float, float] | None:
+    """Return the 95 % interval of the difference a - b between two searches' winners.
+
+    Each resample draws the configurations of both searches and their shared replicates, with
+    replacement. It takes each winner by validation score, and the paired difference of their test
+    scores. The interval therefore includes that another search could find another winner.
+
+    Args:
+        a: Scores of the first search.
+        b: Scores of the other search, on the same replicates.
+        subsets: Identifier of each replicate's training subset, as for `compare`.
+
+    Returns:
+        The interval. None if a search has one configuration only, or if there is one pair only.
+    """
+    identifiers = list(subsets) if len(set(subsets)) > 1 else list(range(a.test.shape[1]))
+    groups = [
+        [place for place, one in enumerate(identifiers) if one == subset]
+        for subset in dict.fromkeys(identifiers)
+    ]
+    if min(len(a.test), len(b.test), len(groups)) < 2:
+        return None
+    draw = stream(0, "search interval")
+    longest = max(map(len, groups))
+    members = np.array([np.resize(group, longest) for group in groups])
+    drawn = draw.integers(len(groups), size=(SEARCH_RESAMPLES, len(groups)))
+    replicates = members[drawn].reshape(SEARCH_RESAMPLES, -1)
+    differences = _winners_tests(a, replicates, draw) - _winners_tests(b, replicates, draw)
+    sums, counts = np.nansum(differences, axis=1), np.sum(~np.isnan(differences), axis=1)
+    low, high = np.quantile(sums[counts > 0] / counts[counts > 0], [0.025, 0.975])
+    return float(low), float(high)
+
+
+def _winners_tests(
+    search: SearchScores, replicates: npt.NDArray[np.int64], draw: np.random.Generator
+) -> Numbers:
+    """Return the test scores of each resample's winner, `[resamples, replicates]`."""
+    count = len(search.validation)
+    places = np.arange(len(replicates))
+    # Lower numbers first: ties go to the lowest number.
+    configurations = np.sort(draw.integers(count, size=(len(replicates), count)), axis=1)
+    scores = np.round(
+        [_top_means(row[replicates], search.top) for row in search.validation], DECIMALS
+    )
+    best = scores[configurations, places[:, None]].argmax(axis=1)
+    winners = configurations[places, best]
+    found: Numbers = search.test[winners[:, None], replicates]
+    return found
+
+
+def _top_means(scores: Numbers, top: Top) -> Numbers:
+    """Return the score of each resample of one configuration, as `Top.value`."""
+    means: Numbers = -np.sort(-scores, axis=1)[:, : top.k].mean(axis=1)
+    return means
+
+
+def detectable(differences_std: float, n: int, alpha: float = ALPHA, power: float = POWER) -> float:
+    """Return the smallest true mean difference that Wilcoxon's signed-rank test of n pairs detects.
+
+    The test is the exact two-sided test of `compare`, on normal differences.
 
     Args:
         differences_std: Standard deviation of the paired differences.
-        n: Number of seeds, at least 2.
-        alpha: Probability of a false detection if there is no difference.
+        n: Number of pairs.
+        alpha: Probability of a false detection if there is no difference. For the first of m
+            p-values that Holm adjusts it is the level divided by m.
         power: Probability of detecting the returned difference.
 
-    Raises:
-        SclsearchError: There are fewer than 2 seeds.
+    Returns:
+        The difference; infinity if `smallest_p(n)` is above alpha.
     """
-    from scipy.special import nctdtrinc, stdtrit
+    return math.inf if smallest_p(n) > alpha else differences_std * _shift(n, alpha, power)
 
-    if n < 2:
-        raise SclsearchError(
-            f"seeds: must be at least 2 to detect a difference, got {n}. Give more seeds."
-        )
-    critical = stdtrit(n - 1, 1 - alpha / 2)
-    return float(nctdtrinc(n - 1, 1 - power, critical)) * differences_std / math.sqrt(n)
+
+@lru_cache
+def _shift(n: int, alpha: float, power: float) -> float:
+    """Return the detectable mean of normal differences with standard deviation 1.
+
+    The sum of the positive ranks is the number of positive Walsh averages, the means of two
+    differences. A sample shifted by d is therefore significant if its c-th largest Walsh average
+    exceeds -d, where c is the critical value. The result is a quantile over simulated samples.
+    """
+    null = _rank_sums(np.arange(1, n + 1))
+    tails = np.cumsum(null[::-1])[::-1]
+    critical = int(np.argmax(2 * tails <= alpha * (1 + 1e-9)))
+    first, second = np.triu_indices(n)
+    draws = min(40_000, 5_000_000 // len(first))
+    samples = stream(0, "power").standard_normal((draws, n))
+    walsh = (samples[:, first] + samples[:, second]) / 2
+    decisive = np.partition(walsh, len(first) - critical, axis=1)[:, len(first) - critical]
+    return float(np.quantile(-decisive, power))
 
 
 def detection(n: int, difference: float, unit: str = "seeds") -> str:
@@ -164,33 +254,31 @@ def in_points(difference: float) -> str:
 
 
 def _interval(differences: Numbers, mean: float, std: float) -> tuple[float, float]:
-    r"""Return the 95 % interval of the mean difference.
+    """Return the 95 % interval of the mean difference.
 
-    Few pairs get Student's t interval. More pairs get expanded percentiles of bootstrap resamples.
+    Few pairs get Student's t interval. More pairs get the means that the sign-flip permutation test
+    does not reject. The ends of this interval are order statistics of the means of all nonempty
+    subsets of the differences. Its coverage is at least 95 % for symmetric differences, except for
+    the chance of random subsets; benchmarks/significance.md has its coverage on skewed ones.
 
-    The plain percentile interval is too narrow for few pairs: it divides by n instead of n - 1 and
-    uses normal instead of t quantiles. The expanded level of its ends,
-    $\Phi(-\sqrt{n/(n-1)}\, t_{0.975, n-1})$, corrects both for normal differences.
-
-    A percentile interval never leaves the range of the differences. Its coverage of the mean of
-    symmetric differences is therefore at most 1 - 2^(1-n). For three pairs that is 75 %, so the
-    function does not resample so few. Coverage is about 90 % for ten strongly skewed differences.
-
-    The function adds the mirror image of each resample of the sorted differences. Negated
-    differences therefore give the negated interval.
+    The random subsets of many pairs include the mirror image of each subset of the sorted
+    differences. Negated differences therefore give the negated interval.
     """
-    from scipy.special import ndtr, stdtrit
-
     n = len(differences)
     if n < FEWEST_RESAMPLED:
+        from scipy.special import stdtrit
+
         half = float(stdtrit(n - 1, 0.975)) * std / math.sqrt(n)
         return mean - half, mean + half
-    ordered = np.sort(differences)
-    drawn = stream(0, "comparison").integers(n, size=(RESAMPLES, n))
-    means = np.concatenate([ordered[drawn], ordered[n - 1 - drawn]]).mean(axis=1)
-    level = ndtr(-math.sqrt(n / (n - 1)) * stdtrit(n - 1, 0.975))
-    low, high = np.quantile(means, [level, 1 - level])
-    return float(low), float(high)
+    if n <= MOST_ENUMERATED:
+        subsets = np.arange(1, 2**n)[:, None] >> np.arange(n) & 1
+    else:
+        drawn = stream(0, "comparison").integers(2, size=(RESAMPLES, n))
+        subsets = np.concatenate([drawn, drawn[:, ::-1]])
+        subsets = subsets[subsets.any(axis=1)]
+    means = np.sort(subsets @ np.sort(differences) / subsets.sum(axis=1))
+    outside = int(0.025 * (len(means) + 1))
+    return float(means[outside - 1]), float(means[-outside])
 
 
 def _wilcoxon(differences: Numbers) -> float:
@@ -203,9 +291,15 @@ def _wilcoxon(differences: Numbers) -> float:
     unequal = differences[differences != 0]
     _, place, counts = np.unique(np.abs(unequal), return_inverse=True, return_counts=True)
     doubled = (2 * np.cumsum(counts) - counts + 1)[place]  # doubled mean ranks are integers
-    probabilities = np.ones(1)  # of each doubled positive-rank sum
-    for rank in doubled:
-        probabilities = (np.pad(probabilities, (0, rank)) + np.pad(probabilities, (rank, 0))) / 2
+    probabilities = _rank_sums(doubled)
     positive = int(doubled[unequal > 0].sum())
     tail = min(probabilities[: positive + 1].sum(), probabilities[positive:].sum())
     return min(1.0, 2 * float(tail))
+
+
+def _rank_sums(ranks: npt.NDArray[np.int64]) -> Numbers:
+    """Return the null probability of each sum of positive ranks, from 0."""
+    probabilities = np.ones(1)
+    for rank in ranks:
+        probabilities = (np.pad(probabilities, (0, rank)) + np.pad(probabilities, (rank, 0))) / 2
+    return probabilities

@@ -61,6 +61,7 @@ def write_study(tmp_path: Path) -> Callable[..., Path]:
         method: str = "scl",
         parameters: Sequence[Mapping[str, Any]] | None = None,
         fixed: Mapping[str, Any] = MappingProxyType({}),
+        confirms: str | None = None,
     ) -> Path:
         store, runs = StudyStore(tmp_path, name), RunStore(tmp_path)
         searched = list(dict.fromkeys(name for one in values or [{"tau": 0}] for name in one))
@@ -76,7 +77,7 @@ def write_study(tmp_path: Path) -> Callable[..., Path]:
                 "fixed": dict(fixed),
             },
         }
-        training = {"method": method, "metric": metric, "data": data, "study": name}
+        training = {"method": method, "metric": metric, "data": data, "study": confirms or name}
         origin = {
             "rule": rule,
             "notes": list(study_notes),

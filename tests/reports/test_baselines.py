@@ -51,7 +51,7 @@ def test_a_winner_that_predicts_one_class_is_doubted(warnings_for: Warnings) -> 
 def test_a_winner_whose_interval_reaches_the_baseline_is_doubted(warnings_for: Warnings) -> None:
     runs = [([[18, 2], [0, 80]], [[n, 20 - n], [0, 80]]) for n in (0, 0, 9)]
     (warning,) = warnings_for(runs, [[0, 20], [0, 80]])
-    assert "by +0.0300 (95 %: -" in warning
+    assert "by +3.0 points (95 %: -" in warning
 
 
 def test_a_class_with_few_validation_rows_is_reported(warnings_for: Warnings) -> None:

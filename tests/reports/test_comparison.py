@@ -87,7 +87,8 @@ def test_differences_of_the_studies_are_noted(
     found = compared(storage, "base", "better")
     assert found.notes == (
         "better is trained on other rows than base",
-        "better has 4 seeds, of which the first 3 are here",
+        "unequal budgets: seed runs; larger searches tend to win",
+        "better has 4 seeds, of which the first 3 are here; its budget counts 4",
     )
     text = text_of(found, capsys)
     assert text[0] == "test accuracy on cola, the winners over the first 3 seeds, none picked"
@@ -96,7 +97,7 @@ def test_differences_of_the_studies_are_noted(
     assert "2 scl 0.6500 ± 0.0100 #0 tau=0.1" in text
     assert "Against 1, in points" in text
     assert "2 scl +4.0 +1.5 … +6.5 3 0.250 0.250" in text
-    assert text[-2:] == [f"- {note}" for note in found.notes]
+    assert " ".join(text).endswith(" ".join(f"- {note}" for note in found.notes))
     assert any("3 pairs cannot go below p = 0.25: too few" in line for line in text)
 
 
@@ -106,8 +107,8 @@ def test_different_settings_are_noted(write_study: WriteStudy) -> None:
     storage = write_study(BETTER, BASE, name="better", model="roberta-large", settings=hand)
     assert compared(storage, "base", "better").notes == (
         "encoder: roberta-large in better, minilm in base",
-        "finished configurations: 2 in better, 1 in base",
         "set by hand: epochs=3, tau=0.1 in better, tau=0.1 in base",
+        "unequal budgets: configurations, seed runs; larger searches tend to win",
     )
     two = [{"tau": 0.1}, {"tau": 0.2}]
     write_study(BASE, BETTER, name="searched", values=two, settings={"tau": 0.1}, rule="best")
@@ -116,6 +117,12 @@ def test_different_settings_are_noted(write_study: WriteStudy) -> None:
     assert compared(storage, "more-searched", "searched").notes == (
         "rule: best in searched, mean in more-searched",
         "searched hyperparameters of both methods: tau in searched, epochs, tau in more-searched",
+    )
+    for name, low in (("narrow", 0.2), ("wide", 0.1)):
+        space = {"parameters": [{"name": "lam", "low": low}], "fixed": {"batch_size": low}}
+        write_study(BASE, name=name, **space)
+    assert compared(storage, "narrow", "wide").notes == (
+        "search spaces of wide and narrow differ in batch_size, lam",
     )
     rows = {"train": "aaa", "test": "t", "unlabelled": "u"}
     write_study(BASE, name="more", settings={"tau": 0.1}, rows=rows)
@@ -137,6 +144,76 @@ def test_a_repeated_winner_is_shown_as_such(
     found = compared(storage, "base", "again")
     assert found.notes == ("again has other seeds than base: pairs share nothing but rows",)
     assert any(line.endswith("#0 the winner that it repeats") for line in text_of(found, capsys))
+
+
+def test_a_winner_stands_beside_its_score_on_fresh_seeds(
+    write_study: WriteStudy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_study(BASE, [(1, 1)] * 3, name="base")
+    storage = write_study([(1, 1)] * 3, BETTER, name="better")
+    text = text_of(compared(storage, "base", "better"), capsys)
+    commands = [f"sclsearch confirm {study} --storage {storage}" for study in ("base", "better")]
+    assert [line for line in text if line.startswith("sclsearch ")] == commands
+    winner = {"values": [{"tau": 0.2}], "confirms": "better"}
+    write_study([(1, 60), (1, 62)], name="few", fresh=7, **winner)
+    write_study([(1, 60), (1, 62), (1, 64)], name="again", fresh=7, **winner)
+    write_study([(1, 99)] * 4, name="loser", fresh=7, values=[{"tau": 0.1}], confirms="better")
+    found = compared(storage, "base", "better")
+    assert found.studies[0].confirmed is None
+    confirmed = found.studies[1].confirmed
+    assert confirmed is not None
+    assert (confirmed.study, confirmed.seeds) == ("again", 3)
+    assert confirmed.mean == pytest.approx(0.62)
+    text = text_of(found, capsys)
+    assert "2 scl 0.6500 ± 0.0100 0.6200 ± 0.0200 (3 seeds) #1 tau=0.2" in text
+    assert commands[0] in text
+    assert commands[1] not in text
+    write_study(BASE, name="base-again", fresh=9, values=[{"tau": 0.1}], confirms="base")
+    text = text_of(compared(storage, "base", "better"), capsys)
+    assert f"sclsearch compare base-again again --storage {storage}" in text
+
+
+def test_other_winners_of_the_searches_are_in_an_interval(write_study: WriteStudy) -> None:
+    write_study(BASE, [(51, 40)] * 3, name="base")
+    storage = write_study(BETTER, [(61, 50)] * 3, name="better")
+    better = compared(storage, "base", "better").studies[1]
+    assert better.search_interval is not None
+    assert better.comparison is not None
+    assert better.comparison.interval is not None
+    assert better.search_interval[0] < -0.05 < better.comparison.interval[0]
+    assert better.search_interval[1] > 0.2 > better.comparison.interval[1]
+
+
+def test_skipped_seed_runs_are_estimated_for_the_interval_of_searches(
+    write_study: WriteStudy,
+) -> None:
+    hard = [(50, 55), (60, 62), (70, 77)]
+    best = [(v + 10, t + 10) for v, t in hard]
+    write_study(hard, hard, name="base")
+    write_study(best, hard, name="whole")
+    storage = write_study(best, [hard[0], None, None], name="race")
+    whole, race = compared(storage, "base", "whole", "race").studies[1:]
+    assert whole.search_interval is not None
+    assert race.search_interval == pytest.approx(whole.search_interval)
+    assert whole.search_interval[0] < 0.05
+
+
+def test_the_power_is_that_after_holms_correction(
+    write_study: WriteStudy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seeds = range(7)
+    rows = {"train": "a" * 7, "test": "t"}
+    write_study([(50, 60)] * 7, name="base", rows=rows)
+    write_study([(50, 61 + s) for s in seeds], name="better", rows=rows)
+    storage = write_study([(50, 61 + 2 * s) for s in seeds], name="best", rows=rows)
+    for names, limit, least in (
+        (["base", "better"], "7 pairs cannot go below p = 0.0156", 1.329),
+        (["base", "better", "best"], "7 pairs cannot go below adjusted p = 0.0312", 1.861),
+    ):
+        found = compared(storage, *names)
+        stds = [one.comparison.std or 0 for one in found.studies[1:] if one.comparison]
+        text = " ".join(text_of(found, capsys))
+        assert f"{limit}; {100 * least * max(stds):.1f} points would show in 80 % of cases." in text
 
 
 @pytest.mark.parametrize(

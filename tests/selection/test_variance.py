@@ -116,7 +116,7 @@ def test_equal_scores_have_no_spread() -> None:
     spread = components(observed(np.full((3, 2, 2), 0.75)))
     assert spread.total.variance == 0
     assert [spread.share(source) for source in spread.components] == [0, 0, 0, 0]
-    assert spread.detectable(5) == (0, 0, 0)
+    assert spread.detectable(6) == (0, 0, 0)
 
 
 def test_a_missing_a_failed_and_a_doubled_cell_are_named_in_one_go() -> None:

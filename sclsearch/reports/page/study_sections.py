@@ -8,7 +8,7 @@ from typing import Any
 from sclsearch.canonical import canonical, counted, settings
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import is_own
-from sclsearch.reports.comparison import StudyComparison, compare_studies
+from sclsearch.reports.comparison import SAME, WINNERS, StudyComparison, compare_studies
 from sclsearch.reports.page import winner_plots as plots
 from sclsearch.reports.page.content import Plot, Section, Table, cells
 from sclsearch.reports.page.results import StudyResults
@@ -28,9 +28,6 @@ from sclsearch.selection.significance import smallest_p
 from sclsearch.store.storage import storage_option
 from sclsearch.study.restore import restore_spec
 from sclsearch.tasks.custom import as_options
-
-SAME_HOURS = 1.1
-"""Ratio of training hours up to which budgets count as equal."""
 
 
 def title(all_results: Sequence[StudyResults]) -> str:
@@ -120,9 +117,10 @@ def comparison(all_results: Sequence[StudyResults]) -> Section:
     section.text = [
         f"Test {found.metric} over the first {counted(found.seeds, 'seed')} of each study, paired "
         f"by seed, none picked; differences from {found.studies[0].study} in points. Interval: "
-        "expanded percentile bootstrap, Student's t below 6 pairs. p: exact Wilcoxon signed-rank "
+        "inverted sign-flip test, Student's t below 6 pairs. p: exact Wilcoxon signed-rank "
         "test, adjusted by Holm.",
-        f"With {counted(pairs, 'unequal pair')}, p cannot go below {smallest_p(pairs):.3g}.",
+        f"With {counted(pairs, 'unequal pair')}, p cannot go below {smallest_p(pairs):.3g}. "
+        f"{WINNERS}",
     ]
     section.notes = list(found.notes)
     section.plots = [
@@ -162,7 +160,7 @@ def budget(all_results: Sequence[StudyResults]) -> Section:
         name for name, *values in zip(("configurations", "seeds", "seed runs"), *rows, strict=True)
         if len(set(values)) > 1
     ]  # fmt: skip
-    if min(hours) <= 0 or max(hours) / min(hours) > SAME_HOURS:
+    if min(hours) <= 0 or max(hours) / min(hours) > SAME:
         differing.append("hours")
     section.text = [
         f"Warning: unequal budgets in {', '.join(differing)}. A larger search tends to find a "
