@@ -11,6 +11,7 @@ import pytest
 from sclsearch.errors import SclsearchError
 from sclsearch.papers.augmentation.texts import select_texts
 from sclsearch.papers.confirm import Confirmation, confirm, plan_repetition, variance
+from sclsearch.reports.comparison import compare_studies
 from sclsearch.reports.report import report
 from sclsearch.selection.variance import Spread
 from sclsearch.store.studies import StudyStore, study_names
@@ -91,6 +92,9 @@ def test_a_winner_is_confirmed_on_replicates_after_all_that_chose_it(
     assert found.fresh.rule == "mean"
     assert again.test_mean == pytest.approx(0.71)
     assert again.fields == winner.fields
+    beside = compare_studies([found.chosen, found.fresh]).studies[0].confirmed
+    assert beside is not None
+    assert (beside.study, beside.mean, beside.seeds) == (name, again.test_mean, 3)
 
 
 def test_fewer_new_replicates_than_stored_are_the_first_of_them(
