@@ -335,7 +335,7 @@ def test_several_methods_end_in_the_comparison_of_their_winners(
     rows = [" ".join(line.split()) for line in done.stdout.splitlines()]
     first, second = rows.index("1 both-ce"), rows.index("2 both-scl")
     assert second == first + 1
-    budget = rows.index("Budget of the searches, all seeds")
+    budget = rows.index("Budget of the searches")
     assert rows[budget + 2 : budget + 4] == ["1 ce 2 4 under 1 min", "2 scl 2 4 under 1 min"]
     assert "ce on demo, ./encoder, protocol plain" in rows
     assert suggested(done.stdout) == [
