@@ -1,6 +1,7 @@
 """Comparison of the winners of several studies with that of the first, paired by replicate."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -217,26 +218,20 @@ def _scores(report: Report, seeds: int) -> SearchScores:
 
 def _confirmed(chosen: Report) -> ConfirmedScore | None:
     """Return the winner's score in the `confirm` study with the most seeds; None without one."""
-    record = _record(chosen, chosen.study)
+    record = StudyStore(chosen.storage, chosen.study).record()
     if record is None or record.repeats:
         return None
     found = []
     for name in study_names(chosen.storage):
-        other = _record(chosen, name)
-        if other is None or not other.origin.get("fresh") or not _same_inputs(record, other):
-            continue
-        fresh = report(chosen.storage, name)
-        winner = fresh.winner
-        if winner and winner.plain and winner.fields == finished_winner(chosen).fields:
-            found.append(ConfirmedScore(name, *winner.plain, len(winner.seeds) - winner.failed))
+        with suppress(SclsearchError):  # a damaged study
+            other = StudyStore(chosen.storage, name).record()
+            if other is None or not other.origin.get("fresh") or not _same_inputs(record, other):
+                continue
+            fresh = report(chosen.storage, name)
+            winner = fresh.winner
+            if winner and winner.plain and winner.fields == finished_winner(chosen).fields:
+                found.append(ConfirmedScore(name, *winner.plain, len(winner.seeds) - winner.failed))
     return max(found, key=lambda one: one.seeds, default=None)
-
-
-def _record(chosen: Report, name: str) -> StudyRecord | None:
-    try:
-        return StudyStore(chosen.storage, name).record()
-    except SclsearchError:
-        return None
 
 
 def _same_inputs(study: StudyRecord, fresh: StudyRecord) -> bool:

@@ -158,6 +158,8 @@ def test_a_winner_stands_beside_its_score_on_fresh_seeds(
     write_study([(1, 60), (1, 62)], name="few", fresh=7, **winner)
     write_study([(1, 60), (1, 62), (1, 64)], name="again", fresh=7, **winner)
     write_study([(1, 99)] * 4, name="loser", fresh=7, values=[{"tau": 0.1}], confirms="better")
+    (storage / "studies/damaged").mkdir()
+    (storage / "studies/damaged/study.json").write_text("{")
     found = compared(storage, "base", "better")
     assert found.studies[0].confirmed is None
     confirmed = found.studies[1].confirmed
