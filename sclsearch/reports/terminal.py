@@ -232,12 +232,12 @@ def _show_confirmations(console: Console, found: StudyComparison) -> None:
     missing = [one.study for one in found.studies if not one.repeats and one.confirmed is None]
     fresh = [one.confirmed.study for one in found.studies if one.confirmed is not None]
     where = storage_option(found.reports[0].storage)
-    commands = [f"confirm {study}{where}" for study in missing]
+    verb, commands = "Test", [f"confirm {study}{where}" for study in missing]
     if len(fresh) == len(found.studies):
-        commands = [f"compare {' '.join(fresh)}{where}"]
+        verb, commands = "Compare", [f"compare {' '.join(fresh)}{where}"]
     if commands:
         console.print(
-            "Scores on the seeds that chose the winner are too high. Test on fresh seeds:"
+            f"Scores on the seeds that chose the winner are too high. {verb} on fresh seeds:"
         )
     for command in commands:
         console.print(f"  sclsearch {escape(command)}", soft_wrap=True, highlight=False)
