@@ -100,7 +100,8 @@ class Scheduler:
             return False
         if self.state.race.risk is None:
             return all(one.number in self.state.scores for one in self.state.configurations)
-        return (self.state.race.certain and not self._further) or self.left == 0
+        spent = self.left == 0 and not self.running
+        return spent or (self.state.race.certain and not self._further)
 
     @property
     def left(self) -> float:

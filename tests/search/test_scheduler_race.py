@@ -239,6 +239,19 @@ def test_a_budget_of_seed_runs_is_spent_on_as_many_configurations_as_it_suffices
     assert scheduler.needed == (0, 0, 0)
 
 
+def test_a_budget_is_not_spent_while_its_last_seed_runs_are_running(
+    asked: Asked, preparing: Preparing, workers: "Workers"
+) -> None:
+    options = {"configs": None, "seed_runs": SEEDS, "seeds": SEEDS}
+    scheduler = Scheduler(preparing(asked(sampler="random"), **options))
+    run_out(workers, scheduler, most=SEEDS - 2)
+    assert len(workers.running(scheduler, 2)) == 2
+    assert not scheduler.complete
+    assert scheduler.remaining == 2
+    run_out(workers, scheduler)
+    assert scheduler.complete
+
+
 def test_a_budget_that_does_not_fit_is_refused(preparing: Preparing) -> None:
     for options, fault in (
         ({"configs": 4, "seed_runs": 60}, "--seed-runs 60: must come without --configs, got 4."),
