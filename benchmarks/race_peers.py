@@ -1,4 +1,4 @@
-"""How other programs and common practice decide which seeds to train, on a table of all scores.
+"""Rules of other programs that leave out seeds, applied to a table of all scores.
 
 Each peer takes the scores `[C, n]`, reads configurations in order, and returns which scores it
 read, `[C, n]`, and the winner by the mean of all seeds among those that it completed.

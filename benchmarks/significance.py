@@ -1,4 +1,4 @@
-"""How often the intervals and p-values of `sclsearch compare` are right.
+"""Coverage of the intervals, false positives and power of `sclsearch compare`.
 
     python -m benchmarks.significance [--repeats 1000]
 

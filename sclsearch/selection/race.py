@@ -27,7 +27,7 @@ from sclsearch.selection.posterior import Forecast, ScorePosterior
 from sclsearch.selection.rules import Top
 
 USUAL_RISK = 0.05
-"""Accepted risk if nothing else is said."""
+"""Accepted risk of `--race` without a number, and of a search with `--seed-runs`."""
 FIRST = 2
 """Seeds that every configuration gets."""
 AUDITED = 25
