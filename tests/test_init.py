@@ -21,6 +21,13 @@ def test_importing_loads_nothing_heavy(module: str) -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_a_search_loads_transformers_only_with_a_model() -> None:
+    names = ("transformers", "mlflow", "pandas", "sklearn")
+    code = f"import sys, sclsearch.search.run; print([n for n in {names} if n in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sclsearch.__all__)
 def test_every_public_name_is_there_and_documented(name: str) -> None:

@@ -3,16 +3,18 @@
 from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import partial
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from sclsearch.encoders.gradient_cache import in_chunks, is_large
 from sclsearch.encoders.packing import layers_of
-from sclsearch.encoders.row_dropout import install
 from sclsearch.encoders.vocabulary import CutEmbedding
 from sclsearch.errors import SclsearchError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 class Encoder(nn.Module):
@@ -41,11 +43,14 @@ class Encoder(nn.Module):
     def __init__(
         self,
         name: str,
-        model: PreTrainedModel,
+        model: "PreTrainedModel",
         *,
         mask_token: int | None,
         masked_lm: Mapping[str, Tensor],
     ) -> None:
+        # Imports transformers, which the methods' settings and finished studies do not need.
+        from sclsearch.encoders.row_dropout import install
+
         super().__init__()
         self.name = name
         self.model = model

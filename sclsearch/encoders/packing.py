@@ -13,10 +13,12 @@ layers this saves an eighth of the work.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 WORTH = 0.95
 """Share of tokens among the positions above which packing is not worth its cost."""
@@ -143,7 +145,7 @@ class Packing:
         return projected.transpose(1, 2)
 
 
-def layers_of(model: PreTrainedModel) -> nn.ModuleList | None:
+def layers_of(model: "PreTrainedModel") -> nn.ModuleList | None:
     """Return an encoder's layers in order; None if they cannot be identified."""
     count = getattr(model.config, "num_hidden_layers", None)
     lists = [m for m in model.modules() if isinstance(m, nn.ModuleList) and len(m) == count]

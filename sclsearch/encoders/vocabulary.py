@@ -5,12 +5,14 @@ gradient, so AdamW only decays them. They are left out while a stage trains, and
 one factor at its end.
 """
 
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 class CutEmbedding(nn.Embedding):
@@ -33,7 +35,7 @@ class CutEmbedding(nn.Embedding):
         self._padding = None if pad < 0 else pad
 
     @classmethod
-    def install(cls, model: PreTrainedModel, tokens: Tensor) -> Self | None:
+    def install(cls, model: "PreTrainedModel", tokens: Tensor) -> Self | None:
         """Replace a model's input embeddings until `restore`; return None for unsupported types."""
         whole = model.get_input_embeddings()
         if type(whole) is not nn.Embedding or whole.max_norm or whole.scale_grad_by_freq:
@@ -54,7 +56,7 @@ class CutEmbedding(nn.Embedding):
         weight[self.tokens] = self.weight
         return weight
 
-    def restore(self, model: PreTrainedModel) -> None:
+    def restore(self, model: "PreTrainedModel") -> None:
         """Restore the model's input embeddings of all tokens, with the trained weights."""
         (whole,) = self._whole
         whole.weight.data = self.whole_weight()
