@@ -47,6 +47,9 @@ class Training:
         class_weights: `balanced` weights the cross-entropy of class c by n / (C n_c), with n
             training rows of which n_c have class c, by `Model.class_weights`. It enters the
             identity of a seed run only if it is set.
+        head_lr_mult: Multiplier of the learning rate for a module named `head` that is trained
+            together with the encoder; 1 in the papers. A head that starts from random weights may
+            need more than the encoder. It enters the identity of a seed run only if it is not 1.
     """
 
     learning_rate: Annotated[float, Gt(0), Lt(1)] = 1e-5
@@ -60,6 +63,7 @@ class Training:
     batch_sampling: Literal["shuffle", "balanced"] = "shuffle"
     drop_last: bool = False
     class_weights: Literal["none", "balanced"] = "none"
+    head_lr_mult: Annotated[float, Gt(0)] = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +164,8 @@ class Stage:
         labeled: True if the loss reads labels. If false, the stage also trains on the unlabeled
             texts of a study. It must not read their `y`.
         monitored: Names of terms that are recorded but not added to the loss.
-        lr_scales: Multiplier of the stage's learning rate, by name of a new module; 1 by default.
+        lr_scales: Multiplier of the stage's learning rate, by name of a new module; 1 by default,
+            and `training.head_lr_mult` for `head`.
         no_weight_decay: Names of new modules without weight decay. In the others, as in the
             encoder, it applies to parameters with two or more dimensions.
         frozen_pooling: Pooling of the features of a frozen encoder; None if the encoder trains.
@@ -192,6 +197,11 @@ class Stage:
     def cached(self) -> bool:
         """True if the encoder's features are computed once for all epochs."""
         return self.frozen_pooling is not None and not self.encoder_train_mode
+
+    def lr_scale_of(self, module: str) -> float:
+        """Return the multiplier of the learning rate for a new module, or the encoder, `""`."""
+        with_encoder = module == "head" and self.frozen_pooling is None
+        return self.lr_scales.get(module, self.training.head_lr_mult if with_encoder else 1.0)
 
     @property
     def reads_labels(self) -> bool:

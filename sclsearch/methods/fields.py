@@ -6,6 +6,7 @@ import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
+from types import MappingProxyType
 from typing import Any, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -18,6 +19,9 @@ BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiv
 
 LARGEST = 100_000
 """Largest integer value of a field; a training with more epochs, for example, never ends."""
+
+ADDED_LATER = MappingProxyType({"class_weights": "none", "head_lr_mult": 1.0})
+"""Fields of `Training` that stored keys of earlier releases lack, with their defaults."""
 
 
 @cache
@@ -137,13 +141,13 @@ def build(
 def resolved(method: Method, training: Training) -> dict[str, object]:
     """Return all hyperparameters with their values, those of the method first.
 
-    A field that a later release added is left out at its default. Thus stored keys stay valid.
+    The fields of `ADDED_LATER` are left out at their defaults. Thus stored keys stay valid.
     """
     return {
         name: value
         for thing in (method, training)
         for name in _field_names(type(thing))
-        if (name, value := getattr(thing, name)) != ("class_weights", "none")
+        if ADDED_LATER.get(name) != (value := getattr(thing, name))
     }
 
 

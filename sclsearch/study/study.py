@@ -10,7 +10,7 @@ from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.models import encoder_folder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import NamedMethod
-from sclsearch.methods.base import Method, reads_paraphrases, reads_unlabeled
+from sclsearch.methods.base import Method, Training, reads_paraphrases, reads_unlabeled
 from sclsearch.methods.fields import build, resolved
 from sclsearch.protocols.base import Protocol, Size, Splits
 from sclsearch.protocols.draws import Unlabeled, draw_rows
@@ -215,7 +215,21 @@ class Study:
         """
         encoder.check_length(self.lengths()[-1], "max_length")
         for values in self.space.covering():
-            self._built(values)[0].check(encoder)
+            method, training = self._built(values)
+            method.check(encoder)
+            if training.head_lr_mult != 1:
+                self._check_head(method, training, encoder)
+
+    def _check_head(self, method: Method, training: Training, encoder: Encoder) -> None:
+        """Raise SclsearchError if no stage trains a module named `head` with the encoder."""
+        classes = len(self.data.task.labels)
+        for stage in method.stages(training):
+            if stage.frozen_pooling is None and "head" in stage.new_modules(encoder, classes):
+                return
+        raise SclsearchError(
+            f"head_lr_mult: {self.method.name} trains no module named head together with the "
+            "encoder, so it has no effect. Leave it out."
+        )
 
     def configuration(
         self, number: int, values: Mapping[str, object], origin: str

@@ -11,7 +11,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.base import Training
 from sclsearch.methods.ce import CE
-from sclsearch.methods.fields import build, field_errors, field_types, resolved
+from sclsearch.methods.fields import ADDED_LATER, build, field_errors, field_types, resolved
 from sclsearch.methods.scl import SCL
 from sclsearch.methods.supcl_seq import SupCLSeq
 
@@ -103,7 +103,8 @@ def test_the_fields_are_the_methods_and_then_those_of_training(name: str) -> Non
     kind: Any = method_class(name)
     expected = [field.name for each in (kind, Training) for field in fields(each)]
     assert list(field_types(kind)) == expected
-    assert list(resolved(kind(), Training(class_weights="balanced"))) == expected
+    assert list(resolved(kind(), Training(class_weights="balanced", head_lr_mult=2.0))) == expected
+    assert list(resolved(kind(), Training())) == expected[: -len(ADDED_LATER)]
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import METHODS, method_class
 from sclsearch.objectives import prediction_loss
@@ -118,7 +119,12 @@ def test_the_evaluation_schedule_does_not_change_the_training(
 
 @pytest.mark.parametrize(
     "setting",
-    [{"batch_sampling": "balanced"}, {"max_grad_norm": 1e-3}, {"class_weights": "balanced"}],
+    [
+        {"batch_sampling": "balanced"},
+        {"max_grad_norm": 1e-3},
+        {"class_weights": "balanced"},
+        {"head_lr_mult": 10.0},
+    ],
     ids=str,
 )
 def test_training_settings_change_the_training(
@@ -143,6 +149,14 @@ def test_methods_without_a_cross_entropy_reject_class_weights() -> None:
     spec = StudySpec(method="lacon", task="demo", model="minilm", settings=settings)
     with pytest.raises(SclsearchError, match=r"^class_weights: .* lacon has no cross-entropy"):
         resolve(spec, RunOptions(gpus_per_trial=0))
+
+
+@pytest.mark.parametrize("method", ["lacon", "supcl-seq"])
+def test_methods_without_a_head_beside_the_encoder_reject_its_multiplier(method: str) -> None:
+    spec = StudySpec(method=method, task="demo", model="minilm", settings={"head_lr_mult": 10.0})
+    study = resolve(spec, RunOptions(gpus_per_trial=0))
+    with pytest.raises(SclsearchError, match=rf"^head_lr_mult: {method} trains no module named"):
+        study.check(load_encoder(study.model, study.model_name))
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if method_class(name).regression])

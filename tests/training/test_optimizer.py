@@ -1,5 +1,6 @@
 """Learning-rate schedule, and weight decay by parameter group."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -71,6 +72,14 @@ def test_biases_norms_and_named_modules_have_no_weight_decay(model: Model) -> No
         "new_modules.out.bias": 0.0,
     }
     assert {group["lr"] for group in optimizer.param_groups} == {0.01}
+
+
+def test_only_a_head_that_is_trained_with_the_encoder_has_the_multiplier_of_heads() -> None:
+    training = Training(learning_rate=0.01, head_lr_mult=5.0)
+    joint = Stage("joint", training, lambda _model, _batch: {}, lr_scales={"labels": 2.0})
+    scales = {name: joint.lr_scale_of(name) for name in ("", "head", "labels", "g")}
+    assert scales == {"": 1.0, "head": 5.0, "labels": 2.0, "g": 1.0}
+    assert replace(joint, frozen_pooling="mean").lr_scale_of("head") == 1.0
 
 
 def test_a_module_can_have_a_scaled_learning_rate(model: Model) -> None:
