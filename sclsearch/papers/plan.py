@@ -2,13 +2,17 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from pathlib import Path
 
+from sclsearch.encoders.models import base_model
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.methods import find_method, method_class
 from sclsearch.methods.base import Training, reads_paraphrases
 from sclsearch.papers.tables import Cell, Settings, Table
+from sclsearch.protocols import find_protocol
 from sclsearch.protocols.variants import SCALES
+from sclsearch.spaces.load import find_space, load_space
 from sclsearch.store.storage import storage_path
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks.paraphrases import paraphrase_source
@@ -54,9 +58,10 @@ def plan_cells(
     """Return the study of each cell.
 
     At the paper's scale a study has one configuration, the cell's settings. At a smaller scale it
-    is a search over two configurations, the first being the published one of the space. Learning
-    rates and batch sizes of large encoders do not suit a small encoder. Therefore only fields of
-    the method, and fields that distinguish the cell from others of its table, are fixed.
+    is a search over two learning rates, because those of large encoders do not suit a small one.
+    All rows of a table search the same range, so none has better terms. Of the cell's settings, the
+    fields of its method and those that distinguish it from others of its table are fixed; other
+    fields of the search space have the values of its first published configuration.
 
     If paraphrases are added to the training rows, a file with another temperature than the cell's
     does not reproduce the cell. A file without a temperature, and EDA, give one score for every
@@ -73,8 +78,9 @@ def plan_cells(
     Raises:
         SclsearchError: The scale is unknown, no cell uses the paraphrases, or the file has faults.
     """
+    model_name = ""
     if scale is not None:
-        lookup(SCALES, scale, "scale")
+        model_name = model or lookup(SCALES, scale, "scale")(find_protocol(table.protocol)).model
     if paraphrases and not any(map(_reads_paraphrases, cells)):
         raise SclsearchError(
             f"--paraphrases {paraphrases}: no selected cell reads paraphrases, by its method or "
@@ -95,7 +101,7 @@ def plan_cells(
             scale=scale,
             train_size=cell.block.train_size,
             shots=cell.block.shots,
-            settings=cell.settings if scale is None else _distinguishing_settings(table, cell),
+            settings=cell.settings if scale is None else _scaled_settings(table, cell, model_name),
             paraphrases=paraphrases if _reads_paraphrases(cell) else None,
             searched=scale is not None,
         )
@@ -140,6 +146,19 @@ def _first_fine_tuning(cell: Cell, spec: StudySpec, options: RunOptions) -> Plan
 def _method_settings(cell: Cell) -> Settings:
     """Return the method's fields, without those that all methods share."""
     return {name: value for name, value in cell.settings.items() if name not in SHARED}
+
+
+def _scaled_settings(table: Table, cell: Cell, model_name: str) -> Settings:
+    """Return the settings of a cell's study at a smaller scale: all but the learning rate."""
+    point = _published(str(cell.row.method), str(cell.column.task), base_model(model_name))
+    others = {name: value for name, value in point.items() if name != "learning_rate"}
+    return {**others, **_distinguishing_settings(table, cell)}
+
+
+@cache
+def _published(method: str, task: str, model: str) -> Settings:
+    """Return the first published configuration of a method's search space."""
+    return load_space(find_space(method, task), method, model).published[0]
 
 
 def _distinguishing_settings(table: Table, cell: Cell) -> Settings:

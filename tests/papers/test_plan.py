@@ -2,12 +2,14 @@
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import method_class
 from sclsearch.methods.fields import field_errors
@@ -21,6 +23,8 @@ from sclsearch.papers.plan import (
 from sclsearch.papers.reproduce import compare_rows, reproduce_cell
 from sclsearch.papers.tables import Table, published_tables, select_cells
 from sclsearch.protocols import find_protocol
+from sclsearch.spaces.load import find_space, load_space
+from sclsearch.spaces.space import Space
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions
 from sclsearch.tasks import TASKS
@@ -55,6 +59,11 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "paraphrases.jsonl"
     path.write_text('{"paraphrases": 1, "source": "a test", "temperature": 0.5}\n')
     return path
+
+
+@cache
+def minilm_space(method: str, task: str) -> Space:
+    return load_space(find_space(method, task), method, "minilm")
 
 
 @SCALES
@@ -93,16 +102,23 @@ def test_at_the_papers_scale_settings_model_and_rule_are_the_tables(
             assert one.options.configs is None
 
 
-def test_at_laptop_scale_two_configurations_have_only_the_methods_own_fields(
+def test_at_laptop_scale_all_rows_search_the_same_two_learning_rates(
     table: Table, options: RunOptions
 ) -> None:
+    searched = set()
     for one in plan_cells(table, table.cells, options, scale="laptop"):
-        if one.spec is not None and table.name != "gunel/table-3":
-            assert SHARED.isdisjoint(one.spec.settings)
-            assert one.spec.settings.items() <= one.cell.settings.items()
-            assert one.cell.settings.keys() - one.spec.settings.keys() <= SHARED
-            assert (one.spec.searched, one.spec.scale, one.spec.model) == (True, "laptop", None)
-            assert (one.options.configs, one.options.rule) == (2, None)
+        if one.spec is None:
+            continue
+        method, task = str(one.spec.method), str(one.spec.task)
+        left = minilm_space(method, task).with_settings(one.spec.settings)
+        assert left.parameters.keys() == {"learning_rate"}
+        rates = asdict(left.parameters["learning_rate"])
+        searched.add((canonical(rates), canonical(left.published)))
+        assert (one.spec.searched, one.spec.scale, one.spec.model) == (True, "laptop", None)
+        assert (one.options.configs, one.options.rule) == (2, None)
+        for name in one.cell.settings.keys() - SHARED:
+            assert one.spec.settings[name] == one.cell.settings[name]
+    assert len(searched) == bool(table.cells)
 
 
 def test_a_field_that_alone_distinguishes_conditions_is_fixed_at_laptop_scale_too(
