@@ -155,6 +155,14 @@ def base_model(name: str) -> str:
         ) from error
 
 
+def has_pooler(folder: Path) -> bool:
+    """Return whether a checkpoint has the weights of a pooler like BERT's."""
+    from safetensors import safe_open
+
+    with safe_open(folder / "model.safetensors", framework="numpy") as file:
+        return any(name.endswith("pooler.dense.weight") for name in file.keys())  # noqa: SIM118
+
+
 def model_digest(folder: Path) -> str:
     """Return the SHA-256 over the files that determine what the model computes."""
     parts = [f"{name}:{file_digest(folder / name)}" for name in FILES if (folder / name).is_file()]

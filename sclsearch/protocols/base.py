@@ -186,6 +186,9 @@ class Protocol:
             rows and the batch size in texts. Fields that only some methods have are set for those
             methods.
         replicate: Returns the seeds of replicate r.
+        pretrained_pooler: True if the paper's classifiers read BERT's pretrained pooler. A method
+            whose head has a new dense+tanh layer by default then reads the checkpoint's pooler, if
+            there is one.
         joined: Paraphrases of each training row that are added to the training rows with its label.
         scale: Name in `SCALES` if the protocol is scaled down; None otherwise.
         repetition: How its replicates differ from the paper's; None if they do not.
@@ -209,6 +212,7 @@ class Protocol:
         default=partial(fixed_training, {})
     )
     replicate: Callable[[int], Replicate] = all_seeds
+    pretrained_pooler: bool = False
     joined: int = 0
     scale: str | None = None
     repetition: str | None = None

@@ -139,6 +139,7 @@ FULL = Protocol(
     model="bert-base",
     metrics=METRICS,
     training=partial(fixed_training, {**SHARED, "epochs": 10}),
+    pretrained_pooler=True,
 )
 
 # The paper does not state the number of runs behind its few-shot scores, nor behind those by

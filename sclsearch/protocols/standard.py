@@ -76,6 +76,7 @@ SUPCL_SEQ = Protocol(
     evaluate="epoch",
     keep="last",
     model="bert-base",
+    pretrained_pooler=True,
 )
 
 # A tenth of RTE's training rows is about the size of its validation split.

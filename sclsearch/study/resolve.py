@@ -2,7 +2,7 @@
 
 from dataclasses import MISSING, fields, replace
 
-from sclsearch.encoders.models import base_model, check_name, model_digest, model_folder
+from sclsearch.encoders.models import base_model, check_name, has_pooler, model_digest, model_folder
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.methods import METHODS, NamedMethod, find_method, method_class
 from sclsearch.methods.base import Method, Training, reads_paraphrases, reads_unlabeled
@@ -73,7 +73,15 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
         space = space.with_settings({**start, **spec.settings})
         space = replace(space, parameters={}, published=())
     setter = "winner" if spec.fresh or spec.crossed else "--set"
-    defaults = _defaults(method, protocol, rows, (space.fixed, start, spec.settings), setter)
+    given = (space.fixed, start, spec.settings)
+    defaults = _defaults(method, protocol, rows, given, setter)
+    if (
+        protocol.pretrained_pooler
+        and "pooling" not in space.parameters
+        and defaults.get("pooling") == FieldDefault("head_hidden", "method")
+        and has_pooler(model_folder(model_name))
+    ):
+        defaults["pooling"] = FieldDefault("cls_pooled", "protocol")
     built, training = build(method, {n: o.value for n, o in defaults.items()}, "defaults")
     unlabeled = _unlabeled(spec, named, protocol, read=reads_unlabeled(built, training))
     source = _paraphrases(spec, named, protocol, read=reads_paraphrases(built, training))

@@ -123,6 +123,11 @@ class Study:
             found.append(f"training: each row is joined by {joined} paraphrases from {source.name}")
         if source and source.note:
             found.append(source.note)
+        if self.defaults.get("pooling") == FieldDefault("cls_pooled", "protocol"):
+            found.append(
+                "pooling: cls_pooled, the checkpoint's pretrained pooler, as in the protocol's "
+                "paper; --set pooling=head_hidden takes a new layer"
+            )
         if self.metric != self.data.task.metric:
             found.append(
                 f"metric: {self.metric}, as protocol {self.protocol.name} reports "
@@ -269,7 +274,7 @@ class Study:
         by_protocol = {
             name: settings[name]
             for name, origin in self.defaults.items()
-            if origin.source == "protocol" and name not in values
+            if origin.source == "protocol" and name in settings.keys() - values.keys()
         }
         method, training = build(self.method.kind, {**merged, **by_protocol}, self.space.file)
         if training.batch_sampling == "balanced" and self.data.task.regression:

@@ -58,6 +58,7 @@ def test_a_header_tells_the_command_and_the_size_of_the_space(name: str) -> None
     size = load_space(path, method).size()
     header = path.read_text(encoding="utf-8").partition("\nmethod:")[0]
     assert f"#   sclsearch tune --method {method} --task " in header
+    assert size is not None
     tried = min(size, MOST_TRIED)
     assert f" --configs {tried}\n" in header
     share = f"{tried} of {size}" if tried < size else str(size)

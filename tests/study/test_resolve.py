@@ -188,3 +188,31 @@ def test_what_is_set_is_not_searched(resolved: Resolved) -> None:
     study = resolved(settings={"lam": 0.5})
     assert {*study.space.parameters} == {"tau", "learning_rate"}
     assert study.space.published == ({"tau": 0.3, "learning_rate": 1e-2},)
+
+
+@pytest.mark.parametrize("method", ["ce", "scl", "ce-cl"])
+@pytest.mark.parametrize("protocol", ["lacon", "supcl-seq", "supcl-seq-heldout", "gunel-full"])
+def test_baselines_of_bert_read_its_pretrained_pooler(
+    resolved: Resolved, tiny_bert: Path, tiny_roberta: Path, method: str, protocol: str
+) -> None:
+    own_space = {"method": method, "protocol": protocol, "space": None}
+
+    def pooling(model: Path, **settings: object) -> FieldDefault:
+        study = resolved(**own_space, model=str(model), settings=settings)
+        noted = any(note.startswith("pooling: cls_pooled") for note in study.notes)
+        found = study.defaults["pooling"]
+        assert noted == (found.source == "protocol")
+        assert study.fields({})["pooling"] == found.value
+        return found
+
+    own = FieldDefault("head_hidden", "method")
+    pooler = own if protocol == "gunel-full" else FieldDefault("cls_pooled", "protocol")
+    assert pooling(tiny_bert) == pooler
+    assert pooling(tiny_roberta) == own  # its checkpoint has no pooler
+    assert pooling(tiny_bert, pooling="mean") == FieldDefault("mean", "--set")
+    assert pooling(tiny_bert, pooling="head_hidden") == FieldDefault("head_hidden", "--set")
+
+
+def test_lacon_still_reads_the_first_state(resolved: Resolved, tiny_bert: Path) -> None:
+    study = resolved(method="lacon", protocol="lacon", space=None, model=str(tiny_bert))
+    assert study.defaults["pooling"] == FieldDefault("cls_raw", "method")
