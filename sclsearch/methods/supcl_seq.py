@@ -108,7 +108,9 @@ class SupCLSeq(ContrastAndProbe):
     Attributes:
         view_mode: `paper` makes one view per listed probability. `official_code` follows the
             released code: it adds a view at the probability left by the last update, and a listed
-            0.1 never changes the probability.
+            0.1 never changes the probability. Only the views change: the released code also warms
+            up for 50 updates, trains its probe in batches of 112, and its mean pooling includes
+            padding.
         loss_scale: `one`, or `tau_over_base`: the released code's factor τ / 0.07.
         probe_encoder_mode: `eval` disables the encoder's dropout and computes its features once;
             `train` keeps the dropout active, as in the released code.
