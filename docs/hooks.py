@@ -45,6 +45,7 @@ def _methods() -> Iterator[str]:
         kind = method_class(name)
         yield f"\n## {name}\n"
         yield _without_sections(kind)
+        yield from _objective(kind)
         own = [one for one in describe_fields(kind) if not one.shared]
         if own:
             yield header
@@ -58,6 +59,19 @@ def _methods() -> Iterator[str]:
         if one.shared:
             default = shown(one.default)
             yield f"| `{one.name}` | {_cell(one.kind)} | `{default}` | {_cell(one.meaning)} |"
+
+
+def _objective(kind: Any) -> Iterator[str]:
+    from sclsearch.methods.fields import describe_objective
+
+    objective = describe_objective(kind)
+    if objective is None:
+        return
+    yield f"\n```text\n{objective.equations}\n```\n"
+    yield "| symbol | meaning |\n|---|---|"
+    for symbol, meaning in objective.symbols.items():
+        yield f"| `{_cell(symbol)}` | {_cell(meaning)} |"
+    yield f"\n{_linked(objective.source)}"
 
 
 def _protocols() -> Iterator[str]:
@@ -159,7 +173,12 @@ def _default(parameter: Any) -> str:
 def _without_sections(kind: type) -> str:
     """Return a class's docstring without its sections, such as `Attributes:`."""
     text = inspect.cleandoc(kind.__doc__ or "")
-    return re.split(r"\n\n\w+:\n", text)[0]
+    return _linked(re.split(r"\n\n\w+:\n", text)[0])
+
+
+def _linked(text: str) -> str:
+    """Return text whose addresses are links."""
+    return re.sub(r"https://[^\s),]*[^\s),.]", r"<\g<0>>", text)
 
 
 def _cell(text: str) -> str:

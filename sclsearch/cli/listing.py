@@ -2,7 +2,7 @@
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -13,6 +13,10 @@ from sclsearch.store.storage import DEFAULT_STORAGE
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from rich.console import Console
+
+    from sclsearch.methods import NamedMethod
+    from sclsearch.methods.fields import ObjectiveDescription
     from sclsearch.reports.studies import DamagedStudy, StudyLine
 
 SYMBOLS = {"tau": "τ", "lam": "λ", "alpha": "α", "beta": "β", "gamma": "γ"}
@@ -27,7 +31,8 @@ def ls(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="A method, whose hyperparameters are listed; only after `methods`. Example: scl."
+            help="A method, whose loss and hyperparameters are listed; only after `methods`. "
+            "Example: scl."
         ),
     ] = None,
     storage: o.Storage = DEFAULT_STORAGE,
@@ -35,7 +40,7 @@ def ls(
 ) -> None:
     """List methods, tasks, protocols, spaces, models or studies, one per line.
 
-    `sclsearch ls methods scl` lists the hyperparameters of a method.
+    `sclsearch ls methods scl` prints the loss and the hyperparameters of a method.
     """
     from sclsearch.cli.output import print_json
 
@@ -44,7 +49,7 @@ def ls(
             f"--storage {storage}: has no effect on {kind}. Leave it out, or list studies."
         )
     if name is not None:
-        _list_hyperparameters(kind, name, as_json=json_)
+        _print_method(kind, name, as_json=json_)
         return
     found = _listed(kind, storage)
     if json_:
@@ -79,8 +84,8 @@ def _print_entries(summaries: "Mapping[str, str]", *, in_rows: bool) -> None:
     console.print(table)
 
 
-def _list_hyperparameters(kind: Kind, name: str, *, as_json: bool) -> None:
-    """Print each hyperparameter of a method: type, default, searched values and meaning."""
+def _print_method(kind: Kind, name: str, *, as_json: bool) -> None:
+    """Print a method's loss, and type, default, searched values and meaning of its fields."""
     from rich.console import Console
     from rich.markup import escape
     from rich.padding import Padding
@@ -88,22 +93,19 @@ def _list_hyperparameters(kind: Kind, name: str, *, as_json: bool) -> None:
     from sclsearch.canonical import shown
     from sclsearch.cli.output import print_json, searched_values
     from sclsearch.methods import find_method
-    from sclsearch.methods.fields import describe_fields
-    from sclsearch.spaces.load import find_space, load_space
+    from sclsearch.methods.fields import describe_fields, describe_objective
 
     if kind != "methods":
         raise SclsearchError(f"ls {kind} {name}: only methods have details. Leave out {name}.")
     method = find_method(name)
-    descriptions = describe_fields(method.kind)
+    descriptions, objective = describe_fields(method.kind), describe_objective(method.kind)
     if as_json:
-        print_json({"hyperparameters": descriptions})
+        print_json({"objective": objective, "hyperparameters": descriptions})
         return
-    try:
-        space = load_space(find_space(method.name, "default"), method.kind)
-        searched = {name: parameter.spec() for name, parameter in space.parameters.items()}
-    except SclsearchError:  # a method without a built-in space
-        searched = {}
+    searched = _searched(method)
     console = Console()
+    if objective is not None:
+        _print_objective(objective, console)
     for position, one in enumerate(descriptions):
         if one.shared and not descriptions[position - 1].shared:
             console.print("\n[bold]Training, the same for every method[/]\n")
@@ -117,6 +119,30 @@ def _list_hyperparameters(kind: Kind, name: str, *, as_json: bool) -> None:
             lines.append(f"Searched: {searched_values(searched[one.name])}.")
         for line in lines:
             console.print(Padding(escape(line), (0, 0, 0, 4)))
+
+
+def _searched(method: "NamedMethod") -> dict[str, dict[str, Any]]:
+    """Return the searched values of each hyperparameter in the default space of a method."""
+    from sclsearch.spaces.load import find_space, load_space
+
+    try:
+        space = load_space(find_space(method.name, "default"), method.kind)
+    except SclsearchError:  # a method without a built-in space
+        return {}
+    return {name: parameter.spec() for name, parameter in space.parameters.items()}
+
+
+def _print_objective(objective: "ObjectiveDescription", console: "Console") -> None:
+    from rich.markup import escape
+    from rich.padding import Padding
+
+    console.print(escape(objective.equations), soft_wrap=True)
+    console.print()
+    for symbol, meaning in objective.symbols.items():
+        console.print(Padding(f"[bold]{escape(symbol)}[/]: {escape(meaning)}", (0, 0, 0, 4)))
+    if objective.source:
+        console.print(f"\n{escape(objective.source)}")
+    console.print("\n[bold]Hyperparameters[/]\n")
 
 
 @dataclass(frozen=True, slots=True)

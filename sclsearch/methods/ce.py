@@ -14,6 +14,19 @@ from sclsearch.methods.base import Batch, Method, Model, Pooling, encoder_poolin
 class CE(Method):
     """Cross-entropy fine-tuning of encoder and head; squared error in regression.
 
+    Objective:
+        L = Σ_i w_i · -log softmax(s_i)[y_i] / Σ_i w_i
+        L = 1/B Σ_i (s_i - y_i)²                          in regression
+
+        s_i: Class scores of text i, in regression its predicted score: a linear layer on the
+            embedding of `pooling`, after the projection g if `projection` is g.
+        y_i: Class of text i, in regression its score.
+        w_i: Weight of class y_i: 1, or n / (C n_c) if `class_weights` is balanced.
+        B: Number of texts in a batch, `batch_size`.
+
+        Eq. (2) of Gunel et al., 2021 (https://arxiv.org/abs/2011.01403), is the cross-entropy of
+        two classes.
+
     Attributes:
         pooling: Input of the linear layer: the head's dense+tanh layer on the first token's state
             (RoBERTa, Gunel et al.), that state itself, the pretrained pooler's output (BERT), or

@@ -33,6 +33,33 @@ class CMLM(PostTraining):
     L_CL contrasts the views of a text. The monitored term `feature_spread` is 0 if all texts have
     the same embedding. Without contrast (α = 0) the method is `tapt`.
 
+    Objective:
+        Stage 1: L = MLM + α CL                                                          Eq. (12)
+                 MLM = -1/|S| Σ_{t ∈ S} log p(T_t | T^0)                                 Eq. (6)
+                 CL = 1/(K B) Σ_k Σ_b exp(-1/2 (cos(z_b^k, h_b^0) + cos(z_b^0, h_b^k)))  Eq. (9)
+                 z = W_2 gelu(W_1 h)                                                     Eq. (10)
+           or    CL = -1/(K B) Σ_k Σ_b log( exp(cos(h_b^k, h_b^0) / τ)
+                                           / Σ_{i=1..B} exp(cos(h_i^k, h_b^0) / τ) )     Eq. (7)
+        Stage 2: L = CE
+
+        α: `alpha`.
+        CL: Selected by `contrast`: simsiam, Eq. (9), without gradient into h, or simclr, Eq. (7).
+            `simsiam_wrap` neg_cos leaves out the exponential.
+        τ: `tau`.
+        K: Number of further views of a text, `k`.
+        B: Number of texts in a batch, `post_batch_size`.
+        MLM: Part of the loss if `mlm`. `mlm_reduction` selects the mean over tokens, or first over
+            each text.
+        T^0: First view, whose tokens S are selected with probability `p_m` and corrupted.
+        h_b^k: Embedding of view k of text b, selected by `contrast_pooling`. View 0 is T^0. In a
+            further view each token outside S is selected with probability `p_c` and corrupted as
+            `crm_corruption` says. `masking` and `drm_prob` select the paper's ablation.
+        z: Output of the `predictor`.
+        CE: Mean cross-entropy of the class scores, weighted by `class_weights`; in regression the
+            mean squared error. The head reads the embedding of `pooling`.
+
+        Luo et al., 2021, https://arxiv.org/abs/2106.02327.
+
     Attributes:
         alpha: α, weight of the contrast; the paper's best is 0.5.
         p_m: Share of the tokens that the first view selects; the paper has 0.15.

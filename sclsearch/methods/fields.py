@@ -54,6 +54,37 @@ class FieldDescription:
     shared: bool
 
 
+@dataclass(frozen=True, slots=True)
+class ObjectiveDescription:
+    """Loss of a method for users: the section `Objective` of its docstring.
+
+    Attributes:
+        equations: Equations, one or more lines, with their numbers in the paper.
+        symbols: Meaning of each symbol; hyperparameters stand in backticks.
+        source: Papers of the equations; may be empty.
+    """
+
+    equations: str
+    symbols: Mapping[str, str]
+    source: str
+
+
+def describe_objective(method: type[Method]) -> ObjectiveDescription | None:
+    """Return the loss of a method; None if its docstring has no section `Objective`.
+
+    The section has up to three paragraphs: equations, symbols as `symbol: meaning`, and source.
+    """
+    section = _section(method, "Objective")
+    if not section:
+        return None
+    equations, symbols, source, *_ = [*section.rstrip().split("\n\n"), "", ""]
+    return ObjectiveDescription(
+        equations=inspect.cleandoc("\n" + equations),
+        symbols=_entries(symbols),
+        source=" ".join(source.split()),
+    )
+
+
 def describe_fields(method: type[Method]) -> list[FieldDescription]:
     """Return descriptions of all hyperparameters: those of the method, then those of `Training`."""
     owners: tuple[type[Any], ...] = (method, Training)
@@ -74,11 +105,21 @@ def _attribute_docs(owner: type[Any]) -> dict[str, str]:
     """Return the docstring entries `Attributes` of a class and its bases, each as one line."""
     entries: dict[str, str] = {}
     for kind in reversed(owner.__mro__):
-        text = inspect.cleandoc(kind.__doc__ or "")
-        section = text.partition("Attributes:\n")[2].partition("\n\n")[0]
-        found = re.findall(r"^ {4}(\w+): (.*(?:\n {6,}.*)*)", section, flags=re.MULTILINE)
-        entries |= {name: " ".join(meaning.split()) for name, meaning in found}
+        entries |= _entries(_section(kind, "Attributes"))
     return entries
+
+
+def _section(kind: type, title: str) -> str:
+    """Return the lines of a section of a class's docstring, indented; empty if there is none."""
+    text = inspect.cleandoc(kind.__doc__ or "")
+    found = re.search(rf"^{title}:\n((?: {{4}}.*(?:\n|$)|\n)+)", text, flags=re.MULTILINE)
+    return found[1] if found else ""
+
+
+def _entries(section: str) -> dict[str, str]:
+    """Return the entries `name: meaning` of a section, each meaning as one line."""
+    found = re.findall(r"^ {4}(\S.*?): (.*(?:\n {6,}.*)*)", section, flags=re.MULTILINE)
+    return {name: " ".join(meaning.split()) for name, meaning in found}
 
 
 def _kind(schema: Mapping[str, Any]) -> str:

@@ -168,6 +168,38 @@ class LabelMatching(Method):
 class LaCon(LabelMatching):
     """Texts and trained label vectors drawn together in both directions; the nearest label wins.
 
+    Objective:
+        L = ICL' + LCL + λ LER                                                     Eq. (7)
+        ICL' = -1/B Σ_{k=1..m} Σ_i log( exp(cos(h_i^k, l_{y_i}^k) / τ)
+                                        / Σ_{c=1..C} exp(cos(h_i^k, l_c^k) / τ) )  Eq. (4)
+        LCL = -1/|P| Σ_{c ∈ P} Σ_{a ∈ A(c)} log( exp(cos(l_c, h_a) / τ')
+                                        / Σ_{b ∈ B(c)} exp(cos(l_c, h_b) / τ') )   Eq. (5)
+        LER = 1/(C (C - 1)) Σ_{c ≠ d} (exp(1 + cos(l_c, l_d)) - 1)                 Eq. (6)
+        h_i = g(e_i)
+        prediction = argmax_c cos(h, l_c)                                          Eq. (8)
+
+        λ: `lam`.
+        τ: `tau`.
+        τ': `tau_lcl`, or τ if that is 0.
+        ICL': Part of the loss if `icl`. `icl_head_reduction` mean divides it by m.
+        LCL: Part of the loss if `lcl`.
+        LER: Without the factor 1/(C (C - 1)) if `ler_reduction` is sum.
+        B: Number of texts in a batch, `batch_size`.
+        m: Number of `heads`.
+        g: Projection of `g_layers` layers, with a last ReLU if `g_final_relu`. `g_lr_mult` scales
+            its learning rate.
+        e_i: Embedding of text i, selected by `pooling`.
+        l_c: Vector of label c, trained; see `label_init_std` and `label_lr_mult`.
+        h_i^k: Slice k of h_i, of width d / m, and l_c^k likewise. If `head_sim` is dot, h_i and l_c
+            are L2-normalized first, and the dot product of the slices replaces the cosine.
+        A(c): Texts of the batch with label c. `lcl_positive_reduction` mean replaces their sum by
+            their mean.
+        B(c): Texts of the batch with other labels, or all texts if `lcl_denominator` is all.
+        P: Labels with nonempty A(c) and B(c).
+        prediction: With `predict` head_mean, the mean of the cosines of the slices.
+
+        Zhang et al., 2022, https://arxiv.org/abs/2205.10227.
+
     Attributes:
         pooling: Input of g: the first token's last state (the paper), the pretrained pooler's
             output, or the mean over tokens.
@@ -187,6 +219,22 @@ class LaConFusion(LabelMatching):
     Section 2.6, Eq. (9): the label vectors also weight the tokens' last states. The paper states
     neither the width of the convolution nor the rows that it mixes. The rows follow LEAM's code,
     but the width does not: LEAM's is 55. The convolution has the encoder's learning rate.
+
+    Objective:
+        L = ICL' + LCL + λ LER, as in lacon                            Eq. (7)
+        h_i = g(z_i)
+        z = Σ_t β_t E_t, β = softmax(m), m_t = max_c ReLU(conv(G))_ct  Eq. (9)
+        G_ct = cos(l_c, E_t)
+
+        λ: `lam`.
+        z_i: Embedding z of text i.
+        E_t: Last state of token t of a text.
+        β_t: Weight of token t; 0 for [CLS] and [SEP] if `fusion_exclude_special`.
+        conv: Convolution over `fusion_kernel` tokens, whose filters `fusion_conv` selects. ReLU is
+            left out if `fusion_relu` is false.
+        l_c: Vector of label c, trained; see `label_init_std` and `label_lr_mult`.
+
+        Zhang et al., 2022, https://arxiv.org/abs/2205.10227.
 
     Attributes:
         fusion_kernel: Tokens in the convolution's window, odd; not stated in the paper; 5.

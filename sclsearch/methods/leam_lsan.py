@@ -59,6 +59,21 @@ class LEAM(WithLabelVectors):
     initializes each label vector with the mean word vector of the label's name; here they are
     random.
 
+    Objective:
+        L = CE + γ · 1/C Σ_c -log softmax(f(l_c))[c]
+        s_i = f(z_i)
+        z = Σ_t β_t E_t, β = softmax(m), m_t = max_c ReLU(conv(G))_ct
+        G_ct = cos(l_c, E_t)
+
+        γ: `label_penalty`.
+        CE: Mean cross-entropy of the class scores s_i, weighted by `class_weights`.
+        f: Classifier of two layers, with ReLU between; see `mlp_width` and `mlp_dropout`.
+        l_c: Vector of label c, trained; see `label_init_std` and `label_lr_mult`.
+        E_t: Last state of token t of a text.
+        conv: Convolution over `kernel` tokens, whose filters `conv` selects.
+
+        Wang et al., 2018, https://arxiv.org/abs/1805.04174.
+
     Attributes:
         kernel: Tokens in the convolution's window, odd; the released code has 55.
         conv: `full` mixes the rows of the labels, as in the released code; `shared` applies one
@@ -118,6 +133,24 @@ class LSAN(WithLabelVectors):
     LSAN reads a bidirectional LSTM and ends in a sigmoid. Here the tokens are the encoder's last
     states, and softmax replaces the sigmoid, as in LaCon's comparison. LSAN's label vectors are
     given and fixed; here they start at random and are trained.
+
+    Objective:
+        L = CE
+        s = W · 1/C Σ_c M_c + b
+        M_c = α_c M_c^l + (1 - α_c) M_c^s
+        M_c^l = Σ_t (l_c·E_t) E_t
+        M_c^s = Σ_t softmax_t(W_2 tanh(W_1 E_t))_c E_t
+        α_c = σ(w_l·M_c^l) / (σ(w_l·M_c^l) + σ(w_s·M_c^s))
+
+        M_c: Text vector of label c, a mix of label attention M_c^l and self-attention M_c^s.
+        W: Linear layer with bias b.
+        CE: Mean cross-entropy of the class scores s, weighted by `class_weights`.
+        l_c: Vector of label c, trained; see `label_init_std` and `label_lr_mult`.
+        E_t: Last state of token t of a text.
+        W_1: Linear layer of width `attention_dim`. Like W_2, w_l and w_s it has a bias.
+        σ: Sigmoid.
+
+        Xiao et al., 2019, https://aclanthology.org/D19-1044.
 
     Attributes:
         attention_dim: Width of the hidden layer in the self-attention; the released code has 200.

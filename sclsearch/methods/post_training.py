@@ -84,6 +84,19 @@ class TAPT(PostTraining):
     The schedule is that of CMLM's comparison. Gururangan et al. themselves post-train with learning
     rate 1e-4, batches of 256 and 100 epochs.
 
+    Objective:
+        Stage 1: L = -1/|S| Σ_{t ∈ S} log p(T_t | T^0)
+        Stage 2: L = CE
+
+        T^0: Text T, whose tokens S are selected with probability `p_m` and corrupted.
+        |S|: `mlm_reduction` selects the mean over all tokens S of the batch, or first over each
+            text.
+        CE: Mean cross-entropy of the class scores, weighted by `class_weights`; in regression the
+            mean squared error. The head reads the embedding of `pooling`.
+
+        Eq. (6) of Luo et al., 2021 (CMLM), https://arxiv.org/abs/2106.02327. Gururangan et al.,
+        2020, https://arxiv.org/abs/2004.10964, have no equation.
+
     Attributes:
         p_m: Share of the tokens that are selected for prediction; 0.15 in both papers.
         mlm_reduction: Mean over all selected tokens of the batch, as in the released code; or
@@ -123,6 +136,20 @@ class CSSL(PostTraining):
     modeling is omitted. It contrasts within the batch, where CERT has a queue (MoCo). The contrast
     is SimCLR's, as in the authors' README; the text of Eq. (14) also permits CMLM's SimSiam. First
     paraphrases are the anchors, second ones the candidates.
+
+    Objective:
+        Stage 1: L = -1/B Σ_b log( exp(cos(h_b^1, h_b^0) / τ)
+                                 / Σ_{i=1..B} exp(cos(h_i^1, h_b^0) / τ) )  Eq. (7), (14)
+        Stage 2: L = CE
+
+        τ: `tau`.
+        B: Number of texts in a batch, `post_batch_size`.
+        h_b^0: Embedding of the first paraphrase of text b, selected by `contrast_pooling`; h_b^1 is
+            that of the second paraphrase.
+        CE: Mean cross-entropy of the class scores, weighted by `class_weights`; in regression the
+            mean squared error. The head reads the embedding of `pooling`.
+
+        Luo et al., 2021 (CMLM), https://arxiv.org/abs/2106.02327.
 
     Attributes:
         tau: Temperature τ; not stated in CMLM's comparison; CERT's released code has 0.07.

@@ -36,6 +36,22 @@ class SCL(Method):
     At λ = 1 the head gets no gradient. A second stage then trains it on the frozen encoder, with
     learning rate 1e-3.
 
+    Objective:
+        L = (1 - λ) CE + λ SCL  Eq. (1)
+        SCL = 1/n Σ_i ℓ_i       Eq. (3)
+        ℓ_i = -1/|P(i)| Σ_{p ∈ P(i)} log( exp(z_i·z_p / τ) / Σ_{a ≠ i} exp(z_i·z_a / τ) )
+
+        λ: `lam`.
+        τ: `tau`.
+        CE: Mean cross-entropy of the class scores, Eq. (2), weighted by `class_weights`; the head
+            reads the embedding of `pooling`.
+        z_i: L2-normalized embedding of text i, selected by `scl_features`.
+        P(i): The other texts of the batch with the class of text i. If there are none, ℓ_i is 0.
+        n: Selected by `scl_reduction`: the number of texts with a positive, the number of all
+            texts, or 1 as in the paper.
+
+        Gunel et al., 2021, https://arxiv.org/abs/2011.01403.
+
     Attributes:
         tau: Temperature τ of the contrastive term; the paper's best is 0.3.
         lam: λ, weight of the contrastive term; 0 is cross-entropy only; the paper's best is 0.9.
@@ -96,6 +112,22 @@ class CECL(Method):
     of ConSERT's code. That code adds the two directions of NT-Xent; here they are averaged, so its
     0.15 is 0.3 here. LaCon does not state whether cross-entropy reads one view or both; here it
     averages both. Both views have the normal dropout probability, as in SimCSE.
+
+    Objective:
+        L = CE + α NT-Xent
+        NT-Xent = 1/(2B) Σ_i -log( exp(z_i·z_p(i) / τ) / Σ_{j ≠ i} exp(z_i·z_j / τ) )
+
+        α: `alpha`.
+        τ: `tau`.
+        CE: Mean cross-entropy of the class scores of both views, weighted by `class_weights`; the
+            head reads the embedding of `pooling`.
+        z_i: L2-normalized embedding of view i, selected by `contrast_pooling`. Each of the B texts
+            of a batch has two views with different dropout, with probability `dropout`.
+        p(i): The other view of the same text.
+        B: Number of texts in a batch, `batch_size`.
+
+        Zhang et al., 2022 (LaCon), name this baseline without an equation. NT-Xent is Eq. (1) of
+        SimCLR (Chen et al., 2020, https://arxiv.org/abs/2002.05709).
 
     Attributes:
         tau: Temperature τ of the contrast; not stated in the paper; ConSERT's code has 0.1.

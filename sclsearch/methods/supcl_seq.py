@@ -105,6 +105,24 @@ class SupCLSeq(ContrastAndProbe):
     The contrastive loss is Eq. (2). In regression, texts have the same class if their scores agree
     to one decimal (the paper's footnote).
 
+    Objective:
+        Stage 1: L = c · 1/N Σ_i ℓ_i  Eq. (2)
+                 ℓ_i = -1/|P(i)| Σ_{p ∈ P(i)} log( exp(z_i·z_p / τ) / Σ_{b ≠ i} exp(z_i·z_b / τ) )
+        Stage 2: L = CE, with the encoder frozen
+
+        τ: `tau`.
+        c: 1, or τ / 0.07 if `loss_scale` is tau_over_base.
+        z_i: L2-normalized embedding of view i, selected by `pooling`. Each text of a batch has one
+            view per dropout probability in `dropouts`, see `view_mode`.
+        N: Number of views: those of one text times `batch_size`.
+        P(i): The other views with the class of view i, in regression with its score rounded to one
+            decimal.
+        CE: Mean cross-entropy of the class scores of a linear layer, weighted by `class_weights`;
+            in regression the mean squared error. Its settings are `probe_learning_rate` and
+            `probe_epochs`.
+
+        Sedghamiz et al., 2021, https://arxiv.org/abs/2109.07424.
+
     Attributes:
         view_mode: `paper` makes one view per listed probability. `official_code` follows the
             released code: it adds a view at the probability left by the last update, and a listed
@@ -161,6 +179,22 @@ class SimCSE(ContrastAndProbe):
     the mean over the other views of the text. Temperature and views are not stated for the
     comparison: they are those of SupCL-Seq. SimCSE itself has the views (0.1, 0.1) and an MLP on
     the embedding, which is omitted, as in SupCL-Seq. Only the probe reads labels.
+
+    Objective:
+        Stage 1: L = 1/N Σ_i ℓ_i  Eq. (1)
+                 ℓ_i = -1/|P(i)| Σ_{p ∈ P(i)} log( exp(z_i·z_p / τ) / Σ_{b ≠ i} exp(z_i·z_b / τ) )
+        Stage 2: L = CE, with the encoder frozen
+
+        τ: `tau`.
+        z_i: L2-normalized embedding of view i, selected by `pooling`. Each text of a batch has one
+            view per dropout probability in `dropouts`.
+        N: Number of views: those of one text times `batch_size`.
+        P(i): The other views of the same text.
+        CE: Mean cross-entropy of the class scores of a linear layer, weighted by `class_weights`;
+            in regression the mean squared error. Its settings are `probe_learning_rate` and
+            `probe_epochs`.
+
+        Sedghamiz et al., 2021, https://arxiv.org/abs/2109.07424.
     """
 
     def stages(self, training: Training) -> tuple[Stage, ...]:
@@ -182,6 +216,16 @@ class DropoutAug(Method):
     appendix A, to which the section refers. The paper does not state whether a view at the normal
     dropout is added to the listed ones; here it is not. The head has the dropout of its view, which
     the paper does not state either.
+
+    Objective:
+        L = 1/V Σ_v CE_v
+
+        V: Number of views: one per dropout probability in `dropouts`.
+        CE_v: Mean cross-entropy of the class scores of view v, weighted by `class_weights`; in
+            regression the mean squared error. The head reads the embedding of `pooling`.
+
+        Sedghamiz et al., 2021, https://arxiv.org/abs/2109.07424, describe it in section 3.2.1
+        without an equation.
 
     Attributes:
         dropouts: Dropout probability of each view, as in `supcl-seq`.

@@ -94,10 +94,12 @@ def test_each_hyperparameter_of_a_method_is_explained(sclsearch: Call, method: s
         assert description.kind != "any"
 
 
-def test_hyperparameters_have_symbol_default_bounds_and_searched_values(sclsearch: Call) -> None:
+def test_a_method_has_equations_and_described_hyperparameters(sclsearch: Call) -> None:
     lines = sclsearch("ls", "methods", "scl").stdout.splitlines()
-    assert lines[0] == "tau (τ) = 0.3  number > 0"
-    assert lines[2].strip() == "Searched: 0.1 | 0.3 | 0.5 | 0.7."
+    assert lines[0] == "L = (1 - λ) CE + λ SCL  Eq. (1)"
+    assert "    λ: `lam`." in map(str.rstrip, lines)
+    tau = lines.index("tau (τ) = 0.3  number > 0")
+    assert lines[tau + 2].strip() == "Searched: 0.1 | 0.3 | 0.5 | 0.7."
     assert "learning_rate = 2e-05  number > 0, < 1" in sclsearch("ls", "methods", "lacon").stdout
     assert sclsearch("ls", "tasks", "cola").stderr.startswith("ls tasks cola: only methods")
 

@@ -15,12 +15,19 @@ from annotated_types import BaseMetadata, Interval, MinLen
 from torch import Tensor, nn
 
 from sclsearch.canonical import digest
+from sclsearch.cli.listing import SYMBOLS
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import METHODS, method_class
 from sclsearch.methods.base import Batch, Method, Model, Stage, Training
-from sclsearch.methods.fields import build, describe_fields, field_errors, resolved
+from sclsearch.methods.fields import (
+    build,
+    describe_fields,
+    describe_objective,
+    field_errors,
+    resolved,
+)
 from sclsearch.protocols import PROTOCOLS
 
 KINDS = pytest.mark.parametrize(
@@ -53,6 +60,21 @@ def test_every_documented_attribute_is_a_field(kind: Any) -> None:
     section = (inspect.getdoc(kind) or "").partition("Attributes:\n")[2]
     documented = re.findall(r"^    (\w+): \S", section, flags=re.MULTILINE)
     assert set(documented) <= {field.name for field in fields(kind)}
+
+
+def test_the_equations_define_their_symbols_by_fields_that_exist(kind: Any) -> None:
+    objective, names = describe_objective(kind), {field.name for field in describe_fields(kind)}
+    assert objective is not None
+    for symbol, meaning in objective.symbols.items():
+        assert symbol in objective.equations
+        assert set(re.findall(r"`(.+?)`", meaning)) <= names
+    for name in names & set(SYMBOLS):
+        if SYMBOLS[name] in objective.equations:
+            assert f"`{name}`" in objective.symbols[SYMBOLS[name]]
+
+
+def test_a_method_needs_no_equations() -> None:
+    assert describe_objective(Method) is None
 
 
 @KINDS
