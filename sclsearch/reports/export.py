@@ -6,7 +6,6 @@ encoder is in the subfolder `encoder`, so that no program classifies with a rand
 """
 
 import json
-import shlex
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from sclsearch.encoders.models import ENCODER, HUB_FILES, base_model, model_digest, model_folder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import is_own
+from sclsearch.reports.commands import rerun_command
 from sclsearch.reports.export_record import (
     ExportRecord,
     Format,
@@ -31,7 +31,7 @@ from sclsearch.store.local import LocalPath
 from sclsearch.store.objects import check_writable
 from sclsearch.store.records import StudyRecord
 from sclsearch.store.runs import RunStore
-from sclsearch.store.storage import Storage, storage_option
+from sclsearch.store.storage import Storage
 from sclsearch.store.studies import StudyStore, existing_study
 
 if TYPE_CHECKING:
@@ -154,9 +154,7 @@ def _members(
     if lost:
         which = "its best seed" if len(seeds) == 1 else f"{len(lost)} of {len(seeds)} seeds"
         commands = [
-            f"`sclsearch rerun {path.name[:12]}{storage_option(storage)} --weights "
-            f"{shlex.quote(str(path.local or path.name))}`"
-            for path in lost
+            f"`{rerun_command(found, path.name, str(path.local or path.name))}`" for path in lost
         ]
         where = lost[0] if len(seeds) == 1 else store.folder / "weights"
         if len(lost) == 1:

@@ -97,6 +97,7 @@ class Report:
         study: Name of the study.
         storage: Storage of the study: a folder or a URI.
         method: The method's name.
+        method_place: Reference for a later lookup: its name, or `FILE.py:CLASS`.
         task: The task's name.
         model: The encoder's name.
         model_place: Name or folder from which the encoder can be loaded again.
@@ -126,6 +127,7 @@ class Report:
     study: str
     storage: str
     method: str
+    method_place: str
     task: str
     model: str
     model_place: str
@@ -263,6 +265,7 @@ def report(
         study=store.name,
         storage=str(storage_path(storage)),
         method=str(record.training["method"]),
+        method_place=str(record.origin.get("method", record.training["method"])),
         task=record.identity["task"],
         model=record.identity["model"],
         model_place=str(record.origin.get("model", record.identity["model"])),

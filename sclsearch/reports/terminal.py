@@ -11,6 +11,7 @@ from rich.text import Text
 
 from sclsearch.canonical import counted, settings
 from sclsearch.errors import RETRY
+from sclsearch.reports.commands import rerun_command
 from sclsearch.reports.comparison import WINNERS, ComparedStudy, StudyComparison
 from sclsearch.reports.report import ConfigurationLine, Report
 from sclsearch.reports.strips import axis, strip
@@ -137,8 +138,7 @@ def _show_winner(console: Console, report: Report, winner: ConfigurationLine) ->
         names = ", ".join(f"{key[:12]}…" for key in report.weights)
         console.print(f"  weights {escape(folder)}: {names}", soft_wrap=True)
     elif keys:
-        where = storage_option(report.storage)
-        command = f"sclsearch rerun {keys[0]}{where} --weights FILE"
+        command = rerun_command(report, keys[0], "winner.safetensors")
         console.print(f"  {escape(command)} writes its weights", soft_wrap=True)
 
 

@@ -125,7 +125,7 @@ def run_prepared(
         tracking = None if options.tracking == NO_TRACKING else NO_DATABASE
         try:
             if not scheduler.complete:
-                for note in prepared.record.origin["notes"]:
+                for note in prepared.notes:
                     console.print(note, markup=False, soft_wrap=True)
                 ending = _train(prepared, scheduler, options, progress, logger, lost)
         finally:

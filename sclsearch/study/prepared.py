@@ -42,6 +42,11 @@ class PreparedStudy:
     risk: float | None
     budget: int | None = None
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes on the rows, the search space and the data that readers of the results need."""
+        return (*self.splits[0].notes, *self.record.origin["notes"])
+
     def begin(self) -> "PreparedStudy":
         """Store the records of the study and its replicates, unless they are stored.
 

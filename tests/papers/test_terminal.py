@@ -150,6 +150,7 @@ def report_of(study: str, rule: str, tests: Sequence[float | None], mean: float)
         task="demo",
         model="minilm",
         model_place="minilm",
+        method_place="scl",
         protocol="plain",
         size=None,
         metric="accuracy",

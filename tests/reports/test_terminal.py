@@ -152,7 +152,7 @@ def test_without_weights_the_command_that_writes_them_is_printed(write_study: Wr
     storage = write_study([(70, 60), (80, 50)])
     key = report(storage, "made-up").configurations[0].seeds[1].key
     text = printed(storage, "best")
-    command = f"sclsearch rerun {key[:12]} --storage {storage} --weights FILE"
+    command = f"sclsearch rerun {key[:12]} --storage {storage} --weights winner.safetensors"
     assert f"  {command} writes its weights\n" in text
 
 

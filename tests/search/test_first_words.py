@@ -1,5 +1,6 @@
 """The lines that a search prints before its first seed run, and what it stores after the last."""
 
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -26,11 +27,13 @@ def test_each_step_before_the_first_seed_run_is_announced(
     monkeypatch.setattr("sclsearch.ray_backend.startup.started_ray", no_ray)
     monkeypatch.setattr("sclsearch.search.run.unusable_gpu", lambda: "an unusable GPU")
     console = Console(width=200, record=True, file=StringIO())
+    spec = replace(place.spec, splits=2)
     with pytest.raises(SclsearchError, match="no Ray"):
-        run(place.spec, RunOptions(storage=tmp_path / "storage", seeds=2, tracking="none"), console)
+        run(spec, RunOptions(storage=tmp_path / "storage", seeds=2, tracking="none"), console)
     lines = console.export_text().splitlines()
     steps = [line for line in lines if line.endswith(" …")]
     assert lines[0] == "an unusable GPU"
+    assert any(line.startswith("validation: ") for line in lines)  # the notes of a dry run
     assert steps == [f"Loading {place.spec.model} …", "Tokenizing …", "Starting Ray …"]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sclsearch.canonical import canonical, counted, settings
 from sclsearch.errors import SclsearchError
-from sclsearch.methods import is_own
+from sclsearch.reports.commands import method_option, rerun_command
 from sclsearch.reports.comparison import SAME, WINNERS, StudyComparison, compare_studies
 from sclsearch.reports.page import winner_plots as plots
 from sclsearch.reports.page.content import Plot, Section, Table, cells
@@ -271,12 +271,11 @@ def commands(all_results: Sequence[StudyResults], rule: str | None) -> Section:
     ]
     for one in all_results:
         option = storage_option(one.report.storage)
-        place = str(one.record.origin.get("method"))
-        own = f" --method {shlex.quote(place)}" if is_own(place) else ""
+        own = method_option(one.report)
         best = one.winner.seeds[one.winner.reported[0]]
         section.commands += [
             *([] if one.report.repeats else [_search_command(one)]),
-            f"sclsearch rerun {best.key[:12]}{own}{option}",
+            rerun_command(one.report, best.key),
             *([] if one.report.repeats else [f"sclsearch confirm {one.report.study}{own}{option}"]),
         ]
     names = " ".join(one.report.study for one in all_results)

@@ -1,6 +1,5 @@
 """Sections of one study about the winner on the test rows: classes, calibration, embeddings."""
 
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,12 +8,12 @@ import numpy as np
 
 from sclsearch.canonical import counted
 from sclsearch.errors import SclsearchError
+from sclsearch.reports.commands import rerun_command
 from sclsearch.reports.page import winner_plots as plots
 from sclsearch.reports.page.content import Plot, Section, Table, cells
 from sclsearch.reports.page.results import StudyResults
 from sclsearch.reports.page.rows import BINS, Mistake, calibration, class_scores, mistakes
 from sclsearch.reports.terminal import with_spread
-from sclsearch.store.storage import storage_option
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.restored_run import restore_seed_run
 
@@ -179,9 +178,8 @@ def embeddings(results: StudyResults, restored: RestoredWinner | str) -> Section
     if weights is None:
         path = store.weights(best.key)
         section.text = [
-            f"The weights of the winner's best seed are not stored. `sclsearch rerun "
-            f"{best.key[:12]}{storage_option(report.storage)} --weights "
-            f"{shlex.quote(str(path.local or path.name))}` writes them."
+            "The weights of the winner's best seed are not stored. "
+            f"`{rerun_command(report, best.key, str(path.local or path.name))}` writes them."
         ]
         return section
     from sclsearch.reports.page.embeddings import (
