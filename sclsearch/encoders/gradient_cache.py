@@ -1,4 +1,6 @@
-"""Large batches in small memory (GradCache: Gao et al., 2021, https://arxiv.org/abs/2101.06983).
+"""Gradient caching: large contrastive batches, encoded in chunks to save memory.
+
+GradCache: Gao et al., 2021, https://arxiv.org/abs/2101.06983.
 
 A contrastive loss needs the last states of all rows at once, but not their activations. So the rows
 go forward in chunks that keep only the last states. When the gradients of these states are known,

@@ -1,4 +1,4 @@
-"""Validation of hyperparameters, and construction of methods and `Training` from them."""
+"""Validation of hyperparameter values, and construction of a method and its settings from them."""
 
 import inspect
 import re

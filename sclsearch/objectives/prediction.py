@@ -1,4 +1,4 @@
-"""Prediction losses: of a text's class or score, and of its masked tokens."""
+"""Cross-entropy, mean squared error and masked-language-model losses."""
 
 from typing import Literal
 

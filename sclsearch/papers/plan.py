@@ -1,4 +1,4 @@
-"""Plan of a table's reproduction: the study of each cell, or the reason why there is none."""
+"""Plan to reproduce a published table: the study of each cell, or why it cannot be trained."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace

@@ -1,4 +1,4 @@
-"""Reproduction of table cells: training, comparison of rows, and the cost of what is missing."""
+"""Reproduction of published tables: training of cells, comparison of rows, and remaining cost."""
 
 import math
 import time

@@ -1,4 +1,4 @@
-"""Model card of an export: the file README.md, with the evidence behind the winner.
+"""Model card of an exported classifier (README.md): data, search, scores and limits.
 
 The card names data, search space, every configuration and seed, and how to load the classifier.
 """

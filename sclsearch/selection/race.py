@@ -1,4 +1,4 @@
-"""Racing: seeds go to the configurations that may still win, until the winner is known well enough.
+"""Allocation of seeds to configurations that may still win, until another winner is unlikely.
 
 Every configuration gets its first seeds. Then the leader, the configuration with the highest
 expected score, gets all its seeds, and after it the configuration that is the likeliest to be

@@ -1,4 +1,4 @@
-"""`StudySpec` as a stored record, and its restoration to train a configuration again."""
+"""Conversion of a study's specification to a stored record, and back to train it again."""
 
 from collections.abc import Mapping
 from dataclasses import asdict

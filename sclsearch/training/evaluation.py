@@ -1,4 +1,4 @@
-"""Evaluation by the method's `scores`, and embeddings of a frozen encoder, computed once."""
+"""Evaluation of a model on labeled rows, and cached embeddings of a frozen encoder."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
