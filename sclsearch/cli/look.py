@@ -60,7 +60,7 @@ def compare(
 
     from sclsearch.api import compare as compared
     from sclsearch.cli.output import print_json
-    from sclsearch.reports.terminal import show_comparison
+    from sclsearch.reports.comparison_tables import show_comparison
 
     found = compared(*studies, rule=rule, storage=storage, seeds=seeds)
     if json_:
