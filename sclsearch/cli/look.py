@@ -108,12 +108,18 @@ def track(
     storage: o.Storage = DEFAULT_STORAGE,
     tracking: o.TrackingUri = None,
     register: o.Register = None,
+    texts: Annotated[
+        bool,
+        typer.Option("--texts", help="Show texts of the task in MLflow's HTML page. Default: off."),
+    ] = False,
 ) -> None:
     """Log the missing runs of a study and its winner to MLflow, without duplicates."""
     from sclsearch.api import track as logged
 
-    done = logged(study, storage=storage, tracking=tracking, register=register)
+    done = logged(study, storage=storage, tracking=tracking, register=register, texts=texts)
     sys.stdout.write(f"MLflow shows all of {done.study}; {done.created} runs were missing.\n")
+    if done.warning is not None:
+        sys.stderr.write(f"{done.warning}\n")
     if done.registered is not None:
         sys.stdout.write(f"Registered: {done.registered}\n")
 

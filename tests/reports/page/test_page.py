@@ -171,7 +171,7 @@ def test_texts_are_those_that_most_seeds_get_wrong(studies: Studies, page: Path)
 def test_texts_are_left_out_on_request(studies: Studies, tmp_path: Path) -> None:
     folder = tmp_path / "report"
     studies.write(folder, "ce", texts=False)
-    assert "Left out by --no-texts." in read(folder).sections["mistakes"]
+    assert "Texts of the task are left out." in read(folder).sections["mistakes"]
     assert not any(TEXT.encode() in content for content in files(folder).values())
 
 
