@@ -377,6 +377,7 @@ def track(
     storage: Storage = DEFAULT_STORAGE,
     tracking: str | None = None,
     register: str | None = None,
+    texts: bool = False,
 ) -> "TrackedStudy":
     """Log the missing runs of a study, its report and its winner to MLflow, without duplicates.
 
@@ -386,16 +387,20 @@ def track(
         tracking: The MLflow tracking URI; None uses MLFLOW_TRACKING_URI, then a SQLite file in
             the storage if that is a folder.
         register: Name of the winner in the model registry; None does not register it.
+        texts: Whether the HTML page in MLflow shows texts of the task.
 
     Raises:
         SclsearchError: The study does not exist, MLflow does not answer, or the winner has no
             stored weights and `register` is given.
     """
+    from sclsearch.reports.page import PageOptions
+    from sclsearch.search.importance import hyperparameter_importance
     from sclsearch.tracking import tracking_uri
     from sclsearch.tracking.publish import track_study
 
     place = storage_folder(storage, make=False)
-    return track_study(place, study, tracking_uri(tracking, place), register)
+    page = PageOptions(hyperparameter_importance, texts=texts)
+    return track_study(place, study, tracking_uri(tracking, place), page, register)
 
 
 def export(

@@ -60,7 +60,7 @@ def compare(
 
     from sclsearch.api import compare as compared
     from sclsearch.cli.output import print_json
-    from sclsearch.reports.terminal import show_comparison
+    from sclsearch.reports.comparison_tables import show_comparison
 
     found = compared(*studies, rule=rule, storage=storage, seeds=seeds)
     if json_:
@@ -108,12 +108,18 @@ def track(
     storage: o.Storage = DEFAULT_STORAGE,
     tracking: o.TrackingUri = None,
     register: o.Register = None,
+    texts: Annotated[
+        bool,
+        typer.Option("--texts", help="Show texts of the task in MLflow's HTML page. Default: off."),
+    ] = False,
 ) -> None:
     """Log the missing runs of a study and its winner to MLflow, without duplicates."""
     from sclsearch.api import track as logged
 
-    done = logged(study, storage=storage, tracking=tracking, register=register)
+    done = logged(study, storage=storage, tracking=tracking, register=register, texts=texts)
     sys.stdout.write(f"MLflow shows all of {done.study}; {done.created} runs were missing.\n")
+    if done.warning is not None:
+        sys.stderr.write(f"{done.warning}\n")
     if done.registered is not None:
         sys.stdout.write(f"Registered: {done.registered}\n")
 

@@ -141,7 +141,7 @@ def _compared(
 
 def _show_comparison(console: "Console", found: "StudyComparison", options: "RunOptions") -> None:
     from sclsearch.cli.hints import show_next_commands, ui_command
-    from sclsearch.reports.terminal import show_comparison
+    from sclsearch.reports.comparison_tables import show_comparison
 
     show_comparison(console, found)
     names = " ".join(one.study for one in found.studies)

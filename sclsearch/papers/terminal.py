@@ -10,16 +10,9 @@ from sclsearch.papers.confirm import Confirmation
 from sclsearch.papers.plan import PlannedCell
 from sclsearch.papers.reproduce import CellScore, StudyCost, compare_rows
 from sclsearch.papers.tables import Cell, Table
+from sclsearch.reports.comparison_tables import COMPARED, compared, show_limits
 from sclsearch.reports.report import ConfigurationLine, Report
-from sclsearch.reports.terminal import (
-    COMPARED,
-    compared,
-    duration,
-    grid,
-    show_limits,
-    test_result,
-    with_spread,
-)
+from sclsearch.reports.terminal import duration, grid, test_result, with_spread
 from sclsearch.selection.significance import detection, in_points
 from sclsearch.selection.variance import Component, Spread
 

@@ -158,8 +158,8 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
                 comparison,
                 p,
                 configurations=len(report.configurations),
-                seed_runs=len(_seed_runs(report)),
-                seconds=_seconds(report),
+                seed_runs=len(trained_seed_runs(report)),
+                seconds=training_seconds(report),
                 search_interval=interval,
                 confirmed=_confirmed(report),
             )
@@ -170,12 +170,14 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
     )
 
 
-def _seed_runs(report: Report) -> list[SeedLine]:
+def trained_seed_runs(report: Report) -> list[SeedLine]:
+    """Return the finished seed runs of all configurations of a study."""
     return [seed for line in report.configurations for seed in line.seeds]
 
 
-def _seconds(report: Report) -> float:
-    return sum(seed_run.seconds for seed_run in _seed_runs(report))
+def training_seconds(report: Report) -> float:
+    """Return the training time of these seed runs together, in seconds."""
+    return sum(seed_run.seconds for seed_run in trained_seed_runs(report))
 
 
 def _with_search(
@@ -280,7 +282,8 @@ def _notes(reports: Sequence[Report], seeds: int) -> Iterator[str]:
                     f"in {base.study}"
                 )
         yield from _spaces(base, other)
-    yield from _budgets(reports)
+    if unequal := unequal_budgets(reports):
+        yield f"unequal budgets: {', '.join(unequal)}; larger searches tend to win"
     for one in reports:
         yield from _of_one(one, seeds)
 
@@ -300,21 +303,19 @@ def _spaces(base: Report, other: Report) -> Iterator[str]:
         yield f"search spaces of {other.study} and {base.study} differ in {', '.join(differing)}"
 
 
-def _budgets(reports: Sequence[Report]) -> Iterator[str]:
-    """Yield a warning if the searches had unequal budgets."""
+def unequal_budgets(reports: Sequence[Report]) -> list[str]:
+    """Return the parts of the searches' budgets that are unequal; empty if no study searched."""
     if all(report.repeats for report in reports):
-        return
-    unequal = [
+        return []
+    return [
         name
         for name, ratio, sizes in (
             ("configurations", 1, [len(report.configurations) for report in reports]),
-            ("seed runs", SAME, [len(_seed_runs(report)) for report in reports]),
-            ("training time", SAME, list(map(_seconds, reports))),
+            ("seed runs", SAME, [len(trained_seed_runs(report)) for report in reports]),
+            ("training time", SAME, list(map(training_seconds, reports))),
         )
         if max(sizes) > ratio * min(sizes)
     ]
-    if unequal:
-        yield f"unequal budgets: {', '.join(unequal)}; larger searches tend to win"
 
 
 def _of_one(report: Report, seeds: int) -> Iterator[str]:

@@ -1,6 +1,5 @@
-"""Terminal output of reports and comparisons, 80 columns wide."""
+"""Terminal output of reports, 80 columns wide."""
 
-import math
 from collections.abc import Sequence
 
 from rich.console import Console
@@ -12,23 +11,12 @@ from rich.text import Text
 from sclsearch.canonical import counted, settings
 from sclsearch.errors import RETRY
 from sclsearch.reports.commands import rerun_command
-from sclsearch.reports.comparison import WINNERS, ComparedStudy, StudyComparison
 from sclsearch.reports.report import ConfigurationLine, Report
 from sclsearch.reports.strips import axis, strip
-from sclsearch.selection.significance import (
-    ALPHA,
-    POWER,
-    Comparison,
-    detectable,
-    in_points,
-    smallest_p,
-)
-from sclsearch.store.storage import storage_option
 
 FIRST = ("published", "start")
 CONFIGURATION = {False: "defaults", True: "the winner that it repeats"}
 """Label of a configuration without values; the key is True if the study repeats a winner."""
-COMPARED = ("diff", "95 %", "pairs", "p", "adjusted")
 RULES = {"mean": "mean of {n} seeds", "best": "best of {n} seeds"}
 
 
@@ -164,119 +152,6 @@ def show_savings(console: Console, report: Report, *, skipped: int, reused: int)
 def _show_notes(console: Console, report: Report) -> None:
     for note in report.notes:
         console.print(Padding(Text(note), (0, 0, 0, 2), expand=False))
-
-
-def show_comparison(console: Console, found: StudyComparison) -> None:
-    """Print the winners of several studies and their differences from the first winner."""
-    console.print(
-        f"test {found.metric} on [bold]{escape(found.task)}[/], the winners over the first "
-        f"{found.seeds} seeds, none picked",
-        soft_wrap=True,
-    )
-    # Names stand on lines without wrapping: they may be long, and users copy them.
-    for number, one in enumerate(found.studies, 1):
-        console.print(f"[bold]{number}[/]  {escape(one.study)}", soft_wrap=True)
-    confirmed = any(one.confirmed for one in found.studies)
-    winners = [
-        (
-            str(number),
-            one.method,
-            with_spread(one.test_mean, one.test_std),
-            *([_confirmed(one)] if confirmed else []),
-            f"#{one.number} {settings(one.values) or CONFIGURATION[one.repeats]}",
-        )
-        for number, one in enumerate(found.studies, 1)
-    ]
-    console.print()
-    fresh = ["on fresh seeds"] if confirmed else []
-    console.print(grid(("", "method", f"test {found.metric}", *fresh, "winner"), winners))
-    console.print("\n[bold]Budget[/] of the searches")
-    budgets = [
-        (
-            str(number),
-            one.method,
-            str(one.configurations),
-            str(one.seed_runs),
-            duration(one.seconds),
-        )
-        for number, one in enumerate(found.studies, 1)
-    ]
-    console.print(grid(("", "method", "configurations", "seed runs", "training time"), budgets))
-    console.print("\n[bold]Against 1[/], in points")
-    searched = any(one.search_interval for one in found.studies)
-    rows = []
-    for number, one in enumerate(found.studies, 1):
-        if one.comparison is not None and one.adjusted is not None:
-            difference, interval, *rest = compared(one.comparison, one.adjusted)
-            search = [_points(one.search_interval)] if searched else []
-            rows.append((str(number), one.method, difference, interval, *search, *rest))
-    search = ["95 %, search"] if searched else []
-    console.print(grid(("", "method", *COMPARED[:2], *search, *COMPARED[2:]), rows))
-    show_limits(console, [one.comparison for one in found.studies if one.comparison is not None])
-    meaning = " 95 %, search: includes the choice of winners." if searched else ""
-    console.print(f"{WINNERS}{meaning}")
-    _show_confirmations(console, found)
-    for note in found.notes:
-        console.print(f"- {escape(note)}")
-
-
-def _confirmed(one: ComparedStudy) -> str:
-    if one.confirmed is None:
-        return ""
-    score = with_spread(one.confirmed.mean, one.confirmed.std)
-    return f"{score} ({counted(one.confirmed.seeds, 'seed')})"
-
-
-def _show_confirmations(console: Console, found: StudyComparison) -> None:
-    """Print the commands that test the winners on fresh seeds, or that compare these tests."""
-    missing = [one.study for one in found.studies if not one.repeats and one.confirmed is None]
-    fresh = [one.confirmed.study for one in found.studies if one.confirmed is not None]
-    where = storage_option(found.reports[0].storage)
-    verb, commands = "Test", [f"confirm {study}{where}" for study in missing]
-    if len(fresh) == len(found.studies):
-        verb, commands = "Compare", [f"compare {' '.join(fresh)}{where}"]
-    if commands:
-        console.print(
-            f"Scores on the seeds that chose the winner are too high. {verb} on fresh seeds:"
-        )
-    for command in commands:
-        console.print(f"  sclsearch {escape(command)}", soft_wrap=True, highlight=False)
-
-
-def compared(comparison: Comparison, adjusted: float) -> tuple[str, ...]:
-    """Return the table cells of a comparison, in the order of the headings `COMPARED`."""
-    return (
-        f"{100 * comparison.difference:+.1f}",
-        _points(comparison.interval),
-        f"{comparison.n}{f', {comparison.n_equal} equal' if comparison.n_equal else ''}",
-        f"{comparison.p:.3f}",
-        f"{adjusted:.3f}",
-    )
-
-
-def _points(interval: tuple[float, float] | None) -> str:
-    return "" if interval is None else f"{100 * interval[0]:+.1f} … {100 * interval[1]:+.1f}"
-
-
-def show_limits(console: Console, found: Sequence[Comparison]) -> None:
-    """Print the meaning of the comparison columns, the smallest p-value and the power."""
-    console.print(
-        "95 %: interval of the mean difference; pairs: seeds, or means of seeds with one training "
-        "subset where it is one of several; p: Wilcoxon's signed ranks; adjusted: for all rows "
-        "here, by Holm",
-        style="dim",
-    )
-    n, rows = max(one.n - one.n_equal for one in found), len(found)
-    smallest = min(1.0, rows * smallest_p(n))
-    limit = f"{counted(n, 'pair')} cannot go below {'adjusted ' * (rows > 1)}p = {smallest:.3g}"
-    if smallest > ALPHA:
-        fewest = math.ceil(math.log2(2 * rows / ALPHA))
-        console.print(f"{limit}: too few to show a difference at {ALPHA:g}, which takes {fewest}.")
-        return
-    # The first of the p-values that Holm adjusts needs the most pairs.
-    least = max(detectable(one.std or 0.0, one.n - one.n_equal, ALPHA / rows) for one in found)
-    power = f"; {in_points(least)} points would show in {100 * POWER:.0f} % of cases"
-    console.print(f"{limit}{power if math.isfinite(least) else ''}.")
 
 
 def grid(

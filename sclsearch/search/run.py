@@ -159,14 +159,22 @@ def _publish(
     """Write the report and the winner to MLflow, if it is on; return the reason of a failure."""
     if uri is None:
         return None
+    from sclsearch.reports.page import PageOptions
+    from sclsearch.search.importance import hyperparameter_importance
+
     study, storage = prepared.study, prepared.storage
     found = report(storage, prepared.store.name, study.rule, study.seeds, prepared.configs)
+    _show_step(console, "Writing the report to MLflow")
     try:
-        registered = publish(uri, found, storage, registered_name=options.register)
+        # Anyone may read a shared server: the page there has no texts of the task.
+        page = PageOptions(hyperparameter_importance, texts=False)
+        done = publish(uri, found, storage, page, registered_name=options.register)
     except Exception as error:
         return failure_reason(error)
-    if registered is not None:
-        console.print(f"Registered in MLflow: {registered}", markup=False, soft_wrap=True)
+    if done.warning is not None:
+        console.print(done.warning, style="yellow", markup=False, soft_wrap=True)
+    if done.registered is not None:
+        console.print(f"Registered in MLflow: {done.registered}", markup=False, soft_wrap=True)
     return None
 
 

@@ -2,14 +2,16 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
+from importlib.metadata import version
 from io import BytesIO
 
 import numpy as np
-import numpy.typing as npt
 
 from sclsearch.canonical import one_line
 from sclsearch.errors import SclsearchError
+from sclsearch.reports.page import PageOptions, page_html
 from sclsearch.reports.report import Report, report
 from sclsearch.selection.rules import parse_rule
 from sclsearch.store.records import StudyRecord
@@ -26,30 +28,44 @@ from sclsearch.tracking.server import connect, masked, prepare, quietly
 from sclsearch.tracking.view import describe_experiment
 from sclsearch.tracking.writer import Writer
 
-Counts = npt.NDArray[np.int64]
+PAGE = "report.html"
+PAGE_SOURCE = "sclsearch.page"
+"""Tag of a study's run: digest of the data that its page shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Result of writing the report and the winner of a study to MLflow.
+
+    Attributes:
+        registered: The registered version as `NAME version N`; None if none was requested.
+        warning: Reason why MLflow lacks the HTML page; None if it has the page.
+    """
+
+    registered: str | None
+    warning: str | None
 
 
 def publish(
     uri: str,
     found: Report,
     storage: Storage,
+    page: PageOptions,
     *,
     registered_name: str | None = None,
-) -> str | None:
+) -> Published:
     """Write the result of a study to MLflow; a repeated call changes nothing.
 
-    The study's run gets the ranking of configurations and the report; its experiment gets the
-    ranking of studies. The winner becomes a model if its weights are stored, its method belongs to
-    sclsearch and no other configuration may well win.
+    The study's run gets the ranking of configurations, the report and its HTML page; its experiment
+    gets the ranking of studies. The winner becomes a model if its weights are stored, its method
+    belongs to sclsearch and no other configuration may well win.
 
     Args:
         uri: The MLflow tracking URI.
         found: The study's report.
         storage: Storage of the study.
+        page: Options of the HTML page.
         registered_name: Name of the winner in the model registry; None does not register it.
-
-    Returns:
-        The registered version as `NAME version N`; None without a name.
 
     Raises:
         SclsearchError: The winner cannot be exported.
@@ -58,12 +74,15 @@ def publish(
     _, record = existing_study(storage, found.study)
     with quietly():
         writer, client = Writer(uri), connect(uri)
-        writer.write(_report_record(found, record, storage))
+        results = _report_record(found, record, storage)
+        writer.write(results)
         experiment_id, run_id = writer.run_of(record.mlflow_name)
         describe_experiment(client, experiment_id)
+        tags = client.get_run(run_id).data.tags
+        warning = _write_page(writer, results, tags.get(PAGE_SOURCE), found, page)
         own_method = bool(record.training.get("method_file"))
         if registered_name is None and (own_method or not found.weights or found.risk >= MOST_RISK):
-            return None
+            return Published(None, warning)
         if own_method:
             raise SclsearchError(
                 f"--register {registered_name}: MLflow cannot load a method that is in a file, "
@@ -71,8 +90,37 @@ def publish(
             )
         model_id = log_winner(client, experiment_id, run_id, found, storage)
         if registered_name is None:
-            return None
-        return f"{registered_name} version {register(client, registered_name, model_id, run_id)}"
+            return Published(None, warning)
+        number = register(client, registered_name, model_id, run_id)
+        return Published(f"{registered_name} version {number}", warning)
+
+
+def _write_page(
+    writer: Writer, results: RunRecord, source: str | None, found: Report, options: PageOptions
+) -> str | None:
+    """Write the HTML page to a study's run unless it is there; return the reason of a failure.
+
+    Args:
+        writer: The writer.
+        results: The record that wrote the other files of the report.
+        source: Digest of the data that MLflow's page shows; None without a page.
+        found: The study's report.
+        options: Options of the page.
+    """
+    if found.winner is None:
+        return None
+    shown = repr((version("sclsearch"), options.texts)).encode() + results.artifacts["report.json"]
+    digest = sha256(shown).hexdigest()
+    if source == digest:
+        return None
+    try:
+        page = page_html([found], options)
+    except Exception as error:  # the study's result does not depend on its page
+        return f"MLflow lacks {PAGE} of {found.study}: {failure_reason(error)}."
+    empty = RunRecord(results.study, experiment=results.experiment)
+    writer.write(replace(empty, artifacts={PAGE: page.encode()}))
+    writer.write(replace(empty, tags={PAGE_SOURCE: digest}))
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +131,21 @@ class TrackedStudy:
         study: Name of the study.
         created: Number of runs that MLflow lacked.
         registered: The registered version as `NAME version N`; None if none was requested.
+        warning: Reason why MLflow lacks the HTML page; None if it has the page.
     """
 
     study: str
     created: int
     registered: str | None
+    warning: str | None
 
 
 def track_study(
-    storage: Storage, name: str, uri: str, registered_name: str | None = None
+    storage: Storage,
+    name: str,
+    uri: str,
+    page: PageOptions,
+    registered_name: str | None = None,
 ) -> TrackedStudy:
     """Log a stored study, its report and its winner to MLflow, without duplicates.
 
@@ -99,6 +153,7 @@ def track_study(
         storage: Storage of the study.
         name: The study's name, or a prefix of it.
         uri: The MLflow tracking URI.
+        page: Options of the HTML page.
         registered_name: Name of the winner in the model registry; None does not register it.
 
     Raises:
@@ -117,7 +172,7 @@ def track_study(
         raise SclsearchError(f"{missing}. {logger.remedy}")
     found = report(storage, store.name)
     try:
-        registered = publish(uri, found, storage, registered_name=registered_name)
+        done = publish(uri, found, storage, page, registered_name=registered_name)
     except SclsearchError:
         raise
     except Exception as error:
@@ -125,7 +180,7 @@ def track_study(
             f"{masked(uri)}: lacks the report of {store.name}: {failure_reason(error)}. "
             "Repeat the command."
         ) from error
-    return TrackedStudy(store.name, logger.created, registered)
+    return TrackedStudy(store.name, logger.created, done.registered, done.warning)
 
 
 def _report_record(found: Report, record: StudyRecord, storage: Storage) -> RunRecord:

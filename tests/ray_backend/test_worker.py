@@ -1,7 +1,10 @@
 """What a worker stores of a seed run that ends, fails or meets a fault of the machine."""
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +18,7 @@ from sclsearch.store.runs import SeedRun
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.spec import StudySpec
+from tests.studies import stored
 
 Asked = Callable[..., StudySpec]
 Preparing = Callable[..., PreparedStudy]
@@ -41,6 +45,22 @@ def loss_raises(monkeypatch: pytest.MonkeyPatch) -> Raises:
         monkeypatch.setattr("sclsearch.methods.scl.sup_con", raising)
 
     return loss_raises
+
+
+@pytest.mark.slow
+def test_a_worker_trains_without_mlflow(tiny_bert: Path, tmp_path: Path) -> None:
+    program = (
+        "import sys\n"
+        "sys.modules['mlflow'] = None  # an import of it raises an error\n"
+        "from pathlib import Path\n"
+        "import ray.tune\n"
+        "from sclsearch.ray_backend.worker import seed_run_trial\n"
+        "from tests.reports.trained import study_on\n"
+        f"study_on(Path({str(tiny_bert)!r}), Path({str(tmp_path)!r}))\n"
+    )
+    root = Path(__file__).parents[2]
+    subprocess.run([sys.executable, "-c", program], cwd=root, check=True)
+    assert len(stored(tmp_path)) == 2
 
 
 def trial(prepared: PreparedStudy, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, SeedRun | None]:

@@ -8,8 +8,8 @@ from rich.console import Console
 
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.comparison import StudyComparison, compare_studies
+from sclsearch.reports.comparison_tables import show_comparison
 from sclsearch.reports.report import report
-from sclsearch.reports.terminal import show_comparison
 
 WriteStudy = Callable[..., Path]
 

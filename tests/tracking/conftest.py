@@ -99,10 +99,22 @@ class Shown:
             for name, run in self.runs().items()
         }
 
-    def artifact(self, run: Any, name: str) -> object:
+    def study(self) -> Any:
+        """Returns the run of the only study."""
+        (run,) = [run for run in self.runs().values() if run.data.tags["level"] == "study"]
+        return run
+
+    def files(self, run: Any) -> set[str]:
+        """Returns the names of a run's artifacts."""
+        return {file.path for file in self.client.list_artifacts(run.info.run_id)}
+
+    def text(self, run: Any, name: str) -> str:
         from mlflow.artifacts import load_text
 
-        return json.loads(load_text(f"{run.info.artifact_uri}/{name}"))
+        return str(load_text(f"{run.info.artifact_uri}/{name}"))
+
+    def artifact(self, run: Any, name: str) -> object:
+        return json.loads(self.text(run, name))
 
 
 @pytest.fixture

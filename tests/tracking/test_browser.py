@@ -15,7 +15,6 @@ from urllib.request import urlopen
 import pytest
 
 import sclsearch
-from sclsearch.tracking.publish import track_study
 from tests.machines.room import wait_for
 from tests.reports.trained import Trained
 
@@ -33,7 +32,7 @@ pytestmark = [
 def page(trained: Trained, port: int, tmp_path: Path) -> Iterator[str]:
     """Starts `sclsearch ui` and returns the address that it prints for the study's experiment."""
     uri = f"sqlite:///{tmp_path}/mlflow.db"
-    track_study(trained.storage, "mine", uri, "sentiment")
+    sclsearch.track("mine", storage=trained.storage, tracking=uri, register="sentiment")
     command = [sys.executable, "-m", "sclsearch", "ui", "--port", str(port)]
     with (tmp_path / "stderr").open("w") as stderr:
         process = subprocess.Popen(

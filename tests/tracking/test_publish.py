@@ -1,6 +1,8 @@
 """MLflow's pages answer which configuration won, and MLflow serves the winner."""
 
 import json
+import sys
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -8,9 +10,8 @@ import pytest
 import sclsearch
 from sclsearch.errors import SclsearchError
 from sclsearch.tasks import load_task
-from sclsearch.tracking import pages, publish
+from sclsearch.tracking import pages
 from sclsearch.tracking.names import experiment_name
-from sclsearch.tracking.publish import track_study
 from sclsearch.tracking.view import VIEW
 from tests.reports.trained import Trained
 
@@ -29,11 +30,11 @@ DESCRIPTION = "mlflow.note.content"
 def test_a_study_has_its_report_and_its_experiment_the_ranking(
     trained: Trained, uri: str, shown: "Shown"
 ) -> None:
-    done = track_study(trained.storage, "mine", uri)
+    done = sclsearch.track("mine", storage=trained.storage, tracking=uri)
     assert (done.created, done.registered) == (4, None)
     found = sclsearch.select("mine", storage=trained.storage)
     assert found.winner is not None
-    (run,) = [run for run in shown.runs().values() if run.data.tags["level"] == "study"]
+    run = shown.study()
     assert run.data.metrics["score"] == found.winner.score
     first = run.data.tags[DESCRIPTION].splitlines()[0]
     assert f"validation {found.metric} {found.winner.score:.4f}" in first
@@ -41,8 +42,9 @@ def test_a_study_has_its_report_and_its_experiment_the_ranking(
     assert report["study"] == "mine"
     rows = len(load_task("demo").splits["test"].texts)
     assert sum(map(sum, report["confusion"]["test"])) == 2 * rows
-    files = {file.path for file in shown.client.list_artifacts(run.info.run_id)}
-    assert files == {"confusion.png", "report.json", "report.md", "study.json"}
+    assert shown.files(run) == {
+        *("confusion.png", "report.html", "report.json", "report.md", "study.json"),
+    }
     experiment = shown.client.get_experiment(run.info.experiment_id)
     assert experiment.name.startswith("demo, 8 examples, ")
     assert "| 1 | mine | scl |" in experiment.tags[DESCRIPTION]
@@ -54,10 +56,46 @@ def test_a_study_has_its_report_and_its_experiment_the_ranking(
 
 
 @pytest.mark.slow
+def test_the_page_in_mlflow_is_that_of_report_and_has_texts_only_on_request(
+    trained: Trained, uri: str, shown: "Shown", tmp_path: "Path"
+) -> None:
+    pages = {}
+    for texts in (False, True):
+        done = sclsearch.track("mine", storage=trained.storage, tracking=uri, texts=texts)
+        assert done.warning is None
+        pages[texts] = shown.text(shown.study(), "report.html")
+        written = sclsearch.write_report(
+            "mine", output=tmp_path / f"{texts}", storage=trained.storage, texts=texts
+        )
+        assert pages[texts] == written.read_text(encoding="utf-8")
+    rows = load_task("demo").splits["test"].texts
+    wrong = [escape(text) for (text,) in rows if escape(text)[:250] in pages[True]]
+    assert wrong
+    assert not any(text[:250] in pages[False] for text in wrong)
+
+
+@pytest.mark.slow
+def test_a_page_that_cannot_be_made_is_a_warning_and_is_made_later(
+    trained: Trained, uri: str, shown: "Shown", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "sklearn.manifold", None)
+        done = sclsearch.track("mine", storage=trained.storage, tracking=uri)
+    assert done.warning is not None
+    assert done.warning.startswith("MLflow lacks report.html of mine: ")
+    assert "sklearn.manifold" in done.warning
+    run = shown.study()
+    assert run.data.metrics["score"] > 0
+    assert "report.html" not in shown.files(run)
+    assert sclsearch.track("mine", storage=trained.storage, tracking=uri).warning is None
+    assert "report.html" in shown.files(run)
+
+
+@pytest.mark.slow
 def test_a_repeated_track_changes_nothing(trained: Trained, uri: str, shown: "Shown") -> None:
-    track_study(trained.storage, "mine", uri, "sentiment")
+    sclsearch.track("mine", storage=trained.storage, tracking=uri, register="sentiment")
     before = shown.everything()
-    again = track_study(trained.storage, "mine", uri, "sentiment")
+    again = sclsearch.track("mine", storage=trained.storage, tracking=uri, register="sentiment")
     assert (again.created, again.registered) == (0, "sentiment version 1")
     assert shown.everything() == before
     experiments = [one.experiment_id for one in shown.client.search_experiments()]
@@ -72,7 +110,7 @@ def test_the_registered_model_predicts_like_the_exported_winner(
     import mlflow
     import pandas as pd
 
-    track_study(trained.storage, "mine", uri, "sentiment")
+    sclsearch.track("mine", storage=trained.storage, tracking=uri, register="sentiment")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     model = mlflow.pyfunc.load_model("models:/sentiment/1")
     assert model.metadata.get_input_schema().input_names() == ["text"]
@@ -88,11 +126,10 @@ def test_the_registered_model_predicts_like_the_exported_winner(
 def test_a_description_that_a_person_wrote_stays(
     trained: Trained, uri: str, shown: "Shown"
 ) -> None:
-    track_study(trained.storage, "mine", uri)
-    (run,) = [run for run in shown.runs().values() if run.data.tags["level"] == "study"]
+    sclsearch.track("mine", storage=trained.storage, tracking=uri)
+    run = shown.study()
     shown.client.set_experiment_tag(run.info.experiment_id, DESCRIPTION, "Our notes.")
-    found = sclsearch.select("mine", storage=trained.storage)
-    publish(uri, found, trained.storage)
+    sclsearch.track("mine", storage=trained.storage, tracking=uri)
     tags = shown.client.get_experiment(run.info.experiment_id).tags
     assert tags[DESCRIPTION] == "Our notes."
 
@@ -101,8 +138,8 @@ def test_a_description_that_a_person_wrote_stays(
 def test_a_name_that_the_registry_does_not_accept_is_refused_before_anything_is_written(
     trained: Trained, uri: str, shown: "Shown", name: str
 ) -> None:
-    with pytest.raises(SclsearchError, match=f"^--register: .* got {name!r}"):
-        track_study(trained.storage, "mine", uri, name)
+    with pytest.raises(SclsearchError, match=f"^register: .* got {name!r}"):
+        sclsearch.track("mine", storage=trained.storage, tracking=uri, register=name)
     assert shown.runs() == {}
 
 

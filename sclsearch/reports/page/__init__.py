@@ -65,13 +65,7 @@ def write_page(reports: Sequence[Report], folder: Path, options: PageOptions) ->
     """
     folder = folder.expanduser().resolve()
     _check_folder(folder)
-    names = [report.study for report in reports]
-    if not names or len(set(names)) < len(names):
-        raise SclsearchError(
-            f"report: needs one or more different studies, got {', '.join(names) or 'none'}. "
-            "`sclsearch ls studies` lists them."
-        )
-    found = [read_results(one, f"{one.study}-" if len(names) > 1 else "") for one in reports]
+    found = _read(reports)
     check_writable(LocalPath(folder.parent))
     with TemporaryDirectory(prefix=".report-", dir=folder.parent) as near:
         part = Path(near) / folder.name
@@ -87,6 +81,37 @@ def write_page(reports: Sequence[Report], folder: Path, options: PageOptions) ->
             shutil.rmtree(folder)
         part.rename(folder)
     return folder / PAGE
+
+
+def page_html(reports: Sequence[Report], options: PageOptions) -> str:
+    """Return the page of studies as HTML text; it equals that of `write_page`.
+
+    Args:
+        reports: One report per study, at least one.
+        options: Options of the page.
+
+    Raises:
+        SclsearchError: A study has no winner.
+    """
+    found = _read(reports)
+    with style():
+        sections = list(_sections(found, options))
+        figures = {
+            plot.name: inline_svg(as_svg(plot.figure), _file_name(plot.name))
+            for section in sections
+            for plot in section.plots
+        }
+    return _rendered(studies.title(found), sections, figures)
+
+
+def _read(reports: Sequence[Report]) -> list[StudyResults]:
+    names = [report.study for report in reports]
+    if not names or len(set(names)) < len(names):
+        raise SclsearchError(
+            f"report: needs one or more different studies, got {', '.join(names) or 'none'}. "
+            "`sclsearch ls studies` lists them."
+        )
+    return [read_results(one, f"{one.study}-" if len(names) > 1 else "") for one in reports]
 
 
 def _check_folder(folder: Path) -> None:

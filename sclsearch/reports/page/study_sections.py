@@ -8,23 +8,31 @@ from typing import Any
 from sclsearch.canonical import canonical, counted, settings
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.commands import method_option, rerun_command
-from sclsearch.reports.comparison import SAME, WINNERS, StudyComparison, compare_studies
+from sclsearch.reports.comparison import StudyComparison, compare_studies, unequal_budgets
+from sclsearch.reports.comparison_tables import (
+    COLUMNS,
+    Rows,
+    budget_table,
+    compared,
+    confirmations,
+    difference_table,
+    limit_of_winners,
+    limits,
+    points,
+    winner_table,
+)
 from sclsearch.reports.page import winner_plots as plots
 from sclsearch.reports.page.content import Plot, Section, Table, cells
 from sclsearch.reports.page.results import StudyResults
 from sclsearch.reports.page.search_sections import race_statement
 from sclsearch.reports.report import ConfigurationLine, Report
 from sclsearch.reports.terminal import (
-    COMPARED,
     CONFIGURATION,
-    compared,
     duration,
     rule_in_words,
     seeds_in_words,
     test_result,
-    with_spread,
 )
-from sclsearch.selection.significance import smallest_p
 from sclsearch.store.storage import storage_option
 from sclsearch.study.restore import restore_spec
 from sclsearch.tasks.custom import as_options
@@ -96,90 +104,72 @@ def _differences(found: StudyComparison) -> Iterator[str]:
         if one.comparison is None or one.adjusted is None:
             continue
         difference, interval, *_, adjusted = compared(one.comparison, one.adjusted)
+        search = points(one.search_interval)
         between = f" (95 % interval {interval})" if interval else ""
+        chosen = f" The interval that includes the choice of winners is {search}." if search else ""
         yield (
             f"The winner of {one.study} differs from that of {first.study} by {difference} points "
             f"of test {found.metric}{between}, over {counted(one.comparison.n, 'pair')}; adjusted "
-            f"p = {adjusted}."
+            f"p = {adjusted}.{chosen}"
         )
 
 
 def comparison(all_results: Sequence[StudyResults]) -> Section:
-    """Return the paired comparison of the winners as a forest plot and a table."""
+    """Return the paired comparison of the winners, as `compare` prints it, with a forest plot."""
     section = Section("comparison", "Paired comparison of the winners")
     found = _comparison(all_results)
     if isinstance(found, str):
         section.text = [found]
         return section
-    others = [one for one in found.studies if one.comparison is not None]
+    first, *others = found.studies
     comparisons = [one.comparison for one in others if one.comparison is not None]
-    pairs = min(one.n - one.n_equal for one in comparisons)
+    sentence, section.commands = confirmations(found)
     section.text = [
         f"Test {found.metric} over the first {counted(found.seeds, 'seed')} of each study, paired "
-        f"by seed, none picked; differences from {found.studies[0].study} in points. Interval: "
-        "inverted sign-flip test, Student's t below 6 pairs. p: exact Wilcoxon signed-rank "
-        "test, adjusted by Holm.",
-        f"With {counted(pairs, 'unequal pair')}, p cannot go below {smallest_p(pairs):.3g}. "
-        f"{WINNERS}",
+        f"by seed, none picked; differences from {first.study} in points.",
+        limits(comparisons),
+        limit_of_winners(found),
     ]
-    section.notes = list(found.notes)
+    section.notes = [*found.notes, *([sentence] if sentence else [])]
+    searches = [one.search_interval for one in others]
+    thin = " Thin line: 95 % interval that includes the choice of winners." if any(searches) else ""
     section.plots = [
         Plot(
             "comparison",
-            f"Difference from {found.studies[0].study} with 95 % interval.",
-            plots.forest_plot([one.study for one in others], comparisons, found.metric),
+            f"Difference from {first.study}. Thick line: 95 % interval.{thin}",
+            plots.forest_plot([one.study for one in others], comparisons, searches, found.metric),
         )
     ]
-    rows = [
-        [
-            one.study,
-            one.method,
-            f"#{one.number}",
-            with_spread(one.test_mean, one.test_std),
-            *(
-                ("", "", "", "", "")
-                if one.comparison is None or one.adjusted is None
-                else compared(one.comparison, one.adjusted)
-            ),
-        ]
-        for one in found.studies
-    ]
-    header = ("study", "method", "winner", f"test {found.metric}", *COMPARED)
+    names = [one.study for one in found.studies]
     section.tables = [
-        Table("comparison", "Winners and their differences from the first.", cells(rows, header))
+        _table("winners", "Winners and their test scores.", names, *winner_table(found)),
+        _table("comparison", f"{COLUMNS}.", names[1:], *difference_table(found)),
     ]
     return section
+
+
+def _table(
+    name: str, caption: str, studies: Sequence[str], headings: Sequence[str], rows: Rows
+) -> Table:
+    """Return a table with the name of each study as its first column."""
+    named = [(study, *row) for study, row in zip(studies, rows, strict=True)]
+    return Table(name, caption, cells(named, ("study", *headings)))
 
 
 def budget(all_results: Sequence[StudyResults]) -> Section:
     """Return the search budget of each study, with a warning if the budgets differ."""
     section = Section("budget", "Budget audit")
-    rows = [_budget(one) for one in all_results]
-    hours = [one.seconds for one in all_results]
-    differing = [
-        name for name, *values in zip(("configurations", "seeds", "seed runs"), *rows, strict=True)
-        if len(set(values)) > 1
-    ]  # fmt: skip
-    if min(hours) <= 0 or max(hours) / min(hours) > SAME:
-        differing.append("hours")
+    reports = [one.report for one in all_results]
+    unequal = unequal_budgets(reports)
     section.text = [
-        f"Warning: unequal budgets in {', '.join(differing)}. A larger search tends to find a "
+        f"Warning: unequal budgets: {', '.join(unequal)}. A larger search tends to find a "
         "better winner; compare searches of equal budgets."
-        if differing
+        if unequal
         else "All studies have equal budgets."
     ]
-    table = [
-        [one.report.study, *row, f"{one.seconds / 3600:.2f}"]
-        for one, row in zip(all_results, rows, strict=True)
-    ]
-    header = ("study", "finished configurations", "seeds", "seed runs", "training hours")
-    section.tables = [Table("budget", "Budget of each study.", cells(table, header))]
+    names = [report.study for report in reports]
+    section.tables = [_table("budget", "Budget of each study.", names, *budget_table(reports))]
     return section
-
-
-def _budget(results: StudyResults) -> tuple[int, int, int]:
-    finished = sum(line.score is not None for line in results.report.configurations)
-    return finished, results.report.seeds, len(results.runs)
 
 
 def cost(all_results: Sequence[StudyResults]) -> Section:

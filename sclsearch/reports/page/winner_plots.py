@@ -100,19 +100,27 @@ def embedding_plot(
     return figure
 
 
-def forest_plot(names: Sequence[str], comparisons: Sequence[Comparison], metric: str) -> "Figure":
+def forest_plot(
+    names: Sequence[str],
+    comparisons: Sequence[Comparison],
+    searches: Sequence[tuple[float, float] | None],
+    metric: str,
+) -> "Figure":
     """Return differences from the first study with their 95 % intervals, one row per study.
 
     Args:
         names: Names of the other studies.
         comparisons: Their paired comparisons with the first study.
+        searches: Their intervals that include the search, drawn as thin lines.
         metric: Name of the metric.
     """
     figure, axes = new_figure(1.0 + 0.34 * len(names))
-    for row, (one, marker) in enumerate(zip(comparisons, _repeated(len(names)), strict=True)):
-        if one.interval is not None:
-            ends = [100 * end for end in one.interval]
-            axes.plot(ends, [row, row], color=COLORS[0], lw=1.8)
+    markers = _repeated(len(names))
+    for row, (one, search, marker) in enumerate(zip(comparisons, searches, markers, strict=True)):
+        for interval, width in ((search, 0.9), (one.interval, 2.4)):
+            if interval is not None:
+                ends = [100 * end for end in interval]
+                axes.plot(ends, [row, row], color=COLORS[0], lw=width)
         axes.plot(100 * one.difference, row, marker=marker, ms=7, color=COLORS[0])
     axes.axvline(0, color=INK, lw=1, ls="--")
     axes.set_yticks(range(len(names)), names)

@@ -114,7 +114,7 @@ def wrong_texts(results: StudyResults, restored: RestoredWinner | str, *, texts:
     """Return the test texts that most seeds of the winner get wrong."""
     section = Section(f"{results.prefix}mistakes", "Texts that most seeds get wrong")
     if not texts:
-        section.text = ["Left out by --no-texts."]
+        section.text = ["Texts of the task are left out."]
     elif not results.labels:
         section.text = [NO_CLASSES]
     elif "label" not in results.predictions:

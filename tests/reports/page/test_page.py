@@ -5,6 +5,7 @@ import re
 import shlex
 import shutil
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,11 +13,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 import sclsearch
 from sclsearch import SclsearchError
 from sclsearch.cli import app
+from sclsearch.reports.comparison_tables import show_comparison
 from sclsearch.reports.page import search_sections, study_sections
 from sclsearch.reports.page.results import read_results
 from sclsearch.reports.report import Report
@@ -168,7 +171,7 @@ def test_texts_are_those_that_most_seeds_get_wrong(studies: Studies, page: Path)
 def test_texts_are_left_out_on_request(studies: Studies, tmp_path: Path) -> None:
     folder = tmp_path / "report"
     studies.write(folder, "ce", texts=False)
-    assert "Left out by --no-texts." in read(folder).sections["mistakes"]
+    assert "Texts of the task are left out." in read(folder).sections["mistakes"]
     assert not any(TEXT.encode() in content for content in files(folder).values())
 
 
@@ -279,7 +282,42 @@ def test_the_best_score_so_far_ends_at_the_winner(studies: Studies) -> None:
 
 def test_unequal_budgets_are_flagged(page: Path) -> None:
     found = read(page).sections["budget"]
-    assert "Warning: unequal budgets in configurations, seed runs, hours." in found
+    assert "Warning: unequal budgets: configurations, seed runs, training time." in found
+
+
+def test_the_page_shows_everything_that_compare_prints(
+    write_study: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    seeds = range(7)
+    rows = {"train": "a" * 7, "test": "t"}
+    write_study([(50, 60)] * 7, [(49, 40)] * 7, name="base", rows=rows)
+    better = [(60, 61 + seed) for seed in seeds]
+    write_study(better, [(59, 70)] * 7, name="better", rows=rows)
+    fresh = {"values": [{"tau": 0.1}], "confirms": "better", "fresh": 7, "rows": rows}
+    storage = write_study([(1, 62), (1, 64)], name="again", **fresh)
+    reports = [sclsearch.select(name, storage=storage) for name in ("base", "better")]
+    found = [read_results(one, f"{one.study}-") for one in reports]
+    sections = [study_sections.comparison(found), study_sections.budget(found)]
+    winners, differences, budget = (table.cells for one in sections for table in one.tables)
+    assert winners["on fresh seeds"].tolist() == ["", "0.6300 ± 0.0141 (2 seeds)"]
+    assert budget["seed runs"].tolist() == ["14", "14"]
+    compared = sclsearch.compare("base", "better", storage=storage)
+    interval = compared.studies[1].search_interval
+    assert interval is not None
+    ends = [f"{100 * end:+.1f}" for end in interval]
+    assert differences["95 %, search"].tolist() == [" … ".join(ends)]
+    show_comparison(Console(width=400), compared)
+    printed = capsys.readouterr().out
+    shown = [text for one in sections for text in (*one.text, *one.notes, *one.commands)]
+    assert "All studies have equal budgets." in shown
+    assert any(text in printed for text in shown if "points would show in 80 % of cases" in text)
+    assert [f"sclsearch confirm base --storage {storage}"] == sections[0].commands
+    for line in printed.splitlines()[1:]:
+        for part in re.split(r" {2,}", line.strip().removeprefix("- ")):
+            cells = [*winners.values.flat, *differences.values.flat, *budget.values.flat]
+            texts = [*shown, *cells, *winners, *differences, *budget, sections[0].tables[1].caption]
+            titles = {"1", "2", "Budget of the searches", "Against 1, in points"}
+            assert part in titles or any(part in text for text in texts), part
 
 
 def test_studies_of_other_rows_are_shown_without_a_comparison(

@@ -1,0 +1,186 @@
+"""Tables and texts of comparisons, for the terminal and the report page."""
+
+import math
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.markup import escape
+
+from sclsearch.canonical import counted, settings
+from sclsearch.reports.comparison import (
+    WINNERS,
+    ComparedStudy,
+    StudyComparison,
+    trained_seed_runs,
+    training_seconds,
+)
+from sclsearch.reports.report import Report
+from sclsearch.reports.terminal import CONFIGURATION, duration, grid, with_spread
+from sclsearch.selection.significance import (
+    ALPHA,
+    POWER,
+    Comparison,
+    detectable,
+    in_points,
+    smallest_p,
+)
+from sclsearch.store.storage import storage_option
+
+Rows = list[tuple[str, ...]]
+
+COMPARED = ("diff", "95 %", "pairs", "p", "adjusted")
+COLUMNS = (
+    "95 %: interval of the mean difference; pairs: seeds, or means of seeds with one training "
+    "subset where it is one of several; p: Wilcoxon's signed ranks; adjusted: for all rows "
+    "here, by Holm"
+)
+"""Meaning of the columns `COMPARED`."""
+
+
+def show_comparison(console: Console, found: StudyComparison) -> None:
+    """Print the winners of several studies and their differences from the first winner."""
+    console.print(
+        f"test {found.metric} on [bold]{escape(found.task)}[/], the winners over the first "
+        f"{found.seeds} seeds, none picked",
+        soft_wrap=True,
+    )
+    # Names stand on lines without wrapping: they may be long, and users copy them.
+    for number, one in enumerate(found.studies, 1):
+        console.print(f"[bold]{number}[/]  {escape(one.study)}", soft_wrap=True)
+    console.print()
+    _show_table(console, *winner_table(found))
+    console.print("\n[bold]Budget[/] of the searches")
+    _show_table(console, *budget_table(found.reports))
+    console.print("\n[bold]Against 1[/], in points")
+    _show_table(console, *difference_table(found), first=2)
+    show_limits(console, [one.comparison for one in found.studies if one.comparison is not None])
+    console.print(limit_of_winners(found))
+    sentence, commands = confirmations(found)
+    if sentence:
+        console.print(sentence)
+    for command in commands:
+        console.print(f"  {escape(command)}", soft_wrap=True, highlight=False)
+    for note in found.notes:
+        console.print(f"- {escape(note)}")
+
+
+def _show_table(console: Console, headings: Sequence[str], rows: Rows, first: int = 1) -> None:
+    """Print a table with the number of each study as its first column."""
+    numbered = [(str(number), *row) for number, row in enumerate(rows, first)]
+    console.print(grid(("", *headings), numbered))
+
+
+def winner_table(found: StudyComparison) -> tuple[Sequence[str], Rows]:
+    """Return headings and one row per study: its winner and its test scores."""
+    confirmed = any(one.confirmed for one in found.studies)
+    fresh = ["on fresh seeds"] if confirmed else []
+    rows: Rows = [
+        (
+            one.method,
+            with_spread(one.test_mean, one.test_std),
+            *([_confirmed(one)] if confirmed else []),
+            f"#{one.number} {settings(one.values) or CONFIGURATION[one.repeats]}",
+        )
+        for one in found.studies
+    ]
+    return ("method", f"test {found.metric}", *fresh, "winner"), rows
+
+
+def _confirmed(one: ComparedStudy) -> str:
+    if one.confirmed is None:
+        return ""
+    score = with_spread(one.confirmed.mean, one.confirmed.std)
+    return f"{score} ({counted(one.confirmed.seeds, 'seed')})"
+
+
+def budget_table(reports: Sequence[Report]) -> tuple[Sequence[str], Rows]:
+    """Return headings and one row per study: the budget of its search."""
+    rows: Rows = [
+        (
+            one.method,
+            str(len(one.configurations)),
+            str(len(trained_seed_runs(one))),
+            duration(training_seconds(one)),
+        )
+        for one in reports
+    ]
+    return ("method", "configurations", "seed runs", "training time"), rows
+
+
+def difference_table(found: StudyComparison) -> tuple[Sequence[str], Rows]:
+    """Return headings and one row per study but the first: its difference from the first."""
+    searched = _has_search_interval(found)
+    rows: Rows = []
+    for one in found.studies[1:]:
+        if one.comparison is not None and one.adjusted is not None:
+            difference, interval, *rest = compared(one.comparison, one.adjusted)
+            search = [points(one.search_interval)] if searched else []
+            rows.append((one.method, difference, interval, *search, *rest))
+    search = ["95 %, search"] if searched else []
+    return ("method", *COMPARED[:2], *search, *COMPARED[2:]), rows
+
+
+def _has_search_interval(found: StudyComparison) -> bool:
+    return any(one.search_interval for one in found.studies)
+
+
+def limit_of_winners(found: StudyComparison) -> str:
+    """Return what a comparison of winners says about methods, and what its interval includes."""
+    searched = _has_search_interval(found)
+    return WINNERS + (" 95 %, search: includes the choice of winners." if searched else "")
+
+
+def confirmations(found: StudyComparison) -> tuple[str, list[str]]:
+    """Return a sentence and the commands that test the winners on fresh seeds.
+
+    If all winners have such tests, the command compares these. Both are empty if there is no
+    command.
+    """
+    missing = [one.study for one in found.studies if not one.repeats and one.confirmed is None]
+    fresh = [one.confirmed.study for one in found.studies if one.confirmed is not None]
+    where = storage_option(found.reports[0].storage)
+    verb, commands = "Test", [f"sclsearch confirm {study}{where}" for study in missing]
+    if len(fresh) == len(found.studies):
+        verb, commands = "Compare", [f"sclsearch compare {' '.join(fresh)}{where}"]
+    if not commands:
+        return "", []
+    return (
+        f"Scores on the seeds that chose the winner are too high. {verb} on fresh seeds:",
+        commands,
+    )
+
+
+def compared(comparison: Comparison, adjusted: float) -> tuple[str, ...]:
+    """Return the table cells of a comparison, in the order of the headings `COMPARED`."""
+    return (
+        f"{100 * comparison.difference:+.1f}",
+        points(comparison.interval),
+        f"{comparison.n}{f', {comparison.n_equal} equal' if comparison.n_equal else ''}",
+        f"{comparison.p:.3f}",
+        f"{adjusted:.3f}",
+    )
+
+
+def points(interval: tuple[float, float] | None) -> str:
+    """Return an interval in points as text, such as `-0.4 … +1.2`; empty without one."""
+    return "" if interval is None else f"{100 * interval[0]:+.1f} … {100 * interval[1]:+.1f}"
+
+
+def show_limits(console: Console, found: Sequence[Comparison]) -> None:
+    """Print the meaning of the comparison columns, the smallest p-value and the power."""
+    console.print(COLUMNS, style="dim")
+    console.print(limits(found))
+
+
+def limits(found: Sequence[Comparison]) -> str:
+    """Return a sentence with the smallest p-value of the tests, and their power."""
+    n, rows = max(one.n - one.n_equal for one in found), len(found)
+    smallest = min(1.0, rows * smallest_p(n))
+    limit = f"{counted(n, 'pair')} cannot go below {'adjusted ' * (rows > 1)}p = {smallest:.3g}"
+    if smallest > ALPHA:
+        fewest = math.ceil(math.log2(2 * rows / ALPHA))
+        return f"{limit}: too few to show a difference at {ALPHA:g}, which takes {fewest}."
+    # The first of the p-values that Holm adjusts needs the most pairs.
+    least = max(detectable(one.std or 0.0, one.n - one.n_equal, ALPHA / rows) for one in found)
+    power = f"; {in_points(least)} points would show in {100 * POWER:.0f} % of cases"
+    return f"{limit}{power if math.isfinite(least) else ''}."
