@@ -96,7 +96,7 @@ def tune(
         >>> report = tune(method="scl", task="cola", train_size=100, configs=6)  # doctest: +SKIP
         >>> found = tune(method=["ce", "scl"], task="cola", configs=6)  # doctest: +SKIP
 
-    If `time_budget` ends the search early, some configurations have no score yet.
+    If `time_budget` or `compute_budget` ends the search early, some configurations have no score.
 
     Args:
         method: Name of the method, `FILE.py:CLASS`, or the class of a method of your own. A list

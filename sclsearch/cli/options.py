@@ -99,8 +99,8 @@ StudySeeds = Annotated[
 TimeBudget = Annotated[
     str | None,
     _option(
-        "Start no seed run after this time; exit code 3 if seed runs remain. Default: no limit. "
-        "Examples: 45m, 12h.",
+        "Wall-clock time after which this command starts no seed run; exit code 3 if seed runs "
+        "remain. Default: no limit. Examples: 45m, 12h.",
         BUDGET,
     ),
 ]
@@ -236,6 +236,16 @@ class SearchOptions:
             "suffice for. Example: 200.",
             RACE,
             min=1,
+            more=True,
+        ),
+    ] = None
+    compute_budget: Annotated[
+        str | None,
+        _option(
+            "GPU- or CPU-hours of all seed runs, also of earlier starts, instead of --configs: "
+            "training time times GPUs or CPU cores. Examples: 8gpuh, 20cpuh.",
+            RACE,
+            metavar="HOURS",
             more=True,
         ),
     ] = None

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from sclsearch.canonical import counted, shown
 from sclsearch.reports.terminal import duration, grid
+from sclsearch.study.budget import SEED_RUNS
 
 if TYPE_CHECKING:
     from sclsearch.search.estimate import Estimate
@@ -81,7 +82,11 @@ def _total(plan: "Plan") -> str:
     beginning = f"; {first} ({plan.start}) first" if first else ""
     seeds = counted(plan.seeds, "seed")
     if plan.budget is not None:
-        return f"at most {counted(plan.budget, 'seed run')}, {seeds} per configuration{beginning}"
+        most = f"at most {plan.budget.amount:g} {plan.budget.unit}"
+        if plan.budget.unit != SEED_RUNS:
+            most += f", about {counted(plan.seed_runs, 'seed run')}" if plan.time else ""
+            most += f"; spent: {plan.budget.spent:.3g}"
+        return f"{most}; {seeds} per configuration{beginning}"
     configurations = counted(plan.configurations, "configuration")
     return f"{configurations} x {seeds} = {counted(plan.seed_runs, 'seed run')}{beginning}"
 

@@ -49,6 +49,7 @@ class WorkerContext:
         threads: Torch threads per seed run.
         origin: The data that `rerun` needs to train a seed run again.
         versions: The driver's package versions; a worker's must be equal.
+        gpus: GPUs, or share of one, that each seed run takes; None if unknown.
     """
 
     study: Study
@@ -59,9 +60,12 @@ class WorkerContext:
     threads: int
     origin: Mapping[str, Any]
     versions: Mapping[str, str] = field(default_factory=dict)
+    gpus: float | None = None
 
 
-def worker_context(prepared: "PreparedStudy", threads: int) -> WorkerContext:
+def worker_context(
+    prepared: "PreparedStudy", threads: int, gpus: float | None = None
+) -> WorkerContext:
     """Return the context of a prepared study's seed runs, each with `threads` torch threads.
 
     Ray passes it to every trial. Its arrays lie in shared memory; texts would be copied.
@@ -80,6 +84,7 @@ def worker_context(prepared: "PreparedStudy", threads: int) -> WorkerContext:
         threads=threads,
         origin=prepared.record.origin,
         versions=versions_here(),
+        gpus=gpus,
     )
 
 
@@ -166,7 +171,7 @@ def attempt(
         identity=spec.identity,
         origin={**context.origin, "configuration": configuration, "replicate": number},
         started=time.time(),
-        environment=environment(context.threads),
+        environment=environment(context.threads, context.gpus),
     )
     try:
         result = train(TrainingData(spec, context.tokens[spec.training.max_length]))

@@ -17,6 +17,7 @@ from sclsearch.store.records import ConfigurationRecord, StudyRecord
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.storage import Storage, storage_path
 from sclsearch.store.studies import StudyStore, existing_study
+from sclsearch.study.budget import Budget, BudgetUse, Spending
 from sclsearch.study.state import SearchState, stored_state
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 DRAWN = ("initialisation", "order")
 FEW_ROWS = 10
 """Minimum validation rows per class; below it one row moves the class's score by over a tenth."""
+TOO_SMALL = "; no configuration has all seeds, so raise the budget"
 NO_CHECKSUMS = "files of release 0.1.0 have no checksums: a change to their numbers is not seen"
 
 
@@ -122,6 +124,8 @@ class Report:
         weights: Files with the winner's weights, by seed run key.
         stored_seeds: Number of replicates that the study has; `seeds` may be fewer.
         space: Parameter of each searched hyperparameter, and value of each fixed one, by name.
+        budget: Budget of the last start, and the part of it that the seed runs of this report
+            used; None if that start had none.
     """
 
     study: str
@@ -151,6 +155,7 @@ class Report:
     weights: Mapping[str, str]
     stored_seeds: int = 0
     space: Mapping[str, Any] = field(default_factory=dict)
+    budget: BudgetUse | None = None
 
     @property
     def winner(self) -> ConfigurationLine | None:
@@ -249,7 +254,11 @@ def report(
     winner = _winner(lines)
     reported = [winner.seeds[position].key for position in winner.reported] if winner else []
     audit = state.race.audit if state.configurations else Audit(0)
+    spending = _spending(store, state)
     notes = [*faults, *more, *damaged, *_missing(lines, len(replicates), risk, audit)]
+    if spending.use is not None:
+        too_small = not state.scores and not spending.left(())
+        notes.append(f"budget: {spending.use} spent{TOO_SMALL if too_small else ''}")
     if winner is not None:
         notes += _doubts(winner, baselines, state)
     if replicates:
@@ -292,7 +301,17 @@ def report(
         weights={key: str(store.weights(key)) for key in reported if key in weights},
         stored_seeds=stored_seeds,
         space=_space(record),
+        budget=spending.use,
     )
+
+
+def _spending(store: StudyStore, state: SearchState) -> Spending:
+    """Return the cost of the seed runs, against the budget of the study's last start."""
+    stored = store.budget()
+    spending = Spending(None if stored is None else Budget(**stored))
+    for (configuration, _), run in state.seed_runs.items():
+        spending.add(configuration, run)
+    return spending
 
 
 def _space(record: StudyRecord) -> dict[str, Any]:

@@ -96,10 +96,10 @@ class Progress(Callback):
 
     Args:
         console: The console to write to.
-        wanted: Number of seed runs in total.
+        wanted: Number of seed runs in total; None while it is unknown.
     """
 
-    def __init__(self, console: Console, wanted: int) -> None:
+    def __init__(self, console: Console, wanted: int | None) -> None:
         self.console, self.wanted = console, wanted
         self.done = self.stored = self.failed = 0
         self.spared = 0  # seed runs that a race will probably leave out
@@ -109,6 +109,7 @@ class Progress(Callback):
         self.begun = time.monotonic()
         self.shown = 0.0
         self.live: Live | None = None
+        self.spent = ""  # part of a budget of hours
         self.no_room = False  # no node has room for a seed run yet
 
     def start(self) -> None:
@@ -154,7 +155,10 @@ class Progress(Callback):
 
     def line(self) -> Text:
         """Return the current state as one line."""
-        parts = [f"{self.done}/{self.wanted} seed runs"]
+        total = "" if self.wanted is None else f"/{self.wanted}"
+        parts = [f"{self.done}{total} seed runs"]
+        if self.spent:
+            parts.append(self.spent)
         if self.stored:
             parts.append(f"{self.stored} stored")
         if self.failed:
@@ -174,7 +178,7 @@ class Progress(Callback):
     def left(self) -> float:
         """Return the estimated seconds left at the present speed, or 0 without an estimate."""
         running = self.running_seconds
-        if not self.finished_seconds or not running:
+        if self.wanted is None or not self.finished_seconds or not running:
             return 0.0
         # Running seed runs count by their age. Without them the estimate would be too high before a
         # group of seed runs finishes, and would grow every second.

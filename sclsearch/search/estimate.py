@@ -67,6 +67,8 @@ def estimate(
 ) -> Estimate:
     """Return the estimated time to train the missing seed runs of a study.
 
+    A budget of hours then uses the estimated training time of a seed run.
+
     Stored seed runs count if they differ from the study's only in searched fields, in their seeds
     and in their rows. If there are none, the function times one update of the encoder and
     multiplies it by the number of rows that a seed run reads.
@@ -87,8 +89,10 @@ def estimate(
         each = each or _measured(prepared, fields, threads)
     except SclsearchError as error:
         return Estimate(None, prepared.at_once, str(error).partition("\n")[0])
+    mean = statistics.mean(each)
+    scheduler.spending.expect(mean)
     waves = math.ceil(scheduler.remaining / prepared.at_once)
-    return Estimate(statistics.mean(each) * waves, prepared.at_once, basis)
+    return Estimate(mean * waves, prepared.at_once, basis)
 
 
 def _alike(prepared: PreparedStudy, run: SeedRun, fields: Fields, threads: int) -> bool:

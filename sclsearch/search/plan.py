@@ -8,6 +8,7 @@ from sclsearch.search.estimate import Estimate, estimate
 from sclsearch.search.prepare import check_new, prepare_study
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import SeedRun
+from sclsearch.study.budget import SEED_RUNS, BudgetUse
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.study.study import FieldDefault
@@ -38,7 +39,7 @@ class Plan:
         configurations: Number of configurations in total.
         seeds: Replicates per configuration.
         race: Highest accepted risk of the race; None trains all seeds of all configurations.
-        budget: Most seed runs of the search; None for all that its configurations need.
+        budget: Limit on the seed runs or hours, and the stored seed runs' part of it; None without.
         needed: Least, likely and highest number of seed runs that are still to train.
         skipped: Seed runs that the race does not need, given the stored results.
         stored: Seed runs that the store already holds, of the configurations known so far.
@@ -64,7 +65,7 @@ class Plan:
     configurations: int
     seeds: int
     race: float | None
-    budget: int | None
+    budget: BudgetUse | None
     needed: tuple[int, int, int]
     skipped: int
     stored: int
@@ -74,12 +75,18 @@ class Plan:
 
     @property
     def seed_runs(self) -> int:
-        """Number of seed runs in total."""
-        return self.budget or self.configurations * self.seeds
+        """Number of seed runs in total; an estimate with a budget of hours."""
+        if self.budget is None:
+            return self.configurations * self.seeds
+        if self.budget.unit == SEED_RUNS:
+            return int(self.budget.amount)
+        return self.stored + self.needed[1]
 
     @property
     def missing(self) -> int:
         """Number of seed runs that the search has yet to train."""
+        if self.budget is not None:
+            return self.needed[1]
         return self.seed_runs - self.stored - self.skipped
 
 
@@ -112,6 +119,9 @@ def plan_prepared(
     study = prepared.study
     scheduler = Scheduler(prepared, dry=True, retry_failed=options.retry_failed)
     scheduler.refill()
+    time = None
+    if finished is not None:
+        time = estimate(prepared, scheduler, options.cpus_per_trial, finished)
     splits = prepared.splits[0]
     searched = study.space.parameters
     task, train = study.data.task, study.data.splits["train"]
@@ -135,15 +145,11 @@ def plan_prepared(
         configurations=prepared.configs,
         seeds=study.seeds,
         race=prepared.risk,
-        budget=prepared.budget,
+        budget=scheduler.spending.use,
         needed=scheduler.needed,
         skipped=scheduler.skipped,
         stored=len(scheduler.state.seed_runs),
-        time=(
-            None
-            if finished is None
-            else estimate(prepared, scheduler, options.cpus_per_trial, finished)
-        ),
+        time=time,
         storage=str(prepared.storage),
         tracking=tracking and masked(tracking),
     )

@@ -19,6 +19,7 @@ from sclsearch.store.records import StudyRecord
 from sclsearch.store.runs import RunStore
 from sclsearch.store.storage import Storage, check_can_be_written, storage_folder
 from sclsearch.store.studies import StudyStore
+from sclsearch.study.budget import Budget, budget_of
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.resolve import resolve
 from sclsearch.study.resources import CLUSTER_SLOTS, gpus_each
@@ -45,6 +46,10 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
     """
     study = resolve(spec, options)
     risk = _risk(study, options)
+    gpus = gpus_each(options.gpus_per_trial, study.numerics)
+    budget = budget_of(
+        options.seed_runs, options.compute_budget, gpus=gpus, cpus=options.cpus_per_trial
+    )
     if dry:
         check_can_be_written(options.storage)
     storage = storage_folder(options.storage, make=not dry)
@@ -80,10 +85,10 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
         runs=RunStore(storage),
         replicates=replicates,
         splits=splits,
-        configs=_configs(study, options, risk),
+        configs=_configs(study, options, risk, budget),
         at_once=min(asked, room) if options.address is None else asked,
         risk=risk,
-        budget=options.seed_runs,
+        budget=budget,
     )
 
 
@@ -92,7 +97,7 @@ def _risk(study: Study, options: RunOptions) -> float | None:
     if options.race == "off":
         return None
     if study.seeds > FIRST:
-        if options.race is None and options.seed_runs is not None:
+        if options.race is None and (options.seed_runs or options.compute_budget):
             return USUAL_RISK
         return 0.0 if options.race is None and study.sampler in LEARNS_NOTHING else options.race
     if options.race is None:
@@ -215,16 +220,20 @@ def _room_here(study: Study, options: RunOptions) -> int:
     return max(room, 1)
 
 
-def _configs(study: Study, options: RunOptions, risk: float | None) -> int:
+def _configs(study: Study, options: RunOptions, risk: float | None, budget: Budget | None) -> int:
     size = study.space.size()
     limit = math.inf if size is None else size
-    if options.seed_runs is None:
+    if budget is None:
         return int(min(options.configs or DEFAULT_CONFIGS, limit))
     if options.configs is not None:
+        given = f"--seed-runs {options.seed_runs}"
+        if options.compute_budget is not None:
+            given = f"--compute-budget {options.compute_budget}"
         raise SclsearchError(
-            f"--seed-runs {options.seed_runs}: must come without --configs, got {options.configs}. "
-            "Leave one of them out."
+            f"{given}: must come without --configs, got {options.configs}. Leave one of them out."
         )
+    if options.seed_runs is None:
+        return int(min(limit, MOST_CONFIGS))
     if options.seed_runs < study.seeds:
         raise SclsearchError(
             f"--seed-runs: must be at least {study.seeds}, the seeds of one configuration, got "

@@ -1,5 +1,6 @@
 """Execution of a study, from its options to its last seed run."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Event
@@ -16,6 +17,7 @@ from sclsearch.search.weight_pruner import WeightPruner, delete_unneeded_weights
 from sclsearch.selection.rules import Rule
 from sclsearch.store.driver import lost_to_another, sole_driver
 from sclsearch.store.storage import Storage
+from sclsearch.study.budget import SEED_RUNS
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.resources import unusable_gpu
 from sclsearch.study.spec import NO_TRACKING, Ending, RunOptions, StudySpec
@@ -111,7 +113,7 @@ def run_prepared(
     with sole_driver(store.folder, tell=console.print) as lost:
         prepared = prepared.begin()
         notify(callbacks, "on_study", prepared.record)
-        progress = Progress(console, prepared.budget or prepared.configs * study.seeds)
+        progress = Progress(console, _wanted(prepared))
         logger = MLflowLogger(uri) if uri else None
         scheduler = Scheduler(
             prepared,
@@ -178,6 +180,22 @@ def _publish(
     return None
 
 
+def _wanted(prepared: PreparedStudy) -> int | None:
+    """Return the number of requested seed runs; None if a budget of hours limits them."""
+    if prepared.budget is None:
+        return prepared.configs * prepared.study.seeds
+    return int(prepared.budget.amount) if prepared.budget.unit == SEED_RUNS else None
+
+
+def _count_left(progress: Progress, scheduler: Scheduler) -> None:
+    """Update the numbers of seed runs that the progress display uses."""
+    use, together = scheduler.spending.use, progress.done + scheduler.remaining
+    if use is not None and use.unit != SEED_RUNS:
+        progress.spent = str(use)
+        progress.wanted = together if math.isfinite(scheduler.left) else None
+    progress.spared = (progress.wanted or together) - together
+
+
 def _show_step(console: Console, step: str) -> None:
     console.print(f"{step} …", style="dim", markup=False, soft_wrap=True)
 
@@ -224,8 +242,8 @@ def _train(
             from sclsearch.study.resources import gpus_each
 
         _show_step(progress.console, "Tokenizing")
-        context = worker_context(prepared, options.cpus_per_trial)
         gpus = gpus_each(options.gpus_per_trial, prepared.study.numerics)
+        context = worker_context(prepared, options.cpus_per_trial, gpus)
         cpus, joined = options.cpus_per_trial, options.address is not None
         _show_step(
             progress.console, f"Joining Ray at {options.address}" if joined else "Starting Ray"
@@ -244,7 +262,7 @@ def _train(
                     )
 
             def tick(finished: Sequence[float], running: Sequence[float]) -> None:
-                progress.spared = progress.wanted - progress.done - scheduler.remaining
+                _count_left(progress, scheduler)
                 progress.tick(finished, running)
                 if logger is not None:
                     logger.sync(scheduler.state, ended=False)

@@ -12,6 +12,7 @@ from sclsearch.search.proposals import ObservedConfiguration, propose
 from sclsearch.selection.race import FIRST
 from sclsearch.store.records import ConfigurationRecord, seed_run_identity
 from sclsearch.store.runs import Failure, SeedRun
+from sclsearch.study.budget import Spending
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.seed_runs import SeedRunId, SeedRunTask
 from sclsearch.study.state import SearchState
@@ -46,6 +47,7 @@ class Scheduler:
     Attributes:
         state: The results so far.
         running: Seed runs that are training now.
+        spending: Cost of the seed runs, against the budget.
         queue: Seed runs that are neither stored nor running, including those of paused
             configurations.
         exhausted: True if the space has no further configuration.
@@ -70,13 +72,12 @@ class Scheduler:
         self.exhausted = False
         self.trained: list[Failure | None] = []
         self._stored = self.store.configurations()
-        self.budget, self.at_once = prepared.budget, prepared.at_once
+        self.spending, self.at_once = Spending(prepared.budget), prepared.at_once
         self.planned = self.configs
-        if self.budget is not None and prepared.risk is not None:
+        if prepared.budget is not None:
             # Seed runs that the race leaves go to further configurations, see `_further`.
-            each = self.state.race.usual_share * len(prepared.replicates)
-            first = max(int(self.budget / each), len(self._stored), 1)
-            self.planned = min(self.configs, first)
+            affordable = 0 if math.isinf(self.left) else self._affordable
+            self.planned = min(self.configs, max(affordable, len(self._stored), 1))
         self._windows = self.store.windows(self.record)
 
     def widen(self, at_once: int) -> None:
@@ -95,34 +96,35 @@ class Scheduler:
 
     @property
     def complete(self) -> bool:
-        """True if every requested seed run is finished or, in a race, not needed."""
-        if not self._all_open:
+        """True if every requested seed run is finished, not affordable or not needed in a race."""
+        if self.left == 0 and not self.running:
+            return True
+        if not self._all_open or self._affords_another:
             return False
         if self.state.race.risk is None:
             return all(one.number in self.state.scores for one in self.state.configurations)
-        spent = self.left == 0 and not self.running
-        return spent or (self.state.race.certain and not self._further)
+        return self.state.race.certain and not self._further
 
     @property
     def left(self) -> float:
-        """Seed runs that the budget still allows to start; infinity without a budget."""
-        if self.budget is None:
-            return math.inf
-        return max(self.budget - len(self.state.seed_runs) - len(self.running), 0)
+        """Seed runs that the budget still allows to start, as `Spending.left` expects."""
+        return self.spending.left(self.running)
 
     @property
     def skipped(self) -> int:
         """Number of seed runs that a race has left out; 0 before it ends."""
-        return len(self.queue) if self.complete else 0
+        race = self.state.race
+        return len(self.queue) if race.risk is not None and race.certain and self.complete else 0
 
     @property
     def needed(self) -> tuple[int, int, int]:
         """Least, likely and highest number of seed runs that are still to finish.
 
-        They differ in a race alone. The likely number is an estimate.
+        They differ in a race alone. The likely number is an estimate. With a budget of hours, all
+        are an upper bound until the first seed run has finished.
         """
         race, seeds = self.state.race, len(self.state.replicates)
-        if self.budget is not None:
+        if math.isfinite(self.left):
             return (0, 0, 0) if self.complete else (int(self.left) + len(self.running),) * 3
         to_open = 0 if self.exhausted else self.configs - len(self.state.configurations)
         least, likely, most = race.needed()
@@ -141,8 +143,10 @@ class Scheduler:
     def refill(self) -> None:
         """Open every configuration whose required scores are known, and read stored seed runs."""
         self.planned += self._further
-        while self._may_open() and self._open():
-            pass
+        while self._may_open() or self._affords_another:
+            self.planned += self._affords_another
+            if self._may_open() and not self._open():
+                return
 
     def next(self) -> SeedRunTask | None:
         """Return the next seed run to train, or None if there is none at present."""
@@ -183,6 +187,7 @@ class Scheduler:
             return
         if not stored:
             self.trained.append(run.failure)
+        self.spending.add(task.id[0], run)
         score = self.state.add_seed_run(*task.id, run)
         notify(self.callbacks, "on_seed_run", task, run, stored=stored)
         if score is not None:
@@ -247,13 +252,38 @@ class Scheduler:
         return self.exhausted or len(self.state.configurations) >= self.planned
 
     @property
+    def _affordable(self) -> int:
+        """Number of configurations for which the budget suffices, by the usual share of seeds."""
+        share = 1.0 if self.state.race.risk is None else self.state.race.usual_share
+        total = len(self.state.seed_runs) + len(self.running) + self.left
+        return int(min(total / (share * len(self.state.replicates)), self.configs))
+
+    @property
+    def _affords_another(self) -> bool:
+        """True if the budget suffices for another configuration, and workers may need its seeds.
+
+        Durations of seed runs become known during the search. A configuration is therefore added
+        only after the first seeds of the last one have started.
+        """
+        if self.spending.budget is None or not self._all_open or self.exhausted:
+            return False
+        seeds = self.state.replicates
+        if self.state.race.risk is not None:
+            seeds = seeds[:FIRST]
+        last = self.state.configurations[-1].number if self.state.configurations else None
+        waiting = last is None or any((last, seed.number) in self.queue for seed in seeds)
+        return not waiting and self.left > 0 and self.planned < self._affordable
+
+    @property
     def _further(self) -> int:
         """Number of configurations to add, because a budget allows more than a race has needed.
 
         One of them may turn out to be the best, and then needs all its seeds.
         """
         seeds = len(self.state.replicates)
-        if self.budget is None or not self._all_open or self.exhausted or self.left < seeds:
+        if self.spending.budget is None or not self._all_open or self.exhausted:
+            return 0
+        if not seeds <= self.left < math.inf:
             return 0
         if self.state.race.risk is None or not self.state.race.certain:
             return 0
@@ -266,6 +296,8 @@ class Scheduler:
             return False
         if number < len(self._stored):
             return True
+        if not self.left:
+            return False
         if self.state.race.risk is None:
             return all(one in self.state.scores for one in self._required(number))
         return self.study.sampler in LEARNS_NOTHING or all(

@@ -49,6 +49,8 @@ NEAR = 0.5
 """Share of the configurations, the best ones, that determine r and the variance beside it."""
 NEGLIGIBLE = 1e-4
 """Probability below which an upper bound replaces the draws."""
+ROUNDING = 1e-9
+"""Tolerance for sums of scores that should be equal."""
 COUNTED = 16
 """Draws that must reach a score before their number gives its probability."""
 
@@ -116,21 +118,41 @@ class ScorePosterior:
         self.scores = np.where(self.seen, known, 0.0)
         self.counts = self.seen.sum(1)
         self.complete = self.counts == known.shape[1]
-        self.certain = float(self._final(np.where(self.seen, known, low)).max(initial=low))
+        least = self._final(np.where(self.seen, known, low))
+        self.certain = float(least.max(initial=low))
+        self._assured = least >= self.certain
 
     def forecast(self, number: int) -> Forecast:
         """Return the forecast of a configuration that has at least one known seed score."""
         return Forecast(float(self.better[number]), float(self.expected[number]))
 
-    @property
+    @cached_property
     def better(self) -> Numbers:
         """Probability that each configuration reaches the best certain score; 0 if complete."""
-        return self._forecasts[0]
+        better = self._of_likely[0].copy()
+        possible = self._final(np.where(self.seen, self.scores, self.high)) >= self.certain
+        better[~possible | self.complete] = 0.0
+        return better
 
-    @property
+    @cached_property
     def expected(self) -> Numbers:
         """Expected final score of each configuration; the score itself if complete."""
-        return self._forecasts[1]
+        expected = self._of_likely[1].copy()
+        others = np.flatnonzero(np.isnan(expected))
+        if len(others):
+            drawn = [self._drawn(p, others, FEW_DRAWS).mean(1) for p in self._predictions]
+            expected[others] = np.mean(drawn, 0)
+        return expected
+
+    @cached_property
+    def leader(self) -> int:
+        """Configuration with known scores that has the highest expected final score.
+
+        It is one that may win: a configuration that hardly reaches the best certain score expects
+        less than the one that has this score.
+        """
+        expected = np.where(self.counts > 0, self._of_likely[1], np.nan)
+        return int(np.nanargmax(expected))
 
     def surprise(self, earlier: "ScorePosterior", number: int) -> float:
         """Return the normal quantile at which a complete configuration's mean was predicted to be.
@@ -149,15 +171,13 @@ class ScorePosterior:
         return float(ndtri(np.clip(np.mean(below), 1e-9, 1 - 1e-9)))
 
     @cached_property
-    def _forecasts(self) -> tuple[Numbers, Numbers]:
-        """Return `better` and `expected`."""
+    def _of_likely(self) -> tuple[Numbers, Numbers]:
+        """Return `better` and `expected`, the latter NaN if a configuration will hardly win."""
         seeds = self.scores.shape[1]
         if self.top.k is None or self.top.k == seeds:
             better, expected = self._forecasts_of_means()
         else:
             better, expected = self._forecasts_of_top()
-        possible = self._final(np.where(self.seen, self.scores, self.high)) >= self.certain
-        better[~possible | self.complete] = 0.0
         expected[self.complete] = self._final(self.scores[self.complete])
         return better, expected
 
@@ -173,15 +193,12 @@ class ScorePosterior:
 
     def _forecasts_of_top(self) -> tuple[Numbers, Numbers]:
         numbers = np.flatnonzero(~self.complete)
-        better, expected = np.zeros(len(self.scores)), np.zeros(len(self.scores))
+        better, expected = np.zeros(len(self.scores)), np.full(len(self.scores), np.nan)
         if not len(numbers):
             return better, expected
-        expected[numbers] = np.mean(
-            [self._drawn(p, numbers, FEW_DRAWS).mean(1) for p in self._predictions], 0
-        )
         bounds = np.mean([self._bound(p) for p in self._predictions], 0)
         better[numbers] = bounds[numbers]
-        likely = numbers[bounds[numbers] > NEGLIGIBLE]
+        likely = numbers[(bounds > NEGLIGIBLE)[numbers] | self._assured[numbers]]
         if len(likely):
             draws = CELLS // (len(likely) * self.scores.shape[1])
             draws = min(max(draws, FEW_DRAWS), DRAWS)
@@ -205,36 +222,54 @@ class ScorePosterior:
         """Return an upper bound of `better`: the best missing seed must reach a certain score."""
         from scipy.special import stdtr
 
-        below, above = np.full(len(self.scores), self.low), np.full(len(self.scores), self.high)
-        for _ in range(20):
-            middle = (below + above) / 2
-            finals = self._final(np.where(self.seen, self.scores, middle[:, None]))
-            enough = finals >= self.certain
-            above, below = np.where(enough, middle, above), np.where(enough, below, middle)
-        needed = below[:, None] - prediction.centre[:, None] - prediction.offset
+        needed = self._needed[:, None] - prediction.centre[:, None] - prediction.offset
         variance = (prediction.centre_variance + prediction.noise)[:, None]
         scale = np.sqrt(variance + prediction.offset_variance)
         each = stdtr(prediction.freedom[:, None], -needed / np.maximum(scale, 1e-12))
         return np.asarray(np.minimum((each * ~self.seen).sum(1), 1.0))
 
+    @cached_property
+    def _needed(self) -> Numbers:
+        """Score that the best missing seed of each configuration must reach at least to win.
+
+        If all missing seeds had this score m, the final score would be the best certain one. It is
+        the highest mean of j known scores and k - j times m, whatever j is.
+        """
+        k, missing = self.top.k or self.scores.shape[1], (~self.seen).sum(1)
+        known = -np.sort(-np.where(self.seen, self.scores, self.low), axis=1)
+        needed = np.full(len(self.scores), self.high)
+        for j in range(k + 1):
+            rest = k * self.certain - known[:, :j].sum(1)
+            each = rest / (k - j) if j < k else np.where(rest <= 0, self.low, self.high)
+            possible = (self.counts >= j) & (missing >= k - j)
+            needed = np.where(possible, np.minimum(needed, each), needed)
+        return needed.clip(self.low, self.high) - ROUNDING
+
     def _drawn(
         self, prediction: _Prediction, numbers: npt.NDArray[np.int64], draws: int
     ) -> Numbers:
         """Return draws of the final scores of some configurations, `[numbers, draws]`."""
-        centres, noise = _standard_draws(self.scores.shape[1], draws)
-        heavy = np.stack([_heavy(int(k), draws) for k in self.counts[numbers]])
+        seeds = self.scores.shape[1]
+        centres, noise = _standard_draws(seeds, draws)
+        kinds, kind = np.unique(self.counts[numbers], return_inverse=True)
+        heavy = np.stack([_heavy(int(count), draws) for count in kinds])[kind]  # [numbers, draws]
         centre = prediction.centre[numbers, None] + heavy * centres * np.sqrt(
             prediction.centre_variance[numbers, None]
         )
-        spread = np.sqrt(
-            prediction.noise[numbers, None, None] * heavy[:, :, None] ** 2
-            + prediction.offset_variance
-        )
-        missing = centre[:, :, None] + prediction.offset + spread * noise
-        known = self.scores[numbers, None, :]
-        return self._final(
-            np.where(self.seen[numbers, None, :], known, missing.clip(self.low, self.high))
-        )
+        own = prediction.noise[numbers, None] * heavy**2
+        spread = np.sqrt(own)
+        best = _Best(self.top.k or seeds, centre.shape)
+        for seed in range(seeds):  # arrays of all seeds would not fit into the processor's cache
+            if prediction.offset_variance[seed]:
+                spread = np.sqrt(own + prediction.offset_variance[seed])
+            scores = spread * noise[:, seed]
+            scores += centre
+            scores += prediction.offset[seed]
+            np.clip(scores, self.low, self.high, out=scores)
+            seen = self.seen[numbers, seed]
+            scores[seen] = self.scores[numbers[seen], seed, None]
+            best.add(scores)
+        return best.mean()
 
     def _final(self, scores: Numbers) -> Numbers:
         """Return the final scores of `[..., n]` scores of all seeds."""
@@ -316,31 +351,59 @@ class ScorePosterior:
 
     def _effects(self) -> tuple[Numbers, Numbers, float]:
         """Return the effect of each seed, its variance, and the common variance of the noise."""
-        seen, scores = self.seen, self.scores
-        counts = self.counts[:, None]
-        freedom = np.maximum(counts - 1, 0)
+        seen, counts = self.seen.astype(np.float64), np.maximum(self.counts, 1)
+        freedom = np.maximum(self.counts - 1, 0)
+        degrees, several = float(freedom.sum()) + USUAL, np.count_nonzero(freedom) > 1
         effects, doubt = np.zeros(seen.shape[1]), np.zeros(seen.shape[1])
         # Start with a wide prior: a narrow start would absorb the seed effects into the noise.
-        known = scores[seen]
+        known = self.scores[self.seen]
         common = between = self._usual + (float(known.var()) if known.size else 0.0)
+        means, around = self._moments(self.scores)
+        own = seen * (self.scores - means[:, None])  # [C, n]; each row adds up to 0
         for _ in range(ITERATIONS):
-            means = (scores - seen * effects).sum(1, keepdims=True) / np.maximum(counts, 1)
-            rest = seen * (scores - means)
-            squares = ((rest - seen * effects) ** 2 + seen * doubt).sum(1, keepdims=True)
+            # Sum of squares of own - effects around its mean, by products of matrix and vector.
+            shifts = seen @ effects / counts
+            squares = around - 2 * (own @ effects) + seen @ (effects**2 + doubt)
+            squares = np.maximum(squares - counts * shifts**2, 0)
             # A configuration with more spread over its seeds gets a lower weight.
             weights = (COMMON + freedom) / (COMMON + squares / common)
-            total = float((weights * squares).sum()) + USUAL * self._usual
-            before, common = common, total / (float(freedom.sum()) + USUAL)
-            if np.count_nonzero(freedom) < 2:
+            before, common = common, (float(weights @ squares) + USUAL * self._usual) / degrees
+            if not several:
                 continue
-            precision = (weights * seen).sum(0) + common / between
-            effects = (weights * rest).sum(0) / precision
+            precision = weights @ seen + common / between
+            effects = (weights @ own + (weights * shifts) @ seen) / precision
             effects -= effects.mean()
             doubt = common / precision
             between = float((effects**2 + doubt).mean())
             if abs(common - before) < TOLERANCE * common:
                 break
         return effects, doubt, common
+
+
+class _Best:
+    """Mean of the k highest of several arrays, element by element.
+
+    Args:
+        k: Number of arrays that count.
+        shape: Shape of the arrays.
+    """
+
+    def __init__(self, k: int, shape: tuple[int, ...]) -> None:
+        self.highest = [np.full(shape, -np.inf) for _ in range(k)]
+
+    def add(self, values: Numbers) -> None:
+        """Add an array; its content is lost."""
+        for highest in self.highest:
+            lower = np.minimum(highest, values)
+            np.maximum(highest, values, out=highest)
+            values = lower
+
+    def mean(self) -> Numbers:
+        """Return the mean of the k highest values of each element."""
+        total = self.highest[0].copy()
+        for highest in self.highest[1:]:
+            total += highest
+        return np.asarray((total / len(self.highest)).round(DECIMALS))
 
 
 @cache

@@ -88,6 +88,7 @@ class Race:
         self.scores: list[list[float]] = []
         self._remainder = seed_for(0, f"audit/{audit}") % AUDITED
         self._fit: tuple[ScorePosterior, Audit] | None = None
+        self._begun = 0
 
     def open(self) -> None:
         """Add a configuration without any scores."""
@@ -125,9 +126,7 @@ class Race:
         """True if the race may end: the risk is small enough and the audit is complete."""
         if self.risk is None:
             return True
-        if not self.scores or any(
-            self.missing(number, FIRST) for number in range(len(self.scores))
-        ):
+        if not self.scores or self._lacking_first():
             return False
         posterior = self.posterior
         small = posterior.complete.any() and posterior.better.sum() <= self.risk
@@ -168,12 +167,10 @@ class Race:
         Returns:
             None if nothing is needed, or not before something that is running has ended.
         """
-        numbers = range(len(self.scores))
-        first = self._free(numbers, running, FIRST)
+        first = self._free(self._lacking_first(), running, FIRST)
         if first or not all_open or self.certain or not self.posterior.seen.any():
             return first
-        seen, expected = self.posterior.counts > 0, self.posterior.expected
-        leader = int(np.argmax(np.where(seen, expected, -np.inf)))
+        leader = self.posterior.leader
         return (
             self._free([leader], running)
             or self._rival(leader, running)
@@ -211,8 +208,7 @@ class Race:
         if first > len(self.scores):  # too little is known
             least = first + self.seeds - FIRST
             return least, max(least, round(self.usual_share * sum(lacking))), sum(lacking)
-        better, expected = self.posterior.better, self.posterior.expected
-        leader = int(np.argmax(expected))
+        better, leader = self.posterior.better, self.posterior.leader
         least = first + sum(
             lacking[number] - self.missing(number, FIRST) for number in {leader, *self._to_audit()}
         )
@@ -224,6 +220,12 @@ class Race:
             if number != leader:
                 likely, most = likely + lacking[number] / 2, most + lacking[number]
         return least, min(round(likely), most), most
+
+    def _lacking_first(self) -> range:
+        """Return numbers from the first configuration that lacks first seeds to the last one."""
+        while self._begun < len(self.scores) and not self.missing(self._begun, FIRST):
+            self._begun += 1
+        return range(self._begun, len(self.scores))
 
     def _drawn(self) -> range:
         """Return the numbers of the configurations that are drawn for an audit."""

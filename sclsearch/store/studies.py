@@ -43,6 +43,7 @@ _NUMBERED = re.compile(r"(0|[1-9][0-9]{0,8})\.json")
 _OPENED = "configurations.json"
 _BASELINES = "baselines.json"
 _WINDOWS = "windows.json"
+_BUDGET = "budget.json"
 _R = TypeVar("_R", StudyRecord, ReplicateRecord, ConfigurationRecord)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -193,6 +194,18 @@ class StudyStore:
         """Store the baseline evaluations by replicate."""
         stored = {"replicates": {str(number): one for number, one in found.items()}}
         write(self.folder / _BASELINES, sealed(stored))
+
+    def budget(self) -> Mapping[str, Any] | None:
+        """Return the record of the budget of the last start; None without, or if it is damaged."""
+        try:
+            return unsealed(read(self.folder / _BUDGET) or {}).get("budget")
+        except (DamagedError, ValueError, AttributeError):
+            return None  # the next start writes it again
+
+    def save_budget(self, budget: Mapping[str, Any] | None) -> None:
+        """Store the record of a start's budget, unless it is the stored one."""
+        if self.budget() != budget:
+            write(self.folder / _BUDGET, sealed({"budget": budget}))
 
     def windows(self, record: StudyRecord) -> list[tuple[int, int]]:
         """Return the limits on unfinished configurations as pairs (first number, limit), in order.

@@ -11,11 +11,12 @@ from typing import Any
 PACKAGES = ("sclsearch", "torch", "transformers", "tokenizers", "numpy", "ray", "optuna")
 
 
-def environment(threads: int) -> dict[str, Any]:
+def environment(threads: int, gpus: float | None = None) -> dict[str, Any]:
     """Return the environment of a seed run.
 
     Args:
         threads: Number of torch threads that train the seed run.
+        gpus: GPUs, or share of one, that the search reserves for the seed run; None if unknown.
     """
     import torch
 
@@ -26,6 +27,7 @@ def environment(threads: int) -> dict[str, Any]:
         "machine": platform.machine(),
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         "threads": threads,
+        **({} if gpus is None else {"gpus": gpus}),
         "host": platform.node(),
         "pid": os.getpid(),
     }

@@ -1,13 +1,14 @@
 """Study that is ready to run: resolved, checked against its stored record, replicates drawn."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from sclsearch.protocols.base import Splits
 from sclsearch.store.records import ReplicateRecord, StudyRecord
 from sclsearch.store.runs import RunStore
 from sclsearch.store.storage import Storage
 from sclsearch.store.studies import StudyStore
+from sclsearch.study.budget import Budget
 from sclsearch.study.study import Study
 
 
@@ -25,8 +26,8 @@ class PreparedStudy:
         splits: Training, validation and test rows of each replicate, by replicate number.
         configs: Number of configurations in total.
         at_once: Number of seed runs that can run at the same time.
-        budget: Most seed runs of the search; None for all that its configurations need. With it,
-            `configs` is the most that it may suffice for.
+        budget: Limit on the cost of all seed runs; None trains all that the configurations need.
+            With it, `configs` is the most that it may suffice for.
         risk: Highest accepted risk of the race; None trains all seeds of all configurations.
     """
 
@@ -40,7 +41,7 @@ class PreparedStudy:
     configs: int
     at_once: int
     risk: float | None
-    budget: int | None = None
+    budget: Budget | None = None
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -48,7 +49,7 @@ class PreparedStudy:
         return (*self.splits[0].notes, *self.record.origin["notes"])
 
     def begin(self) -> "PreparedStudy":
-        """Store the records of the study and its replicates, unless they are stored.
+        """Store the records of the study, its replicates and its budget, unless they are stored.
 
         Returns:
             The study with its stored record, which another driver process may have created.
@@ -60,4 +61,5 @@ class PreparedStudy:
         record = self.store.check(self.record)
         for replicate in self.replicates:
             self.store.add(replicate)
+        self.store.save_budget(None if self.budget is None else asdict(self.budget))
         return replace(self, record=record)

@@ -10,6 +10,7 @@ from annotated_types import Ge, Gt, Interval
 from sclsearch.arguments import check_fields
 from sclsearch.protocols.draws import Unlabeled
 from sclsearch.store.storage import DEFAULT_STORAGE, Storage
+from sclsearch.study.budget import parse_compute_budget
 from sclsearch.tasks.custom import CustomTask
 
 if TYPE_CHECKING:
@@ -99,19 +100,22 @@ class RunOptions:
         configs: Configurations in total; None means 20, or all of a smaller space.
         seed_runs: Seed runs in total, instead of `configs`: the race decides how many
             configurations they suffice for.
+        compute_budget: GPU- or CPU-hours in total, such as `8gpuh` or `20cpuh`, instead of
+            `configs`. A seed run costs its training time times its GPUs or CPU cores, in whatever
+            start of the study it was trained.
         seeds: Replicates per configuration; None uses the protocol's number.
         rule: Rule that combines seeds into a score; None uses the protocol's, even if an earlier
             run of the study used another.
         race: Skips seeds of configurations that can hardly win. The value is the highest accepted
             probability, by a model, that another configuration would win with all seeds. 0 skips
             only those that cannot win, whatever their missing scores are; `off` skips nothing. None
-            means 0.05 with `seed_runs`, else 0 for the samplers random and grid, and `off` for
-            those that learn from scores.
+            means 0.05 with `seed_runs` or `compute_budget`, else 0 for the samplers random and
+            grid, and `off` for those that learn from scores.
         address: Address of a Ray cluster; None starts Ray on this machine.
         cpus_per_trial: CPU cores, and torch threads, per seed run.
         gpus_per_trial: GPUs per seed run: 0, 1 or 1/k; None means 1 if there is a GPU.
         concurrency: Seed runs at a time; None means as many as fit, on a cluster at least 64.
-        time_budget: Seconds after which no further seed run starts.
+        time_budget: Wall-clock seconds of this start after which no further seed run starts.
         trial_timeout: Seconds after which a seed run counts as hung.
         retry_failed: Train failed seed runs again.
         custom_method: `FILE.py:CLASS`, required to repeat a study whose method is in a file. Code
@@ -126,6 +130,7 @@ class RunOptions:
     register: str | None = None
     configs: Annotated[int, Interval(ge=1, le=MOST_CONFIGS)] | None = None
     seed_runs: Annotated[int, Ge(1)] | None = None
+    compute_budget: str | None = None
     seeds: Annotated[int, Interval(ge=1, le=MOST_SEEDS)] | None = None
     rule: str | None = None
     race: Annotated[float, Interval(ge=0, lt=1)] | Literal["off"] | None = None
@@ -141,6 +146,8 @@ class RunOptions:
     def __post_init__(self) -> None:
         """Raise SclsearchError if a field is not of its type or out of its bounds."""
         check_fields(self)
+        if self.compute_budget is not None:
+            parse_compute_budget(self.compute_budget)
 
 
 class TuneKeywords(TypedDict, total=False):
@@ -165,6 +172,7 @@ class TuneKeywords(TypedDict, total=False):
     register: str | None
     configs: int | None
     seed_runs: int | None
+    compute_budget: str | None
     seeds: int | None
     rule: str | None
     race: float | Literal["off"] | None

@@ -74,7 +74,7 @@ def test_a_search_ends_complete_with_every_seed_run_in_the_store(
             assert len(one.evaluations) == 8
             assert {"validation", "test"} == {*one.predictions}
             assert (one.origin["configuration"], one.origin["replicate"]) == (number, replicate)
-            assert one.environment["threads"] == 1
+            assert (one.environment["threads"], one.environment["gpus"]) == (1, 0.0)
 
 
 def test_mlflow_shows_the_study_its_configurations_and_their_seed_runs_once(

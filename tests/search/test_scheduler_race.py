@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,11 +14,19 @@ from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import report
 from sclsearch.search.callbacks import Progress
 from sclsearch.search.estimate import estimate
+from sclsearch.search.plan import plan_prepared
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure, SeedRun
+from sclsearch.study.budget import (
+    CPU_HOURS,
+    GPU_HOURS,
+    Budget,
+    BudgetUse,
+    parse_compute_budget,
+)
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.seed_runs import SeedRunTask
-from sclsearch.study.spec import StudySpec
+from sclsearch.study.spec import RunOptions, StudySpec
 
 if TYPE_CHECKING:
     from tests.workspace import Workers
@@ -27,6 +36,8 @@ Preparing = Callable[..., PreparedStudy]
 
 ROWS = 1000
 CONFIGS, SEEDS, RISK = 8, 10, 0.05
+HOURS = (0.5, 0.25, 1.0)
+"""Training time of seed runs, by the remainder of their configuration's number."""
 # The published one is good, the fourth is better.
 MEANS = (0.80, 0.60, 0.55, 0.84, 0.70, 0.62, 0.50, 0.66)
 
@@ -38,7 +49,8 @@ def ended(workers: "Workers", task: SeedRunTask) -> SeedRun:
     right = round(ROWS * (mean + random.Random(100 * number + seed).gauss(0, 0.01)))
     counts = {"confusion": [[right, ROWS - right], [0, 0]]}
     evaluation = {"epoch": 1.0, "update": 4, "loss": {}, "validation": counts}
-    return replace(workers.trained(task), evaluations=(evaluation,), test=counts)
+    seconds = 3600 * HOURS[number % len(HOURS)]
+    return replace(workers.trained(task), evaluations=(evaluation,), test=counts, seconds=seconds)
 
 
 def run_out(
@@ -252,11 +264,135 @@ def test_a_budget_is_not_spent_while_its_last_seed_runs_are_running(
     assert scheduler.complete
 
 
+@pytest.mark.parametrize("at_a_time", [1, 4])
+@pytest.mark.parametrize("race", [None, "off"])
+@pytest.mark.parametrize("sampler", ["random", "tpe"])
+def test_a_compute_budget_is_spent_by_durations_of_this_and_earlier_starts(
+    asked: Asked,
+    preparing: Preparing,
+    workers: "Workers",
+    at_a_time: int,
+    race: str | None,
+    sampler: str,
+) -> None:
+    spec = asked(sampler=sampler)
+    options = {"configs": None, "compute_budget": "60cpuh", "cpus_per_trial": 2, "seeds": SEEDS}
+    study = preparing(spec, race=race, **options).begin()
+    places = run_out(workers, Scheduler(study), at_a_time, most=25)
+    scheduler = Scheduler(preparing(spec, race=race, **options))
+    places += run_out(workers, scheduler, at_a_time)
+    assert scheduler.complete
+    assert len(places) == len({*places})
+    spent = sum(2 * HOURS[number % len(HOURS)] for number, _ in places)
+    most = 60 + at_a_time * 2 * max(HOURS)
+    assert 60 - SEEDS * 2 * max(HOURS) < spent < most
+    assert scheduler.spending.spent == pytest.approx(spent)
+    assert scheduler.state.winner is not None
+    assert len(scheduler.state.configurations) >= (4 if race == "off" else 8)
+    found = report(study.storage, study.store.name)
+    assert found.budget is not None
+    assert found.budget.spent == pytest.approx(spent)
+    assert f"budget: {spent:.3g} of 60 CPU-hours spent" in found.notes
+    assert run_out(workers, Scheduler(preparing(spec, race=race, **options))) == []
+
+
+def test_a_larger_compute_budget_continues_and_a_start_without_one_reports_none(
+    asked: Asked, preparing: Preparing, workers: "Workers"
+) -> None:
+    options = {"configs": None, "cpus_per_trial": 2, "seeds": SEEDS}
+    study = preparing(asked(), compute_budget="2cpuh", **options).begin()
+    few = run_out(workers, Scheduler(study))
+    found = report(study.storage, study.store.name)
+    assert found.winner is None
+    assert found.notes[0] == (
+        f"budget: {len(few)} of 2 CPU-hours spent; no configuration has all seeds, so raise the "
+        "budget"
+    )
+    larger = preparing(asked(), compute_budget="60cpuh", **options).begin()
+    more = run_out(workers, Scheduler(larger))
+    assert len(more) > 10 * len(few)
+    found = report(study.storage, study.store.name)
+    assert found.winner is not None
+    assert found.budget is not None
+    assert 60 - 2 * SEEDS < found.budget.spent < 62
+    preparing(asked(), configs=4, seeds=SEEDS).begin()
+    assert report(study.storage, study.store.name).budget is None
+
+
+def test_running_seed_runs_count_as_much_as_they_are_expected_to_cost(
+    asked: Asked, preparing: Preparing, workers: "Workers"
+) -> None:
+    options = {"configs": None, "compute_budget": "4cpuh", "seeds": SEEDS, "race": "off"}
+    scheduler = Scheduler(preparing(asked(settings={}, sampler="random"), **options))
+    assert len(workers.running(scheduler, 3)) == 3  # no duration is known yet
+    run_out(workers, scheduler, at_a_time=3, most=1)
+    # 0.5 hours are spent, and the two that run cost an hour: 2.5 hours are left.
+    assert scheduler.left == 5
+    assert len(workers.running(scheduler)) == 7
+    assert scheduler.left == 0
+    assert not scheduler.complete
+    assert scheduler.needed == (7, 7, 7)
+
+
+def test_stored_seed_runs_count_with_the_resources_that_they_took() -> None:
+    hours = {"gpus": 0.25, "threads": 8}
+    run = SeedRun("k", {}, {}, seconds=7200, environment=hours)
+    for text, cost in (("1gpuh", 0.5), ("1cpuh", 16)):
+        assert parse_compute_budget(text).cost(run) == cost
+    earlier = replace(run, environment={"threads": 8})
+    assert Budget(1, GPU_HOURS, 0.5).cost(earlier) == 1
+
+
+def test_a_plan_says_how_many_seed_runs_a_compute_budget_buys(
+    asked: Asked, preparing: Preparing, workers: "Workers", tmp_path: Path
+) -> None:
+    options = {"configs": None, "compute_budget": "60cpuh", "seeds": SEEDS}
+    study = preparing(asked(), **options).begin()
+    run_out(workers, Scheduler(study), most=8)
+    own = plan_prepared(preparing(asked(), **options), RunOptions(tracking="none"), list)
+    assert own.budget is not None
+    each = own.budget.spent / 8
+    assert 0.25 < each < 1
+    missing = int(60 / each - 8)
+    assert (own.stored, own.missing, own.seed_runs) == (8, missing, missing + 8)
+    new = preparing(asked(), storage=tmp_path / "new", **options)
+    spec = new.study.seed_run_spec({}, 0, new.splits[0])
+    stored = SeedRun(
+        spec.key, spec.identity, new.record.origin, seconds=7200.0, environment={"threads": 1}
+    )
+    alike = plan_prepared(new, RunOptions(tracking="none"), lambda: [stored])
+    assert alike.budget == BudgetUse(60, CPU_HOURS, 0)
+    assert (alike.stored, alike.missing, alike.seed_runs) == (0, 30, 30)
+
+
+@pytest.mark.parametrize("text", ["8", "0gpuh", "-1cpuh", "8h", "nancpuh", "8 gpuh", ""])
+def test_a_text_that_is_no_compute_budget_is_refused(text: str) -> None:
+    with pytest.raises(SclsearchError) as caught:
+        RunOptions(compute_budget=text)
+    assert str(caught.value) == (
+        "--compute-budget: must be a positive number of GPU- or CPU-hours, as in 8gpuh or 20cpuh, "
+        f"got {text!r}."
+    )
+
+
 def test_a_budget_that_does_not_fit_is_refused(preparing: Preparing) -> None:
-    for options, fault in (
+    refused: list[tuple[dict[str, object], str]] = [
+        (
+            {"configs": 4, "compute_budget": "2cpuh"},
+            "--compute-budget 2cpuh: must come without --configs, got 4.",
+        ),
+        (
+            {"configs": None, "compute_budget": "2cpuh", "seed_runs": 60},
+            "--compute-budget 2cpuh: must come without --seed-runs, got 60.",
+        ),
+        (
+            {"configs": None, "compute_budget": "2gpuh"},
+            "--compute-budget 2gpuh: seed runs of this search use no GPU.",
+        ),
         ({"configs": 4, "seed_runs": 60}, "--seed-runs 60: must come without --configs, got 4."),
         ({"configs": None, "seed_runs": 9}, "--seed-runs: must be at least 10, the seeds of one"),
-    ):
+    ]
+    for options, fault in refused:
         with pytest.raises(SclsearchError) as caught:
             preparing(seeds=SEEDS, **options)
         assert str(caught.value).startswith(fault)

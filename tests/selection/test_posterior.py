@@ -97,3 +97,18 @@ def test_a_chance_is_as_often_right_as_it_says(top: Top) -> None:
         mean, share = np.mean([stated[k] for k in inside]), np.mean([happened[k] for k in inside])
         error = math.sqrt(mean * (1 - mean) / len(inside))
         assert abs(share - mean) < 3 * error + 0.02, (low, high, len(inside), mean, share)
+
+
+@pytest.mark.parametrize("top", [Top(), Top(1), Top(3), Top(5)], ids=str)
+def test_the_leader_has_the_highest_expected_score_of_all(top: Top) -> None:
+    for number in range(30):
+        draw = np.random.default_rng(number)
+        scores = 0.7 + 0.05 * draw.standard_normal((12, 1)) + 0.04 * draw.standard_normal((12, 6))
+        scores[np.arange(6) >= draw.integers(1, 7, (12, 1))] = N
+        found = ScorePosterior(top, scores, 0.0, 1.0)
+        assert found.leader == int(np.argmax(found.expected))
+
+
+def test_the_leader_exists_if_all_scores_are_the_lowest() -> None:
+    for top in (Top(), Top(1), Top(3)):
+        assert posterior([0.0, 0.0, N, N, N], [0.0, N, N, N, N], [N] * 5, top=top).leader < 2
