@@ -166,7 +166,6 @@ def _publish(
 
     study, storage = prepared.study, prepared.storage
     found = report(storage, prepared.store.name, study.rule, study.seeds, prepared.configs)
-    _show_step(console, "Writing the report to MLflow")
     try:
         # Anyone may read a shared server: the page there has no texts of the task.
         page = PageOptions(hyperparameter_importance, texts=False)
