@@ -3,13 +3,12 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from hashlib import sha256
 from importlib.metadata import version
 from io import BytesIO
 
 import numpy as np
 
-from sclsearch.canonical import one_line
+from sclsearch.canonical import digest, one_line
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.page import PageOptions, page_html
 from sclsearch.reports.report import Report, report
@@ -109,9 +108,9 @@ def _write_page(
     """
     if found.winner is None:
         return None
-    shown = repr((version("sclsearch"), options.texts)).encode() + results.artifacts["report.json"]
-    digest = sha256(shown).hexdigest()
-    if source == digest:
+    data = results.artifacts["report.json"].decode()
+    shown = digest({"version": version("sclsearch"), "texts": options.texts, "report": data})
+    if source == shown:
         return None
     try:
         page = page_html([found], options)
@@ -119,7 +118,7 @@ def _write_page(
         return f"MLflow lacks {PAGE} of {found.study}: {failure_reason(error)}."
     empty = RunRecord(results.study, experiment=results.experiment)
     writer.write(replace(empty, artifacts={PAGE: page.encode()}))
-    writer.write(replace(empty, tags={PAGE_SOURCE: digest}))
+    writer.write(replace(empty, tags={PAGE_SOURCE: shown}))
     return None
 
 
