@@ -1,5 +1,6 @@
 """Result of a study in MLflow: its report, its place in the experiment, and the winner's model."""
 
+import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -28,8 +29,9 @@ from sclsearch.tracking.view import describe_experiment
 from sclsearch.tracking.writer import Writer
 
 PAGE = "report.html"
-PAGE_SOURCE = "sclsearch.page"
-"""Tag of a study's run: digest of the data that its page shows."""
+CONFUSION = "confusion.png"
+FIGURES_SOURCE = "sclsearch.page"
+"""Tag of a study's run: digest of the data that its page and its confusion matrices show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,8 @@ def publish(
         experiment_id, run_id = writer.run_of(record.mlflow_name)
         describe_experiment(client, experiment_id)
         tags = client.get_run(run_id).data.tags
-        warning = _write_page(writer, results, tags.get(PAGE_SOURCE), found, page)
+        labels = record.origin.get("labels", ())
+        warning = _write_figures(writer, results, tags.get(FIGURES_SOURCE), found, page, labels)
         own_method = bool(record.training.get("method_file"))
         if registered_name is None and (own_method or not found.weights or found.risk >= MOST_RISK):
             return Published(None, warning)
@@ -94,17 +97,26 @@ def publish(
         return Published(f"{registered_name} version {number}", warning)
 
 
-def _write_page(
-    writer: Writer, results: RunRecord, source: str | None, found: Report, options: PageOptions
+def _write_figures(
+    writer: Writer,
+    results: RunRecord,
+    source: str | None,
+    found: Report,
+    options: PageOptions,
+    labels: Sequence[str],
 ) -> str | None:
-    """Write the HTML page to a study's run unless it is there; return the reason of a failure.
+    """Write the confusion matrices and the HTML page to a study's run unless they are there.
 
     Args:
         writer: The writer.
         results: The record that wrote the other files of the report.
-        source: Digest of the data that MLflow's page shows; None without a page.
+        source: Digest of the data that MLflow's figures show; None without a page.
         found: The study's report.
         options: Options of the page.
+        labels: Names of the classes.
+
+    Returns:
+        Reason why MLflow lacks the page; None if it has the page or the study has no winner.
     """
     if found.winner is None:
         return None
@@ -112,13 +124,17 @@ def _write_page(
     shown = digest({"version": version("sclsearch"), "texts": options.texts, "report": data})
     if source == shown:
         return None
+    empty = RunRecord(results.study, experiment=results.experiment)
+    matrices = json.loads(data)["confusion"]
+    if matrices:
+        figure = _confusion_figure(matrices, labels)
+        writer.write(replace(empty, artifacts={CONFUSION: figure}))
     try:
         page = page_html([found], options)
     except Exception as error:  # the study's result does not depend on its page
         return f"MLflow lacks {PAGE} of {found.study}: {failure_reason(error)}."
-    empty = RunRecord(results.study, experiment=results.experiment)
     writer.write(replace(empty, artifacts={PAGE: page.encode()}))
-    writer.write(replace(empty, tags={PAGE_SOURCE: shown}))
+    writer.write(replace(empty, tags={FIGURES_SOURCE: shown}))
     return None
 
 
@@ -184,19 +200,12 @@ def track_study(
 
 def _report_record(found: Report, record: StudyRecord, storage: Storage) -> RunRecord:
     """Return the record that adds the report to a study's run."""
-    text, matrices = study_report(found), _confusion(found, storage)
-    artifacts = {
-        "report.md": text.encode(),
-        "report.json": json_bytes({**asdict(found), "confusion": matrices}),
-    }
-    labels = record.origin.get("labels", ())
-    if matrices:
-        artifacts["confusion.png"] = _confusion_figure(matrices, labels)
-    winner = found.winner
+    text, winner = study_report(found), found.winner
+    results = {**asdict(found), "confusion": _confusion(found, storage)}
     return RunRecord(
         record.mlflow_name,
         tags={} if winner is None else {"winner": short_settings(winner.values)},
-        artifacts=artifacts,
+        artifacts={"report.md": text.encode(), "report.json": json_bytes(results)},
         experiment=experiment_name(record),
         description=text,
     )

@@ -42,8 +42,11 @@ class StudyResult:
 
 
 def ranking_of_studies(results: Sequence[StudyResult]) -> str:
-    """Return the ranking of an experiment's studies by the scores of their winners."""
-    ranked = sorted(results, key=lambda one: (-one.score, one.study))
+    """Return the ranking of an experiment's studies by the scores of their winners.
+
+    Equal scores keep the order of `results`.
+    """
+    ranked = sorted(results, key=lambda one: -one.score)
     first, best = ranked[0], ranked[0].score
     lead = f", {best - ranked[1].score:.4f} above {ranked[1].study}" if len(ranked) > 1 else ""
     rows = [

@@ -120,7 +120,11 @@ class Writer:
         if identity not in known.runs:
             tags = {ID: identity, LEVEL: LEVELS[len(path)]}
             if path:
-                tags[PARENT] = self._find(record, path[:-1]).run_id
+                parent = self._find(record, path[:-1])
+                tags[PARENT] = parent.run_id
+                if len(path) == 1:
+                    # MLflow sorts equal scores by start, latest first; the lowest number wins.
+                    start = parent.start - path[0]
             name = identity.partition("@")[0]
             if path == record.path:
                 tags |= record.tags

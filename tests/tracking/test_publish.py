@@ -103,6 +103,17 @@ def test_a_repeated_track_changes_nothing(trained: Trained, uri: str, shown: "Sh
 
 
 @pytest.mark.slow
+def test_a_repeat_draws_no_figure_until_the_page_changes(
+    trained: Trained, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sclsearch.track("mine", storage=trained.storage, tracking=uri)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert sclsearch.track("mine", storage=trained.storage, tracking=uri).warning is None
+    with pytest.raises(SclsearchError, match=r"lacks the report of mine: .*matplotlib\.figure"):
+        sclsearch.track("mine", storage=trained.storage, tracking=uri, texts=True)
+
+
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_registered_model_predicts_like_the_exported_winner(
     trained: Trained, uri: str, tmp_path: "Path", monkeypatch: pytest.MonkeyPatch
