@@ -20,6 +20,7 @@ from sclsearch.reports.report import report
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.run import SearchResult, run
 from sclsearch.search.scheduler import Scheduler
+from sclsearch.store.rows import RowResults
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.resolve import resolve
@@ -114,7 +115,7 @@ class Workers:
             identity=task.identity,
             origin={"replicate": task.replicate.number},
             evaluations=({"epoch": 1.0, "update": 4, "loss": {}, "validation": counts},),
-            test=counts,
+            test=counts if task.test else {},
         )
 
     def failed(self, task: SeedRunTask) -> SeedRun:
@@ -122,7 +123,10 @@ class Workers:
         return replace(self.trained(task), evaluations=(), test={}, failure=failure)
 
     def finish(self, scheduler: Scheduler, task: SeedRunTask) -> None:
-        scheduler.runs.put(self.trained(task))
+        if task.id in scheduler.testing:
+            scheduler.runs.put_test(self.trained(task), RowResults({}, {}))
+        else:
+            scheduler.runs.put(self.trained(task))
         run = scheduler.runs.get(task.key)
         assert run is not None
         scheduler.finish(task, run)

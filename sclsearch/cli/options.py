@@ -16,6 +16,7 @@ from sclsearch.store.storage import DEFAULT_STORAGE
 DATA, SEARCH, RACE, BUDGET = "Data", "Search", "Race", "Budget"
 RESOURCES, STORAGE, OWN = "Resources", "Storage and tracking", "Own files"
 SamplerName = Literal["tpe", "gp", "random", "grid"]
+TestScores = Literal["auto", "all", "winner"]
 SECONDS: Mapping[str, float] = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -273,6 +274,15 @@ class SearchOptions:
             metavar="[RISK]",
         ),
     ] = None
+    test_scores: Annotated[
+        TestScores,
+        _option(
+            "Seed runs to test: all, or those of the winner, at the end. auto: winner if a test "
+            "takes over a quarter of a seed run's time and has over 1,000 rows.",
+            BUDGET,
+            more=True,
+        ),
+    ] = "auto"
     time_budget: TimeBudget = None
 
 

@@ -65,6 +65,11 @@ def _show_plan(console: Console, plan: "Plan") -> None:
         table.add_row(name, escape(shown(origin.value)), origin.source)
     console.print()
     console.print(table)
+    _show_work(console, plan)
+
+
+def _show_work(console: Console, plan: "Plan") -> None:
+    """Print what the search will train and test, and how long that takes."""
     console.print(f"\n{_total(plan)}; in the store: {plan.stored}")
     if plan.race is not None and plan.budget is None:
         least, likely, most = plan.needed
@@ -72,6 +77,12 @@ def _show_plan(console: Console, plan: "Plan") -> None:
         console.print(
             f"race: another winner {promise}; about {likely} seed runs to train ({least}-{most})"
         )
+    if plan.test_scores == "winner":
+        console.print("test scores: only of the winner's seeds, when the search has ended")
+    if plan.to_test and not plan.missing:
+        again = f"; {plan.to_train_again} train again for it, as their weights are not stored"
+        seed_runs = counted(plan.to_test, "trained seed run")
+        console.print(f"to test: {seed_runs}{again if plan.to_train_again else ''}")
     if plan.time is not None and plan.missing:
         _show_time(console, plan, plan.time)
 

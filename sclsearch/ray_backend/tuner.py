@@ -48,14 +48,14 @@ class SeedRunQueue(Protocol):
 
     @property
     def running(self) -> Mapping[SeedRunId, SeedRunTask]:
-        """Seed runs that are training now."""
+        """Seed runs that are training or being tested now."""
 
     @property
     def complete(self) -> bool:
-        """True if no seed run is left to train."""
+        """True if no seed run is left to train or to test."""
 
     def next(self) -> SeedRunTask | None:
-        """Return the next seed run to train; None if there is none at present."""
+        """Return the next seed run to train or to test; None if there is none at present."""
 
     def finish(
         self, task: SeedRunTask, run: SeedRun, *, stored: bool = False, node: str = ""
@@ -97,6 +97,7 @@ class SeedSearcher(Searcher):
             "configuration": task.configuration.number,
             "replicate": task.replicate.number,
             "fields": canonical(task.configuration.fields),
+            "test": task.test,
             "deadline": self.deadline,
         }
 
@@ -115,7 +116,7 @@ class SeedSearcher(Searcher):
         with self.keeping_fault():
             task = self.tasks.pop(trial_id)
             run = self.scheduler.runs.get(task.key)
-            if run is not None:
+            if run is not None and task.is_done(run):
                 self.scheduler.finish(task, run, node=failure.node)
             elif result and result.get("late"):
                 self.scheduler.release(task)

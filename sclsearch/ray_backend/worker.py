@@ -1,4 +1,4 @@
-"""Trainable of Ray workers: trains one seed run and stores it before it reports to Tune."""
+"""Trainable of Ray workers: trains or tests a seed run and stores it before it reports to Tune."""
 
 import json
 import logging
@@ -16,6 +16,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.methods import NamedMethod, error_text
 from sclsearch.protocols.base import Splits
 from sclsearch.ray_backend.nodes import model_here, versions_here
+from sclsearch.store.local import DamagedError
 from sclsearch.store.rows import RowResults
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.store.storage import Storage
@@ -27,6 +28,7 @@ from sclsearch.training.data import TokenizedTask
 from sclsearch.training.device import is_of_machine, is_out_of_memory
 from sclsearch.training.engine import train
 from sclsearch.training.evaluation import NonFiniteLossError
+from sclsearch.training.final_test import evaluate_test
 from sclsearch.training.result import TrainingResult, save_weights
 from sclsearch.training.spec import SeedRunSpec, TrainingData
 
@@ -89,11 +91,12 @@ def worker_context(
 
 
 def seed_run_trial(config: Mapping[str, Any], context: WorkerContext) -> None:
-    """Train a seed run unless it is stored; Ray Tune calls this trainable.
+    """Train a seed run unless it is stored, and test it if asked; Ray Tune calls this trainable.
 
     Args:
-        config: The numbers `configuration` and `replicate`, `fields` as JSON, and `deadline` in
-            Unix seconds. On a cluster, a trial may start hours after its request.
+        config: The numbers `configuration` and `replicate`, `fields` as JSON, whether the result
+            needs a `test` score, and `deadline` in Unix seconds. On a cluster, a trial may start
+            hours after its request.
         context: The shared data of the study's trials.
     """
     from ray import tune
@@ -111,13 +114,17 @@ def seed_run_trial(config: Mapping[str, Any], context: WorkerContext) -> None:
         with _storage_faults(context.storage):
             there = runs.get(spec.key)
         if there is None:
-            run, result = attempt(spec, context, config["configuration"])
+            run, result = attempt(spec, context, config["configuration"], test=config["test"])
             rows = None
             if result is not None:
                 _keep_weights(store, spec, result)
                 rows = row_results(spec, context, result)
             with _storage_faults(context.storage):
                 runs.put(run, rows)
+        elif config["test"] and there.untested:
+            run, tested = with_test(there, spec, context)
+            with _storage_faults(context.storage):
+                runs.put_test(run, tested)
         tune.report({"key": spec.key, "out_of_memory": ""})
     except Exception as error:
         if not is_out_of_memory(error):
@@ -151,8 +158,38 @@ def _keep_weights(store: StudyStore, spec: SeedRunSpec, result: TrainingResult) 
         _LOG.warning("seed run %s: its weights cannot be kept: %s", spec.key[:12], error)
 
 
+def with_test(
+    run: SeedRun, spec: SeedRunSpec, context: WorkerContext
+) -> tuple[SeedRun, RowResults]:
+    """Return a trained seed run with its test score, and its row results.
+
+    If the storage has lost its weights, it is trained again.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    data = TrainingData(spec, context.tokens[spec.training.max_length])
+    try:
+        content = StudyStore(context.storage, context.name).read_weights(spec.key)
+        (rows,) = RunStore(context.storage).rows([run])
+        weights = None if content is None else load(content)
+    except (DamagedError, SafetensorError):
+        weights = rows = None
+    if weights is None or rows is None:
+        result = train(data)
+        rows = row_results(spec, context, result)
+    else:
+        result = evaluate_test(data, weights)
+        tested = row_results(spec, context, result)
+        rows = RowResults(
+            {**rows.labels, **tested.labels}, {**rows.probabilities, **tested.probabilities}
+        )
+    predictions = {**run.predictions, "test": result.predictions["test"]}
+    return replace(run, test=result.test, predictions=predictions), rows
+
+
 def attempt(
-    spec: SeedRunSpec, context: WorkerContext, configuration: int
+    spec: SeedRunSpec, context: WorkerContext, configuration: int, *, test: bool = True
 ) -> tuple[SeedRun, TrainingResult | None]:
     """Train one seed run; return its stored form, and the training result unless it failed.
 
@@ -164,6 +201,7 @@ def attempt(
         spec: The seed run.
         context: The shared data of the study's seed runs.
         configuration: The configuration's number.
+        test: Whether to evaluate on the test rows too.
     """
     number = spec.replicate.number
     run = SeedRun(
@@ -174,7 +212,8 @@ def attempt(
         environment=environment(context.threads, context.gpus),
     )
     try:
-        result = train(TrainingData(spec, context.tokens[spec.training.max_length]))
+        data = TrainingData(spec, context.tokens[spec.training.max_length])
+        result = train(data, test=test)
     except Exception as error:
         if is_out_of_memory(error) or is_of_machine(error):
             raise
@@ -197,10 +236,13 @@ def with_result(run: SeedRun, result: TrainingResult) -> SeedRun:
 
 
 def row_results(spec: SeedRunSpec, context: WorkerContext, result: TrainingResult) -> RowResults:
-    """Return labels and class probabilities of the validation and test rows of a seed run."""
+    """Return labels and class probabilities of the rows that a training result has evaluated."""
     splits = context.tokens[spec.training.max_length].splits
     evaluated = {"validation": spec.splits.validation, "test": spec.splits.test}
-    labels = {name: splits[rows.split].y[rows.index] for name, rows in evaluated.items()}
+    labels = {
+        name: splits[evaluated[name].split].y[evaluated[name].index]
+        for name in result.probabilities
+    }
     return RowResults(labels, result.probabilities)
 
 

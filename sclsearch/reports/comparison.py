@@ -9,7 +9,7 @@ import numpy as np
 
 from sclsearch.canonical import shown
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.report import Report, SeedLine, finished_winner, report
+from sclsearch.reports.report import Report, SeedLine, finished_winner, report, tested_winner
 from sclsearch.selection.rules import mean_std, parse_rule
 from sclsearch.selection.significance import (
     Comparison,
@@ -117,7 +117,7 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
         reports: Reports of two or more studies; the first is the reference.
 
     Raises:
-        SclsearchError: The studies cannot be compared, or one has no winner.
+        SclsearchError: The studies cannot be compared, or one has no winner, or has not tested it.
     """
     names = [report.study for report in reports]
     if len(reports) < 2 or len(set(names)) < len(names):
@@ -128,7 +128,7 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
     base, seeds = reports[0], min(report.seeds for report in reports)
     for other in reports[1:]:
         _check(base, other, seeds)
-    winners = [finished_winner(report) for report in reports]
+    winners = [tested_winner(report) for report in reports]
     tests = [[seed.test for seed in winner.seeds[:seeds]] for winner in winners]
     comparisons = [
         compare(own, tests[0], _subsets(base, other, seeds))
@@ -183,7 +183,12 @@ def training_seconds(report: Report) -> float:
 def _with_search(
     own: Report, base: Report, comparison: Comparison, seeds: int
 ) -> tuple[float, float] | None:
-    """Return the interval that includes both searches; it contains that of the winners alone."""
+    """Return the interval that includes both searches; it contains that of the winners alone.
+
+    None if other configurations have not been tested.
+    """
+    if any(line.untested for report in (own, base) for line in report.configurations):
+        return None
     found = search_interval(
         _scores(own, seeds), _scores(base, seeds), [*map(str, _subsets(base, own, seeds))]
     )

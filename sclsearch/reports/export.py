@@ -26,7 +26,7 @@ from sclsearch.reports.export_record import (
     write_json,
 )
 from sclsearch.reports.model_card import write_model_card
-from sclsearch.reports.report import Report, SeedLine, finished_winner
+from sclsearch.reports.report import Report, SeedLine, finished_winner, tested_winner
 from sclsearch.store.local import LocalPath
 from sclsearch.store.objects import check_writable
 from sclsearch.store.records import StudyRecord
@@ -105,11 +105,11 @@ def export(
         ensemble: Export every reported seed, as one model that averages their probabilities.
 
     Raises:
-        SclsearchError: There is no winner, its weights are not stored, or the original encoder
-            has changed. Also if the folder is not empty or not writable, or an ensemble would have
-            one member.
+        SclsearchError: There is no winner, it has not been tested, its weights are not stored, or
+            the original encoder has changed. Also if the folder is not empty or not writable, or an
+            ensemble would have one member.
     """
-    winner = finished_winner(found)
+    winner = tested_winner(found)
     folder = folder.expanduser().resolve()
     _check_empty(folder)
     if ensemble and len(winner.reported) < 2:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 DRAWN = ("initialisation", "order")
 FEW_ROWS = 10
 """Minimum validation rows per class; below it one row moves the class's score by over a tenth."""
+OTHERS_UNTESTED = (
+    "only the winner was tested; `sclsearch tune` with `--test-scores all` tests the others, too"
+)
 TOO_SMALL = "; no configuration has all seeds, so raise the budget"
 NO_CHECKSUMS = "files of release 0.1.0 have no checksums: a change to their numbers is not seen"
 
@@ -38,7 +41,7 @@ class SeedLine:
         replicate: Number of its replicate.
         key: Key of the seed run in the run store.
         validation: Validation score; None if the seed run failed.
-        test: Test score; None if the seed run failed.
+        test: Test score; None if the seed run failed or has not been tested.
         failure: Cause and message of the failure; None on success.
         seconds: Training time in seconds.
     """
@@ -63,7 +66,8 @@ class ConfigurationLine:
         seeds: Finished seed runs.
         score: Score under the rule; None while seed runs are missing.
         reported: Indices into `seeds` of the reported seed runs, best validation score first.
-        test_mean: Mean test score of the reported seed runs; None if there are none.
+        test_mean: Mean test score of the reported seed runs; None if there are none, or if one has
+            not been tested.
         test_std: Sample standard deviation of these test scores; None for fewer than two.
         forecast: Predicted final score if some, but not all, seed runs are missing; else None.
     """
@@ -81,9 +85,17 @@ class ConfigurationLine:
 
     @property
     def plain(self) -> tuple[float, float | None] | None:
-        """Return mean and standard deviation of all test scores; None if no seed run succeeded."""
+        """Return mean and standard deviation of all test scores.
+
+        None if no seed run succeeded, or if one has not been tested.
+        """
         tests = [seed.test for seed in self.seeds if seed.test is not None]
-        return mean_std(tests) if tests else None
+        return mean_std(tests) if tests and not self.untested else None
+
+    @property
+    def untested(self) -> int:
+        """Return the number of successful seed runs that have no test score."""
+        return sum(seed.failure is None and seed.test is None for seed in self.seeds)
 
     @property
     def failed(self) -> int:
@@ -210,6 +222,25 @@ def finished_winner(found: Report) -> ConfigurationLine:
     raise SclsearchError(f"{found.study}: no configuration is finished. Run `tune` again.")
 
 
+def tested_winner(found: Report) -> ConfigurationLine:
+    """Return the winner of a report, if all its successful seed runs have test scores.
+
+    Raises:
+        SclsearchError: There is no winner, or a seed run of it has not been tested.
+    """
+    winner = finished_winner(found)
+    if winner.untested:
+        raise SclsearchError(f"{found.study}: {_untested_winner(winner, found.rule)}")
+    return winner
+
+
+def _untested_winner(winner: ConfigurationLine, rule: str) -> str:
+    return (
+        f"{winner.untested} of {len(winner.seeds)} seeds of the winner #{winner.number} have no "
+        f"test score. Repeat its `sclsearch tune` with `--rule {rule}`, which tests them."
+    )
+
+
 def _winner(lines: Sequence[ConfigurationLine]) -> ConfigurationLine | None:
     """Return the best finished configuration of which a seed run succeeded."""
     return next((line for line in lines if line.score is not None and line.reported), None)
@@ -260,6 +291,7 @@ def report(
         too_small = not state.scores and not spending.left(())
         notes.append(f"budget: {spending.use} spent{TOO_SMALL if too_small else ''}")
     if winner is not None:
+        notes += _untested(winner, lines, rule)
         notes += _doubts(winner, baselines, state)
     if replicates:
         notes += replicates[0].notes
@@ -411,6 +443,16 @@ def _missing(
         yield f"no other configuration can win: {lacking}"
     else:
         yield f"P(another winner) ≤ {risk:.2g} by the model: {lacking}{_audited(audit)}"
+
+
+def _untested(
+    winner: ConfigurationLine, lines: Sequence[ConfigurationLine], rule: Rule
+) -> Iterator[str]:
+    """Yield a note if seed runs have not been tested."""
+    if winner.untested:
+        yield f"warning: {_untested_winner(winner, str(rule))}"
+    elif any(line.untested for line in lines):
+        yield OTHERS_UNTESTED
 
 
 def _audited(audit: Audit) -> str:

@@ -172,8 +172,13 @@ def grid(
 
 
 def test_result(line: ConfigurationLine) -> str:
-    """Return mean ± standard deviation of the reported test scores, or `none`."""
-    return "none" if line.test_mean is None else with_spread(line.test_mean, line.test_std)
+    """Return mean ± standard deviation of the reported test scores.
+
+    Without a score it is `none`, or `–` if seed runs have not been tested.
+    """
+    if line.test_mean is None:
+        return "–" if line.untested else "none"
+    return with_spread(line.test_mean, line.test_std)
 
 
 def with_spread(mean: float, std: float | None) -> str:

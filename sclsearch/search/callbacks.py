@@ -111,6 +111,7 @@ class Progress(Callback):
         self.live: Live | None = None
         self.spent = ""  # part of a budget of hours
         self.no_room = False  # no node has room for a seed run yet
+        self.testing = 0  # trained seed runs that are being tested, or will be
 
     def start(self) -> None:
         """Start the clock and show the live line."""
@@ -163,6 +164,8 @@ class Progress(Callback):
             parts.append(f"{self.stored} stored")
         if self.failed:
             parts.append(f"{self.failed} failed")
+        if self.testing:
+            parts.append(f"{self.testing} to test")
         if self.best is not None:
             parts.append(f"best {self.best.score:.4f} (#{self.best.number})")
         elapsed = time.monotonic() - self.begun
@@ -178,7 +181,7 @@ class Progress(Callback):
     def left(self) -> float:
         """Return the estimated seconds left at the present speed, or 0 without an estimate."""
         running = self.running_seconds
-        if self.wanted is None or not self.finished_seconds or not running:
+        if self.wanted is None or not self.finished_seconds or not running or self.testing:
             return 0.0
         # Running seed runs count by their age. Without them the estimate would be too high before a
         # group of seed runs finishes, and would grow every second.

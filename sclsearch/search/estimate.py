@@ -22,16 +22,15 @@ from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.storage import Storage, storage_folder
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.tokenized import sampled_ids
+from sclsearch.training.cost import row_costs
 from sclsearch.training.device import autocast, device_for
-from sclsearch.training.optimizer import adamw, evaluation_points, updates_of, updates_per_epoch
-from sclsearch.training.spec import Numerics, SeedRunSpec
+from sclsearch.training.optimizer import adamw
+from sclsearch.training.spec import Numerics
 
 STORED = "stored seed runs"
 MEASURED = "a timed update of the encoder"
 TOKENS = {"cpu": 512, "cuda": 16384}
 """Most tokens of the batch that is timed, by device."""
-FORWARD = 1 / 3
-"""Time of a forward pass, as a share of the time of a forward and a backward pass."""
 OWN = frozenset({"rows", "fields", "seeds"})
 SAME_SIZE = ("protocol", "scale", "train_size", "shots", "unlabelled")
 
@@ -120,28 +119,9 @@ def _measured(prepared: PreparedStudy, each: Sequence[Fields], threads: int) -> 
         most = TOKENS[spec.numerics.partition("-")[0]] // length
         rows = max(min(spec.training.batch_size, most), 1)
         update = _update_seconds(spec.model, spec.model_name, spec.numerics, threads, rows, length)
-        seconds.append(update / rows * _rows(spec))
+        training, test = row_costs(spec)
+        seconds.append(update / rows * (training + prepared.tests_all * test))
     return seconds
-
-
-def _rows(spec: SeedRunSpec) -> float:
-    """Return the rows that a seed run trains on, and the share `FORWARD` of those it only reads."""
-    splits, evaluations, trained = spec.splits, 1, 0.0
-    read = len(splits.test.index)
-    for stage in (stages := spec.stages):
-        count = len(splits.train.index) * (1 + spec.joined)
-        if splits.unlabeled is not None and not stage.reads_labels:
-            count = len(splits.unlabeled.index)
-        if stage.cached:
-            read += count
-            continue
-        updates = updates_of(count, stage.training, spec.max_updates)
-        share = FORWARD if stage.frozen_pooling else 1.0
-        trained += share * updates * min(stage.training.batch_size, count) * stage.views
-        if stage is stages[-1]:
-            per_epoch = updates_per_epoch(count, stage.training)
-            evaluations = len(evaluation_points(spec.evaluate, per_epoch, updates))
-    return trained + FORWARD * (read + evaluations * len(splits.validation.index))
 
 
 @cache

@@ -43,6 +43,9 @@ class Plan:
         needed: Least, likely and highest number of seed runs that are still to train.
         skipped: Seed runs that the race does not need, given the stored results.
         stored: Seed runs that the store already holds, of the configurations known so far.
+        test_scores: Seed runs that are tested: `all`, or those of the `winner`.
+        to_test: Trained seed runs that still lack the test score that they must have.
+        to_train_again: Number of these whose weights are not stored: they train again.
         time: Estimated time of the missing seed runs; None if not requested.
         storage: The storage that would hold the results.
         tracking: The MLflow URI, without passwords; None if MLflow is off.
@@ -69,6 +72,9 @@ class Plan:
     needed: tuple[int, int, int]
     skipped: int
     stored: int
+    test_scores: str
+    to_test: int
+    to_train_again: int
     time: Estimate | None
     storage: str
     tracking: str | None
@@ -122,6 +128,7 @@ def plan_prepared(
     time = None
     if finished is not None:
         time = estimate(prepared, scheduler, options.cpus_per_trial, finished)
+    untested = [scheduler.state.seed_runs[run_id].key for run_id in scheduler.untested]
     splits = prepared.splits[0]
     searched = study.space.parameters
     task, train = study.data.task, study.data.splits["train"]
@@ -149,6 +156,9 @@ def plan_prepared(
         needed=scheduler.needed,
         skipped=scheduler.skipped,
         stored=len(scheduler.state.seed_runs),
+        test_scores="all" if prepared.tests_all else "winner",
+        to_test=len(untested),
+        to_train_again=len({*untested} - prepared.store.kept_weights()),
         time=time,
         storage=str(prepared.storage),
         tracking=tracking and masked(tracking),

@@ -24,13 +24,24 @@ from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.resolve import resolve
 from sclsearch.study.resources import CLUSTER_SLOTS, gpus_each
 from sclsearch.study.restore import spec_record
-from sclsearch.study.spec import DEFAULT_CONFIGS, MOST_CONFIGS, RunOptions, StudySpec
+from sclsearch.study.spec import (
+    DEFAULT_CONFIGS,
+    MOST_CONFIGS,
+    RunOptions,
+    StudySpec,
+    TestScores,
+)
 from sclsearch.study.study import Study
 from sclsearch.study.tokenized import paraphrased, reading_notes, tokenized
 from sclsearch.tasks.custom import as_options
+from sclsearch.training.cost import row_costs
 
 CHECKED_ROWS = 16
 """Most rows of a split that the check of a custom method reads."""
+FEW_TEST_ROWS = 1_000
+"""Most test rows with which `--test-scores auto` tests every seed run."""
+CHEAP_TEST = 0.25
+"""Highest share of the time of a seed run for which `auto` tests every one."""
 
 
 def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) -> PreparedStudy:
@@ -77,6 +88,7 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
         open_configurations=open_configurations_for(asked, study.seeds, risk is not None),
         created=time.time(),
     )
+    configs = _configs(study, options, risk, budget)
     return PreparedStudy(
         study=study,
         record=store.check(record, replicates),
@@ -85,11 +97,20 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
         runs=RunStore(storage),
         replicates=replicates,
         splits=splits,
-        configs=_configs(study, options, risk, budget),
+        configs=configs,
         at_once=min(asked, room) if options.address is None else asked,
         risk=risk,
         budget=budget,
+        tests_all=configs == 1 or _tests_all(study, options.test_scores, splits[0]),
     )
+
+
+def _tests_all(study: Study, asked: TestScores, splits: Splits) -> bool:
+    """Return whether every seed run gets a test score, or only those of the winner."""
+    if asked != "auto" or len(splits.test.index) <= FEW_TEST_ROWS:
+        return asked != "winner"
+    training, test = row_costs(study.seed_run_spec({}, 0, splits))
+    return test <= CHEAP_TEST * (training + test)
 
 
 def _risk(study: Study, options: RunOptions) -> float | None:

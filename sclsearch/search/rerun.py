@@ -90,7 +90,8 @@ def rerun(
         origin=run.origin,
     )
     try:
-        again, result = attempt(seed_run_spec, context, int(run.origin["configuration"]))
+        number = int(run.origin["configuration"])
+        again, result = attempt(seed_run_spec, context, number, test=not run.untested)
     except Exception as error:
         if not is_out_of_memory(error):
             raise

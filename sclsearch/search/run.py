@@ -193,6 +193,7 @@ def _count_left(progress: Progress, scheduler: Scheduler) -> None:
         progress.spent = str(use)
         progress.wanted = together if math.isfinite(scheduler.left) else None
     progress.spared = (progress.wanted or together) - together
+    progress.testing = len(scheduler.untested) if scheduler.decided else 0
 
 
 def _show_step(console: Console, step: str) -> None:
@@ -274,4 +275,5 @@ def _train(
                     scheduler, context, options, gpus=gpus, concurrency=concurrency, tick=tick
                 )
             finally:
+                _count_left(progress, scheduler)
                 progress.stop()

@@ -3,6 +3,7 @@
 import logging
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sclsearch.canonical import digest
 from sclsearch.errors import RETRY, SclsearchError
@@ -10,7 +11,7 @@ from sclsearch.ray_backend.retries import WorkerFailure, WorkerFailures
 from sclsearch.search.callbacks import Callback, notify
 from sclsearch.search.proposals import ObservedConfiguration, propose
 from sclsearch.selection.race import FIRST
-from sclsearch.store.records import ConfigurationRecord, seed_run_identity
+from sclsearch.store.records import ConfigurationRecord, ReplicateRecord, seed_run_identity
 from sclsearch.store.runs import Failure, SeedRun
 from sclsearch.study.budget import Spending
 from sclsearch.study.prepared import PreparedStudy
@@ -46,12 +47,14 @@ class Scheduler:
 
     Attributes:
         state: The results so far.
-        running: Seed runs that are training now.
+        training: Seed runs that are training now.
+        testing: Trained seed runs that are being tested now.
         spending: Cost of the seed runs, against the budget.
         queue: Seed runs that are neither stored nor running, including those of paused
             configurations.
         exhausted: True if the space has no further configuration.
         trained: Failure, or None, of each seed run that this search trained.
+        tests_all: Whether all seed runs are tested, or only those of the winner at the end.
     """
 
     def __init__(
@@ -66,11 +69,14 @@ class Scheduler:
         self.store, self.runs, self.configs = prepared.store, prepared.runs, prepared.configs
         self.dry, self.retry_failed, self.callbacks = dry, retry_failed, callbacks
         self.state = SearchState(self.record, prepared.replicates, self.study.rule, prepared.risk)
-        self.running: dict[SeedRunId, SeedRunTask] = {}
+        self.training: dict[SeedRunId, SeedRunTask] = {}
+        self.testing: dict[SeedRunId, SeedRunTask] = {}
+        self.tests_all = prepared.tests_all
         self.queue: dict[SeedRunId, SeedRunTask] = {}
         self.worker_failures = WorkerFailures()
         self.exhausted = False
         self.trained: list[Failure | None] = []
+        self._untestable: set[SeedRunId] = set()
         self._stored = self.store.configurations()
         self.spending, self.at_once = Spending(prepared.budget), prepared.at_once
         self.planned = self.configs
@@ -95,9 +101,19 @@ class Scheduler:
         self.store.widen(self._windows)
 
     @property
+    def running(self) -> dict[SeedRunId, SeedRunTask]:
+        """Seed runs that are training or being tested now."""
+        return self.training | self.testing
+
+    @property
     def complete(self) -> bool:
+        """True if nothing is left to train or to test."""
+        return self.decided and not self.testing and not self.untested
+
+    @property
+    def decided(self) -> bool:
         """True if every requested seed run is finished, not affordable or not needed in a race."""
-        if self.left == 0 and not self.running:
+        if self.left == 0 and not self.training:
             return True
         if not self._all_open or self._affords_another:
             return False
@@ -108,13 +124,13 @@ class Scheduler:
     @property
     def left(self) -> float:
         """Seed runs that the budget still allows to start, as `Spending.left` expects."""
-        return self.spending.left(self.running)
+        return self.spending.left(self.training)
 
     @property
     def skipped(self) -> int:
         """Number of seed runs that a race has left out; 0 before it ends."""
         race = self.state.race
-        return len(self.queue) if race.risk is not None and race.certain and self.complete else 0
+        return len(self.queue) if race.risk is not None and race.certain and self.decided else 0
 
     @property
     def needed(self) -> tuple[int, int, int]:
@@ -125,7 +141,7 @@ class Scheduler:
         """
         race, seeds = self.state.race, len(self.state.replicates)
         if math.isfinite(self.left):
-            return (0, 0, 0) if self.complete else (int(self.left) + len(self.running),) * 3
+            return (0, 0, 0) if self.decided else (int(self.left) + len(self.training),) * 3
         to_open = 0 if self.exhausted else self.configs - len(self.state.configurations)
         least, likely, most = race.needed()
         first, share = (FIRST, race.usual_share) if race.risk is not None else (seeds, 1.0)
@@ -149,12 +165,12 @@ class Scheduler:
                 return
 
     def next(self) -> SeedRunTask | None:
-        """Return the next seed run to train, or None if there is none at present."""
+        """Return the next seed run to train or to test, or None if there is none at present."""
         self.refill()
         run_id = self._next_id()
         if run_id is None:
-            return None
-        self.running[run_id] = task = self.queue.pop(run_id)
+            return self._next_test()
+        self.training[run_id] = task = self.queue.pop(run_id)
         if self.retry_failed:
             self.runs.forget_failure(task.key)
         return task
@@ -167,10 +183,35 @@ class Scheduler:
         if self.state.race.risk is None:
             return min(self.queue, key=lambda run_id: (failures(run_id), run_id), default=None)
         failed = [run_id for run_id in self.queue if failures(run_id)]
-        found = self.state.next_in_race([*self.running, *failed], all_open=self._all_open)
+        found = self.state.next_in_race([*self.training, *failed], all_open=self._all_open)
         if found is None and failed:
-            found = self.state.next_in_race(self.running, all_open=self._all_open)
+            found = self.state.next_in_race(self.training, all_open=self._all_open)
         return found
+
+    def _next_test(self) -> SeedRunTask | None:
+        """Return the next trained seed run to test, once the winner is decided."""
+        if self.training or not self.decided:
+            return None
+        run_id = next((one for one in self.untested if one not in self.testing), None)
+        if run_id is None:
+            return None
+        number, replicate = run_id
+        configuration = next(c for c in self.state.configurations if c.number == number)
+        task = self._task(configuration, self.state.replicates[self.state.seeds[replicate]])
+        self.testing[run_id] = task = replace(task, test=True)
+        return task
+
+    @property
+    def untested(self) -> list[SeedRunId]:
+        """Seed runs that lack a test score which this search has to have."""
+        winner = self.state.winner
+        return [
+            run_id
+            for run_id, run in self.state.seed_runs.items()
+            if run.untested
+            and run_id not in self._untestable
+            and (self.tests_all or (winner is not None and run_id[0] == winner.number))
+        ]
 
     def finish(
         self, task: SeedRunTask, run: SeedRun, *, stored: bool = False, node: str = ""
@@ -180,9 +221,11 @@ class Scheduler:
         Raises:
             SclsearchError: All seed runs of this search failed with the same exception.
         """
-        self.running.pop(task.id, None)
+        self.training.pop(task.id, None)
         if node:
             self.worker_failures.finished_on(node)
+        if self.testing.pop(task.id, None) is not None:
+            self.state.add_test(*task.id, run)
         if task.id in self.state.seed_runs:
             return
         if not stored:
@@ -208,7 +251,7 @@ class Scheduler:
             or any(other != failure for other in self.trained)
             or len(self.trained) < max(2, self.study.seeds)
             or any(run.failure is None for run in runs)
-            or self.complete
+            or self.decided
         ):
             return
         raise SclsearchError(
@@ -219,8 +262,9 @@ class Scheduler:
 
     def release(self, task: SeedRunTask) -> None:
         """Return a seed run that did not start to the queue."""
-        del self.running[task.id]
-        self.queue[task.id] = task
+        if self.testing.pop(task.id, None) is None:
+            del self.training[task.id]
+            self.queue[task.id] = task
 
     def record_failure(self, task: SeedRunTask, failure: WorkerFailure) -> None:
         """Record a worker failure; retry the seed run or store it as failed.
@@ -229,8 +273,15 @@ class Scheduler:
             SclsearchError: The seed run has no retry left, and the storage or a machine is at
                 fault.
         """
-        self.running.pop(task.id, None)
-        if self.worker_failures.add(task.id, failure):
+        test = self.testing.pop(task.id, None) is not None
+        self.training.pop(task.id, None)
+        retried = self.worker_failures.add(task.id, failure)
+        if test:
+            if not retried:
+                _LOG.warning("seed run %s: cannot be tested: %s", task.key[:12], failure.message)
+                self._untestable.add(task.id)
+            return
+        if retried:
             self.queue[task.id] = task
             return
         configuration, replicate = task.id
@@ -255,7 +306,7 @@ class Scheduler:
     def _affordable(self) -> int:
         """Number of configurations for which the budget suffices, by the usual share of seeds."""
         share = 1.0 if self.state.race.risk is None else self.state.race.usual_share
-        total = len(self.state.seed_runs) + len(self.running) + self.left
+        total = len(self.state.seed_runs) + len(self.training) + self.left
         return int(min(total / (share * len(self.state.replicates)), self.configs))
 
     @property
@@ -327,10 +378,7 @@ class Scheduler:
 
     def _read(self, configuration: ConfigurationRecord) -> None:
         """Queue the seed runs of a configuration, except those that the store has."""
-        tasks = []
-        for replicate in self.state.replicates:
-            identity = seed_run_identity(self.record, configuration, replicate)
-            tasks.append(SeedRunTask(configuration, replicate, identity, digest(identity)))
+        tasks = [self._task(configuration, replicate) for replicate in self.state.replicates]
         stored, damaged = self.runs.get_valid(task.key for task in tasks)
         for key, fault in damaged.items():
             if not self.dry:
@@ -343,6 +391,10 @@ class Scheduler:
                 self.queue[task.id] = task
             else:
                 self.finish(task, run, stored=True)
+
+    def _task(self, configuration: ConfigurationRecord, replicate: ReplicateRecord) -> SeedRunTask:
+        identity = seed_run_identity(self.record, configuration, replicate)
+        return SeedRunTask(configuration, replicate, identity, digest(identity), self.tests_all)
 
     def _observed(self) -> list[ObservedConfiguration]:
         scores = self.state.expected_scores(self._required(len(self.state.configurations)))

@@ -38,10 +38,10 @@ def delete_unneeded_weights(scheduler: Scheduler) -> None:
     if len(state.configurations) < configurations or len(state.replicates) < replicates:
         return
     needed = {task.key for task in scheduler.running.values()}
-    paused = state.paused if scheduler.complete else set()
+    paused = state.paused if scheduler.decided else set()
     # Commands without a rule use the rule of the study's first run.
     for rule in {state.rule, parse_rule(str(state.record.origin["rule"]))}:
-        needed |= set(_needed(state, rule, paused))
+        needed |= set(_needed(state, rule, paused, untested=not scheduler.complete))
     for key in store.kept_weights() - needed:
         try:
             store.delete_weights(key)
@@ -50,8 +50,15 @@ def delete_unneeded_weights(scheduler: Scheduler) -> None:
             _LOG.warning("weights that no report needs cannot be deleted: %s", error)
 
 
-def _needed(state: SearchState, rule: Rule, paused: set[int]) -> Iterator[str]:
-    """Yield the keys of the seed runs that a report under a rule may need."""
+def _needed(state: SearchState, rule: Rule, paused: set[int], *, untested: bool) -> Iterator[str]:
+    """Yield the keys of the seed runs that a report under a rule may need.
+
+    Args:
+        state: The state of the search.
+        rule: The rule.
+        paused: Numbers of the configurations that cannot win.
+        untested: Whether to include all seed runs that may have to be tested.
+    """
     if rule != state.rule:
         runs = state.seed_runs.items()
         state = SearchState.from_records(
@@ -66,3 +73,5 @@ def _needed(state: SearchState, rule: Rule, paused: set[int]) -> Iterator[str]:
             own = list(state.runs_of(number).values())
             validation = [run.validated(state.metric) for run in own]
             yield from (own[position].key for position in reported(report, validation))
+            if untested:
+                yield from (run.key for run in own if run.untested)

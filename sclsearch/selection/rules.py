@@ -117,12 +117,14 @@ def reported_test(
 ) -> tuple[tuple[int, ...], float | None, float | None]:
     """Return the positions of the reported seeds, and mean and deviation of their test scores.
 
-    The deviation is the sample standard deviation. Mean and deviation are None without a score.
-    `validation` and `test` have the scores of each seed; None for a failed seed.
+    The deviation is the sample standard deviation. Mean and deviation are None unless all reported
+    seeds have a test score. `validation` and `test` have the scores of each seed; None for a failed
+    seed, in `test` also for one without a test score.
     """
     positions = reported(rule, validation)
     scores = [one for position in positions if (one := test[position]) is not None]
-    return (positions, *(mean_std(scores) if scores else (None, None)))
+    complete = scores and len(scores) == len(positions)
+    return (positions, *(mean_std(scores) if complete else (None, None)))
 
 
 def mean_std(scores: Sequence[float]) -> tuple[float, float | None]:

@@ -16,7 +16,9 @@ SPLITS = ("validation", "test")
 
 @dataclass(frozen=True, slots=True)
 class RowResults:
-    """Labels and class probabilities of the validation and test rows, at the kept evaluation.
+    """Labels and class probabilities of the evaluated rows, at the kept evaluation.
+
+    A seed run without a test score has those of the validation rows alone.
 
     Attributes:
         labels: True class or score of each row, `[rows]`, by split.
@@ -46,8 +48,9 @@ class RowResults:
         """
         try:
             with np.load(BytesIO(content), allow_pickle=False) as file:
-                labels = {split: file[f"{split}_labels"] for split in SPLITS}
-                return cls(labels, {split: file[f"{split}_probabilities"] for split in SPLITS})
+                splits = [split for split in SPLITS if f"{split}_labels" in file]
+                labels = {split: file[f"{split}_labels"] for split in splits}
+                return cls(labels, {split: file[f"{split}_probabilities"] for split in splits})
         except Exception as error:  # numpy documents few of its errors for damaged files
             raise ValueError(str(error)) from error
 

@@ -58,7 +58,7 @@ class SeedRun:
         stages: Losses of all stages before the last, with stage, epoch and update.
         evaluations: Validation results of each evaluation, with epoch, update and mean losses.
         kept: Index of the evaluation that counts.
-        test: The single evaluation on the test rows.
+        test: The single evaluation on the test rows; empty if it is still to come.
         predictions: Predictions for the validation and test rows, at the kept evaluation.
         started: Start of training, Unix seconds.
         seconds: Wall-clock time in seconds. For a stage from the stage cache it is the time of the
@@ -89,15 +89,22 @@ class SeedRun:
     @property
     def counted(self) -> dict[str, Evaluation]:
         """The evaluations that count, by split; empty for a failed seed run."""
-        return {} if self.validation is None else {"validation": self.validation, "test": self.test}
+        if self.validation is None:
+            return {}
+        return {"validation": self.validation} | ({"test": self.test} if self.test else {})
+
+    @property
+    def untested(self) -> bool:
+        """True for a trained seed run without a test score."""
+        return self.failure is None and not self.test
 
     def validated(self, metric: str) -> float | None:
         """Return the validation score in a metric; None for a failed seed run."""
         return None if self.validation is None else value(metric, self.validation)
 
     def tested(self, metric: str) -> float | None:
-        """Return the test score in a metric; None for a failed seed run."""
-        return None if self.failure else value(metric, self.test)
+        """Return the test score in a metric; None for a failed or untested seed run."""
+        return value(metric, self.test) if self.test else None
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> "SeedRun":
@@ -180,6 +187,16 @@ class RunStore:
             return stored
         self.forget_failure(run.key)
         return create(self._place(run.key), written)
+
+    def put_test(self, run: SeedRun, rows: RowResults) -> None:
+        """Store the test scores of a seed run that the store has without them.
+
+        Args:
+            run: The seed run with its test scores.
+            rows: Labels and class probabilities of its validation and test rows.
+        """
+        self._rows_place(run.key).write(rows.encoded())
+        write(self._place(run.key), sealed(asdict(run)))
 
     def forget_failure(self, key: str) -> bool:
         """Move a failed seed run to `retried/` for new training; return True if it was moved."""
@@ -288,7 +305,8 @@ def _check_scores(run: SeedRun) -> None:
     if not -len(run.evaluations) <= run.kept < len(run.evaluations):
         raise ValueError(f"evaluation {run.kept} is kept of {len(run.evaluations)}")
     metric = str(run.identity.get("metric"))
-    for evaluation in (*(one["validation"] for one in run.evaluations), run.test):
+    tests = (run.test,) if run.test else ()
+    for evaluation in (*(one["validation"] for one in run.evaluations), *tests):
         counts = [count for row in evaluation.get("confusion", ()) for count in row]
         if any(type(count) is not int or count < 0 for count in counts):
             raise ValueError("a confusion matrix must hold counts, 0 or greater")

@@ -29,6 +29,7 @@ class PreparedStudy:
         budget: Limit on the cost of all seed runs; None trains all that the configurations need.
             With it, `configs` is the most that it may suffice for.
         risk: Highest accepted risk of the race; None trains all seeds of all configurations.
+        tests_all: Whether all seed runs are tested; otherwise only those of the winner, at the end.
     """
 
     study: Study
@@ -42,6 +43,7 @@ class PreparedStudy:
     at_once: int
     risk: float | None
     budget: Budget | None = None
+    tests_all: bool = True
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Ending = Literal["complete", "interrupted", "out of time"]
 Sampler = Literal["tpe", "gp", "random", "grid"]
+TestScores = Literal["auto", "all", "winner"]
 DEFAULT_CONFIGS = 20
 NO_TRACKING = "none"
 MOST_SEEDS = 1_000
@@ -115,6 +116,9 @@ class RunOptions:
         cpus_per_trial: CPU cores, and torch threads, per seed run.
         gpus_per_trial: GPUs per seed run: 0, 1 or 1/k; None means 1 if there is a GPU.
         concurrency: Seed runs at a time; None means as many as fit, on a cluster at least 64.
+        test_scores: Seed runs that get a test score: `all` of them, at the end of their training;
+            or those of the `winner` alone, at the end of the search. `auto` means `winner` if a
+            test takes over a quarter of a seed run's time and reads over 1,000 rows, else `all`.
         time_budget: Wall-clock seconds of this start after which no further seed run starts.
         trial_timeout: Seconds after which a seed run counts as hung.
         retry_failed: Train failed seed runs again.
@@ -134,6 +138,7 @@ class RunOptions:
     seeds: Annotated[int, Interval(ge=1, le=MOST_SEEDS)] | None = None
     rule: str | None = None
     race: Annotated[float, Interval(ge=0, lt=1)] | Literal["off"] | None = None
+    test_scores: TestScores = "auto"
     address: str | None = None
     cpus_per_trial: AtLeastOne = 1
     gpus_per_trial: Annotated[float, Ge(0)] | None = None
@@ -176,6 +181,7 @@ class TuneKeywords(TypedDict, total=False):
     seeds: int | None
     rule: str | None
     race: float | Literal["off"] | None
+    test_scores: TestScores
     address: str | None
     cpus_per_trial: int
     gpus_per_trial: float | None

@@ -24,7 +24,8 @@ class ConfigurationScore:
     Attributes:
         number: The configuration's number.
         score: Its score under the rule.
-        test_mean: Mean test metric of the replicates that the rule reports; None if all failed.
+        test_mean: Mean test metric of the replicates that the rule reports; None if all failed, or
+            if one has no test score yet.
         test_std: Sample standard deviation of these test metrics; None for fewer than two.
     """
 
@@ -42,7 +43,8 @@ class ConfigurationScore:
 class SearchState:
     """Configurations, seed runs, scores and race of a study under a selection rule.
 
-    The state only grows: it never changes or removes what it has.
+    The state only grows: it never changes or removes what it has, except that test scores may
+    come later.
 
     Args:
         record: The study's record.
@@ -55,6 +57,7 @@ class SearchState:
         configurations: The configurations, in the order of their numbers.
         seed_runs: Finished seed runs without their predictions, in order of arrival.
         scores: Score of each complete configuration, in order of completion.
+        tested_later: Seed runs whose test score came after their training, in order of arrival.
         race: Validation scores by index in `configurations`, and what to train next.
     """
 
@@ -70,6 +73,7 @@ class SearchState:
         self.configurations: list[ConfigurationRecord] = []
         self.seed_runs: dict[SeedRunId, SeedRun] = {}
         self.scores: dict[int, ConfigurationScore] = {}
+        self.tested_later: list[SeedRunId] = []
         low = METRICS[self.metric].minimum
         self.race = Race(rule.score, low, MAXIMUM, len(replicates), risk, audit=record.name)
         # A damaged record leaves a gap in the numbers, but none in the race.
@@ -108,15 +112,26 @@ class SearchState:
         self.seed_runs[configuration, replicate] = run
         index = self._indices[configuration]
         self.race.note(index, self.seeds[replicate], run.validated(self.metric))
-        runs = self.runs_of(configuration)
-        if len(runs) < len(self.replicates):
+        if len(self.runs_of(configuration)) < len(self.replicates):
             return None
-        validation = [run.validated(self.metric) for run in runs.values()]
-        test = [run.tested(self.metric) for run in runs.values()]
+        self.scores[configuration] = self._score(configuration)
+        return self.scores[configuration]
+
+    def add_test(self, configuration: int, replicate: int, run: SeedRun) -> None:
+        """Add the test score of a seed run that the state has without one."""
+        run_id = configuration, replicate
+        self.seed_runs[run_id] = replace(run, predictions={})
+        self.tested_later.append(run_id)
+        if configuration in self.scores:
+            self.scores[configuration] = self._score(configuration)
+
+    def _score(self, configuration: int) -> ConfigurationScore:
+        runs = self.runs_of(configuration).values()
+        validation = [run.validated(self.metric) for run in runs]
+        test = [run.tested(self.metric) for run in runs]
         _, mean, std = reported_test(self.rule, validation, test)
         found = score(self.rule, validation, METRICS[self.metric].minimum)
-        self.scores[configuration] = ConfigurationScore(configuration, found, mean, std)
-        return self.scores[configuration]
+        return ConfigurationScore(configuration, found, mean, std)
 
     def runs_of(self, configuration: int) -> dict[int, SeedRun]:
         """Return the finished seed runs of a configuration, by replicate number."""

@@ -5,11 +5,10 @@ from queue import SimpleQueue
 from threading import Event, Thread
 
 from sclsearch.study.state import SearchState
-from sclsearch.tracking.records import Counts, RunRecord, counts, new_records
+from sclsearch.tracking.records import NOTHING, Counts, RunRecord, counts, new_records
 from sclsearch.tracking.server import masked
 from sclsearch.tracking.writer import Writer
 
-"""MLflow experiment of all studies."""
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
 _ATTEMPTS = 2
@@ -30,7 +29,7 @@ class MLflowLogger:
     def __init__(self, uri: str) -> None:
         self._where = masked(uri)
         self._writer = Writer(uri)
-        self._synced: Counts = (0, 0, 0, 0)
+        self._synced: Counts = NOTHING
         self._queue: SimpleQueue[RunRecord | None] = SimpleQueue()
         self._closing = Event()
         self._put = 0

@@ -83,7 +83,9 @@ def publish(
         labels = record.origin.get("labels", ())
         warning = _write_figures(writer, results, tags.get(FIGURES_SOURCE), found, page, labels)
         own_method = bool(record.training.get("method_file"))
-        if registered_name is None and (own_method or not found.weights or found.risk >= MOST_RISK):
+        winner = found.winner
+        unready = winner is None or winner.untested or not found.weights or found.risk >= MOST_RISK
+        if registered_name is None and (own_method or unready):
             return Published(None, warning)
         if own_method:
             raise SclsearchError(

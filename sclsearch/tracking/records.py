@@ -73,17 +73,24 @@ class RunRecord:
     datasets: tuple[DatasetRecord, ...] = ()
 
 
-Counts = tuple[int, int, int, int]
+Counts = tuple[int, int, int, int, int]
+NOTHING: Counts = (0, 0, 0, 0, 0)
 _CONTEXTS = {"train": "training", "validation": "validation", "test": "test"}
 
 
 def counts(state: SearchState) -> Counts:
-    """Return the number of studies (1), configurations, seed runs and scores of a state."""
-    return 1, len(state.configurations), len(state.seed_runs), len(state.scores)
+    """Return the number of studies (1), configurations, seed runs, scores and later tests."""
+    return (
+        1,
+        len(state.configurations),
+        len(state.seed_runs),
+        len(state.scores),
+        len(state.tested_later),
+    )
 
 
 def new_records(
-    state: SearchState, since: Counts = (0, 0, 0, 0), *, ended: bool = True
+    state: SearchState, since: Counts = NOTHING, *, ended: bool = True
 ) -> Iterator[RunRecord]:
     """Yield the records that a state has gained, parents first.
 
@@ -92,16 +99,20 @@ def new_records(
         since: Its `counts` at the last call.
         ended: Whether the search has ended. Only then are there records of forecasts and winner.
     """
-    studies, configurations, seed_runs, scores = since
+    studies, configurations, seed_runs, scores, tests = since
     if not studies:
         yield _study_record(state)
     for one in islice(state.configurations, configurations, None):
         yield _configuration_record(state.record, one)
     by_number = {one.number: one for one in state.configurations}
-    for run_id, run in islice(state.seed_runs.items(), seed_runs, None):
+    tested = state.tested_later[tests:]
+    for run_id in dict.fromkeys([*islice(state.seed_runs, seed_runs, None), *tested]):
+        run = state.seed_runs[run_id]
         yield _seed_run_record(state, by_number[run_id[0]], run_id, run)
-    for score in islice(state.scores.values(), scores, None):
-        yield _part(state, (score.number,), _scores(score), "FINISHED")
+    scored = [*islice(state.scores, scores, None), *(number for number, _ in tested)]
+    for number in dict.fromkeys(scored):
+        if number in state.scores:
+            yield _part(state, (number,), _scores(state.scores[number]), "FINISHED")
     if ended and state.winner is not None:
         yield from _final_records(state, state.winner)
 
@@ -190,7 +201,9 @@ def _seed_run_record(
     if run.failure is not None:
         tags["failure"] = f"{run.failure.cause}: {run.failure.message}"
     elif run.validation is not None:
-        summary |= {"score": value(metric, run.validation), "test": value(metric, run.test)}
+        summary["score"] = value(metric, run.validation)
+        if (test := run.tested(metric)) is not None:
+            summary["test"] = test
     history.append((history[-1][0] if history else 0, summary))
     record, replicate = state.record, state.replicates[state.seeds[run_id[1]]]
     return RunRecord(

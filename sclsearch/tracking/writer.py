@@ -154,10 +154,11 @@ class Writer:
     def _write_seed_run(self, record: RunRecord) -> None:
         began = time.time() - record.seconds if record.started is None else record.started
         run = self._find(record, record.path, start=round(1000 * began))
-        # A retried seed run may have failed again with another cause.
-        if run.status == record.status and record.tags.items() <= run.tags.items():
-            return
         values, not_finite = _finite(record.history)
+        # A retried seed run may have failed again with another cause. A test may come later.
+        same = run.status == record.status and record.tags.items() <= run.tags.items()
+        if same and {name for name, *_ in values} <= run.metrics.keys():
+            return
         tags = {**record.tags, **not_finite}
         # MLflow drops a repeated point only if its time is equal too: so this uses no clock.
         points = [(name, value, run.start + update, update) for name, value, update in values]
@@ -166,6 +167,7 @@ class Writer:
             self._client.delete_tag(run.run_id, name)
             del run.tags[name]
         self._describe(run, record, tags, points)
+        run.metrics |= {name: value for name, value, *_ in points}
         self._terminate(run, record.status, run.start + round(1000 * record.seconds))
 
     def _write_parent(self, record: RunRecord) -> None:

@@ -23,10 +23,10 @@ from sclsearch.training.device import autocast, device_for
 from sclsearch.training.evaluation import (
     Features,
     NonFiniteLossError,
-    compute_features,
     judge,
     predict,
 )
+from sclsearch.training.final_test import add_test, features_of
 from sclsearch.training.optimizer import (
     adamw,
     evaluation_points,
@@ -43,8 +43,12 @@ LOSS_RECORDS = 20
 """Most loss records of a stage that is not evaluated."""
 
 
-def train(data: TrainingData) -> TrainingResult:
+def train(data: TrainingData, *, test: bool = True) -> TrainingResult:
     """Train and evaluate one seed run.
+
+    Args:
+        data: The seed run and the data that it reads.
+        test: Whether to evaluate on the test rows; `evaluate_test` can do that later.
 
     Raises:
         NonFiniteLossError: A loss term or a score is NaN or infinite.
@@ -55,7 +59,7 @@ def train(data: TrainingData) -> TrainingResult:
     encoder = load_encoder(spec.model, spec.model_name).to(device)
     result = TrainingResult(notes=(*spec.method.check(encoder), *data.notes))
     for position in range(len(spec.stages)):
-        _train_stage(data, position, encoder, result, device)
+        _train_stage(data, position, encoder, result, device, test=test)
     result.seconds = time.perf_counter() - started
     return result
 
@@ -66,6 +70,8 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     encoder: Encoder,
     result: TrainingResult,
     device: torch.device,
+    *,
+    test: bool,
 ) -> None:
     """Train the encoder and the stage's new modules; evaluate if it is the last stage."""
     spec, replicate = data.spec, data.spec.replicate
@@ -83,8 +89,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     encoder.requires_grad_(not frozen)
     features, vocabulary = None, None
     if stage.cached:
-        read = (rows, spec.splits.validation, spec.splits.test) if last else (rows,)
-        features = compute_features(model, data.tokens, read, str(stage.frozen_pooling), device)
+        features = features_of(data, position, model, device)
     if not frozen and not stage.whole_vocabulary:
         occurring = torch.from_numpy(data.occurring).to(device)
         vocabulary = CutEmbedding.install(encoder.model, occurring)
@@ -153,12 +158,8 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
         model.load_state_dict(best, strict=False)
         if vocabulary is not None:
             vocabulary.decay = best_decay
-        predictions, probabilities = predict(
-            model, spec.method, data.tokens, spec.splits.test, features, device
-        )
-        result.predictions["test"] = predictions.tolist()
-        result.probabilities["test"] = probabilities
-        result.test = judge(spec, data.tokens, spec.splits.test, predictions)
+        if test:
+            add_test(result, data, model, features, device)
     if vocabulary is not None:
         vocabulary.restore(encoder.model)
     if last:

@@ -6,8 +6,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
@@ -131,6 +133,27 @@ def test_the_same_search_again_reads_the_store_and_trains_nothing(
     assert (again.ending, again.trained, again.done) == ("complete", 0, 4)
     assert time.monotonic() - begun < seconds / 2
     assert place.runs() == before
+
+
+def test_a_search_that_tests_only_its_winner_finds_the_same(
+    place: Workspace, first: tuple[SearchResult, float], tmp_path: Path
+) -> None:
+    done, _ = first
+    other = place.elsewhere(tmp_path)
+    there = other.run(configs=2, test_scores="winner", tracking="none")
+    assert (there.ending, there.trained, there.done) == ("complete", 4, 4)
+    expected, found = report(place.storage, done.name), report(other.storage, there.name)
+    assert expected.winner is not None
+    assert found.winner is not None
+    assert found.winner.number == expected.winner.number
+    assert [one.test for one in found.winner.seeds] == [one.test for one in expected.winner.seeds]
+    assert {*found.weights} == {*expected.weights} == weights(other, there.name)
+    assert sorted(line.untested for line in found.configurations) == [0, 2]
+    again = other.run(configs=2, test_scores="all", tracking="none")
+    assert (again.ending, again.trained) == ("complete", 0)
+    assert [line.seeds for line in report(other.storage, there.name).configurations] == [
+        tuple(replace(seed, seconds=ANY) for seed in line.seeds) for line in expected.configurations
+    ]
 
 
 def test_a_seed_run_trained_again_is_bit_identical(

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def test_a_worker_trains_without_mlflow(tiny_bert: Path, tmp_path: Path) -> None
 
 
 def trial(prepared: PreparedStudy, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, SeedRun | None]:
-    """Run the trial of the only seed run; return the report and the stored seed run."""
+    """Run the next trial of the only seed run; return the report and the stored seed run."""
     reports: list[Any] = []
     monkeypatch.setattr("ray.tune.report", reports.append)
     task = Scheduler(prepared).next()
@@ -73,6 +74,7 @@ def trial(prepared: PreparedStudy, monkeypatch: pytest.MonkeyPatch) -> tuple[Any
         "configuration": 0,
         "replicate": task.replicate.number,
         "fields": canonical(task.configuration.fields),
+        "test": task.test,
         "deadline": time.time() + 3600,
     }
     seed_run_trial(config, worker_context(prepared, threads=1))
@@ -146,3 +148,43 @@ def test_scores_are_stored_even_if_the_weights_cannot_be(
     assert run is not None
     assert run.failure is None
     assert caplog.text.count("its weights cannot be kept: [Errno 28] No space left") == 1
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["weights", "no weights"])
+@pytest.mark.parametrize("method", ["scl", "supcl-seq", "lacon", "tapt"])
+def test_a_later_test_gives_what_training_would_have_given(
+    asked: Asked,
+    preparing: Preparing,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    method: str,
+    *,
+    lost: bool,
+) -> None:
+    settings = {"epochs": 1, "max_length": 16} | ({"heads": 4} if method == "lacon" else {})
+    spec = asked(method=method, space=None, settings=settings, searched=False)
+    at_once, later = (
+        preparing(spec, configs=1, seeds=1, storage=tmp_path / name) for name in ("once", "later")
+    )
+    later = replace(later, tests_all=False)
+    for prepared in (at_once, later):
+        prepared.begin()
+    _, expected = trial(at_once, monkeypatch)
+    _, trained = trial(later, monkeypatch)
+    assert expected is not None
+    assert trained is not None
+    assert trained.untested
+    assert [*trained.predictions] == ["validation"]
+    if lost:
+        later.store.delete_weights(trained.key)
+    _, tested = trial(later, monkeypatch)
+    assert tested is not None
+    others = {"started", "seconds", "origin"}
+    for name, content in asdict(expected).items():
+        assert name in others or canonical(asdict(tested)[name]) == canonical(content)
+    (rows,), (later_rows,) = at_once.runs.rows([expected]), later.runs.rows([tested])
+    assert rows is not None
+    assert later_rows is not None
+    assert rows.encoded() == later_rows.encoded()
+    assert rerun(later.storage, tested.key).same
+    assert Scheduler(later).next() is None

@@ -113,3 +113,27 @@ def test_each_study_of_one_name_has_its_own_mlflow_name(preparing: Preparing) ->
     assert len(names) == 4
     assert {name.partition("@")[0] for name in names} == {"same"}
     assert replace(record, origin={}).mlflow_name == record.mlflow_name
+
+
+def test_scores_of_a_later_test_reach_seed_run_configuration_and_study(
+    preparing: Preparing, workers: "Workers", uri: str, shown: "Shown"
+) -> None:
+    prepared = preparing(configs=3, seeds=3, test_scores="winner").begin()
+    scheduler, logger = Scheduler(prepared), MLflowLogger(uri)
+    while tasks := workers.running(scheduler, 1):
+        workers.finish(scheduler, tasks[0])
+        logger.sync(scheduler.state, ended=False)
+    logger.sync(scheduler.state)
+    assert logger.close() is None
+    runs, winner = shown.runs(), scheduler.state.winner
+    assert winner is not None
+    name = prepared.record.mlflow_name
+    number = winner.number
+    tested = {one for one, run in runs.items() if "test" in run.data.metrics}
+    assert tested == {name, f"{name}/{number}", *(f"{name}/{number}/{seed}" for seed in range(3))}
+    assert runs[name].data.metrics["test"] == winner.test_mean
+    assert runs[f"{name}/{number}"].data.metrics["test"] == winner.test_mean
+    before, track = shown.everything(), MLflowLogger(uri)
+    track.sync(from_store(prepared))
+    assert track.close() is None
+    assert shown.everything() == before

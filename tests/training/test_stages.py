@@ -49,9 +49,11 @@ def test_each_stage_gets_the_encoder_of_the_previous_one_and_trains_it_unless_it
     seen: list[tuple[bool, Weights, Weights]] = []
     train_stage = engine._train_stage
 
-    def noted(work: TrainingData, position: int, encoder: Encoder, *others: Any) -> None:
+    def noted(
+        work: TrainingData, position: int, encoder: Encoder, *others: Any, test: bool
+    ) -> None:
         before = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
-        train_stage(work, position, encoder, *others)
+        train_stage(work, position, encoder, *others, test=test)
         after = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
         seen.append((work.spec.stages[position].frozen_pooling is not None, before, after))
 

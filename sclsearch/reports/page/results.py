@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from sclsearch.reports.report import ConfigurationLine, Report, finished_winner
+from sclsearch.reports.report import ConfigurationLine, Report, tested_winner
 from sclsearch.store.records import StudyRecord
 from sclsearch.store.runs import BATCH, RunStore, SeedRun
 from sclsearch.store.studies import existing_study
@@ -62,9 +62,10 @@ def read_results(report: Report, prefix: str) -> StudyResults:
     """Return the results of a study.
 
     Raises:
-        SclsearchError: The study has no winner, or a stored file is damaged.
+        SclsearchError: The study has no winner, or it has not been tested, or a stored file is
+            damaged.
     """
-    winner = finished_winner(report)
+    winner = tested_winner(report)
     _, record = existing_study(report.storage, report.study)
     keys = [seed.key for line in report.configurations for seed in line.seeds]
     runs: dict[str, SeedRun] = {}

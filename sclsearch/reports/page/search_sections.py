@@ -142,8 +142,9 @@ def seeds(results: StudyResults) -> Section:
     """Return dot plots with every seed of every configuration, and the baselines as lines."""
     report = results.report
     section = Section(f"{results.prefix}seeds", "Every seed of every configuration")
-    for split in ("validation", "test"):
-        figure = plots.seed_plot(report.configurations, report.baselines, split, report.metric)
+    tested = [line for line in report.configurations if not line.untested]
+    for split, lines in (("validation", report.configurations), ("test", tested)):
+        figure = plots.seed_plot(lines, report.baselines, split, report.metric)
         caption = (
             f"{split.capitalize()} {report.metric}: one dot per seed; filled dots are the seeds "
             "that the rule reports; bars are means over the seeds."

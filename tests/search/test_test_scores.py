@@ -1,0 +1,205 @@
+"""A search tests all seed runs as they train, or those of the winner when it is decided."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sclsearch.errors import SclsearchError
+from sclsearch.ray_backend.retries import WorkerFailure
+from sclsearch.reports.comparison import compare_studies
+from sclsearch.reports.report import Report, report
+from sclsearch.search.prepare import CHEAP_TEST
+from sclsearch.search.scheduler import Scheduler
+from sclsearch.search.weight_pruner import delete_unneeded_weights
+from sclsearch.study.prepared import PreparedStudy
+from sclsearch.study.spec import StudySpec
+from sclsearch.training.cost import row_costs
+
+if TYPE_CHECKING:
+    from tests.workspace import Workers
+
+Asked = Callable[..., StudySpec]
+Preparing = Callable[..., PreparedStudy]
+
+
+@pytest.fixture
+def winner_only(preparing: Preparing) -> PreparedStudy:
+    return preparing(configs=3, seeds=3, test_scores="winner", study="mine").begin()
+
+
+def having_test(scheduler: Scheduler) -> set[tuple[int, int]]:
+    return {run_id for run_id, run in scheduler.state.seed_runs.items() if run.test}
+
+
+def of_winner(scheduler: Scheduler) -> set[tuple[int, int]]:
+    assert scheduler.state.winner is not None
+    return {
+        run_id for run_id in scheduler.state.seed_runs if run_id[0] == scheduler.state.winner.number
+    }
+
+
+@pytest.mark.parametrize("race", ["off", 0.0, 0.05])
+@pytest.mark.parametrize("at_a_time", [1, 4])
+def test_only_the_seeds_of_the_winner_are_tested_and_only_when_it_is_decided(
+    preparing: Preparing, workers: "Workers", at_a_time: int, race: float | str
+) -> None:
+    prepared = preparing(configs=4, seeds=5, test_scores="winner", race=race)
+    scheduler = Scheduler(prepared)
+    trained = 0
+    while tasks := workers.running(scheduler, at_a_time):
+        assert {task.test for task in tasks} == {scheduler.decided}
+        trained += not tasks[0].test
+        assert not (scheduler.decided and scheduler.training)
+        workers.finish(scheduler, tasks[0])
+    assert scheduler.complete
+    assert having_test(scheduler) == of_winner(scheduler)
+    assert trained == len(scheduler.state.seed_runs)
+    winner = scheduler.state.winner
+    assert winner is not None
+    assert winner.test_mean is not None
+
+
+def test_all_seed_runs_are_tested_as_they_train(preparing: Preparing, workers: "Workers") -> None:
+    scheduler = Scheduler(preparing(configs=3, seeds=3, test_scores="all"))
+    assert all(task.test for task in workers.running(scheduler))
+    workers.run_out(scheduler)
+    assert scheduler.state.tested_later == []
+    assert len(having_test(scheduler)) == 9
+
+
+def test_a_stopped_search_tests_what_is_missing_when_it_goes_on(
+    winner_only: PreparedStudy, workers: "Workers"
+) -> None:
+    scheduler = Scheduler(winner_only)
+    while not scheduler.decided:
+        workers.finish(scheduler, workers.running(scheduler, 1)[0])
+    workers.finish(scheduler, workers.running(scheduler, 1)[0])
+    again = Scheduler(winner_only)
+    again.refill()
+    assert again.decided
+    assert not again.complete
+    assert len(again.untested) == 2
+    assert len(workers.run_out(again)) == 2
+    assert having_test(again) == of_winner(again)
+
+
+def test_a_later_start_tests_all_if_asked(
+    winner_only: PreparedStudy, preparing: Preparing, workers: "Workers"
+) -> None:
+    workers.run_out(Scheduler(winner_only))
+    scheduler = Scheduler(preparing(configs=3, seeds=3, test_scores="all", study="mine"))
+    assert len(workers.run_out(scheduler)) == 6
+    assert len(having_test(scheduler)) == 9
+
+
+def test_another_rule_tests_its_own_winner(
+    winner_only: PreparedStudy, preparing: Preparing, workers: "Workers"
+) -> None:
+    first = Scheduler(winner_only)
+    workers.run_out(first)
+    changed = {"configs": 3, "seeds": 3, "test_scores": "winner", "study": "mine"}
+    scheduler = Scheduler(preparing(rule="best", **changed))
+    workers.run_out(scheduler)
+    assert having_test(scheduler) == of_winner(first) | of_winner(scheduler)
+
+
+def test_a_test_that_did_not_start_is_offered_again_and_one_that_fails_is_given_up(
+    winner_only: PreparedStudy, workers: "Workers", caplog: pytest.LogCaptureFixture
+) -> None:
+    scheduler = Scheduler(winner_only)
+    while not scheduler.decided:
+        workers.finish(scheduler, workers.running(scheduler, 1)[0])
+    task = scheduler.next()
+    assert task is not None
+    scheduler.release(task)
+    failure = WorkerFailure("hang", "the machine is gone", "")
+    while (again := scheduler.next()) is not None and again.id == task.id:
+        scheduler.record_failure(again, failure)
+    assert "cannot be tested: the machine is gone" in caplog.text
+    workers.run_out(scheduler)
+    assert scheduler.complete
+    assert having_test(scheduler) == of_winner(scheduler) - {task.id}
+    assert scheduler.runs.get(task.key) is not None
+    assert Scheduler(winner_only).next() is not None
+
+
+def test_weights_of_all_seeds_that_may_be_tested_stay_until_they_are(
+    winner_only: PreparedStudy, workers: "Workers"
+) -> None:
+    scheduler = Scheduler(winner_only)
+    while not scheduler.decided:
+        (task, *_) = workers.running(scheduler, 1)
+        scheduler.store.save_weights_file(task.key, Path.touch)
+        workers.finish(scheduler, task)
+    delete_unneeded_weights(scheduler)
+    state = scheduler.state
+    assert {state.seed_runs[run_id].key for run_id in of_winner(scheduler)} <= (
+        scheduler.store.kept_weights()
+    )
+    workers.run_out(scheduler)
+    delete_unneeded_weights(scheduler)
+    assert len(scheduler.store.kept_weights()) == 1
+
+
+def found(prepared: PreparedStudy) -> Report:
+    return report(prepared.storage, "mine")
+
+
+def test_reports_say_what_has_not_been_tested(
+    winner_only: PreparedStudy, workers: "Workers"
+) -> None:
+    scheduler = Scheduler(winner_only)
+    while not scheduler.decided:
+        workers.finish(scheduler, workers.running(scheduler, 1)[0])
+    before = found(winner_only)
+    assert before.winner is not None
+    assert (before.winner.test_mean, before.winner.plain, before.winner.untested) == (None, None, 3)
+    assert any(
+        re.search(r"3 of 3 seeds of the winner #\d have no test score\. Repeat .*--rule", note)
+        for note in before.notes
+    )
+    with pytest.raises(SclsearchError, match=r"^mine: 3 of 3 seeds of the winner"):
+        compare_studies([before, replace(before, study="other")])
+    workers.run_out(scheduler)
+    after = found(winner_only)
+    assert after.winner is not None
+    assert after.winner.plain is not None
+    assert {line.untested for line in after.configurations} == {0, 3}
+    assert any("only the winner was tested" in note for note in after.notes)
+    compared = compare_studies([after, replace(after, study="other")])
+    assert compared.studies[1].search_interval is None
+
+
+@pytest.mark.parametrize(("method", "free"), [("ce", False), ("supcl-seq", True)])
+def test_auto_tests_only_the_winner_if_tests_are_many_and_dear(
+    asked: Asked, preparing: Preparing, monkeypatch: pytest.MonkeyPatch, method: str, *, free: bool
+) -> None:
+    spec = asked(method=method, space=None, settings={"epochs": 1})
+    prepared = preparing(spec)
+    assert prepared.tests_all
+    training, test = row_costs(prepared.study.seed_run_spec({}, 0, prepared.splits[0]))
+    assert (test == 0) == free
+    monkeypatch.setattr("sclsearch.search.prepare.FEW_TEST_ROWS", 1)
+    assert preparing(spec).tests_all == (free or test <= CHEAP_TEST * (training + test))
+    monkeypatch.setattr("sclsearch.search.prepare.CHEAP_TEST", 0.0)
+    assert preparing(spec).tests_all == free
+    assert preparing(spec, configs=1).tests_all
+    assert preparing(spec, test_scores="all").tests_all
+
+
+def test_a_stored_seed_run_gets_its_test_in_place(
+    winner_only: PreparedStudy, workers: "Workers"
+) -> None:
+    scheduler = Scheduler(winner_only)
+    while not scheduler.decided:
+        workers.finish(scheduler, workers.running(scheduler, 1)[0])
+    keys = winner_only.runs.keys()
+    workers.run_out(scheduler)
+    assert winner_only.runs.keys() == keys
+    stored, damaged = winner_only.runs.get_valid(keys)
+    assert not damaged
+    assert sum(run is not None and not run.untested for run in stored) == 3
