@@ -4,9 +4,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import optuna
-from optuna.importance import FanovaImportanceEvaluator, get_param_importances
-
 from sclsearch.search.distributions import distribution, plain, stored_parameters
 
 
@@ -28,6 +25,10 @@ def hyperparameter_importance(
     """
     if len({score for _, score in scored}) < 2:
         return {}
+    # scikit-learn, which fANOVA needs, takes over a second; most repeated searches draw no page.
+    import optuna
+    from optuna.importance import FanovaImportanceEvaluator, get_param_importances
+
     kinds = {
         name: distribution(parameter)
         for name, parameter in stored_parameters(space).items()

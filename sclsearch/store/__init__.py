@@ -1,1 +1,1 @@
-"""Storage of seed runs and studies as JSON objects; writes are atomic; only a later test changes a result."""
+"""Storage of seed runs and studies as JSON objects: writes are atomic, results final."""
