@@ -12,6 +12,7 @@ from sclsearch.tasks.base import Labels
 from sclsearch.tasks.metrics import confusion
 
 SPLITS = ("validation", "test")
+KINDS = ("labels", "probabilities")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +49,16 @@ class RowResults:
         """
         try:
             with np.load(BytesIO(content), allow_pickle=False) as file:
-                splits = [split for split in SPLITS if f"{split}_labels" in file]
-                labels = {split: file[f"{split}_labels"] for split in splits}
-                return cls(labels, {split: file[f"{split}_probabilities"] for split in splits})
+                arrays = dict(file)
         except Exception as error:  # numpy documents few of its errors for damaged files
             raise ValueError(str(error)) from error
+        splits = [split for split in SPLITS if f"{split}_labels" in arrays]
+        if arrays.keys() != {f"{split}_{kind}" for split in splits for kind in KINDS}:
+            raise ValueError(f"must have labels and probabilities, got {', '.join(arrays)}")
+        labels, probabilities = (
+            {split: arrays[f"{split}_{kind}"] for split in splits} for kind in KINDS
+        )
+        return cls(labels, probabilities)
 
     def check(self, split: str, predicted: Sequence[float], evaluation: Mapping[str, Any]) -> None:
         """Raise ValueError if the rows of a split are not those of its predictions.
