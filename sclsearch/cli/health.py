@@ -69,8 +69,11 @@ def _gpu() -> str:
 
     if not torch.cuda.is_available():
         raise SclsearchError("none that torch sees: seed runs train on the CPU in float32")
-    names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
-    return f"{', '.join(names)}: bfloat16 autocast"
+    from sclsearch.training.device import fast_bf16
+
+    devices = [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
+    names = ", ".join(map(torch.cuda.get_device_name, devices))
+    return f"{names}: {'bfloat16' if fast_bf16(devices[0]) else 'float32, slow in bfloat16'}"
 
 
 def _model(name: str) -> str:

@@ -16,6 +16,7 @@ from sclsearch.store.storage import DEFAULT_STORAGE
 DATA, SEARCH, RACE, BUDGET = "Data", "Search", "Race", "Budget"
 RESOURCES, STORAGE, OWN = "Resources", "Storage and tracking", "Own files"
 SamplerName = Literal["tpe", "gp", "random", "grid"]
+PrecisionName = Literal["auto", "fp32", "tf32", "bf16"]
 TestScores = Literal["auto", "all", "winner"]
 SECONDS: Mapping[str, float] = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -193,6 +194,15 @@ class StudyOptions:
             more=True,
         ),
     ] = None
+    precision: Annotated[
+        PrecisionName,
+        _option(
+            "Precision of matrix products. auto: bf16 on GPUs that are fast with it, else fp32. "
+            "tf32: GPUs alone.",
+            RESOURCES,
+            more=True,
+        ),
+    ] = "auto"
     scale: Scale = None
     splits: Annotated[
         int | None,

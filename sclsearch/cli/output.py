@@ -47,6 +47,7 @@ def _show_plan(console: Console, plan: "Plan") -> None:
         "task": f"{plan.task[0]} from {plan.task[1]}",
         **({"classes": _classes(plan.classes)} if plan.classes else {}),
         "model": f"{plan.model[0]} from {plan.model[1]}",
+        "device": ", ".join(plan.numerics.split("-")),
         "protocol": f"{plan.protocol}, rule {plan.rule}, metric {plan.metric}",
         "rows": f"{rows} ({kinds})",
         "space": plan.space,

@@ -98,12 +98,12 @@ def model_here(study: "Study", store: StudyStore, versions: Mapping[str, str]) -
             other versions, or lacks a required GPU.
     """
     # Only seed runs import torch; a node that reports its errors must answer quickly.
-    from sclsearch.training.device import device_for
+    from sclsearch.training.device import backend_for
 
     try:
         _check_seen(store)
         _check_versions(versions)
-        device_for(study.numerics)
+        backend_for(study.numerics)
         return _checked(study.model, study.model_name, study.model_digest)
     except (SclsearchError, UnfitNodeError, OSError) as error:
         time.sleep(UNFIT_SECONDS)

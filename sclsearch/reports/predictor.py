@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from sclsearch.methods.base import Method, Model, Training
+    from sclsearch.training.device import Backend
 
 SPLIT = "texts"
 BATCH_SIZE = 64
@@ -65,7 +66,7 @@ class Predictor:
         self.record = record
         self.labels = record.labels
         self.batch_size = batch_size
-        self.device = members[0].device
+        self.device = members[0].backend.device
         self._members = members
         self._lock = Lock()
 
@@ -174,7 +175,7 @@ class _SeedClassifier:
     training: "Training"
     model: "Model"
     tokenizer: "PreTrainedTokenizerBase"
-    device: "torch.device"
+    backend: "Backend"
 
     def compute(self, rows: Sequence[Texts], batch_size: int) -> tuple[Scores, Scores]:
         from sclsearch.protocols.base import Rows
@@ -188,7 +189,7 @@ class _SeedClassifier:
         tokens = tokenize_task(data, self.tokenizer, self.training.max_length)
         every = Rows(SPLIT, np.arange(len(rows)))
         scores = scores_of(
-            self.model, self.method, tokens, every, None, self.device, batch_size=batch_size
+            self.model, self.method, tokens, every, None, self.backend, batch_size=batch_size
         )
         return scores, class_probabilities(self.method, scores) if labels else scores
 
@@ -232,6 +233,7 @@ def _load_seed(
     from sclsearch.methods import find_recorded_method
     from sclsearch.methods.base import Model
     from sclsearch.methods.fields import as_tuples, build
+    from sclsearch.training.device import Backend, fast_bf16
 
     record, where = read_record(folder), str(folder / CARD)
     found = find_recorded_method(record.place, record.method_digest, custom_method, where)
@@ -241,7 +243,8 @@ def _load_seed(
     model = Model(encoder, method.stages(training)[-1].new_modules(encoder, len(record.labels)))
     _load_parts(model.new_modules, folder / PARTS)
     tokenizer = load_tokenizer(encoder_folder(folder))
-    return _SeedClassifier(record, method, training, model.to(device).eval(), tokenizer, device)
+    backend = Backend(device, record.numerics.endswith("bf16") and fast_bf16(device))
+    return _SeedClassifier(record, method, training, model.to(device).eval(), tokenizer, backend)
 
 
 def _load_parts(parts: "nn.ModuleDict", file: Path) -> None:

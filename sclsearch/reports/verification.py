@@ -164,6 +164,7 @@ def _test_rows(
     found = find_recorded_method(record.place, record.method_digest, custom_method, str(where))
     # Splits do not depend on the encoder, and the original one need not be on this machine.
     origin = {**_with_files(record.origin, data_dir, where), "model": str(folder)}
+    origin["precision"] = "auto"  # splits do not depend on it either, and tf32 needs a GPU
     spec = restore_spec_as_before(origin, record.fields, found.kind if found.digest else None)
     shared = restore_data_dir(origin, data_dir) if isinstance(spec.task, str) else None
     options = RunOptions(data_dir=shared, gpus_per_trial=0)

@@ -23,7 +23,7 @@ from sclsearch.store.storage import Storage, storage_folder
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.tokenized import sampled_ids
 from sclsearch.training.cost import row_costs
-from sclsearch.training.device import autocast, device_for
+from sclsearch.training.device import backend_for
 from sclsearch.training.optimizer import adamw
 from sclsearch.training.spec import Numerics
 
@@ -129,7 +129,8 @@ def _update_seconds(
     folder: Path, name: str, numerics: Numerics, threads: int, rows: int, length: int
 ) -> float:
     """Return the seconds of one update by cross-entropy; the content of the batch is no matter."""
-    device = device_for(numerics)
+    backend = backend_for(numerics)
+    device = backend.device
     encoder = load_encoder(folder, name).to(device)
     (stage,) = CE(pooling="mean").stages(Training())
     model = Model(encoder, stage.new_modules(encoder, 2)).to(device).train()
@@ -141,7 +142,7 @@ def _update_seconds(
     try:
         for _ in range(3):  # the first update is the slowest
             started = time.perf_counter()
-            with autocast(device):
+            with backend.autocast():
                 loss = stage.loss(stage.terms(model, batch))
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()

@@ -25,6 +25,7 @@ class Plan:
         task: The task's name and the source of its rows.
         classes: Number of training rows of each class, for a user's own files.
         model: The encoder's name and folder.
+        numerics: Device and precision of the seed runs, such as `cpu-fp32`.
         protocol: The protocol's name.
         rule: The rule that combines seeds into a score.
         metric: The metric that selects the winner.
@@ -55,6 +56,7 @@ class Plan:
     task: tuple[str, str]
     classes: dict[str, int]
     model: tuple[str, str]
+    numerics: str
     protocol: str
     rule: str
     metric: str
@@ -139,6 +141,7 @@ def plan_prepared(
         task=(task.name, study.data.source),
         classes=classes if task.own else {},
         model=(study.model_name, str(study.model)),
+        numerics=study.numerics,
         protocol=study.protocol.title,
         rule=str(study.rule),
         metric=study.metric,

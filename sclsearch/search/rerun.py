@@ -12,7 +12,7 @@ from sclsearch.store.runs import Failure, RunStore
 from sclsearch.store.storage import Storage
 from sclsearch.study.resources import first_sentence
 from sclsearch.study.restored_run import restore_seed_run
-from sclsearch.training.device import device_for, is_out_of_memory
+from sclsearch.training.device import backend_for, is_out_of_memory
 
 COMPARED = ("stages", "evaluations", "kept", "test", "predictions")
 
@@ -77,7 +77,7 @@ def rerun(
         if weights.is_dir():
             raise SclsearchError(f"{weights}: must be a file, got a folder. Name a file in it.")
     study, seed_run_spec = restore_seed_run(run, data_dir, method)
-    device_for(study.numerics)  # raises if the seed run needs a GPU and there is none
+    backend_for(study.numerics)  # raises if the seed run needs a GPU and there is none
     threads = int(run.environment.get("threads", 1))
     torch.set_num_threads(threads)
     context = WorkerContext(

@@ -1,5 +1,6 @@
 """Resolution of user options into a study, with every error in the options reported."""
 
+from collections.abc import Mapping
 from dataclasses import MISSING, fields, replace
 
 from sclsearch.encoders.models import base_model, check_name, has_pooler, model_digest, model_folder
@@ -19,7 +20,7 @@ from sclsearch.selection.rules import parse_rule
 from sclsearch.spaces.load import find_space, load_space, shipped_spaces
 from sclsearch.spaces.space import Space, Values
 from sclsearch.study.resources import check_address, gpu_share
-from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.study.spec import Precision, RunOptions, StudySpec
 from sclsearch.study.study import FieldDefault, Study
 from sclsearch.tasks import TASKS, check_task_name, load_task
 from sclsearch.tasks.base import TaskData
@@ -29,6 +30,12 @@ from sclsearch.tasks.paraphrases import READ, ParaphraseSource, paraphrase_sourc
 from sclsearch.training.spec import Numerics
 
 EPOCHS = frozenset({"epochs", "post_epochs"})
+ON_CPU: Mapping[Precision, Numerics] = {"auto": "cpu-fp32", "fp32": "cpu-fp32", "bf16": "cpu-bf16"}
+ON_GPU: Mapping[Precision, Numerics] = {
+    "fp32": "cuda-fp32",
+    "tf32": "cuda-tf32",
+    "bf16": "cuda-bf16",
+}
 
 
 def resolve(spec: StudySpec, options: RunOptions) -> Study:
@@ -57,7 +64,7 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
             "Leave it out."
         )
     spec = replace(spec, settings=_settings(spec, method))
-    numerics = _numerics(options)
+    numerics = _numerics(spec.precision, options)
     model_name = protocol.model if spec.model is None else str(spec.model)
     check_name(model_name)
     space = _space(spec, named, model_name)
@@ -284,7 +291,12 @@ def _declared(kind: type) -> dict[str, object]:
     return {field.name: field.default for field in fields(kind) if field.default is not MISSING}
 
 
-def _numerics(options: RunOptions) -> Numerics:
+def _numerics(precision: Precision, options: RunOptions) -> Numerics:
+    """Return device and precision of every seed run.
+
+    Raises:
+        SclsearchError: The GPUs per seed run are missing, or the device lacks the precision.
+    """
     gpus = options.gpus_per_trial
     if gpus is None:
         import torch
@@ -295,4 +307,16 @@ def _numerics(options: RunOptions) -> Numerics:
                 "--gpus-per-trial: is missing, and this machine of the cluster has no GPU. Pass 1, "
                 "or 0.5, …, for the workers' GPUs, 0 for their CPUs."
             )
-    return "cuda-bf16" if gpus > 0 else "cpu-fp32"
+    if gpus > 0:
+        return ON_GPU[_fast_on_gpu() if precision == "auto" else precision]
+    if precision not in ON_CPU:
+        raise SclsearchError(f"--precision {precision}: needs a GPU. Pass {' or '.join(ON_CPU)}.")
+    return ON_CPU[precision]
+
+
+def _fast_on_gpu() -> Precision:
+    from sclsearch.training.device import backend_here, fast_bf16
+
+    # The driver of a cluster may have no GPU; those of the workers are then taken to be fast.
+    here = backend_here().device
+    return "bf16" if here.type == "cpu" or fast_bf16(here) else "fp32"

@@ -66,7 +66,7 @@ def gpu_share(share: float) -> float:
 
 def gpus_each(share: float | None, numerics: "Numerics") -> float:
     """Return the GPUs per seed run, checked by `gpu_share`; default: 1, or 0 for CPU training."""
-    return gpu_share(float(numerics != "cpu-fp32") if share is None else share)
+    return gpu_share(float(numerics.startswith("cuda")) if share is None else share)
 
 
 def unusable_gpu(driver: Path = DRIVER) -> str:

@@ -47,6 +47,7 @@ def spec_record(spec: StudySpec, study: Study, data_dir: Path | None) -> dict[st
         # A repeated configuration has every field set, but the user set none of them.
         "settings": {} if spec.fresh or spec.crossed else dict(spec.settings),
         "paraphrases": spec.paraphrases and str(spec.paraphrases.resolve()),
+        "precision": spec.precision,
     }
 
 
@@ -95,6 +96,7 @@ def restore_spec(
         unlabeled=origin.get("unlabelled"),
         settings={name: as_tuples(value) for name, value in fields.items()},
         paraphrases=restore_path(origin.get("paraphrases")),
+        precision=origin.get("precision", "auto"),
         searched=False,
     )
 

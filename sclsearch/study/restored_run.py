@@ -1,5 +1,6 @@
 """Restoration of the study and the specification of one stored seed run."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,7 +43,8 @@ def restore_seed_run(
     digest = run.identity.get("method_file", "")
     restored = restore_method(origin, digest, method, f"seed run {run.key[:12]}")
     spec = restore_spec_as_before(origin, run.identity["fields"], restored)
-    gpus = 1.0 if run.identity["numerics"].startswith("cuda") else 0.0
+    device, _, precision = run.identity["numerics"].partition("-")
+    spec, gpus = replace(spec, precision=precision), float(device == "cuda")
     options = RunOptions(data_dir=restore_data_dir(origin, data_dir), gpus_per_trial=gpus)
     study = resolve(spec, options)
     seed_run_spec = study.seed_run_spec(spec.settings, int(origin["replicate"]))

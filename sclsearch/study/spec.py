@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Ending = Literal["complete", "interrupted", "out of time"]
 Sampler = Literal["tpe", "gp", "random", "grid"]
+Precision = Literal["auto", "fp32", "tf32", "bf16"]
 TestScores = Literal["auto", "all", "winner"]
 DEFAULT_CONFIGS = 20
 NO_TRACKING = "none"
@@ -56,6 +57,8 @@ class StudySpec:
         search_seed: Seed of the sampler only.
         paraphrases: File with paraphrases of each training text, for methods and protocols that
             read them; None generates them with EDA (easy data augmentation).
+        precision: Precision of matrix products; `tf32` on GPUs alone. `auto` is bf16 on GPUs of
+            compute capability 8.0 or higher, else fp32. Results of two precisions differ.
         searched: False trains one configuration: every field has its default or its setting.
     """
 
@@ -76,6 +79,7 @@ class StudySpec:
     sampler: Sampler = "tpe"
     search_seed: int = 0
     paraphrases: Path | None = None
+    precision: Precision = "auto"
     searched: bool = True
 
     def __post_init__(self) -> None:
@@ -170,6 +174,7 @@ class TuneKeywords(TypedDict, total=False):
     sampler: Sampler
     search_seed: int
     paraphrases: Path | str | None
+    precision: Precision
     study: str | None
     storage: Storage
     data_dir: Path | str | None

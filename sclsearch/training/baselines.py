@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from torch import nn
 
 from sclsearch.canonical import canonical
@@ -21,6 +20,7 @@ from sclsearch.protocols.base import Rows, Splits, by_split
 from sclsearch.tasks.base import TaskData
 from sclsearch.tasks.metrics import evaluate
 from sclsearch.training.data import TokenizedTask
+from sclsearch.training.device import backend_here
 from sclsearch.training.evaluation import Features, compute_features
 
 MAJORITY = "majority class"
@@ -39,13 +39,13 @@ def baselines(
 
     The keys of `splits` and of the result are the numbers of the replicates.
     """
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    backend = backend_here()
     every = tuple(rows for one in splits.values() for rows in (one.train, one.validation, one.test))
     features = None
     distinct = sum(len(index) for index in by_split(every).values())
-    if device.type == "cuda" or distinct <= MOST_ROWS_ON_CPU:
-        model = Model(encoder, nn.ModuleDict()).to(device)
-        features = compute_features(model, tokens, every, "mean", device)
+    if backend.device.type == "cuda" or distinct <= MOST_ROWS_ON_CPU:
+        model = Model(encoder, nn.ModuleDict()).to(backend.device)
+        features = compute_features(model, tokens, every, "mean", backend)
     by_rows: dict[str, dict[str, Evaluations]] = {}
     found = {}
     for number, one in splits.items():

@@ -1,6 +1,7 @@
 """Device and numeric precision of a seed run, and detection of errors that the machine caused."""
 
 import os
+from dataclasses import dataclass
 
 import torch
 
@@ -18,20 +19,40 @@ BROKEN = (
 )
 
 
-def device_for(numerics: Numerics) -> torch.device:
-    """Return the device of `numerics`; for CUDA, enable deterministic kernels.
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """Device of a model, and precision of its matrix products.
+
+    Attributes:
+        device: The device.
+        bf16: Whether matrix products and attention are in bfloat16. Weights, the optimizer and
+            losses are always in float32.
+    """
+
+    device: torch.device
+    bf16: bool = False
+
+    def autocast(self) -> torch.autocast:
+        """Return the context of a forward pass."""
+        return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.bf16)
+
+
+def backend_for(numerics: Numerics) -> Backend:
+    """Return the backend of a seed run; for CUDA, enable deterministic kernels.
 
     A custom method that uses an operation without a deterministic kernel gets torch's error.
 
     Raises:
         SclsearchError: The numerics need CUDA, but torch finds no GPU.
     """
-    if numerics == "cpu-fp32":
+    kind, _, precision = numerics.partition("-")
+    bf16 = precision == "bf16"
+    if kind == "cpu":
         # oneDNN reads this at its first use in a process. By default it caches kernels for 1024
         # shapes, but few batches share a shape. The small cached blocks fragment the memory, so
         # gigabytes of freed memory stay unused. An update needs two kernels.
         os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
-        return torch.device("cpu")
+        return Backend(torch.device("cpu"), bf16)
     if not torch.cuda.is_available():
         raise SclsearchError(f"{numerics}: torch finds no GPU. Use a machine with a GPU.")
     # cuBLAS reads this at its first use in a process.
@@ -40,12 +61,24 @@ def device_for(numerics: Numerics) -> torch.device:
     torch.use_deterministic_algorithms(True)
     # Filling would launch one more kernel per tensor.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    return torch.device("cuda")
+    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+    return Backend(torch.device("cuda"), bf16)
 
 
-def autocast(device: torch.device) -> torch.autocast:
-    """Return bfloat16 autocast, enabled on CUDA only: on CPUs it was 14 times slower."""
-    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=device.type == "cuda")
+def backend_here(*, bf16: bool = False) -> Backend:
+    """Return the GPU if there is one, else the CPU; with bfloat16 if wanted and fast there."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return Backend(device, bf16 and fast_bf16(device))
+
+
+def fast_bf16(device: torch.device) -> bool:
+    """Return whether a device has instructions for bfloat16, without which it is slow.
+
+    These are GPUs of compute capability 8.0 or higher, and CPUs with AVX512-BF16 or AMX.
+    """
+    if device.type == "cuda":
+        return torch.cuda.get_device_capability(device) >= (8, 0)
+    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
 
 
 def is_out_of_memory(error: BaseException) -> bool:

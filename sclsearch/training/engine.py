@@ -19,7 +19,7 @@ from sclsearch.randomness import seed_for
 from sclsearch.tasks.base import Index
 from sclsearch.tasks.metrics import value
 from sclsearch.training.data import collate
-from sclsearch.training.device import autocast, device_for
+from sclsearch.training.device import Backend, backend_for
 from sclsearch.training.evaluation import (
     Features,
     NonFiniteLossError,
@@ -55,11 +55,11 @@ def train(data: TrainingData, *, test: bool = True) -> TrainingResult:
         SclsearchError: The encoder lacks a capability that the method needs.
     """
     started, spec = time.perf_counter(), data.spec
-    device = device_for(spec.numerics)
-    encoder = load_encoder(spec.model, spec.model_name).to(device)
+    backend = backend_for(spec.numerics)
+    encoder = load_encoder(spec.model, spec.model_name).to(backend.device)
     result = TrainingResult(notes=(*spec.method.check(encoder), *data.notes))
     for position in range(len(spec.stages)):
-        _train_stage(data, position, encoder, result, device, test=test)
+        _train_stage(data, position, encoder, result, backend, test=test)
     result.seconds = time.perf_counter() - started
     return result
 
@@ -69,7 +69,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     position: int,
     encoder: Encoder,
     result: TrainingResult,
-    device: torch.device,
+    backend: Backend,
     *,
     test: bool,
 ) -> None:
@@ -77,7 +77,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     spec, replicate = data.spec, data.spec.replicate
     stage = spec.stages[position]
     training, rows = stage.training, data.rows_of(stage)
-    remaining = len(spec.stages) - 1 - position
+    remaining, device = len(spec.stages) - 1 - position, backend.device
     last = remaining == 0
 
     # Model: the encoder of the previous stage, and new modules with their own seed.
@@ -89,7 +89,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     encoder.requires_grad_(not frozen)
     features, vocabulary = None, None
     if stage.cached:
-        features = features_of(data, position, model, device)
+        features = features_of(data, position, model, backend)
     if not frozen and not stage.whole_vocabulary:
         occurring = torch.from_numpy(data.occurring).to(device)
         vocabulary = CutEmbedding.install(encoder.model, occurring)
@@ -112,7 +112,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
             group["lr"] = group["peak"] * scale
         batch = _batch(data, stage, index, features, stage.dropout_rates_at(update - 1), device)
         model.train()
-        with autocast(device):
+        with backend.autocast():
             terms = stage.terms(model, batch)
             loss = stage.loss(terms)
         if last and weights is not None and not model.class_weights_read:
@@ -140,7 +140,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
             result.stages.append({"stage": stage.name, **record})
             continue
         predictions, probabilities = predict(
-            model, spec.method, data.tokens, spec.splits.validation, features, device
+            model, spec.method, data.tokens, spec.splits.validation, features, backend
         )
         evaluation = judge(spec, data.tokens, spec.splits.validation, predictions)
         result.evaluations.append({**record, "validation": evaluation})
@@ -159,7 +159,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
         if vocabulary is not None:
             vocabulary.decay = best_decay
         if test:
-            add_test(result, data, model, features, device)
+            add_test(result, data, model, features, backend)
     if vocabulary is not None:
         vocabulary.restore(encoder.model)
     if last:

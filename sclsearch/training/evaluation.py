@@ -20,7 +20,7 @@ from sclsearch.training.data import (
     labels_of,
     on_device,
 )
-from sclsearch.training.device import autocast
+from sclsearch.training.device import Backend
 from sclsearch.training.spec import SeedRunSpec
 
 EVALUATION_BATCH = 64
@@ -63,7 +63,7 @@ class Features:
 
 @torch.no_grad()
 def compute_features(
-    model: Model, task: TokenizedTask, rows: tuple[Rows, ...], pooling: str, device: torch.device
+    model: Model, task: TokenizedTask, rows: tuple[Rows, ...], pooling: str, backend: Backend
 ) -> Features:
     """Return the embeddings of all rows that a stage reads; compute each of them once."""
     model.eval()
@@ -73,8 +73,8 @@ def compute_features(
         tokens = task.splits[split]
         position[split] = np.full(len(tokens.y), -1, dtype=np.int64)
         for chosen in by_length(tokens.lengths_of(index), EVALUATION_BATCH):
-            batch = collate(tokens, index[chosen], task.pad, ONE_VIEW, device)
-            with autocast(device):
+            batch = collate(tokens, index[chosen], task.pad, ONE_VIEW, backend.device)
+            with backend.autocast():
                 values.append(model.embed(batch, pooling).float())
             position[split][index[chosen]] = np.arange(count, count + len(chosen))
             count += len(chosen)
@@ -87,7 +87,7 @@ def predict(
     task: TokenizedTask,
     rows: Rows,
     features: Features | None,
-    device: torch.device,
+    backend: Backend,
 ) -> tuple[Predictions, Probabilities]:
     """Return the predictions for rows and the class probabilities behind them.
 
@@ -98,7 +98,7 @@ def predict(
     Raises:
         NonFiniteLossError: A score is NaN or infinite, because the last update broke the weights.
     """
-    scores = scores_of(model, method, task, rows, features, device)
+    scores = scores_of(model, method, task, rows, features, backend)
     if not np.isfinite(scores).all():
         raise NonFiniteLossError(
             f"{rows.split}: scores are NaN or infinite. Lower the learning rate."
@@ -123,12 +123,12 @@ def scores_of(
     task: TokenizedTask,
     rows: Rows,
     features: Features | None,
-    device: torch.device,
+    backend: Backend,
     batch_size: int = EVALUATION_BATCH,
 ) -> npt.NDArray[np.float32]:
     """Return the method's scores of each row, `[rows, C]`, or `[rows]` in regression."""
     compute = partial(method.scores, model)
-    return outputs_of(model, compute, task, rows, features, device, batch_size)
+    return outputs_of(model, compute, task, rows, features, backend, batch_size)
 
 
 @torch.inference_mode()
@@ -138,7 +138,7 @@ def outputs_of(
     task: TokenizedTask,
     rows: Rows,
     features: Features | None,
-    device: torch.device,
+    backend: Backend,
     batch_size: int = EVALUATION_BATCH,
 ) -> npt.NDArray[np.float32]:
     """Return any output of a model in evaluation mode, in the order of the rows.
@@ -149,7 +149,7 @@ def outputs_of(
         task: Tokenized task.
         rows: Rows to read.
         features: Cached embeddings of a frozen encoder; None to read the tokens.
-        device: Device of the model.
+        backend: Device of the model, and precision.
         batch_size: Rows per batch.
     """
     model.eval()
@@ -159,11 +159,11 @@ def outputs_of(
     for chosen in order:
         index = rows.index[chosen]
         batch = (
-            collate(tokens, index, task.pad, ONE_VIEW, device)
+            collate(tokens, index, task.pad, ONE_VIEW, backend.device)
             if features is None
             else features.batch(tokens, rows.split, index)
         )
-        with autocast(device):
+        with backend.autocast():
             outputs.append(compute(batch).float())
     # One copy for all batches, because each copy waits for the device.
     found = torch.cat(outputs).cpu().numpy()

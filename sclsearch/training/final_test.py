@@ -3,12 +3,11 @@
 import time
 from collections.abc import Mapping
 
-import torch
 from torch import Tensor
 
 from sclsearch.encoders.load import load_encoder
 from sclsearch.methods.base import Model
-from sclsearch.training.device import device_for
+from sclsearch.training.device import Backend, backend_for
 from sclsearch.training.evaluation import Features, compute_features, judge, predict
 from sclsearch.training.result import TrainingResult
 from sclsearch.training.spec import TrainingData
@@ -27,15 +26,15 @@ def evaluate_test(data: TrainingData, weights: Mapping[str, Tensor]) -> Training
         A result that has `test`, its predictions, its probabilities and `seconds` alone.
     """
     started, spec = time.perf_counter(), data.spec
-    device, stage = device_for(spec.numerics), spec.stages[-1]
+    backend, stage = backend_for(spec.numerics), spec.stages[-1]
     encoder = load_encoder(spec.model, spec.model_name)
     model = Model(encoder, stage.new_modules(encoder, data.tokens.classes))
     model.load_state_dict(weights)
-    model.to(device)
+    model.to(backend.device)
     last = len(spec.stages) - 1
-    features = features_of(data, last, model, device) if stage.cached else None
+    features = features_of(data, last, model, backend) if stage.cached else None
     result = TrainingResult()
-    add_test(result, data, model, features, device)
+    add_test(result, data, model, features, backend)
     result.seconds = time.perf_counter() - started
     return result
 
@@ -45,19 +44,19 @@ def add_test(
     data: TrainingData,
     model: Model,
     features: Features | None,
-    device: torch.device,
+    backend: Backend,
 ) -> None:
     """Evaluate a model on the test rows; add scores, predictions and probabilities to a result."""
     spec = data.spec
     predictions, probabilities = predict(
-        model, spec.method, data.tokens, spec.splits.test, features, device
+        model, spec.method, data.tokens, spec.splits.test, features, backend
     )
     result.predictions["test"] = predictions.tolist()
     result.probabilities["test"] = probabilities
     result.test = judge(spec, data.tokens, spec.splits.test, predictions)
 
 
-def features_of(data: TrainingData, position: int, model: Model, device: torch.device) -> Features:
+def features_of(data: TrainingData, position: int, model: Model, backend: Backend) -> Features:
     """Return the embeddings of all rows that a stage with a frozen encoder reads.
 
     A later test computes them all again: in other batches the last digits would differ.
@@ -66,4 +65,4 @@ def features_of(data: TrainingData, position: int, model: Model, device: torch.d
     last = position == len(spec.stages) - 1
     evaluated = (spec.splits.validation, spec.splits.test) if last else ()
     read = (data.rows_of(stage), *evaluated)
-    return compute_features(model, data.tokens, read, str(stage.frozen_pooling), device)
+    return compute_features(model, data.tokens, read, str(stage.frozen_pooling), backend)

@@ -17,7 +17,7 @@ from sclsearch.training.data import TokenizedTask, Tokens, batches_in_order, joi
 ENGINE_VERSION = 6
 """Version of the engine. Raise it when training results change; a test pins a tiny training."""
 
-Numerics = Literal["cpu-fp32", "cuda-bf16"]
+Numerics = Literal["cpu-fp32", "cpu-bf16", "cuda-fp32", "cuda-tf32", "cuda-bf16"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,7 @@ def test_a_memory_that_is_too_small_is_told(
     def fail(_: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
 
-    monkeypatch.setattr(worker, "attempt", lambda *_: map(fail, [0]))
+    monkeypatch.setattr(worker, "attempt", lambda *_, **__: map(fail, [0]))
     RunStore(tmp_path).put(trained)
     with pytest.raises(SclsearchError, match=r": out of memory: CUDA out of memory"):
         rerun(tmp_path, trained.key)

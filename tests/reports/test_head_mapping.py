@@ -28,6 +28,7 @@ from sclsearch.reports.export import write_folder
 from sclsearch.reports.export_record import ExportRecord
 from sclsearch.tasks.base import Split, Task, TaskData
 from sclsearch.training.data import tokenize_task
+from sclsearch.training.device import Backend
 from sclsearch.training.evaluation import scores_of
 from tests.conftest import Save
 
@@ -86,7 +87,9 @@ def exported(
     )
     tokens = tokenize_task(data, load_tokenizer(encoder), 16)
     every = Rows("texts", np.arange(len(rows)))
-    return Export(folder, scores_of(model, method, tokens, every, None, torch.device("cpu")))
+    return Export(
+        folder, scores_of(model, method, tokens, every, None, Backend(torch.device("cpu")))
+    )
 
 
 def read_format(folder: Path) -> str:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sclsearch.errors import SclsearchError
+from sclsearch.search.prepare import check_new
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.resources import gpus_each
-from sclsearch.study.spec import StudySpec
+from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.study.study import Study
 from sclsearch.training.spec import Numerics
 
@@ -107,3 +108,21 @@ def test_replicates_with_equal_rows_share_them(preparing: Preparing, asked: Aske
     assert whole.splits[7].digests == whole.study.splits(7).digests
     drawn = preparing(asked(train_size=10), seeds=3)
     assert len({splits.train.digest for splits in drawn.splits.values()}) == 3
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_bfloat16_needs_a_cpu_with_instructions_for_it(
+    asked: Asked, preparing: Preparing, monkeypatch: pytest.MonkeyPatch, *, fast: bool
+) -> None:
+    monkeypatch.setattr("sclsearch.training.device.fast_bf16", lambda _: fast)
+    prepared = preparing(asked(precision="bf16"))
+    options = RunOptions(gpus_per_trial=0)
+    if fast:
+        check_new(prepared, options)
+    else:
+        with pytest.raises(
+            SclsearchError, match=r"^--precision bf16: must be on a CPU with AVX512"
+        ):
+            check_new(prepared, options)
+    prepared.begin()
+    check_new(prepared, options)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sclsearch.errors import SclsearchError
 from sclsearch.study.resolve import resolve
-from sclsearch.study.resources import check_address, gpu_share, unusable_gpu
+from sclsearch.study.resources import check_address, gpu_share, gpus_each, unusable_gpu
 from sclsearch.study.spec import RunOptions, StudySpec
 
 
@@ -88,6 +88,41 @@ def test_on_a_cluster_gpus_are_never_left_out_by_mistake(
         resolve(asked(), RunOptions(address="auto"))
     assert resolve(asked(), RunOptions(address="auto", gpus_per_trial=0)).numerics == "cpu-fp32"
     assert resolve(asked(), RunOptions()).numerics == "cpu-fp32"
+
+
+@pytest.mark.parametrize(
+    ("precision", "gpus", "fast", "numerics"),
+    [
+        ("auto", 0, True, "cpu-fp32"),
+        ("fp32", 0, True, "cpu-fp32"),
+        ("bf16", 0, False, "cpu-bf16"),
+        ("auto", 1, True, "cuda-bf16"),
+        ("auto", 0.5, False, "cuda-fp32"),
+        ("fp32", 1, True, "cuda-fp32"),
+        ("tf32", 1, True, "cuda-tf32"),
+        ("bf16", 1, False, "cuda-bf16"),
+    ],
+)
+def test_the_precision_and_the_gpus_decide_the_numerics(
+    asked: Callable[..., StudySpec],
+    monkeypatch: pytest.MonkeyPatch,
+    precision: str,
+    gpus: float,
+    numerics: str,
+    *,
+    fast: bool,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr("sclsearch.training.device.fast_bf16", lambda _: fast)
+    study = resolve(asked(precision=precision), RunOptions(gpus_per_trial=gpus))
+    assert study.numerics == numerics
+    assert gpus_each(gpus, study.numerics) == gpus
+    assert gpus_each(None, study.numerics) == float(gpus > 0)
+
+
+def test_tf32_needs_a_gpu(asked: Callable[..., StudySpec]) -> None:
+    with pytest.raises(SclsearchError, match=r"^--precision tf32: needs a GPU\. Pass auto or fp32"):
+        resolve(asked(precision="tf32"), RunOptions(gpus_per_trial=0))
 
 
 def test_a_driver_that_torch_cannot_use_is_said_with_both_versions(

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
@@ -25,7 +26,7 @@ from torch.utils._pytree import tree_iter
 
 from sclsearch.encoders import gradient_cache, load, row_dropout
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.training import device, engine
+from sclsearch.training import device, engine, final_test
 from sclsearch.training.spec import Numerics, TrainingData
 
 ATEN = torch.ops.aten
@@ -230,15 +231,15 @@ cpu_attention = F.scaled_dot_product_attention
 
 def install() -> None:
     """Patch torch and the engine for fake tensors on the device, until the process ends."""
-    from_numpy, load_encoder, device_for = torch.from_numpy, load.load_encoder, device.device_for
+    from_numpy, load_encoder, backend_for = torch.from_numpy, load.load_encoder, device.backend_for
 
     def load_fake(folder: Path, name: str) -> Encoder:
         with _disable_current_modes():
             return faked(load_encoder(folder, name))
 
-    def with_gpu(numerics: Numerics) -> torch.device:
+    def with_gpu(numerics: Numerics) -> device.Backend:
         with patch("torch.cuda.is_available", lambda: True):
-            return device_for(numerics)
+            return backend_for(numerics)
 
     def zeros(tensor: Tensor) -> npt.NDArray[Any]:
         return np.zeros(tensor.shape, str(tensor.dtype).removeprefix("torch."))
@@ -251,7 +252,7 @@ def install() -> None:
         (nn.Module, "to", moved),
         (F, "scaled_dot_product_attention", attention),
         (engine, "load_encoder", load_fake),
-        (engine, "device_for", with_gpu),
+        (engine, "backend_for", with_gpu),
         (engine, "LOSS_RECORDS", 1),
     )
     for owner, name, value in patches:
@@ -263,14 +264,14 @@ def install() -> None:
 def marked(recorder: Recorder) -> Iterator[None]:
     """Begin a segment at each stage, update, optimizer step and prediction."""
 
-    def begins(name: str, kind: str, **options: bool) -> Any:
-        original = getattr(engine, name)
+    def begins(module: ModuleType, name: str, kind: str, **options: bool) -> Any:
+        original = getattr(module, name)
 
-        def begin(*given: Any) -> Any:
+        def begin(*given: Any, **named: Any) -> Any:
             recorder.begin(kind, **options)
-            return original(*given)
+            return original(*given, **named)
 
-        return patch.object(engine, name, begin)
+        return patch.object(module, name, begin)
 
     def after_step(*_: object) -> None:
         recorder.begin("record")
@@ -278,9 +279,10 @@ def marked(recorder: Recorder) -> Iterator[None]:
     hook = register_optimizer_step_post_hook(after_step)
     try:
         with (
-            begins("_train_stage", "set-up", new_stage=True),
-            begins("lr_scale", "update"),
-            begins("predict", "predict"),
+            begins(engine, "_train_stage", "set-up", new_stage=True),
+            begins(engine, "lr_scale", "update"),
+            begins(engine, "predict", "predict"),
+            begins(final_test, "predict", "predict"),
         ):
             yield
     finally:

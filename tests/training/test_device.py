@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from sclsearch.errors import SclsearchError
-from sclsearch.training.device import autocast, device_for, is_of_machine, is_out_of_memory
+from sclsearch.training.device import backend_for, fast_bf16, is_of_machine, is_out_of_memory
+from sclsearch.training.spec import Numerics
 
 ASSERT_FAILED = 'INTERNAL ASSERT FAILED at "../c10/cuda/CUDACachingAllocator.cpp":838'
 
@@ -58,14 +59,42 @@ def test_the_cpu_caches_few_kernels_and_computes_in_float32(
     monkeypatch.setenv(name, given or "")
     if given is None:
         monkeypatch.delenv(name)
-    device = device_for("cpu-fp32")
-    assert device == torch.device("cpu")
+    backend = backend_for("cpu-fp32")
+    assert backend.device == torch.device("cpu")
     assert os.environ[name] == then
-    with autocast(device):
+    with backend.autocast():
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
+
+
+def test_the_cpu_computes_products_in_bfloat16_if_asked() -> None:
+    with backend_for("cpu-bf16").autocast():
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("numerics", ["cuda-fp32", "cuda-tf32", "cuda-bf16"])
+def test_tf32_is_on_only_if_asked(monkeypatch: pytest.MonkeyPatch, numerics: Numerics) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    matmul = torch.backends.cuda.matmul
+    before, matmul.allow_tf32 = matmul.allow_tf32, numerics == "cuda-fp32"
+    try:
+        backend, allowed = backend_for(numerics), matmul.allow_tf32
+    finally:
+        torch.use_deterministic_algorithms(mode=False)
+        matmul.allow_tf32 = before
+    assert backend.device == torch.device("cuda")
+    assert backend.bf16 == (numerics == "cuda-bf16")
+    assert allowed == (numerics == "cuda-tf32")
+
+
+@pytest.mark.parametrize(("capability", "fast"), [((7, 5), False), ((8, 0), True), ((9, 0), True)])
+def test_gpus_from_capability_8_on_are_fast_in_bfloat16(
+    monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], *, fast: bool
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
+    assert fast_bf16(torch.device("cuda", 0)) == fast
 
 
 def test_cuda_without_a_gpu_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(SclsearchError, match=r"^cuda-bf16: torch finds no GPU\."):
-        device_for("cuda-bf16")
+        backend_for("cuda-bf16")

@@ -13,6 +13,7 @@ from sclsearch.methods.ce import CE
 from sclsearch.methods.supcl_seq import SupCLSeq
 from sclsearch.tasks.base import TaskData
 from sclsearch.training.data import collate
+from sclsearch.training.device import Backend
 from sclsearch.training.engine import train
 from sclsearch.training.evaluation import NonFiniteLossError, compute_features, judge, predict
 from sclsearch.training.result import TrainingResult
@@ -48,7 +49,7 @@ def test_predictions_are_in_row_order(
     work = work_for(method)
     model = rebuilt(work, trained(method))
     rows = work.spec.splits.validation
-    predictions, _ = predict(model, work.spec.method, work.tokens, rows, None, CPU)
+    predictions, _ = predict(model, work.spec.method, work.tokens, rows, None, Backend(CPU))
     assert predictions.dtype == np.int64
     batch = collate(work.tokens.splits[rows.split], rows.index, 0, (0.0,), CPU)
     with torch.inference_mode():
@@ -91,7 +92,9 @@ def test_nan_scores_raise_an_error(
     with torch.no_grad():
         model.get_parameter("new_modules.head.out.bias").fill_(float("nan"))
     with pytest.raises(NonFiniteLossError, match=r"^validation: scores are NaN or infinite"):
-        predict(model, work.spec.method, work.tokens, work.spec.splits.validation, None, CPU)
+        predict(
+            model, work.spec.method, work.tokens, work.spec.splits.validation, None, Backend(CPU)
+        )
 
 
 def test_features_are_the_embeddings_of_their_rows_in_evaluation_mode(work_for: WorkFor) -> None:
@@ -100,7 +103,7 @@ def test_features_are_the_embeddings_of_their_rows_in_evaluation_mode(work_for: 
     model = Model(encoder, SupCLSeq().new_modules(encoder, 2))
     splits = work.spec.splits
     rows = (splits.train, splits.validation, splits.test, splits.validation)
-    features = compute_features(model.train(), work.tokens, rows, "mean", CPU)
+    features = compute_features(model.train(), work.tokens, rows, "mean", Backend(CPU))
     assert features.values.shape == (44 + 30 + 30, 16)
     assert not features.values.requires_grad
     for part in rows:

@@ -31,19 +31,12 @@ def deterministic_afterwards() -> Iterator[None]:
 
 
 @pytest.fixture
-def in_bfloat16(work_for: WorkFor, monkeypatch: pytest.MonkeyPatch) -> WorkFor:
+def in_bfloat16(work_for: WorkFor) -> WorkFor:
     """Return a function that makes the data of a short seed run in bfloat16."""
-
-    def on_cpu(_: torch.device) -> torch.autocast:
-        return torch.autocast("cpu", dtype=torch.bfloat16)
 
     def in_bfloat16(*given: Any, **fields: Any) -> TrainingData:
         work = short(work_for(*given, evaluate="end", **fields))
-        if GPU:
-            return replace(work, spec=replace(work.spec, numerics="cuda-bf16"))
-        for module in ("engine", "evaluation"):
-            monkeypatch.setattr(f"sclsearch.training.{module}.autocast", on_cpu)
-        return work
+        return replace(work, spec=replace(work.spec, numerics="cuda-bf16" if GPU else "cpu-bf16"))
 
     return in_bfloat16
 

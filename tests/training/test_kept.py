@@ -13,13 +13,14 @@ from sclsearch.encoders.head import Head
 from sclsearch.methods.base import Batch, Model, Stage, Terms, Training
 from sclsearch.methods.ce import CE
 from sclsearch.tasks.metrics import evaluate, value
+from sclsearch.training.device import Backend
 from sclsearch.training.engine import train
 from sclsearch.training.evaluation import predict
 from sclsearch.training.optimizer import evaluation_points
 from sclsearch.training.result import TrainingResult
 from sclsearch.training.spec import TrainingData
 
-CPU = torch.device("cpu")
+CPU = Backend(torch.device("cpu"))
 
 WorkFor = Callable[..., TrainingData]
 Trained = Callable[..., TrainingResult]

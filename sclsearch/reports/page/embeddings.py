@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from torch import Tensor
 
 from sclsearch.encoders.load import load_encoder, load_tokenizer
@@ -14,6 +13,7 @@ from sclsearch.protocols.base import Rows
 from sclsearch.randomness import stream
 from sclsearch.study.study import Study
 from sclsearch.training.data import tokenize_task
+from sclsearch.training.device import backend_here
 from sclsearch.training.evaluation import outputs_of
 from sclsearch.training.spec import SeedRunSpec
 
@@ -65,7 +65,7 @@ def embed_test_rows(study: Study, spec: SeedRunSpec, weights: bytes) -> Embeddin
             for name, t in stored.items()
         }
     )
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    backend = backend_here()
     rows = _some(spec.splits.test)
     tokens = tokenize_task(
         study.data,
@@ -73,12 +73,12 @@ def embed_test_rows(study: Study, spec: SeedRunSpec, weights: bytes) -> Embeddin
         spec.training.max_length,
         used={rows.split: rows.index},
     )
-    model, method = model.to(device), spec.method
+    model, method = model.to(backend.device), spec.method
 
     def compute(batch: Batch) -> Tensor:
         return _embedded(model, method, batch)
 
-    values = outputs_of(model, compute, tokens, rows, None, device).astype(np.float64)
+    values = outputs_of(model, compute, tokens, rows, None, backend).astype(np.float64)
     vectors = None
     if isinstance(method, LabelMatching):
         vectors = vectors_of(model).detach().cpu().numpy().astype(np.float64)
