@@ -8,10 +8,6 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-import torch
-
-from sclsearch.training.spec import ENGINE_VERSION
-
 GIGA = 1024**3
 MEGA = 1e6
 PACKAGES = ("torch", "transformers")
@@ -27,6 +23,8 @@ def header(*packages: str) -> str:
 
 def versions(*packages: str) -> str:
     """Return the versions of the engine, of Python and of packages in one line."""
+    from sclsearch.training.spec import ENGINE_VERSION
+
     found = {name: _version(name) for name in (*PACKAGES, *packages)}
     listed = [f"{name} {version}" for name, version in found.items() if version]
     return ", ".join([f"Engine {ENGINE_VERSION}", f"Python {platform.python_version()}", *listed])
@@ -34,6 +32,8 @@ def versions(*packages: str) -> str:
 
 def machine() -> str:
     """Return processor, cores, memory and GPU in one line."""
+    import torch
+
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIGA
     found = f"{_processor()}, {cores()} cores, {memory:.0f} GB"
     return f"{found}, {torch.cuda.get_device_name()}" if torch.cuda.is_available() else found
@@ -52,6 +52,8 @@ def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[
 
 def peak_memory() -> float:
     """Return the peak memory of this process so far, MB."""
+    import torch
+
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated() / MEGA
     status = Path("/proc/self/status").read_text(encoding="utf-8")

@@ -1,0 +1,206 @@
+"""The page of evidence is what its command prints, and its statistics are those of `compare`."""
+
+import math
+import os
+import string
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import sclsearch
+from benchmarks import evidence
+from sclsearch.errors import SclsearchError
+from sclsearch.reports.comparison_tables import compared, points
+from sclsearch.selection.significance import Comparison, compare, holm
+from sclsearch.spaces.load import load_space
+from sclsearch.spaces.space import Choice
+from sclsearch.store.studies import StudyStore
+
+ROOT = Path(__file__).parents[2]
+WriteStudy = Callable[..., Path]
+
+WITHOUT_TORCH = """
+import runpy, sys
+runpy.run_module("benchmarks.evidence", run_name="__main__")
+assert not {"torch", "ray", "transformers"} & sys.modules.keys()
+"""
+SEEDS = string.ascii_letters[:30]
+
+
+def test_the_page_is_what_its_command_prints() -> None:
+    command = [sys.executable, "-c", WITHOUT_TORCH]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    assert done.stderr.decode() == ""
+    assert done.stdout.decode() == (ROOT / "benchmarks/evidence.md").read_text(encoding="utf-8")
+
+
+def test_the_statistics_of_a_row_are_those_of_its_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    frames = evidence.stored_frames(evidence.MODEL)
+    found = evidence.results(evidence.MODEL, frames)
+    assert found
+    for one in found:
+        files = [
+            pd.read_csv(ROOT / f"benchmarks/evidence/{study}.csv")
+            for study in one.row.studies(evidence.MODEL)
+        ]
+        reference, better = (
+            file[file["kind"] == "confirm"].set_index("replicate")["test"] for file in files
+        )
+        assert len(better) == evidence.FRESH
+        assert one.comparison.difference == pytest.approx((better - reference).mean())
+        assert one.comparison == compare(better.tolist(), reference[better.index].tolist())
+    assert [one.adjusted for one in found] == holm([one.comparison.p for one in found])
+
+
+def write_side(write_study: WriteStudy, method: str, gain: int, *, confirm: bool = True) -> Path:
+    """Write a search of two configurations with ten seeds, and the winner on 30 fresh ones."""
+
+    def scores(count: int, gain: int) -> list[tuple[int, int]]:
+        return [(50 + seed % 7 + gain, 52 + seed % 5 + gain * (seed % 4)) for seed in range(count)]
+
+    name = f"{method}-sst2-20"
+    note = "test: a half"
+    rows = {"train": SEEDS[:10], "test": "t"}
+    storage = write_study(
+        scores(10, -9), scores(10, gain), name=name, method=method, rows=rows, notes=(note,)
+    )
+    if confirm:
+        rows = {"train": SEEDS, "test": "t"}
+        fresh = {"confirms": name, "fresh": 10, "values": [{"tau": 0.2}], "method": method}
+        write_study(scores(30, gain), name=f"{name}-fresh", rows=rows, **fresh)
+        baseline = {split: {"confusion": [[51, 49], [0, 0]]} for split in ("validation", "test")}
+        found = {number: {"majority class": baseline} for number in range(30)}
+        StudyStore(storage, f"{name}-fresh").save_baselines(found)
+    return storage
+
+
+def printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *options: str
+) -> tuple[str, str]:
+    """Return what `python -m benchmarks.evidence` prints, and its messages."""
+    monkeypatch.setattr("sys.argv", ["evidence", *options])
+    evidence.main()
+    done = capsys.readouterr()
+    return done.out, done.err
+
+
+def cells(page: str, start: str) -> list[str]:
+    """Return the cells of the table line that begins with a text."""
+    (line,) = [line for line in page.splitlines() if line.startswith(f"| {start}")]
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_a_storage_is_printed_as_compare_prints_it(
+    write_study: WriteStudy,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write_side(write_study, "ce", 0)
+    storage = write_side(write_study, "scl", 2)
+    monkeypatch.chdir(tmp_path)
+    evidence.FOLDER.mkdir(parents=True)
+    page, errors = printed(monkeypatch, capsys, "--storage", str(storage))
+    assert not errors
+    assert printed(monkeypatch, capsys) == (page, "")
+    fresh = sclsearch.compare("ce-sst2-20-fresh", "scl-sst2-20-fresh", storage=storage).studies
+    assert fresh[1].comparison is not None
+    expected = compared(fresh[1].comparison, fresh[1].comparison.p)
+    row = cells(page, "[Gunel et al.]")
+    assert row[1:6] == ["sst2", "20", *(f"{100 * fresh[n].test_mean:.1f}" for n in (1, 0)), "51.0"]
+    assert tuple(row[6:11]) == tuple(cell.replace("0.000", "< 0.001") for cell in expected)
+    assert row[-2:] == ["+2.2", "**holds**"]
+    search = sclsearch.compare("ce-sst2-20", "scl-sst2-20", storage=storage).studies[1]
+    assert search.comparison is not None
+    difference, interval, pairs, *_ = compared(search.comparison, 1.0)
+    searched = points(search.search_interval)
+    assert cells(page, "`scl-ce-sst2-20`")[1:] == [difference, interval, searched, pairs]
+    assert "- `cola`: test: a half; all seeds have the same test rows." in page
+    top = sclsearch.select("scl-sst2-20", rule="top-3", storage=storage).winner
+    assert top is not None
+    assert top.test_mean is not None
+    tops = page.partition("## The top 3 of 10")[2].partition("\n## ")[0]
+    _, every, _, tens, _ = cells(tops, "`scl-sst2-20`")
+    assert every == f"{100 * fresh[1].test_mean:.1f}"
+    assert tens.split(", ")[0] == f"{100 * top.test_mean:.1f}"  # the same scores as in the search
+
+
+def test_a_row_without_a_confirmation_is_not_recorded(
+    write_study: WriteStudy,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write_side(write_study, "ce", 0)
+    storage = write_side(write_study, "scl", 2, confirm=False)
+    monkeypatch.chdir(tmp_path)
+    evidence.FOLDER.mkdir(parents=True)
+    page, errors = printed(monkeypatch, capsys, "--storage", str(storage))
+    assert errors == "scl-ce-sst2-20: not recorded. scl-sst2-20: has no finished confirmation.\n"
+    assert "Not recorded: `scl-ce-sst2-20`, " in page
+    assert "**holds**" not in page.partition("Not recorded")[0]
+
+
+def test_sides_with_other_rows_are_refused() -> None:
+    names = ("study", "kind", "replicate", "test", "train_rows", "test_rows")
+    side = pd.DataFrame([("a", "confirm", 0, 0.5, "r", "t")], columns=names)
+    for name, value in (("replicate", 1), ("train_rows", "s"), ("test_rows", "u")):
+        with pytest.raises(SclsearchError, match=f"a and a: must have the same {name}"):
+            evidence.paired(side, side.assign(**{name: value}))
+
+
+@pytest.mark.parametrize(
+    ("difference", "interval", "adjusted", "published", "expected"),
+    [
+        (0.02, (0.01, 0.03), 0.05, None, "holds"),
+        (0.01, (0.005, 0.015), 0.01, 0.02, "holds"),
+        (-0.02, (-0.03, -0.01), 0.05, None, "does not hold"),
+        (0.0, (-0.01, 0.01), 0.5, 0.02, "does not hold"),
+        (0.0, (-0.01, 0.02), 0.5, 0.02, "cannot be told"),
+        (0.0, (-0.01, 0.01), 0.5, None, "cannot be told"),
+        (0.02, (0.001, 0.04), 0.06, 0.02, "cannot be told"),
+    ],
+)
+def test_the_verdict_follows_its_rule(
+    difference: float,
+    interval: tuple[float, float],
+    adjusted: float,
+    published: float | None,
+    expected: str,
+) -> None:
+    found = Comparison(30, 0, 0, difference, 0.01, interval, adjusted)
+    assert evidence.verdict(found, adjusted, published) == expected
+
+
+@pytest.mark.parametrize("model", ["minilm", "roberta-base"])
+def test_both_sides_of_a_row_search_grids_of_one_size(model: str) -> None:
+    for row in evidence.ROWS:
+        for side in (row.reference, row.better):
+            space = load_space(ROOT / evidence.FOLDER / f"{side.method}.yaml", side.method, model)
+            choices = [one for one in space.parameters.values() if isinstance(one, Choice)]
+            assert len(choices) == len(space.parameters) == 2, side
+            assert math.prod(len(one.values) for one in choices) == 6, side
+
+
+def test_published_differences_are_those_of_the_tables() -> None:
+    published = {row.name: row.published for row in evidence.ROWS if row.table}
+    assert published["scl-ce-sst2-20"] == pytest.approx(0.022)
+    assert published["scl-ce-sst2-100-noisy"] == pytest.approx(0.015)
+    assert published["cmlm-tapt-sst2-100"] == pytest.approx(0.0029)
+    assert None not in published.values()
+
+
+def test_the_script_refuses_unknown_rows(tmp_path: Path) -> None:
+    script = ["bash", "benchmarks/evidence.sh", "scl-ce-sst2-21"]
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "STORAGE": str(tmp_path)}
+    done = subprocess.run(
+        script, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.endswith("scl-ce-amazon2-100-noisy, got scl-ce-sst2-21.\n")
