@@ -289,10 +289,6 @@ def export(row: Row, model: str, storage: Path) -> None:
 def exported(report: "Report", kind: str) -> pd.DataFrame:
     """Return the seed runs of a study as they are stored in `benchmarks/evidence/`."""
     frame = report.frame()
-    for line in report.configurations:
-        for name, value in line.values.items():
-            if name not in line.fields:  # the fields leave out some defaults
-                frame.loc[frame["configuration"] == line.number, name] = value
     names = map(str, frame.columns)
     dropped = [one for one in names if one.startswith(("f1_", "seed_")) or one in NOT_EXPORTED]
     frame = frame.drop(columns=dropped)

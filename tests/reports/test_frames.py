@@ -96,6 +96,15 @@ def test_a_hyperparameter_named_like_a_column_keeps_its_own(write_study: Write) 
     assert frame.hyperparameter_test.tolist() == [0.25]
 
 
+def test_a_searched_hyperparameter_is_there_even_if_its_default_is_not_stored(
+    trained: Report,
+) -> None:
+    lines = [replace(line, values={"head_lr_mult": 1.0}) for line in trained.configurations]
+    frame = replace(trained, configurations=tuple(lines)).frame()
+    assert "head_lr_mult" not in trained.configurations[0].fields
+    assert frame.head_lr_mult.tolist() == [1.0, 1.0]
+
+
 def test_a_study_without_seed_runs_has_empty_frames_with_columns(write_study: Write) -> None:
     found = select("made-up", storage=write_study([None, None]))
     for frame, column in (
