@@ -175,6 +175,15 @@ class Report:
         return _winner(self.configurations)
 
     @property
+    def lead(self) -> float | None:
+        """Return the winner's score minus the second configuration's; None without a second."""
+        others = [line for line in self.configurations if line is not self.winner]
+        best, second = self.winner, _winner(others)
+        if best is None or second is None or best.score is None or second.score is None:
+            return None
+        return best.score - second.score
+
+    @property
     def failures(self) -> list[str]:
         """Return cause and message of every failed seed run, if none succeeded; else no item."""
         found = [seed.failure for line in self.configurations for seed in line.seeds]

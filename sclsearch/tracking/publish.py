@@ -203,10 +203,13 @@ def track_study(
 def _report_record(found: Report, record: StudyRecord, storage: Storage) -> RunRecord:
     """Return the record that adds the report to a study's run."""
     text, winner = study_report(found), found.winner
+    tags = {} if winner is None else {"winner": short_settings(winner.values)}
+    if found.lead is not None:
+        tags["lead"] = f"{found.lead:.4f}"
     results = {**asdict(found), "confusion": _confusion(found, storage)}
     return RunRecord(
         record.mlflow_name,
-        tags={} if winner is None else {"winner": short_settings(winner.values)},
+        tags=tags,
         artifacts={"report.md": text.encode(), "report.json": json_bytes(results)},
         experiment=experiment_name(record),
         description=text,

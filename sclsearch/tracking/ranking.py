@@ -26,6 +26,7 @@ class StudyResult:
         winner: The winner's searched hyperparameters.
         metric: Name of the metric.
         score: The winner's score under the rule.
+        lead: Its difference from the second configuration; empty without one.
         test: Its mean test score; None if all its seed runs failed.
         test_std: Standard deviation of the test scores; None for fewer than two.
     """
@@ -37,6 +38,7 @@ class StudyResult:
     winner: str
     metric: str
     score: float
+    lead: str
     test: float | None
     test_std: float | None
 
@@ -48,7 +50,9 @@ def ranking_of_studies(results: Sequence[StudyResult]) -> str:
     """
     ranked = sorted(results, key=lambda one: -one.score)
     first, best = ranked[0], ranked[0].score
-    lead = f", {best - ranked[1].score:.4f} above {ranked[1].study}" if len(ranked) > 1 else ""
+    lead = f", {first.lead} above the second configuration" if first.lead else ""
+    if len(ranked) > 1:
+        lead = f", {best - ranked[1].score:.4f} above {ranked[1].study}"
     rows = [
         (
             str(place),
@@ -91,10 +95,7 @@ def study_report(report: Report) -> str:
 
 
 def _winner(report: Report, winner: ConfigurationLine) -> str:
-    others = [line for line in report.configurations[1:] if line.score is not None]
-    lead = ""
-    if winner.score is not None and others and others[0].score is not None:
-        lead = f", {winner.score - others[0].score:.4f} above the second"
+    lead = "" if report.lead is None else f", {report.lead:.4f} above the second"
     test = _with_std(winner.test_mean, winner.test_std)
     return (
         f"{WINNER}{short_settings(winner.values) or 'the only configuration'}**, validation "

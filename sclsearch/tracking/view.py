@@ -89,6 +89,7 @@ def _result(run: Any) -> StudyResult:
         winner=tags.get("winner", ""),
         metric=params.get("metric", ""),
         score=metrics["score"],
+        lead=tags.get("lead", ""),
         test=metrics.get("test"),
         test_std=metrics.get("test_std"),
     )

@@ -41,9 +41,14 @@ def test_each_rule_ranks_by_its_own_validation_score(
     assert numbers(found) == ranking
     assert [line.score for line in found.configurations] == pytest.approx(scores)
     assert found.winner == found.configurations[0]
+    assert found.lead == pytest.approx(scores[0] - scores[1])
     assert found.rule == rule
     own = report(Path(found.storage), "made-up")
     assert (own.rule, numbers(own)) == (f"{rule}/best" if rule != "best" else rule, ranking)
+
+
+def test_a_winner_without_a_second_has_no_lead(write_study: Write) -> None:
+    assert report(write_study(MEAN, ["a fault"] * 3), "made-up").lead is None
 
 
 @pytest.mark.parametrize(

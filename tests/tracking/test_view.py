@@ -1,21 +1,33 @@
-"""The table of an experiment has the winner in its first row."""
+"""An experiment's page shows the winner and its lead; the table has it in its first row."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import sclsearch
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.tracking import MLflowLogger
 from sclsearch.tracking.view import VIEW, describe_experiment
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.tracking.conftest import Shown
     from tests.workspace import Workers
 
-RIGHT = (12, 15, 15, 15)
-"""Correct rows of 20 of each configuration."""
+
+def finish(scheduler: Scheduler, workers: "Workers", right: Sequence[int]) -> None:
+    """Finishes a search in which each configuration gets as many of 20 rows right."""
+    while tasks := workers.running(scheduler):
+        task = tasks[0]
+        number = right[task.configuration.number]
+        counts = {"validation": {"confusion": [[number, 20 - number], [0, 0]]}}
+        run = workers.trained(task)
+        run = replace(run, evaluations=({**run.evaluations[0], **counts},))
+        scheduler.runs.put(run)
+        scheduler.finish(task, run)
 
 
 def test_of_equal_scores_the_first_row_is_that_of_the_winner(
@@ -23,12 +35,7 @@ def test_of_equal_scores_the_first_row_is_that_of_the_winner(
 ) -> None:
     for study in ("b", "a"):
         scheduler = Scheduler(preparing(study=study, race="off").begin())
-        while tasks := workers.running(scheduler):
-            task = tasks[0]
-            right = RIGHT[task.configuration.number]
-            counts = {"validation": {"confusion": [[right, 20 - right], [0, 0]]}}
-            run = workers.trained(task)
-            scheduler.finish(task, replace(run, evaluations=({**run.evaluations[0], **counts},)))
+        finish(scheduler, workers, (12, 15, 15, 15))
         logger = MLflowLogger(uri)
         logger.sync(scheduler.state)
         assert logger.close() is None
@@ -48,3 +55,20 @@ def test_of_equal_scores_the_first_row_is_that_of_the_winner(
     best = [(study, number) for study in ("a", "b") for number in (1, 2, 3)]
     assert configurations == [*best, ("a", 0), ("b", 0)]
     assert "| 1 | a | scl |" in tags["mlflow.note.content"]
+
+
+def test_the_experiment_names_the_lead_of_its_winner(
+    preparing: Callable[..., PreparedStudy],
+    workers: "Workers",
+    uri: str,
+    shown: "Shown",
+    tmp_path: "Path",
+) -> None:
+    firsts = []
+    for study in ("b", "a"):
+        finish(Scheduler(preparing(study=study, race="off").begin()), workers, (12, 15, 18, 9))
+        sclsearch.track(study, storage=tmp_path / "storage", tracking=uri)
+        (experiment,) = shown.client.search_experiments(filter_string="name != 'Default'")
+        firsts.append(experiment.tags["mlflow.note.content"].splitlines()[0])
+    assert ", accuracy 0.9000, 0.1500 above the second configuration; test " in firsts[0]
+    assert ", accuracy 0.9000, 0.0000 above b; test " in firsts[1]

@@ -69,9 +69,10 @@ def _answer(results: StudyResults) -> Iterator[str]:
     values = settings(winner.values) or CONFIGURATION[report.repeats]
     by = rule_in_words(report.rule.partition("/")[0], report.seeds)
     count = counted(len(report.configurations), "configuration")
+    lead = "" if report.lead is None else f", {report.lead:.4f} above the second configuration"
     yield (
         f"Of {count}, #{winner.number} ({values}) is best: validation {report.metric} "
-        f"{winner.score:.4f}, {by}."
+        f"{winner.score:.4f}, {by}{lead}."
     )
     above = _above(report, winner)
     yield (

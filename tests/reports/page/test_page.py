@@ -207,9 +207,11 @@ def test_the_answer_names_winner_scores_and_certainty(studies: Studies, page: Pa
     report = sclsearch.select("scl", storage=studies.storage)
     winner = report.winner
     assert winner is not None
+    assert report.lead is not None
     found = read(page).sections["answer"]
     assert f"Of 3 configurations, #{winner.number} (tau=" in found
-    assert f"validation accuracy {winner.score:.4f}, mean of 3 seeds." in found
+    lead = f"{report.lead:.4f} above the second configuration."
+    assert f"validation accuracy {winner.score:.4f}, mean of 3 seeds, {lead}" in found
     assert f"Its test accuracy is {winner.test_mean:.4f} ± {winner.test_std:.4f}" in found
     assert "All 3 configurations have all 3 seeds" in found
     assert "The winner of ce differs from that of scl by" in found
