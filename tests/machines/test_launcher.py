@@ -49,7 +49,8 @@ def keys(tmp_path: Path) -> Path:
 @pytest.fixture
 def laptop(room: Room, keys: Path) -> Iterator[Machine]:
     """Returns a machine from which three others are reached by ssh."""
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    # Ray and sclsearch are only in the environment that onprem.yaml makes.
+    path = f"{Path(str(shutil.which('rsync'))).parent}:/usr/bin:/bin"
     options = {
         "HostKey": keys / "host",
         "AuthorizedKeysFile": keys / "user.pub",
@@ -76,7 +77,12 @@ def config(keys: Path) -> Path:
     config["provider"] |= {"head_ip": f"10.77.0.{HEAD}", "worker_ips": workers}
     config["auth"] = {"ssh_user": "root", "ssh_private_key": str(keys / "user")}
     config["file_mounts"] = {"~/.ray": str(keys / "token"), "~/sclsearch": str(ROOT)}
-    config["setup_commands"][1:] = [f"ln -sfn {sys.prefix} ~/.sclsearch"]
+    made, installed = (
+        next(n for n, line in enumerate(config["setup_commands"]) if part in line)
+        for part in ("-m venv", "pip install")
+    )
+    config["setup_commands"][made] = f"ln -sfn {sys.prefix} ~/.sclsearch"
+    del config["setup_commands"][installed]
     path = keys / "onprem.yaml"
     path.write_text(yaml.safe_dump(config), encoding="utf-8")
     return path
@@ -108,6 +114,8 @@ def test_a_study_that_a_laptop_submits_to_a_cluster_that_it_launched(
     assert token not in up.stdout + up.stderr + submitted.stdout + submitted.stderr
     down = laptop.run(*own, "ray", "down", "--yes", str(config))
     assert down.returncode == 0, down.stdout + down.stderr
+    # `ray down` ends well even if it finds no Ray on the head.
+    assert not head.running(RAYLET), down.stdout + down.stderr
     # A worker's Ray ends a while after it has lost its head.
     wait_for(
         "the end of Ray on all machines",
