@@ -161,8 +161,10 @@ def _show_ending(progress: "Console", done: "SearchResult", options: "RunOptions
         progress.print(f"MLflow: {done.tracking}. `{command}` completes it.", soft_wrap=True)
     if done.ending != "complete":
         why = "Stopped" if done.ending == "interrupted" else "The time budget is used"
+        tests = f", {done.to_test} to test" if done.to_test else ""
         progress.print(
-            f"{why}: {done.done} of {done.wanted} seed runs. Run the same command again to resume."
+            f"{why}: {done.done} of {done.wanted} seed runs{tests}. Run the same command again to "
+            "resume."
         )
 
 

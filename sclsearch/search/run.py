@@ -46,6 +46,7 @@ class SearchResult:
         reused: Number of these that this run read from the store.
         skipped: Number of requested seed runs that a race has skipped.
         failed: Number of finished seed runs that failed permanently.
+        to_test: Number of finished seed runs that still lack the test score that they must have.
         ending: Reason why the run ended.
         tracking: Reason why MLflow does not show everything; None if it does.
         rule: Rule of this run; the study's record holds the rule of its first run.
@@ -61,6 +62,7 @@ class SearchResult:
     reused: int
     skipped: int
     failed: int
+    to_test: int
     ending: Ending
     tracking: str | None
     rule: Rule
@@ -147,6 +149,7 @@ def run_prepared(
         reused=progress.stored,
         skipped=scheduler.skipped,
         failed=progress.failed,
+        to_test=_to_test(scheduler),
         ending=ending,
         tracking=tracking,
         rule=study.rule,
@@ -193,7 +196,12 @@ def _count_left(progress: Progress, scheduler: Scheduler) -> None:
         progress.spent = str(use)
         progress.wanted = together if math.isfinite(scheduler.left) else None
     progress.spared = (progress.wanted or together) - together
-    progress.testing = len(scheduler.untested) if scheduler.decided else 0
+    progress.testing = _to_test(scheduler)
+
+
+def _to_test(scheduler: Scheduler) -> int:
+    """Return the number of trained seed runs that are yet to be tested."""
+    return len(scheduler.untested) if scheduler.decided else 0
 
 
 def _show_step(console: Console, step: str) -> None:
