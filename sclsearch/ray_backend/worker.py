@@ -185,7 +185,8 @@ def with_test(
             {**rows.labels, **tested.labels}, {**rows.probabilities, **tested.probabilities}
         )
     predictions = {**run.predictions, "test": result.predictions["test"]}
-    return replace(run, test=result.test, predictions=predictions), rows
+    seconds = run.seconds + result.seconds
+    return replace(run, test=result.test, predictions=predictions, seconds=seconds), rows
 
 
 def attempt(
