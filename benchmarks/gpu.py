@@ -1,0 +1,122 @@
+"""Speed of the engine on a GPU: updates, share of its peak, and seed runs that share it.
+
+    python -m benchmarks.gpu [--models minilm …] [--updates 100] [--together 1 2 4]
+
+Rows of random tokens, all of one length, with `scl`. Without a GPU the same runs on the CPU.
+`python -m benchmarks.peers` compares with transformers' Trainer on the same device.
+"""
+
+import argparse
+import statistics
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from benchmarks.growth import Load, alone, together
+from benchmarks.machine import header, markdown
+from sclsearch.encoders.load import load_encoder
+from sclsearch.encoders.models import model_folder
+from sclsearch.training.device import backend_here
+
+SHAPES = ((16, 32), (16, 128), (64, 32), (64, 128))
+"""Rows of a batch, and tokens of a row."""
+FEW = 10
+"""Updates of the seed run that is subtracted, as set-up and evaluations take as long in it."""
+SIDE = 4096
+"""Rows and columns of the matrices whose products are the device's peak."""
+REPEATS = 5
+HOUR = 3600
+
+
+def peak() -> float:
+    """Return the floating-point operations in a second of large products, in the precision used."""
+    backend = backend_here(bf16=True)
+    side = SIDE if backend.device.type == "cuda" else SIDE // 4
+    factor = torch.randn(side, side, device=backend.device)
+    factor = factor.bfloat16() if backend.bf16 else factor
+
+    def seconds() -> float:
+        synchronize()
+        begun = time.perf_counter()
+        factor @ factor
+        synchronize()
+        return time.perf_counter() - begun
+
+    seconds()
+    return 2 * side**3 / statistics.median(seconds() for _ in range(REPEATS))
+
+
+def synchronize() -> None:
+    """Wait for the GPU, if there is one."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def operations(model: str, tokens: int, length: int) -> float:
+    """Return the floating-point operations of an update: matrix products of all layers, thrice."""
+    encoder: Any = load_encoder(model_folder(model), model).model
+    config = encoder.config
+    weights = sum(each.numel() for each in encoder.encoder.parameters() if each.dim() > 1)
+    attention = 2 * config.num_hidden_layers * config.hidden_size * length
+    return float(3 * 2 * tokens * (weights + attention))
+
+
+def update_rows(models: Sequence[str], updates: int) -> Iterator[list[str]]:
+    """Yield the milliseconds of an update of each model and shape, and its share of the peak."""
+    most = peak()
+    for model in models:
+        for batch, length in SHAPES:
+            load = Load(rows=batch * updates, length=length, batch=batch, model=model)
+            few = Load(rows=batch * FEW, length=length, batch=batch, model=model)
+            seconds = (alone(load)[0] - alone(few)[0]) / (updates - FEW)
+            speed = operations(model, batch * length, length) / seconds
+            yield [
+                model,
+                f"{batch} × {length}",
+                f"{1000 * seconds:.1f}",
+                f"{1 / seconds:.1f}",
+                f"{speed / 1e12:.3g}",
+                f"{speed / most:.0%}",
+            ]
+
+
+def sharing_rows(models: Sequence[str], updates: int, counts: Sequence[int]) -> Iterator[list[str]]:
+    """Yield how many seed runs are done in an hour, so many at a time."""
+    for model in models:
+        for count in counts:
+            found = together(Load(rows=16 * updates, model=model), count)
+            longest = max(seconds for seconds, _ in found)
+            memory = max(memory for _, memory in found)
+            yield [model, str(count), f"{HOUR * count / longest:.0f}", f"{memory:.0f}"]
+
+
+def mps() -> str:
+    """Return whether processes share the GPU by CUDA MPS, as a sentence."""
+    command = ["pgrep", "-f", "nvidia-cuda-mps"]
+    running = subprocess.run(command, capture_output=True, check=False).returncode == 0
+    return f"CUDA MPS {'runs' if running else 'does not run'}."
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--models", nargs="+", default=["minilm"], help="aliases or folders")
+    parser.add_argument("--updates", type=int, default=100)
+    parser.add_argument("--together", type=int, nargs="+", default=[1, 2, 4])
+    given = parser.parse_args()
+    torch.set_num_threads(1)  # as in the processes that train
+    columns = ("model", "batch", "ms an update", "updates a second", "TFLOP/s", "of the peak")
+    shared = ("model", "at a time", "seed runs an hour", "MB each")
+    lines = [
+        *markdown(columns, update_rows(given.models, given.updates)),
+        "",
+        *markdown(shared, sharing_rows(given.models, given.updates, given.together)),
+    ]
+    print(header(), *lines, "", mps(), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
