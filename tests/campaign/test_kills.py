@@ -38,7 +38,7 @@ TARGETS = {
     "GCS": "gcs/gcs_server",
 }
 CODES = {"driver": -signal.SIGKILL, "worker": 130, "raylet": 2, "GCS": 2}
-CONFIGS, SEEDS = 20, max(3, 2 * KILLS // 3)
+CONFIGS, SEEDS = max(12, 2 * KILLS // 3), max(3, 2 * KILLS // 3)
 ENTRY = "from sclsearch.__main__ import main; main()"
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(3000)]

@@ -30,7 +30,7 @@ from tests.workspace import Workers, Workspace
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(600)]
 
-CONFIGS, SEEDS = 6, 2
+CONFIGS, SEEDS = 4, 2
 WANTED: dict[str, Any] = {"configs": CONFIGS, "seeds": SEEDS, "study": "s", "tracking": "none"}
 LONG: dict[str, Any] = {"settings": {"epochs": 144}}
 STORED_BEFORE_THE_LOSS = 3
