@@ -21,7 +21,7 @@ from sclsearch.encoders.load import load_encoder
 from sclsearch.encoders.models import model_folder
 from sclsearch.training.device import backend_here
 
-SHAPES = ((16, 32), (16, 128), (64, 32), (64, 128))
+SHAPES = ("16x32", "16x128", "64x32", "64x128")
 """Rows of a batch, and tokens of a row."""
 FEW = 10
 """Updates of the seed run that is subtracted, as set-up and evaluations take as long in it."""
@@ -64,18 +64,19 @@ def operations(model: str, tokens: int, length: int) -> float:
     return float(3 * 2 * tokens * (weights + attention))
 
 
-def update_rows(models: Sequence[str], updates: int) -> Iterator[list[str]]:
+def update_rows(models: Sequence[str], shapes: Sequence[str], updates: int) -> Iterator[list[str]]:
     """Yield the milliseconds of an update of each model and shape, and its share of the peak."""
     most = peak()
     for model in models:
-        for batch, length in SHAPES:
+        for shape in shapes:
+            batch, length = map(int, shape.split("x"))
             load = Load(rows=batch * updates, length=length, batch=batch, model=model)
             few = Load(rows=batch * FEW, length=length, batch=batch, model=model)
             seconds = (alone(load)[0] - alone(few)[0]) / (updates - FEW)
             speed = operations(model, batch * length, length) / seconds
             yield [
                 model,
-                f"{batch} × {length}",
+                shape,
                 f"{1000 * seconds:.1f}",
                 f"{1 / seconds:.1f}",
                 f"{speed / 1e12:.3g}",
@@ -104,6 +105,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--models", nargs="+", default=["minilm"], help="aliases or folders")
+    parser.add_argument("--shapes", nargs="+", default=SHAPES, help="rows x tokens of a batch")
     parser.add_argument("--updates", type=int, default=100)
     parser.add_argument("--together", type=int, nargs="+", default=[1, 2, 4])
     given = parser.parse_args()
@@ -111,7 +113,7 @@ def main() -> None:
     columns = ("model", "batch", "ms an update", "updates a second", "TFLOP/s", "of the peak")
     shared = ("model", "at a time", "seed runs an hour", "MB each")
     lines = [
-        *markdown(columns, update_rows(given.models, given.updates)),
+        *markdown(columns, update_rows(given.models, given.shapes, given.updates)),
         "",
         *markdown(shared, sharing_rows(given.models, given.updates, given.together)),
     ]
