@@ -2,8 +2,7 @@
 
 A block holds commands, each after `$ `, and their standard output. All blocks of a page run in one
 temporary folder, which starts with the tutorials' data files. `…` in a recorded output stands for
-any text. Times are not compared, and of long decimal numbers four digits, as processors differ in
-the last ones.
+any text. Times are not compared. Numbers may differ in the last digits, as processors do.
 
     python tools/docs_examples.py docs/tutorials/own-data.md            # compare
     python tools/docs_examples.py --write docs/tutorials/own-data.md    # record
@@ -11,6 +10,7 @@ the last ones.
 
 import argparse
 import difflib
+import math
 import os
 import re
 import shutil
@@ -21,7 +21,9 @@ from pathlib import Path
 
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TIMES = re.compile(r"\d+:\d\d(?::\d\d)?|\d+(?:\.\d+)? (?:s|min|h)\b|under 1 min")
-LONG_NUMBERS = re.compile(r"\d+\.\d{5,}")
+NUMBER = r"\d+\.\d{4,}"
+TOLERANCE = 5e-5
+"""Relative difference of numbers that processors may make; scores of four digits must be equal."""
 DATA = Path(__file__).parents[1] / "docs" / "tutorials"
 
 
@@ -59,12 +61,18 @@ def run(command: str, folder: Path) -> str:
 
 def same(recorded: str, printed: str) -> bool:
     """Return whether outputs agree, apart from times, last digits and what `…` stands for."""
-    parts = (re.escape(_comparable(part)) for part in recorded.split("…"))
-    return re.fullmatch(".*".join(parts), _comparable(printed), re.DOTALL) is not None
-
-
-def _comparable(text: str) -> str:
-    return LONG_NUMBERS.sub(lambda number: f"{float(number[0]):.4g}", TIMES.sub("T", text))
+    pattern, expected = "", []
+    for part in re.split(f"(…|{NUMBER})", TIMES.sub("T", recorded)):
+        if re.fullmatch(NUMBER, part):
+            pattern += f"({NUMBER})"
+            expected.append(float(part))
+        else:
+            pattern += ".*" if part == "…" else re.escape(part)
+    found = re.fullmatch(pattern, TIMES.sub("T", printed), re.DOTALL)
+    return found is not None and all(
+        math.isclose(number, float(other), rel_tol=TOLERANCE)
+        for number, other in zip(expected, found.groups(), strict=True)
+    )
 
 
 def check(page: Path, *, write: bool) -> bool:
