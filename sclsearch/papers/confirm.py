@@ -145,6 +145,9 @@ def _prepare_repetition(
         first_fresh=None if fresh is None else len(replicates),
         crossed=crossed,
     )
+    # Device differences are allowed: a confirmation on other devices is useful.
+    if record.training["numerics"].partition("-")[0] != _device_kind(options):
+        spec = replace(spec, precision="auto")
     # The study's rule chose the winner; the repetition uses the rule of its own protocol.
     data_dir = restore_data_dir(record.origin, options.data_dir)
     options = replace(options, rule=None, data_dir=data_dir)
@@ -152,7 +155,6 @@ def _prepare_repetition(
         before = resolve(restore_spec_as_before(record.origin, spec.settings, spec.method), options)
         check_unchanged(study, "the study", replicates[0].rows, before.splits(0).digests)
     prepared = prepare_study(spec, options, dry=dry)
-    # Device differences are allowed: a confirmation on other devices is useful.
     inputs = {name: value for name, value in record.training.items() if name != "numerics"}
     check_unchanged(study, "the study", inputs, prepared.record.training)
     subsets = (crossed or {}).get("subset", 1)
@@ -163,6 +165,15 @@ def _prepare_repetition(
             f"{counted(len(drawn), 'different training subset')}. Leave it out."
         )
     return chosen, options, prepared
+
+
+def _device_kind(options: RunOptions) -> str:
+    """Return the kind of device that seed runs train on, `cuda` or `cpu`."""
+    if options.gpus_per_trial is not None:
+        return "cuda" if options.gpus_per_trial else "cpu"
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def _run(prepared: PreparedStudy, options: RunOptions, console: Console) -> Report:

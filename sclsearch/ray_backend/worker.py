@@ -163,27 +163,36 @@ def with_test(
 ) -> tuple[SeedRun, RowResults]:
     """Return a trained seed run with its test score, and its row results.
 
-    If the storage has lost its weights, it is trained again.
+    If the storage has lost its weights, it is trained again, with as many threads as before. All of
+    its results are then those of the new training, which differ on a different machine.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load
 
     data = TrainingData(spec, context.tokens[spec.training.max_length])
+    store = StudyStore(context.storage, context.name)
     try:
-        content = StudyStore(context.storage, context.name).read_weights(spec.key)
+        content = store.read_weights(spec.key)
         (rows,) = RunStore(context.storage).rows([run])
         weights = None if content is None else load(content)
     except (DamagedError, SafetensorError):
         weights = rows = None
     if weights is None or rows is None:
+        threads = int(run.environment.get("threads", context.threads))
+        torch.set_num_threads(threads)
         result = train(data)
-        rows = row_results(spec, context, result)
-    else:
-        result = evaluate_test(data, weights)
-        tested = row_results(spec, context, result)
-        rows = RowResults(
-            {**rows.labels, **tested.labels}, {**rows.probabilities, **tested.probabilities}
+        _keep_weights(store, spec, result)
+        again = replace(
+            with_result(run, result),
+            seconds=run.seconds + result.seconds,
+            environment=environment(threads, context.gpus),
         )
+        return again, row_results(spec, context, result)
+    result = evaluate_test(data, weights)
+    tested = row_results(spec, context, result)
+    rows = RowResults(
+        {**rows.labels, **tested.labels}, {**rows.probabilities, **tested.probabilities}
+    )
     predictions = {**run.predictions, "test": result.predictions["test"]}
     seconds = run.seconds + result.seconds
     return replace(run, test=result.test, predictions=predictions, seconds=seconds), rows

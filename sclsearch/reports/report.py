@@ -239,14 +239,15 @@ def tested_winner(found: Report) -> ConfigurationLine:
     """
     winner = finished_winner(found)
     if winner.untested:
-        raise SclsearchError(f"{found.study}: {_untested_winner(winner, found.rule)}")
+        fewer = f" --seeds {found.seeds}" if found.seeds < found.stored_seeds else ""
+        raise SclsearchError(f"{found.study}: {_untested_winner(winner, found.rule, fewer)}")
     return winner
 
 
-def _untested_winner(winner: ConfigurationLine, rule: str) -> str:
+def _untested_winner(winner: ConfigurationLine, rule: str, fewer: str = "") -> str:
     return (
         f"{winner.untested} of {len(winner.seeds)} seeds of the winner #{winner.number} have no "
-        f"test score. Repeat its `sclsearch tune` with `--rule {rule}`, which tests them."
+        f"test score. Repeat its `sclsearch tune` with `--rule {rule}{fewer}`, which tests them."
     )
 
 

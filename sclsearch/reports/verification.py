@@ -130,9 +130,10 @@ def _check(
     agreeing = None
     if record.format == "transformers":
         theirs = _by_transformers(folder, record, rows.texts)
-        # In full precision, as transformers computes.
-        on_cpu = _device(record) == CPU
-        ours = predictions if on_cpu else _predictions(load(folder, custom_method, CPU), rows)
+        ours = predictions
+        if record.numerics != "cpu-fp32":  # transformers computes in float32, on the CPU here
+            same = load(folder, custom_method, CPU, full_precision=True)
+            ours = _predictions(same, rows)
         agreeing = int((np.abs(theirs - ours) <= CLOSE_SCORES).sum())
     return MemberCheck(
         replicate=record.replicate,

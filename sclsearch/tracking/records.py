@@ -233,7 +233,9 @@ def _final_records(state: SearchState, winner: ConfigurationScore) -> Iterator[R
     for number, forecast in forecasts.items():
         metrics = {"expected_score": forecast.expected, "win_probability": forecast.better}
         yield _part(state, (number,), metrics, status)
-    yield _part(state, (), {**_scores(winner), "risk": risk}, status)
+    # MLflow keeps metrics: the score of an untested winner would stand beside an older test score.
+    scores = {} if winner.test_mean is None else _scores(winner)
+    yield _part(state, (), {**scores, "risk": risk}, status)
 
 
 def _scores(score: ConfigurationScore) -> dict[str, float]:

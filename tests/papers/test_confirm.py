@@ -257,3 +257,12 @@ def test_a_custom_method_is_confirmed_only_with_its_unchanged_file(
     file.write_text(file.read_text(encoding="utf-8") + "# changed\n", encoding="utf-8")
     with pytest.raises(SclsearchError, match="its hash differs"):
         confirmed(name, options, 2)
+
+
+def test_the_winner_of_a_gpu_study_is_confirmed_on_cpus(
+    spec: StudySpec, options: RunOptions, fill: Fill
+) -> None:
+    on_gpu = replace(options, configs=1, seeds=3, gpus_per_trial=1)
+    name = fill(replace(spec, precision="tf32"), on_gpu)
+    plan = plan_repetition(name, replace(options, gpus_per_trial=0), list, fresh=2)
+    assert plan.seed_runs == 2

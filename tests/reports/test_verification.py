@@ -1,6 +1,7 @@
 """`verify` finds the recorded score again, and says so if an export was changed."""
 
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.reports.export_record import DIGESTS, read_record, write_digests
 from sclsearch.reports.report import report
 from sclsearch.tasks.custom import CustomTask
+from sclsearch.training.device import Backend
 from tests.reports.trained import Trained, study_on
 
 
@@ -86,6 +88,24 @@ def test_a_head_of_transformers_that_is_not_ours_is_found(exported: Path) -> Non
     assert one.agreeing is not None
     assert one.agreeing < one.rows
     assert not found.verified
+
+
+def test_bf16_scores_are_not_compared_with_those_of_transformers(
+    exported: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = read_record(exported)
+    replace(record, numerics="cpu-bf16").write(exported)
+    used: list[Backend] = []
+    monkeypatch.setattr("sclsearch.training.device.fast_bf16", lambda _: True)
+
+    def float32(backend: Backend) -> nullcontext[None]:
+        used.append(backend)
+        return nullcontext()
+
+    monkeypatch.setattr(Backend, "autocast", float32)
+    (one,) = sclsearch.verify(exported).members
+    assert [backend.bf16 for backend in dict.fromkeys(used)] == [True, False]
+    assert one.agreeing == one.rows
 
 
 def test_other_test_rows_are_refused(exported: Path) -> None:

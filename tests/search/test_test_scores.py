@@ -145,6 +145,23 @@ def test_weights_of_all_seeds_that_may_be_tested_stay_until_they_are(
     assert len(scheduler.store.kept_weights()) == 1
 
 
+def test_weights_of_all_untested_seed_runs_stay_if_all_are_to_be_tested(
+    winner_only: PreparedStudy, workers: "Workers"
+) -> None:
+    scheduler = Scheduler(winner_only)
+    while not scheduler.decided:
+        (task, *_) = workers.running(scheduler, 1)
+        workers.finish(scheduler, task)
+    everything = Scheduler(replace(winner_only, tests_all=True))
+    everything.refill()
+    untested = {everything.state.seed_runs[one].key for one in everything.untested}
+    assert len(untested) == 9
+    for key in untested:
+        everything.store.save_weights_file(key, Path.touch)
+    delete_unneeded_weights(everything)
+    assert everything.store.kept_weights() == untested
+
+
 def found(prepared: PreparedStudy) -> Report:
     return report(prepared.storage, "mine")
 

@@ -137,3 +137,18 @@ def test_scores_of_a_later_test_reach_seed_run_configuration_and_study(
     track.sync(from_store(prepared))
     assert track.close() is None
     assert shown.everything() == before
+
+
+def test_a_stopped_search_shows_no_score_of_a_winner_that_is_not_tested(
+    preparing: Preparing, workers: "Workers", uri: str, shown: "Shown"
+) -> None:
+    prepared = preparing(configs=3, seeds=3, test_scores="winner").begin()
+    scheduler, logger = Scheduler(prepared), MLflowLogger(uri)
+    while not scheduler.decided:
+        (task, *_) = workers.running(scheduler, 1)
+        workers.finish(scheduler, task)
+    logger.sync(scheduler.state)
+    assert logger.close() is None
+    study = shown.runs()[prepared.record.mlflow_name]
+    assert not {"score", "test"} & study.data.metrics.keys()
+    assert "risk" in study.data.metrics
