@@ -62,7 +62,7 @@ SHORT = 12
 """Characters of the keys and of the hashes of rows in the files."""
 OWN_COLUMNS = frozenset((*SEED_RUN_COLUMNS, "kind", "train_rows", "test_rows"))
 NOTE_STARTS = ("test:", "validation:", "scaled:", "paraphrases:", "max_length")
-HOLDS, FAILS, UNKNOWN = "holds", "does not hold", "cannot be told"
+HOLDS, FAILS, INCONCLUSIVE = "holds", "does not hold", "inconclusive"
 
 Frames = Mapping[str, pd.DataFrame]
 
@@ -392,13 +392,13 @@ def verdict(comparison: Comparison, adjusted: float, published: float | None) ->
     - `does not hold`: the difference is negative and its adjusted p-value at most 0.05; or the
       adjusted p-value is above 0.05, and the 95 % interval ends below the difference that the
       paper publishes for the same task and number of examples.
-    - `cannot be told`: everything else.
+    - `inconclusive`: everything else.
     """
     if adjusted <= ALPHA:
         return HOLDS if comparison.difference > 0 else FAILS
     if published is not None and comparison.interval and comparison.interval[1] < published:
         return FAILS
-    return UNKNOWN
+    return INCONCLUSIVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -641,7 +641,7 @@ COLUMNS = f"""\
 - *verdict*: **{HOLDS}** if the adjusted p is at most {ALPHA:g} and the difference is positive;
   **{FAILS}** if the adjusted p is at most {ALPHA:g} and the difference is negative, or if the
   adjusted p is larger and the interval ends below the published difference; otherwise
-  **{UNKNOWN}**.
+  **{INCONCLUSIVE}**.
 
 A verdict is about these two winners, on this encoder, these rows and this budget. Another search of
 the same method may find another winner; [a table below](#winners-on-the-seeds-that-chose-them) has

@@ -137,6 +137,11 @@ class Workers:
             pass
         return list(scheduler.running.values())
 
+    def decide(self, scheduler: Scheduler) -> None:
+        """Trains seed runs, one at a time, until the winner is certain and can be tested."""
+        while not scheduler.decided:
+            self.finish(scheduler, self.running(scheduler, 1)[0])
+
     def run_out(
         self, scheduler: Scheduler, at_a_time: int = 2, draw: random.Random | None = None
     ) -> list[tuple[int, int]]:

@@ -169,11 +169,11 @@ def _prepare_repetition(
 
 def _device_kind(options: RunOptions) -> str:
     """Return the kind of device that seed runs train on, `cuda` or `cpu`."""
-    if options.gpus_per_trial is not None:
-        return "cuda" if options.gpus_per_trial else "cpu"
-    import torch
+    from sclsearch.training.device import backend_here
 
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    if options.gpus_per_trial is None:
+        return backend_here().device.type
+    return "cuda" if options.gpus_per_trial else "cpu"
 
 
 def _run(prepared: PreparedStudy, options: RunOptions, console: Console) -> Report:

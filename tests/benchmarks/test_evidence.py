@@ -161,9 +161,9 @@ def test_sides_with_other_rows_are_refused() -> None:
         (0.01, (0.005, 0.015), 0.01, 0.02, "holds"),
         (-0.02, (-0.03, -0.01), 0.05, None, "does not hold"),
         (0.0, (-0.01, 0.01), 0.5, 0.02, "does not hold"),
-        (0.0, (-0.01, 0.02), 0.5, 0.02, "cannot be told"),
-        (0.0, (-0.01, 0.01), 0.5, None, "cannot be told"),
-        (0.02, (0.001, 0.04), 0.06, 0.02, "cannot be told"),
+        (0.0, (-0.01, 0.02), 0.5, 0.02, "inconclusive"),
+        (0.0, (-0.01, 0.01), 0.5, None, "inconclusive"),
+        (0.02, (0.001, 0.04), 0.06, 0.02, "inconclusive"),
     ],
 )
 def test_the_verdict_follows_its_rule(

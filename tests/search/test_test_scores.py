@@ -75,8 +75,7 @@ def test_a_stopped_search_tests_what_is_missing_when_it_goes_on(
     winner_only: PreparedStudy, workers: "Workers"
 ) -> None:
     scheduler = Scheduler(winner_only)
-    while not scheduler.decided:
-        workers.finish(scheduler, workers.running(scheduler, 1)[0])
+    workers.decide(scheduler)
     workers.finish(scheduler, workers.running(scheduler, 1)[0])
     again = Scheduler(winner_only)
     again.refill()
@@ -111,8 +110,7 @@ def test_a_test_that_did_not_start_is_offered_again_and_one_that_fails_is_given_
     winner_only: PreparedStudy, workers: "Workers", caplog: pytest.LogCaptureFixture
 ) -> None:
     scheduler = Scheduler(winner_only)
-    while not scheduler.decided:
-        workers.finish(scheduler, workers.running(scheduler, 1)[0])
+    workers.decide(scheduler)
     task = scheduler.next()
     assert task is not None
     scheduler.release(task)
@@ -149,9 +147,7 @@ def test_weights_of_all_untested_seed_runs_stay_if_all_are_to_be_tested(
     winner_only: PreparedStudy, workers: "Workers"
 ) -> None:
     scheduler = Scheduler(winner_only)
-    while not scheduler.decided:
-        (task, *_) = workers.running(scheduler, 1)
-        workers.finish(scheduler, task)
+    workers.decide(scheduler)
     everything = Scheduler(replace(winner_only, tests_all=True))
     everything.refill()
     untested = {everything.state.seed_runs[one].key for one in everything.untested}
@@ -170,8 +166,7 @@ def test_reports_say_what_has_not_been_tested(
     winner_only: PreparedStudy, workers: "Workers"
 ) -> None:
     scheduler = Scheduler(winner_only)
-    while not scheduler.decided:
-        workers.finish(scheduler, workers.running(scheduler, 1)[0])
+    workers.decide(scheduler)
     before = found(winner_only)
     assert before.winner is not None
     assert (before.winner.test_mean, before.winner.plain, before.winner.untested) == (None, None, 3)
@@ -212,8 +207,7 @@ def test_a_stored_seed_run_gets_its_test_in_place(
     winner_only: PreparedStudy, workers: "Workers"
 ) -> None:
     scheduler = Scheduler(winner_only)
-    while not scheduler.decided:
-        workers.finish(scheduler, workers.running(scheduler, 1)[0])
+    workers.decide(scheduler)
     keys = winner_only.runs.keys()
     workers.run_out(scheduler)
     assert winner_only.runs.keys() == keys

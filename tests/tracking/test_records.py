@@ -144,9 +144,7 @@ def test_a_stopped_search_shows_no_score_of_a_winner_that_is_not_tested(
 ) -> None:
     prepared = preparing(configs=3, seeds=3, test_scores="winner").begin()
     scheduler, logger = Scheduler(prepared), MLflowLogger(uri)
-    while not scheduler.decided:
-        (task, *_) = workers.running(scheduler, 1)
-        workers.finish(scheduler, task)
+    workers.decide(scheduler)
     logger.sync(scheduler.state)
     assert logger.close() is None
     study = shown.runs()[prepared.record.mlflow_name]
