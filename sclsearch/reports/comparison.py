@@ -336,6 +336,11 @@ def _of_one(report: Report, seeds: int) -> Iterator[str]:
             f"{report.study} has {report.stored_seeds} seeds, of which the first {seeds} are here; "
             f"its budget counts {report.seeds}"
         )
+    if any(line.untested for line in report.configurations):
+        yield (
+            f"no interval with the search, as only the winner of {report.study} was tested: "
+            "`sclsearch tune` with `--test-scores all` tests the others, too"
+        )
 
 
 def _read_beside(base: Report, other: Report, seeds: int) -> Iterator[str]:

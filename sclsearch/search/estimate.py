@@ -1,4 +1,4 @@
-"""Estimate of the time to train the missing seed runs of a study."""
+"""Estimate of the time to train and to test the missing seed runs of a study."""
 
 import math
 import statistics
@@ -39,7 +39,7 @@ Fields = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Estimated training time.
+    """Estimated time of training and tests.
 
     Attributes:
         seconds: Wall-clock seconds; None if no estimate is possible.
@@ -64,7 +64,7 @@ def estimate(
     threads: int,
     stored: Callable[[], Sequence[SeedRun]],
 ) -> Estimate:
-    """Return the estimated time to train the missing seed runs of a study.
+    """Return the estimated time to train and to test the missing seed runs of a study.
 
     A budget of hours then uses the estimated training time of a seed run.
 
@@ -78,20 +78,26 @@ def estimate(
         threads: Torch threads per seed run.
         stored: Returns successful seed runs of any study; called only if a seed run is missing.
     """
-    waiting = [] if scheduler.complete else [one.configuration for one in scheduler.queue.values()]
-    if not waiting:
+    queued = [] if scheduler.decided else [one.configuration for one in scheduler.queue.values()]
+    untested = {number for number, _ in scheduler.untested}
+    known = queued or [one for one in scheduler.state.configurations if one.number in untested]
+    if not known:
         return Estimate(0.0, prepared.at_once, "")
-    fields = list({one.number: one.fields for one in waiting}.values())
-    each = [run.seconds for run in stored() if _alike(prepared, run, fields[0], threads)]
-    basis = STORED if each else MEASURED
+    fields = list({one.number: one.fields for one in known}.values())
+    alike = [run for run in stored() if _alike(prepared, run, fields[0], threads)]
+    basis = STORED if alike else MEASURED
     try:
-        each = each or _measured(prepared, fields, threads)
+        each = _stored(prepared, fields[0], alike) or _measured(prepared, fields, threads)
     except SclsearchError as error:
         return Estimate(None, prepared.at_once, str(error).partition("\n")[0])
-    mean = statistics.mean(each)
-    scheduler.spending.expect(mean)
-    waves = math.ceil(scheduler.remaining / prepared.at_once)
-    return Estimate(mean * waves, prepared.at_once, basis)
+    training, test = (statistics.mean(part) for part in zip(*each, strict=True))
+    seed_run = training + prepared.tests_all * test
+    scheduler.spending.expect(seed_run)
+    later = len(scheduler.untested)
+    if queued and not prepared.tests_all:
+        later = prepared.study.seeds
+    waves, tests = (math.ceil(n / prepared.at_once) for n in (scheduler.remaining, later))
+    return Estimate(waves * seed_run + tests * test, prepared.at_once, basis)
 
 
 def _alike(prepared: PreparedStudy, run: SeedRun, fields: Fields, threads: int) -> bool:
@@ -108,8 +114,25 @@ def _alike(prepared: PreparedStudy, run: SeedRun, fields: Fields, threads: int) 
     )
 
 
-def _measured(prepared: PreparedStudy, each: Sequence[Fields], threads: int) -> list[float]:
-    """Return the seconds per seed run of configurations, by a timed update of each."""
+def _stored(
+    prepared: PreparedStudy, fields: Fields, runs: Sequence[SeedRun]
+) -> list[tuple[float, float]]:
+    """Return the seconds of training and of the test of stored seed runs.
+
+    A seed run stores their sum. Its parts are those that its rows should take.
+    """
+    training, test = row_costs(prepared.study.seed_run_spec(fields, 0, prepared.splits[0]))
+    each = []
+    for run in runs:
+        per_row = run.seconds / (training if run.untested else training + test)
+        each.append((per_row * training, per_row * test))
+    return each
+
+
+def _measured(
+    prepared: PreparedStudy, each: Sequence[Fields], threads: int
+) -> list[tuple[float, float]]:
+    """Return the seconds of training and of the test of configurations, by a timed update."""
     study, splits = prepared.study, prepared.splits[0]
     lengths = [len(ids) for ids in sampled_ids(study, splits)]
     seconds = []
@@ -120,7 +143,7 @@ def _measured(prepared: PreparedStudy, each: Sequence[Fields], threads: int) -> 
         rows = max(min(spec.training.batch_size, most), 1)
         update = _update_seconds(spec.model, spec.model_name, spec.numerics, threads, rows, length)
         training, test = row_costs(spec)
-        seconds.append(update / rows * (training + prepared.tests_all * test))
+        seconds.append((update / rows * training, update / rows * test))
     return seconds
 
 

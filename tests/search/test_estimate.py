@@ -13,6 +13,7 @@ from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure, SeedRun
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.spec import StudySpec
+from sclsearch.training.cost import row_costs
 
 Preparing = Callable[..., PreparedStudy]
 Asked = Callable[..., StudySpec]
@@ -54,7 +55,9 @@ def test_the_mean_of_stored_seed_runs_is_used_without_loading_the_encoder(
         (tmp_path / name).write_text("{}")
     prepared = preparing(asked(model=str(tmp_path)), configs=4, seeds=3)
     runs = [seed_run(prepared, seconds, {"tau": 0.1 * seconds}) for seconds in (1.0, 6.0, 2.0)]
-    assert estimated(prepared, *runs) == Estimate(3.0 * 12 / 2, 2, STORED)
+    found = estimated(prepared, *runs)
+    assert (found.at_once, found.basis) == (2, STORED)
+    assert found.seconds == pytest.approx(3.0 * 12 / 2)
     without = estimated(prepared)
     assert without.seconds is None
     assert without.basis.startswith(str(tmp_path))
@@ -86,7 +89,9 @@ def test_seed_runs_at_a_time_share_the_wall_clock(
     preparing: Preparing, concurrency: int, address: str | None, at_once: int, waves: int
 ) -> None:
     prepared = preparing(concurrency=concurrency, address=address)
-    assert estimated(prepared, seed_run(prepared, 7.0)) == Estimate(7.0 * waves, at_once, STORED)
+    found = estimated(prepared, seed_run(prepared, 7.0))
+    assert (found.at_once, found.basis) == (at_once, STORED)
+    assert found.seconds == pytest.approx(7.0 * waves)
 
 
 def test_a_complete_study_takes_no_time_and_reads_no_stored_seed_runs(
@@ -156,3 +161,30 @@ def test_finished_seed_runs_are_those_that_did_not_fail(preparing: Preparing) ->
     prepared.runs.put(replace(good, key=digest(other), identity=other, failure=failure))
     (Path(storage) / "runs" / f"{'d' * 64}.json").write_text("{", encoding="utf-8")
     assert finished(storage) == [replace(good, predictions={})]
+
+
+@pytest.mark.parametrize("tested", [True, False])
+def test_the_winner_s_seeds_add_their_tests_where_only_they_are_tested(
+    preparing: Preparing, tested: bool
+) -> None:
+    tests = {way: preparing(configs=4, seeds=3, test_scores=way) for way in ("all", "winner")}
+    fields, splits = {"tau": 0.5}, tests["all"].splits[0]
+    training, test = row_costs(tests["all"].study.seed_run_spec(fields, 0, splits))
+    assert test > 0
+    run = seed_run(tests["all"], training + tested * test, fields)
+    run = run if tested else replace(run, test={})
+    every, winner = (estimated(prepared, run).seconds for prepared in tests.values())
+    assert every == pytest.approx(6 * (training + test))
+    assert winner == pytest.approx(6 * training + 2 * test)
+
+
+def test_a_decided_search_takes_the_time_of_its_missing_tests(
+    preparing: Preparing, workers: Any
+) -> None:
+    prepared = preparing(configs=3, seeds=3, test_scores="winner")
+    scheduler = Scheduler(prepared)
+    workers.decide(scheduler)
+    training, test = row_costs(prepared.study.seed_run_spec({}, 0, prepared.splits[0]))
+    run = seed_run(prepared, training + test, scheduler.state.configurations[0].fields)
+    found = estimate(prepared, scheduler, 1, lambda: [run])
+    assert found.seconds == pytest.approx(2 * test)

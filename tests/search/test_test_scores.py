@@ -184,6 +184,10 @@ def test_reports_say_what_has_not_been_tested(
     assert any("only the winner was tested" in note for note in after.notes)
     compared = compare_studies([after, replace(after, study="other")])
     assert compared.studies[1].search_interval is None
+    assert [after.study in note for note in compared.notes if "--test-scores all" in note] == [
+        True,
+        False,
+    ]
 
 
 @pytest.mark.parametrize(("method", "free"), [("ce", False), ("supcl-seq", True)])
