@@ -10,6 +10,7 @@ The second one writes these files from a storage first. `benchmarks/evidence.sh`
 import argparse
 import json
 import math
+import re
 import shlex
 import subprocess
 import sys
@@ -76,28 +77,38 @@ class Side:
         task: The task's name.
         size: Number of training examples.
         noisy: Whether three back-translations of each example are among them.
+        setting: A field with a value other than that of the space, as `--set` takes it.
     """
 
     method: str
     task: str
     size: int
     noisy: bool = False
+    setting: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return the name of the method with its setting: `lacon heads=1`."""
+        return f"{self.method} {self.setting}".rstrip()
 
     def study(self, model: str) -> str:
         """Return the name of the study that searches this side."""
         noisy = ["noisy"] * self.noisy
         encoder = [] if model == MODEL else [model.rpartition("/")[2]]
-        return "-".join([self.method, self.task, str(self.size), *noisy, *encoder])
+        method = re.sub("[ =]", "-", self.name)
+        return "-".join([method, self.task, str(self.size), *noisy, *encoder])
 
     def search(self, model: str, storage: Path) -> list[str]:
         """Return the command of the search."""
         noise = ["--paraphrases", str(self._paraphrases(storage))] if self.noisy else []
         protocol = "gunel-noisy" if self.noisy else "gunel-fewshot"
+        setting = ["--set", self.setting] if self.setting else []
         return [
             *("sclsearch", "tune", "--study", self.study(model), "--method", self.method),
             *("--task", self.task, "--train-size", str(self.size), "--model", model),
             *("--protocol", protocol, *noise, "--space", str(FOLDER / f"{self.method}.yaml")),
-            *("--epochs", str(EPOCHS[self.size]), "--scale", "laptop", "--seeds", str(SEEDS)),
+            *(*setting, "--epochs", str(EPOCHS[self.size]), "--scale", "laptop"),
+            *("--seeds", str(SEEDS)),
             *("--rule", "mean", "--sampler", "grid", "--race", "0.05", "--tracking", "none"),
             *("--storage", str(storage)),
         ]
@@ -184,10 +195,11 @@ def _row(paper: str, better: str, reference: str, task: str, size: int) -> Row:
 
 ROWS = (
     *(_scl(task, n, noisy=False) for task in ("sst2", "dbpedia", "amazon2") for n in (20, 100)),
-    _row("LaCon", "lacon", "ce", "dbpedia", 100),
+    *(_row("LaCon", "lacon", "ce", task, 100) for task in ("sst2", "dbpedia")),
+    Row("LaCon", Side("lacon", "sst2", 100), Side("lacon", "sst2", 100, setting="heads=1")),
     *(
-        _row("SupCL-Seq", "supcl-seq", reference, task, 200)
-        for task, reference in product(("sst2", "amazon2"), ("ce", "simcse"))
+        _row("SupCL-Seq", "supcl-seq", reference, task, size)
+        for (task, size), reference in product((("sst2", 100), ("amazon2", 200)), ("ce", "simcse"))
     ),
     Row(
         "CMLM",
@@ -462,7 +474,7 @@ def answer(found: Sequence[Result], model: str, frames: Frames) -> Iterator[list
         difference, interval, pairs, *p_values = compared(one.comparison, one.adjusted)
         published = "" if row.published is None else f"{100 * row.published:+.1f}"
         yield [
-            f"[{row.paper}]({PAPERS[row.paper]}): `{row.better.method}` > `{row.reference.method}`",
+            f"[{row.paper}]({PAPERS[row.paper]}): `{row.better.name}` > `{row.reference.name}`",
             f"{row.better.task}{', noisy' * row.better.noisy}",
             str(row.better.size),
             *(percent(mean_of(scored)) for scored in (*fresh, *baselines)),
