@@ -210,7 +210,7 @@ class Workspace:
     spec: StudySpec
 
     def run(self, **changes: Any) -> SearchResult:
-        usual = {"storage": self.storage, "seeds": 2, "concurrency": 2, "gpus_per_trial": 0}
+        usual = {"storage": self.storage, "seeds": 2, "concurrency": 1, "gpus_per_trial": 0}
         return run(self.spec, RunOptions(**{**usual, **changes}), Console(quiet=True))
 
     def elsewhere(self, folder: Path, **changes: Any) -> "Workspace":

@@ -40,7 +40,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> SearchRe
 def options(tuned: SearchResult, tmp_path: Path) -> RunOptions:
     """Return run options for a copy of the search's storage."""
     storage = shutil.copytree(tuned.storage, tmp_path / "storage")
-    return RunOptions(storage=storage, tracking="none", gpus_per_trial=0, concurrency=2)
+    return RunOptions(storage=storage, tracking="none", gpus_per_trial=0, concurrency=1)
 
 
 def test_a_confirmation_trains_new_seed_runs_once(options: RunOptions, tuned: SearchResult) -> None:

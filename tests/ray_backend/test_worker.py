@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -12,7 +13,12 @@ import pytest
 import torch
 
 from sclsearch.canonical import canonical
-from sclsearch.ray_backend.worker import attempt, seed_run_trial, worker_context
+from sclsearch.ray_backend.worker import (
+    attempt,
+    return_freed_memory,
+    seed_run_trial,
+    worker_context,
+)
 from sclsearch.search.rerun import rerun
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import SeedRun
@@ -194,3 +200,31 @@ def test_a_later_test_gives_what_training_would_have_given(
     assert rows.encoded() == later_rows.encoded()
     assert rerun(later.storage, tested.key).same
     assert Scheduler(later).next() is None
+
+
+def resident() -> int:
+    """Return the memory of this process, in MB."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * 4096 // 2**20
+
+
+def test_what_a_trial_freed_goes_back_to_the_system() -> None:
+    """glibc keeps it for the trial's thread, so that a worker would grow with each seed run."""
+    freed, end = threading.Event(), threading.Event()
+
+    def trial() -> None:
+        blocks = [bytearray(b"x" * 60_000) for _ in range(4000)]  # 229 MB, too small for mmap
+        del blocks[:-1]  # the last one keeps glibc from cutting the end off by itself
+        freed.set()
+        end.wait()
+        assert blocks
+
+    thread = threading.Thread(target=trial)
+    thread.start()
+    freed.wait()
+    before = resident()
+    return_freed_memory()
+    after = resident()
+    end.set()
+    thread.join()
+    assert before - after > 100

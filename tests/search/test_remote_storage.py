@@ -28,7 +28,7 @@ def tune(toy: CustomTask, tiny_bert: Path, space_file: Path) -> list[str]:
     return [
         *("tune", "--method", "scl", "--task", str(toy.path), "--text", "text", "--label", "label"),
         *("--split-column", "split", "--model", str(tiny_bert), "--space", str(space_file)),
-        *("--configs", "2", "--seeds", "2", "--concurrency", "2", "--gpus-per-trial", "0"),
+        *("--configs", "2", "--seeds", "2", "--concurrency", "1", "--gpus-per-trial", "0"),
         *("--study", "s"),
     ]
 
