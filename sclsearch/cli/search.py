@@ -7,6 +7,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from sclsearch.canonical import counted
 from sclsearch.errors import INCOMPLETE, INTERRUPTED, STOPPED, SclsearchError
 from sclsearch.methods import is_own
 from sclsearch.store.storage import storage_option
@@ -47,8 +48,7 @@ def run_search(spec: "StudySpec", options: "RunOptions", *, as_json: bool) -> No
         commands = winner_commands(done.name, options.rule, done.storage, usable=usable, method=own)
         show_next_commands(console, commands)
     _show_ending(progress, done, options)
-    incomplete = done.failed > 0 or done.ending != "complete"
-    sys.exit(INTERRUPTED if done.ending == "interrupted" else INCOMPLETE * incomplete)
+    sys.exit(_exit_code(done))
 
 
 def run_in_turn(
@@ -77,9 +77,7 @@ def run_in_turn(
             _show(console, reports[-1], result.done, MOST_IN_TURN)
             console.print()
             _show_ending(progress, result.done, options)
-            codes.add(INCOMPLETE * (result.done.failed > 0 or result.done.ending != "complete"))
-            if result.done.ending == "interrupted":
-                codes.add(INTERRUPTED)
+            codes.add(_exit_code(result.done))
     except KeyboardInterrupt:
         progress.print(STOPPED)
         codes.add(INTERRUPTED)
@@ -154,6 +152,13 @@ def _show_comparison(console: "Console", found: "StudyComparison", options: "Run
     show_next_commands(console, [*commands, *ui_command(options.tracking, options.storage)])
 
 
+def _exit_code(done: "SearchResult") -> int:
+    """Return 0 if every seed run that was asked for has succeeded and has its test score."""
+    if done.ending == "interrupted":
+        return INTERRUPTED
+    return INCOMPLETE if done.failed or done.to_test or done.ending != "complete" else 0
+
+
 def _show_ending(progress: "Console", done: "SearchResult", options: "RunOptions") -> None:
     """Print what MLflow lacks, and the reason for an early end."""
     if done.tracking:
@@ -165,6 +170,11 @@ def _show_ending(progress: "Console", done: "SearchResult", options: "RunOptions
         progress.print(
             f"{why}: {done.done} of {done.wanted} seed runs{tests}. Run the same command again to "
             "resume."
+        )
+    elif done.to_test:
+        progress.print(
+            f"{counted(done.to_test, 'seed run')} could not be tested. Run the same command again "
+            "to try once more."
         )
 
 

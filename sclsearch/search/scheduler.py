@@ -107,8 +107,8 @@ class Scheduler:
 
     @property
     def complete(self) -> bool:
-        """True if nothing is left to train or to test."""
-        return self.decided and not self.testing and not self.untested
+        """True if nothing is left to train or to test, except tests that have failed."""
+        return self.decided and not self.testing and self._untestable.issuperset(self.untested)
 
     @property
     def decided(self) -> bool:
@@ -192,7 +192,8 @@ class Scheduler:
         """Return the next trained seed run to test, once the winner is decided."""
         if self.training or not self.decided:
             return None
-        run_id = next((one for one in self.untested if one not in self.testing), None)
+        not_now = self.testing.keys() | self._untestable
+        run_id = next((one for one in self.untested if one not in not_now), None)
         if run_id is None:
             return None
         number, replicate = run_id
@@ -209,7 +210,6 @@ class Scheduler:
             run_id
             for run_id, run in self.state.seed_runs.items()
             if run.untested
-            and run_id not in self._untestable
             and (self.tests_all or (winner is not None and run_id[0] == winner.number))
         ]
 

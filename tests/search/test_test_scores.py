@@ -120,6 +120,7 @@ def test_a_test_that_did_not_start_is_offered_again_and_one_that_fails_is_given_
     assert "cannot be tested: the machine is gone" in caplog.text
     workers.run_out(scheduler)
     assert scheduler.complete
+    assert scheduler.untested == [task.id]
     assert having_test(scheduler) == of_winner(scheduler) - {task.id}
     assert scheduler.runs.get(task.key) is not None
     assert Scheduler(winner_only).next() is not None
