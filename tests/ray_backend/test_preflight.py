@@ -31,7 +31,10 @@ from tests.workspace import Workers, Workspace
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(600)]
 
 CONFIGS, SEEDS = 4, 2
-WANTED: dict[str, Any] = {"configs": CONFIGS, "seeds": SEEDS, "study": "s", "tracking": "none"}
+WANTED: dict[str, Any] = {
+    **{"configs": CONFIGS, "seeds": SEEDS, "concurrency": 2},
+    **{"study": "s", "tracking": "none"},
+}
 LONG: dict[str, Any] = {"settings": {"epochs": 144}}
 STORED_BEFORE_THE_LOSS = 3
 
@@ -196,9 +199,7 @@ def losing_a_node(cluster: Any, disturbed: Workspace) -> Iterator[None]:
 @pytest.fixture
 def undisturbed(place: Workspace, workers: Workers, tmp_path: Path) -> set[str]:
     """Returns the keys of the seed runs that the study has where nothing is lost."""
-    options = RunOptions(
-        storage=tmp_path / "undisturbed", concurrency=2, gpus_per_trial=0, **WANTED
-    )
+    options = RunOptions(storage=tmp_path / "undisturbed", gpus_per_trial=0, **WANTED)
     prepared = prepare_study(replace(place.spec, **LONG), options).begin()
     workers.run_out(Scheduler(prepared))
     return {run.key for run in prepared.runs.all()}
