@@ -11,9 +11,12 @@ import pytest
 
 from sclsearch.errors import INTERRUPTED, STOPPED, SclsearchError
 from sclsearch.protocols.standard import gunel_few_shot_training
+from sclsearch.ray_backend.retries import WorkerFailure
+from sclsearch.search.scheduler import Scheduler
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.spec import RunOptions
 from tests.cli.conftest import finish_study
+from tests.workspace import Workers
 
 Call = Callable[..., CompletedProcess[str]]
 
@@ -423,3 +426,27 @@ def test_errors_of_several_methods_name_option_and_value(
     done = sclsearch(*search, "--method", "ce,scl", *options)
     assert done.returncode == 2
     assert done.stderr.startswith(message)
+
+
+def test_a_winner_that_cannot_be_tested_gives_exit_code_3_until_it_is(
+    sclsearch: Call, search: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workers, untestable = Workers(), True
+
+    def train(_: object, scheduler: Scheduler, *__: object) -> str:
+        workers.decide(scheduler)
+        while untestable and (task := scheduler.next()) is not None:
+            scheduler.record_failure(task, WorkerFailure("hang", "no scores", ""))
+        workers.run_out(scheduler)
+        return "complete"
+
+    monkeypatch.setattr("sclsearch.search.run._train", train)
+    totals = ("--configs", "2", "--seeds", "2", "--rule", "mean", "--tracking", "none")
+    options = (*search, *totals, "--train-size", "20", "--test-scores", "winner")
+    done = sclsearch(*options)
+    assert done.returncode == 3
+    assert "2 seed runs could not be tested. Run the same command again" in done.stderr
+    untestable = False
+    again = sclsearch(*options)
+    assert again.returncode == 0, again.stderr
+    assert "could not be tested" not in again.stderr
