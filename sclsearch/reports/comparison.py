@@ -9,7 +9,14 @@ import numpy as np
 
 from sclsearch.canonical import shown
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.report import Report, SeedLine, finished_winner, report, tested_winner
+from sclsearch.reports.report import (
+    OTHERS_UNTESTED,
+    Report,
+    SeedLine,
+    finished_winner,
+    report,
+    tested_winner,
+)
 from sclsearch.selection.rules import mean_std, parse_rule
 from sclsearch.selection.significance import (
     Comparison,
@@ -337,10 +344,7 @@ def _of_one(report: Report, seeds: int) -> Iterator[str]:
             f"its budget counts {report.seeds}"
         )
     if any(line.untested for line in report.configurations):
-        yield (
-            f"no interval with the search, as only the winner of {report.study} was tested: "
-            "`sclsearch tune` with `--test-scores all` tests the others, too"
-        )
+        yield (f"no interval that includes the search, because in {report.study} {OTHERS_UNTESTED}")
 
 
 def _read_beside(base: Report, other: Report, seeds: int) -> Iterator[str]:

@@ -66,7 +66,7 @@ def estimate(
 ) -> Estimate:
     """Return the estimated time to train and to test the missing seed runs of a study.
 
-    A budget of hours then uses the estimated training time of a seed run.
+    A budget of hours then uses the estimated time of a seed run.
 
     Stored seed runs count if they differ from the study's only in searched fields, in their seeds
     and in their rows. If there are none, the function times one update of the encoder and
@@ -76,11 +76,13 @@ def estimate(
         prepared: The study.
         scheduler: The study's scheduler, after `refill`.
         threads: Torch threads per seed run.
-        stored: Returns successful seed runs of any study; called only if a seed run is missing.
+        stored: Returns successful seed runs of any study; called only if a seed run or a test is
+            missing.
     """
     queued = [] if scheduler.decided else [one.configuration for one in scheduler.queue.values()]
-    untested = {number for number, _ in scheduler.untested}
-    known = queued or [one for one in scheduler.state.configurations if one.number in untested]
+    untested = scheduler.untested
+    numbers = {number for number, _ in untested}
+    known = queued or [one for one in scheduler.state.configurations if one.number in numbers]
     if not known:
         return Estimate(0.0, prepared.at_once, "")
     fields = list({one.number: one.fields for one in known}.values())
@@ -93,9 +95,7 @@ def estimate(
     training, test = (statistics.mean(part) for part in zip(*each, strict=True))
     seed_run = training + prepared.tests_all * test
     scheduler.spending.expect(seed_run)
-    later = len(scheduler.untested)
-    if queued and not prepared.tests_all:
-        later = prepared.study.seeds
+    later = prepared.study.seeds if queued and not prepared.tests_all else len(untested)
     waves, tests = (math.ceil(n / prepared.at_once) for n in (scheduler.remaining, later))
     return Estimate(waves * seed_run + tests * test, prepared.at_once, basis)
 

@@ -42,8 +42,7 @@ def delete_unneeded_weights(scheduler: Scheduler) -> None:
     # Commands without a rule use the rule of the study's first run.
     for rule in {state.rule, parse_rule(str(state.record.origin["rule"]))}:
         needed |= set(_needed(state, rule, paused, untested=not scheduler.complete))
-    if scheduler.tests_all:
-        needed |= {state.seed_runs[one].key for one in scheduler.untested}
+    needed |= {state.seed_runs[one].key for one in scheduler.untested}
     for key in store.kept_weights() - needed:
         try:
             store.delete_weights(key)

@@ -32,8 +32,11 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(600)]
 
 CONFIGS, SEEDS = 4, 2
 WANTED: dict[str, Any] = {
-    **{"configs": CONFIGS, "seeds": SEEDS, "concurrency": 2},
-    **{"study": "s", "tracking": "none"},
+    "configs": CONFIGS,
+    "seeds": SEEDS,
+    "concurrency": 2,
+    "study": "s",
+    "tracking": "none",
 }
 LONG: dict[str, Any] = {"settings": {"epochs": 144}}
 STORED_BEFORE_THE_LOSS = 3

@@ -1,5 +1,6 @@
 """What a worker stores of a seed run that ends, fails or meets a fault of the machine."""
 
+import resource
 import subprocess
 import sys
 import threading
@@ -205,7 +206,7 @@ def test_a_later_test_gives_what_training_would_have_given(
 def resident() -> int:
     """Return the memory of this process, in MB."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * 4096 // 2**20
+    return pages * resource.getpagesize() // 2**20
 
 
 def test_what_a_trial_freed_goes_back_to_the_system() -> None:
