@@ -18,14 +18,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from benchmarks.machine import markdown
 from sclsearch.canonical import settings
 from sclsearch.errors import SclsearchError
 from sclsearch.papers.tables import published_tables, select_cells
+from sclsearch.reports.comparison import confirmed_score
 from sclsearch.reports.comparison_tables import compared, points
 from sclsearch.reports.frames import SEED_RUN_COLUMNS
 from sclsearch.reports.terminal import duration
@@ -34,13 +36,17 @@ from sclsearch.selection.significance import (
     ALPHA,
     POWER,
     Comparison,
+    SearchScores,
     compare,
     detectable,
     holm,
     in_points,
+    search_scores,
+    with_searches,
 )
 from sclsearch.store.storage import storage_folder
 from sclsearch.store.studies import study_names
+from sclsearch.tasks.metrics import METRICS
 
 if TYPE_CHECKING:
     from sclsearch.reports.report import Report
@@ -48,8 +54,8 @@ if TYPE_CHECKING:
 DEFAULT_STORAGE = Path("evidence-storage")
 FOLDER = Path("benchmarks/evidence")
 """Search spaces, and the seed runs of each study."""
-FACTS = FOLDER / "searches.json"
-"""Notes on the rows of each study, and intervals of its differences that include the searches."""
+NOTES = FOLDER / "notes.json"
+"""Notes of the reports on each study's rows."""
 MODEL = "minilm"
 SEEDS, FRESH = 10, 30
 TENS = 10
@@ -269,33 +275,26 @@ def _needed(command: Sequence[str]) -> tuple[int, float]:
     return plan["needed"][1], (plan["time"] or {}).get("seconds") or 0.0
 
 
-def export(row: Row, model: str, storage: Path) -> None:
-    """Write the seed runs of both sides of a row, and what their reports say beside them.
+def export(study: str, storage: Path) -> None:
+    """Write the seed runs of a study, of its confirmation and of their baselines; its notes too.
 
     Raises:
-        SclsearchError: A study is unfinished, or the two cannot be compared.
+        SclsearchError: The search or its confirmation is unfinished.
     """
     import sclsearch
 
-    facts = stored_facts()
-    reference, better = sclsearch.compare(*row.studies(model), storage=storage).studies
-    fresh_studies = {}
-    for one in (reference, better):
-        if one.confirmed is None:
-            raise SclsearchError(f"{one.study}: has no finished confirmation.")
-        fresh_studies[one.study] = one.confirmed.study
-    for study, fresh_study in fresh_studies.items():
-        search = sclsearch.select(study, storage=storage)
-        fresh = sclsearch.select(fresh_study, storage=storage)
-        frames = [exported(search, "search"), exported(fresh, "confirm"), _baselines(fresh)]
-        frame = pd.concat(frames, ignore_index=True).convert_dtypes()
-        frame.to_csv(FOLDER / f"{study}.csv", index=False, lineterminator="\n")
-        notes = [note for note in search.notes if note.startswith(NOTE_STARTS)]
-        facts.setdefault(study, {})["notes"] = notes
-    if better.search_interval is not None:
-        facts[better.study].setdefault("against", {})[reference.study] = better.search_interval
-    text = json.dumps(facts, indent=1, sort_keys=True, ensure_ascii=False)
-    FACTS.write_text(f"{text}\n", encoding="utf-8")
+    search = sclsearch.select(study, storage=storage)
+    confirmed = confirmed_score(search)
+    if confirmed is None:
+        raise SclsearchError(f"{study}: has no finished confirmation.")
+    fresh = sclsearch.select(confirmed.study, storage=storage)
+    frames = [exported(search, "search"), exported(fresh, "confirm"), _baselines(fresh)]
+    frame = pd.concat(frames, ignore_index=True).convert_dtypes()
+    frame.to_csv(FOLDER / f"{study}.csv", index=False, lineterminator="\n")
+    notes = stored_notes()
+    notes[study] = [note for note in search.notes if note.startswith(NOTE_STARTS)]
+    text = json.dumps(notes, indent=1, sort_keys=True, ensure_ascii=False)
+    NOTES.write_text(f"{text}\n", encoding="utf-8")
 
 
 def exported(report: "Report", kind: str) -> pd.DataFrame:
@@ -322,21 +321,21 @@ def _baselines(report: "Report") -> pd.DataFrame:
 
 
 def export_all(model: str, storage: Path) -> None:
-    """Write the files of all rows whose sides are finished; print which are unfinished."""
+    """Write the files of all finished sides; print which are unfinished."""
     names = study_names(storage_folder(storage, make=False))
-    for row in ROWS:
-        if set(row.studies(model)) <= set(names):
+    for side in sides_of(ROWS):
+        if side.study(model) in names:
             try:
-                export(row, model, storage)
+                export(side.study(model), storage)
             except SclsearchError as error:
-                print(f"{row.name}: not recorded. {error}", file=sys.stderr)
+                print(f"Not recorded: {error}", file=sys.stderr)
 
 
-def stored_facts() -> dict[str, dict[str, Any]]:
-    """Return the content of the file `FACTS` by study."""
-    found: dict[str, dict[str, Any]] = {}
-    if FACTS.exists():
-        found = json.loads(FACTS.read_text(encoding="utf-8"))
+def stored_notes() -> dict[str, list[str]]:
+    """Return the notes on each study's rows, from the file `NOTES`."""
+    found: dict[str, list[str]] = {}
+    if NOTES.exists():
+        found = json.loads(NOTES.read_text(encoding="utf-8"))
     return found
 
 
@@ -536,13 +535,24 @@ def top_table(frames: Frames) -> Iterator[list[str]]:
 
 def search_table(found: Sequence[Result], model: str, frames: Frames) -> Iterator[list[str]]:
     """Yield the cells of the table of differences on the seeds that chose the winners."""
-    facts = stored_facts()
     for one in found:
-        names = one.row.studies(model)
-        reference, better = (frames[study] for study in names)
-        difference, interval, pairs, *_ = compared(paired(better, reference, "search"), 1.0)
-        search = facts.get(names[1], {}).get("against", {}).get(names[0])
+        reference, better = (frames[study] for study in one.row.studies(model))
+        comparison = paired(better, reference, "search")
+        difference, interval, pairs, *_ = compared(comparison, 1.0)
+        subsets = of_kind(better, "search")["train_rows"].tolist()
+        sides = searched_scores(better), searched_scores(reference)
+        search = with_searches(comparison, *sides, subsets)
         yield [f"`{one.row.name}`", difference, interval, points(search), pairs]
+
+
+def searched_scores(frame: pd.DataFrame) -> SearchScores:
+    """Return the scores of all configurations of a search, as `sclsearch compare` reads them."""
+    search = frame[frame["kind"] == "search"]
+    table = search.pivot_table(("validation", "test"), "configuration", "replicate", dropna=False)
+    trained = search.pivot_table("seconds", "configuration", "replicate").notna().to_numpy()
+    minimum = METRICS[search["metric"].iloc[0]].minimum
+    validation = np.where(trained, table["validation"].fillna(minimum), np.nan)
+    return search_scores(validation, table["test"].to_numpy(), trained, parse_rule("mean").score)
 
 
 def curse_table(frames: Frames) -> Iterator[list[str]]:
@@ -558,11 +568,11 @@ def curse_table(frames: Frames) -> Iterator[list[str]]:
 
 def row_notes(frames: Frames) -> Iterator[str]:
     """Yield a line for each task: which rows validate and test, and what its studies share."""
-    facts = stored_facts()
+    notes = stored_notes()
     of_task: dict[str, list[str]] = {}
     for study, frame in frames.items():
         own = of_task.setdefault(frame["task"][0], [])
-        own += [note for note in facts.get(study, {}).get("notes", ()) if note not in own]
+        own += [note for note in notes.get(study, ()) if note not in own]
         confirm = of_kind(frame, "confirm")
         if confirm["test_rows"].nunique() == 1 and SAME_TEST not in own:
             own.append(SAME_TEST)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,8 @@ from sclsearch.selection.significance import (
     SearchScores,
     compare,
     holm,
-    search_interval,
+    search_scores,
+    with_searches,
 )
 from sclsearch.store.records import StudyRecord
 from sclsearch.store.studies import StudyStore, study_names
@@ -168,7 +169,7 @@ def compare_studies(reports: Sequence[Report]) -> StudyComparison:
                 seed_runs=len(trained_seed_runs(report)),
                 seconds=training_seconds(report),
                 search_interval=interval,
-                confirmed=_confirmed(report),
+                confirmed=confirmed_score(report),
             )
             for report, winner, own, comparison, p, interval in found
         ),
@@ -196,41 +197,28 @@ def _with_search(
     """
     if any(line.untested for report in (own, base) for line in report.configurations):
         return None
-    found = search_interval(
-        _scores(own, seeds), _scores(base, seeds), [*map(str, _subsets(base, own, seeds))]
-    )
-    if found is None or comparison.interval is None:
-        return None
-    return min(found[0], comparison.interval[0]), max(found[1], comparison.interval[1])
+    subsets = [*map(str, _subsets(base, own, seeds))]
+    return with_searches(comparison, _scores(own, seeds), _scores(base, seeds), subsets)
 
 
 def _scores(report: Report, seeds: int) -> SearchScores:
-    """Return the scores of all configurations with a seed run, by number.
-
-    Seed runs that a race skipped have the mean score of the finished configurations on that seed,
-    plus the configuration's mean difference from them on its own seeds.
-    """
+    """Return the scores of all configurations with a seed run, by number."""
     places = {seed.replicate: place for place, seed in enumerate(finished_winner(report).seeds)}
     lines = sorted((one for one in report.configurations if one.seeds), key=lambda one: one.number)
     minimum = METRICS[report.metric].minimum
     validation, test = np.full((2, len(lines), len(places)), np.nan)
-    missing = np.ones(test.shape, bool)
+    trained = np.zeros(test.shape, bool)
     for row, line in enumerate(lines):
         for seed in line.seeds:
             cell = row, places[seed.replicate]
             validation[cell] = minimum if seed.validation is None else seed.validation
             test[cell] = np.nan if seed.test is None else seed.test
-            missing[cell] = False
-    finished = [line.score is not None for line in lines]
-    filled = []
-    for scores in map(np.ma.masked_invalid, (validation, test)):
-        typical = scores[finished].mean(axis=0)
-        estimated = typical + (scores - typical).mean(axis=1)[:, None]
-        filled.append(np.where(missing, estimated.filled(np.nan), scores.filled(np.nan)))
-    return SearchScores(filled[0][:, :seeds], filled[1][:, :seeds], parse_rule(report.rule).score)
+            trained[cell] = True
+    found = search_scores(validation, test, trained, parse_rule(report.rule).score)
+    return replace(found, validation=found.validation[:, :seeds], test=found.test[:, :seeds])
 
 
-def _confirmed(chosen: Report) -> ConfirmedScore | None:
+def confirmed_score(chosen: Report) -> ConfirmedScore | None:
     """Return the winner's score in the `confirm` study with the most seeds; None without one."""
     record = StudyStore(chosen.storage, chosen.study).record()
     if record is None or record.repeats:

@@ -144,6 +144,48 @@ class SearchScores:
     top: Top
 
 
+def search_scores(
+    validation: Numbers, test: Numbers, trained: npt.NDArray[np.bool_], top: Top
+) -> SearchScores:
+    """Return the scores of a search, with estimates for the seed runs that a race skipped.
+
+    An estimate is the mean score of the finished configurations on that seed, plus the
+    configuration's mean difference from them on its own seeds.
+
+    Args:
+        validation: Validation scores, `[configurations, replicates]`; failed seeds have the
+            metric's minimum.
+        test: Test scores in the same order; NaN for failed seeds.
+        trained: Which of these seed runs were trained; at least one configuration on all seeds.
+        top: Rule that scores a configuration.
+    """
+
+    def filled(found: Numbers) -> Numbers:
+        scores = np.ma.masked_invalid(found)
+        typical = scores[trained.all(axis=1)].mean(axis=0)
+        estimated = typical + (scores - typical).mean(axis=1)[:, None]
+        return np.where(trained, found, estimated.filled(np.nan))
+
+    return SearchScores(filled(validation), filled(test), top)
+
+
+def with_searches(
+    comparison: Comparison, a: SearchScores, b: SearchScores, subsets: Sequence[Hashable]
+) -> tuple[float, float] | None:
+    """Return the 95 % interval of `search_interval`, widened to contain that of the winners.
+
+    Args:
+        comparison: Comparison of the winners of both searches.
+        a: Scores of the first search.
+        b: Scores of the other search, on the same replicates.
+        subsets: Identifier of each replicate's training subset, as for `compare`.
+    """
+    found = search_interval(a, b, subsets)
+    if found is None or comparison.interval is None:
+        return None
+    return min(found[0], comparison.interval[0]), max(found[1], comparison.interval[1])
+
+
 def search_interval(
     a: SearchScores, b: SearchScores, subsets: Sequence[Hashable] = ()
 ) -> tuple[float, float] | None:

@@ -141,7 +141,7 @@ def test_a_row_without_a_confirmation_is_not_recorded(
     monkeypatch.chdir(tmp_path)
     evidence.FOLDER.mkdir(parents=True)
     page, errors = printed(monkeypatch, capsys, "--storage", str(storage))
-    assert errors == "scl-ce-sst2-20: not recorded. scl-sst2-20: has no finished confirmation.\n"
+    assert errors == "Not recorded: scl-sst2-20: has no finished confirmation.\n"
     assert "Not recorded: `scl-ce-sst2-20`, " in page
     assert "**holds**" not in page.partition("Not recorded")[0]
 
