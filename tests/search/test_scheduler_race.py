@@ -358,7 +358,12 @@ def test_a_plan_says_how_many_seed_runs_a_compute_budget_buys(
     new = preparing(asked(), storage=tmp_path / "new", **options)
     spec = new.study.seed_run_spec({}, 0, new.splits[0])
     stored = SeedRun(
-        spec.key, spec.identity, new.record.origin, seconds=7200.0, environment={"threads": 1}
+        spec.key,
+        spec.identity,
+        new.record.origin,
+        test={"confusion": [[1, 0], [0, 1]]},
+        seconds=7200.0,
+        environment={"threads": 1},
     )
     alike = plan_prepared(new, RunOptions(tracking="none"), lambda: [stored])
     assert alike.budget == BudgetUse(60, CPU_HOURS, 0)
