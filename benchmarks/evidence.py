@@ -202,6 +202,7 @@ def _row(paper: str, better: str, reference: str, task: str, size: int) -> Row:
 ROWS = (
     *(_scl(task, n, noisy=False) for task in ("sst2", "dbpedia", "amazon2") for n in (20, 100)),
     *(_row("LaCon", "lacon", "ce", task, 100) for task in ("sst2", "dbpedia")),
+    _row("LaCon", "lacon", "scl", "sst2", 100),
     Row("LaCon", Side("lacon", "sst2", 100), Side("lacon", "sst2", 100, setting="heads=1")),
     *(
         _row("SupCL-Seq", "supcl-seq", reference, task, size)
@@ -220,6 +221,13 @@ ROWS = (
         Side("tapt", "sst2", 100),
         "cmlm/table-1",
         ("N=100,CMLM,SST-2", "N=100,TAPT,SST-2"),
+    ),
+    Row(
+        "CMLM",
+        Side("cmlm", "sst2", 100),
+        Side("ce", "sst2", 100),
+        "cmlm/table-1",
+        ("N=100,CMLM,SST-2", "N=100,FT,SST-2"),
     ),
     *(_scl(task, n, noisy=True) for task in ("sst2", "dbpedia", "amazon2") for n in (20, 100)),
 )
@@ -582,8 +590,9 @@ def row_notes(frames: Frames) -> Iterator[str]:
 
 SAME_TEST = "all seeds have the same test rows"
 MACHINES = {
-    MODEL: "AMD EPYC, 2 cores, 24 GB, November 2026. Engine 6, Python 3.11.7, torch 2.13.0+cpu, "
-    "transformers 5.23.0, ray 2.60.0; other work ran beside the training, so times are rough."
+    MODEL: "AMD EPYC (`ce`, `scl`) and Intel Xeon (the others), 2 cores, 24 GB, November 2026. "
+    "Engine 6, Python 3.11.7, torch 2.13.0+cpu, transformers 5.23.0, ray 2.60.0; other work ran "
+    "beside the training, so times are rough."
 }
 """Machine of the recorded seed runs, by model."""
 
