@@ -293,9 +293,9 @@ def export(study: str, storage: Path) -> None:
 
     search = sclsearch.select(study, storage=storage)
     confirmed = confirmed_score(search)
-    if confirmed is None:
+    fresh = None if confirmed is None else sclsearch.select(confirmed.study, storage=storage)
+    if fresh is None or not fresh.baselines:
         raise SclsearchError(f"{study}: has no finished confirmation.")
-    fresh = sclsearch.select(confirmed.study, storage=storage)
     frames = [exported(search, "search"), exported(fresh, "confirm"), _baselines(fresh)]
     frame = pd.concat(frames, ignore_index=True).convert_dtypes()
     frame.to_csv(FOLDER / f"{study}.csv", index=False, lineterminator="\n")
