@@ -1,4 +1,4 @@
-"""Every method on CoLA, RTE and SST-2 with 100 labelled examples: a table of test figures.
+"""Every method on CoLA, RTE and SST-2 with 100 labeled examples: a table of test figures.
 
     python -m benchmarks.methods --data-dir glue > benchmarks/methods.md
 
@@ -165,7 +165,7 @@ def main() -> None:
     print(f"{len(runs)} of {len(cases)} seed runs", file=sys.stderr)
 
 
-HEADER = f"""# Every method with {TRAIN} labelled examples
+HEADER = f"""# Every method with {TRAIN} labeled examples
 
 MiniLM (`--model minilm`), {REPLICATES} replicates, mean ± std of the test figure in percent and
 seconds of a seed run on one CPU core. Each method at the `models: minilm` point of its space, but

@@ -55,7 +55,7 @@ class Setup:
 
     Attributes:
         task: Name of the task.
-        train_size: N, labelled examples.
+        train_size: N, labeled examples.
         model: Name of the encoder.
         data_dir: Folder with the task's files; empty for the embedded task.
         epochs: Epochs; 0 are those of the protocol.

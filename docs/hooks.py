@@ -27,6 +27,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """Link the recordings, which pages name by their place in the checkout."""
+    return re.sub(r"\(\.\./\.\./benchmarks/(?!README)(\w+\.md)", r"(../measurements/\1", markdown)
+
+
 def _methods() -> Iterator[str]:
     from sclsearch.canonical import shown
     from sclsearch.methods import METHODS, method_class, method_summaries

@@ -61,6 +61,11 @@ def reproduce(
     planned = plan_cells(
         found, selected, options, scale=scale, model=model, paraphrases=paraphrases
     )
+    if planned and not any(one.spec for one in planned):
+        reasons = {one.reason: f"{one.cell.name}: {one.reason}" for one in reversed(planned)}
+        raise SclsearchError(
+            "\n".join([f"{table}: no selected cell can be trained.", *reasons.values()])
+        )
     if resources.dry_run:
         _tell_work(planned, options.storage, as_json=resources.json_)
     else:

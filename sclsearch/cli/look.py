@@ -12,7 +12,7 @@ import typer
 
 from sclsearch.arguments import expanded
 from sclsearch.cli import options as o
-from sclsearch.errors import SclsearchError
+from sclsearch.errors import INCOMPLETE, SclsearchError
 from sclsearch.store.storage import DEFAULT_STORAGE
 
 
@@ -25,7 +25,7 @@ def select(
 ) -> None:
     """Rank the configurations of a study under any selection rule and show the winner.
 
-    This command does not train.
+    This command does not train. Exit code 3 if files of the study are damaged.
     """
     from rich.console import Console
 
@@ -38,6 +38,9 @@ def select(
         print_json({**asdict(found), "winner": found.winner and found.winner.number})
     else:
         show(Console(), found)
+    if found.damaged:
+        sys.stderr.write(f"Damaged files: {len(found.damaged)}. The notes name each.\n")
+        sys.exit(INCOMPLETE)
 
 
 def compare(

@@ -279,7 +279,8 @@ class SearchOptions:
         str | None,
         _option(
             "Leave out seeds of configurations that will not win, except with probability RISK "
-            "(0.05). 0: except never. off: train all. Default: 0 with random and grid, else off.",
+            "(0.05). 0: except never. off: train all. Default: 0.05 with --seed-runs or "
+            "--compute-budget; else 0 with random and grid, off with tpe and gp.",
             RACE,
             metavar="[RISK]",
         ),

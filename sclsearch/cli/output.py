@@ -72,12 +72,11 @@ def _show_plan(console: Console, plan: "Plan") -> None:
 def _show_work(console: Console, plan: "Plan") -> None:
     """Print what the search will train and test, and how long that takes."""
     console.print(f"\n{_total(plan)}; in the store: {plan.stored}")
-    if plan.race is not None and plan.budget is None:
+    if plan.race is not None:
         least, likely, most = plan.needed
         promise = f"with a probability ≤ {plan.race:g}" if plan.race else "impossible"
-        console.print(
-            f"race: another winner {promise}; about {likely} seed runs to train ({least}-{most})"
-        )
+        needed = f"; about {likely} seed runs to train ({least}-{most})"
+        console.print(f"race: another winner {promise}{'' if plan.budget else needed}")
     if plan.test_scores == "winner":
         console.print("test scores: only of the winner's seeds, when the search has ended")
     if plan.to_test and not plan.missing:

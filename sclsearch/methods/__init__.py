@@ -147,6 +147,8 @@ def method_name(kind: "type[Method]") -> str:
 
 def check_method_name(method: str) -> None:
     """Raise SclsearchError if a method name is unknown, without importing any method."""
+    if method.endswith(".py"):
+        raise SclsearchError(f"--method {method}: names no class. Pass FILE.py:CLASS.")
     if not is_own(method):
         lookup(METHODS, method, "method")
 

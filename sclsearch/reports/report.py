@@ -138,6 +138,7 @@ class Report:
         space: Parameter of each searched hyperparameter, and value of each fixed one, by name.
         budget: Budget of the last start, and the part of it that the seed runs of this report
             used; None if that start had none.
+        damaged: Messages about damaged files of the study, which the ranking leaves out.
     """
 
     study: str
@@ -168,6 +169,7 @@ class Report:
     stored_seeds: int = 0
     space: Mapping[str, Any] = field(default_factory=dict)
     budget: BudgetUse | None = None
+    damaged: tuple[str, ...] = ()
 
     @property
     def winner(self) -> ConfigurationLine | None:
@@ -296,7 +298,8 @@ def report(
     reported = [winner.seeds[position].key for position in winner.reported] if winner else []
     audit = state.race.audit if state.configurations else Audit(0)
     spending = _spending(store, state)
-    notes = [*faults, *more, *damaged, *_missing(lines, len(replicates), risk, audit)]
+    damaged = [*faults, *more, *damaged]
+    notes = [*_left_out(damaged), *_missing(lines, len(replicates), risk, audit)]
     if spending.use is not None:
         too_small = not state.scores and not spending.left(())
         notes.append(f"budget: {spending.use} spent{TOO_SMALL if too_small else ''}")
@@ -344,6 +347,7 @@ def report(
         stored_seeds=stored_seeds,
         space=_space(record),
         budget=spending.use,
+        damaged=tuple(damaged),
     )
 
 
@@ -453,6 +457,14 @@ def _missing(
         yield f"no other configuration can win: {lacking}"
     else:
         yield f"P(another winner) ≤ {risk:.2g} by the model: {lacking}{_audited(audit)}"
+
+
+def _left_out(damaged: Sequence[str]) -> Iterator[str]:
+    """Yield a warning if files of the study are damaged, and what is wrong with each."""
+    if damaged:
+        files = counted(len(damaged), "damaged file")
+        yield f"warning: the ranking leaves out {files}; the winner may be another"
+    yield from damaged
 
 
 def _untested(

@@ -122,8 +122,10 @@ def table_of(report: "Report") -> ScoreTable:
     """Return the table of a study.
 
     Raises:
-        SclsearchError: A configuration lacks seeds.
+        SclsearchError: A configuration lacks seeds, or files of the study are damaged.
     """
+    if report.damaged:
+        raise SclsearchError("\n".join(report.damaged))
     lacking = sum(len(line.seeds) < report.seeds for line in report.configurations)
     if lacking or not report.configurations:
         raise SclsearchError(

@@ -61,8 +61,8 @@ class Rule:
         """Raise SclsearchError if the rule needs more seeds than `seeds`."""
         if seeds < self.least:
             raise SclsearchError(
-                f"--seeds: must be at least {self.least} for rule {self}, got {seeds}. "
-                "Pass more seeds or another --rule."
+                f"--rule {self}: needs at least {self.least} seeds, got {seeds}. "
+                "Pass more --seeds, or another --rule."
             )
 
 

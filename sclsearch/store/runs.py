@@ -25,7 +25,7 @@ from sclsearch.tasks.metrics import METRICS, value
 
 Evaluation = Mapping[str, Any]
 BATCH = 500
-_MEND = "Move it away; the same command trains the seed run again."
+_MEND = "Move it away, then run the command that trained it; it trains the seed run again."
 _FAULTS = (
     *(TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError),
     SclsearchError,

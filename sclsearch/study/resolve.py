@@ -155,9 +155,9 @@ def _loaded(spec: StudySpec, options: RunOptions, model_name: str) -> TaskData:
         try:
             model_folder(model_name)
         except SclsearchError as other:
-            raise SclsearchError(
-                f"{error}\n{other}\nWithout data and model: --task demo --model minilm."
-            ) from error
+            instead = "\nWithout data and model: --task demo --model minilm."
+            repeats = spec.fresh is not None or spec.crossed is not None
+            raise SclsearchError(f"{error}\n{other}{'' if repeats else instead}") from error
         raise
 
 
@@ -186,7 +186,10 @@ def _repeated(protocol: Protocol, spec: StudySpec) -> Protocol:
 def _settings(spec: StudySpec, method: type[Method]) -> Values:
     faults = field_errors(method, spec.settings)
     if faults:
-        raise SclsearchError("\n".join(f"--set {name}: {reason}" for name, reason in faults))
+        options = {"epochs": "--epochs", "learning_rate": "--learning-rate"}
+        raise SclsearchError(
+            "\n".join(f"{options.get(name, f'--set {name}')}: {reason}" for name, reason in faults)
+        )
     return typed(method, spec.settings)
 
 

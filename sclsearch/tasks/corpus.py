@@ -188,7 +188,7 @@ def _drop_rows(corpus: Corpus, table: Table) -> Iterator[str]:
     if corpus.undecided is not None:
         rows = [row for row in table.rows if row.cells[-1] != corpus.undecided]
         if dropped := len(table.rows) - len(rows):
-            yield f"{dropped} rows of {table.path.name} labelled {corpus.undecided!r} left out"
+            yield f"{dropped} rows of {table.path.name} labeled {corpus.undecided!r} left out"
         table.rows[:] = rows
     if corpus.distinct:
         first: dict[Texts, Row] = {}

@@ -71,10 +71,12 @@ def draw_splits(
     rng = stream(0, "fractions")
     held_out = [max(1, round(share * len(split))) if share else 0 for share in fractions[1:]]
     size = len(split) - sum(held_out)
-    if size < (1 if split.y.dtype == np.float64 else len(np.unique(split.y))):
+    classes = 1 if split.y.dtype == np.float64 else len(np.unique(split.y))
+    if size < classes:
         raise SclsearchError(
-            f"{where}: has {len(split)} rows, too few for one of each class in train and "
-            f"{sum(held_out)} in validation and test. Add rows."
+            f"{where}: has {len(split)} rows of {classes} classes, too few for "
+            f"one of each class in train and {sum(held_out)} in validation and test. Add rows, or "
+            "name another label column."
         )
     train = stratified(split.y, size, rng)
     held = np.setdiff1d(np.arange(len(split)), train)

@@ -35,7 +35,7 @@ Call = Callable[..., CompletedProcess[str]]
         ("--model minlm", "no such folder. Did you mean 'minilm'? Known: bert-base, distilbert, "),
         ("--model ./empty", "--model ./empty: the folder lacks config.json, model.safetensors, "),
         ("--space no.yaml", "no.yaml: cannot be read: No such file or directory."),
-        ("--train-size 9 --seeds 2", "--seeds: must be at least 3 for rule top-3, got 2"),
+        ("--train-size 9 --seeds 2", "--rule top-3: needs at least 3 seeds, got 2"),
         ("--seeds 0", "--seeds: must be at least 1, got 0."),
         ("--seeds 1000000", "--seeds: must be at most 1000, got 1000000."),
         ("--train-size 9999", "--train-size: must be between 1 and 2000, "),

@@ -105,8 +105,7 @@ def test_a_linked_file_exists(page: Path) -> None:
         path = (page.parent / target).resolve()
         inside = path.relative_to(ROOT)
         in_docs = inside.as_posix().removeprefix("docs/")
-        exists = path.exists() or in_docs in generated or in_docs.startswith("measurements/")
-        assert exists, f"{page.name} links to {target}"
+        assert path.exists() or in_docs in generated, f"{page.name} links to {target}"
 
 
 @pytest.mark.parametrize("target", ["quickstart", "test", "docs", "docs-examples"])

@@ -121,7 +121,7 @@ def test_a_configuration_that_lacks_its_last_seed_is_finished_for_fewer(write_st
 
 def test_a_rule_that_counts_more_seeds_than_there_are_is_refused(write_study: Write) -> None:
     storage = write_study(MEAN)
-    with pytest.raises(SclsearchError, match="must be at least 3 for rule top-3, got 2"):
+    with pytest.raises(SclsearchError, match="--rule top-3: needs at least 3 seeds, got 2"):
         report(storage, "made-up", parse_rule("top-3"), seeds=2)
 
 

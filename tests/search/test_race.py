@@ -12,7 +12,7 @@ from tests.workspace import Workspace
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
 
-# At the small learning rates nothing is learnt.
+# At the small learning rates nothing is learned.
 SPACE = """
 method: scl
 source: a test

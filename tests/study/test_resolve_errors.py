@@ -54,7 +54,7 @@ ERRORS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         "few seeds",
         {"shots": 5},
         {"seeds": 2},
-        "--seeds: must be at least 3 for rule top-3, got 2. Pass more seeds or another",
+        "--rule top-3: needs at least 3 seeds, got 2. Pass more --seeds, or another",
     ),
     ("no seeds", {}, {"seeds": 0}, "--seeds: must be at least 1, got 0."),
     (

@@ -227,8 +227,8 @@ def test_undecided_rows_of_ocnli_are_dropped_and_counted(glue: Path, tmp_path: P
     assert len(loaded.splits["train"]) == 9985
     assert np.bincount(loaded.splits["validation"].y).tolist() == [1103, 947, 900]
     assert loaded.source == (
-        f"{folder}; 15 rows of train.50k.json labelled '-' left out; "
-        "50 rows of dev.json labelled '-' left out"
+        f"{folder}; 15 rows of train.50k.json labeled '-' left out; "
+        "50 rows of dev.json labeled '-' left out"
     )
 
 

@@ -165,7 +165,7 @@ def test_an_invalid_test_file_is_named(
         ("text,label\na,\n", "there are no labeled training rows"),
         ("text,label\na\n", "line 2: must have 2 columns"),
         ("text,label\na,x\nb,x\n", r"at least two classes, got \['x'\]"),
-        ("text,label\na,x\nb,y\n", "has 2 rows, too few"),
+        ("text,label\na,x\nb,y\n", "has 2 rows of 2 classes, too few"),
         (BALANCED + "more,pos \n" * 9, "'pos' and 'pos ' differ only in invisible characters"),
     ],
     ids=["empty", "header", "unlabeled", "broken rows", "one class", "too few rows", "blanks"],

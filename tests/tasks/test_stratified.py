@@ -54,7 +54,7 @@ def test_scores_are_drawn_without_regard_to_classes() -> None:
 
 @pytest.mark.parametrize("y", [[0, 1, 2], [0, 1], [0, 1, 1]], ids=str)
 def test_too_few_rows_are_refused(y: list[int]) -> None:
-    with pytest.raises(SclsearchError, match=r"^rows\.csv: has . rows, too few"):
+    with pytest.raises(SclsearchError, match=r"^rows\.csv: has . rows of . classes, too few"):
         draw_splits(numbered(y), (0.8, 0.1, 0.1), "rows.csv")
 
 
