@@ -29,7 +29,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, **_: object) -> str:
     """Link the recordings, which pages name by their place in the checkout."""
-    return re.sub(r"\(\.\./\.\./benchmarks/(?!README)(\w+\.md)", r"(../measurements/\1", markdown)
+    return re.sub(r"\((\.\./)?\.\./benchmarks/(?!README)(\w+\.md)", r"(\1measurements/\2", markdown)
 
 
 def _methods() -> Iterator[str]:

@@ -187,6 +187,19 @@ def test_both_sides_of_a_row_search_grids_of_one_size(model: str) -> None:
             assert math.prod(len(one.values) for one in choices) == 6, side
 
 
+def test_readmes_table_has_the_rows_against_cross_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    expected = []
+    for one in evidence.results(evidence.MODEL, evidence.stored_frames(evidence.MODEL)):
+        if one.row.reference.method == "ce":
+            difference, interval, *_ = compared(one.comparison, one.adjusted)
+            side = one.row.better
+            expected.append(f"| `{side.name}` | {side.size} | {difference} ({interval}) |")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = text.partition("## Does contrast pay?")[2].partition("\n## ")[0]
+    assert [line for line in section.splitlines() if line.startswith("| `")] == expected
+
+
 def test_published_differences_are_those_of_the_tables() -> None:
     published = {row.name: row.published for row in evidence.ROWS if row.table}
     assert published["scl-ce-sst2-20"] == pytest.approx(0.022)
