@@ -182,7 +182,8 @@ def _validation_labels(data: TaskData) -> Labels:
     if "validation" not in data.splits:
         raise SclsearchError(
             f"{data.task.name}: no validation split, only {', '.join(data.splits)}. Add one (for "
-            "your own files --validation FILE) or, if there is a test split, pass a protocol that "
-            "holds rows out of training: plain, gunel-full, gunel-fewshot, supcl-seq-heldout."
+            "your own files --validation FILE, or --fractions 0.6,0.2,0.2) or, if there is a test "
+            "split, pass a protocol that holds rows out of training: plain, gunel-full, "
+            "gunel-fewshot, supcl-seq-heldout."
         )
     return data.splits["validation"].y
