@@ -64,6 +64,13 @@ EPOCHS = {20: 30, 100: 8, 200: 4}
 """Epochs of fine-tuning by number of examples: 52 to 60 updates of 16 texts."""
 TEMPERATURE = 0.9
 """Sampling temperature of the back-translations, the noisiest of Gunel et al.'s Table 5."""
+LOGISTIC = "logistic regression on the frozen encoder"
+BASELINES = {
+    "majority class": "majority class",
+    LOGISTIC: "logistic regression",
+    "SetFit": "SetFit",
+}
+"""Title of each baseline's column."""
 NOT_EXPORTED = ("reported", "status")
 SHORT = 12
 """Characters of the keys and of the hashes of rows in the files."""
@@ -352,7 +359,15 @@ def stored(study: str) -> pd.DataFrame | None:
     path = FOLDER / f"{study}.csv"
     if not path.exists():
         return None
-    return pd.read_csv(path, low_memory=False)
+    frame = pd.read_csv(path, low_memory=False)
+    setfit = FOLDER / f"setfit-{frame['task'][0]}-{frame['size'][0]:.0f}.csv"
+    if not setfit.exists():
+        return frame
+    rows = pd.read_csv(setfit).drop(columns="seconds")
+    confirm = of_kind(frame, "confirm")
+    if rows["train_rows"].tolist() != confirm["train_rows"].tolist():
+        raise SclsearchError(f"{setfit}: must have the training rows of {path}. Train it again.")
+    return pd.concat([frame, rows], ignore_index=True)
 
 
 def of_kind(frame: pd.DataFrame, kind: str, origin: str | None = None) -> pd.DataFrame:
@@ -466,25 +481,22 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f}"
 
 
-def baseline_names(frame: pd.DataFrame) -> list[str]:
-    """Return the names of the baselines, the simplest first."""
-    return list(dict.fromkeys(frame.loc[frame["kind"] == "baseline", "origin"]))
-
-
 def answer(found: Sequence[Result], model: str, frames: Frames) -> Iterator[list[str]]:
     """Yield the cells of the first table."""
     for one in found:
         row = one.row
         reference, frame = (frames[study] for study in row.studies(model))
         fresh = [of_kind(side, "confirm") for side in (frame, reference)]
-        baselines = [of_kind(frame, "baseline", name) for name in baseline_names(frame)]
+        scored = {name: of_kind(frame, "baseline", name) for name in BASELINES}
+        baselines = ["" if one.empty else percent(mean_of(one)) for one in scored.values()]
         difference, interval, pairs, *p_values = compared(one.comparison, one.adjusted)
         published = "" if row.published is None else f"{100 * row.published:+.1f}"
         yield [
             f"[{row.paper}]({PAPERS[row.paper]}): `{row.better.name}` > `{row.reference.name}`",
             f"{row.better.task}{', noisy' * row.better.noisy}",
             str(row.better.size),
-            *(percent(mean_of(scored)) for scored in (*fresh, *baselines)),
+            *(percent(mean_of(one)) for one in fresh),
+            *baselines,
             difference,
             interval,
             pairs,
@@ -507,9 +519,8 @@ def side_table(frames: Frames) -> Iterator[list[str]]:
     for study, frame in frames.items():
         search = frame[frame["kind"] == "search"]
         confirm = of_kind(frame, "confirm")
-        baseline = baseline_names(frame)[-1]
         winner = of_kind(frame, "search").iloc[0]
-        difference, interval, *_ = compared(against_baseline(frame, baseline), 1.0)
+        difference, interval, *_ = compared(against_baseline(frame, LOGISTIC), 1.0)
         configurations, seeds = search["configuration"].nunique(), search["replicate"].nunique()
         yield [
             f"`{study}`",
@@ -604,8 +615,7 @@ def page(model: str, frames: Frames) -> Iterator[str]:
     yield "# Do the claims of the papers hold?\n"
     yield INTRODUCTION
     if found:
-        names = baseline_names(frames[found[0].row.better.study(model)])
-        scored = ("left", "right", *(name.partition(" on ")[0] for name in names))
+        scored = ("left", "right", *BASELINES.values())
         yield from markdown((*CLAIM, *scored, *TESTED), answer(found, model, frames))
     yield ""
     missing = [row.name for row in ROWS if row not in [one.row for one in found]]
@@ -660,8 +670,9 @@ TESTED = (
     *("difference", "95 %", "pairs", "p", "adjusted", "detectable", "published", "verdict"),
 )  # fmt: skip
 COLUMNS = f"""\
-- *majority class*, *logistic regression*: baselines on the same rows; the second one reads the
-  frozen encoder.
+- *majority class*, *logistic regression*, *SetFit*: baselines on the same rows. The second one
+  reads the frozen encoder. The third one is SetFit 1.2.0 with its default settings, trained by
+  `benchmarks/setfit_baseline.py`; an empty cell is not recorded.
 - *difference*: mean of left minus right over the fresh seeds, in points, with its 95 % interval.
   Both sides have the same training rows and the same initial weights, seed by seed.
 - *p*: Wilcoxon's signed-rank test; *adjusted*: Holm's correction for all rows of this page
