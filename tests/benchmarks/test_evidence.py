@@ -74,7 +74,8 @@ def write_side(write_study: WriteStudy, method: str, gain: int, *, confirm: bool
         fresh = {"confirms": name, "fresh": 10, "values": [{"tau": 0.2}], "method": method}
         write_study(scores(30, gain), name=f"{name}-fresh", rows=rows, **fresh)
         baseline = {split: {"confusion": [[51, 49], [0, 0]]} for split in ("validation", "test")}
-        found = {number: {"majority class": baseline} for number in range(30)}
+        names = ("majority class", evidence.LOGISTIC)
+        found = {number: dict.fromkeys(names, baseline) for number in range(30)}
         StudyStore(storage, f"{name}-fresh").save_baselines(found)
     return storage
 
@@ -112,8 +113,9 @@ def test_a_storage_is_printed_as_compare_prints_it(
     assert fresh[1].comparison is not None
     expected = compared(fresh[1].comparison, fresh[1].comparison.p)
     row = cells(page, "[Gunel et al.]")
-    assert row[1:6] == ["sst2", "20", *(f"{100 * fresh[n].test_mean:.1f}" for n in (1, 0)), "51.0"]
-    assert tuple(row[6:11]) == tuple(cell.replace("0.000", "< 0.001") for cell in expected)
+    assert row[1:5] == ["sst2", "20", *(f"{100 * fresh[n].test_mean:.1f}" for n in (1, 0))]
+    assert row[5:8] == ["51.0", "51.0", ""]
+    assert tuple(row[8:13]) == tuple(cell.replace("0.000", "< 0.001") for cell in expected)
     assert row[-2:] == ["+2.2", "**holds**"]
     search = sclsearch.compare("ce-sst2-20", "scl-sst2-20", storage=storage).studies[1]
     assert search.comparison is not None
@@ -144,6 +146,30 @@ def test_a_row_without_a_confirmation_is_not_recorded(
     assert errors == "Not recorded: scl-sst2-20: has no finished confirmation.\n"
     assert "Not recorded: `scl-ce-sst2-20`, " in page
     assert "**holds**" not in page.partition("Not recorded")[0]
+
+
+def test_setfit_is_a_baseline_if_it_was_trained_on_the_same_rows(
+    write_study: WriteStudy,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write_side(write_study, "ce", 0)
+    storage = write_side(write_study, "scl", 2)
+    monkeypatch.chdir(tmp_path)
+    evidence.FOLDER.mkdir(parents=True)
+    printed(monkeypatch, capsys, "--storage", str(storage))
+    frame = pd.read_csv(evidence.FOLDER / "ce-sst2-20.csv")
+    fresh = evidence.of_kind(frame, "confirm")
+    rows = fresh[["replicate", "train_rows"]].assign(
+        kind="baseline", origin="SetFit", test=0.625, seconds=1
+    )
+    file = evidence.FOLDER / f"setfit-cola-{frame['size'][0]:.0f}.csv"
+    rows.to_csv(file, index=False)
+    assert cells(printed(monkeypatch, capsys)[0], "[Gunel et al.]")[7] == "62.5"
+    rows[::-1].to_csv(file, index=False)
+    with pytest.raises(SclsearchError, match=r"setfit-cola-.*: must have the training rows of"):
+        evidence.stored_frames(evidence.MODEL)
 
 
 def test_sides_with_other_rows_are_refused() -> None:
