@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -84,7 +85,9 @@ def test_a_malformed_option_is_refused(
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda text: text[:30] or "empty")
 def test_a_malformed_setting_is_refused(setting: str, command: Callable[..., Ended]) -> None:
-    command(*TUNE, *DEMO, "--model", "tiny", "--set", setting).assert_refused("--set")
+    ended = command(*TUNE, *DEMO, "--model", "tiny", "--set", setting)
+    ended.assert_refused()
+    assert re.search("--set|--epochs|--learning-rate", ended.err)
 
 
 JSON = ROWS.splitlines()[1:]
