@@ -39,7 +39,7 @@ def select(
     else:
         show(Console(), found)
     if found.damaged:
-        sys.stderr.write(f"Damaged files: {len(found.damaged)}. The notes name each.\n")
+        sys.stderr.write(f"Damaged files: {len(found.damaged)}, named in the notes.\n")
         sys.exit(INCOMPLETE)
 
 

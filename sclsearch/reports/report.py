@@ -462,8 +462,10 @@ def _missing(
 def _left_out(damaged: Sequence[str]) -> Iterator[str]:
     """Yield a warning if files of the study are damaged, and what is wrong with each."""
     if damaged:
-        files = counted(len(damaged), "damaged file")
-        yield f"warning: the ranking leaves out {files}; the winner may be another"
+        yield (
+            f"warning: damaged files, left out of the ranking: {len(damaged)}; another "
+            "configuration may be the winner"
+        )
     yield from damaged
 
 

@@ -186,10 +186,7 @@ def _repeated(protocol: Protocol, spec: StudySpec) -> Protocol:
 def _settings(spec: StudySpec, method: type[Method]) -> Values:
     faults = field_errors(method, spec.settings)
     if faults:
-        options = {"epochs": "--epochs", "learning_rate": "--learning-rate"}
-        raise SclsearchError(
-            "\n".join(f"{options.get(name, f'--set {name}')}: {reason}" for name, reason in faults)
-        )
+        raise SclsearchError("\n".join(f"--set {name}: {reason}" for name, reason in faults))
     return typed(method, spec.settings)
 
 

@@ -80,6 +80,13 @@ def write_side(write_study: WriteStudy, method: str, gain: int, *, confirm: bool
     return storage
 
 
+@pytest.fixture
+def no_seed_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Go to a folder without stored seed runs of the page."""
+    monkeypatch.chdir(tmp_path)
+    evidence.FOLDER.mkdir(parents=True)
+
+
 def printed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *options: str
 ) -> tuple[str, str]:
@@ -96,16 +103,14 @@ def cells(page: str, start: str) -> list[str]:
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
+@pytest.mark.usefixtures("no_seed_runs")
 def test_a_storage_is_printed_as_compare_prints_it(
     write_study: WriteStudy,
-    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     write_side(write_study, "ce", 0)
     storage = write_side(write_study, "scl", 2)
-    monkeypatch.chdir(tmp_path)
-    evidence.FOLDER.mkdir(parents=True)
     page, errors = printed(monkeypatch, capsys, "--storage", str(storage))
     assert not errors
     assert printed(monkeypatch, capsys) == (page, "")
@@ -132,32 +137,28 @@ def test_a_storage_is_printed_as_compare_prints_it(
     assert tens.split(", ")[0] == f"{100 * top.test_mean:.1f}"  # the same scores as in the search
 
 
+@pytest.mark.usefixtures("no_seed_runs")
 def test_a_row_without_a_confirmation_is_not_recorded(
     write_study: WriteStudy,
-    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     write_side(write_study, "ce", 0)
     storage = write_side(write_study, "scl", 2, confirm=False)
-    monkeypatch.chdir(tmp_path)
-    evidence.FOLDER.mkdir(parents=True)
     page, errors = printed(monkeypatch, capsys, "--storage", str(storage))
     assert errors == "Not recorded: scl-sst2-20: has no finished confirmation.\n"
     assert "Not recorded: `scl-ce-sst2-20`, " in page
     assert "**holds**" not in page.partition("Not recorded")[0]
 
 
+@pytest.mark.usefixtures("no_seed_runs")
 def test_setfit_is_a_baseline_if_it_was_trained_on_the_same_rows(
     write_study: WriteStudy,
-    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     write_side(write_study, "ce", 0)
     storage = write_side(write_study, "scl", 2)
-    monkeypatch.chdir(tmp_path)
-    evidence.FOLDER.mkdir(parents=True)
     printed(monkeypatch, capsys, "--storage", str(storage))
     frame = pd.read_csv(evidence.FOLDER / "ce-sst2-20.csv")
     fresh = evidence.of_kind(frame, "confirm")

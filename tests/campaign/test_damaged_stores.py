@@ -146,7 +146,7 @@ def test_select_and_ls_name_a_broken_file(
         selected.assert_clear()
         assert selected.code == 3
         told = json.loads(selected.out)["notes"]
-        assert told[0].startswith("warning: the ranking leaves out 1 damaged file")
+        assert told[0].startswith("warning: damaged files, left out of the ranking: 1;")
         assert len([note for note in told if name in note]) == 1
     listed = command("ls", "studies", "--storage", "storage")
     listed.assert_clear()

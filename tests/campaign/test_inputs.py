@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -85,9 +84,7 @@ def test_a_malformed_option_is_refused(
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda text: text[:30] or "empty")
 def test_a_malformed_setting_is_refused(setting: str, command: Callable[..., Ended]) -> None:
-    ended = command(*TUNE, *DEMO, "--model", "tiny", "--set", setting)
-    ended.assert_refused()
-    assert re.search("--set|--epochs|--learning-rate", ended.err)
+    command(*TUNE, *DEMO, "--model", "tiny", "--set", setting).assert_refused("--set")
 
 
 JSON = ROWS.splitlines()[1:]

@@ -112,7 +112,7 @@ def test_what_has_no_room_on_this_machine_leaves_no_study(
 def test_every_wrong_setting_is_named_at_once(sclsearch: Call, search: tuple[str, ...]) -> None:
     options = ("--set", "tua=1", "--set", "lam=2", "--set", "epochs=many")
     lines = sclsearch(*search, "--dry-run", *options).stderr.splitlines()
-    assert [line.partition(": ")[0] for line in lines] == ["--set tua", "--set lam", "--epochs"]
+    assert [line.partition(": ")[0] for line in lines] == ["--set tua", "--set lam", "--set epochs"]
 
 
 def test_a_published_configuration_outside_its_space_is_refused_with_its_place(

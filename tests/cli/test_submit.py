@@ -224,7 +224,7 @@ def test_a_job_that_does_not_end_in_time_is_not_called_stopped(head: Head) -> No
 def test_a_job_that_cannot_search_ends_with_its_exit_code_and_text(head: Head) -> None:
     done = head.sclsearch("submit", "--", *head.search("wrong", 0))
     assert done.returncode == 2
-    assert "--epochs: input should be greater than or equal to 1" in done.stdout
+    assert "--set epochs: input should be greater than or equal to 1" in done.stdout
     unknown = head.sclsearch("job", "stop", "wrng")
     assert unknown.returncode == 2
     assert f"Unknown job 'wrng' on {head.url}. Did you mean 'wrong'? Known: " in unknown.stderr
