@@ -170,7 +170,7 @@ class StudyOptions:
         int | None, _option("Seeds per configuration. Default: the protocol's number.", SEARCH)
     ] = None
     epochs: Annotated[
-        int | None, _option("Fixed number of epochs; the same as --set epochs=N.", SEARCH, min=1)
+        int | None, _option("Fixed number of epochs; the same as --set epochs=N.", SEARCH)
     ] = None
     learning_rate: Annotated[
         float | None, _option("Fixed learning rate; the same as --set learning_rate=X.", SEARCH)
