@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -20,15 +20,18 @@ from benchmarks.points import POINTS, SETTINGS, Setup, training_data
 from benchmarks.trainers import Case
 from sclsearch.store.runs import RunStore
 from sclsearch.tasks.metrics import value
+from sclsearch.training.device import fast_bf16
 from sclsearch.training.engine import train
 from sclsearch.training.spec import TrainingData
 
 RAY = importlib.util.find_spec("ray") is not None
 OURS = "sclsearch tune" if RAY else "engine"
+BF16 = "sclsearch tune --precision bf16"
 LOOP, SEARCH = "Trainer, a loop", "Trainer.hyperparameter_search"
+BFLOAT16 = (BF16,) if RAY and fast_bf16(torch.device("cpu")) else ()
 ARMS: Mapping[str, tuple[str, ...]] = {
-    "scl": (OURS, LOOP, SEARCH) if RAY else (OURS, LOOP),
-    "supcl-seq": (OURS, LOOP),
+    "scl": (OURS, LOOP, SEARCH, *BFLOAT16) if RAY else (OURS, LOOP),
+    "supcl-seq": (OURS, LOOP, *BFLOAT16),
 }
 
 
@@ -95,7 +98,8 @@ def run(unit: Unit, folder: Path) -> UnitResult:
     """Run a unit in a separate process, with a folder for its files."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    command = {OURS: tune if RAY else engine, LOOP: trainers, SEARCH: trainers}[unit.arm]
+    ours = tune if RAY else engine
+    command = {OURS: ours, BF16: tune, LOOP: trainers, SEARCH: trainers}[unit.arm]
     line = command(unit, folder)
     environment = {
         **os.environ,
@@ -144,6 +148,7 @@ def tune(unit: Unit, folder: Path) -> list[str]:
         "--storage": folder / "storage",
         "--tracking": "none",
         "--concurrency": unit.threads,
+        "--precision": "bf16" if unit.arm == BF16 else "fp32",
         **({"--data-dir": setup.data_dir} if setup.data_dir else {}),
     }
     words = [str(word) for option in options.items() for word in option]
@@ -167,6 +172,8 @@ def scores(unit: Unit, folder: Path) -> list[float]:
     store, found = RunStore(str(folder / "storage")), []
     for case in unit.cases:
         spec = training_data(unit.setup, *case).spec
+        if unit.arm == BF16:
+            spec = replace(spec, numerics="cpu-bf16")
         run = store.get(spec.key)
         # The key covers rows, epochs, batches, rates and seeds, so it was exactly this training.
         assert run is not None, f"{case} is not in the store"

@@ -1,4 +1,4 @@
-"""Best of six configurations of each method with MiniLM: benchmarks/starting_points.md.
+"""Six configurations of each method with MiniLM on two tasks: benchmarks/starting_points.md.
 
     python -m benchmarks.starting_points > benchmarks/starting_points.md
     python -m benchmarks.starting_points --storage evidence-storage > benchmarks/starting_points.md
@@ -11,11 +11,10 @@ these files from a storage first, and the third one trains them.
 import argparse
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
+import pandas as pd
 
 import sclsearch
 from benchmarks.evidence import (
@@ -43,15 +42,16 @@ RISK = 0.05
 INTRODUCTION = f"""\
 # Starting points with MiniLM
 
-The best of six configurations by the mean validation accuracy on two tasks, each with {SIZE}
-examples and 10 seeds. The six are a grid of three learning rates, the same for all methods, and two
-values of one more hyperparameter; the spaces are in `benchmarks/evidence/`. Seed runs that the race
-(risk {RISK:g}) skipped are estimated. The spaces for MiniLM begin with a learning rate of 0.0001.
+Validation accuracy in percent, the mean of {" and ".join(TASKS)} with {SIZE} examples and 10 seeds
+each, by learning rate and by one more hyperparameter of the method. Seed runs that the race (risk
+{RISK:g}) skipped are estimated. The search spaces are in `benchmarks/evidence/`. The seeds are not
+those of the verdicts in [evidence.md](evidence.md).
 
-The seeds of these searches are not those of the verdicts in [evidence.md](evidence.md).
+The last row is the mean over the methods, each with the better of its two values. The spaces for
+MiniLM begin with the learning rate that is best there, so that all methods begin with the same
+one, and with the better value of the method's other hyperparameter (bold).
 
 """
-COLUMNS = ("method", "best of six", *TASKS, "mean", "second best", "mean")
 
 
 def searches(storage: Path) -> Iterator[list[str]]:
@@ -76,33 +76,56 @@ def export(storage: Path) -> None:
                 frame.convert_dtypes().to_csv(path, index=False, lineterminator="\n")
 
 
-def ranked(method: str) -> list[tuple[dict[str, object], npt.NDArray[np.float64]]]:
-    """Return each configuration with its validation means by task, the best first.
+def accuracies(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return the mean accuracy of searches by the other hyperparameter and the learning rate."""
+    each = []
+    for frame in frames:
+        points = frame[frame["kind"] == "search"].drop_duplicates("configuration")
+        accuracy = pd.Series(searched_scores(frame).validation.mean(axis=1))
+        points = points.set_index("configuration").assign(accuracy=accuracy)
+        other, rate = sorted(searched(frame), key="learning_rate".__eq__)
+        each.append(points.pivot_table("accuracy", other, rate))
+    return pd.concat(each).groupby(level=0).mean()
 
-    The result is empty if a search is not stored.
-    """
-    found: dict[str, tuple[dict[str, object], list[float]]] = {}
-    for task in TASKS:
-        frame = stored(Side(method, task, SIZE).study(MODEL))
-        if frame is None:
-            return []
-        search = frame[frame["kind"] == "search"]
-        points = search.drop_duplicates("configuration").sort_values("configuration")
-        means = searched_scores(frame).validation.mean(axis=1)
-        for values, mean in zip(points[searched(frame)].to_dict("records"), means, strict=True):
-            own = {str(name): value for name, value in values.items()}
-            found.setdefault(settings(own), (own, []))[1].append(mean)
-    each = [(values, np.array(means)) for values, means in found.values()]
-    return sorted(each, key=lambda one: one[1].mean(), reverse=True)
+
+def starting_points() -> dict[str, dict[str, object]]:
+    """Return the learning rate, equal for all methods, and the other value of each method."""
+    found = stored_accuracies()
+    rate = mean_of_methods(found).idxmax()
+    return {
+        method: {"learning_rate": rate, str(one.index.name): one[rate].idxmax()}
+        for method, one in found.items()
+    }
+
+
+def stored_accuracies() -> dict[str, pd.DataFrame]:
+    """Return `accuracies` of each method of which both searches are stored."""
+    found = {}
+    for method in METHODS:
+        frames = [stored(Side(method, task, SIZE).study(MODEL)) for task in TASKS]
+        if all(frame is not None for frame in frames):
+            found[method] = accuracies([frame for frame in frames if frame is not None])
+    return found
+
+
+def mean_of_methods(found: Mapping[str, pd.DataFrame]) -> "pd.Series[float]":
+    """Return the mean accuracy at each learning rate, each method with its better value."""
+    return pd.DataFrame([one.max() for one in found.values()]).mean()
 
 
 def table() -> Iterator[list[str]]:
-    """Yield the cells of each method of which both searches are stored."""
-    for method in METHODS:
-        if found := ranked(method):
-            (best, scores), (second, its), *_ = found
-            each = [percent(one) for one in (*scores, scores.mean())]
-            yield [f"`{method}`", settings(best), *each, settings(second), percent(its.mean())]
+    """Yield the cells of each value of each method, then those of the mean."""
+    found, starts = stored_accuracies(), starting_points()
+    for method, one in found.items():
+        for value, row in one.iterrows():
+            own = {str(one.index.name): value}
+            first = [starts[method] == {"learning_rate": rate, **own} for rate in row.index]
+            scores = [
+                f"**{percent(score)}**" if start else percent(score)
+                for score, start in zip(row, first, strict=True)
+            ]
+            yield [f"`{method}`", settings(own), *scores]
+    yield ["mean", "", *map(percent, mean_of_methods(found))]
 
 
 def main() -> None:
@@ -117,7 +140,10 @@ def main() -> None:
     try:
         if options.storage:
             export(options.storage)
-        print(INTRODUCTION, *markdown(COLUMNS, table()), sep="\n")
+        rates = [
+            settings({"learning_rate": rate}) for rate in mean_of_methods(stored_accuracies()).index
+        ]
+        print(INTRODUCTION, *markdown(("method", "other value", *rates), table()), sep="\n")
     except SclsearchError as error:
         sys.exit(str(error))
 

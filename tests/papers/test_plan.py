@@ -126,7 +126,9 @@ def test_a_field_that_alone_distinguishes_conditions_is_fixed_at_laptop_scale_to
 ) -> None:
     specs = [one.spec for one in planned("gunel/table-3", scale="laptop") if one.spec]
     assert Counter(spec.settings["batch_size"] for spec in specs) == {16: 3, 64: 3, 256: 3}
-    assert all(spec.settings.keys() == {"tau", "lam", "batch_size"} for spec in specs)
+    assert all(
+        spec.settings.keys() == {"tau", "lam", "batch_size", "head_lr_mult"} for spec in specs
+    )
 
 
 @pytest.mark.parametrize(

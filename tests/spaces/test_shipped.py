@@ -15,6 +15,8 @@ from sclsearch.spaces.load import (
     space_files,
     space_summaries,
 )
+from sclsearch.spaces.space import Range
+from sclsearch.tasks import TASKS
 
 NAMES = [f"{path.parent.name}/{path.stem}" for path in space_files()]
 GLUE = ("cola", "mnli", "mrpc", "qnli", "qqp", "rte", "sst2", "stsb", "wnli")
@@ -81,3 +83,11 @@ def test_summaries_and_places_need_no_heavy_library() -> None:
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "[]"
+
+
+def test_all_spaces_for_minilm_begin_with_the_same_learning_rate() -> None:
+    for method in METHODS:
+        for task in TASKS:
+            space = load_space(find_space(method, task), method, "minilm")
+            assert space.published[0]["learning_rate"] == 2e-4
+            assert space.parameters["learning_rate"] == Range(3e-5, 1e-3, "log")
