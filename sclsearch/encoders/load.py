@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 def load_encoder(folder: Path, name: str) -> Encoder:
     """Return a new copy of a pretrained encoder, float32, in evaluation mode.
 
-    A process reads the files once. A worker that trains many seed runs copies the weights. Errors
-    show `name`.
+    A process reads the files once, and again if they change. A worker that trains many seed runs
+    copies the weights. Errors show `name`.
 
     Raises:
         SclsearchError: transformers cannot load the folder as an encoder.
     """
-    return copy.deepcopy(_pretrained(folder, name))
+    return copy.deepcopy(_pretrained(folder, name, _files(folder)))
 
 
 def load_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
@@ -49,8 +49,16 @@ def load_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
     return tokenizer
 
 
+def _files(folder: Path) -> tuple[tuple[object, ...], ...]:
+    """Return name, inode, time of change and size of each file; empty without the folder."""
+    if not folder.is_dir():
+        return ()
+    stats = ((path.name, path.stat()) for path in sorted(folder.iterdir()))
+    return tuple((name, stat.st_ino, stat.st_mtime_ns, stat.st_size) for name, stat in stats)
+
+
 @lru_cache(maxsize=1)
-def _pretrained(folder: Path, name: str) -> Encoder:
+def _pretrained(folder: Path, name: str, _: tuple[tuple[object, ...], ...]) -> Encoder:
     model, missing = _read(folder, name)
     kind = model.config.model_type
     lacking = [key for key in missing if not key.startswith("pooler.")]

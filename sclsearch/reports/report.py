@@ -12,7 +12,7 @@ from sclsearch.reports.frames import curve_frame, prediction_frame, seed_run_fra
 from sclsearch.selection.posterior import Forecast
 from sclsearch.selection.race import Audit
 from sclsearch.selection.rules import Rule, mean_std, parse_rule, reported_test
-from sclsearch.selection.significance import compare
+from sclsearch.selection.significance import Comparison, compare
 from sclsearch.store.records import ConfigurationRecord, StudyRecord
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.storage import Storage, storage_path
@@ -510,7 +510,7 @@ def _doubts(
             "every validation row"
         )
     for baseline in baselines:
-        yield from _not_above(winner, baseline)
+        yield from _not_above(winner, baseline, [one.rows for one in state.replicates])
     if counts:
         rows = np.min([one.sum(1) for one in counts], 0)
         few = [
@@ -522,13 +522,33 @@ def _doubts(
             yield f"warning: classes with fewer than {FEW_ROWS} validation rows: {', '.join(few)}"
 
 
-def _not_above(winner: ConfigurationLine, baseline: ConfigurationLine) -> Iterator[str]:
-    tests = {seed.replicate: seed.test for seed in baseline.seeds}
-    ours = [seed.test for seed in winner.seeds]
-    theirs = [tests.get(seed.replicate) for seed in winner.seeds]
-    if not any(a is not None and b is not None for a, b in zip(ours, theirs, strict=True)):
+def paired(
+    line: ConfigurationLine, other: ConfigurationLine, rows: Sequence[Mapping[str, str]]
+) -> Comparison | None:
+    """Return the comparison of the test scores of two lines of a study; None without a pair.
+
+    Args:
+        line: The first line.
+        other: The line that is subtracted.
+        rows: `Report.rows`; replicates with equal training rows count once.
+    """
+    tests = {seed.replicate: seed.test for seed in other.seeds}
+    common = [seed for seed in line.seeds if None not in (seed.test, tests.get(seed.replicate))]
+    if not common:
+        return None
+    return compare(
+        [seed.test for seed in common],
+        [tests[seed.replicate] for seed in common],
+        [rows[seed.replicate]["train"] for seed in common],
+    )
+
+
+def _not_above(
+    winner: ConfigurationLine, baseline: ConfigurationLine, rows: Sequence[Mapping[str, str]]
+) -> Iterator[str]:
+    found = paired(winner, baseline, rows)
+    if found is None:
         return
-    found = compare(ours, theirs)
     low = found.difference if found.interval is None else found.interval[0]
     if low > 0:
         return

@@ -43,6 +43,8 @@ def log_winner(
 ) -> str:
     """Return the id of the winner's model; log it if MLflow lacks it.
 
+    Models of earlier winners are deleted unless they are registered.
+
     Args:
         client: An `MlflowClient`.
         experiment_id: The experiment of the study.
@@ -57,12 +59,12 @@ def log_winner(
 
     winner = finished_winner(found)
     key = winner.seeds[winner.reported[0]].key
-    logged = client.search_logged_models([experiment_id], f"source_run_id = '{run_id}'")
-    for model in logged:
-        if str(model.status) != "READY":  # a killed process left it
-            client.delete_logged_model(model.model_id)
-        elif model.tags.get(KEY) == key:
+    for model in client.search_logged_models([experiment_id], f"source_run_id = '{run_id}'"):
+        # A killed process leaves a model that is not ready.
+        if str(model.status) == "READY" and model.tags.get(KEY) == key:
             return str(model.model_id)
+        if not is_registered(client, model):
+            client.delete_logged_model(model.model_id)
     with TemporaryDirectory() as scratch:
         folder = Path(scratch) / "model"
         record = _save(found, storage, Path(scratch) / "export", folder)
@@ -85,6 +87,12 @@ def log_winner(
     ]
     client.log_batch(run_id, metrics=metrics)
     return str(model.model_id)
+
+
+def is_registered(client: Any, model: Any) -> bool:
+    """Return whether the model registry has a version of a logged model."""
+    versions = client.search_model_versions(f"run_id = '{model.source_run_id}'")
+    return any(one.source == model.artifact_location for one in versions)
 
 
 def register(client: Any, name: str, model_id: str, run_id: str) -> str:

@@ -1,15 +1,11 @@
 """Result of a study in MLflow: its report, its place in the experiment, and the winner's model."""
 
-import json
-import warnings
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
-from io import BytesIO
 
 import numpy as np
 
-from sclsearch.canonical import digest, one_line
+from sclsearch.canonical import digest
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.page import PageOptions, page_html
 from sclsearch.reports.report import Report, report
@@ -29,9 +25,8 @@ from sclsearch.tracking.view import describe_experiment
 from sclsearch.tracking.writer import Writer
 
 PAGE = "report.html"
-CONFUSION = "confusion.png"
-FIGURES_SOURCE = "sclsearch.page"
-"""Tag of a study's run: digest of the data that its page and its confusion matrices show."""
+PAGE_SOURCE = "sclsearch.page"
+"""Tag of a study's run: digest of the data that its page shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +75,7 @@ def publish(
         experiment_id, run_id = writer.run_of(record.mlflow_name)
         describe_experiment(client, experiment_id)
         tags = client.get_run(run_id).data.tags
-        labels = record.origin.get("labels", ())
-        warning = _write_figures(writer, results, tags.get(FIGURES_SOURCE), found, page, labels)
+        warning = _write_page(writer, results, tags.get(PAGE_SOURCE), found, page)
         own_method = bool(record.training.get("method_file"))
         winner = found.winner
         unready = winner is None or winner.untested or not found.weights or found.risk >= MOST_RISK
@@ -99,23 +93,21 @@ def publish(
         return Published(f"{registered_name} version {number}", warning)
 
 
-def _write_figures(
+def _write_page(
     writer: Writer,
     results: RunRecord,
     source: str | None,
     found: Report,
     options: PageOptions,
-    labels: Sequence[str],
 ) -> str | None:
-    """Write the confusion matrices and the HTML page to a study's run unless they are there.
+    """Write the HTML page to a study's run unless it is there.
 
     Args:
         writer: The writer.
         results: The record that wrote the other files of the report.
-        source: Digest of the data that MLflow's figures show; None without a page.
+        source: Digest of the data that MLflow's page shows; None without a page.
         found: The study's report.
         options: Options of the page.
-        labels: Names of the classes.
 
     Returns:
         Reason why MLflow lacks the page; None if it has the page or the study has no winner.
@@ -127,16 +119,12 @@ def _write_figures(
     if source == shown:
         return None
     empty = RunRecord(results.study, experiment=results.experiment)
-    matrices = json.loads(data)["confusion"]
-    if matrices:
-        figure = _confusion_figure(matrices, labels)
-        writer.write(replace(empty, artifacts={CONFUSION: figure}))
     try:
         page = page_html([found], options)
     except Exception as error:  # the study's result does not depend on its page
         return f"MLflow lacks {PAGE} of {found.study}: {failure_reason(error)}."
     writer.write(replace(empty, artifacts={PAGE: page.encode()}))
-    writer.write(replace(empty, tags={FIGURES_SOURCE: shown}))
+    writer.write(replace(empty, tags={PAGE_SOURCE: shown}))
     return None
 
 
@@ -231,27 +219,3 @@ def _confusion(found: Report, storage: Storage) -> dict[str, list[list[int]]]:
         for split, results in counts.items()
         if results and all("confusion" in one for one in results)
     }
-
-
-def _confusion_figure(matrices: dict[str, list[list[int]]], labels: Sequence[str]) -> bytes:
-    """Return a PNG with one panel per split: rows are true classes, columns predicted ones."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-    from sklearn.metrics import ConfusionMatrixDisplay
-
-    short = [one_line(label, 18) for label in labels]
-    side = max(3.5, 0.6 * len(labels))
-    figure = Figure(figsize=(side * len(matrices) + 1, side + 0.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    panels = figure.subplots(1, len(matrices), squeeze=False)[0]
-    for panel, (split, counts) in zip(panels, matrices.items(), strict=True):
-        shown = ConfusionMatrixDisplay(np.array(counts), display_labels=short)
-        shown.plot(ax=panel, cmap="Blues", colorbar=False, values_format="d")
-        panel.set_title(split)
-    file = BytesIO()
-    with warnings.catch_warnings():
-        # Labels may have characters, such as emoji, that matplotlib's font lacks.
-        warnings.filterwarnings("ignore", r"Glyph .* missing from", UserWarning)
-        # Without the version of matplotlib, equal matrices give equal files.
-        figure.savefig(file, format="png", dpi=100, metadata={"Software": None})
-    return file.getvalue()

@@ -4,9 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sclsearch.canonical import counted
-from sclsearch.errors import SclsearchError
-from sclsearch.reports.report import ConfigurationLine, Report
-from sclsearch.selection.significance import compare
+from sclsearch.reports.report import ConfigurationLine, Report, paired
 from sclsearch.tracking.names import short_settings
 
 MOST_ROWS = 20
@@ -21,6 +19,7 @@ class StudyResult:
     Attributes:
         study: Name of the study.
         method: The method's name.
+        data: Digest of the task's rows.
         protocol: The protocol's name.
         rule: The selection rule.
         winner: The winner's searched hyperparameters.
@@ -33,6 +32,7 @@ class StudyResult:
 
     study: str
     method: str
+    data: str
     protocol: str
     rule: str
     winner: str
@@ -44,10 +44,25 @@ class StudyResult:
 
 
 def ranking_of_studies(results: Sequence[StudyResult]) -> str:
-    """Return the ranking of an experiment's studies by the scores of their winners.
+    """Return the rankings of an experiment's studies by the scores of their winners.
 
-    Equal scores keep the order of `results`.
+    Studies of another metric or other data, such as another file of the same name, have a ranking
+    of their own. Equal scores keep the order of `results`.
     """
+    groups: dict[tuple[str, str], list[StudyResult]] = {}
+    for one in results:
+        groups.setdefault((one.metric, one.data), []).append(one)
+    texts = [_ranking_of_group(group) for group in groups.values()]
+    if len(texts) > 1:
+        texts.append("Each table has the studies of one metric and one data set.")
+    texts.append(
+        "Scores are comparable between studies of one rule and protocol. `sclsearch compare` tests "
+        "whether the test scores of two winners differ."
+    )
+    return "\n\n".join(texts)
+
+
+def _ranking_of_group(results: Sequence[StudyResult]) -> str:
     ranked = sorted(results, key=lambda one: -one.score)
     first, best = ranked[0], ranked[0].score
     lead = f", {first.lead} above the second configuration" if first.lead else ""
@@ -68,15 +83,9 @@ def ranking_of_studies(results: Sequence[StudyResult]) -> str:
         for place, one in enumerate(ranked[:MOST_ROWS], 1)
     ]
     columns = ("", "study", "method", "winner", f"score ({first.metric})", "behind", "test")
-    return "\n\n".join(
-        [
-            f"{WINNER}{first.method} {first.winner}**, {first.metric} {best:.4f}{lead}; test "
-            f"{_with_std(first.test, first.test_std)}",
-            _table((*columns, "rule", "protocol"), rows),
-            "Scores are comparable between studies of one rule and protocol. `sclsearch compare` "
-            "tests whether the test scores of two winners differ.",
-        ]
-    )
+    winner = f"{WINNER}{first.method} {first.winner}**, {first.metric} {best:.4f}{lead}"
+    table = _table((*columns, "rule", "protocol"), rows)
+    return f"{winner}; test {_with_std(first.test, first.test_std)}\n\n{table}"
 
 
 def study_report(report: Report) -> str:
@@ -113,7 +122,7 @@ def _ranking(report: Report) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
             "" if line.score is None else f"{line.score:.4f}",
             "" if best is None or line.score is None else _behind(best.score, line.score),
             _with_std(line.test_mean, line.test_std),
-            "" if best is None or line is best else _test_difference(line, best),
+            "" if best is None or line is best else _test_difference(line, best, report),
             f"{len(line.seeds) - line.failed}/{report.seeds}",
         )
         for line in report.configurations[:MOST_ROWS]
@@ -130,13 +139,10 @@ def _baseline(line: ConfigurationLine) -> Iterator[str]:
     yield from ("", "")
 
 
-def _test_difference(line: ConfigurationLine, winner: ConfigurationLine) -> str:
+def _test_difference(line: ConfigurationLine, winner: ConfigurationLine, report: Report) -> str:
     """Return the mean difference of the test scores over common seeds, with its 95 % interval."""
-    tests = {seed.replicate: seed.test for seed in line.seeds}
-    pairs = [(tests.get(seed.replicate), seed.test) for seed in winner.seeds]
-    try:
-        found = compare([one for one, _ in pairs], [best for _, best in pairs])
-    except SclsearchError:  # no common seed
+    found = paired(line, winner, report.rows)
+    if found is None:
         return ""
     interval = "" if found.interval is None else " ({:+.4f} … {:+.4f})".format(*found.interval)
     return f"{found.difference:+.4f}{interval}"

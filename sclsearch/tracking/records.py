@@ -75,6 +75,8 @@ class RunRecord:
 
 Counts = tuple[int, int, int, int, int]
 NOTHING: Counts = (0, 0, 0, 0, 0)
+ALL_ROWS = "all rows"
+"""Context of a data set that is the whole task."""
 _CONTEXTS = {"train": "training", "validation": "validation", "test": "test"}
 
 
@@ -246,7 +248,7 @@ def _scores(score: ConfigurationScore) -> dict[str, float]:
 def _datasets(state: SearchState) -> Iterator[DatasetRecord]:
     """Yield all rows of the task, then the rows of each seed."""
     task, source = str(state.record.identity["task"]), str(state.record.origin.get("source", ""))
-    yield DatasetRecord(task, str(state.record.training["data"]), "all rows", source)
+    yield DatasetRecord(task, str(state.record.training["data"]), ALL_ROWS, source)
     for replicate in state.replicates:
         for rows, context in _CONTEXTS.items():
             if rows in replicate.rows:

@@ -5,13 +5,15 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 from sclsearch.errors import SclsearchError
 from sclsearch.store.local import DamagedError
 from sclsearch.store.storage import Storage, storage_path
 from sclsearch.store.studies import StudyStore
+from sclsearch.tracking.model import is_registered
 from sclsearch.tracking.server import connect, quietly
-from sclsearch.tracking.writer import runs_of
+from sclsearch.tracking.writer import LEVEL, runs_of
 
 AT_ONCE = 500
 
@@ -40,10 +42,10 @@ def tracked_run_ids(storage: Storage, store: StudyStore) -> list[str]:
 
 
 def delete_runs(storage: Storage, run_ids: Sequence[str]) -> None:
-    """Delete runs and their artifacts from the MLflow database inside a storage.
+    """Delete runs, their artifacts and their models from the MLflow database inside a storage.
 
-    In a copy of a storage, runs may have their artifacts in the original. Such runs are only marked
-    as deleted, and their artifacts stay.
+    Registered models stay. In a copy of a storage, runs may have their artifacts in the original.
+    Such runs are only marked as deleted, and their artifacts stay.
 
     Raises:
         SclsearchError: MLflow cannot delete them.
@@ -55,14 +57,24 @@ def delete_runs(storage: Storage, run_ids: Sequence[str]) -> None:
     with quietly():
         client = connect(uri)
         for run_id in run_ids:
-            if client.get_run(run_id).info.artifact_uri.startswith(f"{folder.as_uri()}/"):
+            run = client.get_run(run_id)
+            if run.info.artifact_uri.startswith(f"{folder.as_uri()}/"):
                 inside.append(run_id)
+                if run.data.tags.get(LEVEL) == "study":
+                    _delete_models(client, run.info.experiment_id, run_id)
             client.delete_run(run_id)
     for start in range(0, len(inside), AT_ONCE):
         _delete_permanently(uri, inside[start : start + AT_ONCE])
     for run_id in inside:
         with suppress(OSError):  # MLflow leaves the folder of the run's artifacts
             (folder / "mlartifacts" / run_id).rmdir()
+
+
+def _delete_models(client: Any, experiment_id: str, run_id: str) -> None:
+    """Mark the models of a run as deleted; `mlflow gc` deletes their files."""
+    for model in client.search_logged_models([experiment_id], f"source_run_id = '{run_id}'"):
+        if not is_registered(client, model):
+            client.delete_logged_model(model.model_id)
 
 
 def _delete_permanently(uri: str, run_ids: Sequence[str]) -> None:

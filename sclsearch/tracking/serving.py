@@ -45,7 +45,7 @@ class Classifier:
         del params
         record = self._predictor.record
         rows = table[list(text_columns(record))].itertuples(index=False, name=None)
-        found = self._predictor.predict([tuple(map(str, row)) for row in rows])
+        found = self._predictor.predict(list(rows))
         columns = [LABEL, *score_columns(record)]
         return DataFrame([[one.label, *one.scores.values()] for one in found], columns=columns)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from sclsearch.tracking.names import LEGACY_EXPERIMENT
 from sclsearch.tracking.ranking import WINNER, StudyResult, ranking_of_studies
+from sclsearch.tracking.records import ALL_ROWS
 from sclsearch.tracking.server import connect, quietly
 from sclsearch.tracking.writer import DESCRIPTION, LEVEL
 
@@ -81,9 +82,15 @@ def _view(runs: list[Any]) -> dict[str, object]:
 
 def _result(run: Any) -> StudyResult:
     params, tags, metrics = run.data.params, run.data.tags, run.data.metrics
+    data = [
+        one.dataset.digest
+        for one in run.inputs.dataset_inputs
+        if any(tag.value == ALL_ROWS for tag in one.tags)
+    ]
     return StudyResult(
         study=run.info.run_name,
         method=params.get("method", ""),
+        data=data[0] if data else "",
         protocol=params.get("protocol", ""),
         rule=tags.get("rule", ""),
         winner=tags.get("winner", ""),

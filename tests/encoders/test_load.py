@@ -32,6 +32,14 @@ def test_each_encoder_is_a_new_copy_in_evaluation_mode(tiny_bert: Path) -> None:
     assert next(second.parameters()).any()
 
 
+def test_a_changed_file_is_read_again(broken: Path) -> None:
+    first = load_encoder(broken, "tiny")
+    weights = load_file(broken / "model.safetensors")
+    save_file({name: 2 * one for name, one in weights.items()}, broken / "model.safetensors")
+    second = load_encoder(broken, "tiny")
+    assert torch.equal(next(second.parameters()), 2 * next(first.parameters()))
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_half_precision_weights_are_loaded_as_float32(
     tiny_bert: Path, tmp_path: Path, dtype: torch.dtype

@@ -9,6 +9,7 @@ import sclsearch
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.tracking import MLflowLogger
+from sclsearch.tracking.ranking import StudyResult, ranking_of_studies
 from sclsearch.tracking.view import VIEW, describe_experiment
 
 if TYPE_CHECKING:
@@ -72,3 +73,14 @@ def test_the_experiment_names_the_lead_of_its_winner(
         firsts.append(experiment.tags["mlflow.note.content"].splitlines()[0])
     assert ", accuracy 0.9000, 0.1500 above the second configuration; test " in firsts[0]
     assert ", accuracy 0.9000, 0.0000 above b; test " in firsts[1]
+
+
+def test_studies_of_another_metric_or_data_set_are_ranked_apart() -> None:
+    first = StudyResult(
+        "a", "scl", "d1", "plain", "mean", "tau=0.3", "accuracy", 0.8, "", 0.8, None
+    )
+    others = [replace(first, study="b", metric="macro_f1", score=0.95), replace(first, data="d2")]
+    text = ranking_of_studies([first, replace(first, study="c", score=0.7), *others])
+    assert text.count("**Winner: ") == 3
+    assert text.startswith("**Winner: scl tau=0.3**, accuracy 0.8000, 0.1000 above c;")
+    assert "| 1 | b | scl | tau=0.3 | 0.9500 |  |" in text
