@@ -124,7 +124,7 @@ def predict(
     ] = None,
     keep: Annotated[
         list[str] | None,
-        typer.Option(help="Further column to print; repeatable. Example: id."),
+        typer.Option(help="Further column to print, as text; repeatable. Example: id."),
     ] = None,
     format_: Annotated[
         StreamFormat,
@@ -154,7 +154,7 @@ def predict(
     record = read_record(folder)
     columns = _text_columns(record, text, file)
     every = (*columns, *(keep or ()))
-    header = _header(record, every, proba=proba)
+    header = _header(record, every, format_, proba=proba)
     rows = _rows(file, format_, every, len(columns))
     predictor = load(folder, method=method, device=device, batch_size=batch_size)
     kept, read = tee(rows)
@@ -177,13 +177,20 @@ def _text_columns(
     return columns
 
 
-def _header(record: "ExportRecord", every: Sequence[str], *, proba: bool) -> list[str]:
+def _header(
+    record: "ExportRecord", every: Sequence[str], form: StreamFormat, *, proba: bool
+) -> list[str]:
+    """Return the names of the printed columns, or of the keys of each JSON object."""
     if proba and not record.labels:
         raise SclsearchError(
             f"--proba: {record.task} must have classes, got a regression. Leave it out."
         )
-    value = "probability" if proba else "score"
-    header = [*every, "predicted", *(f"{value} {name}" for name in record.labels)]
+    if form == "csv":
+        value = "probability" if proba else "score"
+        scores = [f"{value} {name}" for name in record.labels]
+    else:
+        scores = ["probabilities" if proba else "scores"] if record.labels else []
+    header = [*every, "predicted", *scores]
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
         raise SclsearchError(
@@ -239,7 +246,7 @@ def _write_csv(
 
 
 def _write_json_lines(
-    _: Sequence[str],
+    header: Sequence[str],
     every: Sequence[str],
     results: "Iterator[tuple[Row, Prediction]]",
     *,
@@ -247,7 +254,7 @@ def _write_json_lines(
 ) -> None:
     for row, one in results:
         values = one.probabilities if proba else one.scores
-        named = {"probabilities" if proba else "scores": values} if values else {}
+        named = {header[-1]: values} if values else {}
         line = {**dict(zip(every, row.cells, strict=True)), "predicted": one.label, **named}
         _StandardOutput().write(json.dumps(line, ensure_ascii=False) + "\n")
 

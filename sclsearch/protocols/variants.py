@@ -46,7 +46,7 @@ def fresh(protocol: Protocol, count: int, first: int | None = None) -> Protocol:
         replicates=count,
         rule=MEAN,
         replicate=replicate,
-        repetition=f"fresh replicates{begin}{subsets}",
+        repetition=_further(protocol, f"fresh replicates{begin}{subsets}"),
     )
 
 
@@ -78,13 +78,19 @@ def crossed(protocol: Protocol, levels: Mapping[str, int]) -> Protocol:
     """
     cells = [Replicate(**cell) for cell in design(levels)]
     varied = {source: levels[source] for source in SOURCES if levels.get(source, 1) > 1}
+    repeated = " x ".join(f"{count} {source}s" for source, count in varied.items())
     return replace(
         protocol,
         replicates=len(cells),
         rule=MEAN,
         replicate=cells.__getitem__,
-        repetition=" x ".join(f"{count} {source}s" for source, count in varied.items()),
+        repetition=_further(protocol, repeated),
     )
+
+
+def _further(protocol: Protocol, repetition: str) -> str:
+    """Return how replicates differ from the paper's, if they already do."""
+    return ", ".join(filter(None, [protocol.repetition, repetition]))
 
 
 def laptop(protocol: Protocol) -> Protocol:

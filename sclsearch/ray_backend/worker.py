@@ -175,14 +175,17 @@ def with_test(
 ) -> tuple[SeedRun, RowResults]:
     """Return a trained seed run with its test score, and its row results.
 
-    If the storage has lost its weights, it is trained again, with as many threads as before. All of
-    its results are then those of the new training, which differ on a different machine.
+    The test uses as many threads as the training. If the storage has lost the weights, the seed run
+    is trained again. All of its results are then those of the new training, which differ on a
+    different machine.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load
 
     data = TrainingData(spec, context.tokens[spec.training.max_length])
     store = StudyStore(context.storage, context.name)
+    threads = int(run.environment.get("threads", context.threads))
+    torch.set_num_threads(threads)
     try:
         content = store.read_weights(spec.key)
         (rows,) = RunStore(context.storage).rows([run])
@@ -190,8 +193,6 @@ def with_test(
     except (DamagedError, SafetensorError):
         weights = rows = None
     if weights is None or rows is None:
-        threads = int(run.environment.get("threads", context.threads))
-        torch.set_num_threads(threads)
         result = train(data)
         _keep_weights(store, spec, result)
         again = replace(

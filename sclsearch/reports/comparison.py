@@ -219,11 +219,15 @@ def _scores(report: Report, seeds: int) -> SearchScores:
 
 
 def confirmed_score(chosen: Report) -> ConfirmedScore | None:
-    """Return the winner's score in the `confirm` study with the most seeds; None without one."""
+    """Return the winner's score in the `confirm` study with the most seeds; None without one.
+
+    A study that shares a seed run with the search is not fresh: the search was continued later.
+    """
     record = StudyStore(chosen.storage, chosen.study).record()
     if record is None or record.repeats:
         return None
-    found = []
+    own, found = finished_winner(chosen), []
+    keys = {seed.key for seed in own.seeds}
     for name in study_names(chosen.storage):
         with suppress(SclsearchError):  # a damaged study
             other = StudyStore(chosen.storage, name).record()
@@ -231,7 +235,9 @@ def confirmed_score(chosen: Report) -> ConfirmedScore | None:
                 continue
             fresh = report(chosen.storage, name)
             winner = fresh.winner
-            if winner and winner.plain and winner.fields == finished_winner(chosen).fields:
+            if not winner or not winner.plain or winner.fields != own.fields:
+                continue
+            if keys.isdisjoint(seed.key for seed in winner.seeds):
                 found.append(ConfirmedScore(name, *winner.plain, len(winner.seeds) - winner.failed))
     return max(found, key=lambda one: one.seeds, default=None)
 

@@ -310,7 +310,7 @@ def _limits(record: ExportRecord, found: Report, license_: str | None) -> Iterat
         "of the encoder or the data, were not examined."
     )
     yield f"License of the base model: {license_ or 'unknown'}."
-    yield from found.notes
+    yield from (note for note in found.notes if note not in found.damaged)
 
 
 def _training(record: ExportRecord, run: SeedRun | None) -> str:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DRAWN = ("initialisation", "order")
+LEAST_RISK = 1e-6
+"""Smallest probability that a report names."""
 FEW_ROWS = 10
 """Minimum validation rows per class; below it one row moves the class's score by over a tenth."""
 OTHERS_UNTESTED = (
@@ -456,7 +458,8 @@ def _missing(
     elif risk == 0:
         yield f"no other configuration can win: {lacking}"
     else:
-        yield f"P(another winner) ≤ {risk:.2g} by the model: {lacking}{_audited(audit)}"
+        shown = f"{max(risk, LEAST_RISK):.2g}"
+        yield f"P(another winner) ≤ {shown} by the model: {lacking}{_audited(audit)}"
 
 
 def _left_out(damaged: Sequence[str]) -> Iterator[str]:

@@ -212,6 +212,7 @@ def complete_baselines(prepared: PreparedStudy, console: Console) -> None:
     """Evaluate the baselines on replicates that lack them, and store the results."""
     from sclsearch.encoders.load import load_encoder
     from sclsearch.training.baselines import baselines
+    from sclsearch.training.device import is_out_of_memory
 
     study, store = prepared.study, prepared.store
     stored = store.baselines()
@@ -221,10 +222,14 @@ def complete_baselines(prepared: PreparedStudy, console: Console) -> None:
     try:
         tokens = tokenized(study, missing.values())[study.lengths()[-1]]
         encoder = load_encoder(study.model, study.model_name)
-    except SclsearchError as error:
+        gpu = study.numerics.startswith("cuda")
+        found = baselines(study.data, tokens, missing, encoder, gpu=gpu)
+    except Exception as error:  # a search does not depend on its baselines
+        if not isinstance(error, SclsearchError) and not is_out_of_memory(error):
+            raise
         console.print(f"Without baselines: {error}", markup=False, soft_wrap=True)
         return
-    store.save_baselines({**stored, **baselines(study.data, tokens, missing, encoder)})
+    store.save_baselines({**stored, **found})
 
 
 def free_slots_warning(slots: int, concurrency: int, missing: int) -> str:

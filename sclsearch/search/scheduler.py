@@ -304,10 +304,17 @@ class Scheduler:
 
     @property
     def _affordable(self) -> int:
-        """Number of configurations for which the budget suffices, by the usual share of seeds."""
-        share = 1.0 if self.state.race.risk is None else self.state.race.usual_share
+        """Number of configurations for which the budget suffices, by the usual share of seeds.
+
+        In a race, one configuration must get all its seeds, or there is no winner. Each other one
+        gets its first seeds at least, and if the budget is small, it may need nearly all.
+        """
+        seeds, race = len(self.state.replicates), self.state.race
         total = len(self.state.seed_runs) + len(self.training) + self.left
-        return int(min(total / (share * len(self.state.replicates)), self.configs))
+        if race.risk is None:
+            return int(min(total / seeds, self.configs))
+        others = max(total - seeds, 0) / (FIRST if total >= 2 * seeds else seeds - FIRST)
+        return int(min(total / (race.usual_share * seeds), 1 + others, self.configs))
 
     @property
     def _affords_another(self) -> bool:

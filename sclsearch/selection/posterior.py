@@ -48,6 +48,7 @@ USUAL = 1.0
 NEAR = 0.5
 """Share of the configurations, the best ones, that determine r and the variance beside it."""
 NEGLIGIBLE = 1e-4
+TINY = np.finfo(np.float64).tiny
 """Probability below which an upper bound replaces the draws."""
 ROUNDING = 1e-9
 """Tolerance for sums of scores that should be equal."""
@@ -129,7 +130,8 @@ class ScorePosterior:
     @cached_property
     def better(self) -> Numbers:
         """Probability that each configuration reaches the best certain score; 0 if complete."""
-        better = self._of_likely[0].copy()
+        # A probability may underflow, but only what is impossible has probability 0.
+        better = np.maximum(self._of_likely[0], TINY)
         possible = self._final(np.where(self.seen, self.scores, self.high)) >= self.certain
         better[~possible | self.complete] = 0.0
         return better

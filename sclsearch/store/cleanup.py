@@ -192,8 +192,7 @@ def _is_temporary(path: str) -> bool:
 
 
 def _is_unnamed_weights(path: str, named: Mapping[str, set[str]]) -> bool:
-    _, name, folder, *file = path.split("/")
-    if folder != "weights" or name not in named:
+    _, name, *rest = path.split("/")
+    if rest[:1] != ["weights"] or name not in named:
         return False
-    key = file[-1].removesuffix(".safetensors") if file else ""
-    return key not in named[name]
+    return rest[-1].removesuffix(".safetensors") not in named[name]

@@ -61,8 +61,7 @@ class SeedRun:
         test: The single evaluation on the test rows; empty if it is still to come.
         predictions: Predictions for the validation and test rows, at the kept evaluation.
         started: Start of training, Unix seconds.
-        seconds: Wall-clock time in seconds. For a stage from the stage cache it is the time of the
-            stage's original training.
+        seconds: Wall-clock time in seconds.
         environment: Versions, threads and device.
         failure: Reason for missing scores; None if the seed run succeeded.
     """
@@ -174,11 +173,18 @@ class RunStore:
         """Store a finished seed run unless the store has it; return True if it was stored.
 
         Scores replace a stored failure, because another study may have stopped its retries earlier.
+        A test score is added to equal validation scores without one.
 
         Args:
             run: The seed run.
             rows: Its labels and class probabilities; None for a failed seed run.
         """
+        there = self.get_valid([run.key])[0][0]
+        if there is not None and there.failure is None:
+            if rows is None or not there.untested or there.evaluations != run.evaluations:
+                return False
+            self.put_test(run, rows)
+            return True
         if rows is not None:  # before the record, which marks the seed run as finished
             self._rows_place(run.key).write(rows.encoded())
         written = sealed(asdict(run))

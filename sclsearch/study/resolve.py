@@ -52,6 +52,8 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
     method = named.kind
     size = Size.of(spec.train_size, spec.shots)
     protocol = _protocol(spec, method, size)
+    if spec.splits is not None:
+        protocol = with_splits(protocol, spec.splits)
     if spec.scale is not None:
         protocol = lookup(SCALES, spec.scale, "scale")(protocol)
     protocol = _repeated(protocol, spec)
@@ -176,8 +178,6 @@ def _protocol(spec: StudySpec, method: type[Method], size: Size | None) -> Proto
 def _repeated(protocol: Protocol, spec: StudySpec) -> Protocol:
     if spec.fresh is not None and spec.crossed is not None:
         raise SclsearchError("crossed: cannot be combined with fresh. Leave one of them out.")
-    if spec.splits is not None:
-        protocol = with_splits(protocol, spec.splits)
     if spec.fresh is not None:
         return fresh(protocol, spec.fresh, spec.first_fresh)
     return protocol if spec.crossed is None else crossed(protocol, spec.crossed)

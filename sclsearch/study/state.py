@@ -122,6 +122,10 @@ class SearchState:
         run_id = configuration, replicate
         self.seed_runs[run_id] = replace(run, predictions={})
         self.tested_later.append(run_id)
+        # A seed run that was trained again on another processor may have other validation scores.
+        self.race.note(
+            self._indices[configuration], self.seeds[replicate], run.validated(self.metric)
+        )
         if configuration in self.scores:
             self.scores[configuration] = self._score(configuration)
 

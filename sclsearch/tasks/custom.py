@@ -307,10 +307,29 @@ def _load_tables(files: CustomTask) -> list[tuple[Table, dict[str, list[Row]]]]:
     """Return each file's table with its rows by split."""
     columns = (*files.text, files.label)
     if files.split_column is not None:
-        table = load_table(files.path, (*columns, files.split_column))
+        table = _load_table(files.path, (*columns, files.split_column))
         return [(table, _by_column(table))]
-    tables = {name: load_table(path, columns) for name, path in files.paths.items()}
+    tables = {name: _load_table(path, columns) for name, path in files.paths.items()}
     return [(table, {name: table.rows}) for name, table in tables.items()]
+
+
+def _load_table(path: Path, columns: tuple[str, ...]) -> Table:
+    """Read a file; a TSV cell that is quoted as in CSV is a fault, since its quotes would stay."""
+    table = load_table(path, columns)
+    if path.suffix.lower() == ".tsv":
+        quoted = (row.place for row in table.rows if any(map(_is_quoted, row.cells)))
+        table.faults.extend(
+            (place, "quoted as in CSV, but quotes in a TSV file are text; save the file as CSV")
+            for place in quoted
+        )
+    return table
+
+
+def _is_quoted(cell: str) -> bool:
+    """Return whether a program for CSV files has quoted a cell, as it has a quote."""
+    inner = cell[1:-1]
+    quotes = cell[:1] == cell[-1:] == '"' and '""' in inner
+    return quotes and '"' not in inner.replace('""', "")
 
 
 def _by_column(table: Table) -> dict[str, list[Row]]:

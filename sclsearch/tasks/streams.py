@@ -44,10 +44,10 @@ def stream_rows(
 
 
 def _decoded(file: BinaryIO) -> Iterator[str]:
-    """Yield the lines of a stream, as UTF-8 in every locale."""
+    """Yield the lines of a stream, as UTF-8 in every locale, without a byte order mark."""
     for place, line in enumerate(file, 1):
         try:
-            yield line.decode()
+            yield line.decode("utf-8-sig" if place == 1 else "utf-8")
         except UnicodeDecodeError as error:
             fault = f"byte {error.start + 1} is not valid UTF-8, got 0x{line[error.start]:02x}"
             raise _error(place, fault) from error
@@ -61,7 +61,7 @@ def _csv(lines: Iterator[str], columns: tuple[str, ...]) -> Iterator[Row]:
         if not cells:
             continue
         if not names:
-            names = [cells[0].removeprefix("\ufeff"), *cells[1:]]
+            names = cells
             positions = column_positions(Path(NAME), names, columns)
         elif len(cells) != len(names):
             raise _error(place, f"must have {len(names)} columns, got {len(cells)}")

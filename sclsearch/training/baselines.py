@@ -33,13 +33,23 @@ Evaluations = Mapping[str, Mapping[str, Any]]
 
 
 def baselines(
-    data: TaskData, tokens: TokenizedTask, splits: Mapping[int, Splits], encoder: Encoder
+    data: TaskData,
+    tokens: TokenizedTask,
+    splits: Mapping[int, Splits],
+    encoder: Encoder,
+    *,
+    gpu: bool = True,
 ) -> dict[int, dict[str, Evaluations]]:
     """Return each replicate's evaluations of each baseline on its validation and test rows.
 
-    The keys of `splits` and of the result are the numbers of the replicates.
+    Args:
+        data: The task's data.
+        tokens: Its tokens.
+        splits: Rows of each replicate, by its number, as in the result.
+        encoder: The pretrained encoder.
+        gpu: Whether to use a GPU, if there is one.
     """
-    backend = backend_here()
+    backend = backend_here(gpu=gpu)
     every = tuple(rows for one in splits.values() for rows in (one.train, one.validation, one.test))
     features = None
     distinct = sum(len(index) for index in by_split(every).values())

@@ -65,9 +65,9 @@ def backend_for(numerics: Numerics) -> Backend:
     return Backend(torch.device("cuda"), bf16)
 
 
-def backend_here(*, bf16: bool = False) -> Backend:
-    """Return the GPU if there is one, else the CPU; with bfloat16 if wanted and fast there."""
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+def backend_here(*, gpu: bool = True, bf16: bool = False) -> Backend:
+    """Return the GPU if wanted and there, else the CPU; with bfloat16 if wanted and fast there."""
+    device = torch.device("cuda" if gpu and torch.cuda.is_available() else "cpu")
     return Backend(device, bf16 and fast_bf16(device))
 
 

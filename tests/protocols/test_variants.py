@@ -115,6 +115,19 @@ def test_replicates_take_several_random_splits_in_turn(data: TaskData) -> None:
     assert all(len(splits.validation.index) == 400 for splits in found)
     assert all(splits.test.digest == found[0].test.digest for splits in found)
     assert protocol.title == "plain, 3 splits"
+    assert fresh(protocol, 4).title == "plain, 3 splits, fresh replicates"
+    assert crossed(protocol, {"initialization": 3, "order": 2}).title == (
+        "plain, 3 splits, 3 initializations x 2 orders"
+    )
+
+
+def test_splits_at_laptop_scale_are_limited_and_differ(data: TaskData) -> None:
+    protocol = laptop(with_splits(PLAIN, 3))
+    found = [protocol.splits(data, None, protocol.replicate(number)) for number in range(3)]
+    assert protocol.title == "plain at laptop scale, 3 splits"
+    assert {len(splits.validation.index) for splits in found} == {200}
+    assert len({splits.validation.digest for splits in found}) == 3
+    assert all(NOTE in splits.notes for splits in found)
 
 
 @pytest.mark.parametrize(

@@ -166,6 +166,8 @@ def test_a_winner_stands_beside_its_score_on_fresh_seeds(
     assert confirmed is not None
     assert (confirmed.study, confirmed.seeds) == ("again", 3)
     assert confirmed.mean == pytest.approx(0.62)
+    write_study([(1, 95)] * 5, name="continued", fresh=0, **winner)
+    assert compared(storage, "base", "better").studies[1].confirmed == confirmed
     text = text_of(found, capsys)
     assert "2 scl 0.6500 ± 0.0100 0.6200 ± 0.0200 (3 seeds) #1 tau=0.2" in text
     assert commands[0] in text

@@ -79,6 +79,11 @@ def test_the_texts_of_a_file_are_labelled_as_csv(exported: Path, tmp_path: Path)
     [
         ("body\na\n", (), "--text: must name one column of"),
         ("body\na\n", ("--text", "body", "--keep", "body"), "body would be printed twice"),
+        (
+            "scores,body\n1,a\n",
+            ("--text", "body", "--keep", "scores", "--format", "jsonl"),
+            "scores would be printed twice",
+        ),
         ("body\na\n", ("--text", "bdy"), "no column is called 'bdy'"),
         ("body\n", ("--text", "body"), "there are no rows"),
         ('body\na\n" "\n', ("--text", "body"), "line 3: a text is empty"),

@@ -251,6 +251,31 @@ def test_a_budget_of_seed_runs_is_spent_on_as_many_configurations_as_it_suffices
     assert scheduler.needed == (0, 0, 0)
 
 
+@pytest.mark.parametrize("at_a_time", [1, 4])
+@pytest.mark.parametrize("budget", range(SEEDS, 2 * SEEDS + 3))
+@pytest.mark.parametrize("unit", ["seed runs", "hours"])
+def test_a_small_budget_ends_with_a_winner(
+    asked: Asked,
+    preparing: Preparing,
+    workers: "Workers",
+    monkeypatch: pytest.MonkeyPatch,
+    at_a_time: int,
+    budget: int,
+    unit: str,
+) -> None:
+    monkeypatch.setattr(f"{__name__}.HOURS", (1.0,))
+    given: dict[str, object] = {"seed_runs": budget}
+    if unit == "hours":
+        given = {"compute_budget": f"{budget}cpuh", "cpus_per_trial": 1}
+    spec = asked(sampler="random")
+    options = {"configs": None, "seeds": SEEDS, "race": RISK, **given}
+    scheduler = Scheduler(preparing(spec, **options))
+    scheduler.spending.expect(3600)
+    run_out(workers, scheduler, at_a_time)
+    assert scheduler.complete
+    assert scheduler.state.winner is not None
+
+
 def test_a_budget_is_not_spent_while_its_last_seed_runs_are_running(
     asked: Asked, preparing: Preparing, workers: "Workers"
 ) -> None:

@@ -73,6 +73,23 @@ def test_at_a_risk_of_0_the_winner_scores_as_with_all_seeds(
     assert race.forecasts()[1] == 0.0
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_at_a_risk_of_0_a_race_goes_on_while_another_configuration_can_still_win(
+    seed: int,
+) -> None:
+    draw = np.random.default_rng(seed)
+    scores = 0.85 + 0.004 * (draw.standard_normal((4, 1)) + draw.standard_normal((4, 10)))
+    scores[:, 3:] -= draw.uniform(0, 0.6) * np.linspace(0, 1, 7)  # hard seeds come last
+    top = Top(3)
+    race = finish(race_of(4, 0.0, top=top), scores.clip(0, 1), 1)
+    known = np.array(race.scores)
+    best = max(top.value(row) for row in known.tolist() if not any(map(math.isnan, row)))
+    highest = [top.value(np.nan_to_num(row, nan=1.0).tolist()) for row in known]
+    assert all(
+        value < best for value, row in zip(highest, known, strict=True) if np.isnan(row).any()
+    )
+
+
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10**6), stop=st.integers(1, 60))
 def test_a_race_that_was_stopped_and_goes_on_keeps_the_same_promise(seed: int, stop: int) -> None:

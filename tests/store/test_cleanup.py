@@ -121,6 +121,8 @@ def test_garbage_is_what_no_study_names(storage: str, write_study: Write) -> Non
     assert keys_of(storage) == {*keys}
     assert StudyStore(storage, "first").kept_weights() == {keys[-1]}
     assert collect_garbage(storage=storage).bytes == 0
+    (place / "studies/.DS_Store").write(b"")
+    assert collect_garbage(storage=storage).bytes == 0
 
 
 def test_nothing_is_deleted_while_a_search_runs(storage: str, write_study: Write) -> None:

@@ -107,6 +107,22 @@ def test_a_seed_run_that_is_there_is_not_replaced(runs: RunStore) -> None:
     assert runs.get(FINISHED.key) == FINISHED
 
 
+def test_a_test_score_is_added_and_never_lost(runs: RunStore) -> None:
+    untested = replace(FINISHED, test={}, predictions={"validation": [0.1, 1e-17]})
+    rows = RowResults(
+        {"validation": ROWS.labels["validation"]},
+        {"validation": ROWS.probabilities["validation"]},
+    )
+    assert runs.put(untested, rows)
+    assert not runs.put(replace(FINISHED, evaluations=FINISHED.evaluations[1:], kept=0), ROWS)
+    assert runs.put(FINISHED, ROWS)
+    assert not runs.put(untested, rows)
+    assert runs.get(FINISHED.key) == FINISHED
+    (found,) = runs.rows([FINISHED])
+    assert found is not None
+    assert found.labels.keys() == ROWS.labels.keys()
+
+
 def test_the_evaluation_that_was_kept_counts_and_a_failure_has_none() -> None:
     assert FINISHED.validation == {"pearson": 2 / 7}
     assert FAILED.validation is None

@@ -1,5 +1,6 @@
 """A user's own files become a task; errors name the option, or the file and line."""
 
+import csv
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -287,3 +288,16 @@ def test_options_describe_the_task_on_the_command_line() -> None:
     assert as_options(replace(own, split_column="part"))[-2:] == ["--split-column", "part"]
     drawn = as_options(replace(own, fractions=(0.5, 0.25, 0.25)))
     assert drawn[-2:] == ["--fractions", "0.5,0.25,0.25"]
+
+
+def test_a_tsv_file_with_the_quotes_of_csv_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "own.tsv"
+    rows = [("text", "label"), *((f"row {n}", "ab"[n % 2]) for n in range(40))]
+    rows[3] = ('said "hi"', "a")
+    with path.open("w", newline="") as file:
+        csv.writer(file, delimiter="\t").writerows(rows)
+    with pytest.raises(SclsearchError, match=r"line 4: quoted as in CSV, .* save the file as CSV"):
+        load_custom_task(CustomTask(path, "text", "label"))
+    path.write_text(path.read_text().replace('"said ""hi"""', '"said" he "hi"'))
+    splits = load_custom_task(CustomTask(path, "text", "label")).splits
+    assert ('"said" he "hi"',) in [text for split in splits.values() for text in split.texts]

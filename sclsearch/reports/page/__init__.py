@@ -77,9 +77,14 @@ def write_page(reports: Sequence[Report], folder: Path, options: PageOptions) ->
         _write_tables(reports, sections, part / "tables")
         page = _rendered(studies.title(found), sections, figures)
         (part / PAGE).write_text(page, encoding="utf-8")
-        if folder.exists():
-            shutil.rmtree(folder)
-        part.rename(folder)
+        try:
+            if folder.exists():
+                shutil.rmtree(folder)
+            part.rename(folder)
+        except OSError as error:
+            raise SclsearchError(
+                f"{folder}: cannot be replaced: {error.strerror}. Name a new folder inside it."
+            ) from error
     return folder / PAGE
 
 
