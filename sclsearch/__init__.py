@@ -57,28 +57,15 @@ __all__ = [
     "write_report",
 ]
 
+_API = "sclsearch.api"
 _HOMES = {
     "Callback": "sclsearch.search.callbacks",
     "CustomTask": "sclsearch.tasks.custom",
     "Predictor": "sclsearch.reports.predictor",
     "Report": "sclsearch.reports.report",
     "SclsearchError": "sclsearch.errors",
-    "collect_garbage": "sclsearch.api",
-    "compare": "sclsearch.api",
-    "export": "sclsearch.api",
-    "load": "sclsearch.api",
-    "export_optuna": "sclsearch.api",
-    "predict": "sclsearch.api",
-    "remove_study": "sclsearch.api",
-    "select": "sclsearch.api",
-    "simulate": "sclsearch.api",
-    "table": "sclsearch.api",
-    "track": "sclsearch.api",
-    "train": "sclsearch.api",
-    "tune": "sclsearch.api",
-    "verify": "sclsearch.api",
-    "write_report": "sclsearch.api",
 }
+"""Modules of the public names that are not in `_API`."""
 
 
 def __getattr__(name: str) -> Any:
@@ -91,10 +78,11 @@ def __getattr__(name: str) -> Any:
 
     if name == "__version__":
         return version("sclsearch")
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module 'sclsearch' has no attribute {name!r}")
-    found = getattr(import_module(_HOMES[name]), name)
-    if _HOMES[name] == "sclsearch.api":
+    home = _HOMES.get(name, _API)
+    found = getattr(import_module(home), name)
+    if home == _API:
         from sclsearch.arguments import arguments_named
 
         found = arguments_named(found)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from sclsearch.canonical import counted
 from sclsearch.reports.report import ConfigurationLine, Report, paired
+from sclsearch.reports.terminal import with_spread
 from sclsearch.tracking.names import short_settings
 
 MOST_ROWS = 20
@@ -153,7 +154,7 @@ def _behind(best: float | None, score: float) -> str:
 
 
 def _with_std(mean: float | None, std: float | None) -> str:
-    return "" if mean is None else f"{mean:.4f}" + ("" if std is None else f" ± {std:.4f}")
+    return "" if mean is None else with_spread(mean, std)
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
