@@ -23,7 +23,7 @@ from sclsearch.store.storage import storage_folder
 
 COMMAND = (
     *("train", "--method", "ce", "--task", "demo", "--train-size", "40"),
-    *("--model", "minilm", "--seeds", "3", "--epochs", "1"),
+    *("--model", "minilm", "--seeds", "3", "--set", "epochs=1"),
 )
 CODE = Path(__file__).parents[1]
 

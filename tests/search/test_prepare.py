@@ -1,5 +1,6 @@
 """What a study is on the point of being run: its record, and how many seed runs run at a time."""
 
+import io
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,9 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import torch
+from rich.console import Console
 
 from sclsearch.errors import SclsearchError
 from sclsearch.search.prepare import check_new
+from sclsearch.search.run import complete_baselines
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.resources import gpus_each
@@ -126,3 +130,15 @@ def test_bfloat16_needs_a_cpu_with_instructions_for_it(
             check_new(prepared, options)
     prepared.begin()
     check_new(prepared, options)
+
+
+def test_a_search_ends_well_if_memory_does_not_suffice_for_its_baselines(
+    preparing: Preparing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exhausted(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr("sclsearch.training.baselines.baselines", exhausted)
+    printed = io.StringIO()
+    complete_baselines(preparing(study="mine").begin(), Console(file=printed))
+    assert printed.getvalue() == "Without baselines: CUDA out of memory\n"
