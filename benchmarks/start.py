@@ -51,6 +51,7 @@ def run(code: Path, storage: Path, options: Sequence[str]) -> float:
     subprocess.run(
         [sys.executable, "-m", "sclsearch", *COMMAND, "--storage", str(storage), *options],
         env={**os.environ, "PYTHONPATH": str(code), "PYTHONSAFEPATH": "1"},
+        cwd=storage,  # Ray's workers import from the folder in which the command runs
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         check=True,
