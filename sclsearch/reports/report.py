@@ -513,7 +513,8 @@ def _doubts(
             "every validation row"
         )
     for baseline in baselines:
-        yield from _not_above(winner, baseline, [one.rows for one in state.replicates])
+        subsets = {one.number: one.rows["train"] for one in state.replicates}
+        yield from _not_above(winner, baseline, subsets)
     if counts:
         rows = np.min([one.sum(1) for one in counts], 0)
         few = [
@@ -526,14 +527,14 @@ def _doubts(
 
 
 def paired(
-    line: ConfigurationLine, other: ConfigurationLine, rows: Sequence[Mapping[str, str]]
+    line: ConfigurationLine, other: ConfigurationLine, subsets: Mapping[int, str]
 ) -> Comparison | None:
     """Return the comparison of the test scores of two lines of a study; None without a pair.
 
     Args:
         line: The first line.
         other: The line that is subtracted.
-        rows: `Report.rows`; replicates with equal training rows count once.
+        subsets: SHA-256 of each replicate's training rows; replicates with equal ones count once.
     """
     tests = {seed.replicate: seed.test for seed in other.seeds}
     common = [seed for seed in line.seeds if None not in (seed.test, tests.get(seed.replicate))]
@@ -542,14 +543,14 @@ def paired(
     return compare(
         [seed.test for seed in common],
         [tests[seed.replicate] for seed in common],
-        [rows[seed.replicate]["train"] for seed in common],
+        [subsets[seed.replicate] for seed in common],
     )
 
 
 def _not_above(
-    winner: ConfigurationLine, baseline: ConfigurationLine, rows: Sequence[Mapping[str, str]]
+    winner: ConfigurationLine, baseline: ConfigurationLine, subsets: Mapping[int, str]
 ) -> Iterator[str]:
-    found = paired(winner, baseline, rows)
+    found = paired(winner, baseline, subsets)
     if found is None:
         return
     low = found.difference if found.interval is None else found.interval[0]

@@ -142,7 +142,8 @@ def _baseline(line: ConfigurationLine) -> Iterator[str]:
 
 def _test_difference(line: ConfigurationLine, winner: ConfigurationLine, report: Report) -> str:
     """Return the mean difference of the test scores over common seeds, with its 95 % interval."""
-    found = paired(line, winner, report.rows)
+    rows = zip(winner.seeds, report.rows, strict=True)
+    found = paired(line, winner, {seed.replicate: own["train"] for seed, own in rows})
     if found is None:
         return ""
     interval = "" if found.interval is None else " ({:+.4f} … {:+.4f})".format(*found.interval)

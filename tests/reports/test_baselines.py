@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from sclsearch.reports.report import report
+from sclsearch.reports.report import ConfigurationLine, SeedLine, paired, report
 from sclsearch.reports.terminal import show
 from sclsearch.store.studies import StudyStore
 from sclsearch.training.baselines import LOGISTIC, MAJORITY
@@ -73,3 +73,18 @@ def test_baselines_stand_below_the_ranking(write_study: Callable[..., Path]) -> 
     text = console.export_text()
     assert "baseline: majority class" in text
     assert "warning: the winner is not above the baseline majority class" in " ".join(text.split())
+
+
+def test_seeds_of_one_training_subset_are_one_pair() -> None:
+    def line(*tests: float) -> ConfigurationLine:
+        seeds = tuple(SeedLine(n, "", 0.5, test, None) for n, test in enumerate(tests))
+        return ConfigurationLine(0, "", {}, {}, seeds, 0.5, (), None, None)
+
+    ours, theirs = line(0.7, 0.7, 0.7, 0.6, 0.6, 0.6), line(*[0.5] * 6)
+    found = paired(ours, theirs, dict(enumerate("aaabbb")))
+    assert found is not None
+    assert (found.n, found.difference) == (2, pytest.approx(0.15))
+    each = paired(ours, theirs, dict(enumerate("abcdef")))
+    assert each is not None
+    assert each.n == 6
+    assert paired(ours, line(), {}) is None
