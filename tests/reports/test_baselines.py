@@ -83,7 +83,8 @@ def test_seeds_of_one_training_subset_are_one_pair() -> None:
     ours, theirs = line(0.7, 0.7, 0.7, 0.6, 0.6, 0.6), line(*[0.5] * 6)
     found = paired(ours, theirs, dict(enumerate("aaabbb")))
     assert found is not None
-    assert (found.n, found.difference) == (2, pytest.approx(0.15))
+    assert found.n == 2
+    assert found.difference == pytest.approx(0.15)
     each = paired(ours, theirs, dict(enumerate("abcdef")))
     assert each is not None
     assert each.n == 6
