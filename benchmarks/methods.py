@@ -1,8 +1,8 @@
-"""Every method on three tasks with 100 labeled examples, beside two baselines.
+"""Every method on two tasks with 100 labeled examples, beside two baselines.
 
     python -m benchmarks.methods --data-dir FOLDER > methods.md
 
-The folder has SST-2/ (GLUE) and dbpedia_csv/; `demo` comes with sclsearch. Each cell is a
+The folder has SST-2/ of GLUE; `demo` comes with sclsearch. Each cell is a
 `sclsearch train` at the starting point of the method's space for MiniLM. Finished seed runs are
 read from the storage, so the command goes on where it was stopped.
 """
@@ -18,7 +18,7 @@ from benchmarks.machine import header, markdown
 from sclsearch.methods import METHODS
 from sclsearch.reports.report import ConfigurationLine
 
-TASKS = ("sst2", "demo", "dbpedia")
+TASKS = ("sst2", "demo")
 SIZE, SEEDS, EPOCHS = 100, 3, 10
 INTRODUCTION = f"""\
 # Every method with {SIZE} labeled examples
@@ -79,7 +79,7 @@ def seconds(line: ConfigurationLine) -> str:
 def main() -> None:
     """Train what is missing and print the page."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data-dir", type=Path, required=True, help="SST-2/ and dbpedia_csv/")
+    parser.add_argument("--data-dir", type=Path, required=True, help="folder with SST-2/")
     parser.add_argument("--storage", type=Path, default=Path("benchmark-storage"))
     given = parser.parse_args()
     by_task = [
