@@ -82,15 +82,15 @@ def _view(runs: list[Any]) -> dict[str, object]:
 
 def _result(run: Any) -> StudyResult:
     params, tags, metrics = run.data.params, run.data.tags, run.data.metrics
-    data = [
+    digests = (
         one.dataset.digest
         for one in run.inputs.dataset_inputs
         if any(tag.value == ALL_ROWS for tag in one.tags)
-    ]
+    )
     return StudyResult(
         study=run.info.run_name,
         method=params.get("method", ""),
-        data=data[0] if data else "",
+        data=next(digests, ""),
         protocol=params.get("protocol", ""),
         rule=tags.get("rule", ""),
         winner=tags.get("winner", ""),
