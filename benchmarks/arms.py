@@ -148,7 +148,7 @@ def tune(unit: Unit, folder: Path) -> list[str]:
         "--storage": folder / "storage",
         "--tracking": "none",
         "--concurrency": unit.threads,
-        "--precision": "bf16" if unit.arm == BF16 else "fp32",
+        "--precision": "bf16" if unit.arm == BF16 or torch.cuda.is_available() else "fp32",
         **({"--data-dir": setup.data_dir} if setup.data_dir else {}),
     }
     words = [str(word) for option in options.items() for word in option]

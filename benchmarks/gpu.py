@@ -1,9 +1,9 @@
-"""Speed of the engine on a GPU: updates, share of its peak, and seed runs that share it.
+"""Speed of the engine on a GPU: updates with and without CUDA graphs, and seed runs that share it.
 
     python -m benchmarks.gpu [--models minilm …] [--updates 100] [--together 1 2 4]
 
-Rows of random tokens, all of one length, with `scl`. Without a GPU the same runs on the CPU.
-`python -m benchmarks.peers` compares with transformers' Trainer on the same device.
+Rows of random tokens, all of one length, with `scl`. Without a GPU the same runs on the CPU, where
+there are no graphs. `python -m benchmarks.peers` compares with transformers' Trainer.
 """
 
 import argparse
@@ -11,23 +11,30 @@ import statistics
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import torch
 
-from benchmarks.growth import Load, alone, together
-from benchmarks.machine import header, markdown
+from benchmarks.growth import Load
+from benchmarks.machine import header, markdown, peak_memory
 from sclsearch.encoders.load import load_encoder
 from sclsearch.encoders.models import model_folder
 from sclsearch.training.device import backend_here
+from sclsearch.training.engine import train
 
 SHAPES = ("16x32", "16x128", "64x32", "64x128")
 """Rows of a batch, and tokens of a row."""
 FEW = 10
-"""Updates of the seed run that is subtracted, as set-up and evaluations take as long in it."""
+"""Updates of the seed run that is subtracted, as set-up, captures and evaluation take as long."""
 SIDE = 4096
 """Rows and columns of the matrices whose products are the device's peak."""
 REPEATS = 5
+SEED_RUNS = 3
+"""Seed runs of each process that shares the device."""
 HOUR = 3600
 
 
@@ -65,33 +72,68 @@ def operations(model: str, tokens: int, length: int) -> float:
 
 
 def update_rows(models: Sequence[str], shapes: Sequence[str], updates: int) -> Iterator[list[str]]:
-    """Yield the milliseconds of an update of each model and shape, and its share of the peak."""
+    """Yield the time of an update of each model and shape without and with graphs."""
     most = peak()
     for model in models:
         for shape in shapes:
             batch, length = map(int, shape.split("x"))
-            load = Load(rows=batch * updates, length=length, batch=batch, model=model)
+            many = Load(rows=batch * updates, length=length, batch=batch, model=model)
             few = Load(rows=batch * FEW, length=length, batch=batch, model=model)
-            seconds = (alone(load)[0] - alone(few)[0]) / (updates - FEW)
-            speed = operations(model, batch * length, length) / seconds
+            train(few.data)  # loads kernels
+            seconds = {
+                graphs: (_seconds(many, graphs=graphs) - _seconds(few, graphs=graphs))
+                / (updates - FEW)
+                for graphs in (False, True)
+            }
+            speed = operations(model, batch * length, length) / seconds[True]
             yield [
-                model,
+                Path(model).name,
                 shape,
-                f"{1000 * seconds:.1f}",
-                f"{1 / seconds:.1f}",
+                f"{1000 * seconds[False]:.1f}",
+                f"{1000 * seconds[True]:.1f}",
+                f"{seconds[False] / seconds[True]:.1f}",
                 f"{speed / 1e12:.3g}",
                 f"{speed / most:.0%}",
             ]
 
 
+def _seconds(load: Load, *, graphs: bool) -> float:
+    return train(load.data, graphs=graphs).seconds
+
+
+_start: Barrier
+"""Makes processes train at the same time; each has its own copy of this name."""
+
+
+def _join(start: Barrier) -> None:
+    global _start  # noqa: PLW0603 (an argument of a pool's task cannot be a barrier)
+    _start = start
+
+
+def _shared(load: Load) -> tuple[float, float]:
+    """Return the seconds of a process's seed runs, beside others', and its peak memory in MB."""
+    torch.set_num_threads(1)
+    train(load.data)
+    _start.wait()
+    begun = time.perf_counter()
+    for _ in range(SEED_RUNS):
+        train(load.data)
+    return time.perf_counter() - begun, peak_memory()
+
+
 def sharing_rows(models: Sequence[str], updates: int, counts: Sequence[int]) -> Iterator[list[str]]:
     """Yield how many seed runs are done in an hour, so many at a time."""
+    context = get_context("spawn")
     for model in models:
+        load = Load(rows=16 * updates, model=model)
         for count in counts:
-            found = together(Load(rows=16 * updates, model=model), count)
+            start = context.Barrier(count)
+            with ProcessPoolExecutor(count, context, _join, (start,)) as pool:
+                found = list(pool.map(_shared, [load] * count))
             longest = max(seconds for seconds, _ in found)
             memory = max(memory for _, memory in found)
-            yield [model, str(count), f"{HOUR * count / longest:.0f}", f"{memory:.0f}"]
+            speed = HOUR * SEED_RUNS * count / longest
+            yield [Path(model).name, str(count), f"{speed:.0f}", f"{memory:.0f}"]
 
 
 def mps() -> str:
@@ -105,12 +147,12 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--models", nargs="+", default=["minilm"], help="aliases or folders")
-    parser.add_argument("--shapes", nargs="+", default=SHAPES, help="rows x tokens of a batch")
+    parser.add_argument("--shapes", nargs="*", default=SHAPES, help="rows x tokens of a batch")
     parser.add_argument("--updates", type=int, default=100)
-    parser.add_argument("--together", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--together", type=int, nargs="*", default=[1, 2, 4])
     given = parser.parse_args()
     torch.set_num_threads(1)  # as in the processes that train
-    columns = ("model", "batch", "ms an update", "updates a second", "TFLOP/s", "of the peak")
+    columns = ("model", "batch", "plain, ms", "graphs, ms", "times", "TFLOP/s", "of the peak")
     shared = ("model", "at a time", "seed runs an hour", "MB each")
     lines = [
         *markdown(columns, update_rows(given.models, given.shapes, given.updates)),

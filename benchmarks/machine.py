@@ -23,11 +23,15 @@ def header(*packages: str) -> str:
 
 def versions(*packages: str) -> str:
     """Return the versions of the engine, of Python and of packages in one line."""
-    from sclsearch.training.spec import ENGINE_VERSION
+    import torch
+
+    from sclsearch.training.spec import ENGINE_VERSION, GPU_ENGINE_VERSION
+
+    engine = GPU_ENGINE_VERSION if torch.cuda.is_available() else ENGINE_VERSION
 
     found = {name: _version(name) for name in (*PACKAGES, *packages)}
     listed = [f"{name} {version}" for name, version in found.items() if version]
-    return ", ".join([f"Engine {ENGINE_VERSION}", f"Python {platform.python_version()}", *listed])
+    return ", ".join([f"Engine {engine}", f"Python {platform.python_version()}", *listed])
 
 
 def machine() -> str:

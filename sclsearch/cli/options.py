@@ -335,6 +335,14 @@ class ResourceOptions:
             more=True,
         ),
     ] = None
+    cuda_graphs: Annotated[
+        Literal["auto", "off"],
+        _option(
+            "Replay updates on a GPU as CUDA graphs, with equal results: auto or off.",
+            RESOURCES,
+            more=True,
+        ),
+    ] = "auto"
     concurrency: Annotated[
         int | None,
         _option(

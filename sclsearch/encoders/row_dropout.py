@@ -69,8 +69,10 @@ class RowDropout(nn.Dropout):
 
 @lru_cache(maxsize=16)
 def _keep(dropout_rates: tuple[float, ...], device: torch.device) -> Tensor:
-    # Cached, because each copy to the GPU would block the host in every layer.
-    return 1 - torch.tensor(dropout_rates, device=device)
+    rates = torch.tensor(dropout_rates)
+    if device.type == "cuda":  # a copy from pageable memory would block the host
+        rates = rates.pin_memory()
+    return 1 - rates.to(device, non_blocking=True)
 
 
 def _attention(

@@ -237,6 +237,9 @@ class Method(ABC):  # noqa: B024 - only some subclasses add abstract methods
         regression: True if the method supports regression tasks; False by default.
         cross_entropy: True, the default, if the last stage has a cross-entropy, so that
             `class_weights` applies.
+        cuda_graphs: Set it to True in a class of your own if an update depends on nothing but the
+            batch, the weights and random numbers, not on Python values that change between updates.
+            Updates on a GPU are then replayed as CUDA graphs. A subclass must set it again.
         training: Default training settings of the method, if they differ from those of `Training`.
         pooling: Embedding that the head classifies, `mean` by default. Here it is a constant. To
             make it a hyperparameter, declare it as a field of the method: `pooling: Pooling =
@@ -247,6 +250,7 @@ class Method(ABC):  # noqa: B024 - only some subclasses add abstract methods
     few_shot: ClassVar[str] = "gunel-fewshot"
     regression: ClassVar[bool] = False
     cross_entropy: ClassVar[bool] = True
+    cuda_graphs: ClassVar[bool] = False
     training: ClassVar[Mapping[str, object]] = MappingProxyType({})
     pooling: Pooling = "mean"
 

@@ -53,6 +53,7 @@ class WorkerContext:
         origin: The data that `rerun` needs to train a seed run again.
         versions: The driver's package versions; a worker's must be equal.
         gpus: GPUs, or share of one, that each seed run takes; None if unknown.
+        graphs: Whether to replay updates on a GPU as CUDA graphs.
     """
 
     study: Study
@@ -64,10 +65,11 @@ class WorkerContext:
     origin: Mapping[str, Any]
     versions: Mapping[str, str] = field(default_factory=dict)
     gpus: float | None = None
+    graphs: bool = True
 
 
 def worker_context(
-    prepared: "PreparedStudy", threads: int, gpus: float | None = None
+    prepared: "PreparedStudy", threads: int, gpus: float | None = None, *, graphs: bool = True
 ) -> WorkerContext:
     """Return the context of a prepared study's seed runs, each with `threads` torch threads.
 
@@ -88,6 +90,7 @@ def worker_context(
         origin=prepared.record.origin,
         versions=versions_here(),
         gpus=gpus,
+        graphs=graphs,
     )
 
 
@@ -193,7 +196,7 @@ def with_test(
     except (DamagedError, SafetensorError):
         weights = rows = None
     if weights is None or rows is None:
-        result = train(data)
+        result = train(data, graphs=context.graphs)
         _keep_weights(store, spec, result)
         again = replace(
             with_result(run, result),
@@ -236,7 +239,7 @@ def attempt(
     )
     try:
         data = TrainingData(spec, context.tokens[spec.training.max_length])
-        result = train(data, test=test)
+        result = train(data, test=test, graphs=context.graphs)
     except Exception as error:
         if is_out_of_memory(error) or is_of_machine(error):
             raise

@@ -256,7 +256,9 @@ def _train(
 
         _show_step(progress.console, "Tokenizing")
         gpus = gpus_each(options.gpus_per_trial, prepared.study.numerics)
-        context = worker_context(prepared, options.cpus_per_trial, gpus)
+        context = worker_context(
+            prepared, options.cpus_per_trial, gpus, graphs=options.cuda_graphs == "auto"
+        )
         cpus, joined = options.cpus_per_trial, options.address is not None
         _show_step(
             progress.console, f"Joining Ray at {options.address}" if joined else "Starting Ray"

@@ -20,6 +20,7 @@ Ending = Literal["complete", "interrupted", "out of time"]
 Sampler = Literal["tpe", "gp", "random", "grid"]
 Precision = Literal["auto", "fp32", "tf32", "bf16"]
 TestScores = Literal["auto", "all", "winner"]
+CudaGraphs = Literal["auto", "off"]
 DEFAULT_CONFIGS = 20
 NO_TRACKING = "none"
 MOST_SEEDS = 1_000
@@ -119,6 +120,8 @@ class RunOptions:
         address: Address of a Ray cluster; None starts Ray on this machine.
         cpus_per_trial: CPU cores, and torch threads, per seed run.
         gpus_per_trial: GPUs per seed run: 0, 1 or 1/k; None means 1 if there is a GPU.
+        cuda_graphs: `auto` replays updates on a GPU as CUDA graphs where the results are the same
+            to the bit; `off` launches each kernel.
         concurrency: Seed runs at a time; None means as many as fit, on a cluster at least 64.
         test_scores: Seed runs that get a test score: `all` of them, at the end of their training;
             or those of the `winner` alone, at the end of the search. `auto` means `winner` if a
@@ -146,6 +149,7 @@ class RunOptions:
     address: str | None = None
     cpus_per_trial: AtLeastOne = 1
     gpus_per_trial: Annotated[float, Ge(0)] | None = None
+    cuda_graphs: CudaGraphs = "auto"
     concurrency: AtLeastOne | None = None
     time_budget: Annotated[float, Ge(0)] | None = None
     trial_timeout: Annotated[float, Gt(0)] | None = None
@@ -190,6 +194,7 @@ class TuneKeywords(TypedDict, total=False):
     address: str | None
     cpus_per_trial: int
     gpus_per_trial: float | None
+    cuda_graphs: CudaGraphs
     concurrency: int | None
     time_budget: float | None
     trial_timeout: float | None

@@ -1,7 +1,7 @@
 """Data of a seed run: tokenized texts as flat arrays, added paraphrases, and batches of tensors."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +18,12 @@ from sclsearch.training.optimizer import purpose, updates_of, updates_per_epoch
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+GPU_WIDTHS = 32
+"""On a GPU, batches are padded to a multiple of this length, so that few shapes of batches occur.
+
+A change of it needs a new `GPU_ENGINE_VERSION`.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
@@ -29,6 +35,7 @@ class Tokens:
         content: True at tokens that are not special, `[tokens]`; the unknown token is special.
         starts: Start of each row, and the end of the last row, `[rows + 1]`.
         y: Labels, `[rows]`.
+        longest: Number of tokens of the longest row.
     """
 
     ids: npt.NDArray[np.int32]
@@ -36,6 +43,11 @@ class Tokens:
     content: npt.NDArray[np.bool_]
     starts: npt.NDArray[np.int64]
     y: Labels
+    longest: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Measure the longest row."""
+        object.__setattr__(self, "longest", int(self.lengths.max(initial=0)))
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
@@ -202,19 +214,35 @@ def batches_in_order(
             yield order[batch * size : (batch + 1) * size]
 
 
-def by_length(lengths: npt.NDArray[np.int64], size: int) -> Iterator[Index]:
-    """Yield the positions of batches of rows of similar length, for passes without an order."""
+def by_length(
+    lengths: npt.NDArray[np.int64], size: int, tokens: int | None = None
+) -> Iterator[Index]:
+    """Yield the positions of batches of rows of similar length, for passes without an order.
+
+    Args:
+        lengths: Number of tokens of each row.
+        size: Rows per batch.
+        tokens: Most tokens per batch with its padding, instead of `size`; at least one row.
+    """
     order = np.argsort(lengths, kind="stable").astype(np.int64)
-    for start in range(0, len(order), size):
+    start = 0
+    while start < len(order):
+        if tokens is not None:
+            padded = np.arange(1, len(order) - start + 1) * lengths[order[start:]]
+            size = max(int(np.searchsorted(padded, tokens, side="right")), 1)
         yield order[start : start + size]
+        start += size
 
 
 def collate(
     tokens: Tokens, index: Index, pad: int, dropout_rates: tuple[float, ...], device: torch.device
 ) -> Batch:
-    """Return rows of a split as a batch, padded to the longest row."""
+    """Return rows of a split as a batch, padded to the longest row; see also `GPU_WIDTHS`."""
     starts, lengths = tokens.starts[index], tokens.lengths_of(index)
-    columns = np.arange(lengths.max())
+    width = int(lengths.max())
+    if device.type == "cuda":  # not beyond the longest row: positions may end there
+        width = min(-(-width // GPU_WIDTHS) * GPU_WIDTHS, tokens.longest)
+    columns = np.arange(width)
     mask = columns < lengths[:, None]  # [B, T]
     source = np.where(mask, starts[:, None] + columns, 0)
     ids = np.where(mask, tokens.ids[source], pad)

@@ -1,7 +1,9 @@
 """Device and numeric precision of a seed run, and detection of errors that the machine caused."""
 
 import os
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 
@@ -35,6 +37,17 @@ class Backend:
     def autocast(self) -> torch.autocast:
         """Return the context of a forward pass."""
         return torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.bf16)
+
+    def stream(self) -> AbstractContextManager[object]:
+        """Return the context of a seed run: on a GPU, a stream that CUDA graphs can record."""
+        if self.device.type != "cuda":
+            return nullcontext()
+        return torch.cuda.stream(_stream())
+
+
+@cache
+def _stream() -> torch.cuda.Stream:
+    return torch.cuda.Stream()  # type: ignore[no-untyped-call]
 
 
 def backend_for(numerics: Numerics) -> Backend:

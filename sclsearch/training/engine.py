@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
 from sclsearch.encoders.vocabulary import CutEmbedding
 from sclsearch.errors import SclsearchError
-from sclsearch.methods.base import Batch, Model, Stage
+from sclsearch.methods.base import Batch, Model, Stage, Terms
 from sclsearch.protocols.base import Rows
 from sclsearch.randomness import seed_for
 from sclsearch.tasks.base import Index
@@ -27,12 +27,14 @@ from sclsearch.training.evaluation import (
     predict,
 )
 from sclsearch.training.final_test import add_test, features_of
+from sclsearch.training.graphs import GraphedUpdates, Update
 from sclsearch.training.optimizer import (
     adamw,
     evaluation_points,
     evenly,
     lr_scale,
     purpose,
+    set_learning_rates,
     updates_of,
     updates_per_epoch,
 )
@@ -43,12 +45,13 @@ LOSS_RECORDS = 20
 """Most loss records of a stage that is not evaluated."""
 
 
-def train(data: TrainingData, *, test: bool = True) -> TrainingResult:
+def train(data: TrainingData, *, test: bool = True, graphs: bool = True) -> TrainingResult:
     """Train and evaluate one seed run.
 
     Args:
         data: The seed run and the data that it reads.
         test: Whether to evaluate on the test rows; `evaluate_test` can do that later.
+        graphs: Whether to replay updates as CUDA graphs on a GPU; the results are the same.
 
     Raises:
         NonFiniteLossError: A loss term or a score is NaN or infinite.
@@ -56,10 +59,11 @@ def train(data: TrainingData, *, test: bool = True) -> TrainingResult:
     """
     started, spec = time.perf_counter(), data.spec
     backend = backend_for(spec.numerics)
-    encoder = load_encoder(spec.model, spec.model_name).to(backend.device)
-    result = TrainingResult(notes=(*spec.method.check(encoder), *data.notes))
-    for position in range(len(spec.stages)):
-        _train_stage(data, position, encoder, result, backend, test=test)
+    with backend.stream():
+        encoder = load_encoder(spec.model, spec.model_name).to(backend.device)
+        result = TrainingResult(notes=(*spec.method.check(encoder), *data.notes))
+        for position in range(len(spec.stages)):
+            _train_stage(data, position, encoder, result, backend, test=test, graphs=graphs)
     result.seconds = time.perf_counter() - started
     return result
 
@@ -72,6 +76,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     backend: Backend,
     *,
     test: bool,
+    graphs: bool,
 ) -> None:
     """Train the encoder and the stage's new modules; evaluate if it is the last stage."""
     spec, replicate = data.spec, data.spec.replicate
@@ -106,27 +111,23 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     best: dict[str, Tensor] = {}
     best_score, best_decay = -np.inf, 1.0
 
+    change_weights: Update = partial(_change_weights, model, stage, optimizer, backend)
+    # A stage that predicts tokens selects them, so its shapes depend on the batch.
+    if graphs and spec.graphs and not stage.whole_vocabulary:
+        change_weights = GraphedUpdates(change_weights, model, optimizer)
+
     for update, index in enumerate(data.order(stage, remaining), start=1):
         scale = lr_scale(update, total, training.warmup_ratio)
-        for group in optimizer.param_groups:
-            group["lr"] = group["peak"] * scale
+        set_learning_rates(optimizer, scale)
         batch = _batch(data, stage, index, features, stage.dropout_rates_at(update - 1), device)
         model.train()
-        with backend.autocast():
-            terms = stage.terms(model, batch)
-            loss = stage.loss(terms)
+        terms = change_weights(batch)
         if last and weights is not None and not model.class_weights_read:
             raise SclsearchError(
                 f"class_weights: 'balanced' has no effect, because the loss of {spec.method_name} "
                 "does not read model.class_weights. Pass it to the loss as weight, or leave it out."
             )
-        loss.backward()  # type: ignore[no-untyped-call]
-        if training.max_grad_norm > 0:
-            with_gradient = [p for p in model.parameters() if p.grad is not None]
-            clip_grad_norm_(with_gradient, training.max_grad_norm, foreach=True)
-        optimizer.step()
-        optimizer.zero_grad()  # gradients would take memory during the next forward pass
-        history.append(torch.stack([term.detach().float() for term in terms.values()]))
+        history.append(torch.stack(list(terms.values())))
         if vocabulary is not None:
             vocabulary.decay *= 1 - training.learning_rate * scale * training.weight_decay
         if update not in points:
@@ -154,6 +155,8 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
             final = update == total or spec.keep == "last"
             best = {} if final else {n: t.detach().clone() for n, t in _trained(model).items()}
 
+    if isinstance(change_weights, GraphedUpdates) and change_weights.failure:
+        result.notes += (f"{stage.name}: no CUDA graphs, because {change_weights.failure}",)
     if last:
         model.load_state_dict(best, strict=False)
         if vocabulary is not None:
@@ -164,6 +167,22 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
         vocabulary.restore(encoder.model)
     if last:
         result.weights = {n: tensor.detach().cpu() for n, tensor in model.state_dict().items()}
+
+
+def _change_weights(
+    model: Model, stage: Stage, optimizer: torch.optim.AdamW, backend: Backend, batch: Batch
+) -> Terms:
+    """Make one update; return the loss terms, float32 scalars without gradients."""
+    with backend.autocast():
+        terms = stage.terms(model, batch)
+        loss = stage.loss(terms)
+    loss.backward()  # type: ignore[no-untyped-call]
+    if stage.training.max_grad_norm > 0:
+        with_gradient = [p for p in model.parameters() if p.grad is not None]
+        clip_grad_norm_(with_gradient, stage.training.max_grad_norm, foreach=True)
+    optimizer.step()
+    optimizer.zero_grad()  # gradients would take memory during the next forward pass
+    return {name: term.detach().float() for name, term in terms.items()}
 
 
 def _class_weights(data: TrainingData, rows: Rows, device: torch.device) -> Tensor | None:

@@ -1,6 +1,6 @@
 """Evaluation of a model on labeled rows, and cached embeddings of a frozen encoder."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,6 +24,11 @@ from sclsearch.training.device import Backend
 from sclsearch.training.spec import SeedRunSpec
 
 EVALUATION_BATCH = 64
+GPU_TOKENS = 2**15
+"""Most tokens of an evaluation batch on a GPU, with its padding; small batches do not fill a GPU.
+
+A change of it needs a new `GPU_ENGINE_VERSION`.
+"""
 ONE_VIEW = (0.0,)
 
 Predictions = npt.NDArray[np.int64] | npt.NDArray[np.float64]
@@ -72,7 +77,7 @@ def compute_features(
     for split, index in by_split(rows).items():
         tokens = task.splits[split]
         position[split] = np.full(len(tokens.y), -1, dtype=np.int64)
-        for chosen in by_length(tokens.lengths_of(index), EVALUATION_BATCH):
+        for chosen in _batches(tokens.lengths_of(index), EVALUATION_BATCH, backend):
             batch = collate(tokens, index[chosen], task.pad, ONE_VIEW, backend.device)
             with backend.autocast():
                 values.append(model.embed(batch, pooling).float())
@@ -150,12 +155,12 @@ def outputs_of(
         rows: Rows to read.
         features: Cached embeddings of a frozen encoder; None to read the tokens.
         backend: Device of the model, and precision.
-        batch_size: Rows per batch.
+        batch_size: Rows per batch, except on a GPU.
     """
     model.eval()
     tokens = task.splits[rows.split]
     outputs: list[Tensor] = []
-    order = list(by_length(tokens.lengths_of(rows.index), batch_size))
+    order = list(_batches(tokens.lengths_of(rows.index), batch_size, backend))
     for chosen in order:
         index = rows.index[chosen]
         batch = (
@@ -169,6 +174,13 @@ def outputs_of(
     found = torch.cat(outputs).cpu().numpy()
     in_row_order: npt.NDArray[np.float32] = found[np.argsort(np.concatenate(order))]
     return in_row_order
+
+
+def _batches(
+    lengths: npt.NDArray[np.int64], size: int, backend: Backend
+) -> Iterator[npt.NDArray[np.int64]]:
+    """Yield the positions of each batch: `size` rows, or as many as a GPU takes."""
+    return by_length(lengths, size, GPU_TOKENS if backend.device.type == "cuda" else None)
 
 
 def judge(

@@ -1,7 +1,7 @@
 """Optimization schedule of a stage: updates, learning rate, evaluation points, and AdamW."""
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from sclsearch.methods.base import Model, Stage, Training
 from sclsearch.protocols.base import Evaluate
@@ -55,7 +55,8 @@ def evaluation_points(evaluate: Evaluate, per_epoch: int, total: int) -> frozens
 def adamw(model: Model, stage: Stage) -> torch.optim.AdamW:
     """Return AdamW over the trained parameters; each group stores its peak learning rate as `peak`.
 
-    Biases, norms and the modules in the stage's `no_weight_decay` have no weight decay.
+    On a GPU, learning rates are tensors there, which a CUDA graph reads at each replay. Biases,
+    norms and the modules in the stage's `no_weight_decay` have no weight decay.
     """
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for name, module in (("", model.encoder), *model.new_modules.items()):
@@ -65,10 +66,27 @@ def adamw(model: Model, stage: Stage) -> torch.optim.AdamW:
                 decayed = parameter.dim() > 1 and name not in stage.no_weight_decay
                 decay = stage.training.weight_decay if decayed else 0.0
                 groups.setdefault((peak, decay), []).append(parameter)
+    on_gpu = all(parameter.is_cuda for parameter in model.parameters())
     return torch.optim.AdamW(
         [
-            {"params": parameters, "lr": peak, "peak": peak, "weight_decay": decay}
+            {
+                "params": parameters,
+                "lr": torch.tensor(peak, device=parameters[0].device) if on_gpu else peak,
+                "peak": peak,
+                "weight_decay": decay,
+            }
             for (peak, decay), parameters in groups.items()
         ],
         fused=True,
+        capturable=on_gpu,
     )
+
+
+def set_learning_rates(optimizer: torch.optim.AdamW, scale: float) -> None:
+    """Set the learning rate of each group to a share of its peak."""
+    for group in optimizer.param_groups:
+        lr = group["peak"] * scale
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(lr)
+        else:
+            group["lr"] = lr

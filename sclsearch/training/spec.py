@@ -16,6 +16,8 @@ from sclsearch.training.data import TokenizedTask, Tokens, batches_in_order, joi
 
 ENGINE_VERSION = 6
 """Version of the engine. Raise it when training results change; a test pins a tiny training."""
+GPU_ENGINE_VERSION = 7
+"""Version of the engine on GPUs. Raise it with the other one, or when only results there change."""
 
 Numerics = Literal["cpu-fp32", "cpu-bf16", "cuda-fp32", "cuda-tf32", "cuda-bf16"]
 
@@ -75,7 +77,7 @@ class SeedRunSpec:
         }
         return {
             **{name: found for name, found in given.items() if found},
-            "engine": ENGINE_VERSION,
+            "engine": GPU_ENGINE_VERSION if self.on_gpu else ENGINE_VERSION,
             "data": self.data_digest,
             "metric": self.metric,
             "evaluate": self.evaluate,
@@ -94,6 +96,17 @@ class SeedRunSpec:
             fields=resolved(self.method, self.training),
             seeds=self.replicate.seeds,
         )
+
+    @property
+    def on_gpu(self) -> bool:
+        """True if the seed run trains on a GPU."""
+        return self.numerics.startswith("cuda")
+
+    @property
+    def graphs(self) -> bool:
+        """True if updates can be replayed as CUDA graphs: a custom class must state it itself."""
+        stated: bool = vars(type(self.method)).get("cuda_graphs", False)
+        return self.on_gpu and (stated or not self.method_digest)
 
     @property
     def stages(self) -> tuple[Stage, ...]:

@@ -50,10 +50,10 @@ def test_each_stage_gets_the_encoder_of_the_previous_one_and_trains_it_unless_it
     train_stage = engine._train_stage
 
     def noted(
-        work: TrainingData, position: int, encoder: Encoder, *others: Any, test: bool
+        work: TrainingData, position: int, encoder: Encoder, *others: Any, **options: Any
     ) -> None:
         before = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
-        train_stage(work, position, encoder, *others, test=test)
+        train_stage(work, position, encoder, *others, **options)
         after = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
         seen.append((work.spec.stages[position].frozen_pooling is not None, before, after))
 

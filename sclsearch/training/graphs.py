@@ -1,0 +1,176 @@
+"""CUDA graphs of updates: one launch per update instead of one per kernel.
+
+Small batches do not fill a GPU: launching the kernels of an update takes the host longer than it
+takes the GPU to run them. A CUDA graph records the kernels of an update once, and replays them in
+one launch. It works on fixed memory and shapes, so each shape of batch has its own graph.
+"""
+
+import warnings
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sclsearch.encoders.gradient_cache import is_large
+from sclsearch.methods.base import Batch, Model, Terms
+
+Update = Callable[[Batch], Terms]
+
+MOST_GRAPHS = 64
+"""Most shapes of batches that a stage captures; each graph takes memory."""
+WAIT = "called a synchronizing"
+"""Words of torch's warning of an operation that makes the host wait for the GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedUpdate:
+    """CUDA graph of an update.
+
+    Attributes:
+        graph: The recorded kernels.
+        batch: Batch that the graph reads, in memory of its own.
+        terms: Loss terms that the graph writes.
+    """
+
+    graph: torch.cuda.CUDAGraph
+    batch: Batch
+    terms: Terms
+
+    def __call__(self, batch: Batch) -> Terms:
+        """Update the weights with a batch of the same shapes; return the loss terms."""
+        for own, new in zip(_tensors(self.batch), _tensors(batch), strict=True):
+            own.copy_(new)
+        self.graph.replay()
+        return self.terms
+
+
+class GraphedUpdates:
+    """Updates of a stage, replayed as CUDA graphs with the results of plain updates to the bit.
+
+    The first update of a stage is plain, because it creates the states of the optimizer. The first
+    update with another shape of batch is plain, undone, captured and replayed. If both ways do not
+    end with equal weights, optimizer states and random state, or if the capture fails, all further
+    updates are plain. Parameters must stay in their memory between updates, and the current stream
+    must not be the default one.
+
+    Attributes:
+        failure: Why all further updates are plain; empty if they are not.
+    """
+
+    def __init__(self, update: Update, model: Model, optimizer: torch.optim.Optimizer) -> None:
+        self.failure = ""
+        self._update = update
+        self._model = model
+        self._optimizer = optimizer
+        self._captured: dict[Hashable, CapturedUpdate] = {}
+        # Graphs replay one after another, so they can share the memory of activations.
+        self._pool = torch.cuda.graph_pool_handle()
+
+    def __call__(self, batch: Batch) -> Terms:
+        """Update the weights; return the loss terms, which the next call may overwrite."""
+        # A large batch fills the GPU, and its gradient caching reads the random state.
+        if self.failure or is_large(batch.ids, batch.dropout_rates):
+            return self._update(batch)
+        shapes = (*(tensor.shape for tensor in _tensors(batch)), batch.dropout_rates)
+        captured = self._captured.get(shapes)
+        if captured is not None:
+            return captured(batch)
+        if not self._optimizer.state or len(self._captured) == MOST_GRAPHS:
+            return self._watched(batch)
+        return self._compared(batch, shapes)
+
+    def _watched(self, batch: Batch) -> Terms:
+        """Make a plain update; note if it waits for the GPU, which a graph cannot record."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            torch.cuda.set_sync_debug_mode("warn")
+            try:
+                terms = self._update(batch)
+            finally:
+                torch.cuda.set_sync_debug_mode("default")
+        if any(WAIT in str(warning.message) for warning in caught):
+            self.failure = "an update makes the host wait for the GPU"
+        return terms
+
+    def _compared(self, batch: Batch, shapes: Hashable) -> Terms:
+        """Make a plain update; undo it, capture it and replay it; keep the graph if it agrees."""
+        state = self._state()
+        before, random_before = _copies(state), torch.cuda.get_rng_state()
+        plain_terms = self._watched(batch)
+        if _places(self._state()) != _places(state):
+            self.failure = "an update replaces a tensor instead of changing it in place"
+        if self.failure:
+            return plain_terms
+        plain, random_after = _copies(state), torch.cuda.get_rng_state()
+        torch._foreach_copy_(state, before)
+        torch.cuda.set_rng_state(random_before)
+        captured = self._capture(batch)
+        if captured is not None:
+            captured(batch)
+            found = [*state, torch.cuda.get_rng_state()]
+            if all(map(torch.equal, found, [*plain, random_after])):
+                self._captured[shapes] = captured
+                return plain_terms
+            self.failure = "a replayed update gives other weights than a plain one"
+        self._optimizer.zero_grad()
+        torch._foreach_copy_(state, plain)
+        torch.cuda.set_rng_state(random_after)
+        return plain_terms
+
+    def _capture(self, batch: Batch) -> CapturedUpdate | None:
+        """Return the graph of an update, recorded but not made; None if the capture fails."""
+        graph, own = torch.cuda.CUDAGraph(), _own(batch)
+        try:
+            with torch.cuda.graph(graph, self._pool, torch.cuda.current_stream()):
+                terms = self._update(own)
+        except RuntimeError as error:
+            # The generator still counts for the graph, and so would refuse every draw.
+            device = torch.cuda.current_device()
+            torch.cuda.default_generators[device].graphsafe_set_state(torch.Generator("cuda"))
+            self.failure = f"an update cannot be captured: {_first_line(error)}"
+            return None
+        return CapturedUpdate(graph, own, terms)
+
+    def _state(self) -> list[Tensor]:
+        """Return the tensors that an update changes."""
+        trained = [p.detach() for p in self._model.parameters() if p.requires_grad]
+        kept = [
+            value
+            for values in self._optimizer.state.values()
+            for value in values.values()
+            if isinstance(value, Tensor)
+        ]
+        return [*trained, *self._model.buffers(), *kept]
+
+
+def _first_line(error: BaseException) -> str:
+    while error.__context__ is not None:  # leaving a failed capture raises a second error
+        error = error.__context__
+    return str(error).partition("\n")[0]
+
+
+def _places(tensors: list[Tensor]) -> list[int]:
+    """Return the addresses of tensors."""
+    return [tensor.data_ptr() for tensor in tensors]
+
+
+def _copies(tensors: list[Tensor]) -> list[Tensor]:
+    copies = [torch.empty_like(tensor) for tensor in tensors]
+    torch._foreach_copy_(copies, tensors)
+    return copies
+
+
+def _tensors(batch: Batch) -> Iterator[Tensor]:
+    values = (getattr(batch, field.name) for field in fields(batch))
+    yield from (value for value in values if isinstance(value, Tensor))
+
+
+def _own(batch: Batch) -> Batch:
+    """Return a batch with copies of the tensors."""
+    values: dict[str, Any] = {field.name: getattr(batch, field.name) for field in fields(batch)}
+    copies: dict[str, Any] = {
+        name: value.clone() for name, value in values.items() if isinstance(value, Tensor)
+    }
+    return replace(batch, **copies)
