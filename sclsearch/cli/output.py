@@ -106,8 +106,13 @@ def show_plans(console: Console, methods: Sequence[str], plans: "Sequence[Plan]"
     """Print the seed runs and the estimated time of each of several methods, and their sums."""
     first = plans[0]
     console.print(f"task {first.task[0]}, protocol {first.protocol}, rule {first.rule}")
+    shared = set(first.notes).intersection(*(one.notes for one in plans))
     for method, one in zip(methods, plans, strict=True):
         console.print(f"[bold]{escape(method)}[/]  {escape(one.study)}", soft_wrap=True)
+        for note in (note for note in one.notes if note not in shared):
+            console.print(f"  {note}", markup=False, soft_wrap=True)
+    for note in (note for note in first.notes if note in shared):
+        console.print(note, markup=False, soft_wrap=True)
     rows: list[tuple[str, ...]] = [
         (
             method,

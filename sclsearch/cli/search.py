@@ -127,8 +127,9 @@ def _compared(
     """Return the comparison of the finished studies; None, with a message, if there is none."""
     from sclsearch.reports.comparison import compare_studies
 
-    if len(reports) < 2:
-        progress.print(f"No comparison: {len(reports)} of {methods} methods have results.")
+    some = sum(any(line.seeds for line in one.configurations) for one in reports)
+    if some < 2:
+        progress.print(f"No comparison: {some} of {methods} methods have results.")
         return None
     try:
         return compare_studies(reports)

@@ -83,9 +83,10 @@ def _show(console: "Console", found: "list[Simulation]") -> None:
     from rich import box
     from rich.table import Table
 
-    shown = Table(box=box.SIMPLE, pad_edge=False, padding=(0, 1))
-    for heading in ("table", "rule", "race", "slots"):
-        shown.add_column(heading, overflow="fold")
+    shown = Table(box=box.SIMPLE, pad_edge=False, padding=(0, 1, 0, 0))
+    shown.add_column("table", overflow="fold", min_width=12)
+    for heading in ("rule", "race", "slots"):
+        shown.add_column(heading)
     for heading in ("seed runs", "time", "wrong", "stated", "regret"):
         shown.add_column(heading, justify="right")
     for one in found:
@@ -96,7 +97,7 @@ def _show(console: "Console", found: "list[Simulation]") -> None:
             str(one.slots),
             f"{one.seed_runs:.0%}",
             f"{one.time:.0%}",
-            f"{one.wrong}/{one.searches}",
+            f"{one.wrong}/{one.searches}{'!' if one.understated else ' '}",
             f"{one.stated:.1%}",
             f"{100 * one.regret:.2f}",
         )
@@ -107,6 +108,8 @@ def _show(console: "Console", found: "list[Simulation]") -> None:
         "regret: points below the best score of the table, on average",
         style="dim",
     )
+    if any(one.understated for one in found):
+        console.print("!: wrong more often than the stated risk explains (95 %)", style="dim")
 
 
 def _risk(text: str) -> float | None:

@@ -13,7 +13,7 @@ from sclsearch.selection.posterior import Forecast
 from sclsearch.selection.race import Audit
 from sclsearch.selection.rules import Rule, mean_std, parse_rule, reported_test
 from sclsearch.selection.significance import Comparison, compare
-from sclsearch.store.records import ConfigurationRecord, StudyRecord
+from sclsearch.store.records import ConfigurationRecord, StudyRecord, uneven_seeds
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.storage import Storage, storage_path
 from sclsearch.store.studies import StudyStore, existing_study
@@ -301,7 +301,11 @@ def report(
     audit = state.race.audit if state.configurations else Audit(0)
     spending = _spending(store, state)
     damaged = [*faults, *more, *damaged]
-    notes = [*_left_out(damaged), *_missing(lines, len(replicates), risk, audit)]
+    notes = [
+        *_left_out(damaged),
+        *_not_shown(len(state.configurations), len(configurations)),
+        *_missing(lines, len(replicates), risk, audit),
+    ]
     if spending.use is not None:
         too_small = not state.scores and not spending.left(())
         notes.append(f"budget: {spending.use} spent{TOO_SMALL if too_small else ''}")
@@ -309,7 +313,7 @@ def report(
         notes += _untested(winner, lines, rule)
         notes += _doubts(winner, baselines, state)
     if replicates:
-        notes += replicates[0].notes
+        notes += [*replicates[0].notes, *uneven_seeds(replicates)]
     notes += record.origin["notes"]
     if winner is not None:
         own = {run.key: run for run in state.runs_of(winner.number).values()}
@@ -351,6 +355,16 @@ def report(
         budget=spending.use,
         damaged=tuple(damaged),
     )
+
+
+def _not_shown(shown: int, stored: int) -> list[str]:
+    """Return a note if a report does not read all configurations of a study."""
+    if shown == stored:
+        return []
+    return [
+        f"shown: the first {shown} of {stored} stored configurations; select, report and export "
+        "read all of them"
+    ]
 
 
 def _spending(store: StudyStore, state: SearchState) -> Spending:

@@ -1,9 +1,10 @@
 """Execution of a study, from its options to its last seed run."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from threading import Event
+from typing import Any
 
 from rich.console import Console
 
@@ -113,6 +114,7 @@ def run_prepared(
     if uri is not None:
         prepare_database(uri)
     with sole_driver(store.folder, tell=console.print) as lost:
+        earlier = store.budget()
         prepared = prepared.begin()
         notify(callbacks, "on_study", prepared.record)
         progress = Progress(console, _wanted(prepared))
@@ -124,6 +126,7 @@ def run_prepared(
         )
         store.delete_partial_weights()
         scheduler.refill()
+        _check_budget(scheduler, earlier, console)
         scheduler.callbacks = [progress, *callbacks, WeightPruner(scheduler)]
         ending: Ending = "complete"
         tracking = None if options.tracking == NO_TRACKING else NO_DATABASE
@@ -156,6 +159,15 @@ def run_prepared(
         seeds=study.seeds,
         configs=prepared.configs,
     )
+
+
+def _check_budget(
+    scheduler: Scheduler, earlier: Mapping[str, Any] | None, console: Console
+) -> None:
+    """If more is stored than the budget allows, say so and restore the earlier budget."""
+    if scheduler.spending.exceeded:
+        console.print(scheduler.spending.exceeded, markup=False, soft_wrap=True)
+        scheduler.store.save_budget(earlier)
 
 
 def _publish(

@@ -117,6 +117,11 @@ class Simulation:
     regret: float
     worst_regret: float
 
+    @property
+    def understated(self) -> bool:
+        """True if the searches were wrong more often than their stated risk explains."""
+        return self.stated < self.interval[0]
+
 
 def table_of(report: "Report") -> ScoreTable:
     """Return the table of a study.

@@ -1,7 +1,8 @@
 """Stored records of a study, the keys of its seed runs, and messages for changed records."""
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -136,6 +137,17 @@ class ReplicateRecord:
     rows: Mapping[str, str]
     seeds: Mapping[str, Annotated[int, Ge(0)]]
     notes: tuple[str, ...]
+
+
+def uneven_seeds(replicates: Sequence[ReplicateRecord]) -> list[str]:
+    """Return a note if some training subsets have more replicates than others."""
+    counts = Counter(replicate.rows["train"] for replicate in replicates)
+    if len({*counts.values()}) < 2:
+        return []
+    return [
+        f"seeds: {len(replicates)} on {len(counts)} training sets, and some have more than others: "
+        "a mean over seeds gives these more weight, a comparison of two studies does not"
+    ]
 
 
 StoredRecord = StudyRecord | ConfigurationRecord | ReplicateRecord

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from itertools import compress
 from pathlib import Path
@@ -311,7 +312,8 @@ def existing_study(storage: Storage, name: str) -> tuple[StudyStore, StudyRecord
 
     Args:
         storage: The storage of the study.
-        name: Name of the study, or a prefix that no other study's name has.
+        name: Name of the study, or a prefix that no other study's name has. Studies that repeat
+            the winner of another study are not counted.
 
     Raises:
         SclsearchError: No study matches, or several do. The message suggests the nearest name, or
@@ -321,6 +323,7 @@ def existing_study(storage: Storage, name: str) -> tuple[StudyStore, StudyRecord
     record = store.record()
     if record is None:
         begun = [one for one in study_names(storage) if one.startswith(name)]
+        begun = [one for one in begun if not _repeats(storage, one)] or begun
         if len(begun) > 1:
             raise SclsearchError(
                 f"{name!r}: must be the beginning of one study's name, got that of "
@@ -332,6 +335,13 @@ def existing_study(storage: Storage, name: str) -> tuple[StudyStore, StudyRecord
             f"Unknown study {name!r} in {storage}.{suggestion(name, study_names(storage))}"
         )
     return store, record
+
+
+def _repeats(storage: Storage, name: str) -> bool:
+    with suppress(DamagedError):
+        record = StudyStore(storage, name).record()
+        return record is not None and record.repeats
+    return False
 
 
 def _record(kind: type[_R], place: StoragePath, stored: dict[str, Any]) -> _R:

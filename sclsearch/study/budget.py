@@ -116,6 +116,19 @@ class Spending:
         return total / count
 
     @property
+    def exceeded(self) -> str:
+        """Note if more seed runs are stored than the budget allows; empty if not.
+
+        A budget of hours may be exceeded by the seed runs that were training when it ended.
+        """
+        if self.budget is None or self.budget.unit != SEED_RUNS or self.spent <= self.budget.amount:
+            return ""
+        return (
+            f"--seed-runs {self.budget.amount:g}: the store has {self.spent:g} seed runs of this "
+            "search already, which are all shown"
+        )
+
+    @property
     def use(self) -> BudgetUse | None:
         """The use of the budget; None without one."""
         if self.budget is None:

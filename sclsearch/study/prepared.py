@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
 from sclsearch.protocols.base import Splits
-from sclsearch.store.records import ReplicateRecord, StudyRecord
+from sclsearch.store.records import ReplicateRecord, StudyRecord, uneven_seeds
 from sclsearch.store.runs import RunStore
 from sclsearch.store.storage import Storage
 from sclsearch.store.studies import StudyStore
@@ -47,8 +47,9 @@ class PreparedStudy:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on the rows, the search space and the data that readers of the results need."""
-        return (*self.splits[0].notes, *self.record.origin["notes"])
+        """Notes on rows, seeds, search space and data that readers of the results need."""
+        of_seeds = uneven_seeds(self.replicates)
+        return (*self.splits[0].notes, *of_seeds, *self.record.origin["notes"])
 
     def begin(self) -> "PreparedStudy":
         """Store the records of the study, its replicates and its budget, unless they are stored.

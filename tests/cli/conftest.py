@@ -95,10 +95,17 @@ def space(place: Path) -> Path:
     return path
 
 
-def finish_study(method: str, name: str, failing: tuple[int, int] | None = None) -> None:
-    """Store made-up seed runs of a study with two configurations and two seeds."""
+def finish_study(
+    method: str,
+    name: str,
+    failing: tuple[int, int] | None = None,
+    *,
+    configs: int = 2,
+    seeds: int = 2,
+) -> None:
+    """Store made-up seed runs of all configurations and seeds of a study."""
     spec = StudySpec(method=method, task="demo", model="./encoder")
-    prepared = prepare_study(spec, RunOptions(study=name, configs=2, seeds=2))
+    prepared = prepare_study(spec, RunOptions(study=name, configs=configs, seeds=seeds))
     prepared.begin()
     scheduler = Scheduler(prepared)
     while (task := scheduler.next()) is not None:

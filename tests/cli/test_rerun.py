@@ -18,6 +18,7 @@ from sclsearch.search.rerun import rerun
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.training.data import tokenize_task
+from sclsearch.training.spec import GPU_ENGINE_VERSION
 
 Call = Callable[..., CompletedProcess[str]]
 
@@ -86,7 +87,8 @@ def test_a_seed_run_of_a_gpu_is_not_said_to_fail_where_there_is_none(
     sclsearch: Call, place: Path, trained: SeedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    identity = {**trained.identity, "numerics": "cuda-bf16"}
+    gpu = {"numerics": "cuda-bf16", "engine": GPU_ENGINE_VERSION}
+    identity = {**trained.identity, **gpu}
     run = replace(trained, key=digest(identity), identity=identity)
     RunStore(place / "sclsearch-storage").put(run)
     done = sclsearch("rerun", run.key)

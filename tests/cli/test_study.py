@@ -13,6 +13,7 @@ from sclsearch.errors import INTERRUPTED, STOPPED, SclsearchError
 from sclsearch.protocols.standard import gunel_few_shot_training
 from sclsearch.ray_backend.retries import WorkerFailure
 from sclsearch.search.scheduler import Scheduler
+from sclsearch.store.objects import sealed, unsealed
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.spec import RunOptions
 from tests.cli.conftest import finish_study
@@ -293,6 +294,38 @@ def test_the_beginning_of_a_studys_name_is_enough(
     done = sclsearch("select", "mi")
     assert done.returncode == 2
     assert "'mi': must be the beginning of one study's name, got that of mine, mint." in done.stderr
+
+
+def test_a_study_that_repeats_a_winner_does_not_hide_a_search_behind_the_beginning_of_its_name(
+    sclsearch: Call, finished: tuple[str, ...]
+) -> None:
+    studies = Path("sclsearch-storage/studies")
+    shutil.copytree(studies / "mine", studies / "mint")
+    record = json.loads((studies / "mint/study.json").read_text(encoding="utf-8"))
+    changed = unsealed(record)
+    changed["name"], changed["origin"]["fresh"] = "mint", 5
+    (studies / "mint/study.json").write_text(json.dumps(sealed(changed)), encoding="utf-8")
+    assert sclsearch("select", "mi").stdout == sclsearch("select", "mine").stdout
+
+
+def test_fewer_configurations_than_the_study_has_are_said_to_be_a_part(
+    sclsearch: Call, finished: tuple[str, ...]
+) -> None:
+    part = " ".join(sclsearch(*finished, "--configs", "1").stdout.split())
+    assert "shown: the first 1 of 2 stored configurations; select, report and export read" in part
+    assert "shown: the first" not in sclsearch(*finished).stdout
+
+
+def test_a_budget_below_what_is_stored_is_said_and_not_kept(sclsearch: Call, place: Path) -> None:
+    finish_study("scl", "mine", configs=4, seeds=4)
+    search = ("tune", "--method", "scl", "--task", "demo", "--model", "./encoder")
+    budget = (*search, "--seeds", "4", "--study", "mine", "--tracking", "none", "--seed-runs", "8")
+    said = "--seed-runs 8: the store has 16 seed runs of this search already, which are all shown"
+    assert said in " ".join(sclsearch(*budget, "--dry-run").stdout.split())
+    done = sclsearch(*budget)
+    assert said in done.stderr
+    assert " spent" not in done.stdout
+    assert " spent" not in sclsearch("select", "mine").stdout
 
 
 def test_splits_are_drawn_anew_for_each_replicate_and_said(sclsearch: Call, place: Path) -> None:

@@ -10,7 +10,12 @@ import pytest
 
 from sclsearch.errors import SclsearchError
 from sclsearch.store.local import DamagedError
-from sclsearch.store.records import ConfigurationRecord, ReplicateRecord, StudyRecord
+from sclsearch.store.records import (
+    ConfigurationRecord,
+    ReplicateRecord,
+    StudyRecord,
+    uneven_seeds,
+)
 from sclsearch.store.studies import StudyStore, existing_study, study_names
 
 RECORD = StudyRecord(
@@ -272,3 +277,13 @@ def test_studies_are_listed_by_name_and_a_missing_one_names_the_nearest(tmp_path
 
 def test_weights_have_a_place_by_the_key_of_their_seed_run(store: StudyStore) -> None:
     assert store.weights("0af3") == store.folder / "weights" / "0af3.safetensors"
+
+
+def test_training_sets_with_unequal_numbers_of_seeds_are_noted() -> None:
+    def replicates(*subsets: str) -> list[ReplicateRecord]:
+        return [ReplicateRecord(n, {"train": one}, {}, ()) for n, one in enumerate(subsets)]
+
+    assert uneven_seeds(replicates("a", "b", "a", "b")) == []
+    assert uneven_seeds(replicates("a", "b", "c")) == []
+    (note,) = uneven_seeds(replicates("a", "b", "c", "a"))
+    assert note.startswith("seeds: 4 on 3 training sets, and some have more than others")
