@@ -175,6 +175,8 @@ def show_limits(console: Console, found: Sequence[Comparison]) -> None:
 def limits(found: Sequence[Comparison]) -> str:
     """Return a sentence with the smallest p-value of the tests, and their power."""
     n, rows = max(one.n - one.n_equal for one in found), len(found)
+    if not n:
+        return "All pairs are equal: there is nothing to test."
     smallest = min(1.0, rows * smallest_p(n))
     limit = f"{counted(n, 'pair')} cannot go below {'adjusted ' * (rows > 1)}p = {smallest:.3g}"
     if smallest > ALPHA:

@@ -291,10 +291,12 @@ def column_positions(path: Path, header: Sequence[str], columns: Sequence[str]) 
         for name in columns
         if header.count(name) != 1
     ]
-    if faults and len(header) == 1 and ";" in header[0]:
+    found = next((mark for mark in ";," if len(header) == 1 and mark in header[0]), None)
+    if faults and found:
+        advice = "Save the file with commas" if found == ";" else "Name the file .csv"
         raise SclsearchError(
-            f"{path}: cells must be separated by a comma, or by a tab in TSV, got ';' in the first "
-            f"line {header[0]!r}. Save the file with commas."
+            f"{path}: cells must be separated by a comma, or by a tab in TSV, got {found!r} in the "
+            f"first line {header[0]!r}. {advice}."
         )
     if faults:
         raise SclsearchError("\n".join(faults))

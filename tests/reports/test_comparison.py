@@ -202,6 +202,14 @@ def test_skipped_seed_runs_are_estimated_for_the_interval_of_searches(
     assert whole.search_interval[0] < 0.05
 
 
+def test_equal_pairs_leave_nothing_to_test(
+    write_study: WriteStudy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_study(BASE, name="base")
+    found = compared(write_study(BASE, name="same"), "base", "same")
+    assert "All pairs are equal: there is nothing to test." in text_of(found, capsys)
+
+
 def test_the_power_is_that_after_holms_correction(
     write_study: WriteStudy, capsys: pytest.CaptureFixture[str]
 ) -> None:
