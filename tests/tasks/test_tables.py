@@ -180,7 +180,11 @@ def test_every_missing_or_repeated_column_is_named(tmp_path: Path) -> None:
         ("rows.jsonl", b'{"text": "caf\xe9"}', "line 1: byte 13"),
         ("rows.parquet", b"text,label\n", "invalid Parquet"),
         ("rows.csv", b"text;label\na;x\n", "cells must be separated by a comma"),
-        ("rows.tsv", b"text,label\na,x\n", "got ',' in the first line 'text,label'. Name the file"),
+        (
+            "rows.tsv",
+            b"text,label\na,x\n",
+            "cells must be separated by a comma, or by a tab in TSV, got ','",
+        ),
         ("rows.xlsx", b"", "the file extension must be one of .csv, .tsv"),
         ("rows", b"", "the file extension must be one of .csv, .tsv"),
         *((f"none.{ending}", None, "cannot be read") for ending in ("csv", "tsv", "parquet")),
