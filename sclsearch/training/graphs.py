@@ -50,10 +50,10 @@ class GraphedUpdates:
     """Updates of a stage, replayed as CUDA graphs with the results of plain updates to the bit.
 
     The first update of a stage is plain, because it creates the states of the optimizer. The first
-    update with another shape of batch is plain, undone, captured and replayed. If both ways do not
-    end with equal weights, optimizer states and random state, or if the capture fails, all further
-    updates are plain. Parameters must stay in their memory between updates, and the current stream
-    must not be the default one.
+    update with another shape of batch is plain, undone, captured and replayed. If losses, weights,
+    optimizer states or random states then differ, or if the capture fails, all further updates are
+    plain. Parameters must stay in their memory between updates, and the current stream must not be
+    the default one.
 
     Attributes:
         failure: Why all further updates are plain; empty if they are not.
@@ -108,12 +108,12 @@ class GraphedUpdates:
         torch.cuda.set_rng_state(random_before)
         captured = self._capture(batch)
         if captured is not None:
-            captured(batch)
-            found = [*state, torch.cuda.get_rng_state()]
-            if all(map(torch.equal, found, [*plain, random_after])):
+            terms = captured(batch)
+            found = [*state, *terms.values(), torch.cuda.get_rng_state()]
+            if all(map(torch.equal, found, [*plain, *plain_terms.values(), random_after])):
                 self._captured[shapes] = captured
                 return plain_terms
-            self.failure = "a replayed update gives other weights than a plain one"
+            self.failure = "a replayed update gives other results than a plain one"
         self._optimizer.zero_grad()
         torch._foreach_copy_(state, plain)
         torch.cuda.set_rng_state(random_after)

@@ -184,7 +184,7 @@ def test_a_replay_with_other_results_leaves_no_trace(
     assert found == expected
     assert torch.equal(other.weights(), plain.weights())
     if captured is not None:
-        assert graphed.failure == "a replayed update gives other weights than a plain one"
+        assert graphed.failure == "a replayed update gives other results than a plain one"
         assert other.updates == len(SIZES)
 
 
