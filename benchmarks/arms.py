@@ -148,6 +148,7 @@ def tune(unit: Unit, folder: Path) -> list[str]:
         "--storage": folder / "storage",
         "--tracking": "none",
         "--concurrency": unit.threads,
+        # On a GPU, Trainer and the engine are in bfloat16 too, see `points.training_data`.
         "--precision": "bf16" if unit.arm == BF16 or torch.cuda.is_available() else "fp32",
         **({"--data-dir": setup.data_dir} if setup.data_dir else {}),
     }

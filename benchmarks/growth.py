@@ -112,6 +112,7 @@ def _random(rows: int, length: int) -> Tokens:
         content=np.ones(size, dtype=np.bool_),
         starts=np.arange(rows + 1) * length,
         y=rng.integers(0, 2, rows),
+        max_length=length,
     )
 
 

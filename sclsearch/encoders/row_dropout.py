@@ -7,7 +7,7 @@ function, so this module registers a custom function with transformers.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import torch
@@ -67,7 +67,7 @@ class RowDropout(nn.Dropout):
         return x * (kept / keep).to(x.dtype)
 
 
-@lru_cache(maxsize=16)
+@cache  # a CUDA graph reads the tensor at its address
 def _keep(dropout_rates: tuple[float, ...], device: torch.device) -> Tensor:
     rates = torch.tensor(dropout_rates)
     if device.type == "cuda":  # a copy from pageable memory would block the host

@@ -1,7 +1,7 @@
 """Data of a seed run: tokenized texts as flat arrays, added paraphrases, and batches of tensors."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,7 +35,7 @@ class Tokens:
         content: True at tokens that are not special, `[tokens]`; the unknown token is special.
         starts: Start of each row, and the end of the last row, `[rows + 1]`.
         y: Labels, `[rows]`.
-        longest: Number of tokens of the longest row.
+        max_length: Most tokens of a row; longer texts are truncated.
     """
 
     ids: npt.NDArray[np.int32]
@@ -43,11 +43,7 @@ class Tokens:
     content: npt.NDArray[np.bool_]
     starts: npt.NDArray[np.int64]
     y: Labels
-    longest: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Measure the longest row."""
-        object.__setattr__(self, "longest", int(self.lengths.max(initial=0)))
+    max_length: int
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
@@ -151,6 +147,7 @@ def _encode(
         content=~np.isin(ids, tokenizer.all_special_ids),
         starts=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         y=y,
+        max_length=max_length,
     )
 
 
@@ -214,35 +211,44 @@ def batches_in_order(
             yield order[batch * size : (batch + 1) * size]
 
 
-def by_length(
-    lengths: npt.NDArray[np.int64], size: int, tokens: int | None = None
-) -> Iterator[Index]:
-    """Yield the positions of batches of rows of similar length, for passes without an order.
-
-    Args:
-        lengths: Number of tokens of each row.
-        size: Rows per batch.
-        tokens: Most tokens per batch with its padding, instead of `size`; at least one row.
-    """
+def by_length(lengths: npt.NDArray[np.int64], size: int) -> Iterator[Index]:
+    """Yield the positions of batches of rows of similar length, for passes without an order."""
     order = np.argsort(lengths, kind="stable").astype(np.int64)
+    for start in range(0, len(order), size):
+        yield order[start : start + size]
+
+
+def by_tokens(widths: npt.NDArray[np.int64], most: int) -> Iterator[Index]:
+    """Yield the positions of batches of rows of similar width, with at most `most` tokens each.
+
+    Padding counts. A row that is wider has a batch of its own.
+    """
+    order = np.argsort(widths, kind="stable").astype(np.int64)
     start = 0
     while start < len(order):
-        if tokens is not None:
-            padded = np.arange(1, len(order) - start + 1) * lengths[order[start:]]
-            size = max(int(np.searchsorted(padded, tokens, side="right")), 1)
+        tokens = np.arange(1, len(order) - start + 1) * widths[order[start:]]
+        size = max(int(np.searchsorted(tokens, most, side="right")), 1)
         yield order[start : start + size]
         start += size
+
+
+def padded_widths(tokens: Tokens, index: Index, device: torch.device) -> npt.NDArray[np.int64]:
+    """Return the least width of a batch with each row, `[B]`: its tokens, on a GPU rounded up.
+
+    A width never exceeds `max_length`, where the encoder's positions may end.
+    """
+    lengths = tokens.lengths_of(index)
+    if device.type != "cuda":
+        return lengths
+    return np.minimum(-(-lengths // GPU_WIDTHS) * GPU_WIDTHS, tokens.max_length)
 
 
 def collate(
     tokens: Tokens, index: Index, pad: int, dropout_rates: tuple[float, ...], device: torch.device
 ) -> Batch:
-    """Return rows of a split as a batch, padded to the longest row; see also `GPU_WIDTHS`."""
+    """Return rows of a split as a batch, padded to one width; see `padded_widths`."""
     starts, lengths = tokens.starts[index], tokens.lengths_of(index)
-    width = int(lengths.max())
-    if device.type == "cuda":  # not beyond the longest row: positions may end there
-        width = min(-(-width // GPU_WIDTHS) * GPU_WIDTHS, tokens.longest)
-    columns = np.arange(width)
+    columns = np.arange(padded_widths(tokens, index, device).max())
     mask = columns < lengths[:, None]  # [B, T]
     source = np.where(mask, starts[:, None] + columns, 0)
     ids = np.where(mask, tokens.ids[source], pad)

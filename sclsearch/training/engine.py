@@ -111,17 +111,17 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     best: dict[str, Tensor] = {}
     best_score, best_decay = -np.inf, 1.0
 
-    change_weights: Update = partial(_change_weights, model, stage, optimizer, backend)
+    update_weights: Update = partial(update_by, model, stage, optimizer, backend)
     # A stage that predicts tokens selects them, so its shapes depend on the batch.
     if graphs and spec.graphs and not stage.whole_vocabulary:
-        change_weights = GraphedUpdates(change_weights, model, optimizer)
+        update_weights = GraphedUpdates(update_weights, model, optimizer)
 
     for update, index in enumerate(data.order(stage, remaining), start=1):
         scale = lr_scale(update, total, training.warmup_ratio)
         set_learning_rates(optimizer, scale)
         batch = _batch(data, stage, index, features, stage.dropout_rates_at(update - 1), device)
         model.train()
-        terms = change_weights(batch)
+        terms = update_weights(batch)
         if last and weights is not None and not model.class_weights_read:
             raise SclsearchError(
                 f"class_weights: 'balanced' has no effect, because the loss of {spec.method_name} "
@@ -155,8 +155,8 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
             final = update == total or spec.keep == "last"
             best = {} if final else {n: t.detach().clone() for n, t in _trained(model).items()}
 
-    if isinstance(change_weights, GraphedUpdates) and change_weights.failure:
-        result.notes += (f"{stage.name}: no CUDA graphs, because {change_weights.failure}",)
+    if isinstance(update_weights, GraphedUpdates) and update_weights.failure:
+        result.notes += (f"{stage.name}: no CUDA graphs, because {update_weights.failure}",)
     if last:
         model.load_state_dict(best, strict=False)
         if vocabulary is not None:
@@ -169,10 +169,10 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
         result.weights = {n: tensor.detach().cpu() for n, tensor in model.state_dict().items()}
 
 
-def _change_weights(
+def update_by(
     model: Model, stage: Stage, optimizer: torch.optim.AdamW, backend: Backend, batch: Batch
 ) -> Terms:
-    """Make one update; return the loss terms, float32 scalars without gradients."""
+    """Update the weights by a batch; return the loss terms, float32 scalars without gradients."""
     with backend.autocast():
         terms = stage.terms(model, batch)
         loss = stage.loss(terms)

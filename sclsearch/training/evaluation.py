@@ -11,14 +11,17 @@ from torch import Tensor
 
 from sclsearch.methods.base import Batch, Method, Model
 from sclsearch.protocols.base import Rows, by_split
+from sclsearch.tasks.base import Index
 from sclsearch.tasks.metrics import evaluate
 from sclsearch.training.data import (
     TokenizedTask,
     Tokens,
     by_length,
+    by_tokens,
     collate,
     labels_of,
     on_device,
+    padded_widths,
 )
 from sclsearch.training.device import Backend
 from sclsearch.training.spec import SeedRunSpec
@@ -77,7 +80,7 @@ def compute_features(
     for split, index in by_split(rows).items():
         tokens = task.splits[split]
         position[split] = np.full(len(tokens.y), -1, dtype=np.int64)
-        for chosen in _batches(tokens.lengths_of(index), EVALUATION_BATCH, backend):
+        for chosen in _batches(tokens, index, None, backend):
             batch = collate(tokens, index[chosen], task.pad, ONE_VIEW, backend.device)
             with backend.autocast():
                 values.append(model.embed(batch, pooling).float())
@@ -129,7 +132,7 @@ def scores_of(
     rows: Rows,
     features: Features | None,
     backend: Backend,
-    batch_size: int = EVALUATION_BATCH,
+    batch_size: int | None = None,
 ) -> npt.NDArray[np.float32]:
     """Return the method's scores of each row, `[rows, C]`, or `[rows]` in regression."""
     compute = partial(method.scores, model)
@@ -144,7 +147,7 @@ def outputs_of(
     rows: Rows,
     features: Features | None,
     backend: Backend,
-    batch_size: int = EVALUATION_BATCH,
+    batch_size: int | None = None,
 ) -> npt.NDArray[np.float32]:
     """Return any output of a model in evaluation mode, in the order of the rows.
 
@@ -155,12 +158,12 @@ def outputs_of(
         rows: Rows to read.
         features: Cached embeddings of a frozen encoder; None to read the tokens.
         backend: Device of the model, and precision.
-        batch_size: Rows per batch, except on a GPU.
+        batch_size: Rows per batch; None for 64 on a CPU and for as many as a GPU takes.
     """
     model.eval()
     tokens = task.splits[rows.split]
     outputs: list[Tensor] = []
-    order = list(_batches(tokens.lengths_of(rows.index), batch_size, backend))
+    order = list(_batches(tokens, rows.index, batch_size, backend))
     for chosen in order:
         index = rows.index[chosen]
         batch = (
@@ -176,11 +179,11 @@ def outputs_of(
     return in_row_order
 
 
-def _batches(
-    lengths: npt.NDArray[np.int64], size: int, backend: Backend
-) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield the positions of each batch: `size` rows, or as many as a GPU takes."""
-    return by_length(lengths, size, GPU_TOKENS if backend.device.type == "cuda" else None)
+def _batches(tokens: Tokens, index: Index, size: int | None, backend: Backend) -> Iterator[Index]:
+    """Yield positions into `index` for each batch; see `outputs_of` for its size."""
+    if size is None and backend.device.type == "cuda":
+        return by_tokens(padded_widths(tokens, index, backend.device), GPU_TOKENS)
+    return by_length(tokens.lengths_of(index), size or EVALUATION_BATCH)
 
 
 def judge(

@@ -15,13 +15,17 @@ from torch import Tensor
 
 from sclsearch.encoders.gradient_cache import is_large
 from sclsearch.methods.base import Batch, Model, Terms
+from sclsearch.training.device import is_out_of_memory
 
 Update = Callable[[Batch], Terms]
 
 MOST_GRAPHS = 64
 """Most shapes of batches that a stage captures; each graph takes memory."""
-WAIT = "called a synchronizing"
-"""Words of torch's warning of an operation that makes the host wait for the GPU."""
+SYNCHRONIZATION, WAIT = "synchroniz", "called a synchronizing"
+"""Words of torch's warnings of its debug mode, and of an operation that waits for the GPU."""
+NO_MEMORY = "the GPU has too little free memory for a graph"
+_FAILED: list[str] = []
+"""Why captures failed in this process; torch's allocator may take them for unfinished."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,7 @@ class GraphedUpdates:
     """
 
     def __init__(self, update: Update, model: Model, optimizer: torch.optim.Optimizer) -> None:
-        self.failure = ""
+        self.failure = f"an earlier capture failed: {_FAILED[0]}" if _FAILED else ""
         self._update = update
         self._model = model
         self._optimizer = optimizer
@@ -82,38 +86,52 @@ class GraphedUpdates:
         return self._compared(batch, shapes)
 
     def _watched(self, batch: Batch) -> Terms:
-        """Make a plain update; note if it waits for the GPU, which a graph cannot record."""
+        """Make a plain update; give up if it waits for the GPU, which a graph cannot record."""
+        mode = torch.cuda.get_sync_debug_mode()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             torch.cuda.set_sync_debug_mode("warn")
             try:
                 terms = self._update(batch)
             finally:
-                torch.cuda.set_sync_debug_mode("default")
-        if any(WAIT in str(warning.message) for warning in caught):
-            self.failure = "an update makes the host wait for the GPU"
+                torch.cuda.set_sync_debug_mode(mode)
+        others = [one for one in caught if SYNCHRONIZATION not in str(one.message).lower()]
+        for one in others:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+        if any(WAIT in str(one.message) for one in caught):
+            self._give_up("an update makes the host wait for the GPU")
         return terms
 
     def _compared(self, batch: Batch, shapes: Hashable) -> Terms:
         """Make a plain update; undo it, capture it and replay it; keep the graph if it agrees."""
         state = self._state()
+        if _free_memory() < 2 * sum(tensor.nbytes for tensor in state):
+            self._give_up(NO_MEMORY)
+            return self._update(batch)
         before, random_before = _copies(state), torch.cuda.get_rng_state()
+        allocated = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
         plain_terms = self._watched(batch)
+        activations = torch.cuda.max_memory_allocated() - allocated
         if _places(self._state()) != _places(state):
-            self.failure = "an update replaces a tensor instead of changing it in place"
+            self._give_up("an update changes which tensors it trains")
         if self.failure:
             return plain_terms
         plain, random_after = _copies(state), torch.cuda.get_rng_state()
+        if _free_memory() < 2 * activations:  # a failed allocation would end the capture
+            self._give_up(NO_MEMORY)
+            return plain_terms
         torch._foreach_copy_(state, before)
         torch.cuda.set_rng_state(random_before)
         captured = self._capture(batch)
         if captured is not None:
             terms = captured(batch)
             found = [*state, *terms.values(), torch.cuda.get_rng_state()]
-            if all(map(torch.equal, found, [*plain, *plain_terms.values(), random_after])):
+            expected = [*plain, *plain_terms.values(), random_after]
+            if terms.keys() == plain_terms.keys() and all(map(torch.equal, found, expected)):
                 self._captured[shapes] = captured
                 return plain_terms
-            self.failure = "a replayed update gives other results than a plain one"
+            self._give_up("a replayed update gives other results than a plain one")
         self._optimizer.zero_grad()
         torch._foreach_copy_(state, plain)
         torch.cuda.set_rng_state(random_after)
@@ -129,9 +147,16 @@ class GraphedUpdates:
             # The generator still counts for the graph, and so would refuse every draw.
             device = torch.cuda.current_device()
             torch.cuda.default_generators[device].graphsafe_set_state(torch.Generator("cuda"))
-            self.failure = f"an update cannot be captured: {_first_line(error)}"
+            first = "out of memory" if is_out_of_memory(error) else _first_line(error)
+            self._give_up(f"an update cannot be captured: {first}")
+            _FAILED.append(first)
             return None
         return CapturedUpdate(graph, own, terms)
+
+    def _give_up(self, why: str) -> None:
+        """Make only plain updates from now on, and free the memory of the graphs."""
+        self.failure = why
+        self._captured.clear()
 
     def _state(self) -> list[Tensor]:
         """Return the tensors that an update changes."""
@@ -149,6 +174,12 @@ def _first_line(error: BaseException) -> str:
     while error.__context__ is not None:  # leaving a failed capture raises a second error
         error = error.__context__
     return str(error).partition("\n")[0]
+
+
+def _free_memory() -> int:
+    """Return the bytes that torch can still allocate on the GPU."""
+    free, _ = torch.cuda.mem_get_info()
+    return free + torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
 
 
 def _places(tensors: list[Tensor]) -> list[int]:

@@ -19,7 +19,9 @@ from sclsearch.store.records import (
 )
 from sclsearch.store.studies import StudyStore
 from sclsearch.tasks.base import Task
-from sclsearch.training.spec import ENGINE_VERSION, SeedRunSpec
+from sclsearch.training.data import GPU_WIDTHS
+from sclsearch.training.evaluation import GPU_TOKENS
+from sclsearch.training.spec import ENGINE_VERSION, GPU_ENGINE_VERSION, SeedRunSpec
 
 # Another key makes every stored seed run useless; only a new engine version may change it.
 PINNED = {
@@ -75,5 +77,6 @@ def test_keys_are_those_of_earlier_releases(spec: SeedRunSpec) -> None:
     assert spec.key == PINNED[spec.method_name]
 
 
-def test_the_chunks_of_large_batches_are_those_of_this_engine() -> None:
+def test_the_sizes_of_batches_are_those_of_this_engine() -> None:
     assert (ENGINE_VERSION, LIMIT, CHUNK) == (6, 2**15, 2**13)
+    assert (GPU_ENGINE_VERSION, GPU_WIDTHS, GPU_TOKENS) == (7, 32, 2**15)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +18,10 @@ from sclsearch.training.data import (
     TokenizedTask,
     batches_in_order,
     by_length,
+    by_tokens,
     collate,
     on_device,
+    padded_widths,
     tokenize_task,
 )
 from sclsearch.training.optimizer import updates_per_epoch
@@ -94,6 +96,31 @@ def test_batches_by_length_hold_every_row_once_shortest_first(
     assert sorted(rows) == list(range(len(lengths)))
     assert [lengths[row] for row in rows] == sorted(lengths)
     assert all(len(batch) == size for batch in found[:-1])
+
+
+@given(widths=st.lists(st.integers(1, 60), max_size=50), most=st.integers(1, 300))
+def test_batches_by_tokens_hold_every_row_once_and_as_many_tokens_as_fit(
+    widths: list[int], most: int
+) -> None:
+    found = list(by_tokens(np.array(widths, np.int64), most))
+    assert sorted(row for batch in found for row in batch) == list(range(len(widths)))
+    padded = [len(batch) * max(widths[row] for row in batch) for batch in found]
+    assert all(n <= most or len(batch) == 1 for n, batch in zip(padded, found, strict=True))
+    for batch, following in pairwise(found):
+        assert (len(batch) + 1) * widths[following[0]] > most
+
+
+def test_the_width_of_a_batch_on_a_gpu_does_not_depend_on_the_other_rows(tiny_bert: Path) -> None:
+    y = np.array([0, 1, 0])
+    splits = {"train": Split((("good",), ("bad",), ("film " * 50,)), y)}
+    data = TaskData(Task("toy", "", ("no", "yes"), "accuracy"), splits, "memory")
+    tokenizer, gpu, row = load_tokenizer(tiny_bert), torch.device("cuda"), np.array([1])
+    for used in (None, {"train": np.array([0, 1])}):
+        tokens = tokenize_task(data, tokenizer, 40, used=used).splits["train"]
+        assert padded_widths(tokens, row, gpu) == 32
+        assert padded_widths(tokens, row, CPU) == 3
+    tokens = tokenize_task(data, tokenizer, 40).splits["train"]
+    assert padded_widths(tokens, np.array([2]), gpu) == 40
 
 
 @pytest.mark.parametrize(("device", "pinned"), [("cpu", False), ("cuda", True)])
