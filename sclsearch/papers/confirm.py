@@ -146,8 +146,10 @@ def _prepare_repetition(
         crossed=crossed,
     )
     # Device differences are allowed: a confirmation on other devices is useful.
+    may_differ = {"numerics"}
     if record.training["numerics"].partition("-")[0] != _device_kind(options):
         spec = replace(spec, precision="auto")
+        may_differ.add("engine")  # devices have engine versions of their own
     # The study's rule chose the winner; the repetition uses the rule of its own protocol.
     data_dir = restore_data_dir(record.origin, options.data_dir)
     options = replace(options, rule=None, data_dir=data_dir)
@@ -155,7 +157,7 @@ def _prepare_repetition(
         before = resolve(restore_spec_as_before(record.origin, spec.settings, spec.method), options)
         check_unchanged(study, "the study", replicates[0].rows, before.splits(0).digests)
     prepared = prepare_study(spec, options, dry=dry)
-    inputs = {name: value for name, value in record.training.items() if name != "numerics"}
+    inputs = {name: value for name, value in record.training.items() if name not in may_differ}
     check_unchanged(study, "the study", inputs, prepared.record.training)
     subsets = (crossed or {}).get("subset", 1)
     drawn = {replicate.rows["train"] for replicate in prepared.replicates}
