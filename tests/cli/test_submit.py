@@ -207,7 +207,7 @@ def test_a_running_job_is_left_refused_a_second_time_followed_again_and_stopped(
 
 
 def test_a_job_that_does_not_end_in_time_is_not_called_stopped(head: Head) -> None:
-    search = head.search("slow", 1_000_000)
+    search = head.search("slow", 100_000)
     assert head.sclsearch("submit", "--no-wait", "--", *search).returncode == 0
     begun = time.monotonic() + PATIENCE
     while not (head.folder / "storage" / "studies" / "slow").exists():
