@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
+from sclsearch.canonical import counted
 from sclsearch.protocols.base import Splits
 from sclsearch.store.records import ReplicateRecord, StudyRecord, uneven_seeds
 from sclsearch.store.runs import RunStore
@@ -48,8 +49,13 @@ class PreparedStudy:
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes on rows, seeds, search space and data that readers of the results need."""
-        of_seeds = uneven_seeds(self.replicates)
-        return (*self.splits[0].notes, *of_seeds, *self.record.origin["notes"])
+        found = [*self.splits[0].notes, *uneven_seeds(self.replicates)]
+        rows, classes = len(self.splits[0].train.index), len(self.study.data.task.labels)
+        if rows < classes:
+            found.append(
+                f"training: {counted(rows, 'example')} of {classes} classes: some have none"
+            )
+        return (*found, *self.record.origin["notes"])
 
     def begin(self) -> "PreparedStudy":
         """Store the records of the study, its replicates and its budget, unless they are stored.

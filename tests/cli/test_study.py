@@ -328,6 +328,14 @@ def test_a_budget_below_what_is_stored_is_said_and_not_kept(sclsearch: Call, pla
     assert " spent" not in sclsearch("select", "mine").stdout
 
 
+def test_fewer_training_examples_than_classes_are_said(
+    sclsearch: Call, search: tuple[str, ...]
+) -> None:
+    said = "training: 1 example of 2 classes: some have none"
+    assert said in sclsearch(*search, "--train-size", "1", "--dry-run").stdout
+    assert said not in sclsearch(*search, "--dry-run").stdout
+
+
 def test_splits_are_drawn_anew_for_each_replicate_and_said(sclsearch: Call, place: Path) -> None:
     rows = "".join(f"good film {n},a\nbad film {n},b\n" for n in range(50))
     (place / "rows.csv").write_text(f"t,l\n{rows}", encoding="utf-8")
