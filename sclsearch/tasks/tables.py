@@ -291,7 +291,8 @@ def column_positions(path: Path, header: Sequence[str], columns: Sequence[str]) 
         for name in columns
         if header.count(name) != 1
     ]
-    found = next((mark for mark in ";," if len(header) == 1 and mark in header[0]), None)
+    marks = ";," if path.suffix.lower() == ".tsv" else ";"
+    found = next((mark for mark in marks if len(header) == 1 and mark in header[0]), None)
     if faults and found:
         advice = "Save the file with commas" if found == ";" else "Name the file .csv"
         raise SclsearchError(

@@ -180,6 +180,7 @@ def test_every_missing_or_repeated_column_is_named(tmp_path: Path) -> None:
         ("rows.jsonl", b'{"text": "caf\xe9"}', "line 1: byte 13"),
         ("rows.parquet", b"text,label\n", "invalid Parquet"),
         ("rows.csv", b"text;label\na;x\n", "cells must be separated by a comma"),
+        ("rows.csv", b'"text,label"\n"a,x"\n', "no column is called 'text'."),
         (
             "rows.tsv",
             b"text,label\na,x\n",
