@@ -28,7 +28,6 @@ def versions(*packages: str) -> str:
     from sclsearch.training.spec import ENGINE_VERSION, GPU_ENGINE_VERSION
 
     engine = GPU_ENGINE_VERSION if torch.cuda.is_available() else ENGINE_VERSION
-
     found = {name: _version(name) for name in (*PACKAGES, *packages)}
     listed = [f"{name} {version}" for name, version in found.items() if version]
     return ", ".join([f"Engine {engine}", f"Python {platform.python_version()}", *listed])

@@ -24,7 +24,7 @@ from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.tokenized import sampled_ids
 from sclsearch.training.cost import row_costs
 from sclsearch.training.device import backend_for
-from sclsearch.training.engine import update_by
+from sclsearch.training.engine import make_update
 from sclsearch.training.graphs import GraphedUpdates, Update
 from sclsearch.training.optimizer import adamw
 from sclsearch.training.spec import Numerics
@@ -166,7 +166,7 @@ def _update_seconds(
             optimizer = adamw(model, stage)
             ids = torch.ones(rows, length, dtype=torch.int64, device=device)
             batch = Batch(ids, ids > 0, ids * 0, ids > 0, ids[:, 0] * 0, (Training().dropout,))
-            update: Update = partial(update_by, model, stage, optimizer, backend)
+            update: Update = partial(make_update, model, stage, optimizer, backend)
             if device.type == "cuda":  # the second update is captured, the third is replayed
                 update = GraphedUpdates(update, model, optimizer)
             for _ in range(3):  # the first update is the slowest

@@ -146,7 +146,7 @@ def plan_prepared(
         rule=str(study.rule),
         metric=study.metric,
         rows=tuple(len(rows.index) for rows in splits.rows.values()),
-        notes=(*prepared.notes, *filter(None, [scheduler.spending.exceeded])),
+        notes=(*prepared.notes, *filter(None, [scheduler.spending.excess_note])),
         fields={n: origin for n, origin in study.defaults.items() if n not in searched},
         searched={name: parameter.spec() for name, parameter in searched.items()},
         published=study.space.published,

@@ -165,8 +165,8 @@ def _check_budget(
     scheduler: Scheduler, earlier: Mapping[str, Any] | None, console: Console
 ) -> None:
     """If more is stored than the budget allows, say so and restore the earlier budget."""
-    if scheduler.spending.exceeded:
-        console.print(scheduler.spending.exceeded, markup=False, soft_wrap=True)
+    if scheduler.spending.excess_note:
+        console.print(scheduler.spending.excess_note, markup=False, soft_wrap=True)
         scheduler.store.save_budget(earlier)
 
 

@@ -116,7 +116,7 @@ class Spending:
         return total / count
 
     @property
-    def exceeded(self) -> str:
+    def excess_note(self) -> str:
         """Note if more seed runs are stored than the budget allows; empty if not.
 
         A budget of hours may be exceeded by the seed runs that were training when it ended.

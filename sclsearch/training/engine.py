@@ -111,7 +111,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     best: dict[str, Tensor] = {}
     best_score, best_decay = -np.inf, 1.0
 
-    update_weights: Update = partial(update_by, model, stage, optimizer, backend)
+    update_weights: Update = partial(make_update, model, stage, optimizer, backend)
     # A stage that predicts tokens selects them, so its shapes depend on the batch.
     if graphs and spec.graphs and not stage.whole_vocabulary:
         update_weights = GraphedUpdates(update_weights, model, optimizer)
@@ -169,10 +169,10 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
         result.weights = {n: tensor.detach().cpu() for n, tensor in model.state_dict().items()}
 
 
-def update_by(
+def make_update(
     model: Model, stage: Stage, optimizer: torch.optim.AdamW, backend: Backend, batch: Batch
 ) -> Terms:
-    """Update the weights by a batch; return the loss terms, float32 scalars without gradients."""
+    """Update the weights once; return the loss terms, float32 scalars without gradients."""
     with backend.autocast():
         terms = stage.terms(model, batch)
         loss = stage.loss(terms)

@@ -6,7 +6,7 @@ one launch. It works on fixed memory and shapes, so each shape of batch has its 
 """
 
 import warnings
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -44,8 +44,9 @@ class CapturedUpdate:
 
     def __call__(self, batch: Batch) -> Terms:
         """Update the weights with a batch of the same shapes; return the loss terms."""
-        for own, new in zip(_tensors(self.batch), _tensors(batch), strict=True):
-            own.copy_(new)
+        new = _tensors(batch)
+        for name, own in _tensors(self.batch).items():
+            own.copy_(new[name])
         self.graph.replay()
         return self.terms
 
@@ -77,7 +78,7 @@ class GraphedUpdates:
         # A large batch fills the GPU, and its gradient caching reads the random state.
         if self.failure or is_large(batch.ids, batch.dropout_rates):
             return self._update(batch)
-        shapes = (*(tensor.shape for tensor in _tensors(batch)), batch.dropout_rates)
+        shapes = (*(tensor.shape for tensor in _tensors(batch).values()), batch.dropout_rates)
         captured = self._captured.get(shapes)
         if captured is not None:
             return captured(batch)
@@ -139,7 +140,9 @@ class GraphedUpdates:
 
     def _capture(self, batch: Batch) -> CapturedUpdate | None:
         """Return the graph of an update, recorded but not made; None if the capture fails."""
-        graph, own = torch.cuda.CUDAGraph(), _own(batch)
+        graph = torch.cuda.CUDAGraph()
+        copies: dict[str, Any] = {name: one.clone() for name, one in _tensors(batch).items()}
+        own = replace(batch, **copies)
         try:
             with torch.cuda.graph(graph, self._pool, torch.cuda.current_stream()):
                 terms = self._update(own)
@@ -193,15 +196,7 @@ def _copies(tensors: list[Tensor]) -> list[Tensor]:
     return copies
 
 
-def _tensors(batch: Batch) -> Iterator[Tensor]:
-    values = (getattr(batch, field.name) for field in fields(batch))
-    yield from (value for value in values if isinstance(value, Tensor))
-
-
-def _own(batch: Batch) -> Batch:
-    """Return a batch with copies of the tensors."""
-    values: dict[str, Any] = {field.name: getattr(batch, field.name) for field in fields(batch)}
-    copies: dict[str, Any] = {
-        name: value.clone() for name, value in values.items() if isinstance(value, Tensor)
-    }
-    return replace(batch, **copies)
+def _tensors(batch: Batch) -> dict[str, Tensor]:
+    """Return the tensors of a batch, by the name of their field."""
+    values = {field.name: getattr(batch, field.name) for field in fields(batch)}
+    return {name: value for name, value in values.items() if isinstance(value, Tensor)}

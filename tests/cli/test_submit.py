@@ -209,10 +209,11 @@ def test_a_running_job_is_left_refused_a_second_time_followed_again_and_stopped(
 def test_a_job_that_does_not_end_in_time_is_not_called_stopped(head: Head) -> None:
     search = head.search("slow", 100_000)
     assert head.sclsearch("submit", "--no-wait", "--", *search).returncode == 0
+    # A search that has stored its study ends Ray before it stops, which takes longer than a moment.
     begun = time.monotonic() + PATIENCE
     while not (head.folder / "storage" / "studies" / "slow").exists():
         assert time.monotonic() < begun
-        time.sleep(0.2)  # from then on, a stop ends Ray first
+        time.sleep(0.2)
     stopped = head.patched(IMPATIENT, "job", "stop", "slow")
     assert (stopped.returncode, stopped.stderr) == (
         2,

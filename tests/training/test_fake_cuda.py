@@ -34,7 +34,7 @@ WEIGHTS = "copy to the host at engine._train_stage"
 SELECTED = "aten.nonzero at masking.masked_lm_of"
 # Bfloat16 is too imprecise for similarities that a small temperature divides.
 IN_FLOAT32 = frozenset({"cosine.similarities"})
-BACKWARD = "engine.update_by"
+BACKWARD = "engine.make_update"
 
 ARCHITECTURES = (
     *(("tiny_roberta", "supcl-seq"), ("tiny_roberta", "tapt"), ("tiny_distilbert", "lacon")),
@@ -195,7 +195,7 @@ class Careless(CE):
 
 def test_the_recorder_finds_each_mistake(recorded: Recorded) -> None:
     found = set(problems(recorded("ce", method=Careless(pooling="mean"))))
-    at = "at engine.update_by"
+    at = "at engine.make_update"
     assert found == {
         f"update: aten._local_scalar_dense {at}",
         f"update: aten.rand on ['cpu'] {at}",

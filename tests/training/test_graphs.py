@@ -159,6 +159,22 @@ def batches(*sizes: int) -> Iterator[Batch]:
         yield Batch(ids, NONE, NONE, NONE, y, (0.0,))
 
 
+def test_a_replay_reads_the_new_batch_in_the_memory_of_the_captured_one() -> None:
+    first, new = batches(4, 4)
+    places = first.ids.data_ptr()
+    read: list[float] = []
+
+    class Graph:
+        def replay(self) -> None:
+            read.append(float(first.ids.sum() + first.y.sum()))
+
+    terms = {"loss": NONE}
+    captured = CapturedUpdate(Graph(), first, terms)  # type: ignore[arg-type]
+    assert captured(new) is terms
+    assert read == [float(new.ids.sum() + new.y.sum())]
+    assert first.ids.data_ptr() == places
+
+
 SIZES = (4, 4, 2, 4, 2, 2, 4)
 
 
