@@ -17,17 +17,24 @@ from sclsearch.errors import SclsearchError
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+CPU = torch.device("cpu")
 
-def load_encoder(folder: Path, name: str) -> Encoder:
+
+def load_encoder(folder: Path, name: str, device: torch.device | None = None) -> Encoder:
     """Return a new copy of a pretrained encoder, float32, in evaluation mode.
 
     A process reads the files once, and again if they change. A worker that trains many seed runs
-    copies the weights. Errors show `name`.
+    copies the weights, on a GPU within its memory. Errors show `name`.
+
+    Args:
+        folder: The folder with the model's files.
+        name: The model's name.
+        device: The device of the copy; None for the CPU.
 
     Raises:
         SclsearchError: transformers cannot load the folder as an encoder.
     """
-    return copy.deepcopy(_pretrained(folder, name, _files(folder)))
+    return copy.deepcopy(_pretrained(folder, name, device or CPU, _files(folder)))
 
 
 def load_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
@@ -58,7 +65,9 @@ def _files(folder: Path) -> tuple[tuple[object, ...], ...]:
 
 
 @lru_cache(maxsize=1)
-def _pretrained(folder: Path, name: str, _: tuple[tuple[object, ...], ...]) -> Encoder:
+def _pretrained(
+    folder: Path, name: str, device: torch.device, _: tuple[tuple[object, ...], ...]
+) -> Encoder:
     model, missing = _read(folder, name)
     kind = model.config.model_type
     lacking = [key for key in missing if not key.startswith("pooler.")]
@@ -89,7 +98,7 @@ def _pretrained(folder: Path, name: str, _: tuple[tuple[object, ...], ...]) -> E
             f"--model {name}: {kind} has dropout with fixed rates. Set them to 0 in config.json "
             "or choose another model."
         )
-    return encoder.eval()
+    return encoder.eval().to(device)
 
 
 def _read(folder: Path, name: str) -> "tuple[PreTrainedModel, list[str]]":

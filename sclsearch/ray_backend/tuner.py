@@ -98,6 +98,7 @@ class SeedSearcher(Searcher):
             "replicate": task.replicate.number,
             "fields": canonical(task.configuration.fields),
             "test": task.test,
+            "weights_from": task.weights_from,
             "deadline": self.deadline,
         }
 

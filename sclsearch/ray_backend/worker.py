@@ -99,8 +99,9 @@ def seed_run_trial(config: Mapping[str, Any], context: WorkerContext) -> None:
 
     Args:
         config: The numbers `configuration` and `replicate`, `fields` as JSON, whether the result
-            needs a `test` score, and `deadline` in Unix seconds. On a cluster, a trial may start
-            hours after its request.
+            needs a `test` score, `weights_from` (the lowest validation score with which weights are
+            stored), and `deadline` in Unix seconds. On a cluster, a trial may start hours after its
+            request.
         context: The shared data of the study's trials.
     """
     from ray import tune
@@ -122,7 +123,9 @@ def seed_run_trial(config: Mapping[str, Any], context: WorkerContext) -> None:
             run, result = attempt(spec, context, config["configuration"], test=config["test"])
             rows = None
             if result is not None:
-                _keep_weights(store, spec, result)
+                score = run.validated(spec.metric)
+                if score is None or score >= config["weights_from"]:
+                    _keep_weights(store, spec, result)
                 rows = row_results(spec, context, result)
             with _storage_faults(context.storage):
                 runs.put(run, rows)

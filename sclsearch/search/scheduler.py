@@ -170,7 +170,10 @@ class Scheduler:
         run_id = self._next_id()
         if run_id is None:
             return self._next_test()
-        self.training[run_id] = task = self.queue.pop(run_id)
+        # A seed run that is yet to be tested needs its weights for that.
+        least = self.state.weights_from(run_id[0]) if self.tests_all else -math.inf
+        task = replace(self.queue.pop(run_id), weights_from=least)
+        self.training[run_id] = task
         if self.retry_failed:
             self.runs.forget_failure(task.key)
         return task

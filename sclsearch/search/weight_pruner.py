@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from sclsearch.search.callbacks import Callback
 from sclsearch.search.scheduler import Scheduler
-from sclsearch.selection.rules import Rule, Top, parse_rule, reported
+from sclsearch.selection.rules import Rule, Top, reported
 from sclsearch.study.state import ConfigurationScore, SearchState
 
 _LOG = logging.getLogger(__name__)
@@ -29,9 +29,8 @@ def delete_unneeded_weights(scheduler: Scheduler) -> None:
     unfinished configuration it keeps those of the current top k: a seed that is outside the top k
     now stays outside. At the end of a race it skips paused configurations.
 
-    A mean needs no weights, but users may want a model, so its best seed keeps them. If the
-    scheduler covers only a part of the study, the function deletes nothing, because the rest may
-    hold the winner.
+    If the scheduler covers only a part of the study, the function deletes nothing, because the rest
+    may hold the winner.
     """
     store, state = scheduler.store, scheduler.state
     configurations, replicates = store.sizes()
@@ -39,8 +38,7 @@ def delete_unneeded_weights(scheduler: Scheduler) -> None:
         return
     needed = {task.key for task in scheduler.running.values()}
     paused = state.paused if scheduler.decided else set()
-    # Commands without a rule use the rule of the study's first run.
-    for rule in {state.rule, parse_rule(str(state.record.origin["rule"]))}:
+    for rule in state.rules:
         needed |= set(_needed(state, rule, paused, untested=not scheduler.complete))
     needed |= {state.seed_runs[one].key for one in scheduler.untested}
     for key in store.kept_weights() - needed:
@@ -66,7 +64,7 @@ def _needed(state: SearchState, rule: Rule, paused: set[int], *, untested: bool)
             state.record, state.replicates, state.configurations, runs, rule
         )
     leading = state.winner
-    report = rule if rule.report.k is not None else Rule(rule.score, Top(1))
+    report = Rule(rule.score, Top(rule.weights))
     for configuration in state.configurations:
         number = configuration.number
         unfinished = number not in state.scores and number not in paused

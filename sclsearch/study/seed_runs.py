@@ -1,5 +1,6 @@
 """Seed runs that a study has yet to train or to test."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ class SeedRunTask:
         identity: Everything that determines its result.
         key: SHA-256 of the identity; names the seed run in the run store.
         test: Whether its result must have a test score.
+        weights_from: Lowest validation score with which a report may need its weights.
     """
 
     configuration: ConfigurationRecord
@@ -28,6 +30,7 @@ class SeedRunTask:
     identity: Mapping[str, Any]
     key: str
     test: bool = True
+    weights_from: float = -math.inf
 
     @property
     def id(self) -> SeedRunId:

@@ -1,11 +1,12 @@
 """State of a search: its results so far, and everything that follows from them."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sclsearch.selection.posterior import Forecast
 from sclsearch.selection.race import FIRST, Race
-from sclsearch.selection.rules import Rule, reported_test, score
+from sclsearch.selection.rules import Rule, parse_rule, reported_test, score
 from sclsearch.store.records import (
     ConfigurationRecord,
     ReplicateRecord,
@@ -144,6 +145,18 @@ class SearchState:
             for replicate in self.seeds
             if (run := self.seed_runs.get((configuration, replicate))) is not None
         }
+
+    @property
+    def rules(self) -> set[Rule]:
+        """This rule, and that of the study's first run, which commands without a rule use."""
+        return {self.rule, parse_rule(str(self.record.origin["rule"]))}
+
+    def weights_from(self, configuration: int) -> float:
+        """Return the lowest validation score with which a report may need a further seed run."""
+        found = (run.validated(self.metric) for run in self.runs_of(configuration).values())
+        scores = sorted((one for one in found if one is not None), reverse=True)
+        places = max(rule.weights for rule in self.rules)
+        return scores[places - 1] if len(scores) >= places else -math.inf
 
     @property
     def winner(self) -> ConfigurationScore | None:

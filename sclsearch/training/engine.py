@@ -60,7 +60,7 @@ def train(data: TrainingData, *, test: bool = True, graphs: bool = True) -> Trai
     started, spec = time.perf_counter(), data.spec
     backend = backend_for(spec.numerics)
     with backend.stream():
-        encoder = load_encoder(spec.model, spec.model_name).to(backend.device)
+        encoder = load_encoder(spec.model, spec.model_name, backend.device)
         result = TrainingResult(notes=(*spec.method.check(encoder), *data.notes))
         for position in range(len(spec.stages)):
             _train_stage(data, position, encoder, result, backend, test=test, graphs=graphs)

@@ -27,7 +27,7 @@ def evaluate_test(data: TrainingData, weights: Mapping[str, Tensor]) -> Training
     """
     started, spec = time.perf_counter(), data.spec
     backend, stage = backend_for(spec.numerics), spec.stages[-1]
-    encoder = load_encoder(spec.model, spec.model_name)
+    encoder = load_encoder(spec.model, spec.model_name, backend.device)
     model = Model(encoder, stage.new_modules(encoder, data.tokens.classes))
     model.load_state_dict(weights)
     model.to(backend.device)

@@ -1,5 +1,6 @@
 """What a worker stores of a seed run that ends, fails or meets a fault of the machine."""
 
+import math
 import resource
 import subprocess
 import sys
@@ -71,7 +72,9 @@ def test_a_worker_trains_without_mlflow(tiny_bert: Path, tmp_path: Path) -> None
     assert len(stored(tmp_path)) == 2
 
 
-def trial(prepared: PreparedStudy, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, SeedRun | None]:
+def trial(
+    prepared: PreparedStudy, monkeypatch: pytest.MonkeyPatch, weights_from: float = -math.inf
+) -> tuple[Any, SeedRun | None]:
     """Run the next trial of the only seed run; return the report and the stored seed run."""
     reports: list[Any] = []
     monkeypatch.setattr("ray.tune.report", reports.append)
@@ -82,6 +85,7 @@ def trial(prepared: PreparedStudy, monkeypatch: pytest.MonkeyPatch) -> tuple[Any
         "replicate": task.replicate.number,
         "fields": canonical(task.configuration.fields),
         "test": task.test,
+        "weights_from": weights_from,
         "deadline": time.time() + 3600,
     }
     seed_run_trial(config, worker_context(prepared, threads=1))
@@ -101,6 +105,15 @@ def test_a_finished_seed_run_is_stored_with_its_weights_and_repeats(
     assert rows is not None
     assert rows.probabilities["test"].argmax(1).tolist() == run.predictions["test"]
     assert rerun(short.storage, run.key).same
+
+
+def test_weights_that_no_report_can_need_are_not_written(
+    short: PreparedStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, run = trial(short, monkeypatch, weights_from=1.1)
+    assert run is not None
+    assert run.test
+    assert short.store.kept_weights() == set()
 
 
 def test_running_out_of_memory_is_reported_and_stores_nothing(

@@ -1,5 +1,6 @@
 """Weights stay on disk for the seeds that a report is made of, and for no others."""
 
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -153,3 +154,23 @@ def test_weights_that_a_killed_worker_left_are_deleted(preparing: Preparing) -> 
     store.delete_partial_weights()
     folder = Path(str(store.folder), "weights")
     assert [path.name for path in folder.iterdir()] == ["whole.safetensors"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "test", "expected"),
+    [
+        ("mean", "all", [None, 12, 15, 15]),
+        ("top-2", "all", [None, None, 12, 14]),
+        ("mean/top-3", "all", [None, None, None, 12]),
+        ("mean", "winner", [None, None, None, None]),
+    ],
+)
+def test_a_task_says_which_validation_score_a_report_needs(
+    preparing: Preparing, rule: str, test: str, expected: list[int | None]
+) -> None:
+    scheduler = Scheduler(preparing(rule=rule, seeds=4, configs=2, test_scores=test))
+    least = []
+    while task := scheduler.next():
+        least.append(task.weights_from)
+        finish(scheduler, task, RIGHT[0][task.id[1]])
+    assert least[:4] == [-math.inf if one is None else one / 20 for one in expected]
