@@ -8,7 +8,6 @@ there are no graphs. `python -m benchmarks.peers` compares with transformers' Tr
 
 import argparse
 import statistics
-import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -23,6 +22,7 @@ from benchmarks.growth import Load
 from benchmarks.machine import header, markdown, peak_memory
 from sclsearch.encoders.load import load_encoder
 from sclsearch.encoders.models import model_folder
+from sclsearch.study.resources import mps_runs
 from sclsearch.training.device import backend_here
 from sclsearch.training.engine import train
 
@@ -138,9 +138,7 @@ def sharing_rows(models: Sequence[str], updates: int, counts: Sequence[int]) -> 
 
 def mps() -> str:
     """Return whether processes share the GPU by CUDA MPS, as a sentence."""
-    command = ["pgrep", "-f", "nvidia-cuda-mps"]
-    running = subprocess.run(command, capture_output=True, check=False).returncode == 0
-    return f"CUDA MPS {'runs' if running else 'does not run'}."
+    return f"CUDA MPS {'runs' if mps_runs() else 'does not run'}."
 
 
 def main() -> None:

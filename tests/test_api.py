@@ -4,16 +4,18 @@ import re
 import shutil
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 import sclsearch
 from sclsearch import Callback, Report, compare, export, select, train, tune
 from sclsearch.arguments import fields_of
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.comparison import StudyComparison
-from sclsearch.search.equal_budget import prepare_methods
+from sclsearch.search.equal_budget import prepare_methods, run_methods
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.records import ConfigurationRecord, StudyRecord
@@ -242,6 +244,25 @@ def test_methods_with_smaller_spaces_limit_the_budget_of_all(
     assert [search.prepared.configs for search in searches] == [6, 6, 6]
     assert len({search.prepared.study.protocol.name for search in searches}) == 1
     assert [search.options.study for search in searches] == ["mine-ce", "mine-scl", "mine-cssl"]
+
+
+def test_the_methods_of_a_search_give_advice_once(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    advice = list[Any]()
+    trained = iter([0, 2, 2])
+
+    def run_one(prepared: PreparedStudy, *_: object) -> SimpleNamespace:
+        advice.append(prepared.advice)
+        return SimpleNamespace(trained=next(trained), ending="complete")
+
+    monkeypatch.setattr("sclsearch.search.prepare.mps_advice", lambda *_: ["start it"])
+    monkeypatch.setattr("sclsearch.search.equal_budget.run_prepared", run_one)
+    spec = StudySpec(method="ce", **fields_of(StudySpec, options))
+    run_options = RunOptions(**fields_of(RunOptions, options))
+    searches = prepare_methods(["ce", "scl", "cssl"], spec, run_options, dry=True)
+    assert len(list(run_methods(searches, Console(quiet=True)))) == 3
+    assert advice == [["start it"], ["start it"], ()]
 
 
 def test_an_error_of_one_method_is_raised_after_the_others_have_run(

@@ -36,7 +36,9 @@ def findings(storage: Storage, data_dir: Path | None, tracking: str | None) -> I
     for package in PACKAGES:
         yield _package(package)
     yield _tried("cpu", _cpu)
-    yield _tried("gpu", _gpu)
+    yield (gpu := _tried("gpu", _gpu))
+    if gpu.works:
+        yield from _mps()
     yield _tried("model minilm", lambda: _model("minilm"))
     yield _tried("hub", _hub)
     yield _tried("data", lambda: _data(data_dir))
@@ -74,6 +76,16 @@ def _gpu() -> str:
     devices = [torch.device("cuda", index) for index in range(torch.cuda.device_count())]
     names = ", ".join(map(torch.cuda.get_device_name, devices))
     return f"{names}: {'bfloat16' if fast_bf16(devices[0]) else 'float32, slow in bfloat16'}"
+
+
+def _mps() -> Iterator[Finding]:
+    """Yield whether CUDA MPS runs, if this machine can use it."""
+    from sclsearch.study.resources import START_MPS, mps_runs
+
+    runs = mps_runs()
+    if runs is not None:
+        how = "train at the same time" if runs else f"take turns. Start it: {START_MPS}"
+        yield Finding("mps", runs, f"seed runs that share a GPU {how}")
 
 
 def _model(name: str) -> str:

@@ -191,7 +191,7 @@ def _seed_run_row(
         "status": "failed" if run.failure else "finished",
         "failure": f"{run.failure.cause}: {run.failure.message}" if run.failure else None,
         "seconds": run.seconds,
-        "device": _device(run),
+        "device": device_name(run),
         "key": run.key,
     }
 
@@ -244,7 +244,8 @@ def _f1(labels: Sequence[str], run: SeedRun) -> dict[str, float | None]:
     return {f"f1_{label}": share for label, share in zip(labels, shares, strict=False)}
 
 
-def _device(run: SeedRun) -> str:
+def device_name(run: SeedRun) -> str:
+    """Return the name of the GPU that trained a seed run, `cuda` if unknown, or `cpu`."""
     on_gpu = str(run.identity.get("numerics", "")).startswith("cuda")
     return str(run.environment.get("gpu") or "cuda") if on_gpu else "cpu"
 

@@ -1,6 +1,7 @@
 """Report of a study: ranking and test score of the winner under any rule, from stored runs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +9,7 @@ import numpy as np
 
 from sclsearch.canonical import counted, one_line
 from sclsearch.errors import RETRY, SclsearchError
-from sclsearch.reports.frames import curve_frame, prediction_frame, seed_run_frame
+from sclsearch.reports.frames import curve_frame, device_name, prediction_frame, seed_run_frame
 from sclsearch.selection.posterior import Forecast
 from sclsearch.selection.race import Audit
 from sclsearch.selection.rules import Rule, mean_std, parse_rule, reported_test
@@ -314,6 +315,7 @@ def report(
         notes += _doubts(winner, baselines, state)
     if replicates:
         notes += [*replicates[0].notes, *uneven_seeds(replicates)]
+    notes += _mixed_devices(state.seed_runs.values())
     notes += record.origin["notes"]
     if winner is not None:
         own = {run.key: run for run in state.runs_of(winner.number).values()}
@@ -538,6 +540,17 @@ def _doubts(
         ]
         if few:
             yield f"warning: classes with fewer than {FEW_ROWS} validation rows: {', '.join(few)}"
+
+
+def _mixed_devices(runs: Iterable[SeedRun]) -> Iterator[str]:
+    """Yield a note if different devices trained the successful seed runs."""
+    counts = Counter(device_name(run) for run in runs if run.failure is None)
+    if len(counts) > 1:
+        listed = ", ".join(f"{count} on {one_line(name)}" for name, count in counts.most_common())
+        yield (
+            f"seed runs were trained on different devices: {listed}; the score of a seed run can "
+            "differ between them"
+        )
 
 
 def paired(

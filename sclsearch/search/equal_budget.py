@@ -115,6 +115,7 @@ def run_methods(
     """
     budget = searches[0].options.time_budget
     deadline = None if budget is None else time.monotonic() + budget
+    advised = False
     for position, search in enumerate(searches):
         left = len(searches) - position
         console.print(
@@ -122,11 +123,14 @@ def run_methods(
         )
         share = None if deadline is None else max(deadline - time.monotonic(), 0.0) / left
         options = replace(search.options, time_budget=share)
+        # The advice is the same for every method; a search that trains nothing does not print it.
+        prepared = replace(search.prepared, advice=()) if advised else search.prepared
         try:
-            done = run_prepared(search.prepared, options, console, callbacks)
+            done = run_prepared(prepared, options, console, callbacks)
         except SclsearchError as error:
             yield MethodResult(search.method, None, error)
             continue
+        advised = advised or done.trained > 0
         yield MethodResult(search.method, done, None)
         if done.ending == "interrupted":
             return

@@ -31,7 +31,7 @@ class Plan:
         metric: The metric that selects the winner.
         rows: Numbers of training, validation and test rows. They include the row count of stages
             without labels if it differs.
-        notes: Notes that readers of the results need.
+        notes: Notes that readers of the results need, and advice on this machine's resources.
         fields: Every field that is not searched, with its value and its source.
         searched: Every searched parameter, as the search space defines it.
         published: Configurations that the search trains first.

@@ -22,7 +22,7 @@ from sclsearch.store.studies import StudyStore
 from sclsearch.study.budget import Budget, budget_of
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.resolve import resolve
-from sclsearch.study.resources import CLUSTER_SLOTS, gpus_each
+from sclsearch.study.resources import CLUSTER_SLOTS, gpus_each, mps_advice
 from sclsearch.study.restore import spec_record
 from sclsearch.study.spec import (
     DEFAULT_CONFIGS,
@@ -102,6 +102,7 @@ def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) ->
         risk=risk,
         budget=budget,
         tests_all=configs == 1 or _tests_all(study, options.test_scores, splits[0]),
+        advice=mps_advice(gpus, min(asked, room)) if options.address is None else (),
     )
 
 

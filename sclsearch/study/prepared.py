@@ -1,6 +1,6 @@
 """Study that is ready to run: resolved, checked against its stored record, replicates drawn."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from sclsearch.canonical import counted
@@ -31,6 +31,7 @@ class PreparedStudy:
             With it, `configs` is the most that it may suffice for.
         risk: Highest accepted risk of the race; None trains all seeds of all configurations.
         tests_all: Whether all seed runs are tested; otherwise only those of the winner, at the end.
+        advice: Advice on this machine's resources, which does not affect results.
     """
 
     study: Study
@@ -45,17 +46,18 @@ class PreparedStudy:
     risk: float | None
     budget: Budget | None = None
     tests_all: bool = True
+    advice: Sequence[str] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on rows, seeds, search space and data that readers of the results need."""
+        """Notes on rows, seeds, space and data that readers of the results need, and the advice."""
         found = [*self.splits[0].notes, *uneven_seeds(self.replicates)]
         rows, classes = len(self.splits[0].train.index), len(self.study.data.task.labels)
         if rows < classes:
             found.append(
                 f"training: {counted(rows, 'example')} of {classes} classes: some have none"
             )
-        return (*found, *self.record.origin["notes"])
+        return (*found, *self.record.origin["notes"], *self.advice)
 
     def begin(self) -> "PreparedStudy":
         """Store the records of the study, its replicates and its budget, unless they are stored.

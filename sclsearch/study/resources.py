@@ -1,7 +1,10 @@
-"""Compute resources of a search: the Ray cluster's address and GPUs per seed run."""
+"""Compute resources of a search: the Ray cluster's address, GPUs per seed run and CUDA MPS."""
 
 import math
+import os
 import re
+import socket
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,10 +19,13 @@ DRIVER = Path("/proc/driver/nvidia/version")
 """File in which the kernel reports the version of the NVIDIA driver."""
 CLUSTER_SLOTS = 64
 """Seed runs at a time that a cluster is assumed to run; --concurrency overrides it."""
+START_MPS = "nvidia-cuda-mps-control -d"
+"""Command that starts CUDA MPS."""
 
 _ADDRESS = re.compile(r"auto|[^/]+:\d+")
 _STEPS = 10_000  # Ray counts resources in ten-thousandths
 _ROUNDING = 0.005  # 0.333 and 0.143 are meant as a third and a seventh
+_MPS_SECONDS = 1.0
 
 
 def check_address(address: str | None) -> None:
@@ -90,6 +96,41 @@ def unusable_gpu(driver: Path = DRIVER) -> str:
         "cannot use it: seed runs train on the CPU. Update the driver, or install a torch that is "
         "built for an older CUDA."
     )
+
+
+def mps_runs() -> bool | None:
+    """Return whether CUDA MPS runs, so that kernels of several processes run at the same time.
+
+    The result is None if this machine cannot use MPS, which needs Linux and an NVIDIA GPU.
+    """
+    import torch
+
+    if sys.platform != "linux" or torch.version.cuda is None or not torch.cuda.is_available():
+        return None
+    folder = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY") or "/tmp/nvidia-mps")
+    # The socket's file stays when the daemon ends; only a connection shows that the daemon runs.
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+        client.settimeout(_MPS_SECONDS)
+        try:
+            client.connect(str(folder / "control"))
+        except OSError:
+            return False
+    return True
+
+
+def mps_advice(gpus: float, at_once: int) -> list[str]:
+    """Return advice to start CUDA MPS if seed runs share a GPU of this machine without it.
+
+    Args:
+        gpus: GPUs per seed run.
+        at_once: Number of seed runs that run at the same time on this machine.
+    """
+    if not 0 < gpus < 1 or at_once < 2 or mps_runs() is not False:
+        return []
+    return [
+        "GPU: seed runs that share it take turns, since CUDA MPS does not run; start it before the "
+        f"search: {START_MPS}"
+    ]
 
 
 def first_sentence(text: str | None) -> str:

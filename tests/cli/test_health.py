@@ -9,6 +9,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from sclsearch.cli.health import PACKAGES, findings
+from sclsearch.study.resources import START_MPS
 
 Call = Callable[..., CompletedProcess[str]]
 
@@ -50,6 +51,17 @@ def test_what_does_not_work_is_told_with_the_reason(place: Path) -> None:
     assert not found["tracking"].works
     assert found["tracking"].detail == "http://127.0.0.1:9 does not answer"
     assert found["python"].works
+
+
+@pytest.mark.parametrize("runs", [True, False, None])
+def test_the_doctor_says_whether_mps_runs_where_it_can(
+    place: Path, monkeypatch: pytest.MonkeyPatch, *, runs: bool | None
+) -> None:
+    monkeypatch.setattr("sclsearch.cli.health._gpu", lambda: "a GPU")
+    monkeypatch.setattr("sclsearch.study.resources.mps_runs", lambda: runs)
+    found = [f for f in findings(place, None, None) if f.what == "mps"]
+    assert [(f.works, f.needed) for f in found] == ([] if runs is None else [(runs, False)])
+    assert all((START_MPS in f.detail) != f.works for f in found)
 
 
 def test_a_bucket_is_written_to_and_needs_tracking_named(place: Path, bucket: str) -> None:

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -62,6 +63,7 @@ def write_study(tmp_path: Path) -> Callable[..., Path]:
         parameters: Sequence[Mapping[str, Any]] | None = None,
         fixed: Mapping[str, Any] = MappingProxyType({}),
         confirms: str | None = None,
+        gpus: Sequence[str] = (),
     ) -> Path:
         store, runs = StudyStore(tmp_path, name), RunStore(tmp_path)
         searched = list(dict.fromkeys(name for one in values or [{"tau": 0}] for name in one))
@@ -78,6 +80,8 @@ def write_study(tmp_path: Path) -> Callable[..., Path]:
             },
         }
         training = {"method": method, "metric": metric, "data": data, "study": confirms or name}
+        if gpus:
+            training["numerics"] = "cuda-bf16"
         origin = {
             "rule": rule,
             "notes": list(study_notes),
@@ -102,7 +106,9 @@ def write_study(tmp_path: Path) -> Callable[..., Path]:
                 if scores is not None:
                     key = seed_run_key(record, configuration, replicate)
                     identity_of = seed_run_identity(record, configuration, replicate)
-                    runs.put(_seed_run(key, identity_of, scores))
+                    run = _seed_run(key, identity_of, scores)
+                    gpu = gpus[replicate.number] if gpus else None
+                    runs.put(replace(run, environment={"gpu": gpu}))
         return tmp_path
 
     return write

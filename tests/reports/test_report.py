@@ -150,6 +150,30 @@ def test_notes_of_the_split_and_of_the_space_reach_the_reader(write_study: Write
     )
 
 
+H100, A100 = "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-40GB"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "expected"),
+    [
+        ((A100, H100, H100), f"3 on {H100}, 2 on {A100}"),  # the second one failed once
+        ((H100, A100, H100), f"4 on {H100}, 1 on {A100}"),
+    ],
+)
+def test_seed_runs_on_different_gpus_are_counted(
+    write_study: Write, gpus: tuple[str, ...], expected: str
+) -> None:
+    found = report(write_study(MEAN, FAILING, gpus=gpus), "made-up")
+    (note,) = found.notes
+    counted = note.partition(": ")[2].partition(";")[0]
+    assert counted == expected
+
+
+@pytest.mark.parametrize("gpus", [(), (H100,) * 3])
+def test_seed_runs_on_one_device_give_no_note(write_study: Write, gpus: tuple[str, ...]) -> None:
+    assert report(write_study(MEAN, BEST, gpus=gpus), "made-up").notes == ()
+
+
 def test_a_report_names_the_stored_weights_of_the_reported_seeds(write_study: Write) -> None:
     storage = write_study(TOP_2, MEAN)
     store = StudyStore(storage, "made-up")

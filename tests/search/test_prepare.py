@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -16,7 +16,7 @@ from sclsearch.search.prepare import check_new
 from sclsearch.search.run import complete_baselines
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.study.prepared import PreparedStudy
-from sclsearch.study.resources import gpus_each
+from sclsearch.study.resources import START_MPS, gpus_each
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.study.study import Study
 from sclsearch.training.spec import Numerics
@@ -103,6 +103,33 @@ def test_a_share_of_a_gpu_is_rounded_down_for_ray(
     asked: float | None, numerics: Numerics, expected: float
 ) -> None:
     assert gpus_each(asked, numerics) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "advised"),
+    [
+        ({"gpus_per_trial": 0.5}, True),
+        ({"gpus_per_trial": 0.5, "concurrency": None}, True),
+        ({"gpus_per_trial": 0.5, "cpus_per_trial": 2}, False),
+        ({"gpus_per_trial": 0.5, "concurrency": 1}, False),
+        ({"gpus_per_trial": 1}, False),
+        ({"gpus_per_trial": 0}, False),
+        ({"gpus_per_trial": 0.5, "address": "auto"}, False),
+    ],
+    ids=str,
+)
+def test_mps_is_advised_for_seed_runs_that_share_a_gpu_of_this_machine(
+    preparing: Preparing, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], *, advised: bool
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr("sclsearch.training.device.fast_bf16", lambda _: False)
+    monkeypatch.setattr("sclsearch.ray_backend.startup.cores", lambda: 2)
+    monkeypatch.setattr("sclsearch.study.resources.mps_runs", lambda: False)
+    prepared = preparing(**options)
+    assert len(prepared.advice) == advised
+    assert sum(START_MPS in note for note in prepared.notes) == advised
+    assert not any(START_MPS in note for note in prepared.begin().record.origin["notes"])
 
 
 def test_replicates_with_equal_rows_share_them(preparing: Preparing, asked: Asked) -> None:

@@ -1,6 +1,8 @@
 """Addresses a search can be run from, and shares of a GPU that fill it."""
 
 import math
+import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +13,15 @@ from hypothesis import strategies as st
 
 from sclsearch.errors import SclsearchError
 from sclsearch.study.resolve import resolve
-from sclsearch.study.resources import check_address, gpu_share, gpus_each, unusable_gpu
+from sclsearch.study.resources import (
+    START_MPS,
+    check_address,
+    gpu_share,
+    gpus_each,
+    mps_advice,
+    mps_runs,
+    unusable_gpu,
+)
 from sclsearch.study.spec import RunOptions, StudySpec
 
 
@@ -137,3 +147,61 @@ def test_a_driver_that_torch_cannot_use_is_said_with_both_versions(
     assert torch.__version__ in told
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert unusable_gpu(driver) == ""
+
+
+@pytest.fixture
+def nvidia(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gives the machine an NVIDIA GPU."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="MPS needs Linux")
+@pytest.mark.usefixtures("nvidia")
+def test_mps_runs_while_its_daemon_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", ".")  # the path of a socket must be short
+    assert mps_runs() is False
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as daemon:
+        daemon.bind("control")
+        daemon.listen()
+        assert mps_runs() is True
+    assert Path("control").is_socket()  # it stays after the daemon's end
+    assert mps_runs() is False
+
+
+@pytest.mark.usefixtures("nvidia")
+@pytest.mark.parametrize(
+    ("module", "name", "value"),
+    [
+        (torch.cuda, "is_available", lambda: False),
+        (torch.version, "cuda", None),
+        (sys, "platform", "darwin"),
+    ],
+    ids=["no GPU", "a GPU of AMD", "no Linux"],
+)
+def test_mps_needs_linux_and_an_nvidia_gpu(
+    monkeypatch: pytest.MonkeyPatch, module: object, name: str, value: object
+) -> None:
+    monkeypatch.setattr(module, name, value)
+    assert mps_runs() is None
+
+
+@pytest.mark.parametrize(
+    ("gpus", "at_once", "runs", "advised"),
+    [
+        (0.5, 2, False, True),
+        (0.125, 8, False, True),
+        (0.5, 2, True, False),
+        (0.5, 2, None, False),
+        (0.5, 1, False, False),
+        (1.0, 2, False, False),
+        (0.0, 2, False, False),
+    ],
+)
+def test_mps_is_advised_if_seed_runs_share_a_gpu_without_it(
+    monkeypatch: pytest.MonkeyPatch, gpus: float, at_once: int, runs: bool | None, advised: bool
+) -> None:
+    monkeypatch.setattr("sclsearch.study.resources.mps_runs", lambda: runs)
+    found = mps_advice(gpus, at_once)
+    assert [START_MPS in note for note in found] == [True] * advised
