@@ -14,6 +14,7 @@ from sclsearch.papers.confirm import Confirmation, confirm, plan_repetition, var
 from sclsearch.reports.comparison import compare_studies
 from sclsearch.reports.report import report
 from sclsearch.selection.variance import Spread
+from sclsearch.spaces.load import find_space, load_space
 from sclsearch.store.studies import StudyStore, study_names
 from sclsearch.study.restore import restore_spec
 from sclsearch.study.spec import RunOptions, StudySpec
@@ -266,3 +267,17 @@ def test_the_winner_of_a_gpu_study_is_confirmed_on_cpus(
     name = fill(replace(spec, precision="tf32"), on_gpu)
     plan = plan_repetition(name, replace(options, gpus_per_trial=0), list, fresh=2)
     assert plan.seed_runs == 2
+
+
+def test_a_default_of_the_winner_is_kept_where_its_models_space_starts_with_another_value(
+    spec: StudySpec, options: RunOptions, fill: Fill
+) -> None:
+    found = load_space(find_space("scl", "demo"), "scl", "minilm")
+    assert found.published[0]["head_lr_mult"] != 1
+    options = replace(options, configs=1, seeds=3)
+    settings = {**FIELDS, "head_lr_mult": 1.0}
+    study = fill(replace(spec, model="minilm", settings=settings, sampler="random"), options)
+    again = fill(repeated_spec(options, study, fresh=2, first_fresh=3), options)
+    winners = [report(options.storage, name).winner for name in (study, again)]
+    assert None not in winners
+    assert winners[0].fields == winners[1].fields

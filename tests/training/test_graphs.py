@@ -126,6 +126,8 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> None:
         ("get_sync_debug_mode", lambda: 0),
         ("set_sync_debug_mode", lambda _: None),
         ("mem_get_info", lambda: (free, free)),
+        ("memory_reserved", lambda: 0),
+        ("memory_allocated", lambda: 0),
         ("reset_peak_memory_stats", lambda: None),
     ):
         monkeypatch.setattr(torch.cuda, name, value)
