@@ -278,6 +278,7 @@ def test_a_default_of_the_winner_is_kept_where_its_models_space_starts_with_anot
     settings = {**FIELDS, "head_lr_mult": 1.0}
     study = fill(replace(spec, model="minilm", settings=settings, sampler="random"), options)
     again = fill(repeated_spec(options, study, fresh=2, first_fresh=3), options)
-    winners = [report(options.storage, name).winner for name in (study, again)]
-    assert None not in winners
-    assert winners[0].fields == winners[1].fields
+    first, second = (report(options.storage, name).winner for name in (study, again))
+    assert first is not None
+    assert second is not None
+    assert first.fields == second.fields
