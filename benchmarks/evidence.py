@@ -519,6 +519,7 @@ def side_table(frames: Frames) -> Iterator[list[str]]:
             duration(search["seconds"].sum()),
             f"{len(confirm)}",
             duration(confirm["seconds"].sum()),
+            ", ".join(frame["device"].dropna().unique()),
             settings({name: winner[name] for name in searched(frame)}),
             f"{difference} ({interval})",
         ]
@@ -591,9 +592,10 @@ def row_notes(frames: Frames) -> Iterator[str]:
 
 SAME_TEST = "all seeds have the same test rows"
 MACHINES = {
-    MODEL: "AMD EPYC (`ce`, `scl`) and Intel Xeon (the others), 2 cores, 24 GB, November 2026. "
-    "Engine 6, Python 3.11.7, torch 2.13.0+cpu, transformers 5.23.0, ray 2.60.0; other work ran "
-    "beside the training, so times are rough."
+    MODEL: "On CPUs: AMD EPYC or Intel Xeon, 2 cores, 24 GB; engine 6, Python 3.11.7, torch "
+    "2.13.0+cpu, transformers 5.23.0, ray 2.60.0. On the H100: bfloat16, up to 30 seed runs at a "
+    "time with CUDA MPS, 16 CPU cores; engine 7, Python 3.12.3, torch 2.11.0, transformers 5.17.0, "
+    "ray 2.60.0. November 2026. Other work ran beside the training, so times are rough."
 }
 """Machine of the recorded seed runs, by model."""
 
@@ -689,10 +691,12 @@ HOW = f"""\
   runs of losing configurations, so the numbers of trained seed runs differ.
 - The protocol is `gunel-fewshot` (`gunel-noisy` where the task says noisy): every seed draws its
   own training rows. The intervals are about training rows and seeds, not about test rows.
+- `dbpedia` has 2,212 rows of the original's training split. `amazon2` is not the original: 1,600
+  other reviews from Amazon, negative with one or two stars and positive with four or five.
 """
 SIDES = (
     *("side", "configurations × seeds", "trained", "time", "fresh seeds", "time"),
-    *("winner", "minus logistic regression, 95 %"),
+    *("device", "winner", "minus logistic regression, 95 %"),
 )  # fmt: skip
 TOP = f"""\
 Gunel et al. report the mean of the 3 seeds of {TENS} with the best validation scores. This table

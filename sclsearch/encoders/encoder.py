@@ -35,6 +35,8 @@ class Encoder(nn.Module):
         takes_masks: True if the attention is transformers' and accepts a prepared mask.
         max_tokens: Number of learned positions, thus most tokens of a text; None for no limit.
         trims: True if the last layer works without the positions that are not read.
+        chunk_tokens: Most tokens of all views to train on at once; 0 for the default. See
+            `Training.chunk_tokens`.
         mask_token: Id of the mask token; None if the tokenizer has none.
         masked_lm: Weights of the checkpoint's masked-LM head; empty if it has none. They are not
             parameters: a stage that needs the head copies them.
@@ -56,6 +58,7 @@ class Encoder(nn.Module):
         self.model = model
         self.width: int = model.config.hidden_size
         self.max_tokens = _max_tokens(model)
+        self.chunk_tokens = 0
         self.mask_token = mask_token
         self.masked_lm = masked_lm
         self._views = install(model)
@@ -159,8 +162,8 @@ class Encoder(nn.Module):
         """
         forward = partial(self._hidden, first_only=first_only and self.trims)
         trains = torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters())
-        if trains and is_large(ids, dropout_rates):
-            return in_chunks(forward, ids, mask, types, dropout_rates)
+        if trains and is_large(ids, dropout_rates, self.chunk_tokens):
+            return in_chunks(forward, ids, mask, types, dropout_rates, self.chunk_tokens)
         return forward(ids, mask, types, dropout_rates)
 
     def _hidden(

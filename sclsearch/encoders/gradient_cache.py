@@ -15,25 +15,33 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 LIMIT = 2**15
-"""Most positions (views * texts * tokens) of one undivided forward pass.
+"""Most positions (views * texts * tokens) of one undivided forward pass, by default.
 
 BERT base keeps 0.8 MB per position in float32. Chunks draw other random numbers than the whole
 batch, so the limit must not depend on the machine. A change of it or of `CHUNK` needs a new
 `ENGINE_VERSION`.
 """
 CHUNK = 2**13
-"""Most positions per chunk, unless a single text has more."""
+"""Most positions per chunk by default, unless a single text has more."""
 
 Forward = Callable[[Tensor, Tensor, Tensor, tuple[float, ...]], Tensor]
 
 
-def is_large(ids: Tensor, dropout_rates: tuple[float, ...]) -> bool:
-    """Return whether a batch, `[B, T]`, with one view per rate needs `in_chunks`."""
-    return ids.numel() * len(dropout_rates) > LIMIT
+def is_large(ids: Tensor, dropout_rates: tuple[float, ...], chunk_tokens: int) -> bool:
+    """Return whether a batch, `[B, T]`, with one view per rate needs `in_chunks`.
+
+    `chunk_tokens` is the most positions of an undivided forward pass, or 0 for the default.
+    """
+    return ids.numel() * len(dropout_rates) > (chunk_tokens or LIMIT)
 
 
 def in_chunks(
-    forward: Forward, ids: Tensor, mask: Tensor, types: Tensor, dropout_rates: tuple[float, ...]
+    forward: Forward,
+    ids: Tensor,
+    mask: Tensor,
+    types: Tensor,
+    dropout_rates: tuple[float, ...],
+    chunk_tokens: int,
 ) -> Tensor:
     """Return the states of all views, `[V * B, T, d]`, without keeping their activations.
 
@@ -45,8 +53,9 @@ def in_chunks(
         mask: True at tokens, `[B, T]`.
         types: Segments, `[B, T]`.
         dropout_rates: Dropout probability of each of the V views.
+        chunk_tokens: Most positions per chunk, or 0 for the default.
     """
-    chunks = min(-(-ids.numel() * len(dropout_rates) // CHUNK), len(ids))
+    chunks = min(-(-ids.numel() * len(dropout_rates) // (chunk_tokens or CHUNK)), len(ids))
     texts = zip(*(tensor.tensor_split(chunks) for tensor in (ids, mask, types)), strict=True)
     states = [checkpoint(forward, *some, dropout_rates, use_reentrant=False) for some in texts]
     by_view = [chunk.unflatten(0, (len(dropout_rates), -1)) for chunk in states]  # [V, b, T, d]

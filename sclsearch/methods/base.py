@@ -50,6 +50,10 @@ class Training:
         head_lr_mult: Multiplier of the learning rate for a module named `head` that is trained
             together with the encoder; 1 in the papers. A head that starts from random weights may
             need more than the encoder. It enters the identity of a seed run only if it is not 1.
+        chunk_tokens: Most tokens (views × texts × length) that the encoder trains on at once.
+            Larger batches go through it in chunks by gradient caching, which takes less memory and
+            more time and draws other random numbers. At 0, batches of more than 32,768 tokens go
+            in chunks of 8,192. It enters the identity of a seed run only if it is not 0.
     """
 
     learning_rate: Annotated[float, Gt(0), Lt(1)] = 1e-5
@@ -64,6 +68,7 @@ class Training:
     drop_last: bool = False
     class_weights: Literal["none", "balanced"] = "none"
     head_lr_mult: Annotated[float, Gt(0)] = 1.0
+    chunk_tokens: Annotated[int, Ge(0)] = 0
 
 
 @dataclass(frozen=True, slots=True)

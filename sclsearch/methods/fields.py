@@ -20,7 +20,7 @@ BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiv
 LARGEST = 100_000
 """Largest integer value of a field; a training with more epochs, for example, never ends."""
 
-ADDED_LATER = MappingProxyType({"class_weights": "none", "head_lr_mult": 1.0})
+ADDED_LATER = MappingProxyType({"class_weights": "none", "head_lr_mult": 1.0, "chunk_tokens": 0})
 """Fields of `Training` that stored keys of earlier releases lack, with their defaults."""
 
 

@@ -36,6 +36,9 @@ from sclsearch.training.spec import SeedRunSpec, TrainingData
 if TYPE_CHECKING:
     from sclsearch.study.prepared import PreparedStudy
 
+MEMORY_ADVICE = (
+    "Give --set chunk_tokens=4096 or less, run fewer seed runs at a time, or reduce max_length."
+)
 _LOG = logging.getLogger(__name__)
 
 
@@ -139,7 +142,8 @@ def seed_run_trial(config: Mapping[str, Any], context: WorkerContext) -> None:
             raise
         traceback.clear_frames(error.__traceback__)  # the frames hold the model
         torch.cuda.empty_cache()
-        tune.report({"key": spec.key, "out_of_memory": _last_line(error) or "out of memory"})
+        message = f"{_last_line(error)} {MEMORY_ADVICE}"
+        tune.report({"key": spec.key, "out_of_memory": message})
 
 
 def return_freed_memory() -> None:

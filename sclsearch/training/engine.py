@@ -92,6 +92,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     model = Model(encoder, stage.new_modules(encoder, data.tokens.classes), weights).to(device)
     frozen = stage.frozen_pooling is not None
     encoder.requires_grad_(not frozen)
+    encoder.chunk_tokens = training.chunk_tokens
     features, vocabulary = None, None
     if stage.cached:
         features = features_of(data, position, model, backend)
@@ -114,7 +115,7 @@ def _train_stage(  # noqa: C901 (one loop that is read from top to bottom)
     update_weights: Update = partial(make_update, model, stage, optimizer, backend)
     # A stage that predicts tokens selects them, so its shapes depend on the batch.
     if graphs and spec.graphs and not stage.whole_vocabulary:
-        update_weights = GraphedUpdates(update_weights, model, optimizer)
+        update_weights = GraphedUpdates(update_weights, model, optimizer, training.chunk_tokens)
 
     for update, index in enumerate(data.order(stage, remaining), start=1):
         scale = lr_scale(update, total, training.warmup_ratio)

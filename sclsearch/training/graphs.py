@@ -60,23 +60,36 @@ class GraphedUpdates:
     plain. Parameters must stay in their memory between updates, and the current stream must not be
     the default one.
 
+    Args:
+        update: Makes a plain update.
+        model: The model that it trains.
+        optimizer: The optimizer that it uses.
+        chunk_tokens: As in `Training`; a larger batch fills the GPU, and stays plain.
+
     Attributes:
         failure: Why all further updates are plain; empty if they are not.
     """
 
-    def __init__(self, update: Update, model: Model, optimizer: torch.optim.Optimizer) -> None:
+    def __init__(
+        self,
+        update: Update,
+        model: Model,
+        optimizer: torch.optim.Optimizer,
+        chunk_tokens: int = 0,
+    ) -> None:
         self.failure = f"an earlier capture failed: {_FAILED[0]}" if _FAILED else ""
         self._update = update
         self._model = model
         self._optimizer = optimizer
+        self._chunk_tokens = chunk_tokens
         self._captured: dict[Hashable, CapturedUpdate] = {}
         # Graphs replay one after another, so they can share the memory of activations.
         self._pool = torch.cuda.graph_pool_handle()
 
     def __call__(self, batch: Batch) -> Terms:
         """Update the weights; return the loss terms, which the next call may overwrite."""
-        # A large batch fills the GPU, and its gradient caching reads the random state.
-        if self.failure or is_large(batch.ids, batch.dropout_rates):
+        # The gradient caching of a large batch reads the random state.
+        if self.failure or is_large(batch.ids, batch.dropout_rates, self._chunk_tokens):
             return self._update(batch)
         shapes = (*(tensor.shape for tensor in _tensors(batch).values()), batch.dropout_rates)
         captured = self._captured.get(shapes)

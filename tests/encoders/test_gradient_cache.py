@@ -147,8 +147,16 @@ def test_batches_without_gradient_and_small_ones_are_not_divided(
     assert len(seen) == 1
 
 
-def test_a_single_text_is_never_divided(bert: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gradient_cache, "CHUNK", 1)
+def test_a_setting_divides_smaller_batches(bert: Encoder, texts: Inputs) -> None:
+    bert.train().chunk_tokens = 24
+    seen: list[int] = []
+    bert.model.register_forward_hook(lambda *_: seen.append(0))
+    bert.hidden(*(tensor[:4] for tensor in texts), (0.1,))  # 48 tokens
+    assert len(seen) == 2
+
+
+def test_a_single_text_is_never_divided(bert: Encoder) -> None:
+    bert.chunk_tokens = 1
     ids = torch.full((2, 40), 7)
     seen: list[int] = []
     bert.train().model.register_forward_hook(lambda *_: seen.append(0))

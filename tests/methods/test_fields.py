@@ -103,7 +103,8 @@ def test_the_fields_are_the_methods_and_then_those_of_training(name: str) -> Non
     kind: Any = method_class(name)
     expected = [field.name for each in (kind, Training) for field in fields(each)]
     assert list(field_types(kind)) == expected
-    assert list(resolved(kind(), Training(class_weights="balanced", head_lr_mult=2.0))) == expected
+    training = Training(class_weights="balanced", head_lr_mult=2.0, chunk_tokens=64)
+    assert list(resolved(kind(), training)) == expected
     assert list(resolved(kind(), Training())) == expected[: -len(ADDED_LATER)]
 
 
