@@ -3,7 +3,7 @@
     python -m benchmarks.evidence > benchmarks/evidence.md
     python -m benchmarks.evidence --storage evidence-storage > benchmarks/evidence.md
 
-The first command makes the page from the seed runs in `benchmarks/evidence/`, without torch or Ray.
+The first command makes the page from the seed runs in `benchmarks/evidence/`, without Ray.
 The second one writes these files from a storage first. `benchmarks/evidence.sh` trains the rows.
 """
 
@@ -31,6 +31,7 @@ from sclsearch.reports.comparison import confirmed_score
 from sclsearch.reports.comparison_tables import compared, points
 from sclsearch.reports.frames import SEED_RUN_COLUMNS
 from sclsearch.reports.terminal import duration
+from sclsearch.search.simulate import read_table
 from sclsearch.selection.rules import mean_std, parse_rule, reported_test
 from sclsearch.selection.significance import (
     ALPHA,
@@ -44,6 +45,7 @@ from sclsearch.selection.significance import (
     search_scores,
     with_searches,
 )
+from sclsearch.spaces.load import load_space
 from sclsearch.store.storage import storage_folder
 from sclsearch.store.studies import study_names
 from sclsearch.tasks.metrics import METRICS
@@ -54,6 +56,8 @@ if TYPE_CHECKING:
 DEFAULT_STORAGE = Path("evidence-storage")
 FOLDER = Path("benchmarks/evidence")
 """Search spaces, and the seed runs of each study."""
+SCORES = Path("benchmarks/scores")
+"""Validation scores of larger searches, and their spaces."""
 NOTES = FOLDER / "notes.json"
 """Notes of the reports on each study's rows."""
 MODEL = "minilm"
@@ -576,6 +580,23 @@ def curse_table(frames: Frames) -> Iterator[list[str]]:
         yield [f"`{study}`", *cells]
 
 
+def importance_table() -> Iterator[list[str]]:
+    """Yield the cells of the table of hyperparameter importance, one row for each score table."""
+    from sclsearch.search.importance import hyperparameter_importance
+
+    for path in sorted(SCORES.glob("*-*-*.csv")):
+        search = path.stem.rpartition("-")[0]
+        table = read_table(path)
+        space = load_space(path.with_name(f"{search}.yaml"), search.rpartition("-")[0], MODEL)
+        means = table.scores.mean(axis=1)
+        cells = []
+        for least in (means.min(), np.median(means)):
+            scored = [one for one in zip(table.values, means, strict=True) if one[1] >= least]
+            shares = hyperparameter_importance(space.spec(), scored)
+            cells.append(", ".join(f"{name} {100 * one:.0f} %" for name, one in shares.items()))
+        yield [f"`{path.stem}`", *cells, f"{percent(np.median(means))} … {percent(means.max())}"]
+
+
 def row_notes(frames: Frames) -> Iterator[str]:
     """Yield a line for each task: which rows validate and test, and what its studies share."""
     notes = stored_notes()
@@ -629,6 +650,9 @@ def page(model: str, frames: Frames) -> Iterator[str]:
     yield from markdown(CURSES, curse_table(frames))
     yield f"\n{SEARCHES}"
     yield from markdown(SEARCHED, search_table(found, model, frames))
+    if model == MODEL:
+        yield f"\n{IMPORTANCE}"
+        yield from markdown(IMPORTANCES, importance_table())
     yield "\n## Commands\n"
     yield f"    SCLSEARCH_DATA=glue benchmarks/evidence.sh{options} > benchmarks/evidence.md"
     yield f"    python -m benchmarks.evidence{options} > benchmarks/evidence.md\n"
@@ -717,6 +741,15 @@ Differences on the seeds that chose the winners. *95 %, search* includes the cho
 as `sclsearch compare` prints it.
 """
 SEARCHED = ("row", "difference", "95 %", "95 %, search", "pairs")
+IMPORTANCE = """\
+## Which hyperparameters matter
+
+Share of the variance of the configurations' validation scores that each hyperparameter explains
+alone, by functional ANOVA (Hutter et al., 2014). The searches have 60 random configurations with 10
+seeds each; their spaces and scores are in `benchmarks/scores/`. In the better half of the
+configurations the learning rate is never far off.
+"""
+IMPORTANCES = ("search", "all configurations", "the better half", "scores of the better half")
 COMMANDS = """\
 The first command trains what is missing, writes the seed runs to `benchmarks/evidence/` and prints
 this page. The second one prints the page from these files alone. `--dry-run` prints seed runs and

@@ -151,7 +151,8 @@ def test_a_setting_divides_smaller_batches(bert: Encoder, texts: Inputs) -> None
     bert.train().chunk_tokens = 24
     seen: list[int] = []
     bert.model.register_forward_hook(lambda *_: seen.append(0))
-    bert.hidden(*(tensor[:4] for tensor in texts), (0.1,))  # 48 tokens
+    ids, mask, types = (tensor[:4] for tensor in texts)
+    bert.hidden(ids, mask, types, (0.1,))  # 48 tokens
     assert len(seen) == 2
 
 
