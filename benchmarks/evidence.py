@@ -516,6 +516,9 @@ def side_table(frames: Frames) -> Iterator[list[str]]:
         winner = of_kind(frame, "search").iloc[0]
         difference, interval, *_ = compared(against_baseline(frame, LOGISTIC), 1.0)
         configurations, seeds = search["configuration"].nunique(), search["replicate"].nunique()
+        names = searched(frame)
+        rates = search["learning_rate"] if "learning_rate" in names else ()
+        at_edge = len(rates) > 0 and winner["learning_rate"] in (min(rates), max(rates))
         yield [
             f"`{study}`",
             f"{configurations} × {seeds}",
@@ -524,7 +527,7 @@ def side_table(frames: Frames) -> Iterator[list[str]]:
             f"{len(confirm)}",
             duration(confirm["seconds"].sum()),
             ", ".join(frame["device"].dropna().unique()),
-            settings({name: winner[name] for name in searched(frame)}),
+            settings({name: winner[name] for name in names}) + " ∗" * at_edge,
             f"{difference} ({interval})",
         ]
 
@@ -642,7 +645,8 @@ def page(model: str, frames: Frames) -> Iterator[str]:
     devices = sorted({str(one) for frame in frames.values() for one in frame["device"].dropna()})
     yield f"\n{MACHINES.get(model, 'Devices: ' + ', '.join(devices) + '.')}\n"
     yield from markdown(SIDES, side_table(frames))
-    yield "\n## The top 3 of 10 flatter\n"
+    yield f"\n{EDGES}"
+    yield "## The top 3 of 10 flatter\n"
     yield TOP
     yield from markdown(TOPS, top_table(frames))
     yield "\n## Winners on the seeds that chose them\n"
@@ -717,6 +721,9 @@ HOW = f"""\
   own training rows. The intervals are about training rows and seeds, not about test rows.
 - `dbpedia` has 2,212 rows of the original's training split. `amazon2` is not the original: 1,600
   other reviews from Amazon, negative with one or two stars and positive with four or five.
+"""
+EDGES = """\
+∗ The highest or lowest learning rate of the grid: a wider one might have helped this side.
 """
 SIDES = (
     *("side", "configurations × seeds", "trained", "time", "fresh seeds", "time"),
