@@ -55,7 +55,11 @@ def in_chunks(
         dropout_rates: Dropout probability of each of the V views.
         chunk_tokens: Most positions per chunk, or 0 for the default.
     """
-    chunks = min(-(-ids.numel() * len(dropout_rates) // (chunk_tokens or CHUNK)), len(ids))
+    positions = ids.shape[1] * len(dropout_rates)  # of one text
+    if chunk_tokens:
+        chunks = -(-len(ids) // max(chunk_tokens // positions, 1))
+    else:
+        chunks = min(-(-len(ids) * positions // CHUNK), len(ids))
     texts = zip(*(tensor.tensor_split(chunks) for tensor in (ids, mask, types)), strict=True)
     states = [checkpoint(forward, *some, dropout_rates, use_reentrant=False) for some in texts]
     by_view = [chunk.unflatten(0, (len(dropout_rates), -1)) for chunk in states]  # [V, b, T, d]

@@ -37,6 +37,11 @@ def load_encoder(folder: Path, name: str, device: torch.device | None = None) ->
     return copy.deepcopy(_pretrained(folder, name, device or CPU, _files(folder)))
 
 
+def forget_encoder() -> None:
+    """Free the memory of the pretrained encoder that `load_encoder` keeps."""
+    _pretrained.cache_clear()
+
+
 def load_tokenizer(folder: Path) -> "PreTrainedTokenizerBase":
     """Return the fast tokenizer of a model's folder.
 

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from sclsearch.errors import SclsearchError, suggestion
+from sclsearch.methods.base import Training
 
 REQUIRED = ("protocol", "few_shot", "regression", "training", "check", "stages", "scores")
 """Members that the engine requires of a method; `sclsearch.methods.base.Method` has defaults."""
@@ -90,8 +91,13 @@ def _errors(kind: type) -> list[str]:
         for attribute in REQUIRED
         if not hasattr(kind, attribute)
     ]
-    return missing + [
-        f"{name}.{field.name} has no default. Give it one: a search space need not set every field."
-        for field in fields(kind)
-        if field.default is MISSING
-    ]
+    shared = {field.name for field in fields(Training)}
+    for field in fields(kind):
+        if field.name in shared:
+            missing.append(f"{name}.{field.name} is a field of every method. Rename it.")
+        if field.default is MISSING:
+            missing.append(
+                f"{name}.{field.name} has no default. Give it one: a search space need not set "
+                "every field."
+            )
+    return missing

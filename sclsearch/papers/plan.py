@@ -9,6 +9,7 @@ from sclsearch.encoders.models import base_model
 from sclsearch.errors import SclsearchError, lookup
 from sclsearch.methods import find_method, method_class
 from sclsearch.methods.base import Training, reads_paraphrases
+from sclsearch.methods.fields import ADDED_LATER
 from sclsearch.papers.tables import Cell, Settings, Table
 from sclsearch.protocols import find_protocol
 from sclsearch.protocols.variants import SCALES
@@ -101,7 +102,9 @@ def plan_cells(
             scale=scale,
             train_size=cell.block.train_size,
             shots=cell.block.shots,
-            settings=cell.settings if scale is None else _scaled_settings(table, cell, model_name),
+            settings={**_later_defaults(cell, model_name), **cell.settings}
+            if scale is None
+            else _scaled_settings(table, cell, model_name),
             paraphrases=paraphrases if _reads_paraphrases(cell) else None,
             searched=scale is not None,
         )
@@ -152,7 +155,14 @@ def _scaled_settings(table: Table, cell: Cell, model_name: str) -> Settings:
     """Return the settings of a cell's study at a smaller scale: all but the learning rate."""
     point = _published(str(cell.row.method), str(cell.column.task), base_model(model_name))
     others = {name: value for name, value in point.items() if name != "learning_rate"}
-    return {**others, **_distinguishing_settings(table, cell)}
+    later = _later_defaults(cell, model_name)
+    return {**others, **later, **_distinguishing_settings(table, cell)}
+
+
+def _later_defaults(cell: Cell, model_name: str) -> Settings:
+    """Return the defaults of fields that the papers lack, but with which a model's space starts."""
+    point = _published(str(cell.row.method), str(cell.column.task), base_model(model_name))
+    return {name: value for name, value in ADDED_LATER.items() if name in point}
 
 
 @cache

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from sclsearch.encoders.load import forget_encoder
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import NamedMethod, error_text
 from sclsearch.protocols.base import Splits
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
     from sclsearch.study.prepared import PreparedStudy
 
 MEMORY_ADVICE = (
-    "Give --set chunk_tokens=4096 or less, run fewer seed runs at a time, or reduce max_length."
+    "Run fewer seed runs at a time, reduce max_length, or set chunk_tokens; the last two need a "
+    "new study."
 )
 _LOG = logging.getLogger(__name__)
 
@@ -141,8 +143,9 @@ def seed_run_trial(config: Mapping[str, Any], context: WorkerContext) -> None:
         if not is_out_of_memory(error):
             raise
         traceback.clear_frames(error.__traceback__)  # the frames hold the model
+        forget_encoder()
         torch.cuda.empty_cache()
-        message = f"{_last_line(error)} {MEMORY_ADVICE}"
+        message = f"{(_last_line(error) or 'out of memory').rstrip('.')}. {MEMORY_ADVICE}"
         tune.report({"key": spec.key, "out_of_memory": message})
 
 

@@ -23,7 +23,7 @@ from sclsearch.store.storage import Storage, storage_folder
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.tokenized import sampled_ids
 from sclsearch.training.cost import row_costs
-from sclsearch.training.device import backend_for
+from sclsearch.training.device import backend_for, is_out_of_memory
 from sclsearch.training.engine import make_update
 from sclsearch.training.graphs import GraphedUpdates, Update
 from sclsearch.training.optimizer import adamw
@@ -92,7 +92,9 @@ def estimate(
     basis = STORED if alike else MEASURED
     try:
         each = _stored(prepared, fields[0], alike) or _measured(prepared, fields, threads)
-    except SclsearchError as error:
+    except (SclsearchError, RuntimeError, MemoryError) as error:
+        if not isinstance(error, SclsearchError) and not is_out_of_memory(error):
+            raise
         return Estimate(None, prepared.at_once, str(error).partition("\n")[0])
     training, test = (statistics.mean(part) for part in zip(*each, strict=True))
     seed_run = training + prepared.tests_all * test
@@ -143,7 +145,10 @@ def _measured(
         length = math.ceil(np.minimum(lengths, spec.training.max_length).mean())
         most = TOKENS[spec.numerics.partition("-")[0]] // length
         rows = max(min(spec.training.batch_size, most), 1)
-        update = _update_seconds(spec.model, spec.model_name, spec.numerics, threads, rows, length)
+        chunk, numerics = spec.training.chunk_tokens, spec.numerics
+        update = _update_seconds(
+            spec.model, spec.model_name, numerics, threads, rows, length, chunk
+        )
         training, test = row_costs(spec)
         seconds.append((update / rows * training, update / rows * test))
     return seconds
@@ -151,7 +156,7 @@ def _measured(
 
 @cache
 def _update_seconds(
-    folder: Path, name: str, numerics: Numerics, threads: int, rows: int, length: int
+    folder: Path, name: str, numerics: Numerics, threads: int, rows: int, length: int, chunk: int
 ) -> float:
     """Return the seconds of one update by cross-entropy; the content of the batch is no matter."""
     backend = backend_for(numerics)
@@ -161,6 +166,7 @@ def _update_seconds(
     try:
         with backend.stream():
             encoder = load_encoder(folder, name).to(device)
+            encoder.chunk_tokens = chunk
             (stage,) = CE(pooling="mean").stages(Training())
             model = Model(encoder, stage.new_modules(encoder, 2)).to(device).train()
             optimizer = adamw(model, stage)
@@ -168,7 +174,7 @@ def _update_seconds(
             batch = Batch(ids, ids > 0, ids * 0, ids > 0, ids[:, 0] * 0, (Training().dropout,))
             update: Update = partial(make_update, model, stage, optimizer, backend)
             if device.type == "cuda":  # the second update is captured, the third is replayed
-                update = GraphedUpdates(update, model, optimizer)
+                update = GraphedUpdates(update, model, optimizer, chunk)
             for _ in range(3):  # the first update is the slowest
                 started = time.perf_counter()
                 update(batch)["ce"].item()  # waits for the device

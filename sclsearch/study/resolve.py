@@ -78,9 +78,11 @@ def resolve(spec: StudySpec, options: RunOptions) -> Study:
     rows = len(splits.train.index) * (1 + protocol.joined)
     start: Values = {}
     if not spec.searched:
-        start = _start(space, protocol.training(rows, 1))
+        if not spec.restored:
+            start = _start(space, protocol.training(rows, 1))
         space = space.with_settings({**start, **spec.settings})
-        space = replace(space, parameters={}, published=())
+        fixed = spec.settings if spec.restored else space.fixed
+        space = replace(space, fixed=fixed, parameters={}, published=())
     setter = "winner" if spec.fresh or spec.crossed else "--set"
     given = (space.fixed, start, spec.settings)
     defaults = _defaults(method, protocol, rows, given, setter)

@@ -101,7 +101,8 @@ def unusable_gpu(driver: Path = DRIVER) -> str:
 def mps_runs() -> bool | None:
     """Return whether CUDA MPS runs, so that kernels of several processes run at the same time.
 
-    The result is None if this machine cannot use MPS, which needs Linux and an NVIDIA GPU.
+    The result is None if this machine cannot use MPS, which needs Linux and an NVIDIA GPU, or if
+    the daemon's socket cannot be read.
     """
     import torch
 
@@ -113,8 +114,10 @@ def mps_runs() -> bool | None:
         client.settimeout(_MPS_SECONDS)
         try:
             client.connect(str(folder / "control"))
-        except OSError:
+        except (FileNotFoundError, ConnectionRefusedError):
             return False
+        except OSError:
+            return None
     return True
 
 
@@ -128,8 +131,8 @@ def mps_advice(gpus: float, at_once: int) -> list[str]:
     if not 0 < gpus < 1 or at_once < 2 or mps_runs() is not False:
         return []
     return [
-        "GPU: seed runs that share it take turns, since CUDA MPS does not run; start it before the "
-        f"search: {START_MPS}"
+        "GPU: CUDA MPS does not run, so seed runs that share a GPU take turns. Start MPS before "
+        f"the search: {START_MPS}"
     ]
 
 

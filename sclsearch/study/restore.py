@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import find_method, find_recorded_method
-from sclsearch.methods.fields import ADDED_LATER, as_tuples, field_errors
+from sclsearch.methods.fields import as_tuples, field_errors
 from sclsearch.study.spec import StudySpec
 from sclsearch.study.study import Study
 from sclsearch.tasks import check_data_dir
@@ -81,8 +81,6 @@ def restore_spec(
                 f"{origin.get('study', 'stored fields')}: the record is damaged: {name}: "
                 f"{reason.rstrip('.')}. Restore it from a copy."
             )
-        # A field that is absent has its default, whatever the space of its model starts with.
-        fields = {**ADDED_LATER, **fields}
     return StudySpec(
         method=origin["method"] if method is None else method,
         task=_task(origin["task"]),
@@ -100,6 +98,7 @@ def restore_spec(
         paraphrases=restore_path(origin.get("paraphrases")),
         precision=origin.get("precision", "auto"),
         searched=False,
+        restored=bool(fields),
     )
 
 

@@ -61,6 +61,8 @@ class StudySpec:
         precision: Precision of matrix products; `tf32` on GPUs alone. `auto` is bf16 on GPUs of
             compute capability 8.0 or higher, else fp32. Results of two precisions differ.
         searched: False trains one configuration: every field has its default or its setting.
+        restored: True if the settings are all fields of a stored configuration. A space then adds
+            none: a field that is absent has its default.
     """
 
     method: "str | type[Method]"
@@ -82,6 +84,7 @@ class StudySpec:
     paraphrases: Path | None = None
     precision: Precision = "auto"
     searched: bool = True
+    restored: bool = False
 
     def __post_init__(self) -> None:
         """Raise SclsearchError if a field is not of its type."""

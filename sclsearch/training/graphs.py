@@ -64,7 +64,7 @@ class GraphedUpdates:
         update: Makes a plain update.
         model: The model that it trains.
         optimizer: The optimizer that it uses.
-        chunk_tokens: As in `Training`; a larger batch fills the GPU, and stays plain.
+        chunk_tokens: As in `Training`; updates of batches that it divides stay plain.
 
     Attributes:
         failure: Why all further updates are plain; empty if they are not.

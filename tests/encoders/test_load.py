@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModel, T5Config, T5Model
 
 from sclsearch.encoders.encoder import Encoder
-from sclsearch.encoders.load import load_encoder, load_tokenizer
+from sclsearch.encoders.load import forget_encoder, load_encoder, load_tokenizer
 from sclsearch.errors import SclsearchError
 
 Save = Callable[..., Path]
@@ -134,3 +134,24 @@ def test_a_damaged_tokenizer_is_an_error_with_its_folder(broken: Path) -> None:
     (broken / "tokenizer.json").write_text("{")
     with pytest.raises(SclsearchError, match=r"broken: transformers cannot load tokenizer\.json: "):
         load_tokenizer(broken)
+
+
+def test_the_pretrained_weights_stay_on_the_device_until_they_are_forgotten(
+    tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved: list[str] = []
+    to = Encoder.to
+
+    def noted(self: Encoder, device: torch.device) -> Encoder:
+        moved.append(device.type)
+        return to(self, device)
+
+    monkeypatch.setattr(Encoder, "to", noted)
+    forget_encoder()
+    for _ in range(2):
+        encoder = load_encoder(tiny_bert, "tiny", torch.device("meta"))
+        assert all(weight.is_meta for weight in encoder.parameters())
+    assert moved == ["meta"]
+    forget_encoder()
+    load_encoder(tiny_bert, "tiny", torch.device("meta"))
+    assert moved == ["meta", "meta"]

@@ -114,6 +114,14 @@ def test_a_field_without_a_default_is_an_error(tmp_path: Path) -> None:
         find_method(f"{file}:Mine")
 
 
+def test_a_field_that_every_method_has_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    text = FROZEN.format(body="epochs: int = 3").replace("class Mine", "class Mine(Method)")
+    file.write_text(f"from sclsearch.methods.base import Method\n{text}", encoding="utf-8")
+    with pytest.raises(SclsearchError, match=r"Mine\.epochs is a field of every method"):
+        find_method(f"{file}:Mine")
+
+
 def test_a_class_without_a_file_is_an_error() -> None:
     kind = type("Mine", (), {"__module__": "nowhere"})
     with pytest.raises(SclsearchError, match=r"^method Mine: has no source file"):

@@ -282,3 +282,6 @@ def test_a_default_of_the_winner_is_kept_where_its_models_space_starts_with_anot
     assert first is not None
     assert second is not None
     assert first.fields == second.fields
+    record = StudyStore(options.storage, again).record()
+    assert record is not None
+    assert record.identity["space"]["fixed"] == first.fields

@@ -116,9 +116,20 @@ def test_at_laptop_scale_all_rows_search_the_same_two_learning_rates(
         searched.add((canonical(rates), canonical(left.published)))
         assert (one.spec.searched, one.spec.scale, one.spec.model) == (True, "laptop", None)
         assert (one.options.configs, one.options.rule) == (2, None)
+        assert one.spec.settings.get("head_lr_mult", 1.0) == 1.0
         for name in one.cell.settings.keys() - SHARED:
             assert one.spec.settings[name] == one.cell.settings[name]
     assert len(searched) == bool(table.cells)
+
+
+def test_with_another_model_no_row_gets_the_start_of_its_space(
+    table: Table, options: RunOptions
+) -> None:
+    for one in plan_cells(table, table.cells, options, model="minilm"):
+        if one.spec is not None:
+            start = minilm_space(str(one.spec.method), str(one.spec.task)).published[0]
+            added = {"head_lr_mult": 1.0} if "head_lr_mult" in start else {}
+            assert one.spec.settings == {**added, **one.cell.settings}
 
 
 def test_a_field_that_alone_distinguishes_conditions_is_fixed_at_laptop_scale_too(

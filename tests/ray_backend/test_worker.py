@@ -114,6 +114,11 @@ def test_weights_that_no_report_can_need_are_not_written(
     assert run is not None
     assert run.test
     assert short.store.kept_weights() == set()
+    score = run.validated(short.study.metric)
+    assert score is not None
+    short.runs.set_aside(run.key)
+    trial(short, monkeypatch, weights_from=score)  # an equal score may be reported
+    assert short.store.kept_weights() == {run.key}
 
 
 def test_running_out_of_memory_is_reported_and_stores_nothing(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sclsearch.ray_backend.tuner import SeedSearcher
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.search.weight_pruner import WeightPruner, delete_unneeded_weights
 from sclsearch.store.runs import Failure, SeedRun
@@ -157,20 +158,30 @@ def test_weights_that_a_killed_worker_left_are_deleted(preparing: Preparing) -> 
 
 
 @pytest.mark.parametrize(
-    ("rule", "test", "expected"),
+    ("rule", "test", "right", "expected"),
     [
-        ("mean", "all", [None, 12, 15, 15]),
-        ("top-2", "all", [None, None, 12, 14]),
-        ("mean/top-3", "all", [None, None, None, 12]),
-        ("mean", "winner", [None, None, None, None]),
+        ("mean", "all", RIGHT[0], [None, 12, 15, 15]),
+        ("mean", "all", (None, 16, None, 11), [None, None, 16, 16]),
+        ("top-2", "all", RIGHT[0], [None, None, 12, 14]),
+        ("top-2", "all", (16, None, 11, 10), [None, None, None, 11]),
+        ("mean/top-3", "all", RIGHT[0], [None, None, None, 12]),
+        ("mean", "winner", RIGHT[0], [None, None, None, None]),
     ],
 )
-def test_a_task_says_which_validation_score_a_report_needs(
-    preparing: Preparing, rule: str, test: str, expected: list[int | None]
+def test_a_trial_is_told_the_lowest_score_that_a_report_can_need(
+    preparing: Preparing,
+    rule: str,
+    test: str,
+    right: tuple[int | None, ...],
+    expected: list[int | None],
 ) -> None:
     scheduler = Scheduler(preparing(rule=rule, seeds=4, configs=2, test_scores=test))
+    searcher = SeedSearcher(scheduler, math.inf)
     least = []
-    while task := scheduler.next():
-        least.append(task.weights_from)
-        finish(scheduler, task, RIGHT[0][task.id[1]])
-    assert least[:4] == [-math.inf if one is None else one / 20 for one in expected]
+    for seed in range(4):
+        config = searcher.suggest("trial")
+        assert isinstance(config, dict)
+        least.append(config["weights_from"])
+        (task,) = scheduler.training.values()
+        finish(scheduler, task, right[seed])
+    assert least == [-math.inf if one is None else one / 20 for one in expected]

@@ -235,7 +235,7 @@ def install() -> None:
     """Patch torch and the engine for fake tensors on the device, until the process ends."""
     from_numpy, load_encoder, backend_for = torch.from_numpy, load.load_encoder, device.backend_for
 
-    def load_fake(folder: Path, name: str) -> Encoder:
+    def load_fake(folder: Path, name: str, _: torch.device) -> Encoder:
         with _disable_current_modes():
             return faked(load_encoder(folder, name))
 
