@@ -102,7 +102,7 @@ def plan_cells(
             scale=scale,
             train_size=cell.block.train_size,
             shots=cell.block.shots,
-            settings={**_later_defaults(cell, model_name), **cell.settings}
+            settings={**_later_defaults(cell, model or cell.model), **cell.settings}
             if scale is None
             else _scaled_settings(table, cell, model_name),
             paraphrases=paraphrases if _reads_paraphrases(cell) else None,
