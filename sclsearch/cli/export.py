@@ -73,8 +73,9 @@ def export(
     sys.stdout.write(
         f"{folder}: {record.base} fine-tuned on {record.task} by {record.method}: "
         f"{_exported(record)}\n"
-        f"Over all seeds, none picked, test {record.metric} is {record.mean_test:.4f}: quote that."
-        f"\n{_usage(record, folder)}"
+        f"Over all seeds, none picked, test {record.metric} is {record.mean_test:.4f}. Quote that, "
+        "or better the score on fresh seeds of `sclsearch confirm`.\n"
+        f"{_usage(record, folder)}"
     )
     if push is not None:
         sys.stdout.write(f"Uploaded to {push}, {'public' if public else 'private'}\n")

@@ -178,7 +178,8 @@ def limits(found: Sequence[Comparison]) -> str:
     if not n:
         return "All pairs are equal: there is nothing to test."
     smallest = min(1.0, rows * smallest_p(n))
-    limit = f"{counted(n, 'pair')} cannot go below {'adjusted ' * (rows > 1)}p = {smallest:.3g}"
+    pairs = counted(n, "pair") + " that differ" * any(one.n_equal for one in found)
+    limit = f"{pairs} cannot go below {'adjusted ' * (rows > 1)}p = {smallest:.3g}"
     if smallest > ALPHA:
         fewest = math.ceil(math.log2(2 * rows / ALPHA))
         return f"{limit}: too few to show a difference at {ALPHA:g}, which takes {fewest}."

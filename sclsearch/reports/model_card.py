@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sclsearch.canonical import counted, one_line, settings, shown
 from sclsearch.encoders.models import ALIASES, ENCODER
 from sclsearch.reports.baseline_comparison import baseline_comparison
+from sclsearch.reports.comparison import confirmed_score
 from sclsearch.reports.export_record import CARD_FILE, ExportRecord
 from sclsearch.reports.loading_examples import loading_examples, loading_note
 from sclsearch.reports.report import ConfigurationLine, Report, finished_winner
@@ -285,11 +286,17 @@ def _summary(found: Report, winner: ConfigurationLine) -> str:
     if len(winner.reported) < len(winner.seeds) - winner.failed:
         reported = counted(len(winner.reported), "reported seed")
         lines.append(f"- Test {found.metric} {_test(winner)} over the {reported}.")
+    fresh = confirmed_score(found)
     if winner.plain:
         every = counted(len(winner.seeds) - winner.failed, "seed")
+        quote = ": quote this" if fresh is None else ""
         lines.append(
-            f"- Test {found.metric} {with_spread(*winner.plain)} over {every}, none picked: quote "
-            "this."
+            f"- Test {found.metric} {with_spread(*winner.plain)} over {every}, none picked{quote}."
+        )
+    if fresh is not None:
+        lines.append(
+            f"- Test {found.metric} {with_spread(fresh.mean, fresh.std)} over "
+            f"{counted(fresh.seeds, 'fresh seed')}, which chose nothing: quote this."
         )
     lines += [
         f"- Baseline, {line.origin}: test {found.metric} {_test(line)}." for line in found.baselines

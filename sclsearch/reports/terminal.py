@@ -10,7 +10,6 @@ from rich.text import Text
 
 from sclsearch.canonical import counted, settings
 from sclsearch.errors import RETRY
-from sclsearch.reports.commands import rerun_command
 from sclsearch.reports.report import ConfigurationLine, Report
 from sclsearch.reports.strips import axis, strip
 
@@ -120,14 +119,12 @@ def _show_winner(console: Console, report: Report, winner: ConfigurationLine) ->
     if report.settings:
         console.print(f"  set by hand: {escape(settings(report.settings))}", soft_wrap=True)
     _show_notes(console, report)
-    keys = [winner.seeds[position].key[:12] for position in winner.reported]
     if report.weights:
         folder = next(iter(report.weights.values())).rpartition("/")[0]
         names = ", ".join(f"{key[:12]}…" for key in report.weights)
         console.print(f"  weights {escape(folder)}: {names}", soft_wrap=True)
-    elif keys:
-        command = rerun_command(report, keys[0], "winner.safetensors")
-        console.print(f"  {escape(command)} writes its weights", soft_wrap=True)
+    elif winner.reported:
+        console.print("  its weights are not stored; `sclsearch export` says how to make them")
 
 
 def show_savings(console: Console, report: Report, *, skipped: int, reused: int) -> None:

@@ -38,7 +38,8 @@ def test_an_export_says_what_it_is_and_how_it_is_used(
         "my encoder: ./encoder fine-tuned on demo by scl: seed 1, the best of 2 by "
         "validation, "
         "accuracy 0.6200, test 0.6200\n"
-        "Over all seeds, none picked, test accuracy is 0.6100: quote that.\n"
+        "Over all seeds, none picked, test accuracy is 0.6100. Quote that, or better the score on "
+        "fresh seeds of `sclsearch confirm`.\n"
         "Use it: sclsearch predict 'my encoder' FILE, or --model 'my encoder'\n"
         "transformers cannot load this classifier; sclsearch.load can.\n"
     )

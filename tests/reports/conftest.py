@@ -79,9 +79,10 @@ def write_study(tmp_path: Path) -> Callable[..., Path]:
                 "fixed": dict(fixed),
             },
         }
-        training = {"method": method, "metric": metric, "data": data, "study": confirms or name}
+        training: dict[str, Any] = {"method": method, "metric": metric, "data": data}
+        training |= {"study": confirms or name, "engine": 6}
         if gpus:
-            training["numerics"] = "cuda-bf16"
+            training |= {"numerics": "cuda-bf16", "engine": 7}
         origin = {
             "rule": rule,
             "notes": list(study_notes),

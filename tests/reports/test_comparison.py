@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from sclsearch.errors import SclsearchError
-from sclsearch.reports.comparison import StudyComparison, compare_studies
+from sclsearch.reports.comparison import StudyComparison, compare_studies, confirmed_score
 from sclsearch.reports.comparison_tables import show_comparison
 from sclsearch.reports.report import report
 
@@ -175,6 +175,17 @@ def test_a_winner_stands_beside_its_score_on_fresh_seeds(
     write_study(BASE, name="base-again", fresh=9, values=[{"tau": 0.1}], confirms="base")
     text = text_of(compared(storage, "base", "better"), capsys)
     assert f"sclsearch compare base-again again --storage {storage}" in text
+
+
+def test_a_winner_of_a_search_on_gpus_may_have_its_fresh_seeds_on_cpus(
+    write_study: WriteStudy,
+) -> None:
+    storage = write_study([(1, 1)] * 3, BETTER, name="better", gpus=["H100"] * 3)
+    fresh = {"values": [{"tau": 0.2}], "confirms": "better", "fresh": 7}
+    write_study([(1, 60), (1, 62)], name="on-cpus", **fresh)
+    confirmed = confirmed_score(report(storage, "better"))
+    assert confirmed is not None
+    assert confirmed.study == "on-cpus"
 
 
 def test_other_winners_of_the_searches_are_in_an_interval(write_study: WriteStudy) -> None:

@@ -148,12 +148,9 @@ def test_more_configurations_than_fit_are_counted_and_the_winner_is_shown(
     assert len([line for line in text.splitlines() if " 1/1 " in line]) == 5
 
 
-def test_without_weights_the_command_that_writes_them_is_printed(write_study: Write) -> None:
-    storage = write_study([(70, 60), (80, 50)])
-    key = report(storage, "made-up").configurations[0].seeds[1].key
-    text = printed(storage, "best")
-    command = f"sclsearch rerun {key[:12]} --storage {storage} --weights winner.safetensors"
-    assert f"  {command} writes its weights\n" in text
+def test_without_weights_the_command_that_explains_it_is_printed(write_study: Write) -> None:
+    text = printed(write_study([(70, 60), (80, 50)]), "best")
+    assert "weights are not stored; `sclsearch export`" in text
 
 
 def test_weights_are_named_by_their_folder_and_keys(write_study: Write) -> None:
