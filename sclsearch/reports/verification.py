@@ -94,7 +94,8 @@ def verify(
 ) -> Verification:
     """Evaluate an export on the test rows of its study and compare with the recorded score.
 
-    If transformers can load the classifier, its predictions are compared row by row too.
+    If transformers can load the classifier, its predictions are compared row by row too. If a file
+    has changed so that the export cannot be evaluated, the result has no members.
 
     Args:
         folder: Folder written by `export`.
@@ -107,7 +108,23 @@ def verify(
         SclsearchError: The folder is no export, or one of an older version that does not name its
             test rows, or the data has changed.
     """
-    record = read_record(folder)
+    record, changed = read_record(folder), changed_files(folder)
+    try:
+        members, ensemble = _evaluated(folder, record, data_dir, custom_method)
+    except SclsearchError:
+        if set(changed or ()) <= {CARD}:  # the error is about the record
+            raise
+        members, ensemble = (), None
+    return Verification(record.metric, members, ensemble, tolerance, changed)
+
+
+def _evaluated(
+    folder: Path,
+    record: ExportRecord,
+    data_dir: Path | None,
+    custom_method: "str | type[Method] | None",
+) -> tuple[tuple[MemberCheck, ...], float | None]:
+    """Return the check of each exported seed run, and the test score of an ensemble, if any."""
     checks: list[MemberCheck] = []
     known: dict[str, _TestRows] = {}
     for name in record.members or ("",):
@@ -120,7 +137,7 @@ def verify(
         (rows,) = known.values()
         predictions = _predictions(load(folder, custom_method, _device(record)), rows)
         ensemble = value(record.metric, evaluate(rows.task, rows.y, predictions))
-    return Verification(record.metric, tuple(checks), ensemble, tolerance, changed_files(folder))
+    return tuple(checks), ensemble
 
 
 def _check(

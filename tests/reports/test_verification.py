@@ -139,6 +139,13 @@ def test_every_changed_file_is_named(exported: Path) -> None:
     assert f"{DIGESTS} is missing, so the files were not compared with it\n" in done.stdout
 
 
+def test_a_damaged_weights_file_is_named_and_not_an_error(exported: Path) -> None:
+    with (exported / "model.safetensors").open("ab") as file:
+        file.write(b"more")
+    found = sclsearch.verify(exported)
+    assert (found.members, found.changed, found.verified) == ((), ("model.safetensors",), False)
+
+
 def test_an_export_has_no_folder_of_the_users_machine_and_finds_the_data_by_name(
     tiny_bert: Path, tmp_path: Path
 ) -> None:
