@@ -231,7 +231,7 @@ def select(
 def simulate(
     table: str | Path,
     *,
-    rule: str = "mean",
+    rule: str | None = None,
     race: float | None = 0.05,
     sampler: Sampler = "random",
     configs: int | None = None,
@@ -244,7 +244,8 @@ def simulate(
 
     Args:
         table: Name of a study whose seed runs are all stored, or a CSV file of scores.
-        rule: Selection rule; only its score part matters.
+        rule: Selection rule; only its score part matters. None uses the study's own rule, and
+            `mean` for a file.
         race: Accepted risk; None trains all seeds.
         sampler: Sampler that chooses the configurations of the table.
         configs: Configurations of a search; None takes all.
@@ -258,15 +259,15 @@ def simulate(
     """
     from sclsearch.search import simulate as simulation
 
-    path = Path(table)
-    known = (
-        simulation.read_table(path)
-        if path.suffix == ".csv"
-        else simulation.table_of(select(str(table), storage=storage))
-    )
+    path, own = Path(table), "mean"
+    if path.suffix == ".csv":
+        known = simulation.read_table(path)
+    else:
+        found = select(str(table), rule=rule, storage=storage)
+        known, own = simulation.table_of(found), found.rule
     return simulation.simulate(
         [known],
-        rule=rule,
+        rule=rule or own,
         race=race,
         sampler=sampler,
         configs=configs,

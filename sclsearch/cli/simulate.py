@@ -30,8 +30,13 @@ def simulate(
         str, typer.Option(help="Accepted risks, separated by commas; off trains all seeds.")
     ] = "0,0.05",
     rule: Annotated[
-        str, typer.Option(help="Selection rules, separated by commas. Example: mean,top-3.")
-    ] = "mean",
+        str | None,
+        typer.Option(
+            help="Selection rules, separated by commas. Example: mean,top-3. Default: the "
+            "study's; mean for a file.",
+            show_default=False,
+        ),
+    ] = None,
     slots: Annotated[str, typer.Option(help="Seed runs at a time, separated by commas.")] = "2",
     sampler: Annotated[
         SamplerName, typer.Option(help="Sampler that chooses the configurations of the table.")
@@ -57,6 +62,7 @@ def simulate(
     from sclsearch.cli.output import print_json
 
     risks = [_risk(one) for one in race.split(",")]
+    rules = [None] if rule is None else rule.split(",")
     numbers = [_slots(one) for one in slots.split(",")]
     with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as executor:
         found = [
@@ -71,7 +77,7 @@ def simulate(
                 executor=executor,
                 storage=storage,
             )
-            for name, one, risk, number in product(tables, rule.split(","), risks, numbers)
+            for name, one, risk, number in product(tables, rules, risks, numbers)
         ]
     if json_:
         print_json({"simulations": [asdict(one) for one in found]})

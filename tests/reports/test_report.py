@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import sclsearch
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import Report, report
 from sclsearch.selection.rules import parse_rule
@@ -192,3 +193,12 @@ def test_a_report_is_the_same_after_its_way_through_json(write_study: Write) -> 
     assert back["configurations"][0]["fields"] == {"epochs": 3, "tau": 0.2}
     for was, now in zip(found["configurations"], back["configurations"], strict=True):
         assert {**was, "seeds": [*was["seeds"]], "reported": [*was["reported"]]} == now
+
+
+def test_a_study_is_simulated_under_its_own_rule(write_study: Write) -> None:
+    storage = write_study([(70, 60), (80, 50)], [(60, 60), (50, 50)], rule="best")
+    found = [
+        sclsearch.simulate("made-up", rule=rule, race=None, searches=1, storage=storage).rule
+        for rule in (None, "mean")
+    ]
+    assert found == ["best", "mean"]
