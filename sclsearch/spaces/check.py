@@ -127,6 +127,8 @@ def _space(content: SpaceFile, file: str, check: ValueCheck) -> tuple[Space, lis
             faults += parameter
         else:
             parameters[name] = parameter
+    if "chunk_tokens" in parameters:
+        faults.append(("space.chunk_tokens", "sets the use of memory alone; move it to fixed"))
     space = Space(
         method=content.method,
         source=content.source,

@@ -34,6 +34,11 @@ from sclsearch.spaces.load import check_file, load_space
         ("mode: eval}}", "mode: []}}", "space.probe_learning_rate.when: probe_encoder_mode must"),
         ("0.1]]}", "0.1]], when: {probe_encoder_mode: eval}}", "space.dropouts.when: probe_encode"),
         ("mode: eval}}", "mode: eval}}\n  tua: {type: int, low: 1, high: 2}", "space.tua: unknown"),
+        (
+            "mode: eval}}",
+            "mode: eval}}\n  chunk_tokens: {type: int, low: 1, high: 2}",
+            "space.chunk_tokens: sets the use of memory alone",
+        ),
         ("tau: 1}", "tau: -1}", "fixed.tau: input should be greater than 0, got -1"),
         ("tau: 1}", "tau: null}", "fixed.tau: has no value"),
         ("tau: 1}", "tua: 1}", "fixed.tua: unknown key. Did you mean 'tau'? Known: "),
