@@ -18,7 +18,7 @@ from benchmarks.machine import header, markdown
 from sclsearch.methods import METHODS
 from sclsearch.reports.report import ConfigurationLine
 
-TASKS = ("sst2", "dbpedia", "demo")
+TASKS = ("sst2", "demo")
 SIZE, SEEDS, EPOCHS = 100, 3, 10
 INTRODUCTION = f"""\
 # Every method with {SIZE} labeled examples
