@@ -106,19 +106,20 @@ def test_all_missing_members_are_named_at_once(tmp_path: Path) -> None:
         find_method(f"{file}:Mine")
 
 
-def test_a_field_without_a_default_is_an_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        ("a: int", r"Mine\.a has no default"),
+        ("epochs: int = 3", r"Mine\.epochs is a field of every method"),
+    ],
+)
+def test_a_field_without_a_default_or_with_a_shared_name_is_an_error(
+    tmp_path: Path, body: str, fault: str
+) -> None:
     file = tmp_path / "mine.py"
-    text = FROZEN.format(body="a: int").replace("class Mine", "class Mine(Method)")
+    text = FROZEN.format(body=body).replace("class Mine", "class Mine(Method)")
     file.write_text(f"from sclsearch.methods.base import Method\n{text}", encoding="utf-8")
-    with pytest.raises(SclsearchError, match=r"Mine\.a has no default"):
-        find_method(f"{file}:Mine")
-
-
-def test_a_field_that_every_method_has_is_an_error(tmp_path: Path) -> None:
-    file = tmp_path / "mine.py"
-    text = FROZEN.format(body="epochs: int = 3").replace("class Mine", "class Mine(Method)")
-    file.write_text(f"from sclsearch.methods.base import Method\n{text}", encoding="utf-8")
-    with pytest.raises(SclsearchError, match=r"Mine\.epochs is a field of every method"):
+    with pytest.raises(SclsearchError, match=fault):
         find_method(f"{file}:Mine")
 
 
