@@ -617,7 +617,7 @@ def row_notes(frames: Frames) -> Iterator[str]:
 SAME_TEST = "all seeds have the same test rows"
 MACHINES = {
     MODEL: "On CPUs: AMD EPYC or Intel Xeon, 2 cores, 24 GB; engine 6, Python 3.11.7, torch "
-    "2.13.0+cpu, transformers 5.23.0, ray 2.60.0. On the H100: bfloat16, up to 30 seed runs at a "
+    "2.13.0+cpu, transformers 5.23.0, ray 2.60.0. On the H100: bfloat16, many seed runs at a "
     "time with CUDA MPS, 16 CPU cores; engine 7, Python 3.12.3, torch 2.11.0, transformers 5.17.0, "
     "ray 2.60.0. November 2026. Other work ran beside the training, so times are rough."
 }

@@ -259,15 +259,15 @@ def simulate(
     """
     from sclsearch.search import simulate as simulation
 
-    path, own = Path(table), "mean"
+    path = Path(table)
     if path.suffix == ".csv":
-        known = simulation.read_table(path)
+        known, rule = simulation.read_table(path), rule or "mean"
     else:
         found = select(str(table), rule=rule, storage=storage)
-        known, own = simulation.table_of(found), found.rule
+        known, rule = simulation.table_of(found), found.rule
     return simulation.simulate(
         [known],
-        rule=rule or own,
+        rule=rule,
         race=race,
         sampler=sampler,
         configs=configs,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 CPU = torch.device("cpu")
 
 
-def load_encoder(folder: Path, name: str, device: torch.device | None = None) -> Encoder:
+def load_encoder(folder: Path, name: str, device: torch.device = CPU) -> Encoder:
     """Return a new copy of a pretrained encoder, float32, in evaluation mode.
 
     A process reads the files once, and again if they change. A worker that trains many seed runs
@@ -29,12 +29,12 @@ def load_encoder(folder: Path, name: str, device: torch.device | None = None) ->
     Args:
         folder: The folder with the model's files.
         name: The model's name.
-        device: The device of the copy; None for the CPU.
+        device: The device of the copy.
 
     Raises:
         SclsearchError: transformers cannot load the folder as an encoder.
     """
-    return copy.deepcopy(_pretrained(folder, name, device or CPU, _files(folder)))
+    return copy.deepcopy(_pretrained(folder, name, device, _files(folder)))
 
 
 def forget_encoder() -> None:

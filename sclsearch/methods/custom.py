@@ -86,7 +86,7 @@ def _errors(kind: type) -> list[str]:
     parameters: Any = getattr(kind, "__dataclass_params__", None)
     if not is_dataclass(kind) or not parameters.frozen:
         return [f"{name} is not a frozen dataclass. Decorate it with @dataclass(frozen=True)."]
-    missing = [
+    errors = [
         f"{name}.{attribute} is missing. Inherit from sclsearch.methods.base.Method, or define it."
         for attribute in REQUIRED
         if not hasattr(kind, attribute)
@@ -94,10 +94,10 @@ def _errors(kind: type) -> list[str]:
     shared = {field.name for field in fields(Training)}
     for field in fields(kind):
         if field.name in shared:
-            missing.append(f"{name}.{field.name} is a field of every method. Rename it.")
+            errors.append(f"{name}.{field.name} is a field of every method. Rename it.")
         if field.default is MISSING:
-            missing.append(
+            errors.append(
                 f"{name}.{field.name} has no default. Give it one: a search space need not set "
                 "every field."
             )
-    return missing
+    return errors

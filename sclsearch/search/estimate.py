@@ -145,10 +145,8 @@ def _measured(
         length = math.ceil(np.minimum(lengths, spec.training.max_length).mean())
         most = TOKENS[spec.numerics.partition("-")[0]] // length
         rows = max(min(spec.training.batch_size, most), 1)
-        chunk, numerics = spec.training.chunk_tokens, spec.numerics
-        update = _update_seconds(
-            spec.model, spec.model_name, numerics, threads, rows, length, chunk
-        )
+        shape = rows, length, spec.training.chunk_tokens
+        update = _update_seconds(spec.model, spec.model_name, spec.numerics, threads, *shape)
         training, test = row_costs(spec)
         seconds.append((update / rows * training, update / rows * test))
     return seconds

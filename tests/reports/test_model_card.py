@@ -11,7 +11,7 @@ from huggingface_hub import ModelCard
 
 import sclsearch
 from sclsearch.reports.export import describe_winner
-from sclsearch.reports.model_card import write_model_card
+from sclsearch.reports.model_card import _summary, write_model_card
 from sclsearch.reports.report import report
 from sclsearch.store.studies import existing_study
 from tests.reports.trained import Trained, study_on
@@ -147,3 +147,15 @@ def test_a_study_of_cross_entropy_is_compared_with(
     text = card_of(storage, tmp_path / "winner")
     assert "Against `ce` (study `plain`, test 0.6000 ± 0.0141): +4.0 points" in text
     assert "over 2 paired seeds, p = " in text
+
+
+def test_the_score_on_fresh_seeds_is_the_one_to_quote(write_study: Callable[..., Path]) -> None:
+    storage = write_study([(60, 50), (62, 54)], name="search", values=[{"tau": 0.2}])
+    found = report(storage, "search")
+    assert found.winner is not None
+    assert "over 2 seeds, none picked: quote this." in _summary(found, found.winner)
+    fresh = {"values": [{"tau": 0.2}], "confirms": "search", "fresh": 7}
+    write_study([(1, 48), (1, 52)], name="again", **fresh)
+    text = _summary(found, found.winner)
+    assert "over 2 seeds, none picked.\n" in text
+    assert "0.5000 ± 0.0283 over 2 fresh seeds, which chose nothing: quote this." in text

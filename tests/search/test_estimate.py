@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from sclsearch.canonical import digest
 from sclsearch.search.estimate import MEASURED, STORED, Estimate, estimate, finished
@@ -188,3 +189,14 @@ def test_a_decided_search_takes_the_time_of_its_missing_tests(
     run = seed_run(prepared, training + test, scheduler.state.configurations[0].fields)
     found = estimate(prepared, scheduler, 1, lambda: [run])
     assert found.seconds == pytest.approx(2 * test)
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory."), MemoryError()])
+def test_without_memory_for_the_timed_update_there_is_no_estimate(
+    preparing: Preparing, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def update(*_: object) -> float:
+        raise error
+
+    monkeypatch.setattr("sclsearch.search.estimate._update_seconds", update)
+    assert estimated(preparing()).seconds is None
