@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sclsearch.canonical import counted
 from sclsearch.cli import options as o
 from sclsearch.errors import INCOMPLETE, SclsearchError
 from sclsearch.store.storage import DEFAULT_STORAGE
@@ -20,12 +21,16 @@ from sclsearch.tasks.streams import StreamFormat
 
 if TYPE_CHECKING:
     from sclsearch.reports.export_record import ExportRecord
-    from sclsearch.reports.predictor import Prediction
+    from sclsearch.reports.predictor import Prediction, Predictor
     from sclsearch.reports.verification import Verification
     from sclsearch.tasks.tables import Row
 
+    Results = Iterator[tuple[Row, Prediction | None]]
+
 HUB = "Hugging Face hub"
 STDIN = Path("-")
+SHOWN_LINES = 10
+"""Most lines with an empty text that a message names."""
 Folder = Annotated[Path, typer.Argument(help="Folder written by `sclsearch export`.")]
 
 
@@ -147,7 +152,8 @@ def predict(
     """Predict labels for texts with an exported winner, batch by batch.
 
     The class with the highest score is the label. Scores are logits; those of lacon and
-    lacon-fusion are cosines, those of an ensemble probabilities.
+    lacon-fusion are cosines, those of an ensemble probabilities. A row with an empty text is
+    printed without a prediction, and counted in a message.
     """
     from sclsearch.api import load
     from sclsearch.reports.export_record import read_record
@@ -158,11 +164,16 @@ def predict(
     header = _header(record, every, format_, proba=proba)
     rows = _rows(file, format_, every, len(columns))
     predictor = load(folder, method=method, device=device, batch_size=batch_size)
-    kept, read = tee(rows)
-    found = predictor.predict_stream(row.cells[: len(columns)] for row in read)
-    results = zip(kept, found, strict=True)
+    empty: list[int] = []
+    results = _predictions(predictor, rows, len(columns), empty)
     write = _write_csv if format_ == "csv" else _write_json_lines
-    write(header, every, results, proba=proba)
+    write(header, len(every), results, proba=proba)
+    if empty:
+        lines = ", ".join(map(str, empty[:SHOWN_LINES])) + ", …" * (len(empty) > SHOWN_LINES)
+        sys.stderr.write(
+            f"{file}: {counted(len(empty), 'row')} with an empty text: no prediction. "
+            f"Lines: {lines}\n"
+        )
 
 
 def _text_columns(
@@ -210,8 +221,25 @@ def _rows(file: Path, form: StreamFormat, every: tuple[str, ...], texts: int) ->
         return stream_rows(sys.stdin.buffer, form, every, texts)
     table = load_table(file, every)
     check_rows(table, table.rows)
-    check_faults(table, text_faults((row.place, row.cells[:texts]) for row in table.rows))
+    cells = ((row.place, row.cells[:texts]) for row in table.rows)
+    check_faults(table, text_faults(cells, blank_texts=True))
     return iter(table.rows)
+
+
+def _predictions(
+    predictor: "Predictor", rows: "Iterator[Row]", texts: int, empty: list[int]
+) -> "Results":
+    """Yield each row and its prediction: None, and its line in `empty`, if a text is empty."""
+    kept, read = tee(rows)
+    found = predictor.predict_stream(
+        row.cells[:texts] for row in read if all(map(str.strip, row.cells[:texts]))
+    )
+    for row in kept:
+        if all(map(str.strip, row.cells[:texts])):
+            yield row, next(found)
+        else:
+            empty.append(row.place)
+            yield row, None
 
 
 class _StandardOutput:
@@ -232,31 +260,29 @@ class _StandardOutput:
             ) from error
 
 
-def _write_csv(
-    header: Sequence[str],
-    _: Sequence[str],
-    results: "Iterator[tuple[Row, Prediction]]",
-    *,
-    proba: bool,
-) -> None:
+def _write_csv(header: Sequence[str], columns: int, results: "Results", *, proba: bool) -> None:
     written = csv.writer(_StandardOutput(), lineterminator="\n")
     written.writerow(header)
     for row, one in results:
-        values = one.probabilities if proba else one.scores
-        written.writerow([*row.cells, one.label, *(f"{value:.6g}" for value in values.values())])
+        own: Sequence[object] = [""] * (len(header) - columns)
+        if one is not None:
+            values = (one.probabilities if proba else one.scores).values()
+            own = [one.label, *(f"{value:.6g}" for value in values)]
+        written.writerow([*row.cells, *own])
 
 
 def _write_json_lines(
-    header: Sequence[str],
-    every: Sequence[str],
-    results: "Iterator[tuple[Row, Prediction]]",
-    *,
-    proba: bool,
+    header: Sequence[str], columns: int, results: "Results", *, proba: bool
 ) -> None:
     for row, one in results:
-        values = one.probabilities if proba else one.scores
-        named = {header[-1]: values} if values else {}
-        line = {**dict(zip(every, row.cells, strict=True)), "predicted": one.label, **named}
+        line = dict.fromkeys(header)
+        line |= zip(header, row.cells, strict=False)
+        if one is not None:
+            line |= zip(
+                header[columns:],
+                (one.label, one.probabilities if proba else one.scores),
+                strict=False,
+            )
         _StandardOutput().write(json.dumps(line, ensure_ascii=False) + "\n")
 
 

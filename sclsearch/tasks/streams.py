@@ -31,14 +31,14 @@ def stream_rows(
         file: The stream.
         form: `csv` with a header, or `jsonl`, one JSON object per line.
         columns: Names of the columns to keep, first those of texts.
-        texts: Number of columns with texts, which must not be empty.
+        texts: Number of columns with texts, which may be empty.
 
     Raises:
         SclsearchError: A row is invalid, or a column is missing; the message has the line.
     """
     lines = _decoded(file)
     for row in _csv(lines, columns) if form == "csv" else _json_lines(lines, columns):
-        for place, reason in text_faults([(row.place, row.cells[:texts])]):
+        for place, reason in text_faults([(row.place, row.cells[:texts])], blank_texts=True):
             raise _error(place, reason)
         yield row
 

@@ -365,10 +365,17 @@ def to_splits(
     }
 
 
-def text_faults(rows: Iterable[tuple[int, Sequence[str]]]) -> list[Fault]:
-    """Return the faults of rows with an empty, overlong or invalid text, by position."""
+def text_faults(
+    rows: Iterable[tuple[int, Sequence[str]]], *, blank_texts: bool = False
+) -> list[Fault]:
+    """Return the faults of rows with an overlong, invalid or empty text, by position.
+
+    Args:
+        rows: Position and texts of each row.
+        blank_texts: True if a text may be empty.
+    """
     found = (
-        (place, character_fault(text) if text.strip() else "a text is empty")
+        (place, character_fault(text) if text.strip() or blank_texts else "a text is empty")
         for place, texts in rows
         for text in texts
     )

@@ -86,7 +86,6 @@ def test_the_texts_of_a_file_are_labelled_as_csv(exported: Path, tmp_path: Path)
         ),
         ("body\na\n", ("--text", "bdy"), "no column is called 'bdy'"),
         ("body\n", ("--text", "body"), "there are no rows"),
-        ('body\na\n" "\n', ("--text", "body"), "line 3: a text is empty"),
     ],
 )
 def test_a_file_without_texts_is_refused(
@@ -276,10 +275,38 @@ def test_standard_input_is_answered_in_its_format(exported: Path) -> None:
         assert (one["predicted"], list(one["scores"])) == (own.label, list(classifier.labels))
 
 
+@pytest.mark.parametrize("of", ["file", "standard input"])
+def test_a_row_with_an_empty_text_has_no_prediction(
+    exported: Path, tmp_path: Path, of: str
+) -> None:
+    texts = 'id,body\n1," "\n2,the film was good\n3,\n4,awful\n'
+    file = tmp_path / "new.csv"
+    file.write_text(texts)
+    asked = ["predict", str(exported), str(file) if of == "file" else "-", "--text", "body"]
+    done = CliRunner().invoke(app, [*asked, "--keep", "id"], input=texts)
+    assert done.exit_code == 0, done.output
+    _, *rows = csv.reader(done.stdout.splitlines())
+    assert [row[1] for row in rows] == ["1", "2", "3", "4"]
+    assert [bool(row[2]) for row in rows] == [False, True, False, True]
+    assert [row[2:] for row in (rows[0], rows[2])] == [["", "", ""]] * 2
+    expected = sclsearch.predict(exported, ["the film was good", "awful"])
+    assert [rows[1][2], rows[3][2]] == [one.label for one in expected]
+    assert "2 rows with an empty text: no prediction. Lines: 2, 4\n" in done.stderr
+
+
+def test_a_json_line_with_an_empty_text_has_null_as_its_prediction(exported: Path) -> None:
+    asked = ["predict", str(exported), "-", "--text", "body", "--format", "jsonl"]
+    done = CliRunner().invoke(app, asked, input='{"body": ""}\n{"body": "good"}\n')
+    assert done.exit_code == 0, done.output
+    empty, full = map(json.loads, done.stdout.splitlines())
+    assert empty == {"body": "", "predicted": None, "scores": None}
+    assert full.keys() == empty.keys()
+    assert full["predicted"] is not None
+
+
 @pytest.mark.parametrize(
     ("form", "lines", "message"),
     [
-        ("csv", "body\ngood\n\n \n", "standard input: line 4: a text is empty. Mend the line."),
         ("csv", "body\ngood,bad\n", "standard input: line 2: must have 1 columns, got 2. "),
         ("csv", 'body\n"good\n', "standard input: line 2: invalid CSV: "),
         ("csv", "bdy\ngood\n", "standard input: no column is called 'body'. Did you mean 'bdy'?"),
