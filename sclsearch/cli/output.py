@@ -103,12 +103,14 @@ def _total(plan: "Plan") -> str:
 
 
 def show_plans(console: Console, methods: Sequence[str], plans: "Sequence[Plan]") -> None:
-    """Print the seed runs and the estimated time of each of several methods, and their sums."""
+    """Print what each of several methods searches, its seed runs and time, and their sums."""
     first = plans[0]
     console.print(f"task {first.task[0]}, protocol {first.protocol}, rule {first.rule}")
     shared = set(first.notes).intersection(*(one.notes for one in plans))
     for method, one in zip(methods, plans, strict=True):
         console.print(f"[bold]{escape(method)}[/]  {escape(one.study)}", soft_wrap=True)
+        for name, spec in one.searched.items():
+            console.print(f"  {name}: {searched_values(spec)}", markup=False, soft_wrap=True)
         for note in (note for note in one.notes if note not in shared):
             console.print(f"  {note}", markup=False, soft_wrap=True)
     for note in (note for note in first.notes if note in shared):

@@ -208,15 +208,14 @@ def _with_files(origin: Mapping[str, Any], folder: Path | None, where: Path) -> 
     """Return the origin with the paths of its data files: an export has only their names.
 
     Raises:
-        SclsearchError: A file is neither in the folder nor where the origin says.
+        SclsearchError: A file is not in the folder; without one, not where the origin says.
     """
 
     def path(name: str | None) -> str | None:
         if not name:
             return None
-        places = [*([folder / Path(name).name] if folder else []), Path(name)]
-        found = next((place for place in places if place.is_file()), None)
-        if found is None:
+        found = folder / Path(name).name if folder else Path(name)
+        if not found.is_file():
             raise SclsearchError(
                 f"{where}: names the data file {name}, which is not in "
                 f"{folder or 'the current folder'}. Pass --data-dir with the folder of the file."

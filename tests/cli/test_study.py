@@ -399,6 +399,8 @@ def test_a_dry_run_of_several_methods_sums_up(sclsearch: Call, both: tuple[str, 
     done = sclsearch(*both, "--dry-run", "--configs", "3")
     rows = [" ".join(line.split()) for line in done.stdout.splitlines()]
     assert "task demo, protocol plain, rule mean" in rows
+    after_scl = rows[next(n for n, row in enumerate(rows) if row.startswith("scl ")) :]
+    assert any(row.startswith("tau: ") for row in after_scl)
     assert [row.rpartition(" 2 ")[0] for row in rows[-3:-1]] == ["ce 3 x 2 6 4", "scl 3 x 2 6 4"]
     assert rows[-1].startswith("together 12 8 4 ")
     planned = json.loads(sclsearch(*both, "--dry-run", "--json").stdout)["plans"]

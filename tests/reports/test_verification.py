@@ -147,7 +147,7 @@ def test_a_damaged_weights_file_is_named_and_not_an_error(exported: Path) -> Non
 
 
 def test_an_export_has_no_folder_of_the_users_machine_and_finds_the_data_by_name(
-    tiny_bert: Path, tmp_path: Path
+    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     private, files = tmp_path / "private", tmp_path / "files"
     private.mkdir()
@@ -167,3 +167,7 @@ def test_an_export_has_no_folder_of_the_users_machine_and_finds_the_data_by_name
         "folder. Pass data_dir with the folder of the file."
     )
     assert sclsearch.verify(tmp_path / "winner", data_dir=files).verified
+    monkeypatch.chdir(files)
+    assert sclsearch.verify(tmp_path / "winner").verified
+    with pytest.raises(SclsearchError, match=r"mine\.csv, which is not in "):
+        sclsearch.verify(tmp_path / "winner", data_dir=tmp_path)
