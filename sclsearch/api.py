@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
@@ -151,7 +151,7 @@ def train(
 def _spec(
     method: "str | type[Method]", task: str | CustomTask, options: Mapping[str, Any]
 ) -> StudySpec:
-    known = [field.name for kind in (StudySpec, RunOptions) for field in fields(kind)]
+    known = TuneKeywords.__annotations__
     for name in options:
         if name not in known:
             raise SclsearchError(f"{name}: unknown argument.{suggestion(name, known)}")

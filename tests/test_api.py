@@ -136,8 +136,11 @@ def test_what_the_caller_can_mend_is_raised(tmp_path: Path, options: dict[str, A
         tune(method="sc1", **options)
     with pytest.raises(SclsearchError, match=r"^data_dir .* got demo"):
         tune(method="scl", data_dir=tmp_path, **options)
-    with pytest.raises(SclsearchError, match=r"^epoch: unknown argument"):
-        tune(method="scl", epoch=3, **options)  # type: ignore[call-overload]
+    with pytest.raises(SclsearchError, match=r"^restore: unknown argument") as unknown:
+        tune(method="scl", restore=True, **options)  # type: ignore[call-overload]
+    assert "restored" not in str(unknown.value)  # not an argument of tune
+    with pytest.raises(SclsearchError, match=r"^study \['mine', 'yours'\]: must be"):
+        compare(["mine", "yours"], storage=tmp_path)  # type: ignore[arg-type]
 
 
 def test_winners_of_two_methods_are_compared_on_the_rows_of_both(options: dict[str, Any]) -> None:

@@ -61,7 +61,7 @@ class StudyStore:
     """
 
     def __init__(self, storage: Storage, name: str) -> None:
-        if not NAME.fullmatch(name):
+        if not NAME.fullmatch(str(name)):  # Python callers may pass a list
             raise SclsearchError(
                 f"--study {name!r}: must be at most 100 letters, digits, '.', '_' and '-'. Give "
                 "another name."
