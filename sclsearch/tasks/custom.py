@@ -400,10 +400,11 @@ def _task(files: CustomTask, labels: tuple[str, ...]) -> Task:
 
 def _notes(task: Task, splits: Mapping[str, Split]) -> Iterator[str]:
     yield from lacking(task, splits)
-    folded = Counter(name.casefold() for name in task.labels)
-    alike = [name for name in task.labels if folded[name.casefold()] > 1]
+    folded = {name: _visible(name).casefold() for name in task.labels}
+    counted = Counter(folded.values())
+    alike = [reprlib.repr(name) for name in task.labels if counted[folded[name]] > 1]
     if alike:
-        yield f"classes that differ in case alone: {', '.join(map(reprlib.repr, alike))}"
+        yield f"classes that differ in case or spaces alone: {', '.join(alike)}"
     if METRICS[task.metric].binary:
         yield f"{task.metric} is of the class {reprlib.repr(task.labels[1])}, the last by name"
     train = splits["train"]

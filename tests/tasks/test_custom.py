@@ -239,8 +239,10 @@ def test_notes_name_classes_that_the_metric_or_the_reader_may_confuse(own: Custo
         "f1 is of the class 'pos', the last by name",
     )
     assert load_custom_task(replace(own, metric="macro_f1")).notes == ()
-    own.path.write_text(BALANCED.replace("pos", "Neg"))
-    assert load_custom_task(own).notes == ("classes that differ in case alone: 'Neg', 'neg'",)
+    own.path.write_text(BALANCED.replace("pos", "Neg").replace("neg", "neg "))
+    assert load_custom_task(own).notes == (
+        "classes that differ in case or spaces alone: 'Neg', 'neg '",
+    )
 
 
 def test_notes_name_the_classes_that_a_split_lacks(own: CustomTask, tmp_path: Path) -> None:
