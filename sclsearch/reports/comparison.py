@@ -221,27 +221,32 @@ def _scores(report: Report, seeds: int) -> SearchScores:
 
 
 def confirmed_score(chosen: Report) -> ConfirmedScore | None:
-    """Return the winner's score in the `confirm` study with the most seeds; None without one.
+    """Return the winner's score in the `confirm` study with the most seeds; None without one."""
+    found = [score for _, score in _confirmations(chosen) if score]
+    return max(found, key=lambda one: one.seeds, default=None)
 
-    A study that shares a seed run with the search is not fresh: the search was continued later.
+
+def _confirmations(chosen: Report) -> Iterator[tuple[str, ConfirmedScore | None]]:
+    """Yield each `confirm` study of a search, and the winner's score on fresh seeds in it.
+
+    The score is None if a continued search has another winner, or has trained the same seeds since.
     """
     record = StudyStore(chosen.storage, chosen.study).record()
     if record is None or record.repeats:
-        return None
-    own, found = finished_winner(chosen), []
+        return
+    own = finished_winner(chosen)
     keys = {seed.key for seed in own.seeds}
     for name in study_names(chosen.storage):
         with suppress(SclsearchError):  # a damaged study
             other = StudyStore(chosen.storage, name).record()
             if other is None or not other.origin.get("fresh") or not _same_inputs(record, other):
                 continue
-            fresh = report(chosen.storage, name)
-            winner = fresh.winner
-            if not winner or not winner.plain or winner.fields != own.fields:
+            winner = report(chosen.storage, name).winner
+            if not winner or not winner.plain:
                 continue
-            if keys.isdisjoint(seed.key for seed in winner.seeds):
-                found.append(ConfirmedScore(name, *winner.plain, len(winner.seeds) - winner.failed))
-    return max(found, key=lambda one: one.seeds, default=None)
+            fresh = winner.fields == own.fields and keys.isdisjoint(one.key for one in winner.seeds)
+            score = ConfirmedScore(name, *winner.plain, len(winner.seeds) - winner.failed)
+            yield name, score if fresh else None
 
 
 def _same_inputs(study: StudyRecord, fresh: StudyRecord) -> bool:
@@ -340,6 +345,12 @@ def _of_one(report: Report, seeds: int) -> Iterator[str]:
         yield (
             f"{report.study} has {report.stored_seeds} seeds, of which the first {seeds} are here; "
             f"its budget counts {report.seeds}"
+        )
+    confirmations = dict(_confirmations(report))
+    if confirmations and not any(confirmations.values()):
+        yield (
+            f"the winner of {report.study} has no score on fresh seeds: {', '.join(confirmations)} "
+            "has another configuration, or seeds that the search has too"
         )
     if any(line.untested for line in report.configurations):
         yield (f"no interval that includes the search, because in {report.study} {OTHERS_UNTESTED}")

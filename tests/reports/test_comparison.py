@@ -154,13 +154,19 @@ def test_a_winner_stands_beside_its_score_on_fresh_seeds(
     text = text_of(compared(storage, "base", "better"), capsys)
     commands = [f"sclsearch confirm {study} --storage {storage}" for study in ("base", "better")]
     assert [line for line in text if line.startswith("sclsearch ")] == commands
+    write_study([(1, 99)] * 4, name="loser", fresh=7, values=[{"tau": 0.1}], confirms="better")
+    note = (
+        "the winner of better has no score on fresh seeds: loser has another configuration, or "
+        "seeds that the search has too"
+    )
+    assert note in compared(storage, "base", "better").notes
     winner = {"values": [{"tau": 0.2}], "confirms": "better"}
     write_study([(1, 60), (1, 62)], name="few", fresh=7, **winner)
     write_study([(1, 60), (1, 62), (1, 64)], name="again", fresh=7, **winner)
-    write_study([(1, 99)] * 4, name="loser", fresh=7, values=[{"tau": 0.1}], confirms="better")
     (storage / "studies/damaged").mkdir()
     (storage / "studies/damaged/study.json").write_text("{")
     found = compared(storage, "base", "better")
+    assert note not in found.notes
     assert found.studies[0].confirmed is None
     confirmed = found.studies[1].confirmed
     assert confirmed is not None
