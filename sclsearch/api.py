@@ -24,7 +24,7 @@ from sclsearch.store.cleanup import (
     WAIT,
     Cleanup,
     check_no_drivers,
-    delete_garbage,
+    delete_files,
     delete_study,
     plan_garbage,
     plan_removal,
@@ -591,7 +591,7 @@ def collect_garbage(*, storage: Storage = DEFAULT_STORAGE, dry_run: bool = False
         return plan_garbage(place)
     check_no_drivers(place, _LOG.warning)
     found = plan_garbage(place)
-    delete_garbage(place, found)
+    delete_files(place, found)
     return found
 
 

@@ -105,13 +105,7 @@ def draw_rows(
     The unlabeled texts include the training rows; the others are drawn at random from the rest of
     the split. For one replicate, a smaller draw is a subset of a larger one.
 
-    Args:
-        protocol: Protocol that draws the labeled rows.
-        data: The task.
-        size: Training examples; None takes all.
-        unlabeled: Total number of texts for stages without labels, or `all`; None takes the
-            training rows alone.
-        replicate: The replicate.
+    `unlabeled` is the total number of texts for stages without labels.
 
     Raises:
         SclsearchError: There are too few rows. Or fewer texts than training rows, or more than the

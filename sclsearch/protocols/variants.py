@@ -23,11 +23,8 @@ def fresh(protocol: Protocol, count: int, first: int | None = None) -> Protocol:
     Each few-shot replicate has its own subset, even if the protocol reuses subsets, as CMLM does
     with its five.
 
-    Args:
-        protocol: The protocol.
-        count: Number of replicates, at least 1.
-        first: Number of the first replicate, for a winner chosen on more replicates than the
-            protocol's own; None continues after the protocol's.
+    `first` is the number of the first replicate, for a winner chosen on more replicates than the
+    protocol has. None continues after the protocol's.
     """
     if count < 1:
         raise SclsearchError(f"fresh replicates: must be at least 1, got {count}.")

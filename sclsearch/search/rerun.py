@@ -11,7 +11,7 @@ from sclsearch.store.objects import check_writable
 from sclsearch.store.runs import Failure, RunStore
 from sclsearch.store.storage import Storage
 from sclsearch.study.resources import first_sentence
-from sclsearch.study.restored_run import restore_seed_run
+from sclsearch.study.restore import restore_seed_run
 from sclsearch.training.device import backend_for, is_out_of_memory
 
 COMPARED = ("stages", "evaluations", "kept", "test", "predictions")

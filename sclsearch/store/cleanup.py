@@ -88,14 +88,11 @@ def plan_removal(storage: Storage, name: str) -> Cleanup:
 
 
 def delete_study(storage: Storage, name: str, found: Cleanup) -> None:
-    """Delete a study; its record goes last, so that an interrupted removal can be repeated.
+    """Delete a study as `plan_removal` planned it.
 
-    Args:
-        storage: The storage.
-        name: The study's name.
-        found: Result of `plan_removal`.
+    Its record goes last, so that an interrupted removal can be repeated.
     """
-    _delete(storage, found, last=f"studies/{name}/study.json")
+    delete_files(storage, found, last=f"studies/{name}/study.json")
     StudyStore(storage, name).folder.remove_folder()
 
 
@@ -129,24 +126,14 @@ def plan_garbage(storage: Storage) -> Cleanup:
     )
 
 
-def delete_garbage(storage: Storage, found: Cleanup) -> None:
-    """Delete the result of `plan_garbage`."""
-    _delete(storage, found)
-
-
 def check_no_drivers(storage: Storage, tell: Callable[[str], object]) -> None:
-    """Raise SclsearchError if a driver of any study is alive.
-
-    Args:
-        storage: The storage.
-        tell: Receives a message if the function waits for a driver that may be alive.
-    """
+    """Raise SclsearchError if a driver of any study is alive; `tell` is that of `sole_driver`."""
     for name in _study_folders(storage):
         check_no_driver(storage_path(storage) / "studies" / name, tell, WAIT)
 
 
-def _delete(storage: Storage, found: Cleanup, last: str = "") -> None:
-    """Delete the files, except the one that the caller deletes last."""
+def delete_files(storage: Storage, found: Cleanup, last: str = "") -> None:
+    """Delete the files of a cleanup, except the one that the caller deletes last."""
     place = storage_path(storage)
     for sizes in found.files.values():
         for_each(lambda path: path.remove(), [place / path for path in sizes if path != last])

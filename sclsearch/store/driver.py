@@ -12,9 +12,8 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sclsearch.errors import SclsearchError
 from sclsearch.store.objects import read, write
@@ -28,14 +27,8 @@ HIDDEN = "hidden"
 """Start time of a process that this user may not inspect, as on shared machines."""
 
 
-@dataclass(frozen=True, slots=True)
-class Beat:
-    """Heartbeat of another driver: its timestamp, and the local time of its arrival.
-
-    Attributes:
-        time: Timestamp of the heartbeat by the other machine's clock, Unix seconds.
-        heard: Monotonic time of this machine when it first read the heartbeat, in seconds.
-    """
+class Beat(NamedTuple):
+    """Heartbeat of another driver: its own time (Unix seconds), and our monotonic time of it."""
 
     time: float
     heard: float

@@ -30,13 +30,16 @@ class NotAFolderError(SclsearchError):
 
 @dataclass(frozen=True, slots=True)
 class LocalPath:
-    """Storage path in a folder; its methods are those of `StoragePath`.
+    """Storage path in a folder; its methods are those of `RemotePath`.
+
+    A path that is not a regular file raises DamagedError, a folder that is not one NotAFolderError.
 
     Attributes:
         path: Absolute path.
     """
 
     parallel_reads: ClassVar[int] = 1
+    """Number of files to read at a time."""
 
     path: Path
 
@@ -65,7 +68,7 @@ class LocalPath:
             next(_nearest(self.path).iterdir(), None)
 
     def read(self, limit: int | None = None) -> bytes | None:
-        """Return the file's bytes, or None if it does not exist."""
+        """Return the file's bytes, or None if it does not exist; `limit` bounds its size."""
         try:
             return self._content(limit)
         except FileNotFoundError:

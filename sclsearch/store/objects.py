@@ -51,9 +51,7 @@ def unsealed(stored: Mapping[str, Any]) -> dict[str, Any]:
 def read(place: StoragePath, advice: str = ADVICE) -> Any | None:
     """Return a stored JSON object, or None if it does not exist.
 
-    Args:
-        place: Path of the object.
-        advice: Advice for the user, appended to the error of a damaged object.
+    `advice` for the user ends the error of a damaged object.
 
     Raises:
         DamagedError: The content is not a JSON object. This package never writes such content.

@@ -157,13 +157,7 @@ _ADAPTERS: Mapping[type, TypeAdapter[Any]] = {
 
 
 def check_record(stored: Mapping[str, Any], kind: type[StoredRecord], name: str) -> None:
-    """Raise ValueError if a stored object is not a valid record, or not the one of its file.
-
-    Args:
-        stored: The object.
-        kind: Type of the record.
-        name: Name of the record's file without `.json`.
-    """
+    """Raise ValueError if a stored object is no valid record, or not that of the file `name`."""
     try:
         # Strict JSON mode accepts lists for tuples, but no text for numbers.
         _ADAPTERS[kind].validate_json(canonical(stored), strict=True)
@@ -198,12 +192,6 @@ def difference(field: str, was: object, now: object, requested: StudyRecord) -> 
     """Return the error message for a field that differs between stored and requested study.
 
     The message shows the path of hashed contents instead of their digests.
-
-    Args:
-        field: Name of the field.
-        was: Value in the stored study.
-        now: Value in the requested study.
-        requested: Record of the requested study.
     """
     was, now = _apart(was, now)
     if not any(_DIGEST.fullmatch(str(value)) for value in (was, now)):

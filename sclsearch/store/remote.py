@@ -36,7 +36,7 @@ class StorageError(SclsearchError):
 
 @dataclass(frozen=True, slots=True)
 class RemotePath:
-    """Storage path in an object store; its methods are those of `StoragePath`.
+    """Storage path in an object store; its methods are those of `LocalPath`.
 
     Every method that accesses the store may raise StorageError.
 

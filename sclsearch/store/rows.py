@@ -61,13 +61,7 @@ class RowResults:
         return cls(labels, probabilities)
 
     def check(self, split: str, predicted: Sequence[float], evaluation: Mapping[str, Any]) -> None:
-        """Raise ValueError if the rows of a split are not those of its predictions.
-
-        Args:
-            split: `validation` or `test`.
-            predicted: Predicted class or score of each row.
-            evaluation: Stored evaluation of these predictions.
-        """
+        """Raise ValueError if the rows of a split are not those of its stored predictions."""
         labels, probabilities = self.labels[split], self.probabilities[split]
         if not len(labels) == len(probabilities) == len(predicted):
             raise ValueError(f"{split}: must have {len(predicted)} rows, got {len(labels)}")

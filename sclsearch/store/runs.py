@@ -119,11 +119,7 @@ class SeedRun:
 
 
 class RunStore:
-    """Seed runs in the folder `runs/`, shared by all studies of a storage.
-
-    Args:
-        storage: The storage.
-    """
+    """Seed runs in the folder `runs/`, shared by all studies of a storage."""
 
     def __init__(self, storage: Storage) -> None:
         self.folder: StoragePath = storage_path(storage) / "runs"
@@ -175,9 +171,7 @@ class RunStore:
         Scores replace a stored failure, because another study may have stopped its retries earlier.
         A test score is added to equal validation scores without one.
 
-        Args:
-            run: The seed run.
-            rows: Its labels and class probabilities; None for a failed seed run.
+        `rows` are its labels and class probabilities; None for a failed seed run.
         """
         there = self.get_valid([run.key])[0][0]
         if there is not None and there.failure is None:
@@ -195,12 +189,7 @@ class RunStore:
         return create(self._place(run.key), written)
 
     def put_test(self, run: SeedRun, rows: RowResults) -> None:
-        """Store the test scores of a seed run that the store has without them.
-
-        Args:
-            run: The seed run with its test scores.
-            rows: Labels and class probabilities of its validation and test rows.
-        """
+        """Store the test scores of a seed run, and its rows, if the store has it without them."""
         self._rows_place(run.key).write(rows.encoded())
         write(self._place(run.key), sealed(asdict(run)))
 

@@ -44,13 +44,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class BudgetUse:
-    """Use of a search's budget by its finished seed runs.
-
-    Attributes:
-        amount: The budget.
-        unit: `seed runs`, `GPU-hours` or `CPU-hours`.
-        spent: Cost of the finished seed runs, in `unit`.
-    """
+    """Use of a search's budget: the cost of its finished seed runs, in the budget's `unit`."""
 
     amount: float
     unit: str
@@ -155,12 +149,6 @@ def budget_of(
     seed_runs: int | None, compute_budget: str | None, *, gpus: float, cpus: int
 ) -> Budget | None:
     """Return the budget that the options of a search set; None without one.
-
-    Args:
-        seed_runs: Value of `--seed-runs`.
-        compute_budget: Value of `--compute-budget`.
-        gpus: GPUs of each seed run.
-        cpus: CPU cores of each seed run.
 
     Raises:
         SclsearchError: Both are given, or seed runs without a GPU have a budget in GPU-hours.

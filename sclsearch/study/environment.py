@@ -12,11 +12,9 @@ PACKAGES = ("sclsearch", "torch", "transformers", "tokenizers", "numpy", "ray", 
 
 
 def environment(threads: int, gpus: float | None = None) -> dict[str, Any]:
-    """Return the environment of a seed run.
+    """Return the environment of a seed run that `threads` torch threads train.
 
-    Args:
-        threads: Number of torch threads that train the seed run.
-        gpus: GPUs, or share of one, that the search reserves for the seed run; None if unknown.
+    `gpus` is the share of GPUs that the search reserves for it; None if unknown.
     """
     import torch
 

@@ -223,9 +223,7 @@ def _start(space: Space, by_protocol: Values) -> Values:
     If the space has several, this is the first that agrees with most fields of the protocol. For
     example, a space may have one for few rows and one for all rows.
 
-    Args:
-        space: The space.
-        by_protocol: Fields that the protocol sets, at any batch size: only epochs depend on it.
+    Only epochs depend on the batch size, so `by_protocol` may be of any.
     """
     fields = by_protocol.keys() - EPOCHS
     return max(
@@ -254,12 +252,8 @@ def _defaults(
 ) -> dict[str, FieldDefault]:
     """Return the default value and the source of every field.
 
-    Args:
-        method: The method.
-        protocol: The protocol.
-        rows: Number of training rows of a replicate.
-        given: Fields that the space fixes, its published configuration, and the user's settings.
-        setter: Source of the user's settings.
+    `given` has the fields that the space fixes, its published configuration, and the user's
+    settings, whose source is `setter`. `rows` is the number of training rows of a replicate.
     """
     shared, own = _declared(Training), {**_declared(method), **method.training}
     by_space, start, settings = given

@@ -78,8 +78,7 @@ def gpus_each(share: float | None, numerics: "Numerics") -> float:
 def unusable_gpu(driver: Path = DRIVER) -> str:
     """Return a warning if torch cannot use this machine's NVIDIA driver, else an empty string.
 
-    Args:
-        driver: File in which the kernel reports the driver's version.
+    `driver` is the file in which the kernel reports the driver's version.
     """
     import torch
 
@@ -124,9 +123,7 @@ def mps_runs() -> bool | None:
 def mps_advice(gpus: float, at_once: int) -> list[str]:
     """Return advice to start CUDA MPS if seed runs share a GPU of this machine without it.
 
-    Args:
-        gpus: GPUs per seed run.
-        at_once: Number of seed runs that run at the same time on this machine.
+    `gpus` are those of a seed run; `at_once` seed runs run at the same time on this machine.
     """
     if not 0 < gpus < 1 or at_once < 2 or mps_runs() is not False:
         return []

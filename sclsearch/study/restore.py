@@ -1,7 +1,7 @@
 """Conversion of a study's specification to a stored record, and back to train it again."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,10 +9,13 @@ from sclsearch.canonical import canonical
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import find_method, find_recorded_method
 from sclsearch.methods.fields import as_tuples, field_errors
-from sclsearch.study.spec import StudySpec
+from sclsearch.store.runs import SeedRun
+from sclsearch.study.resolve import resolve
+from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.study.study import Study
 from sclsearch.tasks import check_data_dir
 from sclsearch.tasks.custom import CustomTask
+from sclsearch.training.spec import SeedRunSpec
 
 if TYPE_CHECKING:
     from sclsearch.methods.base import Method
@@ -110,11 +113,8 @@ def restore_method(
 ) -> "str | type[Method] | None":
     """Return the method to train again: the origin's, or the given one if it is the same.
 
-    Args:
-        origin: The stored origin record of a seed run or a study.
-        digest: Recorded SHA-256 of the method's file; empty for a method of sclsearch.
-        given: `FILE.py:CLASS` or a class; the caller thereby allows its code to run.
-        where: The seed run or study, for error messages.
+    `given` is `FILE.py:CLASS` or a class; the caller thereby allows its code to run. `digest` is
+    the recorded one of the method's file; empty for a method of sclsearch.
 
     Raises:
         SclsearchError: The origin names a file and `given` is None or names another file.
@@ -139,6 +139,37 @@ def restore_spec_as_before(
         # Release 0.1.0 spelled it `initialisation`.
         crossed=levels and {name.replace("isation", "ization"): n for name, n in levels.items()},
     )
+
+
+def restore_seed_run(
+    run: SeedRun, data_dir: Path | None = None, method: "str | type[Method] | None" = None
+) -> tuple[Study, SeedRunSpec]:
+    """Return the study and the specification of a stored seed run, with its data and encoder.
+
+    Args:
+        run: The stored seed run.
+        data_dir: Folder of the task's files, if they moved.
+        method: `FILE.py:CLASS` or a class, required if the seed run's method is in a file.
+
+    Raises:
+        SclsearchError: Data, encoder or method are missing or have changed.
+    """
+    origin = run.origin
+    if "seat" in run.identity["seeds"]:
+        raise SclsearchError(
+            f"{run.key[:12]}: only release 0.1.0 can repeat it, because it trained all replicates "
+            "together. Use that release."
+        )
+    digest = run.identity.get("method_file", "")
+    restored = restore_method(origin, digest, method, f"seed run {run.key[:12]}")
+    spec = restore_spec_as_before(origin, run.identity["fields"], restored)
+    device, _, precision = run.identity["numerics"].partition("-")
+    spec, gpus = replace(spec, precision=precision), float(device == "cuda")
+    options = RunOptions(data_dir=restore_data_dir(origin, data_dir), gpus_per_trial=gpus)
+    study = resolve(spec, options)
+    seed_run_spec = study.seed_run_spec(spec.settings, int(origin["replicate"]))
+    check_unchanged(run.key[:12], "the seed run", run.identity, seed_run_spec.identity)
+    return study, seed_run_spec
 
 
 def check_unchanged(

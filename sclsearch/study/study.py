@@ -148,10 +148,8 @@ class Study:
     def default_name(self, model: str | None = None) -> str:
         """Return a study name derived from its identity.
 
-        Args:
-            model: Identifies the encoder in the name. The default for a folder is the digest of its
-                files, so that all paths of the folder give one name. The default for any other
-                encoder is its name.
+        `model` identifies the encoder in the name. The default for a folder is the digest of its
+        files, so that all paths of the folder give one name; for any other encoder it is its name.
         """
         if model is None:
             model = self.model_digest if self._named_folder else self.model_name
@@ -185,10 +183,7 @@ class Study:
     ) -> SeedRunSpec:
         """Return the specification of one seed run: one configuration on one replicate.
 
-        Args:
-            values: The configuration's values.
-            number: The replicate's number.
-            splits: The replicate's rows, if they are already drawn.
+        `splits` are its rows, if they are already drawn.
         """
         method, training = self._built(values)
         return SeedRunSpec(

@@ -23,10 +23,6 @@ FEW_UNKNOWN = 0.05
 def tokenized(study: Study, replicates: Iterable[Splits]) -> dict[int, TokenizedTask]:
     """Return token ids, and paraphrases if the study reads them, by `max_length`.
 
-    Args:
-        study: The study.
-        replicates: Rows of the replicates.
-
     Raises:
         SclsearchError: The file of paraphrases lacks some of the texts.
     """
@@ -43,9 +39,7 @@ def paraphrased(
 ) -> tuple[TaskData, Mapping[Texts, Paraphrases] | None, Index]:
     """Return the task with joined rows, the paraphrases or None, and the training rows.
 
-    Args:
-        study: The study.
-        drawn: All training rows that the replicates draw.
+    `drawn` has all training rows that the replicates draw.
 
     Raises:
         SclsearchError: The file of paraphrases lacks some of the texts.

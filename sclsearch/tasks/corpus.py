@@ -228,10 +228,7 @@ def fetch(corpus: Corpus) -> TaskData:
 def download(hub: Hub, name: str, instructions: str) -> Mapping[str, Any]:
     """Return the `datasets.Dataset` of each split, from the hub or its cache.
 
-    Args:
-        hub: The location.
-        name: Name of the task for errors.
-        instructions: Advice for the user, which ends an error message.
+    `name` is the task's, for errors; `instructions` for the user end them.
 
     Raises:
         SclsearchError: Neither the hub nor its cache has the rows.

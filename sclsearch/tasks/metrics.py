@@ -40,9 +40,7 @@ class Metric:
     def check(self, classes: int, where: str) -> None:
         """Raise SclsearchError if the metric does not support a task with so many classes.
 
-        Args:
-            classes: Number of classes; 0 in regression.
-            where: Start of the error message: an option or a file.
+        0 classes mean regression. `where`, an option or a file, begins the message.
         """
         kind = "classes" if classes else "scores"
         if kind != self.needs or (self.binary and classes != 2):
@@ -128,11 +126,6 @@ def confusion(y_true: npt.ArrayLike, y_pred: npt.ArrayLike, classes: int) -> Cou
 
 def evaluate(task: Task, y_true: Labels, predictions: npt.ArrayLike) -> dict[str, object]:
     """Return an evaluation in the form in which it is stored.
-
-    Args:
-        task: Determines whether there are classes, and how many.
-        y_true: Class or score of each row, `[rows]`.
-        predictions: Predicted class or score of each row, `[rows]`.
 
     Returns:
         `{"confusion": [[...]]}` with exact counts, from which every class metric follows. In

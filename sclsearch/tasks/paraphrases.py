@@ -71,9 +71,7 @@ class ParaphraseSource:
     def views(self, texts: Iterable[Texts], kind: str = "text") -> dict[Texts, Paraphrases]:
         """Return the paraphrases of each text; the texts of a pair are paraphrased separately.
 
-        Args:
-            texts: The texts.
-            kind: Noun for the texts in errors.
+        `kind` is the noun for the texts in errors.
 
         Raises:
             SclsearchError: The file lacks some of them; the message has their number and the first
@@ -114,9 +112,7 @@ class ParaphraseSource:
 def paraphrase_source(path: Path | None, count: int = READ) -> ParaphraseSource:
     """Return the paraphrase source of a file, or EDA without a file.
 
-    Args:
-        path: The file.
-        count: Number of paraphrases used per text; further ones do not affect results.
+    `count` is the number of paraphrases used per text; further ones do not affect results.
 
     Raises:
         SclsearchError: The file is unreadable or has faults; the message names each with its line.
@@ -221,10 +217,6 @@ def eda(text: str, views: int = 2) -> tuple[str, ...]:
     and punctuation stay. A Chinese or Japanese character is a word. At least one word is deleted
     and at least one stays. Hence the first two paraphrases of a text with two or more words always
     differ. A shorter text stays unchanged.
-
-    Args:
-        text: The text.
-        views: Number of paraphrases.
     """
     found = _WORD.findall(text)
     if len(found) < 2:

@@ -60,10 +60,7 @@ def draw_splits(
     The draw is deterministic given the rows. `train` has a row of every class. So have `validation`
     and then `test`, as far as the class has enough rows and the split enough places.
 
-    Args:
-        split: All rows.
-        fractions: Fractions of train, validation and test; their sum is 1.
-        where: The file, for the error.
+    `where` is the file, for the error. The fractions sum to 1.
 
     Raises:
         SclsearchError: There are too few rows.

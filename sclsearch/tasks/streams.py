@@ -27,11 +27,7 @@ def stream_rows(
     Unlike a file, a stream is not read to its end before the first row is yielded, so an error
     comes after the rows before it.
 
-    Args:
-        file: The stream.
-        form: `csv` with a header, or `jsonl`, one JSON object per line.
-        columns: Names of the columns to keep, first those of texts.
-        texts: Number of columns with texts, which may be empty.
+    The first `texts` of the columns have texts, which may be empty.
 
     Raises:
         SclsearchError: A row is invalid, or a column is missing; the message has the line.

@@ -319,13 +319,7 @@ def check_faults(table: Table, faults: Sequence[Fault] = (), shown: int = SHOWN_
 
 
 def check_rows(table: Table, rows: Sequence[Row], of: str = "rows") -> None:
-    """Raise SclsearchError if there are none of some rows of a table; faults come first.
-
-    Args:
-        table: The rows read.
-        rows: Some of them.
-        of: Noun for them in the message.
-    """
+    """Raise SclsearchError if `rows`, a part of a table, are empty; its faults come first."""
     if not rows:
         check_faults(table)
         raise SclsearchError(f"{table.path}: there are no {of}. Add some.")

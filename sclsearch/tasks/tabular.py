@@ -28,12 +28,6 @@ def write_table(data: TableInMemory, columns: Sequence[str], folder: Path, name:
     never changes. Class numbers of a `datasets.ClassLabel` become the names of the classes; -1
     becomes an empty cell.
 
-    Args:
-        data: A pandas data frame or a `datasets.Dataset`.
-        columns: Names of the columns to write.
-        folder: Folder for such files.
-        name: Name of the file without its extension.
-
     Raises:
         SclsearchError: A column is missing, or its values have no common type.
     """

@@ -20,9 +20,7 @@ _FORBIDDEN = "/:'"
 def check_model_name(name: str | None, uri: str | None) -> None:
     """Raise SclsearchError if a model cannot be registered under a name.
 
-    Args:
-        name: Name in the model registry; None registers nothing.
-        uri: The MLflow tracking URI; None if MLflow is off.
+    A name of None registers nothing; a URI of None means that MLflow is off.
     """
     if name is None:
         return
@@ -44,13 +42,6 @@ def log_winner(
     """Return the id of the winner's model; log it if MLflow lacks it.
 
     Models of earlier winners are deleted unless they are registered.
-
-    Args:
-        client: An `MlflowClient`.
-        experiment_id: The experiment of the study.
-        run_id: The run of the study.
-        found: The study's report.
-        storage: Storage of the study.
 
     Raises:
         SclsearchError: The winner cannot be exported.

@@ -56,13 +56,6 @@ def publish(
     gets the ranking of studies. The winner becomes a model if its weights are stored, its method
     belongs to sclsearch and no other configuration may well win.
 
-    Args:
-        uri: The MLflow tracking URI.
-        found: The study's report.
-        storage: Storage of the study.
-        page: Options of the HTML page.
-        registered_name: Name of the winner in the model registry; None does not register it.
-
     Raises:
         SclsearchError: The winner cannot be exported.
         Exception: Any exception of MLflow.
@@ -100,14 +93,7 @@ def _write_page(
     found: Report,
     options: PageOptions,
 ) -> str | None:
-    """Write the HTML page to a study's run unless it is there.
-
-    Args:
-        writer: The writer.
-        results: The record that wrote the other files of the report.
-        source: Digest of the data that MLflow's page shows; None without a page.
-        found: The study's report.
-        options: Options of the page.
+    """Write the HTML page to a study's run unless it is there, as `source`, its digest, shows.
 
     Returns:
         Reason why MLflow lacks the page; None if it has the page or the study has no winner.
@@ -154,12 +140,7 @@ def track_study(
 ) -> TrackedStudy:
     """Log a stored study, its report and its winner to MLflow, without duplicates.
 
-    Args:
-        storage: Storage of the study.
-        name: The study's name, or a prefix of it.
-        uri: The MLflow tracking URI.
-        page: Options of the HTML page.
-        registered_name: Name of the winner in the model registry; None does not register it.
+    `name` may be a prefix of the name.
 
     Raises:
         SclsearchError: MLflow lacks a part; the message says what to do.

@@ -228,11 +228,7 @@ def _short_timeouts() -> Iterator[None]:
 
 
 def ui_command(uri: str, port: int) -> tuple[list[str], dict[str, str]]:
-    """Return the command that serves the MLflow UI on this machine only.
-
-    Args:
-        uri: URI of a database.
-        port: Port on 127.0.0.1.
+    """Return the command that serves the MLflow UI of a database on this machine only.
 
     Returns:
         The command line and additional environment variables. The environment holds the URI,

@@ -22,10 +22,6 @@ def describe_experiment(client: Any, experiment_id: str) -> None:
 
     A description that a person wrote stays, and so does the experiment of release 0.1.0, which has
     studies of several tasks.
-
-    Args:
-        client: An `MlflowClient`.
-        experiment_id: The experiment.
     """
     experiment = client.get_experiment(experiment_id)
     if experiment.name == LEGACY_EXPERIMENT:
@@ -48,9 +44,7 @@ def describe_experiment(client: Any, experiment_id: str) -> None:
 def pages(uri: str, server: str) -> list[tuple[str, str]]:
     """Return name and address of each experiment that has a ranking, last changed first.
 
-    Args:
-        uri: The MLflow tracking URI.
-        server: Address of the UI, such as `http://127.0.0.1:5000`.
+    `server` is the address of the UI, such as `http://127.0.0.1:5000`.
     """
     with quietly():
         found = connect(uri).search_experiments(order_by=["last_update_time DESC"])

@@ -272,10 +272,7 @@ def runs_of(client: Any, experiment_ids: Sequence[str], study: str) -> Iterator[
 
     In LIKE, `_` stands for any character: a query may return runs of other studies too.
 
-    Args:
-        client: An `MlflowClient`.
-        experiment_ids: The experiments to search.
-        study: The study's unique name, `name@mark`.
+    `study` is the study's unique name, `name@mark`.
     """
     query, token = f"tags.`{ID}` LIKE '{study}%'", None
     while True:

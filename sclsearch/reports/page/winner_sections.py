@@ -15,7 +15,7 @@ from sclsearch.reports.page.results import StudyResults
 from sclsearch.reports.page.rows import BINS, Mistake, calibration, class_scores, mistakes
 from sclsearch.reports.terminal import with_spread
 from sclsearch.store.studies import StudyStore
-from sclsearch.study.restored_run import restore_seed_run
+from sclsearch.study.restore import restore_seed_run
 
 if TYPE_CHECKING:
     from sclsearch.methods.base import Method

@@ -17,7 +17,7 @@ from sclsearch.reports.page.embeddings import (
 )
 from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.studies import StudyStore
-from sclsearch.study.restored_run import restore_seed_run
+from sclsearch.study.restore import restore_seed_run
 from tests.reports.page.conftest import Studies
 
 
