@@ -10,7 +10,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.protocols.base import Protocol, Replicate, Rows, Size, Splits
 from sclsearch.randomness import stream
 from sclsearch.tasks.base import TaskData
-from sclsearch.tasks.stratified import per_class, stratified
+from sclsearch.tasks.stratified import by_counts, per_class, stratified
 
 Unlabeled = int | Literal["all"]
 """Number of texts for stages that read no labels, or `all`."""
@@ -146,9 +146,7 @@ def draw_counts(
     data: TaskData, pool: Rows, wanted: Mapping[int, int], rng: np.random.Generator
 ) -> Rows:
     """Return the wanted number of rows of each class, or all rows of a class that has fewer."""
-    y = pool.labels(data)
-    chosen = [rng.permutation(pool.index[y == label])[:count] for label, count in wanted.items()]
-    return Rows(pool.split, np.sort(np.concatenate(chosen)))
+    return Rows(pool.split, pool.index[by_counts(pool.labels(data), wanted, rng)])
 
 
 def class_counts(data: TaskData, rows: Rows) -> dict[int, int]:

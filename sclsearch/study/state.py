@@ -108,11 +108,7 @@ class SearchState:
         self, configuration: int, replicate: int, run: SeedRun
     ) -> ConfigurationScore | None:
         """Add a finished seed run; return the configuration's score if that completes it."""
-        # Predictions of thousands of seed runs would fill the memory.
-        run = replace(run, predictions={})
-        self.seed_runs[configuration, replicate] = run
-        index = self._indices[configuration]
-        self.race.note(index, self.seeds[replicate], run.validated(self.metric))
+        self._note(configuration, replicate, run)
         if len(self.runs_of(configuration)) < len(self.replicates):
             return None
         self.scores[configuration] = self._score(configuration)
@@ -120,15 +116,17 @@ class SearchState:
 
     def add_test(self, configuration: int, replicate: int, run: SeedRun) -> None:
         """Add the test score of a seed run that the state has without one."""
-        run_id = configuration, replicate
-        self.seed_runs[run_id] = replace(run, predictions={})
-        self.tested_later.append(run_id)
+        self.tested_later.append((configuration, replicate))
         # A seed run that was trained again on another processor may have other validation scores.
-        self.race.note(
-            self._indices[configuration], self.seeds[replicate], run.validated(self.metric)
-        )
+        self._note(configuration, replicate, run)
         if configuration in self.scores:
             self.scores[configuration] = self._score(configuration)
+
+    def _note(self, configuration: int, replicate: int, run: SeedRun) -> None:
+        # Predictions of thousands of seed runs would fill the memory.
+        self.seed_runs[configuration, replicate] = replace(run, predictions={})
+        index, seed = self._indices[configuration], self.seeds[replicate]
+        self.race.note(index, seed, run.validated(self.metric))
 
     def _score(self, configuration: int) -> ConfigurationScore:
         runs = self.runs_of(configuration).values()

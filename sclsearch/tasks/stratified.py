@@ -24,12 +24,12 @@ def stratified(y: Labels, size: int, rng: np.random.Generator) -> Index:
         return np.sort(rng.permutation(len(y))[:size]).astype(np.int64)
     classes, counts = np.unique(y, return_counts=True)
     wanted = _shares(counts, size)
-    return _take(y, dict(zip(classes.tolist(), wanted.tolist(), strict=True)), rng)
+    return by_counts(y, dict(zip(classes.tolist(), wanted.tolist(), strict=True)), rng)
 
 
 def per_class(y: Labels, shots: int, rng: np.random.Generator) -> Index:
     """Return `shots` row numbers of each class, ascending."""
-    return _take(y, dict.fromkeys(np.unique(y).tolist(), shots), rng)
+    return by_counts(y, dict.fromkeys(np.unique(y).tolist(), shots), rng)
 
 
 def _shares(counts: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
@@ -45,7 +45,8 @@ def _shares(counts: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.int64]:
     return shares
 
 
-def _take(y: Labels, wanted: dict[int, int], rng: np.random.Generator) -> Index:
+def by_counts(y: Labels, wanted: Mapping[int, int], rng: np.random.Generator) -> Index:
+    """Return row numbers, ascending: the wanted number of each class, or all that it has."""
     chosen = [
         rng.permutation(np.flatnonzero(y == label))[:count] for label, count in wanted.items()
     ]

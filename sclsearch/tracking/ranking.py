@@ -1,6 +1,6 @@
 """Markdown texts of the MLflow UI: rankings of configurations and of studies."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sclsearch.canonical import counted
@@ -17,18 +17,8 @@ WINNER = "**Winner: "
 class StudyResult:
     """Winner of a study, as MLflow has it.
 
-    Attributes:
-        study: Name of the study.
-        method: The method's name.
-        data: Digest of the task's rows.
-        protocol: The protocol's name.
-        rule: The selection rule.
-        winner: The winner's searched hyperparameters.
-        metric: Name of the metric.
-        score: The winner's score under the rule.
-        lead: Its difference from the second configuration; empty without one.
-        test: Its mean test score; None if all its seed runs failed.
-        test_std: Standard deviation of the test scores; None for fewer than two.
+    `data` is the digest of the task's rows. `lead` is the difference from the second configuration;
+    empty without one. `test` is None if all seed runs failed.
     """
 
     study: str
@@ -120,7 +110,7 @@ def _ranking(report: Report) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
         (
             str(line.number),
             short_settings(line.values),
-            "" if line.score is None else f"{line.score:.4f}",
+            _score(line),
             "" if best is None or line.score is None else _behind(best.score, line.score),
             _with_std(line.test_mean, line.test_std),
             "" if best is None or line is best else _test_difference(line, best, report),
@@ -128,16 +118,15 @@ def _ranking(report: Report) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
         )
         for line in report.configurations[:MOST_ROWS]
     ]
-    rows += [("", f"baseline: {line.origin}", *_baseline(line)) for line in report.baselines]
+    for line in report.baselines:
+        test = _with_std(line.test_mean, line.test_std)
+        rows.append(("", f"baseline: {line.origin}", _score(line), "", test, "", ""))
     headings = ("#", "configuration", f"score ({metric})", "behind", "test")
     return (*headings, "test − winner's (95 %)", "seeds"), rows
 
 
-def _baseline(line: ConfigurationLine) -> Iterator[str]:
-    yield "" if line.score is None else f"{line.score:.4f}"
-    yield ""
-    yield _with_std(line.test_mean, line.test_std)
-    yield from ("", "")
+def _score(line: ConfigurationLine) -> str:
+    return "" if line.score is None else f"{line.score:.4f}"
 
 
 def _test_difference(line: ConfigurationLine, winner: ConfigurationLine, report: Report) -> str:

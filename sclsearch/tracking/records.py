@@ -20,11 +20,8 @@ MOST_RISK = 0.5
 class DatasetRecord:
     """Rows that a run reads.
 
-    Attributes:
-        name: Name of the task, and of the seed that reads the rows.
-        digest: SHA-256 of the rows.
-        context: Their use: `training`, `validation`, `test` or `all rows`.
-        source: Origin of the rows, for people.
+    `name` has the task, and the seed that reads the rows; `digest` is their SHA-256. `context` is
+    `training`, `validation`, `test` or `all rows`; `source` is their origin, for people.
     """
 
     name: str
@@ -142,19 +139,12 @@ def _study_record(state: SearchState) -> RunRecord:
     shared = {name: record.training[name] for name in ("method", "metric", "numerics")}
     named = {name: v for name, v in record.identity.items() if name != "space" and v is not None}
     searched = [parameter["name"] for parameter in record.identity["space"]["parameters"]]
+    parts = {"identity": record.identity, "training": record.training, "origin": record.origin}
     return RunRecord(
         record.mlflow_name,
         params={**shared, **named},
         tags={"rule": str(state.rule), "searched": " ".join(searched)},
-        artifacts={
-            "study.json": json_bytes(
-                {
-                    "identity": record.identity,
-                    "training": record.training,
-                    "origin": record.origin,
-                }
-            )
-        },
+        artifacts={"study.json": json_bytes(parts)},
         experiment=experiment_name(record),
         name=record.name,
         datasets=tuple(_datasets(state)),

@@ -90,7 +90,6 @@ def test_both_spellings_of_a_number_are_one_protocol(written: str, stored: str) 
     ("name", "message"),
     [
         ("lacon-classes:15", "unknown number '15'. Write lacon-classes:N with N one of 2, 3, 4,"),
-        ("lacon-classes-99", "unknown number '99'. Write lacon-classes:N"),
         ("lacon-classes:04", "unknown number '04'. Write lacon-classes:N"),
         ("lacon-imbalance", "the number is missing. Write lacon-imbalance:R with R one of 1, 3, "),
     ],
@@ -171,11 +170,8 @@ def test_replicates_have_subset_and_seeds_of_their_own(name: str) -> None:
     ("name", "task", "metric"),
     [
         ("gunel-full", "cola", "accuracy"),
-        ("gunel-fewshot", "mrpc", "accuracy"),
         ("supcl-seq", "cola", "mcc"),
-        ("plain", "cola", "mcc"),
         ("lacon", "tnews", "macro_f1"),
-        ("lacon-imbalance-5", "cola", "mcc"),
         ("cmlm-fewshot", "cola", "mcc"),
     ],
 )
@@ -226,7 +222,6 @@ def test_another_process_with_another_hash_seed_draws_the_same_rows(data: TaskDa
     ("name", "splits", "message"),
     [
         ("plain", {"train": [0, 1], "validation": [1]}, "no test rows in its validation split"),
-        ("gunel-full", {"train": [0, 1], "validation": [1]}, "validation split with 1 rows. Add"),
         (
             "lacon-classes-2",
             {"train": [0, 1, 2] * 20, "test": [2]},
@@ -234,7 +229,7 @@ def test_another_process_with_another_hash_seed_draws_the_same_rows(data: TaskDa
         ),
         ("supcl-seq", {"train": [0, 1], "validation": []}, "no validation rows in its"),
     ],
-    ids=["one row to halve", "capped", "none of the classes", "an empty split"],
+    ids=["one row to halve", "none of the classes", "an empty split"],
 )
 def test_rows_that_a_protocol_leaves_none_of_are_refused(
     labeled: Labeled, name: str, splits: dict[str, list[int]], message: str

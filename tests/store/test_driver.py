@@ -125,28 +125,6 @@ def test_one_elsewhere_that_died_while_it_asked_is_waited_for_no_longer(
     assert 0.5 < time.monotonic() - started < driver.BEAT_SECONDS
 
 
-def test_a_driver_on_a_machine_with_another_clock_keeps_its_study(place: StoragePath) -> None:
-    """However old its beat is by this clock, only silence ends it."""
-    stop, day = threading.Event(), 24 * 3600.0
-
-    def beat() -> None:
-        while not stop.wait(0.05):
-            lock(place, time=time.time() - day)
-
-    lock(place, time=time.time() - day)
-    other = threading.Thread(target=beat)
-    other.start()
-    try:
-        with (
-            pytest.raises(SclsearchError, match="already runs this study"),
-            sole_driver(place),
-        ):
-            pass
-    finally:
-        stop.set()
-        other.join()
-
-
 def test_a_driver_whom_this_user_may_not_look_at_is_alive(
     place: StoragePath, other: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,8 +4,6 @@ import errno
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -76,19 +74,6 @@ def test_one_of_eight_threads_creates_the_object(place: StoragePath) -> None:
         assert sum(created) == 1
         assert read(path) == {"writer": created.index(True)}
     assert place.names() == ["0.json", "1.json", "2.json"]
-
-
-@pytest.mark.slow
-def test_one_of_several_processes_creates_the_object(tmp_path: Path) -> None:
-    paths = [LocalPath(tmp_path / f"{number}.json") for number in range(40) for _ in range(4)]
-    values = [{"writer": number % 4} for number in range(len(paths))]
-    with ProcessPoolExecutor(4, mp_context=get_context("spawn")) as processes:
-        created = list(processes.map(create, paths, values))
-    for first in range(0, len(paths), 4):
-        won = [created[writer + first] for writer in range(4)]
-        assert sum(won) == 1
-        assert read(paths[first]) == {"writer": won.index(True)}
-    assert len(list(tmp_path.iterdir())) == 40
 
 
 def test_a_reader_never_sees_half_an_object(place: StoragePath) -> None:
@@ -194,8 +179,8 @@ def test_a_number_without_json_leaves_nothing_behind(one: LocalPath, number: flo
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b'{"half": ', b"\xff\xfe\x00", b"no json", b"null"],
-    ids=["empty", "cut", "bytes", "no", "null"],
+    [b'{"half": ', b"\xff\xfe\x00", b"null"],
+    ids=["cut", "bytes", "null"],
 )
 def test_a_broken_file_is_named_with_the_advice(one: LocalPath, content: bytes) -> None:
     one.path.write_bytes(content)

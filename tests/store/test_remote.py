@@ -39,11 +39,7 @@ def drop(times: int) -> "Fault":
     return fault
 
 
-@pytest.mark.parametrize(
-    ("status", "code"),
-    [(500, "InternalError"), (503, "SlowDown"), (503, "ServiceUnavailable"), (502, "BadGateway")],
-    ids=str,
-)
+@pytest.mark.parametrize(("status", "code"), [(500, "InternalError"), (503, "SlowDown")])
 def test_a_store_that_is_busy_is_asked_again(
     gate: "Gate", far: RemotePath, refuse: Refuse, status: int, code: str
 ) -> None:
@@ -108,11 +104,7 @@ def test_a_wrong_bucket_is_told(bucket: str) -> None:
         storage_folder(f"{bucket}-no/a")
 
 
-@pytest.mark.parametrize(
-    ("status", "code"),
-    [(403, "InvalidAccessKeyId"), (403, "AccessDenied"), (400, "ExpiredToken")],
-    ids=str,
-)
+@pytest.mark.parametrize(("status", "code"), [(403, "AccessDenied"), (400, "ExpiredToken")])
 def test_credentials_that_are_refused_are_told_and_not_tried_again(
     gate: "Gate", far: RemotePath, refuse: Refuse, status: int, code: str
 ) -> None:

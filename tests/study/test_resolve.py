@@ -1,5 +1,7 @@
 """Options become a study whose every value has an origin."""
 
+import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -7,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from sclsearch.encoders.models import CARD
 from sclsearch.methods.fields import field_types
-from sclsearch.protocols import PROTOCOLS
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.study.study import FieldDefault, Study
@@ -32,24 +34,6 @@ def test_every_field_has_a_value_and_the_last_that_set_it(resolved: Resolved) ->
     assert origins["lam"] == (0.5, "--set")
     assert origins["max_length"] == (32, "--set")
     assert {*origins} == {*field_types(study.method.kind)}
-
-
-def test_a_few_shot_protocol_knows_the_epochs_better_than_method_and_space(
-    resolved: Resolved, write_space: WriteSpace
-) -> None:
-    text = "method: supcl-seq\nsource: a test\npublished: []\nspace: {}\nfixed: {epochs: 3}\n"
-    own = {"method": "supcl-seq", "space": write_space(text)}
-    few = {**own, "protocol": "gunel-fewshot", "train_size": 40}
-    told = PROTOCOLS["gunel-fewshot"].training(40, 128)["epochs"]
-    study = resolved(**few)
-    assert told not in {3, study.method.kind.training["epochs"]}
-    assert (
-        study.defaults["epochs"] == study.defaults["probe_epochs"] == FieldDefault(told, "protocol")
-    )
-    assert study.defaults["batch_size"].source == "method"
-    assert resolved(**own).defaults["epochs"] == FieldDefault(3, "space")
-    by_hand = resolved(**few, settings={"epochs": 7})
-    assert by_hand.defaults["epochs"] == FieldDefault(7, "--set")
 
 
 def test_a_few_shot_protocol_knows_nothing_else_better_than_the_space(
@@ -216,3 +200,19 @@ def test_baselines_of_bert_read_its_pretrained_pooler(
 def test_lacon_still_reads_the_first_state(resolved: Resolved, tiny_bert: Path) -> None:
     study = resolved(method="lacon", protocol="lacon", space=None, model=str(tiny_bert))
     assert study.defaults["pooling"] == FieldDefault("cls_raw", "method")
+
+
+def test_the_section_of_a_space_for_an_exported_encoder_is_that_of_its_base(
+    resolved: Resolved, tiny_bert: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(tiny_bert, tmp_path / "encoder")
+    usual = {"task": "demo", "space": None, "protocol": "gunel-fewshot", "train_size": 20}
+    plain = resolved(model=str(folder), **usual)
+    assert "learning_rate" not in plain.space.parameters
+    (folder / CARD).write_text(json.dumps({"base": "minilm"}))
+    exported = resolved(model=str(folder), **usual)
+    assert "learning_rate" in exported.space.parameters
+    assert exported.space.note == "scaled, not the paper's"
+    # Its files and name are its own all the same, and the card is none of the files that train.
+    assert (exported.model_name, exported.model) == (str(folder), folder)
+    assert exported.model_digest == plain.model_digest

@@ -35,8 +35,6 @@ def test_a_search_runs_from_within_a_cluster(address: str | None) -> None:
     [
         ("ray://head:10001", "Ray Client is not supported"),
         ("http://head:8265", "must be auto or HOST:PORT"),
-        ("head", "must be auto or HOST:PORT"),
-        ("local", "must be auto or HOST:PORT"),
     ],
 )
 def test_another_address_is_refused_with_the_command_that_does_it(address: str, found: str) -> None:
@@ -57,11 +55,6 @@ def test_a_kth_is_taken_however_it_is_rounded_and_k_of_them_fill_a_gpu(k: int, d
     share = gpu_share(round(1 / k, digits) if k < 10 else 1 / k)
     assert k * share <= 1
     assert (k + 1) * share > 1
-
-
-@pytest.mark.parametrize("whole", [0, 1])
-def test_none_and_one_gpu_are_taken(whole: int) -> None:
-    assert gpu_share(whole) == whole
 
 
 @pytest.mark.parametrize(
@@ -91,8 +84,6 @@ def test_a_search_is_refused_before_anything_is_read(options: RunOptions, messag
 def test_on_a_cluster_gpus_are_never_left_out_by_mistake(
     asked: Callable[..., StudySpec], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import torch
-
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(SclsearchError, match=r"^--gpus-per-trial: is missing"):
         resolve(asked(), RunOptions(address="auto"))
@@ -104,7 +95,6 @@ def test_on_a_cluster_gpus_are_never_left_out_by_mistake(
     ("precision", "gpus", "fast", "numerics"),
     [
         ("auto", 0, True, "cpu-fp32"),
-        ("fp32", 0, True, "cpu-fp32"),
         ("bf16", 0, False, "cpu-bf16"),
         ("auto", 1, True, "cuda-bf16"),
         ("auto", 0.5, False, "cuda-fp32"),
@@ -191,7 +181,6 @@ def test_mps_needs_linux_and_an_nvidia_gpu(
     ("gpus", "at_once", "runs", "advised"),
     [
         (0.5, 2, False, True),
-        (0.125, 8, False, True),
         (0.5, 2, True, False),
         (0.5, 2, None, False),
         (0.5, 1, False, False),

@@ -14,14 +14,10 @@ from sclsearch.study.spec import RunOptions, StudySpec
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (
-            {"sampler": "bayes"},
-            "--sampler: must be 'tpe', 'gp', 'random' or 'grid', got 'bayes'.",
-        ),
+        ({"sampler": "bayes"}, "--sampler: must be 'tpe', 'gp', 'random' or 'grid', got 'bayes'."),
         ({"settings": [1]}, "--set: must be a valid dictionary, got [1]."),
         ({"space": 3}, "--space: must be a path, got 3."),
         ({"crossed": {"order": 1.5}}, "--crossed: must be a valid integer, got {'order': 1"),
-        ({"shots": 2.5}, "--shots: must be a valid integer, got 2.5."),
     ],
     ids=str,
 )
@@ -37,13 +33,9 @@ def test_what_cannot_be_asked_for_is_named(given: dict[str, Any], message: str) 
         ({"configs": 0}, "--configs: must be at least 1, got 0."),
         ({"configs": 2.5}, "--configs: must be a valid integer, got 2.5."),
         ({"configs": 10**9}, "--configs: must be at most 100000, got 1000000000."),
-        ({"seeds": 0}, "--seeds: must be at least 1, got 0."),
         ({"seeds": 1_000_000}, "--seeds: must be at most 1000, got 1000000."),
-        ({"concurrency": 0}, "--concurrency: must be at least 1, got 0."),
-        ({"cpus_per_trial": 0}, "--cpus-per-trial: must be at least 1, got 0."),
         ({"gpus_per_trial": -1}, "--gpus-per-trial: must be at least 0, got -1."),
         ({"time_budget": "1h"}, "--time-budget: must be a valid number, got '1h'."),
-        ({"time_budget": -1}, "--time-budget: must be at least 0, got -1."),
         ({"trial_timeout": float("nan")}, "--trial-timeout: must be greater than 0, got"),
     ],
     ids=str,

@@ -181,7 +181,6 @@ def test_an_unusable_file_is_refused(own: CustomTask, content: str, message: str
     ("changes", "message"),
     [
         ({"text": ()}, "--text: .*got 0"),
-        ({"text": ("a", "b", "c")}, "--text: .*got 3"),
         ({"text": ("label",)}, "--text, --label, --split-column: "),
         ({"split_column": "part", "fractions": (0.8, 0.1, 0.1)}, "--split-column, --fractions: "),
         ({"split_column": "part", "test": Path("t.csv")}, "--split-column, --validation, --test: "),
@@ -192,18 +191,13 @@ def test_an_unusable_file_is_refused(own: CustomTask, content: str, message: str
         ({"fractions": (0.8, 0.1, 0.2)}, r"--fractions: .*\[0\.8, 0\.1, 0\.2\]"),
         ({"fractions": (0.0, 0.5, 0.5)}, "--fractions: train > 0"),
         ({"fractions": (0.5, 0.5)}, "--fractions: "),
-        ({"fractions": ()}, "--fractions: "),
         ({"metric": "acuracy"}, "Unknown metric 'acuracy'. Did you mean 'accuracy'"),
-        ({"metric": ""}, "Unknown metric ''"),
         ({"metric": "pearson"}, "--metric: the metric 'pearson' needs scores"),
         ({"split_column": ""}, ".*no column is called ''"),
-        ({"split_column": "", "fractions": (0.8, 0.1, 0.1)}, "--split-column, --fractions: "),
         ({"path": 3}, "--task: "),
         ({"path": Path("no\0such")}, r"--task: invalid path 'no\\x00such'"),
         ({"path": Path("no-such.csv")}, r"no-such\.csv: cannot be read"),
-        ({"split_column": 3}, "--split-column: "),
         ({"regression": "maybe"}, "--regression: "),
-        ({"label": "lable"}, ".*no column is called 'lable'. Did you mean 'label'"),
     ],
 )
 def test_an_invalid_option_is_named(own: CustomTask, changes: dict[str, Any], message: str) -> None:

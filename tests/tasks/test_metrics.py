@@ -103,18 +103,6 @@ def test_a_constant_whose_mean_is_rounded_still_has_no_correlation() -> None:
     assert METRICS["pearson"].function(np.full(7, 0.1), np.arange(7.0)) == 0.0
 
 
-@given(labeled())
-def test_a_confusion_matrix_has_true_classes_in_rows(
-    rows: tuple[int, list[int], list[int]],
-) -> None:
-    classes, true, predicted = rows
-    expected = [
-        [sum(pair == (t, p) for pair in zip(true, predicted, strict=True)) for p in range(classes)]
-        for t in range(classes)
-    ]
-    assert confusion(true, predicted, classes).tolist() == expected
-
-
 def test_every_class_metric_is_read_from_one_stored_evaluation() -> None:
     stored = json.loads(
         json.dumps(evaluate(TASKS["cola"], np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1])))
@@ -147,11 +135,6 @@ def test_a_metric_of_another_kind_is_named(
 ) -> None:
     with pytest.raises(SclsearchError, match=need):
         value(metric, evaluation)
-
-
-def test_an_unknown_metric_brings_the_nearest_name() -> None:
-    with pytest.raises(SclsearchError, match="Did you mean 'accuracy'"):
-        value("acuracy", {"confusion": [[1]]})
 
 
 def test_the_minimum_is_what_the_worst_predictions_get() -> None:

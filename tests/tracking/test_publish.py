@@ -3,6 +3,8 @@
 import json
 import shutil
 import sys
+from dataclasses import replace
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -91,26 +93,24 @@ def test_a_page_that_cannot_be_made_is_a_warning_and_is_made_later(
 
 
 @pytest.mark.slow
-def test_a_repeated_track_changes_nothing(trained: Trained, uri: str, shown: "Shown") -> None:
-    sclsearch.track("mine", storage=trained.storage, tracking=uri, register="sentiment")
+def test_a_repeated_track_changes_nothing_and_draws_no_figure_until_the_page_changes(
+    trained: Trained, uri: str, shown: "Shown", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again = partial(sclsearch.track, "mine", storage=trained.storage, tracking=uri)
+    again(register="sentiment")
     before = shown.everything()
-    again = sclsearch.track("mine", storage=trained.storage, tracking=uri, register="sentiment")
-    assert (again.created, again.registered) == (0, "sentiment version 1")
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    done = again(register="sentiment")
+    assert (done.created, done.registered, done.warning) == (0, "sentiment version 1", None)
     assert shown.everything() == before
     experiments = [one.experiment_id for one in shown.client.search_experiments()]
     assert len(shown.client.search_logged_models(experiments)) == 1
 
-
-@pytest.mark.slow
-def test_a_repeat_draws_no_figure_until_the_page_changes(
-    trained: Trained, uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sclsearch.track("mine", storage=trained.storage, tracking=uri)
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    assert sclsearch.track("mine", storage=trained.storage, tracking=uri).warning is None
-    warning = sclsearch.track("mine", storage=trained.storage, tracking=uri, texts=True).warning
-    assert warning is not None
-    assert "matplotlib.figure" in warning
+    # A description that a person wrote stays.
+    experiment = shown.study().info.experiment_id
+    shown.client.set_experiment_tag(experiment, DESCRIPTION, "Our notes.")
+    assert "matplotlib.figure" in str(again(texts=True).warning)
+    assert shown.client.get_experiment(experiment).tags[DESCRIPTION] == "Our notes."
 
 
 @pytest.mark.slow
@@ -131,19 +131,6 @@ def test_the_registered_model_predicts_like_the_exported_winner(
     assert table["label"].tolist() == [one.label for one in expected]
     for label in expected[0].scores:
         assert table[f"score.{label}"].tolist() == [one.scores[label] for one in expected]
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_the_model_rejects_a_missing_text(
-    trained: Trained, uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import mlflow
-    import pandas as pd
-
-    sclsearch.track("mine", storage=trained.storage, tracking=uri, register="sentiment")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    model = mlflow.pyfunc.load_model("models:/sentiment/1")
     with pytest.raises(SclsearchError, match=r"^text 1: must be a text"):
         model.predict(pd.DataFrame({"text": ["a text", None]}))
 
@@ -159,18 +146,6 @@ def test_a_removed_study_leaves_no_model_unless_it_is_registered(
     sclsearch.remove_study("mine", storage=tmp_path)
     left = [path for path in (tmp_path / "mlartifacts").rglob("*") if path.is_file()]
     assert bool(left) == (name is not None)
-
-
-@pytest.mark.slow
-def test_a_description_that_a_person_wrote_stays(
-    trained: Trained, uri: str, shown: "Shown"
-) -> None:
-    sclsearch.track("mine", storage=trained.storage, tracking=uri)
-    run = shown.study()
-    shown.client.set_experiment_tag(run.info.experiment_id, DESCRIPTION, "Our notes.")
-    sclsearch.track("mine", storage=trained.storage, tracking=uri)
-    tags = shown.client.get_experiment(run.info.experiment_id).tags
-    assert tags[DESCRIPTION] == "Our notes."
 
 
 @pytest.mark.parametrize("name", ["a/b", "a:b", "it's", " "])
@@ -193,8 +168,6 @@ def test_a_name_that_the_registry_does_not_accept_is_refused_before_anything_is_
 def test_an_experiment_is_named_by_task_size_and_model(
     preparing: "Callable[..., PreparedStudy]", size: str | None, name: str
 ) -> None:
-    from dataclasses import replace
-
     record = preparing(study="same").record
     record = replace(record, identity={**record.identity, "task": "demo", "size": size})
     assert experiment_name(record) == name + str(record.identity["model"])
