@@ -12,6 +12,7 @@ import reprlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
@@ -91,24 +92,11 @@ def load_table(
     return READERS[ending](path, columns, *([header] if header else []))
 
 
-def load_csv(path: Path, columns: tuple[str, ...], header: tuple[str, ...] | None = None) -> Table:
-    """Read a CSV file with the usual quoting, including cells of several lines."""
-    return _load_cells(path, columns, header, csv_rows, newline="")
-
-
-def load_tsv(path: Path, columns: tuple[str, ...], header: tuple[str, ...] | None = None) -> Table:
-    """Read a TSV file in GLUE's format.
-
-    Quotes are text, since GLUE's files have unbalanced ones. Only line feeds end lines, since texts
-    may contain other line separators.
-    """
-    return _load_cells(path, columns, header, _tsv_rows, newline="\n")
-
-
 def _load_cells(
     path: Path,
     columns: tuple[str, ...],
-    header: tuple[str, ...] | None,
+    header: tuple[str, ...] | None = None,
+    *,
     parse: Callable[[TextIO, list[Fault]], Cells],
     newline: str,
 ) -> Table:
@@ -149,6 +137,7 @@ def csv_rows(lines: Iterable[str], faults: list[Fault]) -> Cells:
 
 
 def _tsv_rows(file: TextIO, _: list[Fault]) -> Cells:
+    """Yield rows in GLUE's format: quotes are text, since GLUE's files have unbalanced ones."""
     for place, line in enumerate(file, 1):
         content = line.removesuffix("\n").removesuffix("\r")
         yield place, content.split("\t") if content else []
@@ -207,8 +196,9 @@ def load_parquet(path: Path, columns: tuple[str, ...]) -> Table:
 
 READERS: Mapping[str, Callable[..., Table]] = MappingProxyType(
     {
-        ".csv": load_csv,
-        ".tsv": load_tsv,
+        ".csv": partial(_load_cells, parse=csv_rows, newline=""),
+        # Only line feeds end lines, since texts may contain other line separators.
+        ".tsv": partial(_load_cells, parse=_tsv_rows, newline="\n"),
         ".jsonl": load_json_lines,
         ".json": load_json_lines,
         ".ndjson": load_json_lines,

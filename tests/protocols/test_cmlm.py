@@ -108,13 +108,3 @@ def test_few_shot_training_has_the_papers_epochs_and_others_between(
 ) -> None:
     expected = {"epochs": epochs, "post_epochs": post_epochs}
     assert few_shot_training(rows, 16) == {**AUTHORS_TRAINING, **expected}
-
-
-def test_full_data_has_the_papers_learning_rate_and_epochs_in_both_phases() -> None:
-    assert FULL.training(5000, 16) == {
-        **AUTHORS_TRAINING,
-        "learning_rate": 3e-5,
-        "epochs": 3,
-        "post_learning_rate": 3e-5,
-        "post_epochs": 3,
-    }

@@ -21,7 +21,7 @@ from sclsearch.protocols.draws import (
 )
 from sclsearch.protocols.variants import laptop
 from sclsearch.tasks.base import TaskData
-from sclsearch.tasks.stratified import per_class, stratified
+from sclsearch.tasks.stratified import stratified
 
 Labeled = Callable[..., TaskData]
 
@@ -69,14 +69,6 @@ def test_shares_are_rounded_by_largest_remainder_and_no_class_is_left_out(
     y = np.repeat(np.arange(len(counts)), counts)
     drawn = stratified(y, size, np.random.default_rng(0))
     assert np.bincount(y[drawn], minlength=len(counts)).tolist() == shares
-
-
-@given(y=LABELS, shots=st.integers(1, 20), seed=SEEDS)
-def test_a_draw_per_class_has_that_many_of_each(y: np.ndarray, shots: int, seed: int) -> None:
-    drawn = per_class(y, shots, np.random.default_rng(seed))
-    assert (np.diff(drawn) > 0).all()
-    expected = np.minimum(np.bincount(y, minlength=6), shots)
-    assert np.bincount(y[drawn], minlength=6).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize(

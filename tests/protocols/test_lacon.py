@@ -179,9 +179,3 @@ def test_more_classes_than_a_task_has_are_refused(labeled: Labeled) -> None:
         PROTOCOLS["lacon-classes-4"].data(labeled(train=[0, 1, 2], **VALIDATION))
     with pytest.raises(SclsearchError, match="classes, but toy has scores"):
         PROTOCOLS["lacon-classes-2"].data(labeled(train=[0.5], validation=[0.5]))
-
-
-@pytest.mark.parametrize(("name", "epochs"), [("lacon", 10), ("lacon-fewshot", 20)])
-def test_training_is_alike_for_all_methods(name: str, epochs: int) -> None:
-    expected = {"epochs": epochs, "warmup_ratio": 0.06, "weight_decay": 0.0, "max_grad_norm": 1.0}
-    assert PROTOCOLS[name].training(40, 16) == expected

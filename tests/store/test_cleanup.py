@@ -1,7 +1,5 @@
 """A removal deletes what one study alone needs, a garbage collection what no study names."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +13,8 @@ from sclsearch.store.objects import write
 from sclsearch.store.records import ConfigurationRecord, ReplicateRecord, seed_run_key
 from sclsearch.store.storage import storage_path
 from sclsearch.store.studies import StudyStore, study_names
-from tests.store.test_driver import HOLD
 from tests.store.test_studies import RECORD
+from tests.store.together import another_driver
 
 Write = Callable[[str, int], list[str]]
 
@@ -129,18 +127,12 @@ def test_nothing_is_deleted_while_a_search_runs(storage: str, write_study: Write
     keys = write_study("first", 1)
     write(storage_path(storage) / f"runs/{'f' * 64}.json", {})
     folder = StudyStore(storage, "first").folder
-    command = [sys.executable, "-c", HOLD, str(folder)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as search:
-        assert search.stdout is not None
-        assert search.stdout.readline() == "held\n"
+    with another_driver(folder):
         message = r"^first: process \d+ on .* already runs this study\. Wait for it, or stop it\.$"
         with pytest.raises(SclsearchError, match=message):
             remove_study("first", storage=storage)
         with pytest.raises(SclsearchError, match=message):
             collect_garbage(storage=storage)
-        search.kill()
     assert keys_of(storage) == {*keys, "f" * 64}
     assert len(collect_garbage(storage=storage).files[SEED_RUNS]) == 1
 

@@ -4,7 +4,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -19,30 +18,13 @@ from sclsearch.store.driver import sole_driver
 from sclsearch.store.local import LocalPath
 from sclsearch.store.objects import read, write
 from sclsearch.store.storage import StoragePath
-from tests.store.together import WRITERS, at_once
-
-HOLD = """
-import sys
-from sclsearch.store.driver import sole_driver
-from sclsearch.store.storage import storage_path
-
-with sole_driver(storage_path(sys.argv[1])):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
+from tests.store.together import WRITERS, another_driver, at_once
 
 
 @pytest.fixture
 def other(place: StoragePath) -> Iterator[subprocess.Popen[str]]:
-    """Return another process that drives the study in `place` until its input ends."""
-    command = [sys.executable, "-c", HOLD, str(place)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "held\n"
+    with another_driver(place) as process:
         yield process
-        process.kill()
 
 
 def lock(place: StoragePath, **changes: Any) -> None:
@@ -166,20 +148,6 @@ def test_a_driver_of_this_machine_that_was_held_up_keeps_its_lock(place: Storage
         write(place / mine, late)
         with pytest.raises(SclsearchError, match="already runs this study"):
             sole_driver(place).__enter__()
-
-
-@pytest.mark.slow
-def test_the_heartbeat_keeps_the_lock_beyond_its_expiry(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(driver, "BEAT_SECONDS", 0.05)
-    monkeypatch.setattr(driver, "EXPIRES_SECONDS", 0.6)
-    folder = LocalPath(tmp_path)
-    with sole_driver(folder):
-        time.sleep(1.2)
-        with pytest.raises(SclsearchError, match="already runs this study"):
-            sole_driver(folder).__enter__()
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_driver_that_lost_its_lock_leaves_the_new_ones(place: StoragePath) -> None:

@@ -122,19 +122,6 @@ def test_a_test_score_is_added_and_never_lost(runs: RunStore) -> None:
     assert found.labels.keys() == ROWS.labels.keys()
 
 
-def test_a_failure_that_is_forgotten_can_be_trained_again_and_stays_on_disk(
-    runs: RunStore,
-) -> None:
-    runs.put(FAILED)
-    assert runs.forget_failure(FAILED.key)
-    assert runs.get(FAILED.key) is None
-    again = replace(FINISHED, key=FAILED.key, identity=FAILED.identity)
-    assert runs.put(again)
-    assert runs.get(FAILED.key) == again
-    assert [name[:64] for name in (runs.folder / "retried").names()] == [FAILED.key]
-    assert runs.find(FAILED.key[:8]) == FAILED.key
-
-
 def test_figures_take_the_storage_path_a_failure_and_a_failure_of_nothing(runs: RunStore) -> None:
     again = replace(FINISHED, key=FAILED.key, identity=FAILED.identity)
     assert runs.put(FAILED)
@@ -163,9 +150,11 @@ def test_figures_that_take_the_storage_path_a_failure_meanwhile_stay(
 
 def test_only_a_failure_is_forgotten(runs: RunStore) -> None:
     runs.put(FINISHED)
+    runs.put(FAILED)
     assert not runs.forget_failure(FINISHED.key)
+    assert runs.forget_failure(FAILED.key)
     assert not runs.forget_failure(FAILED.key)
-    assert runs.get(FINISHED.key) == FINISHED
+    assert (runs.get(FINISHED.key), runs.get(FAILED.key)) == (FINISHED, None)
 
 
 @pytest.mark.parametrize(

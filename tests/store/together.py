@@ -1,11 +1,25 @@
-"""Function that eight threads call at the same time."""
+"""Threads and processes that use a store at the same time."""
 
+import subprocess
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
+from sclsearch.store.storage import StoragePath
+
 WRITERS = 8
+HOLD = """
+import sys
+from sclsearch.store.driver import sole_driver
+from sclsearch.store.storage import storage_path
+
+with sole_driver(storage_path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
 
 
 def at_once(do: Callable[[int], Any]) -> list[Any]:
@@ -18,3 +32,18 @@ def at_once(do: Callable[[int], Any]) -> list[Any]:
 
     with ThreadPoolExecutor(WRITERS) as threads:
         return list(threads.map(together, range(WRITERS)))
+
+
+@contextmanager
+def another_driver(folder: StoragePath) -> Iterator[subprocess.Popen[str]]:
+    """Start another process that drives a study until its input ends."""
+    command = [sys.executable, "-c", HOLD, str(folder)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        try:
+            yield process
+        finally:
+            process.kill()

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sclsearch.errors import SclsearchError
-from sclsearch.tasks.tables import Row, check_faults, load_csv, load_table, load_tsv
+from sclsearch.tasks.tables import Row, check_faults, load_table
 
 RECORDS: list[dict[str, object]] = [
     {"text": "one", "label": "x"},
@@ -87,8 +87,8 @@ def test_cells_are_the_characters_of_the_file(
 @pytest.mark.parametrize("separator", [",", "\t"], ids=repr)
 def test_a_file_without_a_header_starts_at_its_first_row(tmp_path: Path, separator: str) -> None:
     content = "1,a title,one\n\n2,,two\n".replace(",", separator)
-    load = load_csv if separator == "," else load_tsv
-    table = load(write(tmp_path, "rows", content), PAIR, ("label", "title", "text"))
+    file = write(tmp_path, "rows.csv" if separator == "," else "rows.tsv", content)
+    table = load_table(file, PAIR, ("label", "title", "text"))
     assert table.rows == [Row(1, ("one", "1")), Row(3, ("two", "2"))]
 
 
