@@ -52,10 +52,6 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 class StudyStore:
     """Stored files of one study, in the folder `studies/<name>/`.
 
-    Args:
-        storage: The storage.
-        name: The study's name.
-
     Raises:
         SclsearchError: The name is not a valid study name.
     """
@@ -308,12 +304,9 @@ def study_names(storage: Storage) -> list[str]:
 
 
 def existing_study(storage: Storage, name: str) -> tuple[StudyStore, StudyRecord]:
-    """Return an existing study and its record.
+    """Return an existing study and its record, by its name or a prefix that no other study has.
 
-    Args:
-        storage: The storage of the study.
-        name: Name of the study, or a prefix that no other study's name has. Studies that repeat
-            the winner of another study are not counted.
+    Studies that repeat the winner of another study do not count for the prefix.
 
     Raises:
         SclsearchError: No study matches, or several do. The message suggests the nearest name, or

@@ -56,13 +56,10 @@ class BudgetUse:
 
 
 class Spending:
-    """Cost of a search's finished and running seed runs, against its budget.
+    """Cost of a search's finished and running seed runs, against its budget (None: no limit).
 
     A running seed run counts as much as the finished ones of its configuration did on average, or,
     without any, as all finished ones did.
-
-    Args:
-        budget: The budget; None for no limit.
 
     Attributes:
         spent: Cost of the finished seed runs.

@@ -146,10 +146,8 @@ def restore_seed_run(
 ) -> tuple[Study, SeedRunSpec]:
     """Return the study and the specification of a stored seed run, with its data and encoder.
 
-    Args:
-        run: The stored seed run.
-        data_dir: Folder of the task's files, if they moved.
-        method: `FILE.py:CLASS` or a class, required if the seed run's method is in a file.
+    `data_dir` is the folder of the task's files, if they moved. `method`, `FILE.py:CLASS` or a
+    class, is required if the seed run's method is in a file.
 
     Raises:
         SclsearchError: Data, encoder or method are missing or have changed.

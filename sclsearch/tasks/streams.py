@@ -1,6 +1,6 @@
 """Rows of text cells from a stream, such as standard input, as they arrive."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Literal
 
@@ -8,10 +8,10 @@ from sclsearch.errors import SclsearchError
 from sclsearch.tasks.tables import (
     Fault,
     Row,
-    column_positions,
     csv_rows,
     json_records,
     record_cells,
+    selected_cells,
     text_faults,
 )
 
@@ -51,18 +51,10 @@ def _decoded(file: BinaryIO) -> Iterator[str]:
 
 def _csv(lines: Iterator[str], columns: tuple[str, ...]) -> Iterator[Row]:
     faults: list[Fault] = []
-    names: Sequence[str] = ()
-    positions: list[int] = []
-    for place, cells in csv_rows(lines, faults):
-        if not cells:
-            continue
-        if not names:
-            names = cells
-            positions = column_positions(Path(NAME), names, columns)
-        elif len(cells) != len(names):
-            raise _error(place, f"must have {len(names)} columns, got {len(cells)}")
-        else:
-            yield Row(place, tuple(cells[position] for position in positions))
+    for found in selected_cells(csv_rows(lines, faults), Path(NAME), columns):
+        if not isinstance(found, Row):
+            raise _error(*found)
+        yield found
     for place, reason in faults:
         raise _error(place, reason)
 

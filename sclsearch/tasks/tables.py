@@ -75,10 +75,7 @@ def load_table(
     Blank lines are skipped. Numbers and booleans of JSON and Parquet are written as in JSON; null
     is an empty cell.
 
-    Args:
-        path: The file.
-        columns: Names of the columns to keep.
-        header: Names of all columns of a CSV or TSV file without a header.
+    `header` names all columns of a CSV or TSV file without a header.
 
     Raises:
         SclsearchError: The extension is unknown, the file is unreadable, or a column is missing.
@@ -105,19 +102,29 @@ def _load_cells(
     try:
         check_regular(path)
         with path.open(encoding="utf-8-sig", newline=newline) as file:
-            rows = ((place, cells) for place, cells in parse(file, table.faults) if cells)
-            names = header or next((tuple(cells) for _, cells in rows), ())
-            positions = column_positions(path, names, columns) if names else []
-            for place, cells in rows:
-                if len(cells) == len(names):
-                    table.rows.append(Row(place, tuple(cells[n] for n in positions)))
+            for found in selected_cells(parse(file, table.faults), path, columns, header):
+                if isinstance(found, Row):
+                    table.rows.append(found)
                 else:
-                    reason = f"must have {len(names)} columns, got {len(cells)}"
-                    table.faults.append((place, reason))
+                    table.faults.append(found)
     except (OSError, UnicodeDecodeError):
         load_text(path)  # raises the same error, with the position
         raise
     return table
+
+
+def selected_cells(
+    rows: Cells, path: Path, columns: tuple[str, ...], header: tuple[str, ...] | None = None
+) -> Iterator[Row | Fault]:
+    """Yield the requested cells of each row, or its fault, as they arrive; skip blank rows."""
+    filled = ((place, cells) for place, cells in rows if cells)
+    names = header or next((tuple(cells) for _, cells in filled), ())
+    positions = column_positions(path, names, columns) if names else []
+    for place, cells in filled:
+        if len(cells) == len(names):
+            yield Row(place, tuple(cells[position] for position in positions))
+        else:
+            yield place, f"must have {len(names)} columns, got {len(cells)}"
 
 
 def csv_rows(lines: Iterable[str], faults: list[Fault]) -> Cells:
@@ -322,13 +329,10 @@ def to_splits(
     *,
     blank_texts: bool = False,
 ) -> dict[str, Split]:
-    """Return the splits of a table.
+    """Return the splits of a table, whose rows end with the label.
 
-    Args:
-        table: The rows read, with the reader's faults.
-        splits: Rows of each split, with texts and then the label.
-        classes: Class of each label; None in regression.
-        blank_texts: True if a text may be empty.
+    `classes` has the class of each label; None in regression. A text may be empty if `blank_texts`
+    is True.
 
     Raises:
         SclsearchError: There are no rows, or some are invalid; the message has the first ones.

@@ -21,9 +21,6 @@ class MLflowLogger:
 
     A record that MLflow does not accept now waits for the server. Only one thread may call `sync`
     and `close`.
-
-    Args:
-        uri: The MLflow tracking URI.
     """
 
     def __init__(self, uri: str) -> None:
@@ -45,11 +42,9 @@ class MLflowLogger:
         return self._writer.created
 
     def sync(self, state: SearchState, *, ended: bool = True) -> None:
-        """Write what MLflow lacks of a state; a second call with the same state writes nothing.
+        """Write what MLflow lacks of a state, the same in each call; a repetition writes nothing.
 
-        Args:
-            state: The state; the same one in each call.
-            ended: Whether the search has ended. Only then are forecasts and winner written.
+        Forecasts and winner are written only after the search has ended.
         """
         since, self._synced = self._synced, counts(state)
         if ended or since != self._synced:

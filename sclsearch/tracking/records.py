@@ -93,10 +93,8 @@ def new_records(
 ) -> Iterator[RunRecord]:
     """Yield the records that a state has gained, parents first.
 
-    Args:
-        state: The state.
-        since: Its `counts` at the last call.
-        ended: Whether the search has ended. Only then are there records of forecasts and winner.
+    `since` has the `counts` of the last call. Records of forecasts and winner come only after the
+    search has ended.
     """
     studies, configurations, seed_runs, scores, tests = since
     if not studies:

@@ -24,11 +24,7 @@ def score_columns(record: ExportRecord) -> tuple[str, ...]:
 
 
 class Classifier:
-    """An exported winner that reads and returns tables.
-
-    Args:
-        folder: Folder written by `export`.
-    """
+    """An exported winner that reads and returns tables."""
 
     def __init__(self, folder: Path) -> None:
         self._predictor = load(folder)
@@ -36,9 +32,7 @@ class Classifier:
     def predict(self, table: "DataFrame", params: Mapping[str, Any] | None = None) -> "DataFrame":
         """Return the label of each row, and the score of each class.
 
-        Args:
-            table: One column per text, named as in the model's signature.
-            params: Ignored; MLflow passes it.
+        The table has one column per text, named as in the model's signature; `params` is ignored.
         """
         from pandas import DataFrame
 

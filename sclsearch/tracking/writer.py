@@ -61,9 +61,6 @@ class Writer:
     Each run has a tag as its key. The writer finds it by that tag and creates it once. A study
     that release 0.1.0 logged stays in that release's experiment.
 
-    Args:
-        uri: The MLflow tracking URI.
-
     Attributes:
         created: Number of runs created so far.
     """
