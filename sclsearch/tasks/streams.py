@@ -8,10 +8,10 @@ from sclsearch.errors import SclsearchError
 from sclsearch.tasks.tables import (
     Fault,
     Row,
+    cell_rows,
     csv_rows,
     json_records,
-    record_cells,
-    selected_cells,
+    record_rows,
     text_faults,
 )
 
@@ -33,10 +33,19 @@ def stream_rows(
         SclsearchError: A row is invalid, or a column is missing; the message has the line.
     """
     lines = _decoded(file)
-    for row in _csv(lines, columns) if form == "csv" else _json_lines(lines, columns):
-        for place, reason in text_faults([(row.place, row.cells[:texts])], blank_texts=True):
-            raise _error(place, reason)
+    faults: list[Fault] = []
+    if form == "csv":
+        found = cell_rows(csv_rows(lines, faults), Path(NAME), columns)
+    else:
+        found = record_rows(json_records(lines), columns)
+    for row in found:
+        if not isinstance(row, Row):
+            raise _error(*row)
+        for fault in text_faults([(row.place, row.cells[:texts])], blank_texts=True):
+            raise _error(*fault)
         yield row
+    for fault in faults:
+        raise _error(*fault)
 
 
 def _decoded(file: BinaryIO) -> Iterator[str]:
@@ -47,24 +56,6 @@ def _decoded(file: BinaryIO) -> Iterator[str]:
         except UnicodeDecodeError as error:
             fault = f"byte {error.start + 1} is not valid UTF-8, got 0x{line[error.start]:02x}"
             raise _error(place, fault) from error
-
-
-def _csv(lines: Iterator[str], columns: tuple[str, ...]) -> Iterator[Row]:
-    faults: list[Fault] = []
-    for found in selected_cells(csv_rows(lines, faults), Path(NAME), columns):
-        if not isinstance(found, Row):
-            raise _error(*found)
-        yield found
-    for place, reason in faults:
-        raise _error(place, reason)
-
-
-def _json_lines(lines: Iterator[str], columns: tuple[str, ...]) -> Iterator[Row]:
-    for place, record, reasons in json_records(lines):
-        cells, faults = ((), reasons) if reasons else record_cells(record, columns)
-        for reason in faults:
-            raise _error(place, reason)
-        yield Row(place, cells)
 
 
 def _error(place: int, reason: str) -> SclsearchError:

@@ -102,18 +102,23 @@ def _load_cells(
     try:
         check_regular(path)
         with path.open(encoding="utf-8-sig", newline=newline) as file:
-            for found in selected_cells(parse(file, table.faults), path, columns, header):
-                if isinstance(found, Row):
-                    table.rows.append(found)
-                else:
-                    table.faults.append(found)
+            _fill(table, cell_rows(parse(file, table.faults), path, columns, header))
     except (OSError, UnicodeDecodeError):
         load_text(path)  # raises the same error, with the position
         raise
     return table
 
 
-def selected_cells(
+def _fill(table: Table, found: Iterable[Row | Fault]) -> Table:
+    for one in found:
+        if isinstance(one, Row):
+            table.rows.append(one)
+        else:
+            table.faults.append(one)
+    return table
+
+
+def cell_rows(
     rows: Cells, path: Path, columns: tuple[str, ...], header: tuple[str, ...] | None = None
 ) -> Iterator[Row | Fault]:
     """Yield the requested cells of each row, or its fault, as they arrive; skip blank rows."""
@@ -152,7 +157,7 @@ def _tsv_rows(file: TextIO, _: list[Fault]) -> Cells:
 
 def load_json_lines(path: Path, columns: tuple[str, ...]) -> Table:
     """Read a file with one JSON object per line; only line feeds end lines."""
-    return _load_records(Table(path), json_objects(path), columns)
+    return _fill(Table(path), record_rows(json_objects(path), columns))
 
 
 def json_objects(path: Path) -> Records:
@@ -198,7 +203,7 @@ def load_parquet(path: Path, columns: tuple[str, ...]) -> Table:
     except (pa.ArrowException, OSError) as error:
         raise SclsearchError(f"{path}: invalid Parquet: {error}.") from error
     numbered: Records = ((place, record, []) for place, record in enumerate(records, 1))
-    return _load_records(Table(path, unit="row"), numbered, columns)
+    return _fill(Table(path, unit="row"), record_rows(numbered, columns))
 
 
 READERS: Mapping[str, Callable[..., Table]] = MappingProxyType(
@@ -214,21 +219,14 @@ READERS: Mapping[str, Callable[..., Table]] = MappingProxyType(
 )
 
 
-def _load_records(table: Table, records: Records, columns: tuple[str, ...]) -> Table:
+def record_rows(records: Records, columns: tuple[str, ...]) -> Iterator[Row | Fault]:
+    """Yield the requested cells of each object as text, or its faults, as they arrive."""
     for place, record, reasons in records:
-        cells, faults = record_cells(record, columns) if not reasons else ((), reasons)
-        table.faults.extend((place, fault) for fault in faults)
-        if not faults:
-            table.rows.append(Row(place, cells))
-    return table
-
-
-def record_cells(
-    record: Mapping[str, Any], columns: tuple[str, ...]
-) -> tuple[tuple[str, ...], list[str]]:
-    """Return the cells of an object as text, and the faults of the columns; one is empty."""
-    faults = list(filter(None, (_cell_fault(record, name) for name in columns)))
-    return () if faults else tuple(_cell(record[name]) for name in columns), faults
+        faults = reasons or list(filter(None, (_cell_fault(record, name) for name in columns)))
+        if faults:
+            yield from ((place, fault) for fault in faults)
+        else:
+            yield Row(place, tuple(_cell(record[name]) for name in columns))
 
 
 def _cell_fault(record: Mapping[str, object], name: str) -> str:
