@@ -96,6 +96,7 @@ def test_few_shot_rows_have_the_classes_as_they_fall(labeled: Labeled) -> None:
     data = labeled(train=[0] * 500 + [1] * 500, validation=[0, 1] * 300)
     subsets = [FEW_SHOT.splits(data, Size(total=40), FEW_SHOT.replicate(r)).train for r in range(5)]
     assert [len({*rows.index}) for rows in subsets] == [40] * 5
+    assert all((np.diff(rows.index) > 0).all() for rows in subsets)
     assert len({int(rows.labels(data).sum()) for rows in subsets}) > 1
 
 

@@ -12,10 +12,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.protocols import PROTOCOLS
 from sclsearch.protocols.base import Protocol, Rows, Size, Splits, all_seeds
 from sclsearch.protocols.draws import (
-    class_counts,
     draw_alike,
-    draw_at_random,
-    draw_counts,
     draw_rows,
     draw_subset,
 )
@@ -127,32 +124,6 @@ def test_validation_alike_shares_no_row_with_training_and_has_its_counts(
     )
     assert found.tolist() == np.minimum(trained, there - trained).tolist()
     assert draw_alike(data, train, pool, seed).digest == drawn.digest
-
-
-@given(counts=st.dictionaries(st.integers(0, 2), st.integers(0, 30), min_size=1), seed=SEEDS)
-def test_a_draw_by_counts_has_that_many_of_each_class(
-    labeled: Labeled, counts: dict[int, int], seed: int
-) -> None:
-    data = labeled(train=[0] * 20 + [1] * 10 + [2] * 40)
-    pool = Rows("train", np.arange(1, 70, 2))
-    drawn = draw_counts(data, pool, counts, np.random.default_rng(seed))
-    assert {*drawn.index} <= {*pool.index}
-    assert drawn.index.dtype == np.int64
-    there = class_counts(data, pool)
-    wanted = {label: min(count, there[label]) for label, count in counts.items()}
-    assert class_counts(data, drawn) == {label: n for label, n in wanted.items() if n}
-
-
-@given(total=st.integers(1, 60), seed=SEEDS)
-def test_a_draw_at_random_has_its_size_and_comes_from_the_pool(
-    labeled: Labeled, total: int, seed: int
-) -> None:
-    data = labeled(train=[0, 1] * 60)
-    pool = Rows("train", np.arange(0, 120, 2))
-    drawn = draw_at_random(data, pool, Size(total=total), all_seeds(seed))
-    assert len(drawn.index) == total
-    assert (np.diff(drawn.index) > 0).all()
-    assert {*drawn.index} <= {*pool.index}
 
 
 @pytest.fixture(scope="module")

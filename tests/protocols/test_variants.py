@@ -99,13 +99,6 @@ def test_a_fifth_of_the_training_rows_is_held_out_beside_test_rows_alone(data: T
     assert PLAIN.splits(data, None, PLAIN.replicate(1)).digests == splits.digests
 
 
-def test_a_task_with_validation_rows_keeps_its_splits() -> None:
-    demo = load_task("demo")
-    splits = PLAIN.splits(demo, None, PLAIN.replicate(0))
-    assert [rows.split for rows in splits.rows.values()] == ["train", "validation", "test"]
-    assert [len(rows.index) for rows in splits.rows.values()] == [2000, 500, 500]
-
-
 def test_replicates_take_several_random_splits_in_turn(data: TaskData) -> None:
     protocol = with_splits(PLAIN, 3)
     found = [protocol.splits(data, None, protocol.replicate(number)) for number in range(5)]

@@ -57,22 +57,14 @@ def test_several_objects_come_back_and_a_missing_one_is_none(place: StoragePath)
     assert (one.exists(), two.exists()) == (True, False)
 
 
-def test_an_object_is_created_once_and_can_be_overwritten(place: StoragePath) -> None:
-    one = place / "new" / "one.json"
-    assert create(one, {"writer": 1})
-    assert not create(one, {"writer": 2})
-    assert read(one) == {"writer": 1}
-    write(one, {"writer": 3})
-    assert read(one) == {"writer": 3}
-    assert (place / "new").names() == ["one.json"]
-
-
 def test_one_of_eight_threads_creates_the_object(place: StoragePath) -> None:
     for turn in range(3):
         path = place / f"{turn}.json"
         created = at_once(lambda writer, path=path: create(path, {"writer": writer}))  # type: ignore[misc]
         assert sum(created) == 1
         assert read(path) == {"writer": created.index(True)}
+        write(path, {"writer": None})
+        assert read(path) == {"writer": None}
     assert place.names() == ["0.json", "1.json", "2.json"]
 
 
