@@ -105,7 +105,8 @@ def draw_rows(
     The unlabeled texts include the training rows; the others are drawn at random from the rest of
     the split. For one replicate, a smaller draw is a subset of a larger one.
 
-    `unlabeled` is the total number of texts for stages without labels.
+    `unlabeled` is the total number of texts for stages without labels, or `all`; None takes the
+    training rows alone.
 
     Raises:
         SclsearchError: There are too few rows. Or fewer texts than training rows, or more than the

@@ -127,13 +127,13 @@ class StudyStore:
     def valid_configurations(self) -> tuple[list[ConfigurationRecord], list[str]]:
         """Return the readable configurations by ascending number, and the errors of the others."""
         found, faults = self._numbered("configurations", ConfigurationRecord)
-        numbers = self._numbers("configurations")
-        opened = max((0, *(number + 1 for number in numbers)))
+        opened = max(self._numbers("configurations"), default=-1) + 1
         try:
             opened = max(opened, self._opened())
         except DamagedError as error:
             faults.append(str(error))
-        return found, [*faults, *self._deleted(ConfigurationRecord, opened)]
+        mend = _MEND[ConfigurationRecord]
+        return found, [*faults, *self._deleted("configurations", opened, mend)]
 
     def replicates(self) -> list[ReplicateRecord]:
         """Return the replicates by ascending number.
@@ -151,9 +151,8 @@ class StudyStore:
     def valid_replicates(self) -> tuple[list[ReplicateRecord], list[str]]:
         """Return the readable replicates by ascending number, and the errors of the others."""
         found, faults = self._numbered("replicates", ReplicateRecord)
-        numbers = self._numbers("replicates")
-        faults += self._deleted(ReplicateRecord, max(numbers, default=-1) + 1)
-        return found, faults
+        count = max(self._numbers("replicates"), default=-1) + 1
+        return found, [*faults, *self._deleted("replicates", count, _RESTORE)]
 
     def add(self, record: ConfigurationRecord | ReplicateRecord) -> bool:
         """Store a configuration or a replicate, before its first seed run starts.
@@ -278,11 +277,8 @@ class StudyStore:
                 faults.append(str(error))
         return found, faults
 
-    def _deleted(self, kind: type[ConfigurationRecord | ReplicateRecord], count: int) -> list[str]:
+    def _deleted(self, folder: str, count: int, mend: str) -> list[str]:
         """Return one error per missing record among the first `count` records."""
-        folder = "configurations" if kind is ConfigurationRecord else "replicates"
-        mend = _MEND[kind].removeprefix("Move it away; ")
-        mend = f"{mend[0].upper()}{mend[1:]}"
         missing = sorted({*range(count)} - {*self._numbers(folder)})
         places = [self.folder / f"{folder}/{number}.json" for number in missing]
         return [f"{place}: was deleted. {mend}" for place in places]

@@ -223,7 +223,7 @@ def _start(space: Space, by_protocol: Values) -> Values:
     If the space has several, this is the first that agrees with most fields of the protocol. For
     example, a space may have one for few rows and one for all rows.
 
-    Only epochs depend on the batch size, so `by_protocol` may be of any.
+    `by_protocol` may be for any batch size, since only epochs depend on it.
     """
     fields = by_protocol.keys() - EPOCHS
     return max(

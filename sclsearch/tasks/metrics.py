@@ -127,6 +127,8 @@ def confusion(y_true: npt.ArrayLike, y_pred: npt.ArrayLike, classes: int) -> Cou
 def evaluate(task: Task, y_true: Labels, predictions: npt.ArrayLike) -> dict[str, object]:
     """Return an evaluation in the form in which it is stored.
 
+    `y_true` and `predictions` have the class or the score of each row, `[rows]`.
+
     Returns:
         `{"confusion": [[...]]}` with exact counts, from which every class metric follows. In
         regression `{"pearson": x, "spearman": x, "mse": x}`.

@@ -15,14 +15,26 @@ from sclsearch.tracking import RunRecord, find_tracking_uri, prepare, tracking_u
 from sclsearch.tracking.server import masked, quietly
 
 
-def test_the_option_precedes_the_environment_and_the_storage_comes_last(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("option", "variable", "expected"),
+    [
+        ("http://option:5000", "https://environment", "http://option:5000"),
+        (None, "https://environment", "https://environment"),
+        (None, "", "sqlite:///{}/results/mlflow.db"),
+        ("sqlite:///a.db?timeout=5", "", "sqlite:///{}/a.db?timeout=5"),
+        ("sqlite:///~/a.db", "", "sqlite:///{}/a.db"),
+    ],
+)
+def test_the_option_precedes_the_environment_and_relative_places_become_absolute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, variable: str, expected: str
 ) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://environment")
-    assert tracking_uri("http://option:5000", tmp_path) == "http://option:5000"
-    assert tracking_uri(None, tmp_path) == "https://environment"
-    monkeypatch.delenv("MLFLOW_TRACKING_URI")
-    assert tracking_uri(None, tmp_path) == f"sqlite:///{tmp_path}/mlflow.db"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", variable)
+    assert tracking_uri(option, Path("results")) == expected.format(tmp_path)
+    assert find_tracking_uri("none", tmp_path) is None
+    with pytest.raises(SclsearchError, match=r"^--tracking: .* got ''"):
+        tracking_uri("", tmp_path)
 
 
 def test_an_object_store_holds_no_database_so_one_must_be_named(
@@ -35,34 +47,8 @@ def test_an_object_store_holds_no_database_so_one_must_be_named(
     assert tracking_uri("http://option:5000", "s3://bucket/storage") == "http://option:5000"
 
 
-def test_none_turns_mlflow_off_and_names_no_database(tmp_path: Path) -> None:
-    assert find_tracking_uri("none", tmp_path) is None
-    with pytest.raises(SclsearchError, match=r"^--tracking: must name .* got 'none'"):
-        tracking_uri("none", tmp_path)
-
-
-def test_an_empty_option_is_a_slip_and_an_empty_variable_is_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "")
-    assert tracking_uri(None, tmp_path) == f"sqlite:///{tmp_path}/mlflow.db"
-    with pytest.raises(SclsearchError, match=r"^--tracking: .* got ''"):
-        tracking_uri("", tmp_path)
-
-
-def test_relative_places_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    monkeypatch.chdir(tmp_path)
-    assert tracking_uri(None, Path("results")) == f"sqlite:///{tmp_path}/results/mlflow.db"
-    assert tracking_uri("sqlite:///a.db?timeout=5", Path()) == (
-        f"sqlite:///{tmp_path}/a.db?timeout=5"
-    )
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert tracking_uri("sqlite:///~/a.db", Path()) == f"sqlite:///{tmp_path}/a.db"
-
-
 @pytest.mark.parametrize(
-    "uri", ["mlruns", "file:///mlruns", "localhost:5000", "sqlite://", "sqlite:///:memory:"]
+    "uri", ["none", "file:///mlruns", "localhost:5000", "sqlite://", "sqlite:///:memory:"]
 )
 def test_an_unusable_uri_is_refused_with_its_source(
     uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
