@@ -132,12 +132,21 @@ def test_a_driver_whom_this_user_may_not_look_at_is_alive(
 def test_a_driver_of_another_machine_that_is_heard_of_again_keeps_its_study(
     place: StoragePath, ahead: float
 ) -> None:
+    stop = threading.Event()
+
+    def beat() -> None:
+        while not stop.wait(0.05):
+            lock(place, time=time.time() + ahead)
+
     lock(place, time=time.time() + ahead)
-    beat = threading.Timer(0.5, lambda: lock(place, time=time.time() + ahead))
-    beat.start()
-    with pytest.raises(SclsearchError, match=r"process \d+ on elsewhere already runs"):
-        sole_driver(place).__enter__()
-    beat.join()
+    other = threading.Thread(target=beat)
+    other.start()
+    try:
+        with pytest.raises(SclsearchError, match=r"process \d+ on elsewhere already runs"):
+            sole_driver(place).__enter__()
+    finally:
+        stop.set()
+        other.join()
     assert [holder["host"] for holder in holders(place)] == ["elsewhere"]
 
 

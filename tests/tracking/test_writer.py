@@ -158,7 +158,7 @@ def test_a_writer_killed_halfway_is_completed_without_duplicates(
         "    writer.write(record)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", program, uri])
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while len(shown.runs()) < 20 and time.monotonic() < deadline:
         time.sleep(0.05)
     os.kill(process.pid, signal.SIGKILL)
