@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
     from sclsearch.reports.report import ConfigurationLine, Report
 
+STUDY_COLUMNS = ("study", "method", "task", "model", "protocol", "size", "metric")
 SEED_RUN_COLUMNS = (
-    *("study", "method", "task", "model", "protocol", "size", "metric", "configuration", "origin"),
+    *(*STUDY_COLUMNS, "configuration", "origin"),
     *("replicate", "validation", "test", "reported", "winner"),
     *("status", "failure", "seconds", "device", "key"),
 )
 CONFIGURATION_COLUMNS = (
-    *("study", "method", "task", "model", "protocol", "size", "metric", "configuration", "origin"),
+    *(*STUDY_COLUMNS, "configuration", "origin"),
     *("rule", "score", "test_mean", "test_std", "seeds", "failures", "winner"),
 )
 TAKEN = frozenset((*SEED_RUN_COLUMNS, *CONFIGURATION_COLUMNS))
@@ -56,7 +57,7 @@ def seed_run_frame(report: "Report") -> "pd.DataFrame":
     import pandas as pd
 
     labels = _labels(report)
-    rows = [_seed_run_row(report, labels, *found) for found in _seed_runs(report)]
+    rows = [_seed_run_row(report, labels, *found) for found in stored_seed_runs(report)]
     return pd.DataFrame(rows) if rows else pd.DataFrame(columns=list(SEED_RUN_COLUMNS))
 
 
@@ -104,7 +105,7 @@ def curve_frame(report: "Report") -> "pd.DataFrame":
 
     rows = [
         (line.number, replicate, run.key, *point)
-        for line, replicate, run in _seed_runs(report)
+        for line, replicate, run in stored_seed_runs(report)
         for point in _curve(run)
     ]
     return pd.DataFrame(rows, columns=list(CURVE_COLUMNS))
@@ -141,7 +142,7 @@ def prediction_frame(report: "Report") -> "pd.DataFrame":
     return pd.concat(frames[1:] or frames, ignore_index=True)
 
 
-def _seed_runs(report: "Report") -> Iterator[StoredSeedRun]:
+def stored_seed_runs(report: "Report") -> Iterator[StoredSeedRun]:
     """Yield the stored seed runs of a report by configuration number and replicate."""
     for batch in _batches(report):
         yield from batch
@@ -217,13 +218,7 @@ def _row_columns(
 def _configuration(report: "Report", line: "ConfigurationLine") -> dict[str, Any]:
     """Return the columns of study and configuration, with one per hyperparameter."""
     return {
-        "study": report.study,
-        "method": report.method,
-        "task": report.task,
-        "model": report.model,
-        "protocol": report.protocol,
-        "size": report.size,
-        "metric": report.metric,
+        **{name: getattr(report, name) for name in STUDY_COLUMNS},
         "configuration": line.number,
         "origin": line.origin,
         **{

@@ -11,13 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """Figure with its file name and caption.
-
-    Attributes:
-        name: File name without a suffix.
-        caption: Description of what the figure shows.
-        figure: The matplotlib figure.
-    """
+    """Figure with its caption, and its file name without a suffix."""
 
     name: str
     caption: str
@@ -26,14 +20,7 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Table of text cells with its file name and caption.
-
-    Attributes:
-        name: File name without a suffix.
-        caption: Description of the rows.
-        cells: The cells as text.
-        bold: Positions of the rows in bold.
-    """
+    """Text cells with a caption, a file name without a suffix, and the rows in bold."""
 
     name: str
     caption: str

@@ -1,5 +1,6 @@
 """Embeddings of the test rows by the winner, their t-SNE map, and their geometry."""
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,7 +8,7 @@ import numpy.typing as npt
 from torch import Tensor
 
 from sclsearch.encoders.load import load_encoder, load_tokenizer
-from sclsearch.methods.base import Batch, Method, Model, encoder_pooling
+from sclsearch.methods.base import Batch, Model, encoder_pooling
 from sclsearch.methods.lacon import LabelMatching, vectors_of
 from sclsearch.protocols.base import Rows
 from sclsearch.randomness import stream
@@ -22,6 +23,10 @@ Numbers = npt.NDArray[np.float64]
 MOST_ROWS = 2000
 """Number of test rows above which a random subset is embedded, because of t-SNE's time."""
 PERPLEXITY = 30.0
+POOLED = {
+    "mean": "the mean of the encoder's last states",
+    "cls_pooled": "the output of the pretrained pooler",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,44 +51,37 @@ def embed_test_rows(study: Study, spec: SeedRunSpec, weights: bytes) -> Embeddin
 
     LaCon's methods compare texts with label vectors after their projection g; the embeddings are
     those projections. The embeddings of other methods are the pooled states that the head reads.
-
-    Args:
-        study: The restored study of the seed run, with its data and encoder.
-        spec: Specification of the seed run.
-        weights: Its stored weights, in safetensors format.
+    The weights are in safetensors format.
     """
     from safetensors.torch import load
 
     classes = len(study.data.task.labels)
     encoder = load_encoder(study.model, study.model_name)
     model = Model(encoder, spec.stages[-1].new_modules(encoder, classes))
-    stored = load(weights)
     # Release 0.1.0 wrote `parts.` for `new_modules.`.
-    model.load_state_dict(
-        {
-            f"new_modules.{name.removeprefix('parts.')}" if name.startswith("parts.") else name: t
-            for name, t in stored.items()
-        }
-    )
+    stored = load(weights).items()
+    model.load_state_dict({re.sub(r"^parts\.", "new_modules.", name): t for name, t in stored})
     backend = backend_here()
     rows = _some(spec.splits.test)
-    tokens = tokenize_task(
-        study.data,
-        load_tokenizer(study.model),
-        spec.training.max_length,
-        used={rows.split: rows.index},
-    )
+    tokenizer, used = load_tokenizer(study.model), {rows.split: rows.index}
+    tokens = tokenize_task(study.data, tokenizer, spec.training.max_length, used=used)
     model, method = model.to(backend.device), spec.method
 
-    def compute(batch: Batch) -> Tensor:
-        return _embedded(model, method, batch)
-
-    values = outputs_of(model, compute, tokens, rows, None, backend).astype(np.float64)
-    vectors = None
+    pooling = encoder_pooling(getattr(method, "pooling", "mean"))
+    description, vectors = POOLED.get(pooling, "the first token's last state"), None
     if isinstance(method, LabelMatching):
+        description = "the projection g of the text embedding"
         vectors = vectors_of(model).detach().cpu().numpy().astype(np.float64)
+
+    def embed(batch: Batch) -> Tensor:
+        if isinstance(method, LabelMatching):
+            embedded: Tensor = model.new_modules["g"](method.text_embeddings(model, batch))
+            return embedded
+        return model.embed(batch, pooling)
+
+    values = outputs_of(model, embed, tokens, rows, None, backend).astype(np.float64)
     y = tokens.splits[rows.split].y[rows.index].astype(np.int64)
-    return Embeddings(values, y, vectors, _description(method))
+    return Embeddings(values, y, vectors, description)
 
 
 def _some(rows: Rows) -> Rows:
@@ -91,26 +89,6 @@ def _some(rows: Rows) -> Rows:
         return rows
     chosen = stream(0, "embeddings").choice(rows.index, MOST_ROWS, replace=False)
     return Rows(rows.split, np.sort(chosen))
-
-
-def _embedded(model: Model, method: Method, batch: Batch) -> Tensor:
-    if isinstance(method, LabelMatching):
-        embedded: Tensor = model.new_modules["g"](method.text_embeddings(model, batch))
-        return embedded
-    return model.embed(batch, _pooling(method))
-
-
-def _pooling(method: Method) -> str:
-    return encoder_pooling(getattr(method, "pooling", "mean"))
-
-
-def _description(method: Method) -> str:
-    if isinstance(method, LabelMatching):
-        return "the projection g of the text embedding"
-    return {
-        "mean": "the mean of the encoder's last states",
-        "cls_pooled": "the output of the pretrained pooler",
-    }.get(_pooling(method), "the first token's last state")
 
 
 def tsne_map(embeddings: Embeddings) -> tuple[Numbers, Numbers | None]:

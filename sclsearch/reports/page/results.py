@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from sclsearch.reports.frames import stored_seed_runs
 from sclsearch.reports.report import ConfigurationLine, Report, tested_winner
 from sclsearch.store.records import StudyRecord
-from sclsearch.store.runs import BATCH, RunStore, SeedRun
+from sclsearch.store.runs import SeedRun
 from sclsearch.store.studies import existing_study
 
 if TYPE_CHECKING:
@@ -52,11 +53,6 @@ class StudyResults:
         """Training time of all seed runs."""
         return sum(run.seconds for run in self.runs.values())
 
-    def runs_of(self, line: ConfigurationLine) -> list[SeedRun]:
-        """Return the seed runs of a configuration that did not fail, by replicate."""
-        found = [self.runs[seed.key] for seed in line.seeds if seed.key in self.runs]
-        return [run for run in found if run.failure is None]
-
 
 def read_results(report: Report, prefix: str) -> StudyResults:
     """Return the results of a study.
@@ -67,10 +63,6 @@ def read_results(report: Report, prefix: str) -> StudyResults:
     """
     winner = tested_winner(report)
     _, record = existing_study(report.storage, report.study)
-    keys = [seed.key for line in report.configurations for seed in line.seeds]
-    runs: dict[str, SeedRun] = {}
-    for start in range(0, len(keys), BATCH):
-        found = RunStore(report.storage).get_all(keys[start : start + BATCH])
-        # Predictions of thousands of seed runs would fill the memory.
-        runs |= {run.key: replace(run, predictions={}) for run in found if run is not None}
+    # Predictions of thousands of seed runs would fill the memory.
+    runs = {run.key: replace(run, predictions={}) for _, _, run in stored_seed_runs(report)}
     return StudyResults(report, record, winner, runs, prefix)

@@ -20,12 +20,9 @@ BINS = 15
 
 @dataclass(frozen=True, slots=True)
 class ClassScores:
-    """Precision, recall and F1 of one class on the test rows.
+    """Precision, recall and F1 of one class: mean and standard deviation over the seeds.
 
-    Attributes:
-        label: Name of the class.
-        scores: Mean and standard deviation over the seeds, by name of the score.
-        rows: Mean number of test rows of the class.
+    `rows` is the mean number of its test rows.
     """
 
     label: str
@@ -34,29 +31,26 @@ class ClassScores:
 
 
 def class_scores(counts: Sequence[Numbers], labels: Sequence[str]) -> list[ClassScores]:
-    """Return precision, recall and F1 of each class.
+    """Return the scores of each class, from the confusion matrix of each seed, `[C, C]`.
 
-    Args:
-        counts: Confusion matrix of each seed, `[C, C]`: true classes in rows.
-        labels: Names of the classes.
+    True classes are in rows. A share of no rows is 0.
     """
-    found = []
-    for number, label in enumerate(labels):
-        hits = [float(one[number, number]) for one in counts]
-        predicted = [float(one[:, number].sum()) for one in counts]
-        true = [float(one[number].sum()) for one in counts]
-        parts = {
-            "precision": [_share(h, p) for h, p in zip(hits, predicted, strict=True)],
-            "recall": [_share(h, t) for h, t in zip(hits, true, strict=True)],
-            "F1": [_share(2 * h, p + t) for h, p, t in zip(hits, predicted, true, strict=True)],
-        }
-        scores = {name: mean_std(values) for name, values in parts.items()}
-        found.append(ClassScores(label, scores, float(np.mean(true))))
-    return found
-
-
-def _share(part: float, whole: float) -> float:
-    return part / whole if whole else 0.0
+    matrices = np.stack(counts)  # [seeds, C, C]
+    hits = matrices.diagonal(axis1=1, axis2=2)  # [seeds, C]
+    predicted, true = matrices.sum(1), matrices.sum(2)
+    shares = {
+        "precision": hits / np.maximum(predicted, 1),
+        "recall": hits / np.maximum(true, 1),
+        "F1": 2 * hits / np.maximum(predicted + true, 1),
+    }
+    return [
+        ClassScores(
+            label,
+            {name: mean_std(values[:, number].tolist()) for name, values in shares.items()},
+            float(true[:, number].mean()),
+        )
+        for number, label in enumerate(labels)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +88,9 @@ def calibration(predictions: "pd.DataFrame") -> Calibration | None:
 def _bins(rows: "pd.DataFrame") -> list[tuple[float, float, int]]:
     """Return mean confidence, accuracy and number of rows of each bin that has rows."""
     number = np.minimum((rows["confidence"] * BINS).astype(int), BINS - 1)
-    parts = rows.groupby(number)
     return [
         (float(own["confidence"].mean()), float(own["correct"].mean()), len(own))
-        for _, own in parts
+        for _, own in rows.groupby(number)
     ]
 
 
@@ -121,26 +114,16 @@ class Mistake:
 
 
 def mistakes(predictions: "pd.DataFrame", most: int) -> list[Mistake]:
-    """Return the test rows that most seeds get wrong, by their share of wrong seeds.
+    """Return at most `most` test rows that seeds get wrong, by their share of wrong seeds.
 
-    Args:
-        predictions: Predictions of the test rows with the columns `source` and `source_row`: split
-            and number of the row in the task's data.
-        most: Maximum number of rows.
+    The columns `source` and `source_row` are split and number of the row in the task's data.
     """
     found = []
     for (source, row), own in predictions.groupby(["source", "source_row"], sort=True):
         wrong = own[own["label"] != own["predicted"]]
         if len(wrong):
             counts = wrong["predicted"].value_counts().sort_index()
-            found.append(
-                Mistake(
-                    (str(source), int(str(row))),
-                    str(own["label"].iloc[0]),
-                    len(wrong),
-                    len(own),
-                    str(counts.idxmax()),
-                )
-            )
+            place, label = (str(source), int(str(row))), str(own["label"].iloc[0])
+            found.append(Mistake(place, label, len(wrong), len(own), str(counts.idxmax())))
     found.sort(key=lambda one: (-one.wrong / one.seeds, -one.wrong, one.place))
     return found[:most]

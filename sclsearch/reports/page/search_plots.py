@@ -29,14 +29,7 @@ def seed_plot(
     split: str,
     metric: str,
 ) -> "Figure":
-    """Return a dot plot with the score of every seed of the best configurations.
-
-    Args:
-        lines: Configurations, best first.
-        baselines: Baselines, drawn as vertical lines.
-        split: `validation` or `test`.
-        metric: Name of the metric, for the axis.
-    """
+    """Return a dot plot with the scores of all seeds on a split; baselines are vertical lines."""
     lines = lines[:MOST]
     figure, axes = new_figure(1.0 + 0.24 * len(lines) + 0.2 * len(baselines))
     for row, line in enumerate(lines):
@@ -67,14 +60,10 @@ def _scores(line: ConfigurationLine, split: str) -> dict[int, float]:
 
 
 def curve_plots(curves: "pd.DataFrame", metric: str) -> "dict[str, Figure]":
-    """Return a figure per validation metric and loss term, with one line per seed.
+    """Return the learning curves of one configuration, with one line per seed.
 
-    Args:
-        curves: Curves of one configuration; see `frames.curve_frame`.
-        metric: Name of the validation metric to show.
-
-    Returns:
-        The figures by name, for example `validation accuracy` or `loss ce, stage final`.
+    There is a figure for the validation metric and for each loss term, by its name, for example
+    `validation accuracy` or `loss ce, stage final`.
     """
     shown_names = curves["name"].str.startswith("loss.") | (
         curves["name"] == f"validation.{metric}"
@@ -107,11 +96,8 @@ def hyperparameter_plot(
 ) -> "Figure":
     """Return the validation scores of all seeds against one searched hyperparameter.
 
-    Args:
-        lines: Configurations; those without the hyperparameter are left out.
-        name: Name of the hyperparameter.
-        parameter: Its entry in the stored search space.
-        metric: Name of the metric, for the axis.
+    `parameter` is its entry in the stored search space. Configurations without the hyperparameter
+    are left out.
     """
     figure, axes = new_figure(2.5)
     having = [line for line in lines if name in line.values]
@@ -157,11 +143,7 @@ def parallel_plot(
 ) -> "Figure":
     """Return parallel coordinates: one line per finished configuration, colored by its score.
 
-    Args:
-        lines: Finished configurations, best first. A line is interrupted at a hyperparameter that
-            its configuration does not have.
-        parameters: Entries of the searched hyperparameters in the stored search space, by name.
-        metric: Name of the metric, for the last axis.
+    A line is interrupted at a hyperparameter that its configuration does not have.
     """
     names = [*parameters, f"score\n({metric})"]
     figure, axes = new_figure(3.0, width=max(4.8, 1.05 * len(names)))
@@ -239,11 +221,8 @@ def progress_plot(
 ) -> "Figure":
     """Return the best score so far as steps.
 
-    Args:
-        best: Position and best score of each finished configuration, in order of completion.
-        last: End of the search on the horizontal axis.
-        label: Name and unit of the horizontal axis.
-        metric: Name of the metric.
+    `best` has a position and a score for each finished configuration; `last` is the end of the
+    search on the same axis.
     """
     figure, axes = new_figure(2.5)
     at = [place for place, _ in best]

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from sclsearch.canonical import counted, settings
@@ -111,25 +112,20 @@ def reported_scores(results: StudyResults) -> Section:
             continue
         seeds, mean, std = reported_test(rule, validation, tests)
         papers = [one.name for one in FIXED if str(one.rule.report) == name]
-        kind = KINDS.get(name, f"score to expect of the {name} seeds by validation")
         rows.append(
             [
                 rule_in_words(name, report.seeds) + (" (this report)" if name == own else ""),
                 "none" if mean is None else with_spread(mean, std),
                 counted(len(seeds), "seed"),
-                kind,
+                KINDS.get(name, f"score to expect of the {name} seeds by validation"),
                 ", ".join(papers) or "–",
             ]
         )
     header = ("score", f"test {report.metric}", "seeds", "kind", "protocols that report it")
-    section.tables = [
-        Table(
-            f"{results.prefix}test",
-            f"Test {report.metric} of the winner #{winner.number}, mean ± sample standard "
-            "deviation.",
-            cells(rows, header),
-        )
-    ]
+    caption = (
+        f"Test {report.metric} of the winner #{winner.number}, mean ± sample standard deviation."
+    )
+    section.tables = [Table(f"{results.prefix}test", caption, cells(rows, header))]
     section.text = [
         "The validation rows chose the configuration and the seeds; the test rows chose nothing. "
         "The seeds that chose the configuration also give these scores. `sclsearch confirm` "
@@ -221,63 +217,47 @@ def importance(results: StudyResults, compute: Importance) -> Section:
     section.text = [
         f"Main effects by fANOVA (Hutter et al., 2014) on the mean validation score of "
         f"{counted(len(scored), 'configuration')}, scaled to sum to 1. With few configurations, or "
-        "where seeds spread more than configurations, the order is unreliable.",
-        *(
-            [f"Left out, because only some configurations have them: {', '.join(left_out)}."]
-            if left_out
-            else []
-        ),
+        "where seeds spread more than configurations, the order is unreliable."
     ]
-    section.plots = [
-        Plot(
-            f"{results.prefix}importance",
-            "Share of the variance of the mean validation score that main effects explain.",
-            plots.importance_plot(shares),
-        )
-    ]
+    if left_out:
+        names = ", ".join(left_out)
+        section.text.append(f"Left out, because only some configurations have them: {names}.")
+    caption = "Share of the variance of the mean validation score that main effects explain."
+    figure = plots.importance_plot(shares)
+    section.plots = [Plot(f"{results.prefix}importance", caption, figure)]
     return section
 
 
 def progress(results: StudyResults) -> Section:
     """Return the best score so far against seed runs and against hours of training."""
     section = Section(f"{results.prefix}progress", "Best score so far")
-    metric = results.report.metric
-    at_runs, at_hours = [], []
-    for runs, seconds, best in _progress(results):
-        at_runs.append((float(runs), best))
-        at_hours.append((seconds / 3600, best))
-    end = len(results.runs), results.seconds / 3600
+    report, found = results.report, list(_progress(results))
+    at_runs = [(float(runs), best) for runs, _, best in found]
+    at_hours = [(seconds / 3600, best) for _, seconds, best in found]
     for name, points, last, label in (
-        ("runs", at_runs, float(end[0]), "seed runs"),
-        ("hours", at_hours, end[1], "hours of training, all workers together"),
+        ("runs", at_runs, float(len(results.runs)), "seed runs"),
+        ("hours", at_hours, results.seconds / 3600, "hours of training, all workers together"),
     ):
-        figure = plots.progress_plot(points, last, label, metric)
-        caption = f"Best score (rule {results.report.rule}) of the finished configurations."
-        section.plots.append(
-            Plot(f"{results.prefix}progress-{name}", f"{caption[:-1]} against {label}.", figure)
-        )
+        figure = plots.progress_plot(points, last, label, report.metric)
+        caption = f"Best score (rule {report.rule}) of the finished configurations against {label}."
+        section.plots.append(Plot(f"{results.prefix}progress-{name}", caption, figure))
     return section
 
 
 def _progress(results: StudyResults) -> Iterator[tuple[int, float, float]]:
     """Yield seed runs, seconds and best score each time a configuration finishes."""
     ordered = sorted(results.runs.values(), key=lambda run: (run.started + run.seconds, run.key))
-    left = {
-        line.number: {seed.key for seed in line.seeds}
+    count = {run.key: number for number, run in enumerate(ordered, 1)}
+    seconds = list(accumulate(run.seconds for run in ordered))
+    finished = [
+        (max(count[seed.key] for seed in line.seeds), line.score)
         for line in results.report.configurations
         if line.score is not None
-    }
-    scores = {line.number: line.score for line in results.report.configurations}
-    best, seconds = -math.inf, 0.0
-    for count, run in enumerate(ordered, 1):
-        seconds += run.seconds
-        for number, keys in left.items():
-            if run.key in keys:
-                keys.remove(run.key)
-                score = scores[number]
-                if not keys and score is not None:
-                    best = max(best, score)
-                    yield count, seconds, best
+    ]
+    best = -math.inf
+    for trained, score in sorted(finished):
+        best = max(best, score)
+        yield trained, seconds[trained - 1], best
 
 
 def _searched(results: StudyResults) -> Sequence[Mapping[str, Any]]:

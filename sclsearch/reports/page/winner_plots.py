@@ -1,7 +1,7 @@
 """Figures of the winner on the test rows, and of the comparison of several studies."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +21,7 @@ MOST_WITH_NUMBERS = 10
 def confusion_plot(counts: Numbers, labels: Sequence[str]) -> "Figure":
     """Return a confusion matrix, colored by the share of each true class.
 
-    Args:
-        counts: Mean counts, `[C, C]`: true classes in rows, predicted classes in columns.
-        labels: Names of the classes.
+    `counts` has true classes in rows and predicted classes in columns, `[C, C]`.
     """
     from matplotlib import colormaps
 
@@ -51,8 +49,7 @@ def confusion_plot(counts: Numbers, labels: Sequence[str]) -> "Figure":
 def reliability_plot(bins: Sequence[tuple[float, float, int]]) -> "Figure":
     """Return a reliability diagram: accuracy against confidence, with the rows of each bin below.
 
-    Args:
-        bins: Mean confidence, accuracy and number of rows of each bin that has rows.
+    Each bin has its mean confidence, its accuracy and its number of rows.
     """
     from matplotlib.figure import Figure
 
@@ -71,14 +68,7 @@ def reliability_plot(bins: Sequence[tuple[float, float, int]]) -> "Figure":
 def embedding_plot(
     points: Numbers, y: npt.NDArray[np.int64], labels: Sequence[str], vectors: Numbers | None
 ) -> "Figure":
-    """Return a t-SNE map of the test rows, colored by their true class.
-
-    Args:
-        points: Positions of the rows, `[rows, 2]`.
-        y: Class of each row, `[rows]`.
-        labels: Names of the classes.
-        vectors: Positions of the label vectors, `[C, 2]`; None for a method without them.
-    """
+    """Return a t-SNE map of rows, `[rows, 2]`, by their class, and of label vectors, `[C, 2]`."""
     figure, axes = new_figure(4.2)
     labels = [one_line(label, 30) for label in labels]
     for number, (color, marker, _) in enumerate(looks(len(labels))):
@@ -108,26 +98,18 @@ def forest_plot(
 ) -> "Figure":
     """Return differences from the first study with their 95 % intervals, one row per study.
 
-    Args:
-        names: Names of the other studies.
-        comparisons: Their paired comparisons with the first study.
-        searches: Their intervals that include the search, drawn as thin lines.
-        metric: Name of the metric.
+    Thin lines are the intervals `searches`, which include the search.
     """
     figure, axes = new_figure(1.0 + 0.34 * len(names))
-    markers = _repeated(len(names))
-    for row, (one, search, marker) in enumerate(zip(comparisons, searches, markers, strict=True)):
+    for row, (one, search) in enumerate(zip(comparisons, searches, strict=True)):
         for interval, width in ((search, 0.9), (one.interval, 2.4)):
             if interval is not None:
                 ends = [100 * end for end in interval]
                 axes.plot(ends, [row, row], color=COLORS[0], lw=width)
+        marker = MARKERS[row % len(MARKERS)]
         axes.plot(100 * one.difference, row, marker=marker, ms=7, color=COLORS[0])
     axes.axvline(0, color=INK, lw=1, ls="--")
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_xlabel(f"difference of the test {metric} from the first study, points")
     return figure
-
-
-def _repeated(count: int) -> list[Any]:
-    return [MARKERS[number % len(MARKERS)] for number in range(count)]

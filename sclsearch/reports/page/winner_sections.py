@@ -1,6 +1,5 @@
 """Sections of one study about the winner on the test rows: classes, calibration, embeddings."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,27 +28,17 @@ NO_PROBABILITIES = (
     "rerun KEY` repeats one; a search in a new --storage stores them."
 )
 
-
-@dataclass(frozen=True, slots=True)
-class RestoredWinner:
-    """The winner's best seed run, restored with the task's rows and the encoder.
-
-    Attributes:
-        study: The restored study.
-        spec: Specification of the winner's seed run that is best by validation.
-    """
-
-    study: "Study"
-    spec: "SeedRunSpec"
+Restored = tuple["Study", "SeedRunSpec"] | str
+"""Study and specification of the winner's best seed run, or the reason why it has none."""
 
 
 def restore_winner(
     results: StudyResults, data_dir: Path | None, method: "str | type[Method] | None"
-) -> RestoredWinner | str:
-    """Return the restored best seed run of the winner, or the reason why it cannot be restored."""
+) -> Restored:
+    """Return the winner's best seed run, restored with the task's rows and the encoder."""
     best = results.winner.seeds[results.winner.reported[0]]
     try:
-        return RestoredWinner(*restore_seed_run(results.runs[best.key], data_dir, method))
+        return restore_seed_run(results.runs[best.key], data_dir, method)
     except SclsearchError as error:
         return f"The task's rows or the encoder are not available. {error}"
 
@@ -57,32 +46,26 @@ def restore_winner(
 def classes(results: StudyResults) -> Section:
     """Return the confusion matrix and the scores of each class, means over the winner's seeds."""
     section = Section(f"{results.prefix}classes", "Classes")
-    runs = [run for run in results.runs_of(results.winner) if "confusion" in run.test]
-    if not runs:
+    tests = [results.runs[seed.key].test for seed in results.winner.seeds]
+    counts = [np.array(test["confusion"], float) for test in tests if "confusion" in test]
+    if not counts:
         section.text = [NO_CLASSES]
         return section
-    counts = [np.array(run.test["confusion"], np.float64) for run in runs]
     labels = results.labels or tuple(map(str, range(len(counts[0]))))
-    seeds = counted(len(runs), "seed")
-    section.plots = [
-        Plot(
-            f"{results.prefix}confusion",
-            f"Confusion matrix on the test rows: mean number of rows over {seeds}, and share of "
-            "the true class.",
-            plots.confusion_plot(np.mean(counts, axis=0), labels),
-        )
-    ]
+    seeds = counted(len(counts), "seed")
+    caption = (
+        f"Confusion matrix on the test rows: mean number of rows over {seeds}, and share of the "
+        "true class."
+    )
+    figure = plots.confusion_plot(np.mean(counts, axis=0), labels)
+    section.plots = [Plot(f"{results.prefix}confusion", caption, figure)]
     rows = [
         [one.label, *(with_spread(*score) for score in one.scores.values()), f"{one.rows:g}"]
         for one in class_scores(counts, labels)
     ]
-    section.tables = [
-        Table(
-            f"{results.prefix}classes",
-            f"Test rows, mean ± sample standard deviation over {seeds} of the winner.",
-            cells(rows, ("class", "precision", "recall", "F1", "test rows")),
-        )
-    ]
+    caption = f"Test rows, mean ± sample standard deviation over {seeds} of the winner."
+    table = cells(rows, ("class", "precision", "recall", "F1", "test rows"))
+    section.tables = [Table(f"{results.prefix}classes", caption, table)]
     return section
 
 
@@ -100,17 +83,13 @@ def reliability(results: StudyResults) -> Section:
         f"Expected calibration error (Guo et al., 2017; {BINS} bins of equal width): "
         f"{with_spread(*found.error)}, mean over the seeds of the winner. 0 is perfect."
     ]
-    section.plots = [
-        Plot(
-            f"{results.prefix}reliability",
-            "Reliability diagram on the test rows, all seeds of the winner together.",
-            plots.reliability_plot(found.bins),
-        )
-    ]
+    caption = "Reliability diagram on the test rows, all seeds of the winner together."
+    figure = plots.reliability_plot(found.bins)
+    section.plots = [Plot(f"{results.prefix}reliability", caption, figure)]
     return section
 
 
-def wrong_texts(results: StudyResults, restored: RestoredWinner | str, *, texts: bool) -> Section:
+def wrong_texts(results: StudyResults, restored: Restored, *, texts: bool) -> Section:
     """Return the test texts that most seeds of the winner get wrong."""
     section = Section(f"{results.prefix}mistakes", "Texts that most seeds get wrong")
     if not texts:
@@ -122,10 +101,11 @@ def wrong_texts(results: StudyResults, restored: RestoredWinner | str, *, texts:
     elif isinstance(restored, str):
         section.text = [restored]
     else:
-        found = _mistakes(results, restored.study)
+        study, _ = restored
+        found = _mistakes(results, study)
         section.text = [] if found else ["No seed of the winner gets a test text wrong."]
         if found:
-            section.tables = [_mistake_table(results, restored.study, found)]
+            section.tables = [_mistake_table(results, study, found)]
     return section
 
 
@@ -143,7 +123,7 @@ def _mistakes(results: StudyResults, study: "Study") -> list[Mistake]:
 
 
 def _mistake_table(results: StudyResults, study: "Study", found: list[Mistake]) -> Table:
-    columns = ("text",) if not study.data.task.pair else ("first text", "second text")
+    columns = ("first text", "second text") if study.data.task.pair else ("text",)
     rows = [
         [
             *study.data.splits[one.place[0]].texts[one.place[1]],
@@ -162,7 +142,7 @@ def _mistake_table(results: StudyResults, study: "Study", found: list[Mistake]) 
     )
 
 
-def embeddings(results: StudyResults, restored: RestoredWinner | str) -> Section:
+def embeddings(results: StudyResults, restored: Restored) -> Section:
     """Return the t-SNE map of the test rows by the winner's best seed, and their geometry."""
     section = Section(f"{results.prefix}embeddings", "Embeddings of the winner's best seed")
     report = results.report
@@ -182,34 +162,27 @@ def embeddings(results: StudyResults, restored: RestoredWinner | str) -> Section
             f"`{rerun_command(report, best.key, str(path.local or path.name))}` writes them."
         ]
         return section
-    from sclsearch.reports.page.embeddings import (
-        alignment,
-        collapsed,
-        embed_test_rows,
-        tsne_map,
-        uniformity,
-    )
+    from sclsearch.reports.page import embeddings as embedded
 
-    found = embed_test_rows(restored.study, restored.spec, weights)
+    found = embedded.embed_test_rows(*restored, weights)
     z = found.values
     section.text = [
         f"Embedding: {found.description}, normalized, of {counted(len(z), 'test row')} by seed "
         f"{best.replicate} of the winner.",
-        f"Alignment {alignment(z, found.y):.3f} (mean squared distance of rows of one class; "
-        f"smaller is better) and uniformity {uniformity(z):.3f} (smaller is more even; 0 if all "
-        "are equal), as Wang and Isola (2020) define them, with classes as positive pairs.",
+        f"Alignment {embedded.alignment(z, found.y):.3f} (mean squared distance of rows of one "
+        f"class; smaller is better) and uniformity {embedded.uniformity(z):.3f} (smaller is more "
+        "even; 0 if all are equal), as Wang and Isola (2020) define them, with classes as positive "
+        "pairs.",
     ]
-    if collapsed(z):
+    if embedded.collapsed(z):
         section.text.append("All embeddings are equal: the encoder collapsed. There is no map.")
         return section
-    points, vectors = tsne_map(found)
+    points, vectors = embedded.tsne_map(found)
     stars = "" if vectors is None else " Stars are the label vectors."
-    section.plots = [
-        Plot(
-            f"{results.prefix}embeddings",
-            f"t-SNE of the test rows by true class.{stars} Distances between far groups have no "
-            "meaning in t-SNE.",
-            plots.embedding_plot(points, found.y, results.labels, vectors),
-        )
-    ]
+    caption = (
+        f"t-SNE of the test rows by true class.{stars} Distances between far groups have no "
+        "meaning in t-SNE."
+    )
+    figure = plots.embedding_plot(points, found.y, results.labels, vectors)
+    section.plots = [Plot(f"{results.prefix}embeddings", caption, figure)]
     return section
