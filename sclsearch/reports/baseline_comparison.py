@@ -20,12 +20,8 @@ BASELINE = "ce"
 def baseline_comparison(found: Report, study: StudyRecord, storage: Storage) -> str:
     """Return a paragraph that compares a winner with that of cross-entropy alone.
 
-    The studies must have the same task, training size, model, protocol and test rows.
-
-    Args:
-        found: Report of the winner's study.
-        study: Record of that study.
-        storage: Storage in which a finished study of `ce` is looked up.
+    The storage may have a finished study of `ce` with the same task, training size, model, protocol
+    and test rows.
     """
     if found.method == BASELINE:
         return ""

@@ -193,10 +193,7 @@ def training_seconds(report: Report) -> float:
 def _with_search(
     own: Report, base: Report, comparison: Comparison, seeds: int
 ) -> tuple[float, float] | None:
-    """Return the interval that includes both searches; it contains that of the winners alone.
-
-    None if other configurations have not been tested.
-    """
+    """Return the interval that includes both searches; None if configurations are not tested."""
     if any(line.untested for report in (own, base) for line in report.configurations):
         return None
     subsets = [*map(str, _subsets(base, own, seeds))]
@@ -357,10 +354,7 @@ def _of_one(report: Report, seeds: int) -> Iterator[str]:
 
 
 def _read_beside(base: Report, other: Report, seeds: int) -> Iterator[str]:
-    """Yield a note for each kind of additional data that only one study reads, or both differently.
-
-    The kinds are texts without labels and paraphrases.
-    """
+    """Yield a note for unlabeled texts, and for paraphrases, if one study reads others or none."""
     for kind, name in READ.items():
         reads = [(report, _rows(report, kind, seeds)) for report in (base, other)]
         readers = [report.study for report, rows in reads if any(rows)]
@@ -374,26 +368,22 @@ def _read_beside(base: Report, other: Report, seeds: int) -> Iterator[str]:
 
 
 def _terms(report: Report, other: Report) -> dict[str, str]:
-    """Return the settings that comparable studies should share.
-
-    Hyperparameters are included only if both methods have them.
-    """
+    """Return the settings that comparable studies should share."""
     winner, its = finished_winner(report), finished_winner(other)
     shared = winner.fields.keys() & its.fields.keys()
     searches = len(report.configurations) > 1 and len(other.configurations) > 1
     searched = sorted(winner.values.keys() & shared) if searches else []
-    by_hand = {name: value for name, value in report.settings.items() if name in shared}
-    terms = {
+    by_hand = ", ".join(f"{n}={shown(v)}" for n, v in report.settings.items() if n in shared)
+    # A study that repeats a winner has its protocol's rule and takes all fields from that winner.
+    chosen = not (report.repeats or other.repeats)
+    return {
         "encoder": report.model_place,
         "protocol": report.protocol,
-        # A study that repeats a winner has its protocol's rule and no choice.
-        "rule": "" if report.repeats or other.repeats else report.rule,
+        "rule": report.rule if chosen else "",
         "training examples": report.size or "all",
         "searched hyperparameters of both methods": ", ".join(searched),
-        "set by hand": ", ".join(f"{n}={shown(v)}" for n, v in by_hand.items()),
+        "set by hand": by_hand if chosen else "",
     }
-    # A study that repeats a winner takes all fields from that winner.
-    return {**terms, "set by hand": ""} if report.repeats or other.repeats else terms
 
 
 def _rows(report: Report, kind: str, seeds: int) -> list[str]:

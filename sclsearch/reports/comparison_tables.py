@@ -72,13 +72,12 @@ def _show_table(console: Console, headings: Sequence[str], rows: Rows, first: in
 
 def winner_table(found: StudyComparison) -> tuple[Sequence[str], Rows]:
     """Return headings and one row per study: its winner and its test scores."""
-    confirmed = any(one.confirmed for one in found.studies)
-    fresh = ["on fresh seeds"] if confirmed else []
+    fresh = ["on fresh seeds"] if any(one.confirmed for one in found.studies) else []
     rows: Rows = [
         (
             one.method,
             with_spread(one.test_mean, one.test_std),
-            *([_confirmed(one)] if confirmed else []),
+            *([_confirmed(one)] if fresh else []),
             f"#{one.number} {settings(one.values) or CONFIGURATION[one.repeats]}",
         )
         for one in found.studies
@@ -109,15 +108,14 @@ def budget_table(reports: Sequence[Report]) -> tuple[Sequence[str], Rows]:
 
 def difference_table(found: StudyComparison) -> tuple[Sequence[str], Rows]:
     """Return headings and one row per study but the first: its difference from the first."""
-    searched = _has_search_interval(found)
+    heading = ["95 %, search"] if _has_search_interval(found) else []
     rows: Rows = []
     for one in found.studies[1:]:
         if one.comparison is not None and one.adjusted is not None:
             difference, interval, *rest = compared(one.comparison, one.adjusted)
-            search = [points(one.search_interval)] if searched else []
+            search = [points(one.search_interval)] if heading else []
             rows.append((one.method, difference, interval, *search, *rest))
-    search = ["95 %, search"] if searched else []
-    return ("method", *COMPARED[:2], *search, *COMPARED[2:]), rows
+    return ("method", *COMPARED[:2], *heading, *COMPARED[2:]), rows
 
 
 def _has_search_interval(found: StudyComparison) -> bool:

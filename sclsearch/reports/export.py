@@ -66,8 +66,11 @@ def describe_winner(found: Report) -> ExportRecord:
 
 def _seed_record(found: Report, seed: SeedLine) -> ExportRecord:
     winner = finished_winner(found)
+    base = base_model(found.model_place)
+    # Not the bare name: a folder `minilm` is not the encoder `minilm`.
+    base = f"./{Path(base).name}" if Path(base).is_absolute() else base
     return ExportRecord(
-        base=_base(found.model_place),
+        base=base,
         method=found.method,
         task=found.task,
         size=found.size,
@@ -83,12 +86,6 @@ def _seed_record(found: Report, seed: SeedLine) -> ExportRecord:
         fields=winner.fields,
         mean_test=winner.plain and winner.plain[0],
     )
-
-
-def _base(model: str) -> str:
-    name = base_model(model)
-    # Not the bare name: a folder `minilm` is not the encoder `minilm`.
-    return f"./{Path(name).name}" if Path(name).is_absolute() else name
 
 
 def export(
@@ -152,15 +149,15 @@ def _members(
     weights = {seed.key: store.read_weights(seed.key) for seed in seeds}
     lost = [store.weights(key) for key, content in weights.items() if content is None]
     if lost:
-        which = "its best seed" if len(seeds) == 1 else f"{len(lost)} of {len(seeds)} seeds"
+        which, where = f"{len(lost)} of {len(seeds)} seeds", store.folder / "weights"
+        if len(seeds) == 1:
+            which, where = "its best seed", lost[0]
         commands = [
             f"`{rerun_command(found, path.name, str(path.local or path.name))}`" for path in lost
         ]
-        where = lost[0] if len(seeds) == 1 else store.folder / "weights"
+        way = " These commands write them:\n" + "\n".join(commands)
         if len(lost) == 1:
             way = f" {commands[0]} writes them."
-        else:
-            way = " These commands write them:\n" + "\n".join(commands)
         raise SclsearchError(f"{found.study}: the weights of {which} are not in {where}.{way}")
     return [
         _Member(_completed(_seed_record(found, seed), record, storage), content)
@@ -225,16 +222,10 @@ def _write_all(
 def write_folder(
     folder: Path, weights: bytes, begun: Path, described: ExportRecord
 ) -> ExportRecord:
-    """Write a classifier to a folder in the format that represents its head exactly.
+    """Write a classifier to an empty folder in the format that represents its head exactly.
 
-    Args:
-        folder: An empty folder.
-        weights: Weights of a seed run, in safetensors format.
-        begun: Folder of the encoder that was fine-tuned.
-        described: Description of the classifier.
-
-    Returns:
-        The description with the format.
+    The weights are in safetensors format; `begun` is the folder of the encoder that was fine-tuned.
+    The result is the description with the format.
     """
     from safetensors.torch import load
 

@@ -13,7 +13,7 @@ Other heads, and heads on the mean over tokens, have no counterpart in transform
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -27,16 +27,10 @@ POOLER = "pooler."
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Linear layer of a head.
+    """Linear layer of a head; tanh may follow."""
 
-    Attributes:
-        weight: Weight, `[outputs, inputs]`.
-        bias: Bias, `[outputs]`.
-        tanh: True if tanh follows.
-    """
-
-    weight: Tensor
-    bias: Tensor
+    weight: Tensor  # [outputs, inputs]
+    bias: Tensor  # [outputs]
     tanh: bool = False
 
 
@@ -65,7 +59,7 @@ class SequenceClassifier:
 
     architecture: str
     weights: Tensors
-    config: Mapping[str, str | int] = field(default_factory=dict)
+    config: Mapping[str, str | int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,22 +93,20 @@ _ARCHITECTURES = {
 def pooled_head(encoder: Tensors, new_modules: Tensors, pooling: str | None) -> PooledHead | None:
     """Return a method's head as layers on a pooled state; None if it is another kind of head.
 
-    Args:
-        encoder: Weights of the encoder, without a prefix.
-        new_modules: Trained weights of the method's new modules.
-        pooling: The method's hyperparameter `pooling`; None if the method has none.
+    `pooling` is the method's hyperparameter; None if the method has none.
     """
     if new_modules.keys() not in (OUT, OUT | HIDDEN) or pooling is None:
         return None
-    layers = [Layer(new_modules["head.out.weight"], new_modules["head.out.bias"])]
-    if new_modules.keys() >= HIDDEN:
-        dense = Layer(new_modules["head.dense.weight"], new_modules["head.dense.bias"], tanh=True)
-        layers.insert(0, dense)
+    layers = []
     if pooling == "cls_pooled":
         weight, bias = (encoder.get(f"{POOLER}dense.{kind}") for kind in ("weight", "bias"))
         if weight is None or bias is None:
             return None
-        layers.insert(0, Layer(weight, bias, tanh=True))
+        layers.append(Layer(weight, bias, tanh=True))
+    if new_modules.keys() >= HIDDEN:
+        dense = Layer(new_modules["head.dense.weight"], new_modules["head.dense.bias"], tanh=True)
+        layers.append(dense)
+    layers.append(Layer(new_modules["head.out.weight"], new_modules["head.out.bias"]))
     return PooledHead("mean" if pooling == "mean" else "first", tuple(layers))
 
 
@@ -123,10 +115,7 @@ def as_sequence_classifier(
 ) -> SequenceClassifier | None:
     """Return a classifier as a transformers class with equal scores; None if there is none.
 
-    Args:
-        model_type: `model_type` in the encoder's config.json.
-        encoder: Weights of the encoder, without a prefix.
-        head: The head.
+    `model_type` is that of the encoder's config.json; the encoder's weights have no prefix.
     """
     own = _ARCHITECTURES.get(model_type)
     if own is None or head.pooling == "mean":
@@ -171,11 +160,7 @@ def _fitted(own: _Architecture, layers: Sequence[Layer]) -> tuple[Layer, Layer] 
 
 
 def label_fields(labels: Sequence[str]) -> dict[str, Any]:
-    """Return the config.json fields that describe the classes, or the score for regression.
-
-    Args:
-        labels: Names of the classes; empty for regression.
-    """
+    """Return the config.json fields that describe the classes, or the score for regression."""
     if not labels:
         return {"id2label": {"0": "score"}, "label2id": {"score": 0}, "problem_type": "regression"}
     return {

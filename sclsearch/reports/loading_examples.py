@@ -10,19 +10,14 @@ from sclsearch.reports.export_record import ExportRecord
 
 
 def loading_examples(name: str, record: ExportRecord) -> Iterator[tuple[str, str]]:
-    """Yield a heading and Python code for each way to load an export, the main one first.
-
-    Args:
-        name: Folder of the export, as the code names it.
-        record: Description of the export.
-    """
+    """Yield a heading and Python code for each way to load an export, the main one first."""
     quoted = json.dumps(name, ensure_ascii=False)
     texts = '[("A fine film.", "A good film.")]' if record.pair else '["A fine film."]'
-    call = f"classifier.predict({texts})"
+    method = f', method="{_place(record)}"' if record.method_digest else ""
     yield (
         "With sclsearch:",
-        f"import sclsearch\n\nclassifier = sclsearch.load({quoted}{_own_method(record)})\n"
-        f"print({call})",
+        f"import sclsearch\n\nclassifier = sclsearch.load({quoted}{method})\n"
+        f"print(classifier.predict({texts}))",
     )
     if record.members:
         return
@@ -50,10 +45,6 @@ def loading_examples(name: str, record: ExportRecord) -> Iterator[tuple[str, str
         f'encoder = AutoModel.from_pretrained({quoted}, subfolder="{ENCODER}")\n'
         f'tokenizer = AutoTokenizer.from_pretrained({quoted}, subfolder="{ENCODER}")',
     )
-
-
-def _own_method(record: ExportRecord) -> str:
-    return f', method="{_place(record)}"' if record.method_digest else ""
 
 
 def method_option(record: ExportRecord) -> str:

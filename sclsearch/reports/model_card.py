@@ -1,7 +1,4 @@
-"""Model card of an exported classifier (README.md): data, search, scores and limits.
-
-The card names data, search space, every configuration and seed, and how to load the classifier.
-"""
+"""Model card of an exported classifier (README.md): data, search, scores and limits."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -101,15 +98,9 @@ def write_model_card(
     storage: Storage,
     begun: Path,
 ) -> None:
-    """Write the model card of an export.
+    """Write the model card of an export to its folder.
 
-    Args:
-        folder: Folder of the export; its name appears in the examples.
-        record: Description of the export.
-        found: Report of the study.
-        study: Record of the study.
-        storage: Storage of the study, in which a study of the baseline `ce` is looked up.
-        begun: Folder of the encoder that was fine-tuned; its card may name a license.
+    `begun` is the folder of the encoder that was fine-tuned; its card may name a license.
     """
     from huggingface_hub import ModelCard
 
@@ -190,23 +181,14 @@ def _license(base: str, begun: Path) -> str | None:
     return str(found) if found else known
 
 
-def _data(
-    record: ExportRecord,
-    found: Report,
-    run: SeedRun | None,
-) -> Iterator[tuple[str, str]]:
+def _data(record: ExportRecord, found: Report, run: SeedRun | None) -> Iterator[tuple[str, str]]:
     yield "task", f"{record.task}, protocol {record.protocol}"
     yield "training rows", record.size or "the whole training split"
-    for kind, evaluation in (
-        ("validation", run.validation if run else None),
-        ("test", run.test if run else None),
-    ):
-        if evaluation and "confusion" in evaluation:
+    for kind, evaluation in (run.counted if run else {}).items():
+        if "confusion" in evaluation:
             yield f"{kind} rows", str(sum(map(sum, evaluation["confusion"])))
-    if record.labels:
-        yield "labels", ", ".join(f"`{one_line(label)}`" for label in record.labels)
-    else:
-        yield "labels", "a score (regression)"
+    labels = ", ".join(f"`{one_line(label)}`" for label in record.labels)
+    yield "labels", labels or "a score (regression)"
     yield "SHA-256 of texts and labels", f"`{found.data}`"
     for kind in found.rows[0] if found.rows else ():
         hashes = list(dict.fromkeys(rows[kind] for rows in found.rows))

@@ -556,12 +556,9 @@ def _mixed_devices(runs: Iterable[SeedRun]) -> Iterator[str]:
 def paired(
     line: ConfigurationLine, other: ConfigurationLine, subsets: Mapping[int, str]
 ) -> Comparison | None:
-    """Return the comparison of the test scores of two lines of a study; None without a pair.
+    """Return the test scores of a line minus those of another, compared; None without a pair.
 
-    Args:
-        line: The first line.
-        other: The line that is subtracted.
-        subsets: SHA-256 of each replicate's training rows; replicates with equal ones count once.
+    Replicates with the same training rows, by their SHA-256 in `subsets`, count once.
     """
     tests = {seed.replicate: seed.test for seed in other.seeds}
     common = [seed for seed in line.seeds if None not in (seed.test, tests.get(seed.replicate))]
@@ -580,12 +577,12 @@ def _not_above(
     found = paired(winner, baseline, subsets)
     if found is None:
         return
-    low = found.difference if found.interval is None else found.interval[0]
-    if low > 0:
-        return
-    ends = None if found.interval is None else [100 * end for end in found.interval]
-    interval = "" if ends is None else f" (95 %: {ends[0]:+.1f} to {ends[1]:+.1f})"
-    yield (
-        f"warning: the winner is not above the baseline {baseline.origin}: its test score differs "
-        f"by {100 * found.difference:+.1f} points{interval}"
-    )
+    low, interval = found.difference, ""
+    if found.interval is not None:
+        low, high = found.interval
+        interval = f" (95 %: {100 * low:+.1f} to {100 * high:+.1f})"
+    if low <= 0:
+        yield (
+            f"warning: the winner is not above the baseline {baseline.origin}: its test score "
+            f"differs by {100 * found.difference:+.1f} points{interval}"
+        )

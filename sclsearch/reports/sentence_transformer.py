@@ -10,12 +10,9 @@ _MODULES = "sentence_transformers.models"
 
 
 def write_sentence_transformer(folder: Path, head: PooledHead, max_length: int) -> None:
-    """Add the module files of a sentence-transformers model to an export.
+    """Add the module files of a sentence-transformers model to an export with an `encoder` folder.
 
-    Args:
-        folder: Folder whose subfolder `encoder` has config.json, weights and tokenizer.
-        head: The head.
-        max_length: Maximum number of tokens; longer texts are truncated.
+    Texts of more than `max_length` tokens are truncated.
     """
     from sclsearch.training.result import save_tensors
 

@@ -139,13 +139,9 @@ def _markdown(cells: "pd.DataFrame", winners: Sequence[bool]) -> str:
 def _latex(cells: "pd.DataFrame", winners: Sequence[bool]) -> str:
     header, rows = _escaped(cells, winners, _LATEX, r"\textbf{{{}}}")
     lines = [f"{' & '.join(line)} \\\\" for line in (header, *rows)]
-    return "\n".join(
-        [
-            f"\\begin{{tabular}}{{{'l' * len(header)}}}",
-            *("\\toprule", lines[0], "\\midrule", *lines[1:], "\\bottomrule"),
-            "\\end{tabular}\n",
-        ]
-    )
+    begin = f"\\begin{{tabular}}{{{'l' * len(header)}}}"
+    rules = (begin, "\\toprule", lines[0], "\\midrule", *lines[1:], "\\bottomrule")
+    return "\n".join([*rules, "\\end{tabular}\n"])
 
 
 def _escaped(

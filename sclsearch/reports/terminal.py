@@ -11,11 +11,14 @@ from rich.text import Text
 from sclsearch.canonical import counted, settings
 from sclsearch.errors import RETRY
 from sclsearch.reports.report import ConfigurationLine, Report
-from sclsearch.reports.strips import axis, strip
 
 FIRST = ("published", "start")
 CONFIGURATION = {False: "defaults", True: "the winner that it repeats"}
 """Label of a configuration without values; the key is True if the study repeats a winner."""
+FEWEST_SEEDS = 3
+"""Minimum number of seeds of a configuration for a histogram."""
+BINS = 11
+_BLOCKS = " ▂▄▆█"
 RULES = {"mean": "mean of {n} seeds", "best": "best of {n} seeds"}
 
 
@@ -50,8 +53,8 @@ def show(console: Console, report: Report, *, most: int = 20) -> None:
 
 def _table(report: Report, most: int, *, histograms: bool) -> Table:
     shown = report.configurations[:most]
-    scores = {line.number: _seed_scores(line) for line in shown}
-    bounds = axis(list(scores.values())) if histograms else None
+    scores = {line.number: seed_scores(line) for line in shown}
+    bounds = histogram_axis(list(scores.values())) if histograms else None
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("#", justify="right")
     table.add_column(f"validation\n{report.metric}", justify="right")
@@ -67,21 +70,46 @@ def _table(report: Report, most: int, *, histograms: bool) -> Table:
             _validation(line),
             "…" if missing else test_result(line),
             f"{len(line.seeds) - line.failed}/{report.seeds}",
-            *([] if bounds is None else [strip(scores[line.number], *bounds)]),
+            *([] if bounds is None else [histogram(scores[line.number], *bounds)]),
             escape(settings(line.values) or CONFIGURATION[report.repeats])
             + (f" [dim]({line.origin})[/]" if line.origin in FIRST else ""),
             style="bold" if line is report.winner else None,
         )
     for line in report.baselines:
         score = "–" if line.score is None else f"{line.score:.4f}"
-        histogram = [] if bounds is None else [""]
+        blank = [] if bounds is None else [""]
         name = f"[dim]baseline: {line.origin}[/]"
-        table.add_row("", score, test_result(line), "", *histogram, name)
+        table.add_row("", score, test_result(line), "", *blank, name)
     return table
 
 
-def _seed_scores(line: ConfigurationLine) -> list[float]:
+def seed_scores(line: ConfigurationLine) -> list[float]:
+    """Return the validation scores of the seeds that did not fail."""
     return [seed.validation for seed in line.seeds if seed.validation is not None]
+
+
+def histogram_axis(scores: Sequence[Sequence[float]]) -> tuple[float, float] | None:
+    """Return the lowest and the highest score; None if histograms say no more than a mean.
+
+    A histogram is worth its space if two or more configurations have three or more seeds, and
+    scores differ.
+    """
+    every = [score for one in scores for score in one]
+    enough = sum(len(one) >= FEWEST_SEEDS for one in scores)
+    if enough < 2 or min(every) == max(every):
+        return None
+    return min(every), max(every)
+
+
+def histogram(scores: Sequence[float], low: float, high: float) -> str:
+    """Return a histogram of scores between `low` and `high`, one character per bin.
+
+    The height of a block shows the number of seeds in its bin: 1, 2, 3, or 4 and more.
+    """
+    counts = [0] * BINS
+    for score in scores:
+        counts[min(int((score - low) / (high - low) * BINS), BINS - 1)] += 1
+    return "".join(_BLOCKS[min(count, len(_BLOCKS) - 1)] for count in counts)
 
 
 def _validation(line: ConfigurationLine) -> str:

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from sclsearch.reports.report import report
-from sclsearch.reports.terminal import show
+from sclsearch.reports.terminal import BINS, histogram, histogram_axis, show
 from sclsearch.selection.rules import parse_rule
 from sclsearch.store.studies import StudyStore
 
@@ -24,9 +24,9 @@ LONG = {
 }
 
 
-def printed(storage: Path, rule: str = "mean", *, seeds: int | None = None, most: int = 20) -> str:
+def printed(storage: Path, rule: str = "mean", *, most: int = 20) -> str:
     console = Console(file=StringIO(), width=80)
-    show(console, report(storage, "made-up", parse_rule(rule), seeds), most=most)
+    show(console, report(storage, "made-up", parse_rule(rule)), most=most)
     text: str = console.file.getvalue()  # type: ignore[attr-defined]
     return text
 
@@ -86,14 +86,10 @@ def test_scores_come_with_their_rule_and_seeds(
     assert [line for line in lines if line.startswith(("validation acc", "test acc"))] == expected
 
 
-def test_settings_are_printed(write_study: Write) -> None:
-    text = printed(write_study([(70, 60)], settings={"epochs": 8, "dropouts": [0.0, 0.1]}))
+def test_settings_and_a_tie_are_printed(write_study: Write) -> None:
+    hand = {"epochs": 8, "dropouts": [0.0, 0.1]}
+    text = printed(write_study([(70, 60)], [(70, 10)], [(60, 10)], [(70, 90)], settings=hand))
     assert "  set by hand: dropouts=[0,0.1] epochs=8\n" in text
-    assert "tied" not in text
-
-
-def test_a_tie_is_printed(write_study: Write) -> None:
-    text = printed(write_study([(70, 60)], [(70, 10)], [(60, 10)], [(70, 90)]))
     assert "Winner #0" in text
     assert "  tied by validation with #1, #3: the lowest number wins\n" in text
 
@@ -148,13 +144,9 @@ def test_more_configurations_than_fit_are_counted_and_the_winner_is_shown(
     assert len([line for line in text.splitlines() if " 1/1 " in line]) == 5
 
 
-def test_without_weights_the_command_that_explains_it_is_printed(write_study: Write) -> None:
-    text = printed(write_study([(70, 60), (80, 50)]), "best")
-    assert "weights are not stored; `sclsearch export`" in text
-
-
-def test_weights_are_named_by_their_folder_and_keys(write_study: Write) -> None:
+def test_weights_are_named_or_the_command_that_makes_them(write_study: Write) -> None:
     storage = write_study([(70, 60)])
+    assert "weights are not stored; `sclsearch export`" in printed(storage)
     store = StudyStore(storage, "made-up")
     key = report(storage, "made-up").configurations[0].seeds[0].key
     store.save_weights_file(key, Path.touch)
@@ -185,6 +177,17 @@ def test_square_brackets_of_names_and_values_are_text(write_study: Write) -> Non
     assert "/models/[old]/bert" in text
     assert text.count("pooling=[red]") == 2
     assert "  [bold]n\n" in text
+
+
+def test_each_seed_is_in_the_bin_of_its_score() -> None:
+    assert histogram([0.0, 0.05, 0.5, 1.0], 0.0, 1.0) == "▄    ▂    ▂"
+    assert histogram([0.0] * 9, 0.0, 1.0) == "█" + " " * (BINS - 1)
+
+
+def test_histograms_need_several_seeds_of_several_configurations() -> None:
+    assert histogram_axis([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]]) == (0.1, 0.6)
+    for scores in ([[0.1, 0.2, 0.3], [0.4, 0.5]], [[0.5] * 3, [0.5] * 3], []):
+        assert histogram_axis(scores) is None
 
 
 def test_a_terminal_shows_histograms_of_seed_scores_and_plain_text_does_not(

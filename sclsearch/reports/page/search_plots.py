@@ -8,6 +8,7 @@ import numpy as np
 from sclsearch.canonical import canonical, shown
 from sclsearch.reports.page.style import COLORS, INK, looks, new_figure, score_colors
 from sclsearch.reports.report import ConfigurationLine
+from sclsearch.reports.terminal import seed_scores
 from sclsearch.selection.rules import mean_std
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def hyperparameter_plot(
     having = [line for line in lines if name in line.values]
     position = _scale(axes, name, parameter, having)
     for line in having:
-        scores = [seed.validation for seed in line.seeds if seed.validation is not None]
+        scores = seed_scores(line)
         at = position(line.values[name])
         axes.plot([at] * len(scores), scores, ls="", marker="_", ms=7, color=COLORS[0], alpha=0.55)
         if scores:

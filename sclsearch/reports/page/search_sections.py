@@ -11,7 +11,13 @@ from sclsearch.reports.page import search_plots as plots
 from sclsearch.reports.page.content import Plot, Section, Table, cells
 from sclsearch.reports.page.results import StudyResults
 from sclsearch.reports.report import ConfigurationLine, Report
-from sclsearch.reports.terminal import CONFIGURATION, rule_in_words, test_result, with_spread
+from sclsearch.reports.terminal import (
+    CONFIGURATION,
+    rule_in_words,
+    seed_scores,
+    test_result,
+    with_spread,
+)
 from sclsearch.selection.rules import mean_std, parse_rule, reported_test
 
 Importance = Callable[
@@ -80,7 +86,7 @@ def race_statement(report: Report) -> str:
 
 
 def _ranked(report: Report, line: ConfigurationLine, *, baseline: bool) -> list[object]:
-    scores = [seed.validation for seed in line.seeds if seed.validation is not None]
+    scores = seed_scores(line)
     std = mean_std(scores)[1] if scores else None
     if line.score is not None:
         score = f"{line.score:.4f}"
@@ -200,8 +206,7 @@ def importance(results: StudyResults, compute: Importance) -> Section:
     scored = [
         (line.values, mean_std(scores)[0])
         for line in results.report.configurations
-        if line.score is not None
-        and (scores := [seed.validation for seed in line.seeds if seed.validation is not None])
+        if line.score is not None and (scores := seed_scores(line))
     ]
     if len(scored) < FEWEST or len(searched) < 2:
         section.text = [
