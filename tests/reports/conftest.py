@@ -8,7 +8,9 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from sclsearch.search.run import run
 from sclsearch.store.records import (
     ConfigurationRecord,
     ReplicateRecord,
@@ -18,6 +20,9 @@ from sclsearch.store.records import (
 )
 from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.store.studies import StudyStore
+from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.tasks.custom import CustomTask
+from tests.in_process import in_process
 from tests.reports.trained import Trained, study_on
 
 # A seed run: validation and test, each as percent correct or as confusion matrix; or the message of
@@ -32,6 +37,30 @@ def once(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """Returns a study that was trained, on an encoder of its own."""
     folder = shutil.copytree(tiny_bert, tmp_path_factory.mktemp("encoder") / "bert")
     return study_on(folder, tmp_path_factory.mktemp("storage"))
+
+
+@pytest.fixture(scope="session")
+def regression(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the storage of the study `scores`, a regression of two seeds."""
+    folder = tmp_path_factory.mktemp("regression")
+    lines = [
+        f"it was {word},{number / 60 + bonus},{split}"
+        for number, split in enumerate(["train", "validation", "test"] * 10)
+        for word, bonus in (("good", 2), ("bad", 0))
+    ]
+    file = folder / "scores.csv"
+    file.write_text("\n".join(["text,label,split", *lines]) + "\n", encoding="utf-8")
+    spec = StudySpec(
+        method="ce",
+        task=CustomTask(file, ("text",), "label", split_column="split", regression=True),
+        model=str(tiny_bert),
+        settings={"epochs": 1, "batch_size": 8, "max_length": 16},
+        searched=False,
+    )
+    options = RunOptions(study="scores", storage=folder / "storage", seeds=2, gpus_per_trial=0)
+    with in_process():
+        run(spec, options, Console(quiet=True))
+    return folder / "storage"
 
 
 @pytest.fixture
@@ -107,9 +136,9 @@ def write_study(tmp_path: Path) -> Callable[..., Path]:
                 if scores is not None:
                     key = seed_run_key(record, configuration, replicate)
                     identity_of = seed_run_identity(record, configuration, replicate)
-                    run = _seed_run(key, identity_of, scores)
+                    found = _seed_run(key, identity_of, scores)
                     gpu = gpus[replicate.number] if gpus else None
-                    runs.put(replace(run, environment={"gpu": gpu}))
+                    runs.put(replace(found, environment={"gpu": gpu}))
         return tmp_path
 
     return write

@@ -26,7 +26,7 @@ def text_of(found: StudyComparison, capsys: pytest.CaptureFixture[str]) -> list[
     return [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_winners_are_compared_seed_by_seed(write_study: WriteStudy) -> None:
+def test_winners_are_compared_seed_by_seed_and_p_values_adjusted(write_study: WriteStudy) -> None:
     write_study(BASE, name="base")
     storage = write_study([(1, 99)] * 3, BETTER, name="better")
     found = compared(storage, "base", "better")
@@ -41,23 +41,9 @@ def test_winners_are_compared_seed_by_seed(write_study: WriteStudy) -> None:
     assert comparison.n == 3
     assert comparison.difference == pytest.approx(0.04)
     assert comparison.p == better.adjusted == 0.25
-
-
-def test_p_values_are_adjusted_for_all_studies(write_study: WriteStudy) -> None:
-    write_study(BASE, name="base")
-    write_study(BETTER, name="better")
-    storage = write_study([(1, 40)] * 3, name="worse")
-    found = compared(storage, "base", "better", "worse")
-    assert [one.adjusted for one in found.studies] == [None, 0.5, 0.5]
-
-
-def test_seeds_of_one_of_several_subsets_are_one_pair(write_study: WriteStudy) -> None:
-    rows = {"train": "aabb", "test": "t"}
-    write_study([*BASE, BASE[0]], name="base", rows=rows)
-    storage = write_study([*BETTER, BETTER[0]], name="better", rows=rows)
-    comparison = compared(storage, "base", "better").studies[1].comparison
-    assert comparison is not None
-    assert (comparison.n, comparison.p) == (2, 0.5)
+    write_study([(1, 40)] * 3, name="worse")
+    adjusted = [one.adjusted for one in compared(storage, "base", "better", "worse").studies]
+    assert adjusted == [None, 0.5, 0.5]
 
 
 def test_subsets_of_either_study_are_pairs_whichever_comes_first(write_study: WriteStudy) -> None:
@@ -262,15 +248,11 @@ def test_studies_of_other_rows_or_metrics_are_not_compared(
         compared(storage, "base", "better")
 
 
-@pytest.mark.parametrize("names", [["base"], ["base", "base"]])
-def test_one_study_is_not_compared(write_study: WriteStudy, names: list[str]) -> None:
-    storage = write_study(BASE, name="base")
-    with pytest.raises(SclsearchError, match="two or more different studies, got"):
-        compared(storage, *names)
-
-
-def test_a_study_without_a_winner_is_not_compared(write_study: WriteStudy) -> None:
+def test_one_study_or_one_without_a_winner_is_not_compared(write_study: WriteStudy) -> None:
     write_study(BASE, name="base")
     storage = write_study([(1, 1), (2, 2), None], name="begun")
+    for names in (["base"], ["base", "base"]):
+        with pytest.raises(SclsearchError, match="two or more different studies, got"):
+            compared(storage, *names)
     with pytest.raises(SclsearchError, match="begun: no configuration is finished"):
         compared(storage, "base", "begun")

@@ -41,19 +41,6 @@ def test_probabilities_are_the_mean_of_the_members(ensemble: Path) -> None:
         assert list(one.scores.values()) == pytest.approx(row)
 
 
-def test_the_record_has_the_mean_scores_of_the_members(once: Trained, ensemble: Path) -> None:
-    winner = report(once.storage, "mine").winner
-    assert winner is not None
-    record = sclsearch.load(ensemble).record
-    assert record.test == pytest.approx(np.mean([seed.test or 0 for seed in winner.seeds]))
-    assert record.validation == pytest.approx(winner.score)
-
-
-def test_transformers_cannot_load_an_ensemble(ensemble: Path) -> None:
-    with pytest.raises((OSError, ValueError), match=r"config\.json|model_type"):
-        AutoModelForSequenceClassification.from_pretrained(ensemble)
-
-
 def test_one_reported_seed_is_no_ensemble(once: Trained, tmp_path: Path) -> None:
     with pytest.raises(SclsearchError) as raised:
         sclsearch.export(
@@ -83,6 +70,8 @@ def test_every_member_without_weights_is_named_with_its_command(
 
 
 def test_an_ensemble_is_no_encoder_but_its_members_are(ensemble: Path) -> None:
+    with pytest.raises((OSError, ValueError), match=r"config\.json|model_type"):
+        AutoModelForSequenceClassification.from_pretrained(ensemble)
     assert model_folder(f"{ensemble}/seed-0") == ensemble / "seed-0"
     with pytest.raises(SclsearchError) as raised:
         model_folder(str(ensemble))
@@ -92,12 +81,17 @@ def test_an_ensemble_is_no_encoder_but_its_members_are(ensemble: Path) -> None:
     )
 
 
-def test_the_command_names_the_members_scores(once: Trained, tmp_path: Path) -> None:
+def test_the_command_and_the_record_have_the_members_mean_scores(
+    once: Trained, tmp_path: Path
+) -> None:
     folder = tmp_path / "both"
     asked = ["export", "mine", str(folder), "--storage", str(once.storage), "--ensemble"]
     done = CliRunner().invoke(app, asked)
     assert done.exit_code == 0, done.output
-    record = sclsearch.load(folder).record
+    winner, record = report(once.storage, "mine").winner, sclsearch.load(folder).record
+    assert winner is not None
+    assert record.test == pytest.approx(np.mean([seed.test or 0 for seed in winner.seeds]))
+    assert record.validation == pytest.approx(winner.score)
     assert (
         f"an ensemble of 2 seeds, whose own scores average accuracy {record.validation:.4f}, test "
         f"{record.test:.4f}\n"

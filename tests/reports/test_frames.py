@@ -11,11 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sclsearch import CustomTask, select, train
+from sclsearch import select
 from sclsearch.reports.report import Report
 from sclsearch.store.local import DamagedError
 from sclsearch.store.runs import RunStore
-from tests.in_process import in_process
 from tests.reports.trained import Trained
 
 Write = Callable[..., Path]
@@ -162,29 +161,11 @@ def test_the_predicted_class_has_the_largest_probability(trained: Report) -> Non
     assert probabilities.nunique().min() > 2
 
 
-def test_regression_has_scores_for_labels_and_no_probabilities(
-    tiny_bert: Path, tmp_path: Path
-) -> None:
-    rows = pd.DataFrame({"text": ["good film", "bad film", "a film"] * 20})
-    data = rows.assign(score=[0.1 * (number % 7) for number in range(60)])
-    task = CustomTask.from_data(
-        data, "text", "score", name="scores", folder=tmp_path / "data", regression=True
-    )
-    with in_process():
-        found = train(
-            method="ce",
-            task=task,
-            model=str(tiny_bert),
-            settings={"epochs": 2, "max_length": 16},
-            seeds=1,
-            storage=tmp_path / "storage",
-            tracking="none",
-            gpus_per_trial=0,
-            progress=False,
-        )
+def test_regression_has_scores_for_labels_and_no_probabilities(regression: Path) -> None:
+    found = select("scores", storage=regression)
     predictions, curves = found.predictions(), found.curves()
     assert list(predictions)[3:] == ["split", "row", "label", "predicted"]
-    test = predictions[predictions.split == "test"]
+    test = predictions[(predictions.split == "test") & (predictions.replicate == 0)]
     assert test.label.corr(test.predicted) == pytest.approx(found.frame().test[0])
     assert {"validation.pearson", "validation.spearman", "validation.mse"} < set(curves.name)
 

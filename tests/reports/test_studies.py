@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from sclsearch.reports.studies import StudyLine, studies
-from sclsearch.store.storage import Storage
 
 
-def summaries(storage: Storage) -> dict[str, str]:
+def summaries(storage: Path) -> dict[str, str]:
     return {line.name: str(line) for line in studies(storage)}
 
 
@@ -46,10 +45,6 @@ def test_failed_seed_runs_are_counted(
     assert ("best" in str(line)) == ("best" in text)
 
 
-def test_a_folder_without_studies_has_none(tmp_path: Path) -> None:
-    assert summaries(tmp_path / "not there") == {}
-
-
 def test_a_study_that_is_damaged_hides_no_other(write_study: Callable[..., Path]) -> None:
     storage = write_study([(1, 2)])
     whole = summaries(storage)
@@ -59,3 +54,4 @@ def test_a_study_that_is_damaged_hides_no_other(write_study: Callable[..., Path]
     found = summaries(storage)
     assert found.pop("bad").startswith(f"cannot be read: {path}: is not a JSON object")
     assert found == whole
+    assert summaries(storage / "not there") == {}

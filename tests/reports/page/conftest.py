@@ -80,30 +80,6 @@ def studies(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Studie
 
 
 @pytest.fixture(scope="session")
-def regression(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the storage of the study `scores`, a regression of two seeds."""
-    folder = tmp_path_factory.mktemp("regression")
-    lines = [
-        f"it was {word},{number / 60 + bonus},{split}"
-        for number, split in enumerate(["train", "validation", "test"] * 10)
-        for word, bonus in (("good", 2), ("bad", 0))
-    ]
-    file = folder / "scores.csv"
-    file.write_text("\n".join(["text,label,split", *lines]) + "\n", encoding="utf-8")
-    spec = StudySpec(
-        method="ce",
-        task=CustomTask(file, ("text",), "label", split_column="split", regression=True),
-        model=str(tiny_bert),
-        settings={"epochs": 1, "batch_size": 8, "max_length": 16},
-        searched=False,
-    )
-    options = RunOptions(study="scores", storage=folder / "storage", seeds=2, gpus_per_trial=0)
-    with in_process():
-        run(spec, options, Console(quiet=True))
-    return folder / "storage"
-
-
-@pytest.fixture(scope="session")
 def page(studies: Studies, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of the report of all three studies."""
     folder = tmp_path_factory.mktemp("report") / "all"

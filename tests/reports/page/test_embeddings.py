@@ -78,10 +78,7 @@ def test_uniformity_is_the_log_of_the_mean_gaussian_potential() -> None:
     assert uniformity(np.ones((4, 2))) == pytest.approx(0)
 
 
-def test_embeddings_of_one_direction_are_collapsed() -> None:
+def test_embeddings_of_one_direction_are_collapsed_and_zero_vectors_stay() -> None:
     assert collapsed(np.array([[1.0, 2.0], [3.0, 6.0]]))
     assert not collapsed(np.array([[1.0, 2.0], [3.0, 6.1]]))
-
-
-def test_normalizing_leaves_zero_vectors() -> None:
     assert normalize(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist() == [[0.6, 0.8], [0.0, 0.0]]

@@ -89,12 +89,6 @@ def test_every_section_is_there_in_order(page: Path) -> None:
     assert list(read(page).sections) == ["answer", *each, *last]
 
 
-def test_a_page_of_one_study_has_no_comparison(studies: Studies, tmp_path: Path) -> None:
-    studies.write(tmp_path / "one", "ce")
-    found = list(read(tmp_path / "one").sections)
-    assert found == ["answer", *SECTIONS, "cost", "environment", "commands"]
-
-
 def test_the_html_is_well_formed_and_has_unique_ids(page: Path) -> None:
     found = read(page)
     assert found.open == []
@@ -168,13 +162,6 @@ def test_texts_are_those_that_most_seeds_get_wrong(studies: Studies, page: Path)
     assert found == sorted((count for count in counts.values() if count), reverse=True)[:20]
 
 
-def test_texts_are_left_out_on_request(studies: Studies, tmp_path: Path) -> None:
-    folder = tmp_path / "report"
-    studies.write(folder, "ce", texts=False)
-    assert "Texts of the task are left out." in read(folder).sections["mistakes"]
-    assert not any(TEXT.encode() in content for content in files(folder).values())
-
-
 def test_a_page_says_that_data_and_weights_are_missing(studies: Studies, tmp_path: Path) -> None:
     storage = shutil.copytree(studies.storage, tmp_path / "storage")
     shutil.rmtree(storage / "studies" / "ce" / "weights")
@@ -203,7 +190,9 @@ def test_a_regression_has_no_sections_of_classes(regression: Path, tmp_path: Pat
     assert "validation pearson" in found["curves"]
 
 
-def test_the_answer_names_winner_scores_and_certainty(studies: Studies, page: Path) -> None:
+def test_the_answer_names_winner_scores_certainty_and_unequal_budgets(
+    studies: Studies, page: Path
+) -> None:
     report = sclsearch.select("scl", storage=studies.storage)
     winner = report.winner
     assert winner is not None
@@ -215,6 +204,8 @@ def test_the_answer_names_winner_scores_and_certainty(studies: Studies, page: Pa
     assert f"Its test accuracy is {winner.test_mean:.4f} ± {winner.test_std:.4f}" in found
     assert "All 3 configurations have all 3 seeds" in found
     assert "The winner of ce differs from that of scl by" in found
+    budget = read(page).sections["budget"]
+    assert "Warning: unequal budgets: configurations, seed runs, training time." in budget
 
 
 def without_seeds(report: Report, risk: float) -> Report:
@@ -282,11 +273,6 @@ def test_the_best_score_so_far_ends_at_the_winner(studies: Studies) -> None:
     assert best[-1] == results.winner.score
 
 
-def test_unequal_budgets_are_flagged(page: Path) -> None:
-    found = read(page).sections["budget"]
-    assert "Warning: unequal budgets: configurations, seed runs, training time." in found
-
-
 def test_the_page_shows_everything_that_compare_prints(
     write_study: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -322,9 +308,7 @@ def test_the_page_shows_everything_that_compare_prints(
             assert part in titles or any(part in text for text in texts), part
 
 
-def test_studies_of_other_rows_are_shown_without_a_comparison(
-    studies: Studies,
-) -> None:
+def test_studies_of_other_rows_are_shown_without_a_comparison(studies: Studies) -> None:
     report = sclsearch.select("ce", storage=studies.storage)
     other = replace(report, study="scl", metric="macro_f1")
     found = [read_results(one, f"{one.study}-") for one in (report, other)]
@@ -333,9 +317,7 @@ def test_studies_of_other_rows_are_shown_without_a_comparison(
     assert section.plots == []
 
 
-def test_the_printed_search_command_finds_every_stored_seed_run(
-    page: Path,
-) -> None:
+def test_the_printed_search_command_finds_every_stored_seed_run(page: Path) -> None:
     text = read(page).sections["commands"]
     (command,) = (line for line in text.splitlines() if "--study ce" in line)
     done = CliRunner().invoke(app, [*shlex.split(command)[1:], "--dry-run", "--json"])
@@ -343,8 +325,8 @@ def test_the_printed_search_command_finds_every_stored_seed_run(
     assert json.loads(done.stdout)["stored"] == 3
 
 
-def test_the_command_writes_the_page_and_prints_its_path(
-    studies: Studies, page: Path, tmp_path: Path
+def test_the_command_writes_the_page_of_one_study_without_a_comparison(
+    studies: Studies, tmp_path: Path
 ) -> None:
     folder = tmp_path / "new" / "report"
     done = CliRunner().invoke(
@@ -352,17 +334,18 @@ def test_the_command_writes_the_page_and_prints_its_path(
     )
     assert done.exit_code == 0, done.output
     assert done.stdout == f"{folder / 'index.html'}\n"
-    assert "recall" in read(folder).sections["classes"]
+    assert list(read(folder).sections) == ["answer", *SECTIONS, "cost", "environment", "commands"]
 
 
-def test_an_earlier_report_is_replaced_and_other_files_are_kept(
-    studies: Studies, tmp_path: Path
+def test_an_earlier_report_is_replaced_without_texts_and_other_files_are_kept(
+    studies: Studies, page: Path, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "report"
-    studies.write(folder, "ce")
+    folder = shutil.copytree(page, tmp_path / "report")
     (folder / "figures" / "old.svg").write_text("old")
-    studies.write(folder, "ce")
+    studies.write(folder, "ce", texts=False)
     assert not (folder / "figures" / "old.svg").exists()
+    assert "Texts of the task are left out." in read(folder).sections["mistakes"]
+    assert not any(TEXT.encode() in content for content in files(folder).values())
     (folder / "notes.txt").write_text("mine")
     with pytest.raises(SclsearchError, match=r"output .*report: must be missing, empty or an ear"):
         studies.write(folder, "ce")

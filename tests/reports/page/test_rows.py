@@ -39,7 +39,7 @@ def predictions(sure: list[float], right: list[bool], replicate: int = 0) -> pd.
     )
 
 
-def test_the_calibration_error_is_the_mean_gap_of_accuracy_and_confidence() -> None:
+def test_the_calibration_error_is_the_gap_of_accuracy_and_confidence_over_the_seeds() -> None:
     # Two bins: confidence 0.6 with accuracy 0.5, and 0.9 with accuracy 1.
     frame = predictions([0.6, 0.6, 0.9, 0.9], [True, False, True, True])
     found = calibration(frame)
@@ -47,9 +47,6 @@ def test_the_calibration_error_is_the_mean_gap_of_accuracy_and_confidence() -> N
     assert found.bins == ((0.6, 0.5, 2), (0.9, 1.0, 2))
     assert found.error[0] == pytest.approx((2 * 0.1 + 2 * 0.1) / 4)
     assert found.error[1] is None
-
-
-def test_the_calibration_error_is_a_mean_over_seeds() -> None:
     over, under = predictions([1.0, 1.0], [True, False]), predictions([1.0], [True], 1)
     found = calibration(pd.concat([over, under]))
     assert found is not None
