@@ -1,4 +1,4 @@
-"""Tables and texts of comparisons, for the terminal and the report page."""
+"""Tables and texts of comparisons, for the terminal, the report page and the model card."""
 
 import math
 from collections.abc import Sequence
@@ -7,14 +7,16 @@ from rich.console import Console
 from rich.markup import escape
 
 from sclsearch.canonical import counted, settings
+from sclsearch.errors import SclsearchError
 from sclsearch.reports.comparison import (
     WINNERS,
     ComparedStudy,
     StudyComparison,
+    compare_studies,
     trained_seed_runs,
     training_seconds,
 )
-from sclsearch.reports.report import Report
+from sclsearch.reports.report import Report, report
 from sclsearch.reports.terminal import CONFIGURATION, duration, grid, with_spread
 from sclsearch.selection.significance import (
     ALPHA,
@@ -24,8 +26,11 @@ from sclsearch.selection.significance import (
     in_points,
     smallest_p,
 )
-from sclsearch.store.storage import storage_option
+from sclsearch.store.records import StudyRecord
+from sclsearch.store.storage import Storage, storage_option
+from sclsearch.store.studies import StudyStore, study_names
 
+BASELINE = "ce"
 Rows = list[tuple[str, ...]]
 
 COMPARED = ("diff", "95 %", "pairs", "p", "adjusted")
@@ -185,3 +190,54 @@ def limits(found: Sequence[Comparison]) -> str:
     least = max(detectable(one.std or 0.0, one.n - one.n_equal, ALPHA / rows) for one in found)
     power = f"; {in_points(least)} points would show in {100 * POWER:.0f} % of cases"
     return f"{limit}{power if math.isfinite(least) else ''}."
+
+
+def baseline_comparison(found: Report, study: StudyRecord, storage: Storage) -> str:
+    """Return a paragraph that compares a winner with that of cross-entropy alone.
+
+    The storage may have a finished study of `ce` with the same task, training size, model, protocol
+    and test rows.
+    """
+    if found.method == BASELINE:
+        return ""
+    names = study_names(storage)
+    baselines = [one for name in names if (one := _with_baseline(found, study, storage, name))]
+    if not baselines:
+        return (
+            f"The storage has no finished study of `{BASELINE}` (cross-entropy alone) for this "
+            "task, size, model and protocol to compare with."
+        )
+    return _paragraph(max(baselines, key=lambda one: len(trained_seed_runs(one.reports[0]))))
+
+
+def _with_baseline(
+    found: Report, study: StudyRecord, storage: Storage, name: str
+) -> StudyComparison | None:
+    """Return the comparison of a study's winner with ours; None if the study is no baseline."""
+    try:
+        record = StudyStore(storage, name).record()
+        if record is None or record.training["method"] != BASELINE or record.repeats:
+            return None
+        same = ("task", "size", "model", "protocol")
+        if any(record.identity[key] != study.identity[key] for key in same):
+            return None
+        return compare_studies([report(storage, name), found])
+    except SclsearchError:  # unfinished, damaged, or of other rows
+        return None
+
+
+def _paragraph(pair: StudyComparison) -> str:
+    base, own = pair.studies
+    found = own.comparison
+    assert found is not None
+    interval = ""
+    if found.interval is not None:
+        low, high = (f"{100 * bound:+.1f}" for bound in found.interval)
+        interval = f" (95 % interval {low} to {high})"
+    notes = "".join(f" {note}." for note in pair.notes)
+    return (
+        f"Against `{base.method}` (study `{base.study}`, test "
+        f"{with_spread(base.test_mean, base.test_std)}): {100 * found.difference:+.1f} points"
+        f"{interval} over {counted(found.n, 'paired seed')}, p = {found.p:.3f} by Wilcoxon's "
+        f"signed ranks.{notes} {WINNERS}"
+    )

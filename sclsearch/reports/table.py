@@ -37,11 +37,9 @@ _MARKDOWN = str.maketrans(
 
 
 def study_table(reports: Sequence[Report], rows: TableRows = "configurations") -> "pd.DataFrame":
-    """Return the rows of several studies as one data frame, in the order of the reports.
+    """Return the rows of one or more studies as one data frame, in the order of the reports.
 
-    Args:
-        reports: One report per study, at least one.
-        rows: `configurations` or `seed-runs`; `frames` lists the columns of both.
+    The module `frames` lists the columns.
     """
     import pandas as pd
 

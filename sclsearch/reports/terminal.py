@@ -23,13 +23,7 @@ RULES = {"mean": "mean of {n} seeds", "best": "best of {n} seeds"}
 
 
 def show(console: Console, report: Report, *, most: int = 20) -> None:
-    """Print the ranking, the winner and the test score of a report.
-
-    Args:
-        console: Console for the output.
-        report: The report.
-        most: Maximum number of configurations to show, best first.
-    """
+    """Print the ranking, with at most `most` configurations, the winner and its test score."""
     size = f", {report.size} training examples" if report.size else ""
     console.print(
         f"[bold]{report.method}[/] on [bold]{escape(report.task)}[/]{size}, "
@@ -156,13 +150,9 @@ def _show_winner(console: Console, report: Report, winner: ConfigurationLine) ->
 
 
 def show_savings(console: Console, report: Report, *, skipped: int, reused: int) -> None:
-    """Print the seed runs that a search did not train, and their estimated training time.
+    """Print the numbers of seed runs that the race skipped, or that the search read from the store.
 
-    Args:
-        console: Console for the output.
-        report: The study's report.
-        skipped: Number of seed runs that the race skipped.
-        reused: Number of seed runs that the search read from the store.
+    The time that this saved is an estimate from the mean training time.
     """
     seconds = [seed.seconds for line in report.configurations for seed in line.seeds]
     for count, text in (

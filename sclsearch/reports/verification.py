@@ -12,7 +12,7 @@ from sclsearch.encoders.models import CARD
 from sclsearch.errors import SclsearchError
 from sclsearch.methods import find_recorded_method
 from sclsearch.reports.export_record import ExportRecord, changed_files, read_record
-from sclsearch.reports.predictor import Predictor, load
+from sclsearch.reports.predictor import BATCH_SIZE, Predictor, load
 from sclsearch.study.resolve import resolve
 from sclsearch.study.restore import restore_data_dir, restore_spec_as_before
 from sclsearch.study.spec import RunOptions
@@ -22,7 +22,6 @@ from sclsearch.tasks.metrics import evaluate, value
 if TYPE_CHECKING:
     from sclsearch.methods.base import Method
 
-BATCH_SIZE = 64
 CPU = "cpu"
 CLOSE = 1e-6
 """Difference of scores that rounding explains."""
@@ -205,11 +204,7 @@ def _test_rows(
 
 
 def _with_files(origin: Mapping[str, Any], folder: Path | None, where: Path) -> dict[str, Any]:
-    """Return the origin with the paths of its data files: an export has only their names.
-
-    Raises:
-        SclsearchError: A file is not in the folder; without one, not where the origin says.
-    """
+    """Return the origin with the paths of its data files: an export has only their names."""
 
     def path(name: str | None) -> str | None:
         if not name:

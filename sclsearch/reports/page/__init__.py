@@ -89,15 +89,7 @@ def write_page(reports: Sequence[Report], folder: Path, options: PageOptions) ->
 
 
 def page_html(reports: Sequence[Report], options: PageOptions) -> str:
-    """Return the page of studies as HTML text; it equals that of `write_page`.
-
-    Args:
-        reports: One report per study, at least one.
-        options: Options of the page.
-
-    Raises:
-        SclsearchError: A study has no winner.
-    """
+    """Return the page of studies as HTML text; it equals that of `write_page`."""
     found = _read(reports)
     with style():
         sections = list(_sections(found, options))

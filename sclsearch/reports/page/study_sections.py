@@ -134,14 +134,10 @@ def comparison(all_results: Sequence[StudyResults]) -> Section:
     section.notes = [*found.notes, *([sentence] if sentence else [])]
     searches = [one.search_interval for one in others]
     thin = " Thin line: 95 % interval that includes the choice of winners." if any(searches) else ""
-    section.plots = [
-        Plot(
-            "comparison",
-            f"Difference from {first.study}. Thick line: 95 % interval.{thin}",
-            plots.forest_plot([one.study for one in others], comparisons, searches, found.metric),
-        )
-    ]
     names = [one.study for one in found.studies]
+    caption = f"Difference from {first.study}. Thick line: 95 % interval.{thin}"
+    figure = plots.forest_plot(names[1:], comparisons, searches, found.metric)
+    section.plots = [Plot("comparison", caption, figure)]
     section.tables = [
         _table("winners", "Winners and their test scores.", names, *winner_table(found)),
         _table("comparison", f"{COLUMNS}.", names[1:], *difference_table(found)),
@@ -179,42 +175,32 @@ def cost(all_results: Sequence[StudyResults]) -> Section:
     rows = []
     for one in all_results:
         total = len(one.report.configurations) * one.report.seeds
-        stored = len(one.runs)
-        mean = one.seconds / stored if stored else 0.0
+        trained = len(one.runs)
+        mean = one.seconds / trained
+        left, left_seconds = total - trained, (total - trained) * mean
         rows.append(
             [
                 one.report.study,
-                f"{stored} of {total}",
+                f"{trained} of {total}",
                 sum(line.failed for line in one.report.configurations),
                 f"{one.seconds / 3600:.2f}",
                 f"{mean:.1f}",
-                total - stored,
-                f"{(total - stored) * mean / 3600:.2f}",
+                left,
+                f"{left_seconds / 3600:.2f}",
             ]
         )
-        if total > stored:
+        if left:
             section.text.append(
-                f"{one.report.study}: {total - stored} of {total} seed runs were not trained, "
-                f"about {duration((total - stored) * mean)} at the mean time. A race skips seed "
-                "runs of losing configurations; the same command without --race trains them."
+                f"{one.report.study}: {left} of {total} seed runs were not trained, about "
+                f"{duration(left_seconds)} at the mean time. A race skips seed runs of losing "
+                "configurations; the same command without --race trains them."
             )
-    header = (
-        "study",
-        "seed runs",
-        "failed",
-        "hours",
-        "seconds each",
-        "not trained",
-        "hours of these",
+    header = ("study", "seed runs", "failed", "hours", "seconds each", "not trained")
+    caption = (
+        "Training time is wall-clock time of each seed run, summed. The last column estimates the "
+        "hours of the seed runs that were not trained, at the mean time."
     )
-    section.tables = [
-        Table(
-            "cost",
-            "Training time is wall-clock time of each seed run, summed. The last column estimates "
-            "the hours of the seed runs that were not trained, at the mean time.",
-            cells(rows, header),
-        )
-    ]
+    section.tables = [Table("cost", caption, cells(rows, (*header, "hours of these")))]
     return section
 
 
@@ -222,13 +208,9 @@ def environment(all_results: Sequence[StudyResults]) -> Section:
     """Return the software, the machines and the hashes behind the results."""
     section = Section("environment", "Environment and hashes")
     for one in all_results:
-        section.tables.append(
-            Table(
-                f"{one.prefix}environment",
-                f"{one.report.study}. A hash is SHA-256.",
-                cells(_environment(one), ("what", "value")),
-            )
-        )
+        caption = f"{one.report.study}. A hash is SHA-256."
+        table = cells(_environment(one), ("what", "value"))
+        section.tables.append(Table(f"{one.prefix}environment", caption, table))
     return section
 
 

@@ -102,11 +102,8 @@ def as_png(figure: "Figure") -> bytes:
 def inline_svg(content: bytes, name: str) -> str:
     """Return an SVG file as an HTML element in the colors of the page, light or dark.
 
-    The page defines the colors of the series as `--series-0` and so on.
-
-    Args:
-        content: The file.
-        name: Prefix of the element's ids, which must be unique on the page.
+    The page defines the colors of the series as `--series-0` and so on. `name` is the prefix of the
+    element's ids, which must be unique on the page.
     """
     text = content.decode()
     text = text[text.index("<svg") :].replace(INK, "currentColor")
