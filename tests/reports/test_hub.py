@@ -1,13 +1,16 @@
-"""An export is uploaded to the hub, and errors of the hub name the way out."""
+"""An export is uploaded to the hub, here to a server that speaks the hub's protocol."""
 
+import base64
+import json
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import SimpleNamespace
-from unittest.mock import MagicMock
+from typing import Any
 
 import huggingface_hub.constants
 import pytest
-from huggingface_hub.errors import HfHubHTTPError
 from typer.testing import CliRunner
 
 import sclsearch
@@ -20,35 +23,87 @@ REPOSITORY = "me/my-classifier"
 
 @dataclass
 class Hub:
-    """A hub in memory, with the calls of `HfApi` that an upload makes."""
+    """State of the server: repositories, by name whether each is private, and uploaded files."""
 
-    endpoint = "https://hub.test"
+    address: str = ""
     private: dict[str, bool] = field(default_factory=dict)
-    uploads: list[tuple[str, Path]] = field(default_factory=list)
+    files: dict[str, bytes] = field(default_factory=dict)
+    tokens: set[str | None] = field(default_factory=set)
     refuses: bool = False
 
-    def create_repo(self, name: str, *, private: bool, exist_ok: bool) -> SimpleNamespace:
-        assert exist_ok
-        if self.refuses:
-            raise HfHubHTTPError("Invalid username or password.", response=MagicMock(headers={}))
-        self.private.setdefault(name, private)
-        return SimpleNamespace(repo_id=name)
 
-    def model_info(self, name: str) -> SimpleNamespace:
-        return SimpleNamespace(private=self.private[name])
+class Handler(BaseHTTPRequestHandler):
+    """Answers of the hub to what an upload asks."""
 
-    def upload_folder(self, *, repo_id: str, folder_path: Path, commit_message: str) -> str:
-        assert commit_message
-        self.uploads.append((repo_id, folder_path))
-        return f"{self.endpoint}/{repo_id}/commit/abc"
+    hub: Hub
+
+    def do_GET(self) -> None:
+        name = "/".join(self.path.partition("?")[0].split("/")[3:5])
+        self.answer({"id": name, "private": self.hub.private[name], "siblings": []})
+
+    def do_POST(self) -> None:
+        self.hub.tokens.add(self.headers["Authorization"])
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.hub.refuses:
+            self.answer({"error": "Invalid username or password."}, 401)
+            return
+        answers: dict[str, Callable[[bytes], None]] = {
+            "/create": self.create,
+            "/preupload/": self.preupload,
+            "/commit/": self.commit,
+            "/validate-yaml": lambda _: self.answer({"errors": [], "warnings": []}),
+        }
+        next(answer for part, answer in answers.items() if part in self.path)(body)
+
+    def create(self, body: bytes) -> None:
+        wanted = json.loads(body)
+        name = f"{wanted['organization']}/{wanted['name']}"
+        known = name in self.hub.private
+        self.hub.private.setdefault(name, wanted["visibility"] == "private")
+        self.answer({"url": f"{self.hub.address}/{name}"}, 409 if known else 200)
+
+    def preupload(self, body: bytes) -> None:
+        paths = [one["path"] for one in json.loads(body)["files"]]
+        files = [{"path": p, "uploadMode": "regular", "shouldIgnore": False} for p in paths]
+        self.answer({"files": files})
+
+    def commit(self, body: bytes) -> None:
+        for entry in map(json.loads, body.decode().splitlines()):
+            if entry["key"] == "file":
+                content = base64.b64decode(entry["value"]["content"])
+                self.hub.files[entry["value"]["path"]] = content
+        url = f"{self.hub.address}/{REPOSITORY}/commit/abc"
+        self.answer({"commitUrl": url, "commitOid": "abc", "hookOutput": ""})
+
+    def answer(self, content: Any, status: int = 200) -> None:
+        body = json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        pass
 
 
 @pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch) -> Hub:
-    """Return the hub that uploads of this process use."""
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """Returns a server that huggingface_hub of this process uses as the hub."""
     found = Hub()
-    monkeypatch.setattr("huggingface_hub.HfApi", lambda: found)
-    return found
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"hub": found}))
+    found.address = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    # The library reads HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE when it is first imported.
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", found.address)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.hf_api.constants.ENDPOINT", found.address)
+    monkeypatch.setenv("HF_TOKEN", "hf_a_test")
+    yield found
+    server.shutdown()
+    thread.join()
+    server.server_close()
 
 
 @pytest.fixture
@@ -61,9 +116,14 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_folder_is_uploaded_to_a_new_private_repository(hub: Hub, folder: Path) -> None:
-    assert push(folder, REPOSITORY) == f"{hub.endpoint}/{REPOSITORY}/commit/abc"
+    assert push(folder, REPOSITORY).startswith(hub.address)
     assert hub.private == {REPOSITORY: True}
-    assert hub.uploads == [(REPOSITORY, folder)]
+    assert hub.tokens == {"Bearer hf_a_test"}
+    assert hub.files == {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def test_a_public_repository_is_used_only_on_request(hub: Hub, folder: Path) -> None:
@@ -71,9 +131,9 @@ def test_a_public_repository_is_used_only_on_request(hub: Hub, folder: Path) -> 
     with pytest.raises(SclsearchError) as raised:
         push(folder, REPOSITORY)
     assert str(raised.value).startswith(f"--push {REPOSITORY}: the repository is public. Pass ")
-    assert not hub.uploads
+    assert not hub.files
     push(folder, REPOSITORY, public=True)
-    assert hub.uploads
+    assert "README.md" in hub.files
 
 
 def test_a_refusal_names_the_hub_and_the_way_out(hub: Hub, folder: Path) -> None:
@@ -81,7 +141,7 @@ def test_a_refusal_names_the_hub_and_the_way_out(hub: Hub, folder: Path) -> None
     with pytest.raises(SclsearchError) as raised:
         push(folder, REPOSITORY)
     message = str(raised.value)
-    assert message.startswith(f"--push {REPOSITORY}: {hub.endpoint} did not accept the upload: ")
+    assert message.startswith(f"--push {REPOSITORY}: {hub.address} did not accept the upload: ")
     assert message.endswith(f"`hf upload {REPOSITORY} {folder}` uploads it.")
 
 
