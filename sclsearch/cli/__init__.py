@@ -13,13 +13,11 @@ from sclsearch.cli.cluster import job, submit
 from sclsearch.cli.command import Commands, HomeCommand, grouped
 from sclsearch.cli.experiments import reproduce
 from sclsearch.cli.export import export, predict, verify
+from sclsearch.cli.formats import export_optuna, report, table
 from sclsearch.cli.listing import ls
 from sclsearch.cli.look import check, compare, doctor, select, track, ui
-from sclsearch.cli.optuna import export_optuna
-from sclsearch.cli.report import report
 from sclsearch.cli.simulate import simulate
 from sclsearch.cli.study import rerun, train, tune
-from sclsearch.cli.table import table
 from sclsearch.cli.winner import confirm, variance
 from sclsearch.errors import SclsearchError
 

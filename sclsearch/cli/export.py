@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from sclsearch.reports.predictor import Prediction, Predictor
     from sclsearch.reports.verification import Verification
     from sclsearch.tasks.tables import Row
-
-    Results = Iterator[tuple[Row, Prediction | None]]
 
 HUB = "Hugging Face hub"
 STDIN = Path("-")
@@ -164,10 +162,24 @@ def predict(
     header = _header(record, every, format_, proba=proba)
     rows = _rows(file, format_, every, len(columns))
     predictor = load(folder, method=method, device=device, batch_size=batch_size)
-    empty: list[int] = []
-    results = _predictions(predictor, rows, len(columns), empty)
-    write = _write_csv if format_ == "csv" else _write_json_lines
-    write(header, len(every), results, proba=proba)
+    output, empty = _StandardOutput(), []
+    table = csv.writer(output, lineterminator="\n")
+    if format_ == "csv":
+        table.writerow(header)
+    for row, one in _predictions(predictor, rows, len(columns)):
+        own: list[Any] = [None] * (len(header) - len(every))  # a CSV file has empty cells
+        if one is None:
+            empty.append(row.place)
+        else:
+            values = one.probabilities if proba else one.scores
+            csv_values = [f"{value:.6g}" for value in values.values()]
+            own = [one.label, *(csv_values if format_ == "csv" else [values])]
+        if format_ == "csv":
+            table.writerow([*row.cells, *own])
+        else:
+            # Without classes the header has no name for the values.
+            line = dict(zip(header, [*row.cells, *own], strict=False))
+            output.write(json.dumps(line, ensure_ascii=False) + "\n")
     if empty:
         lines = ", ".join(map(str, empty[:SHOWN_LINES])) + ", …" * (len(empty) > SHOWN_LINES)
         sys.stderr.write(
@@ -227,19 +239,17 @@ def _rows(file: Path, form: StreamFormat, every: tuple[str, ...], texts: int) ->
 
 
 def _predictions(
-    predictor: "Predictor", rows: "Iterator[Row]", texts: int, empty: list[int]
-) -> "Results":
-    """Yield each row and its prediction: None, and its line in `empty`, if a text is empty."""
+    predictor: "Predictor", rows: "Iterator[Row]", texts: int
+) -> "Iterator[tuple[Row, Prediction | None]]":
+    """Yield each row and its prediction, None if a text is empty."""
     kept, read = tee(rows)
-    found = predictor.predict_stream(
-        row.cells[:texts] for row in read if all(map(str.strip, row.cells[:texts]))
-    )
+    found = predictor.predict_stream(row.cells[:texts] for row in read if _has_texts(row, texts))
     for row in kept:
-        if all(map(str.strip, row.cells[:texts])):
-            yield row, next(found)
-        else:
-            empty.append(row.place)
-            yield row, None
+        yield row, next(found) if _has_texts(row, texts) else None
+
+
+def _has_texts(row: "Row", texts: int) -> bool:
+    return all(text.strip() for text in row.cells[:texts])
 
 
 class _StandardOutput:
@@ -258,32 +268,6 @@ class _StandardOutput:
                 f"standard output: cannot be written: {error.strerror}. Write the predictions "
                 "elsewhere."
             ) from error
-
-
-def _write_csv(header: Sequence[str], columns: int, results: "Results", *, proba: bool) -> None:
-    written = csv.writer(_StandardOutput(), lineterminator="\n")
-    written.writerow(header)
-    for row, one in results:
-        own: Sequence[object] = [""] * (len(header) - columns)
-        if one is not None:
-            values = (one.probabilities if proba else one.scores).values()
-            own = [one.label, *(f"{value:.6g}" for value in values)]
-        written.writerow([*row.cells, *own])
-
-
-def _write_json_lines(
-    header: Sequence[str], columns: int, results: "Results", *, proba: bool
-) -> None:
-    for row, one in results:
-        line = dict.fromkeys(header)
-        line |= zip(header, row.cells, strict=False)
-        if one is not None:
-            line |= zip(
-                header[columns:],
-                (one.label, one.probabilities if proba else one.scores),
-                strict=False,
-            )
-        _StandardOutput().write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
 def verify(

@@ -1,7 +1,6 @@
 """The `ls` command, which lists methods, tasks, protocols, spaces, models and studies."""
 
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -51,13 +50,19 @@ def ls(
     if name is not None:
         _print_method(kind, name, as_json=json_)
         return
-    found = _listed(kind, storage)
+    if kind == "studies":
+        studies = _studies(storage)
+        entries: Sequence[object] = studies
+        summaries = {one.name: str(one) for one in studies}
+    else:
+        summaries = _summaries(kind)
+        entries = [{"name": one, "summary": summary} for one, summary in summaries.items()]
     if json_:
-        print_json({kind: found})
+        print_json({kind: entries})
         return
-    if not found:
+    if not summaries:
         sys.stderr.write(f"{storage} holds no {kind}.\n")
-    _print_entries({one.name: str(one) for one in found}, in_rows=kind != "studies")
+    _print_entries(summaries, in_rows=kind != "studies")
 
 
 def _print_entries(summaries: "Mapping[str, str]", *, in_rows: bool) -> None:
@@ -145,25 +150,11 @@ def _print_objective(objective: "ObjectiveDescription", console: "Console") -> N
     console.print("\n[bold]Hyperparameters[/]\n")
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """Entry of a list: a name and a summary of one line."""
+def _studies(storage: str) -> "Sequence[StudyLine | DamagedStudy]":
+    from sclsearch.reports.studies import studies
+    from sclsearch.store.storage import storage_folder
 
-    name: str
-    summary: str
-
-    def __str__(self) -> str:
-        """Return the summary."""
-        return self.summary
-
-
-def _listed(kind: Kind, storage: str) -> "Sequence[Listed | StudyLine | DamagedStudy]":
-    if kind == "studies":
-        from sclsearch.reports.studies import studies
-        from sclsearch.store.storage import storage_folder
-
-        return studies(storage_folder(storage, make=False))
-    return [Listed(name, summary) for name, summary in _summaries(kind).items()]
+    return studies(storage_folder(storage, make=False))
 
 
 def _summaries(kind: Kind) -> dict[str, str]:

@@ -17,7 +17,7 @@ from sclsearch.store.storage import DEFAULT_STORAGE
 
 
 def select(
-    study: Annotated[str, typer.Argument(help="Name of a study, see `sclsearch ls studies`.")],
+    study: o.StudyName,
     rule: o.StudyRule = None,
     seeds: o.StudySeeds = None,
     storage: o.Storage = DEFAULT_STORAGE,
@@ -30,12 +30,12 @@ def select(
     from rich.console import Console
 
     from sclsearch.api import select as chosen
-    from sclsearch.cli.output import print_json
+    from sclsearch.cli.output import print_json, report_json
     from sclsearch.reports.terminal import show
 
     found = chosen(study, rule=rule, storage=storage, seeds=seeds)
     if json_:
-        print_json({**asdict(found), "winner": found.winner and found.winner.number})
+        print_json(report_json(found))
     else:
         show(Console(), found)
     if found.damaged:
@@ -107,7 +107,7 @@ def check(
 
 
 def track(
-    study: Annotated[str, typer.Argument(help="Name of a study, see `sclsearch ls studies`.")],
+    study: o.StudyName,
     storage: o.Storage = DEFAULT_STORAGE,
     tracking: o.TrackingUri = None,
     register: o.Register = None,

@@ -16,6 +16,7 @@ from sclsearch.reports.terminal import duration, grid
 from sclsearch.study.budget import SEED_RUNS
 
 if TYPE_CHECKING:
+    from sclsearch.reports.report import Report
     from sclsearch.search.estimate import Estimate
     from sclsearch.search.plan import Plan
 
@@ -31,10 +32,20 @@ def print_json(named: Mapping[str, Any]) -> None:
     sys.stdout.write(json.dumps(named, indent=2, ensure_ascii=False, default=asdict) + "\n")
 
 
+def plan_json(plan: "Plan") -> dict[str, Any]:
+    """Return a plan for JSON, with the number of seed runs."""
+    return {**asdict(plan), "seed_runs": plan.seed_runs}
+
+
+def report_json(found: "Report") -> dict[str, Any]:
+    """Return a report for JSON, with the number of the winner instead of its configuration."""
+    return {**asdict(found), "winner": found.winner and found.winner.number}
+
+
 def print_plan(plan: "Plan", *, as_json: bool) -> None:
     """Print a plan: every hyperparameter with its source, and the number of seed runs."""
     if as_json:
-        print_json({**asdict(plan), "seed_runs": plan.seed_runs})
+        print_json(plan_json(plan))
     else:
         _show_plan(Console(), plan)
 

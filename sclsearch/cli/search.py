@@ -1,66 +1,63 @@
-"""Run of `tune` and `train` in the terminal: progress, results, next commands and exit code."""
+"""Run of `tune` and `train` in the terminal: progress, results, next commands and exit code.
 
+This module imports the search at once; the commands import it when they start one.
+"""
+
+import os
 import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from shutil import which
 
+from rich.console import Console
+
+from sclsearch.api import report_of
 from sclsearch.canonical import counted
+from sclsearch.cli.output import plan_json, print_json, report_json, show_plans
 from sclsearch.errors import INCOMPLETE, INTERRUPTED, STOPPED, SclsearchError
 from sclsearch.methods import is_own
-from sclsearch.store.storage import storage_option
+from sclsearch.reports.comparison import StudyComparison, compare_studies
+from sclsearch.reports.comparison_tables import show_comparison
+from sclsearch.reports.report import Report
+from sclsearch.reports.terminal import show, show_savings
+from sclsearch.search.equal_budget import prepare_methods, run_methods
+from sclsearch.search.estimate import finished
+from sclsearch.search.plan import plan_prepared
+from sclsearch.search.run import SearchResult, run
+from sclsearch.store.storage import Storage, storage_option
+from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.tracking import NO_DATABASE, find_tracking_uri
+from sclsearch.tracking.server import masked
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from sclsearch.reports.comparison import StudyComparison
-    from sclsearch.reports.report import Report
-    from sclsearch.search.run import SearchResult
-    from sclsearch.study.spec import RunOptions, StudySpec
-
+WIDTH = 80
 MOST = 10
 """Configurations that the ranking shows at the end of a search; `select` shows more."""
 MOST_IN_TURN = 3
 """The same for each of several methods, whose comparison follows."""
 
 
-def run_search(spec: "StudySpec", options: "RunOptions", *, as_json: bool) -> None:
+def run_search(spec: StudySpec, options: RunOptions, *, as_json: bool) -> None:
     """Run one study, print its report, and exit."""
-    from rich.console import Console
-
-    from sclsearch.api import report_of
-    from sclsearch.cli.hints import show_next_commands, winner_commands
-    from sclsearch.cli.output import print_json
-    from sclsearch.search.run import run
-
     progress = Console(stderr=True)
     done = run(spec, options, progress)
     found = report_of(done)
     if as_json:
-        print_json(_as_json(found))
+        print_json(report_json(found))
     else:
         console = Console()
         _show(console, found, done, MOST)
-        usable = found.winner is not None
-        own = spec.method if isinstance(spec.method, str) and is_own(spec.method) else ""
-        commands = winner_commands(done.name, options.rule, done.storage, usable=usable, method=own)
-        show_next_commands(console, commands)
+        _show_next_commands(console, _winner_commands(found, spec, options.rule))
     _show_ending(progress, done, options)
     sys.exit(_exit_code(done))
 
 
 def run_in_turn(
-    methods: Sequence[str], spec: "StudySpec", options: "RunOptions", *, as_json: bool
+    methods: Sequence[str], spec: StudySpec, options: RunOptions, *, as_json: bool
 ) -> None:
     """Search several methods in turn, print their reports and their comparison, and exit."""
-    from rich.console import Console
-
-    from sclsearch.api import report_of
-    from sclsearch.cli.output import print_json
-    from sclsearch.search.equal_budget import prepare_methods, run_methods
-
     progress, console = Console(stderr=True), Console(quiet=as_json)
     searches = prepare_methods(methods, spec, options)
     reports: list[Report] = []
@@ -84,49 +81,32 @@ def run_in_turn(
     comparison = _compared(reports, len(methods), progress)
     if as_json:
         compared = asdict(comparison) if comparison else {}
-        print_json({**compared, "reports": list(map(_as_json, reports)), "errors": errors})
+        print_json({**compared, "reports": list(map(report_json, reports)), "errors": errors})
     elif comparison:
         _show_comparison(console, comparison, options)
     sys.exit(2 if errors and INTERRUPTED not in codes else max(codes))
 
 
 def print_plans(
-    methods: Sequence[str], spec: "StudySpec", options: "RunOptions", *, as_json: bool
+    methods: Sequence[str], spec: StudySpec, options: RunOptions, *, as_json: bool
 ) -> None:
     """Print the number of seed runs of each of several methods, and an estimate of their time."""
-    from rich.console import Console
-
-    from sclsearch.cli.output import print_json, show_plans
-    from sclsearch.search.equal_budget import prepare_methods
-    from sclsearch.search.estimate import finished
-    from sclsearch.search.plan import plan_prepared
-
     searches = prepare_methods(methods, spec, options, dry=True)
     stored = partial(finished, options.storage)
     plans = [plan_prepared(one.prepared, one.options, stored) for one in searches]
     if as_json:
-        print_json({"plans": [{**asdict(plan), "seed_runs": plan.seed_runs} for plan in plans]})
+        print_json({"plans": list(map(plan_json, plans))})
     else:
         show_plans(Console(), [one.method for one in searches], plans)
 
 
-def _as_json(found: "Report") -> dict[str, Any]:
-    return {**asdict(found), "winner": found.winner and found.winner.number}
-
-
-def _show(console: "Console", found: "Report", done: "SearchResult", most: int) -> None:
-    from sclsearch.reports.terminal import show, show_savings
-
+def _show(console: Console, found: Report, done: SearchResult, most: int) -> None:
     show(console, found, most=most)
     show_savings(console, found, skipped=done.skipped, reused=done.reused)
 
 
-def _compared(
-    reports: "Sequence[Report]", methods: int, progress: "Console"
-) -> "StudyComparison | None":
+def _compared(reports: Sequence[Report], methods: int, progress: Console) -> StudyComparison | None:
     """Return the comparison of the finished studies; None, with a message, if there is none."""
-    from sclsearch.reports.comparison import compare_studies
-
     some = sum(any(line.seeds for line in one.configurations) for one in reports)
     if some < 2:
         progress.print(f"No comparison: {some} of {methods} methods have results.")
@@ -138,29 +118,61 @@ def _compared(
         return None
 
 
-def _show_comparison(console: "Console", found: "StudyComparison", options: "RunOptions") -> None:
-    from sclsearch.cli.hints import show_next_commands, ui_command
-    from sclsearch.reports.comparison_tables import show_comparison
-
+def _show_comparison(console: Console, found: StudyComparison, options: RunOptions) -> None:
     show_comparison(console, found)
     names = " ".join(one.study for one in found.studies)
-    rule = f" --rule {options.rule}" if options.rule else ""
-    where = f"{rule}{storage_option(options.storage)}"
+    where = _reading_options(options.rule, options.storage)
     commands = [
         (f"compare {names}{where}", "compare again, without training"),
         (f"select {found.studies[0].study}{where}", "show the reference's full ranking"),
     ]
-    show_next_commands(console, [*commands, *ui_command(options.tracking, options.storage)])
+    in_storage = find_tracking_uri(None, options.storage)
+    if options.tracking is None and str(in_storage).startswith("sqlite"):
+        storage = "" if os.environ.get("MLFLOW_TRACKING_URI") else storage_option(options.storage)
+        commands.append((f"ui{storage}", "browse all runs in MLflow"))
+    _show_next_commands(console, commands)
 
 
-def _exit_code(done: "SearchResult") -> int:
+def _winner_commands(found: Report, spec: StudySpec, rule: str | None) -> list[tuple[str, str]]:
+    """Return the commands for the winner of a study, or for its ranking if it has none."""
+    where = _reading_options(rule, found.storage)
+    if found.winner is None:
+        return [(f"select {found.study}{where}", "show the ranking so far")]
+    own = isinstance(spec.method, str) and is_own(spec.method)
+    method = f" --method {shlex.quote(str(spec.method))}" if own else ""
+    return [
+        (f"report {found.study} --output report{where}", "write figures and tables"),
+        (f"export {found.study} model{where}", "save the winner as a model"),
+        (f"confirm {found.study}{where}{method}", "test the winner on new seeds"),
+    ]
+
+
+def _reading_options(rule: str | None, storage: Storage) -> str:
+    return f"{f' --rule {rule}' if rule else ''}{storage_option(storage)}"
+
+
+def _show_next_commands(console: Console, commands: Sequence[tuple[str, str]]) -> None:
+    """Print commands, without their program, and their effects as lines that a shell accepts."""
+    lines = [(f"sclsearch {command}", f"# {effect}") for command, effect in commands]
+    if which("sclsearch") is None:
+        activate = f"source {Path(sys.prefix) / 'bin' / 'activate'}"
+        lines.insert(0, (activate, "# make the command available"))
+    widest = max(len(command) for command, _ in lines)
+    beside = all(len(f"  {' ' * widest}  {effect}") <= WIDTH for _, effect in lines)
+    console.print("\nNext:", style="bold")
+    for command, effect in lines:
+        text = f"  {command:<{widest}}  {effect}" if beside else f"  {effect}\n  {command}"
+        console.print(text, style="dim", markup=False, highlight=False, soft_wrap=True)
+
+
+def _exit_code(done: SearchResult) -> int:
     """Return 0 if every seed run that was asked for has succeeded and has its test score."""
     if done.ending == "interrupted":
         return INTERRUPTED
     return INCOMPLETE if done.failed or done.to_test or done.ending != "complete" else 0
 
 
-def _show_ending(progress: "Console", done: "SearchResult", options: "RunOptions") -> None:
+def _show_ending(progress: Console, done: SearchResult, options: RunOptions) -> None:
     """Print what MLflow lacks, and the reason for an early end."""
     if done.tracking:
         command = f"sclsearch track {done.name}{_stored(done, options)}"
@@ -179,11 +191,8 @@ def _show_ending(progress: "Console", done: "SearchResult", options: "RunOptions
         )
 
 
-def _stored(done: "SearchResult", options: "RunOptions") -> str:
+def _stored(done: SearchResult, options: RunOptions) -> str:
     """Return the command line options for a study's storage and MLflow URI."""
-    from sclsearch.tracking import NO_DATABASE
-    from sclsearch.tracking.server import masked
-
     named = "URI" if done.tracking == NO_DATABASE else options.tracking
     uri = f" --tracking {shlex.quote(masked(named))}" if named else ""
     return f"{storage_option(done.storage)}{uri}"

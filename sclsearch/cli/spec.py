@@ -3,7 +3,6 @@
 Names and paths are checked before torch, Ray and other slow packages are imported.
 """
 
-from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,14 +43,6 @@ def spec_and_options(
         "searched": search is not None,
     }
     return StudySpec(**fields_of(StudySpec, values)), run_options(resources, **values)
-
-
-def check_method_names(methods: Sequence[str]) -> None:
-    """Raise SclsearchError if a method name is unknown, before slow imports."""
-    from sclsearch.methods import check_method_name
-
-    for method in methods:
-        check_method_name(method)
 
 
 def run_options(resources: o.ResourceOptions, **others: Any) -> "RunOptions":

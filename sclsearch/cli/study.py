@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sclsearch.cli import options as o
-from sclsearch.cli.spec import check_method_names, spec_and_options
+from sclsearch.cli.spec import spec_and_options
 from sclsearch.errors import SclsearchError
 from sclsearch.store.storage import DEFAULT_STORAGE
 
@@ -31,8 +31,11 @@ def tune(
 
     Example: sclsearch tune --method scl --task cola --train-size 100
     """
+    from sclsearch.methods import check_method_name
+
     methods = [name.strip() for name in study.method.split(",")]
-    check_method_names(methods)
+    for method in methods:
+        check_method_name(method)
     chosen = spec_and_options(replace(study, method=methods[0]), own, search, resources)
     if len(methods) > 1:
         _go_in_turn(resources, methods, *chosen)

@@ -5,13 +5,16 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sclsearch.cli import options as o
 from sclsearch.cli.spec import repeat_options
 from sclsearch.errors import INCOMPLETE, SclsearchError
+
+if TYPE_CHECKING:
+    from sclsearch.study.spec import RunOptions
 
 MOST_RUNS = 1000
 
@@ -26,16 +29,13 @@ def confirm(
     """Re-evaluate the winner on new seeds, without selection bias."""
     from rich.console import Console
 
-    from sclsearch.cli.output import print_json, print_plan
+    from sclsearch.cli.output import print_json
     from sclsearch.papers.confirm import confirm as again
-    from sclsearch.papers.confirm import plan_repetition
     from sclsearch.papers.terminal import show_confirmation
-    from sclsearch.search.estimate import finished
 
     options = repeat_options(resources, rule=rule, custom_method=method)
     if resources.dry_run:
-        planned = plan_repetition(study, options, partial(finished, options.storage), fresh=seeds)
-        print_plan(planned, as_json=resources.json_)
+        _print_plan(study, resources, options, fresh=seeds)
         return
     progress = Console(stderr=True)
     found = again(study, seeds, options, progress)
@@ -73,20 +73,15 @@ def variance(
     """Measure how much subset, initialization and data order each add to the winner's variance."""
     from rich.console import Console
 
-    from sclsearch.cli.output import print_json, print_plan
-    from sclsearch.papers.confirm import plan_repetition
+    from sclsearch.cli.output import print_json
     from sclsearch.papers.confirm import variance as again
     from sclsearch.papers.terminal import show_spread
-    from sclsearch.search.estimate import finished
 
     levels = {"subset": subsets, "initialization": initializations, "order": orders}
     _check_levels(levels)
     options = repeat_options(resources, rule=rule, custom_method=method)
     if resources.dry_run:
-        planned = plan_repetition(
-            study, options, partial(finished, options.storage), crossed=levels
-        )
-        print_plan(planned, as_json=resources.json_)
+        _print_plan(study, resources, options, crossed=levels)
         return
     progress = Console(stderr=True)
     found = again(study, levels, options, progress)
@@ -94,6 +89,17 @@ def variance(
         print_json(asdict(found))
     else:
         show_spread(Console(), study, found)
+
+
+def _print_plan(
+    study: str, resources: o.ResourceOptions, options: "RunOptions", **repetition: Any
+) -> None:
+    from sclsearch.cli.output import print_plan
+    from sclsearch.papers.confirm import plan_repetition
+    from sclsearch.search.estimate import finished
+
+    planned = plan_repetition(study, options, partial(finished, options.storage), **repetition)
+    print_plan(planned, as_json=resources.json_)
 
 
 def _check_levels(levels: Mapping[str, int]) -> None:

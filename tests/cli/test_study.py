@@ -353,7 +353,9 @@ def test_splits_are_drawn_anew_for_each_replicate_and_said(sclsearch: Call, plac
 def test_a_search_ends_with_the_next_commands_and_how_to_find_them(
     active: bool, sclsearch: Call, finished: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sclsearch.cli.hints.which", lambda _: "/bin/sclsearch" if active else None)
+    monkeypatch.setattr(
+        "sclsearch.cli.search.which", lambda _: "/bin/sclsearch" if active else None
+    )
     output = sclsearch(*finished).stdout
     activate = f"source {Path(sys.prefix) / 'bin' / 'activate'}"
     assert next_commands(output) == [*([] if active else [activate]), *WINNER_COMMANDS]

@@ -1,9 +1,10 @@
-"""The command `table` prints a table, or writes it to a file."""
+"""The commands `table` and `export-optuna` write a study for other programs."""
 
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 
+import optuna
 import pandas as pd
 
 import sclsearch as package
@@ -45,3 +46,12 @@ def test_an_output_that_is_a_folder_is_an_error(
     done = sclsearch("table", "mine", "--output", "/proc/none/table.csv")
     assert done.returncode == 2
     assert done.stderr.startswith("--output /proc/none/table.csv: cannot be written: No such file")
+
+
+def test_a_study_is_written_for_the_dashboard(sclsearch: Call, finished: tuple[str, ...]) -> None:
+    done = sclsearch("export-optuna", "mine", "sqlite:///optuna.db", "--rule", "best")
+    message = "2 trials written. Show them: optuna-dashboard sqlite:///optuna.db\n"
+    assert (done.returncode, done.stdout) == (0, message)
+    found = optuna.load_study(study_name="mine", storage="sqlite:///optuna.db")
+    assert [trial.value for trial in found.trials] == [0.62, 0.64]
+    assert found.trials[1].user_attrs["seed 1 failure"] == "non-finite: ce at update 7"

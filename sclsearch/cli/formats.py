@@ -1,4 +1,4 @@
-"""Command `table`: configurations or seed runs of studies as a file for other programs."""
+"""Commands that write studies for other programs: `table`, `report` and `export-optuna`."""
 
 import sys
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from sclsearch.canonical import counted
 from sclsearch.cli import options as o
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.table import TableFormat, TableRows
@@ -58,3 +59,64 @@ def table(
             raise SclsearchError(
                 f"--output {output}: cannot be written: {error.strerror}. Choose another file."
             ) from error
+
+
+def report(
+    studies: Annotated[
+        list[str],
+        typer.Argument(
+            help="One or more studies, see `sclsearch ls studies`. Several are compared with the "
+            "first."
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            help="Folder to write: missing, empty, or with an earlier report, which is replaced. "
+            "Example: report."
+        ),
+    ],
+    no_texts: Annotated[
+        bool, typer.Option("--no-texts", help="Leave out texts of the task.")
+    ] = False,
+    rule: o.StudyRule = None,
+    method: o.OwnMethod = None,
+    data_dir: o.DataDir = None,
+    storage: o.Storage = DEFAULT_STORAGE,
+) -> None:
+    """Write a report of studies: a self-contained HTML page, its figures and its tables.
+
+    This command does not train.
+    """
+    from sclsearch.api import write_report
+
+    page = write_report(
+        *studies,
+        output=output,
+        rule=rule,
+        storage=storage,
+        texts=not no_texts,
+        data_dir=data_dir,
+        method=method,
+    )
+    sys.stdout.write(f"{page}\n")
+
+
+def export_optuna(
+    study: o.StudyName,
+    url: Annotated[
+        str, typer.Argument(help="Database of an Optuna storage. Example: sqlite:///optuna.db.")
+    ],
+    rule: o.StudyRule = None,
+    storage: o.Storage = DEFAULT_STORAGE,
+) -> None:
+    """Write a study to an Optuna storage, one trial per configuration, for optuna-dashboard.
+
+    Running the command again replaces the trials.
+    """
+    from sclsearch.api import export_optuna as write
+    from sclsearch.tracking.server import masked
+
+    count = write(study, url, rule=rule, storage=storage)
+    shown = f"{counted(count, 'trial')} written. Show them: optuna-dashboard {masked(url)}"
+    sys.stdout.write(f"{shown}\n")
