@@ -16,14 +16,14 @@ from sclsearch.arguments import fields_of
 from sclsearch.errors import SclsearchError
 from sclsearch.reports.comparison import StudyComparison
 from sclsearch.search.equal_budget import prepare_methods, run_methods
-from sclsearch.search.prepare import prepare_study
-from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.records import ConfigurationRecord, StudyRecord
 from sclsearch.store.runs import SeedRun
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.seed_runs import SeedRunTask
 from sclsearch.study.spec import RunOptions, StudySpec, TuneKeywords
 from sclsearch.study.state import ConfigurationScore
+from tests.finished import Confusion
+from tests.finished import finish as finish_study
 
 
 @pytest.fixture
@@ -49,17 +49,13 @@ def options(tmp_path: Path, encoder: str) -> dict[str, Any]:
 
 def finish(*, searched: bool = True, **options: Any) -> None:
     """Store made-up scores of every seed run, the later the better."""
+
+    def counts(number: int, replicate: int) -> Confusion:
+        right = 300 + 10 * (2 * number + replicate)
+        return [[right, 500 - right], [0, 0]]
+
     spec = StudySpec(searched=searched, **fields_of(StudySpec, options))
-    prepared = prepare_study(spec, RunOptions(**fields_of(RunOptions, options)))
-    prepared.begin()
-    scheduler = Scheduler(prepared)
-    while (task := scheduler.next()) is not None:
-        right = 300 + 10 * len(scheduler.state.seed_runs)
-        evaluation = {"confusion": [[right, 500 - right], [0, 0]]}
-        evaluations = ({"update": 9, "validation": evaluation},)
-        run = SeedRun(task.key, task.identity, {}, evaluations=evaluations, test=evaluation)
-        prepared.runs.put(run)
-        scheduler.finish(task, run)
+    finish_study(spec, RunOptions(**fields_of(RunOptions, options)), counts)
 
 
 def numbers(report: Report) -> list[int]:

@@ -10,10 +10,10 @@ from subprocess import CompletedProcess
 import pytest
 
 from sclsearch.cli import main
-from sclsearch.search.prepare import prepare_study
-from sclsearch.search.scheduler import Scheduler
-from sclsearch.store.runs import Failure, SeedRun
 from sclsearch.study.spec import RunOptions, StudySpec
+from tests.finished import Confusion, finish
+
+Call = Callable[..., CompletedProcess[str]]
 
 UNSET = ("SCLSEARCH_DATA", "SCLSEARCH_STORAGE", "MLFLOW_TRACKING_URI", "FORCE_COLOR", "NO_COLOR")
 SEARCH = ("tune", "--method", "scl", "--task", "demo", "--model", "./encoder")
@@ -68,7 +68,7 @@ def place(tmp_path: Path, tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.fixture
 def sclsearch(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., CompletedProcess[str]]:
+) -> Call:
     """Returns the command, run within this process as its entry point does."""
 
     def call(*arguments: str) -> CompletedProcess[str]:
@@ -103,26 +103,14 @@ def finish_study(
     configs: int = 2,
     seeds: int = 2,
 ) -> None:
-    """Store made-up seed runs of all configurations and seeds of a study."""
+    """Store made-up seed runs of all configurations and seeds, the later the better."""
+
+    def counts(number: int, replicate: int) -> Confusion | None:
+        right = 300 + 10 * (number * seeds + replicate)
+        return None if (number, replicate) == failing else [[right, 500 - right], [0, 0]]
+
     spec = StudySpec(method=method, task="demo", model="./encoder")
-    prepared = prepare_study(spec, RunOptions(study=name, configs=configs, seeds=seeds))
-    prepared.begin()
-    scheduler = Scheduler(prepared)
-    while (task := scheduler.next()) is not None:
-        right = 300 + 10 * len(scheduler.state.seed_runs)
-        evaluation = {"confusion": [[right, 500 - right], [0, 0]]}
-        run = SeedRun(
-            key=task.key,
-            identity=task.identity,
-            origin={**prepared.record.origin, "replicate": task.replicate.number},
-            evaluations=({"epoch": 1, "update": 9, "loss": {"ce": 0.5}, "validation": evaluation},),
-            test=evaluation,
-            seconds=2.0,
-            environment={"threads": 1},
-            failure=Failure("non-finite", "ce at update 7") if task.id == failing else None,
-        )
-        prepared.runs.put(run)
-        scheduler.finish(task, run)
+    finish(spec, RunOptions(study=name, configs=configs, seeds=seeds), counts, seconds=2.0)
 
 
 @pytest.fixture

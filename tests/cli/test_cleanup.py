@@ -3,11 +3,10 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import pytest
 
-Call = Callable[..., CompletedProcess[str]]
+from tests.cli.conftest import Call
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
@@ -12,15 +11,13 @@ from sclsearch.errors import STOPPED
 from sclsearch.papers.plan import plan_cells
 from sclsearch.papers.tables import published_tables, select_cells
 from sclsearch.reports.report import report
-from sclsearch.search.prepare import prepare_study
 from sclsearch.search.run import run
-from sclsearch.search.scheduler import Scheduler
-from sclsearch.store.runs import Failure, SeedRun
 from sclsearch.store.studies import StudyStore, study_names
 from sclsearch.study.restore import restore_spec
 from sclsearch.study.spec import RunOptions, StudySpec
+from tests.cli.conftest import Call
+from tests.finished import Confusion, finish
 
-Call = Callable[..., CompletedProcess[str]]
 Finish = Callable[..., str]
 
 TABLE = ("reproduce", "lacon/table-6", "--model", "./encoder", "--data-dir", "glue")
@@ -46,62 +43,39 @@ def data(place: Path) -> Path:
 
 
 @pytest.fixture
-def finish(storage: Path, data: Path) -> Finish:
-    """Returns what finishes a study without training, some replicates failed."""
+def run_options(storage: Path, data: Path) -> RunOptions:
+    return RunOptions(storage=storage, data_dir=data, gpus_per_trial=0)
 
-    def finish(
-        spec: StudySpec, options: RunOptions | None = None, failed: tuple[int, ...] = ()
-    ) -> str:
-        options = options or RunOptions(storage=storage, data_dir=data, gpus_per_trial=0)
-        prepared = prepare_study(spec, options)
-        prepared.begin()
-        scheduler = Scheduler(prepared)
-        scheduler.refill()
-        while (task := scheduler.next()) is not None:
-            r = task.id[1]
-            counts = {"confusion": [[12, 8], [4 + r, 16 - r]]}
-            found = SeedRun(
-                key=task.key,
-                identity=task.identity,
-                origin=prepared.record.origin,
-                evaluations=({"epoch": 1, "update": 9, "loss": {}, "validation": counts},),
-                test=counts,
-                seconds=2.0,
-                environment={"threads": 1},
-                failure=Failure("raised", "a test") if r in failed else None,
-            )
-            prepared.runs.put(found)
-            scheduler.finish(task, found)
-        return prepared.record.name
 
-    return finish
+def scores(failed: tuple[int, ...]) -> Callable[[int, int], Confusion | None]:
+    """Return made-up counts, without those of the failed replicates."""
+    return lambda _, r: None if r in failed else [[12, 8], [4 + r, 16 - r]]
 
 
 @pytest.fixture
-def made(storage: Path, data: Path, finish: Finish) -> Finish:
+def made(run_options: RunOptions) -> Finish:
     """Returns what finishes the study of a cell of LaCon's sixth table, at laptop scale."""
 
     def made(cell: str = "LCL,CoLA", failed: tuple[int, ...] = ()) -> str:
         table = published_tables()["lacon/table-6"]
-        options = RunOptions(storage=storage, data_dir=data, gpus_per_trial=0)
         cells = select_cells(table, [cell])
-        (one,) = plan_cells(table, cells, options, scale="laptop", model="./encoder")
-        assert one.spec is not None
-        return finish(one.spec, one.options, failed)
+        (one,) = plan_cells(table, cells, run_options, scale="laptop", model="./encoder")
+        return finish(one.spec, one.options, scores(failed), seconds=2.0)
 
     return made
 
 
 @pytest.fixture
-def again(storage: Path, finish: Finish) -> Finish:
+def again(run_options: RunOptions) -> Finish:
     """Returns what finishes a repetition of a study's winner without training."""
 
     def again(name: str, failed: tuple[int, ...] = (), **repetition: Any) -> str:
-        record = StudyStore(storage, name).record()
-        winner = report(storage, name).winner
+        record = StudyStore(run_options.storage, name).record()
+        winner = report(run_options.storage, name).winner
         assert record is not None
         assert winner is not None
-        return finish(restore_spec(record.origin, winner.fields, **repetition), failed=failed)
+        spec = restore_spec(record.origin, winner.fields, **repetition)
+        return finish(spec, run_options, scores(failed), seconds=2.0)
 
     return again
 

@@ -1,28 +1,16 @@
-"""Commands of experiments start fast and refuse what cannot be, before anything is written."""
+"""Commands of experiments refuse what cannot be, before anything is written."""
 
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import pytest
 
-from sclsearch.cli import COMMANDS
 from sclsearch.papers.tables import published_tables
-
-Call = Callable[..., CompletedProcess[str]]
-
-NAMES = [command.__name__.replace("_", "-") for command in COMMANDS]
+from tests.cli.conftest import Call
 
 
 @pytest.fixture
 def storage(place: Path) -> Path:
     return place / "sclsearch-storage"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-def test_help_imports_nothing_slow(heavy_imports: Callable[..., set[str]], name: str) -> None:
-    assert heavy_imports(name, "--help") == set()
 
 
 def test_all_tables_are_listed_with_their_titles(sclsearch: Call, storage: Path) -> None:
@@ -37,17 +25,9 @@ def test_all_tables_are_listed_with_their_titles(sclsearch: Call, storage: Path)
     ("arguments", "message"),
     [
         (("ls", "--cells", "nonsense"), "--cells: has no effect on `ls`"),
-        (("ls", "--dry-run"), "--dry-run: has no effect on `ls`"),
         (("ls", "--json"), "--json: has no effect on `ls`"),
         (("gunel/table-44",), "Unknown table 'gunel/table-44'. Did you mean 'gunel/table-4'?"),
-        (("gunel/table-4", "--cells", "CE,SST2"), "--cells CE,SST2: 'SST2' is no row, column"),
-        (("supcl-seq/table-4",), "supcl-seq/table-4: has only settings, no scores."),
-        (("gunel/table-4", "--scale", "laptp"), "Unknown scale 'laptp'. Did you mean 'laptop'?"),
         (("gunel/table-4", "--time-budget", "soon"), "--time-budget: must be a positive"),
-        (
-            ("gunel/table-4", "--paraphrases", "x.jsonl"),
-            "--paraphrases x.jsonl: no selected cell reads",
-        ),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )

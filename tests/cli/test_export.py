@@ -1,9 +1,7 @@
 """`export` writes the winner's encoder and says what it is."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import pytest
 import torch
@@ -13,8 +11,7 @@ from sclsearch.reports.export import describe_winner
 from sclsearch.reports.loading_examples import loading_note
 from sclsearch.reports.report import report
 from sclsearch.store.studies import StudyStore
-
-Call = Callable[..., CompletedProcess[str]]
+from tests.cli.conftest import Call
 
 
 @pytest.fixture

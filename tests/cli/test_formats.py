@@ -1,15 +1,12 @@
 """The commands `table` and `export-optuna` write a study for other programs."""
 
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import optuna
 import pandas as pd
 
 import sclsearch as package
-
-Call = Callable[..., CompletedProcess[str]]
+from tests.cli.conftest import Call
 
 
 def test_a_table_is_printed_as_csv(sclsearch: Call, finished: tuple[str, ...]) -> None:

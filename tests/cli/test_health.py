@@ -1,17 +1,14 @@
 """The doctor looks at everything a search needs, works offline, and says what is missing."""
 
 import os
-from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import pytest
 
 from sclsearch.cli.health import PACKAGES, findings
 from sclsearch.study.resources import START_MPS
-
-Call = Callable[..., CompletedProcess[str]]
+from tests.cli.conftest import Call
 
 LOOKED_AT = [
     *("python", *PACKAGES, "cpu", "gpu", "model minilm"),

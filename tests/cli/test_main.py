@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import pytest
 
@@ -17,10 +16,9 @@ from sclsearch import cli
 from sclsearch.cli import COMMANDS
 from sclsearch.errors import INTERRUPTED, STOPPED
 from sclsearch.tasks import data_folder
-from tests.cli.conftest import SPACE
+from tests.cli.conftest import SPACE, Call
 
 ENTRY = "from sclsearch.__main__ import main; main()"
-Call = Callable[..., CompletedProcess[str]]
 
 COMMAND = (str(Path(sys.executable).with_name("sclsearch")),)
 KINDS = ("methods", "tasks", "protocols", "spaces", "models", "studies")
@@ -28,7 +26,9 @@ KINDS = ("methods", "tasks", "protocols", "spaces", "models", "studies")
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "arguments", [("--help",), *(("ls", kind) for kind in KINDS)], ids=" ".join
+    "arguments",
+    [("--help",), ("tune", "--help"), *(("ls", kind) for kind in KINDS)],
+    ids=" ".join,
 )
 def test_what_only_tells_imports_nothing_slow(
     heavy_imports: Callable[..., set[str]], arguments: tuple[str, ...], tmp_path: Path
@@ -44,13 +44,6 @@ def test_an_error_is_one_text_on_standard_error_and_exit_code_2(tmp_path: Path) 
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr == "check: neither files nor --all given. Pass one of them.\n"
-
-
-def test_help_names_every_command(sclsearch: Call) -> None:
-    text = sclsearch("--help").stdout
-    trains = ["tune", "train", "rerun", "submit", "job"]
-    for command in [*trains, "select", "ls", "check", "track", "ui", "doctor"]:
-        assert f" {command} " in text
 
 
 def test_the_version_is_told_by_the_command_and_by_the_module(sclsearch: Call) -> None:
@@ -82,19 +75,6 @@ def test_a_path_may_begin_at_home(
 @pytest.mark.parametrize("name", [command.__name__ for command in COMMANDS])
 def test_no_word_of_a_help_is_cut_at_80_columns(sclsearch: Call, name: str) -> None:
     assert re.findall(r"\S*\S…", sclsearch(name, "--help").stdout) == []
-
-
-@pytest.mark.parametrize("command", ["tune", "train"])
-def test_a_missing_option_is_named(sclsearch: Call, command: str) -> None:
-    done = sclsearch(command, "--task", "demo")
-    assert done.returncode == 2
-    assert "Missing option '--method'" in done.stderr
-
-
-def test_an_option_that_does_not_exist_is_refused(sclsearch: Call) -> None:
-    done = sclsearch("ls", "tasks", "--storge", "x")
-    assert done.returncode == 2
-    assert "--storge" in done.stderr
 
 
 def test_square_brackets_of_an_error_are_text(sclsearch: Call) -> None:

@@ -8,13 +8,13 @@ from sclsearch.errors import SclsearchError
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("90", 90), ("90s", 90), ("45m", 2700), ("1.5h", 5400), ("2d", 172800), (None, None)],
+    [("90", 90), ("90s", 90), ("1.5h", 5400), ("2d", 172800), (None, None)],
 )
 def test_a_duration_has_a_unit_or_is_in_seconds(text: str | None, expected: float | None) -> None:
     assert parse_seconds(text, "--time-budget") == expected
 
 
-@pytest.mark.parametrize("text", ["", "0", "-1", "soon", "3w", "m", "nan", "inf", "1e999", "5 m m"])
+@pytest.mark.parametrize("text", ["", "0", "-1", "3w", "m", "nan", "1e999"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(
         SclsearchError, match=r"^--trial-timeout: must be a positive number .*, got"
@@ -25,12 +25,9 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("pair", "value"),
     [
-        ("tau=0.3", 0.3),
         ("learning_rate=1e-5", 1e-5),
-        ("epochs=3", 3),
         ("dropouts=[0.0, 0.1]", [0.0, 0.1]),
         ("pooling=mean", "mean"),
-        ("drop_last=true", True),
         (" tau = 1", 1),
         ("note=a=b", "a=b"),
     ],
@@ -41,18 +38,12 @@ def test_a_setting_is_read_as_yaml(pair: str, value: object) -> None:
     assert type(found) is type(value)
 
 
-def test_settings_are_kept_apart_and_none_are_no_settings() -> None:
-    assert parse_settings(["tau=1", "lam=0"]) == {"tau": 1, "lam": 0}
-    assert parse_settings(None) == {}
-
-
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
         (["tau"], "--set: must be KEY=VALUE, as in --set tau=0.3, got 'tau'."),
         (["=3"], "--set: must be KEY=VALUE"),
-        (["tau=1", "tau=2"], "--set tau: is set twice. Set it once."),
-        (["tau=1", " tau =1"], "--set tau: is set twice"),
+        (["tau=1", " tau =1"], "--set tau: is set twice. Set it once."),
         (["dropouts=[0.0,"], "--set dropouts=[0.0,: line 1, column 6: "),
         (["epochs=2024-13-45"], "--set epochs=2024-13-45: month must be"),
     ],
@@ -65,6 +56,7 @@ def test_what_is_no_setting_is_refused(pairs: list[str], message: str) -> None:
 
 def test_options_of_single_hyperparameters_are_settings() -> None:
     assert parse_settings(["tau=1"], epochs=3, learning_rate=None) == {"epochs": 3, "tau": 1}
+    assert parse_settings(None) == {}
     with pytest.raises(SclsearchError, match=r"^--set epochs: is set twice"):
         parse_settings(["epochs=2"], epochs=3)
 
@@ -74,7 +66,7 @@ def test_shares_are_three_numbers() -> None:
     assert parse_fractions(None) is None
 
 
-@pytest.mark.parametrize("text", ["", "0.8", "0.8,0.2", "0.7,0.1,0.1,0.1", "a,b,c", "0.8;0.1;0.1"])
+@pytest.mark.parametrize("text", ["0.8,0.2", "0.7,0.1,0.1,0.1", "a,b,c"])
 def test_what_is_no_three_shares_is_refused(text: str) -> None:
     with pytest.raises(SclsearchError, match=r"^--fractions: must be three numbers"):
         parse_fractions(text)

@@ -1,9 +1,7 @@
 """`rerun` trains a stored seed run again and says whether every figure is the same."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import pytest
 import torch
@@ -19,8 +17,7 @@ from sclsearch.store.runs import Failure, RunStore, SeedRun
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.training.data import tokenize_task
 from sclsearch.training.spec import GPU_ENGINE_VERSION
-
-Call = Callable[..., CompletedProcess[str]]
+from tests.cli.conftest import Call
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,12 @@
 """The command `simulate` reads studies and tables, and prints what a race would have saved."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import pytest
 
-Call = Callable[..., CompletedProcess[str]]
+from tests.cli.conftest import Call
+
 SCORES = str(Path(__file__).parents[2] / "benchmarks" / "scores" / "sst2-100.csv")
 
 

@@ -5,7 +5,6 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import pytest
 
@@ -16,11 +15,8 @@ from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.objects import sealed, unsealed
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.spec import RunOptions
-from tests.cli.conftest import finish_study
+from tests.cli.conftest import Call, finish_study
 from tests.workspace import Workers
-
-Call = Callable[..., CompletedProcess[str]]
-
 
 WINNER_COMMANDS = [
     "sclsearch report mine --output report",

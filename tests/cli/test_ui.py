@@ -5,17 +5,14 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from subprocess import CompletedProcess
 from urllib.request import urlopen
 
 import pytest
 
+from tests.cli.conftest import Call
 from tests.machines.room import wait_for
-
-Call = Callable[..., CompletedProcess[str]]
 
 
 @pytest.mark.parametrize(

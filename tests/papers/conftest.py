@@ -1,4 +1,4 @@
-"""A small table, and studies whose seed runs are made up instead of trained."""
+"""A small table, run options, and what a function prints."""
 
 import shutil
 from collections.abc import Callable
@@ -9,14 +9,8 @@ import pytest
 from rich.console import Console
 
 from sclsearch.papers.tables import Table, load_tables
-from sclsearch.search.prepare import prepare_study
-from sclsearch.search.scheduler import Scheduler
-from sclsearch.store.runs import Failure, SeedRun
-from sclsearch.study.spec import RunOptions, StudySpec
+from sclsearch.study.spec import RunOptions
 
-# Confusion counts by configuration and replicate; None for a failed seed run.
-Counts = Callable[[int, int], list[list[int]] | None]
-Fill = Callable[..., str]
 Printed = Callable[..., str]
 
 QUIET = Console(quiet=True)
@@ -101,43 +95,3 @@ def lines(text: str) -> list[str]:
 def stored(options: RunOptions) -> dict[str, bytes]:
     """Return the files of all seed runs by key."""
     return {path.stem: path.read_bytes() for path in Path(options.storage, "runs").glob("*.json")}
-
-
-def _sixty_percent(_configuration: int, replicate: int) -> list[list[int]]:
-    return [[20 + replicate, 30 - replicate], [10, 40]]
-
-
-@pytest.fixture
-def fill() -> Fill:
-    """Return a function that finishes all seed runs of a study without training.
-
-    It returns the study's name. By default 60 + r of 100 test rows are right in replicate r.
-    """
-
-    def fill(spec: StudySpec | None, options: RunOptions, counts: Counts = _sixty_percent) -> str:
-        assert spec is not None
-        prepared = prepare_study(spec, options)
-        prepared.begin()
-        scheduler = Scheduler(prepared)
-        scheduler.refill()
-        while (task := scheduler.next()) is not None:
-            confusion = counts(*task.id)
-            kept = {"epoch": 1, "update": 9, "loss": {}, "validation": {"confusion": confusion}}
-            scores = {
-                "evaluations": (kept,),
-                "kept": 0,
-                "test": {"confusion": confusion},
-                "seconds": 60.0,
-                "environment": {"threads": 1},
-            }
-            run = SeedRun(
-                task.key,
-                task.identity,
-                prepared.record.origin,
-                **({"failure": Failure("raised", "a test")} if confusion is None else scores),
-            )
-            prepared.runs.put(run)
-            scheduler.finish(task, run)
-        return prepared.store.name
-
-    return fill

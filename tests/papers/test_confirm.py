@@ -20,7 +20,8 @@ from sclsearch.study.restore import restore_spec
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks import load_task
 from sclsearch.tasks.base import Texts
-from tests.papers.conftest import QUIET, Fill
+from tests.finished import finish
+from tests.papers.conftest import QUIET
 
 Repeat = Callable[..., str]
 
@@ -35,20 +36,20 @@ def spec(small: Path) -> StudySpec:
 
 
 @pytest.fixture
-def chosen(spec: StudySpec, options: RunOptions, fill: Fill) -> str:
+def chosen(spec: StudySpec, options: RunOptions) -> str:
     """Return a study of two configurations on twelve replicates; the second is better."""
     options = replace(options, configs=2, seeds=12)
-    return fill(
+    return finish(
         spec, options, lambda number, r: [[20 + r, 30 - r], [10 - 5 * number, 40 + 5 * number]]
     )
 
 
 @pytest.fixture
-def repeat(options: RunOptions, chosen: str, fill: Fill) -> Repeat:
+def repeat(options: RunOptions, chosen: str) -> Repeat:
     """Return a function that finishes a repetition of the winner without training."""
 
     def repeat(counts: Callable[..., Any], **repetition: Any) -> str:
-        return fill(repeated_spec(options, chosen, **repetition), options, counts)
+        return finish(repeated_spec(options, chosen, **repetition), options, counts)
 
     return repeat
 
@@ -124,7 +125,7 @@ def test_a_repetition_cannot_be_confirmed(
 
 
 def test_a_paraphrase_file_may_gain_texts_but_not_change(
-    spec: StudySpec, options: RunOptions, fill: Fill, tmp_path: Path
+    spec: StudySpec, options: RunOptions, tmp_path: Path
 ) -> None:
     file = tmp_path / "paraphrases.jsonl"
     noisy = replace(spec, protocol="gunel-noisy", paraphrases=file)
@@ -137,11 +138,11 @@ def test_a_paraphrase_file_may_gain_texts_but_not_change(
         file.write_text("\n".join(map(json.dumps, [header, *lines])))
 
     write(chosen, "a")
-    name = fill(noisy, replace(options, configs=1, seeds=10))
+    name = finish(noisy, replace(options, configs=1, seeds=10))
     with pytest.raises(SclsearchError, match="--replicates 13"):
         confirmed(name, options)
     write(every, "a")
-    fill(repeated_spec(options, name, fresh=3, first_fresh=10), options)
+    finish(repeated_spec(options, name, fresh=3, first_fresh=10), options)
     assert confirmed(name, options).fresh.seeds == 3
     write(every, "changed")
     with pytest.raises(SclsearchError, match=rf"^{name}: paraphrases "):
@@ -194,20 +195,20 @@ def test_a_crossing_with_failed_seed_runs_is_an_error(
 
 
 def test_identical_subsets_are_an_error_before_training(
-    spec: StudySpec, options: RunOptions, fill: Fill
+    spec: StudySpec, options: RunOptions
 ) -> None:
-    name = fill(replace(spec, train_size=None), replace(options, configs=1, seeds=2, rule="mean"))
+    name = finish(replace(spec, train_size=None), replace(options, configs=1, seeds=2, rule="mean"))
     with pytest.raises(SclsearchError, match=rf"^--subsets 3: {name} has only 1 different"):
         spread(name, options, subset=3, order=2)
     assert study_names(options.storage) == [name]
 
 
 def test_a_study_that_is_unknown_unfinished_or_failed_has_no_winner(
-    spec: StudySpec, options: RunOptions, fill: Fill
+    spec: StudySpec, options: RunOptions
 ) -> None:
     one = replace(options, configs=1, seeds=3)
-    failed = fill(spec, replace(one, study="failed"), lambda *_: None)
-    unfinished = fill(replace(spec, train_size=40), replace(one, study="unfinished"))
+    failed = finish(spec, replace(one, study="failed"), lambda *_: None)
+    unfinished = finish(replace(spec, train_size=40), replace(one, study="unfinished"))
     finished = (
         path
         for path in Path(options.storage, "runs").glob("*.json")
@@ -244,13 +245,13 @@ def custom(custom_method: str, tmp_path: Path) -> Mapping[str, Any]:
 
 
 def test_a_custom_method_is_confirmed_only_with_its_unchanged_file(
-    spec: StudySpec, options: RunOptions, custom: Mapping[str, Any], fill: Fill, tmp_path: Path
+    spec: StudySpec, options: RunOptions, custom: Mapping[str, Any], tmp_path: Path
 ) -> None:
-    name = fill(replace(spec, **custom), replace(options, seeds=3))
+    name = finish(replace(spec, **custom), replace(options, seeds=3))
     with pytest.raises(SclsearchError, match=r"--method FILE\.py:CLASS"):
         confirmed(name, options, 2)
     options = replace(options, custom_method=custom["method"])
-    fill(repeated_spec(options, name, fresh=2), options, lambda *_: [[50, 0], [0, 50]])
+    finish(repeated_spec(options, name, fresh=2), options, lambda *_: [[50, 0], [0, 50]])
     found = confirmed(name, options, 2)
     assert found.fresh.winner is not None
     assert found.fresh.winner.test_mean == 1
@@ -261,23 +262,23 @@ def test_a_custom_method_is_confirmed_only_with_its_unchanged_file(
 
 
 def test_the_winner_of_a_gpu_study_is_confirmed_on_cpus(
-    spec: StudySpec, options: RunOptions, fill: Fill
+    spec: StudySpec, options: RunOptions
 ) -> None:
     on_gpu = replace(options, configs=1, seeds=3, gpus_per_trial=1)
-    name = fill(replace(spec, precision="tf32"), on_gpu)
+    name = finish(replace(spec, precision="tf32"), on_gpu)
     plan = plan_repetition(name, replace(options, gpus_per_trial=0), list, fresh=2)
     assert plan.seed_runs == 2
 
 
 def test_a_default_of_the_winner_is_kept_where_its_models_space_starts_with_another_value(
-    spec: StudySpec, options: RunOptions, fill: Fill
+    spec: StudySpec, options: RunOptions
 ) -> None:
     found = load_space(find_space("scl", "demo"), "scl", "minilm")
     assert found.published[0]["head_lr_mult"] != 1
     options = replace(options, configs=1, seeds=3)
     settings = {**FIELDS, "head_lr_mult": 1.0}
-    study = fill(replace(spec, model="minilm", settings=settings, sampler="random"), options)
-    again = fill(repeated_spec(options, study, fresh=2, first_fresh=3), options)
+    study = finish(replace(spec, model="minilm", settings=settings, sampler="random"), options)
+    again = finish(repeated_spec(options, study, fresh=2, first_fresh=3), options)
     first, second = (report(options.storage, name).winner for name in (study, again))
     assert first is not None
     assert second is not None

@@ -14,8 +14,9 @@ from sclsearch.search.rerun import rerun
 from sclsearch.search.run import SearchResult, run
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.spec import RunOptions, StudySpec
+from tests.finished import finish
 from tests.in_process import in_process
-from tests.papers.conftest import QUIET, Fill, stored
+from tests.papers.conftest import QUIET, stored
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -79,12 +80,10 @@ def test_a_crossing_trains_only_what_the_search_did_not(
     assert stored(options) == after
 
 
-def test_an_interrupted_table_resumes(
-    options: RunOptions, demo: Table, tiny_bert: Path, fill: Fill
-) -> None:
+def test_an_interrupted_table_resumes(options: RunOptions, demo: Table, tiny_bert: Path) -> None:
     selected = select_cells(demo, ["N=20,CE,CE + SCL,Demo"])
     both = plan_cells(demo, selected, options, model=str(tiny_bert))
-    fill(both[0].spec, both[0].options)
+    finish(both[0].spec, both[0].options)
     first = reproduce_cell(both[0], QUIET)
     assert (first.seeds, first.reason) == (10, "")
     before = stored(options)

@@ -28,7 +28,8 @@ from sclsearch.spaces.space import Space
 from sclsearch.study.resolve import resolve
 from sclsearch.study.spec import RunOptions
 from sclsearch.tasks import TASKS
-from tests.papers.conftest import QUIET, Fill
+from tests.finished import finish
+from tests.papers.conftest import QUIET
 
 Planned = Callable[..., list[PlannedCell]]
 
@@ -263,16 +264,14 @@ def test_a_file_reproduces_only_the_conditions_of_its_temperature(
     assert reasons == {"": 6, **dict.fromkeys(others, 6)}
 
 
-def test_conditions_that_share_a_study_are_compared_once(
-    planned: Planned, small: Path, fill: Fill
-) -> None:
+def test_conditions_that_share_a_study_are_compared_once(planned: Planned, small: Path) -> None:
     cells = [
         replace(one, spec=replace(one.spec, task="demo"))
         for one in planned("gunel/table-5", "100,SST-2", model=str(small))
         if one.spec
     ]
     for one in distinct_studies(cells):
-        fill(one.spec, one.options)
+        finish(one.spec, one.options)
     scores = [reproduce_cell(one, QUIET) for one in cells]
     assert (len({score.study for score in scores}), len(scores)) == (4, 10)
     for score in scores:

@@ -26,8 +26,9 @@ from sclsearch.search.run import run
 from sclsearch.selection.significance import compare, holm
 from sclsearch.store.studies import StudyStore, study_names
 from sclsearch.study.spec import RunOptions
+from tests.finished import finish
 from tests.in_process import in_process
-from tests.papers.conftest import QUIET, Fill, stored, write_table
+from tests.papers.conftest import QUIET, stored, write_table
 
 Cells = Callable[..., list[PlannedCell]]
 
@@ -73,32 +74,30 @@ def ce(cells: Cells) -> PlannedCell:
     return one
 
 
-def test_a_score_is_the_mean_of_the_seeds_that_the_tables_rule_counts(
-    ce: PlannedCell, fill: Fill
-) -> None:
-    name = fill(ce.spec, replace(ce.options, rule="mean"))
+def test_a_score_is_the_mean_of_the_seeds_that_the_tables_rule_counts(ce: PlannedCell) -> None:
+    name = finish(ce.spec, replace(ce.options, rule="mean"))
     score = reproduce_cell(ce, QUIET)
     assert (score.study, score.rule, score.seeds, score.reason) == (name, "top-3", 10, "")
     assert score.tests == tuple((60 + r) / 100 for r in range(10))
     assert (score.mean, score.std, score.plain) == pytest.approx((0.68, 0.01, 0.645))
 
 
-def test_a_failed_seed_is_in_no_score_but_visible(ce: PlannedCell, fill: Fill) -> None:
-    fill(ce.spec, ce.options, lambda _, r: None if r == 9 else [[20 + r, 30 - r], [10, 40]])
+def test_a_failed_seed_is_in_no_score_but_visible(ce: PlannedCell) -> None:
+    finish(ce.spec, ce.options, lambda _, r: None if r == 9 else [[20 + r, 30 - r], [10, 40]])
     score = reproduce_cell(ce, QUIET)
     assert (score.tests[9], score.seeds) == (None, 10)
     assert (score.mean, score.plain) == pytest.approx((0.67, 0.64))
 
 
-def test_a_study_whose_seeds_all_failed_has_no_score(ce: PlannedCell, fill: Fill) -> None:
-    fill(ce.spec, ce.options, lambda *_: None)
+def test_a_study_whose_seeds_all_failed_has_no_score(ce: PlannedCell) -> None:
+    finish(ce.spec, ce.options, lambda *_: None)
     score = reproduce_cell(ce, QUIET)
     assert (score.mean, score.reason) == (None, "all its seed runs failed")
 
 
-def test_two_metrics_come_from_the_same_seed_runs(cells: Cells, fill: Fill) -> None:
+def test_two_metrics_come_from_the_same_seed_runs(cells: Cells) -> None:
     accuracy, minor = cells("CE,N=20,Demo,Minor")
-    fill(accuracy.spec, accuracy.options)
+    finish(accuracy.spec, accuracy.options)
     scores = [reproduce_cell(one, QUIET) for one in (accuracy, minor)]
     assert scores[0].study == scores[1].study
     # Class 0 is the rarer of two that are equally frequent.
@@ -121,12 +120,10 @@ def test_a_user_error_is_the_reason_for_a_missing_score(
     assert reproduce_cell(mean, QUIET).reason == "a mean of others"
 
 
-def test_notes_name_model_assumptions_scale_and_selection(
-    cells: Cells, fill: Fill, small: Path
-) -> None:
+def test_notes_name_model_assumptions_scale_and_selection(cells: Cells, small: Path) -> None:
     scores = []
     for one in cells("N=20,CE,CE + SCL,Demo", scale="laptop"):
-        fill(one.spec, one.options)
+        finish(one.spec, one.options)
         scores.append(reproduce_cell(one, QUIET))
     assert [score.seeds for score in scores] == [3, 3]
     searched, assumed = (score.notes for score in scores)
@@ -137,23 +134,21 @@ def test_notes_name_model_assumptions_scale_and_selection(
     assert not any("configurations" in note for note in assumed)
 
 
-def test_a_warning_names_its_cell(
-    ce: PlannedCell, fill: Fill, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_warning_names_its_cell(ce: PlannedCell, monkeypatch: pytest.MonkeyPatch) -> None:
     def warned(*given: Any) -> Report:
         return replace(report(*given), notes=("warning: few rows", "scaled"))
 
     monkeypatch.setattr("sclsearch.papers.reproduce.report", warned)
-    fill(ce.spec, ce.options)
+    finish(ce.spec, ce.options)
     notes = reproduce_cell(ce, QUIET).notes
     assert {f"{ce.cell.name}: warning: few rows", "scaled"} <= {*notes}
 
 
 def test_a_used_time_budget_trains_nothing_but_shows_stored_scores(
-    cells: Cells, fill: Fill, options: RunOptions
+    cells: Cells, options: RunOptions
 ) -> None:
     finished_cell, missing_cell = cells("N=20,CE,CE + SCL,Demo")
-    fill(finished_cell.spec, finished_cell.options)
+    finish(finished_cell.spec, finished_cell.options)
     past = time.monotonic() - 1
     scores = [reproduce_cell(one, QUIET, past) for one in (finished_cell, missing_cell)]
     assert scores[0].mean == pytest.approx(0.68)
@@ -162,7 +157,7 @@ def test_a_used_time_budget_trains_nothing_but_shows_stored_scores(
 
 
 def test_the_cost_is_the_missing_seed_runs_at_the_pace_of_stored_ones(
-    cells: Cells, fill: Fill, monkeypatch: pytest.MonkeyPatch
+    cells: Cells, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sclsearch.ray_backend.startup.cores", lambda: 4)
     one, other = cells("N=20,CE,CE + SCL,Demo")
@@ -170,13 +165,13 @@ def test_the_cost_is_the_missing_seed_runs_at_the_pace_of_stored_ones(
     assert (before.seed_runs, before.missing) == (10, 10)
     assert before.time is not None
     assert before.time.basis == MEASURED
-    fill(one.spec, replace(one.options, seeds=3))
+    finish(one.spec, replace(one.options, seeds=3))
     runs = finished(one.options.storage)
     begun = cost_of(one, lambda: runs)
     assert (begun.missing, begun.time) == (7, Estimate(7 * 60.0, 1, STORED))
     two = replace(one, options=replace(one.options, concurrency=2))
     assert cost_of(two, lambda: runs).time == Estimate(4 * 60.0, 2, STORED)
-    fill(one.spec, one.options)
+    finish(one.spec, one.options)
     assert cost_of(one, partial(finished, one.options.storage)).time == Estimate(0.0, 1, "")
     of_another = cost_of(other, lambda: runs).time
     assert of_another is not None
@@ -234,16 +229,16 @@ def one(transfer: Table, options: RunOptions, small: Path) -> PlannedCell:
     return plan_cells(transfer, transfer.cells, options, scale="laptop", model=str(small))[0]
 
 
-def fill_first(one: PlannedCell, fill: Fill) -> str:
+def fill_first(one: PlannedCell) -> str:
     """Finish the study that fine-tunes the encoder of a cell; return its name."""
     assert one.first is not None
-    return fill(one.first.spec, one.first.options)
+    return finish(one.first.spec, one.first.options)
 
 
 @pytest.fixture
-def weights(one: PlannedCell, fill: Fill, small: Path) -> Path:
+def weights(one: PlannedCell, small: Path) -> Path:
     """Return the weights of the finished first fine-tuning; replicate 2 is the best."""
-    name = fill_first(one, fill)
+    name = fill_first(one)
     winner = report(one.options.storage, name).winner
     assert winner is not None
     weights = Path(str(StudyStore(one.options.storage, name).weights(winner.seeds[2].key)))
@@ -263,24 +258,22 @@ def missing(one: PlannedCell) -> list[int]:
     return [cost_of(study, list).missing for study in distinct_studies([one])]
 
 
-def fill_on(folder: Path, one: PlannedCell, fill: Fill) -> str:
+def fill_on(folder: Path, one: PlannedCell) -> str:
     """Finish the study of a cell on an exported encoder; return its name."""
     assert one.spec is not None
-    return fill(replace(one.spec, model=str(folder)), one.options)
+    return finish(replace(one.spec, model=str(folder)), one.options)
 
 
-def test_all_seed_runs_of_a_cell_are_missing_while_its_encoder_is(
-    one: PlannedCell, fill: Fill
-) -> None:
+def test_all_seed_runs_of_a_cell_are_missing_while_its_encoder_is(one: PlannedCell) -> None:
     assert missing(one) == [6, 6]
     # Stored seed runs on the pretrained encoder are useless here.
-    fill(one.spec, one.options)
+    finish(one.spec, one.options)
     assert missing(one) == [6, 6]
     cost = cost_of(one, partial(finished, one.options.storage))
     assert cost.time is not None
     assert (cost.study, cost.time.basis) == ("", STORED)
     assert cost.time.seconds == pytest.approx(6 * 60.0, rel=0.01)
-    name = fill_first(one, fill)
+    name = fill_first(one)
     assert missing(one) == [0, 6]
     shutil.rmtree(Path(one.options.storage, "studies", name))
     assert missing(one) == [0, 6]
@@ -288,13 +281,13 @@ def test_all_seed_runs_of_a_cell_are_missing_while_its_encoder_is(
 
 
 def test_the_encoder_of_the_best_seed_is_exported_once_with_a_note(
-    one: PlannedCell, weights: Path, fill: Fill, small: Path
+    one: PlannedCell, weights: Path, small: Path
 ) -> None:
     assert reproduce_cell(one, QUIET, 0.0).reason == OUT_OF_TIME
     folder = exported(one.options)
     assert folder.name == f"demo-{weights.stem[:12]}"
     assert missing(one) == [0, 6]
-    name = fill_on(folder, one, fill)
+    name = fill_on(folder, one)
     assert (missing(one), cost_of(one, list).study) == ([0, 0], name)
     written = (folder / CARD).stat().st_mtime_ns
     score = reproduce_cell(one, QUIET, 0.0)
@@ -308,7 +301,7 @@ def test_the_encoder_of_the_best_seed_is_exported_once_with_a_note(
     assert {note, f"model ./{small.name}, not roberta-large"} <= {*score.notes}
     card = json.loads((folder / CARD).read_text())
     (folder / CARD).write_text(json.dumps({**card, "base": "roberta-large"}))
-    fill_on(folder, one, fill)
+    fill_on(folder, one)
     notes = reproduce_cell(one, QUIET, 0.0).notes
     assert not any(note.startswith("model ") for note in notes)
 
