@@ -1,10 +1,15 @@
 """Studies whose seed runs are made up instead of trained."""
 
 from collections.abc import Callable
+from typing import Any
 
+from sclsearch.reports.report import report
 from sclsearch.search.prepare import prepare_study
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.runs import Failure, SeedRun
+from sclsearch.store.storage import Storage
+from sclsearch.store.studies import StudyStore
+from sclsearch.study.restore import restore_spec
 from sclsearch.study.spec import RunOptions, StudySpec
 
 Confusion = list[list[int]]
@@ -52,3 +57,11 @@ def finish(
         prepared.runs.put(run)
         scheduler.finish(task, run)
     return prepared.record.name
+
+
+def repeated_spec(storage: Storage, study: str, **repetition: Any) -> StudySpec:
+    """Return what `confirm` or `variance` trains for a finished study."""
+    record, winner = StudyStore(storage, study).record(), report(storage, study).winner
+    assert record is not None
+    assert winner is not None
+    return restore_spec(record.origin, winner.fields, **repetition)

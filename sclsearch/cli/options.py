@@ -434,9 +434,7 @@ def parse_unlabeled(text: str | None) -> int | Literal["all"] | None:
 def parse_settings(pairs: Sequence[str] | None, **others: object) -> dict[str, object]:
     """Return the hyperparameters of `--set KEY=VALUE` and of options such as `--epochs`.
 
-    Args:
-        pairs: The `KEY=VALUE` texts; a value is parsed as YAML.
-        others: Hyperparameters with an option of their own; None if it is not given.
+    A value of a pair is YAML. `others` may be None, for options that are not given.
 
     Raises:
         SclsearchError: A pair has no `=`, no key, or a value that YAML cannot read, or a

@@ -3,7 +3,7 @@
 Names and paths are checked before torch, Ray and other slow packages are imported.
 """
 
-from dataclasses import fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,8 +34,8 @@ def spec_and_options(
     settings = o.parse_settings(study.set_, epochs=study.epochs, learning_rate=study.learning_rate)
     budget = o.parse_seconds(search.time_budget if search else None, "--time-budget")
     values = {
-        **_values(study),
-        **(_values(search) if search else {}),
+        **asdict(study),
+        **(asdict(search) if search else {}),
         "task": files or study.task,
         "settings": settings,
         "unlabeled": o.parse_unlabeled(study.unlabeled),
@@ -54,7 +54,7 @@ def run_options(resources: o.ResourceOptions, **others: Any) -> "RunOptions":
     from sclsearch.study.spec import RunOptions
 
     values = {
-        **_values(resources),
+        **asdict(resources),
         "trial_timeout": o.parse_seconds(resources.trial_timeout, "--trial-timeout"),
         **others,
     }
@@ -105,7 +105,7 @@ def own_files(task: str, own: o.OwnFileOptions) -> "CustomTask | None":
     Raises:
         SclsearchError: The options come with a named task, or the text or label column is missing.
     """
-    given = {name: value for name, value in _values(own).items() if value not in (None, False)}
+    given = {name: value for name, value in asdict(own).items() if value not in (None, False)}
     if not given:
         return None
     from sclsearch.tasks import TASKS
@@ -133,7 +133,3 @@ def own_files(task: str, own: o.OwnFileOptions) -> "CustomTask | None":
                 "it out."
             )
     return CustomTask.from_hub(task, **given)
-
-
-def _values(group: Any) -> dict[str, Any]:
-    return {field.name: getattr(group, field.name) for field in fields(group)}

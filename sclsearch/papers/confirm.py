@@ -42,13 +42,7 @@ class Confirmation:
 
 
 def confirm(study: str, count: int, options: RunOptions, console: Console) -> Confirmation:
-    """Train a study's winner on replicates beyond those of the protocol and of the study.
-
-    Args:
-        study: Name of the study.
-        count: Number of new replicates.
-        options: Run options; the storage is that of the study.
-        console: Console for the progress.
+    """Train a study's winner on `count` replicates beyond those of the protocol and of the study.
 
     Raises:
         SclsearchError: The study does not exist, has no winner, is a repetition itself, or its
@@ -64,11 +58,7 @@ def variance(
 ) -> Spread:
     """Train a study's winner over crossed seeds and return the sources of the score's variance.
 
-    Args:
-        study: Name of the study.
-        levels: Number of seeds of subset, initialization and order.
-        options: Run options; the storage is that of the study.
-        console: Console for the progress.
+    `levels` has the number of seeds of `subset`, `initialization` and `order`.
 
     Raises:
         SclsearchError: The study does not exist, has no winner, or has identical subsets; or its

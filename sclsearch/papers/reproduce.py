@@ -104,10 +104,7 @@ def cost_of(one: PlannedCell, finished: Callable[[], Sequence[SeedRun]]) -> Stud
 def reproduce_cell(one: PlannedCell, console: Console, deadline: float = math.inf) -> CellScore:
     """Return a cell's reproduced score; train the seed runs that the store lacks.
 
-    Args:
-        one: The cell.
-        console: Console for the progress.
-        deadline: Time by `time.monotonic` after which no seed run starts.
+    No seed run starts after `deadline`, a time by `time.monotonic`.
 
     Raises:
         KeyboardInterrupt: The run was stopped; the same call resumes it.

@@ -126,13 +126,6 @@ def test_where_nothing_is_live_it_tells_now_and_then(
     assert lines == [f"0/{wanted}", f"{wanted.split()[0]}/{wanted}"]
 
 
-def test_other_options_want_another_file(sclsearch: Call) -> None:
-    sclsearch(*DEMO, "--out", "mine.jsonl")
-    done = sclsearch(*DEMO, "--replicates", "2", "--out", "mine.jsonl")
-    assert done.returncode == 2
-    assert "replicates is 15 there and 2 here" in done.stderr
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

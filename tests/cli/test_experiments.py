@@ -12,11 +12,10 @@ from sclsearch.papers.plan import plan_cells
 from sclsearch.papers.tables import published_tables, select_cells
 from sclsearch.reports.report import report
 from sclsearch.search.run import run
-from sclsearch.store.studies import StudyStore, study_names
-from sclsearch.study.restore import restore_spec
+from sclsearch.store.studies import study_names
 from sclsearch.study.spec import RunOptions, StudySpec
 from tests.cli.conftest import Call
-from tests.finished import Confusion, finish
+from tests.finished import Confusion, finish, repeated_spec
 
 Finish = Callable[..., str]
 
@@ -70,11 +69,7 @@ def again(run_options: RunOptions) -> Finish:
     """Returns what finishes a repetition of a study's winner without training."""
 
     def again(name: str, failed: tuple[int, ...] = (), **repetition: Any) -> str:
-        record = StudyStore(run_options.storage, name).record()
-        winner = report(run_options.storage, name).winner
-        assert record is not None
-        assert winner is not None
-        spec = restore_spec(record.origin, winner.fields, **repetition)
+        spec = repeated_spec(run_options.storage, name, **repetition)
         return finish(spec, run_options, scores(failed), seconds=2.0)
 
     return again
@@ -225,3 +220,48 @@ def test_the_spread_of_a_winner_is_told_by_source(
     done = sclsearch("variance", name, "--subsets", "2", *ON_CPU)
     assert done.returncode == 2
     assert "--subsets 2: " in done.stderr
+
+
+def test_all_tables_are_listed_with_their_titles(sclsearch: Call, storage: Path) -> None:
+    done = sclsearch("reproduce", "ls")
+    listed = dict(line.split("\t") for line in done.stdout.splitlines())
+    assert done.returncode == 0
+    assert listed == {name: table.title for name, table in published_tables().items()}
+    assert not storage.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("ls", "--cells", "nonsense"), "--cells: has no effect on `ls`"),
+        (("ls", "--json"), "--json: has no effect on `ls`"),
+        (("gunel/table-44",), "Unknown table 'gunel/table-44'. Did you mean 'gunel/table-4'?"),
+        (("gunel/table-4", "--time-budget", "soon"), "--time-budget: must be a positive"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_what_a_user_can_mend_is_one_text_and_exit_code_2(
+    sclsearch: Call, storage: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    done = sclsearch("reproduce", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(message)
+    assert not storage.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("confirm", "mine"), "Unknown study 'mine' in"),
+        (("variance", "mine"), "Unknown study 'mine' in"),
+        (("variance", "mine", "--orders", "1"), "--subsets, --initializations, --orders: at least"),
+        (("variance", "mine", "--orders", "400"), "must have at most 1000 combinations, got 1200"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_a_study_and_seeds_that_cannot_be_are_refused(
+    sclsearch: Call, arguments: tuple[str, ...], message: str
+) -> None:
+    done = sclsearch(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr

@@ -27,7 +27,7 @@ KINDS = ("methods", "tasks", "protocols", "spaces", "models", "studies")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
-    [("--help",), ("tune", "--help"), *(("ls", kind) for kind in KINDS)],
+    [("--help",), ("tune", "--help"), ("reproduce", "ls"), *(("ls", kind) for kind in KINDS)],
     ids=" ".join,
 )
 def test_what_only_tells_imports_nothing_slow(

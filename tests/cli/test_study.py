@@ -15,7 +15,7 @@ from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.objects import sealed, unsealed
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.spec import RunOptions
-from tests.cli.conftest import Call, finish_study
+from tests.cli.conftest import SEARCH, Call, finish_study
 from tests.workspace import Workers
 
 WINNER_COMMANDS = [
@@ -64,11 +64,23 @@ def test_a_dry_run_prints_each_value_with_its_origin_and_writes_nothing(
     assert not (place / "sclsearch-storage").exists()
 
 
-def test_a_dry_run_tells_the_texts_without_labels(sclsearch: Call, search: tuple[str, ...]) -> None:
-    few = ("--method", "tapt", "--train-size", "100", "--unlabeled", "500")
-    done = sclsearch(*search, "--dry-run", *few)
-    kinds = "training / validation / test / stages without labels"
-    assert f"rows     100 / 500 / 500 / 500 ({kinds})\n" in done.stdout
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (
+            "--method tapt --train-size 100 --unlabeled 500",
+            "rows     100 / 500 / 500 / 500 (training / validation / test / stages without labels)",
+        ),
+        ("--protocol supcl-seq", "         chosen and reported on the same rows"),
+        ("--train-size 1", "         training: 1 example of 2 classes: some have none"),
+    ],
+    ids=["rows of stages", "same rows", "few rows"],
+)
+def test_a_dry_run_tells_what_is_unusual_about_the_rows(
+    sclsearch: Call, search: tuple[str, ...], options: str, line: str
+) -> None:
+    done = sclsearch(*search, "--dry-run", *options.split())
+    assert line in done.stdout.splitlines()
 
 
 def test_a_dry_run_tells_of_a_race_and_one_of_too_few_seeds_is_refused(
@@ -139,13 +151,6 @@ def test_a_dry_run_counts_what_the_store_has(sclsearch: Call, finished: tuple[st
     assert printed["time"]["seconds"] >= 2.0
 
 
-def test_a_protocol_that_reports_what_it_selects_by_says_so(
-    sclsearch: Call, search: tuple[str, ...]
-) -> None:
-    done = sclsearch(*search, "--dry-run", "--protocol", "supcl-seq")
-    assert "         chosen and reported on the same rows\n" in done.stdout
-
-
 def own_rows(place: Path, count: int, label: Callable[[int], str]) -> tuple[str, ...]:
     """Writes a file of rows; returns the options that name it."""
     rows = "".join(f"text {number},{label(number)}\n" for number in range(count))
@@ -186,6 +191,7 @@ def test_a_finished_search_is_read_from_the_store_and_a_failed_seed_is_exit_code
     assert "test accuracy 0.6100 ± 0.0141, mean ± std of all 2 seeds" in done.stdout
     assert suggested(done.stdout) == WINNER_COMMANDS
     assert "4 seed runs read from the store: under 1 min of training not repeated" in done.stdout
+    assert "shown: the first" not in done.stdout
     assert done.stderr == ""
 
 
@@ -231,21 +237,15 @@ def test_the_command_for_mlflow_is_told_where_it_shows_the_study_or_could(
     assert "`sclsearch track mine --tracking 'http://***@127.0.0.1:9'` completes" in done.stderr
 
 
-def test_a_smaller_total_ranks_the_first_and_deletes_nothing(
+def test_a_smaller_total_ranks_the_first_deletes_nothing_and_is_said_to_be_a_part(
     sclsearch: Call, place: Path, finished: tuple[str, ...]
 ) -> None:
     done = sclsearch(*finished, "--configs", "1", "--json")
     assert done.returncode == 0
     assert [line["number"] for line in json.loads(done.stdout)["configurations"]] == [0]
     assert len(list((place / "sclsearch-storage" / "runs").glob("*.json"))) == 4
-
-
-def test_another_rule_reports_the_same_seed_runs(
-    sclsearch: Call, finished: tuple[str, ...]
-) -> None:
-    found = json.loads(sclsearch(*finished, "--rule", "best", "--json").stdout)
-    assert found["rule"] == "best"
-    assert found["configurations"][0]["number"] == 1
+    part = " ".join(sclsearch(*finished, "--configs", "1").stdout.split())
+    assert "shown: the first 1 of 2 stored configurations; select, report and export read" in part
 
 
 def test_texts_that_are_cut_or_unknown_and_another_metric_are_said_before_training(
@@ -289,58 +289,36 @@ def test_the_beginning_of_a_studys_name_is_enough(
     done = sclsearch("select", "mi")
     assert done.returncode == 2
     assert "'mi': must be the beginning of one study's name, got that of mine, mint." in done.stderr
-
-
-def test_a_study_that_repeats_a_winner_does_not_hide_a_search_behind_the_beginning_of_its_name(
-    sclsearch: Call, finished: tuple[str, ...]
-) -> None:
-    studies = Path("sclsearch-storage/studies")
-    shutil.copytree(studies / "mine", studies / "mint")
-    record = json.loads((studies / "mint/study.json").read_text(encoding="utf-8"))
-    changed = unsealed(record)
+    # A repetition of a winner does not hide a search behind the beginning of its name.
+    record = Path("sclsearch-storage/studies/mint/study.json")
+    changed = unsealed(json.loads(record.read_text(encoding="utf-8")))
     changed["name"], changed["origin"]["fresh"] = "mint", 5
-    (studies / "mint/study.json").write_text(json.dumps(sealed(changed)), encoding="utf-8")
+    record.write_text(json.dumps(sealed(changed)), encoding="utf-8")
     assert sclsearch("select", "mi").stdout == sclsearch("select", "mine").stdout
 
 
-def test_fewer_configurations_than_the_study_has_are_said_to_be_a_part(
-    sclsearch: Call, finished: tuple[str, ...]
+def test_a_budget_below_what_is_stored_is_said_and_not_kept(
+    sclsearch: Call, search: tuple[str, ...]
 ) -> None:
-    part = " ".join(sclsearch(*finished, "--configs", "1").stdout.split())
-    assert "shown: the first 1 of 2 stored configurations; select, report and export read" in part
-    assert "shown: the first" not in sclsearch(*finished).stdout
-
-
-def test_a_budget_below_what_is_stored_is_said_and_not_kept(sclsearch: Call, place: Path) -> None:
     finish_study("scl", "mine", configs=4, seeds=4)
-    search = ("tune", "--method", "scl", "--task", "demo", "--model", "./encoder")
     budget = (*search, "--seeds", "4", "--study", "mine", "--tracking", "none", "--seed-runs", "8")
     said = "--seed-runs 8: the store has 16 seed runs of this search already, which are all shown"
     assert said in " ".join(sclsearch(*budget, "--dry-run").stdout.split())
     done = sclsearch(*budget)
     assert said in done.stderr
-    assert " spent" not in done.stdout
     assert " spent" not in sclsearch("select", "mine").stdout
 
 
-def test_fewer_training_examples_than_classes_are_said(
-    sclsearch: Call, search: tuple[str, ...]
+def test_splits_are_drawn_anew_for_each_replicate_and_said(
+    sclsearch: Call, place: Path, search: tuple[str, ...]
 ) -> None:
-    said = "training: 1 example of 2 classes: some have none"
-    assert said in sclsearch(*search, "--train-size", "1", "--dry-run").stdout
-    assert said not in sclsearch(*search, "--dry-run").stdout
-
-
-def test_splits_are_drawn_anew_for_each_replicate_and_said(sclsearch: Call, place: Path) -> None:
-    rows = "".join(f"good film {n},a\nbad film {n},b\n" for n in range(50))
-    (place / "rows.csv").write_text(f"t,l\n{rows}", encoding="utf-8")
-    own = ("--task", "rows.csv", "--text", "t", "--label", "l", "--model", "./encoder")
-    done = sclsearch("tune", "--method", "ce", *own, "--splits", "5", "--dry-run")
+    own = own_rows(place, 100, lambda number: "good" if number % 2 else "bad")
+    done = sclsearch(*search, *own, "--splits", "5", "--dry-run")
     said = " ".join(done.stdout.split())
     assert "protocol plain, 5 splits, rule mean" in said
     assert "rows 72 / 18 / 10 (training / validation / test)" in said
     assert "validation: 18 rows, 20% of the 90 training rows" in said
-    refused = sclsearch("tune", "--method", "ce", "--task", "cola", "--splits", "5", "--dry-run")
+    refused = sclsearch(*search, "--task", "cola", "--splits", "5", "--dry-run")
     assert refused.returncode == 2
     assert "--splits 5: needs --protocol plain" in refused.stderr
 
@@ -365,7 +343,7 @@ def both(place: Path) -> tuple[str, ...]:
     finish_study("ce", "both-ce")
     finish_study("scl", "both-scl")
     totals = ("--configs", "2", "--seeds", "2", "--tracking", "none", "--study", "both")
-    return ("tune", "--method", "ce, scl", "--task", "demo", "--model", "./encoder", *totals)
+    return (*SEARCH, "--method", "ce, scl", *totals)
 
 
 def test_several_methods_end_in_the_comparison_of_their_winners(

@@ -1,7 +1,7 @@
 """A winner is trained on replicates that did not choose it, and only missing runs are trained."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,10 @@ from sclsearch.reports.report import report
 from sclsearch.selection.variance import Spread
 from sclsearch.spaces.load import find_space, load_space
 from sclsearch.store.studies import StudyStore, study_names
-from sclsearch.study.restore import restore_spec
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks import load_task
 from sclsearch.tasks.base import Texts
-from tests.finished import finish
+from tests.finished import finish, repeated_spec
 from tests.papers.conftest import QUIET
 
 Repeat = Callable[..., str]
@@ -49,19 +48,9 @@ def repeat(options: RunOptions, chosen: str) -> Repeat:
     """Return a function that finishes a repetition of the winner without training."""
 
     def repeat(counts: Callable[..., Any], **repetition: Any) -> str:
-        return finish(repeated_spec(options, chosen, **repetition), options, counts)
+        return finish(repeated_spec(options.storage, chosen, **repetition), options, counts)
 
     return repeat
-
-
-def repeated_spec(options: RunOptions, study: str, **repetition: Any) -> StudySpec:
-    record, winner = (
-        StudyStore(options.storage, study).record(),
-        report(options.storage, study).winner,
-    )
-    assert record is not None
-    assert winner is not None
-    return restore_spec(record.origin, winner.fields, **repetition)
 
 
 def seventy_percent(_configuration: int, replicate: int) -> list[list[int]]:
@@ -142,7 +131,7 @@ def test_a_paraphrase_file_may_gain_texts_but_not_change(
     with pytest.raises(SclsearchError, match="--replicates 13"):
         confirmed(name, options)
     write(every, "a")
-    finish(repeated_spec(options, name, fresh=3, first_fresh=10), options)
+    finish(repeated_spec(options.storage, name, fresh=3, first_fresh=10), options)
     assert confirmed(name, options).fresh.seeds == 3
     write(every, "changed")
     with pytest.raises(SclsearchError, match=rf"^{name}: paraphrases "):
@@ -222,8 +211,6 @@ def test_a_study_that_is_unknown_unfinished_or_failed_has_no_winner(
     }.items():
         with pytest.raises(SclsearchError, match=message):
             confirmed(name, options)
-        with pytest.raises(SclsearchError, match=message):
-            spread(name, options, order=2, initialization=2)
 
 
 def test_changed_inputs_are_named_before_training(
@@ -232,30 +219,24 @@ def test_changed_inputs_are_named_before_training(
     (small / "model.safetensors").write_text("other weights")
     with pytest.raises(SclsearchError, match=rf"^{chosen}: weights "):
         confirmed(chosen, options)
-    with pytest.raises(SclsearchError, match=rf"^{chosen}: weights "):
-        spread(chosen, options, order=2, subset=2)
     assert study_names(options.storage) == [chosen]
 
 
-@pytest.fixture
-def custom(custom_method: str, tmp_path: Path) -> Mapping[str, Any]:
+def test_a_custom_method_is_confirmed_only_with_its_unchanged_file(
+    spec: StudySpec, options: RunOptions, custom_method: str, tmp_path: Path
+) -> None:
     file = tmp_path / "mine.py"
     file.write_text(custom_method, encoding="utf-8")
-    return {"method": f"{file}:Smoothed", "searched": False, "settings": {"smoothing": 0.2}}
-
-
-def test_a_custom_method_is_confirmed_only_with_its_unchanged_file(
-    spec: StudySpec, options: RunOptions, custom: Mapping[str, Any], tmp_path: Path
-) -> None:
-    name = finish(replace(spec, **custom), replace(options, seeds=3))
+    custom = f"{file}:Smoothed"
+    changed = replace(spec, method=custom, searched=False, settings={"smoothing": 0.2})
+    name = finish(changed, replace(options, seeds=3))
     with pytest.raises(SclsearchError, match=r"--method FILE\.py:CLASS"):
         confirmed(name, options, 2)
-    options = replace(options, custom_method=custom["method"])
-    finish(repeated_spec(options, name, fresh=2), options, lambda *_: [[50, 0], [0, 50]])
+    options = replace(options, custom_method=custom)
+    finish(repeated_spec(options.storage, name, fresh=2), options, lambda *_: [[50, 0], [0, 50]])
     found = confirmed(name, options, 2)
     assert found.fresh.winner is not None
     assert found.fresh.winner.test_mean == 1
-    file = tmp_path / "mine.py"
     file.write_text(file.read_text(encoding="utf-8") + "# changed\n", encoding="utf-8")
     with pytest.raises(SclsearchError, match="its hash differs"):
         confirmed(name, options, 2)
@@ -278,7 +259,7 @@ def test_a_default_of_the_winner_is_kept_where_its_models_space_starts_with_anot
     options = replace(options, configs=1, seeds=3)
     settings = {**FIELDS, "head_lr_mult": 1.0}
     study = finish(replace(spec, model="minilm", settings=settings, sampler="random"), options)
-    again = finish(repeated_spec(options, study, fresh=2, first_fresh=3), options)
+    again = finish(repeated_spec(options.storage, study, fresh=2, first_fresh=3), options)
     first, second = (report(options.storage, name).winner for name in (study, again))
     assert first is not None
     assert second is not None

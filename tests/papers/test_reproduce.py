@@ -28,32 +28,11 @@ from sclsearch.store.studies import StudyStore, study_names
 from sclsearch.study.spec import RunOptions
 from tests.finished import finish
 from tests.in_process import in_process
-from tests.papers.conftest import QUIET, stored, write_table
+from tests.papers.conftest import DEMO, QUIET, stored, write_table
 
 Cells = Callable[..., list[PlannedCell]]
 
 OUT_OF_TIME = "the time budget is used; the same command goes on"
-TRANSFER = """
-paper: Someone et al. 2020
-number: 1
-title: The demo after the demo
-source: section 3
-value: mean of the top 3
-unit: percent
-rule: top-3
-protocol: gunel-fewshot
-model: roberta-large
-settings: {batch_size: 8, epochs: 2, max_length: 16, learning_rate: 1.0e-3}
-rows:
-  CE: {method: ce}
-columns:
-  Demo: {task: demo, metric: accuracy}
-blocks:
-  N=20: {train_size: 20, first_task: demo}
-cells:
-  N=20:
-    CE: {Demo: 50.0}
-"""
 
 
 @pytest.fixture
@@ -220,7 +199,10 @@ def test_rows_without_a_common_replicate_are_not_compared(
 
 @pytest.fixture
 def transfer(tmp_path: Path) -> Table:
-    return write_table(tmp_path, TRANSFER)
+    """Return a table whose first cell fine-tunes the encoder on the same task beforehand."""
+    return write_table(
+        tmp_path, DEMO.replace("{train_size: 20}", "{train_size: 20, first_task: demo}")
+    )
 
 
 @pytest.fixture
@@ -298,9 +280,9 @@ def test_the_encoder_of_the_best_seed_is_exported_once_with_a_note(
         "encoder first fine-tuned on demo by ce: seed 2, the best of 3 by validation, accuracy "
         "0.6200"
     )
-    assert {note, f"model ./{small.name}, not roberta-large"} <= {*score.notes}
+    assert {note, f"model ./{small.name}, not bert-base"} <= {*score.notes}
     card = json.loads((folder / CARD).read_text())
-    (folder / CARD).write_text(json.dumps({**card, "base": "roberta-large"}))
+    (folder / CARD).write_text(json.dumps({**card, "base": "bert-base"}))
     fill_on(folder, one)
     notes = reproduce_cell(one, QUIET, 0.0).notes
     assert not any(note.startswith("model ") for note in notes)
@@ -327,7 +309,7 @@ def test_an_error_of_the_first_study_is_the_reason(one: PlannedCell) -> None:
 def test_an_interrupted_transfer_resumes_and_trains_nothing_twice(
     transfer: Table, options: RunOptions, tiny_roberta: Path
 ) -> None:
-    (one,) = plan_cells(transfer, transfer.cells, options, scale="laptop", model=str(tiny_roberta))
+    one = plan_cells(transfer, transfer.cells, options, scale="laptop", model=str(tiny_roberta))[0]
     assert one.first is not None
     assert one.first.spec is not None
     with in_process():

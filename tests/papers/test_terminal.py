@@ -95,8 +95,7 @@ def test_a_study_is_named_by_its_own_task(printed: Printed) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "time"),
-    [(None, "unknown"), (0.0, "0 min"), (20.0, "under 1 min"), (600.0, "10 min"), (9e4, "25.0 h")],
-    ids=str,
+    [(None, "unknown"), (600.0, "10 min")],
 )
 def test_costs_are_seed_runs_and_time(
     demo: Table, printed: Printed, seconds: float | None, time: str

@@ -132,7 +132,7 @@ def test_another_header_is_an_error_with_all_differences(file: Path) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"my notes", b"my notes\nand more", b"[1]\n", b"\xff\n", b'{"paraphrases": 1', b"{}\n"],
+    [b"", b"my notes\nand more", b"[1]\n", b"\xff\n", b'{"paraphrases": 1', b"{}\n"],
     ids=repr,
 )
 def test_a_file_of_another_kind_is_an_error_and_not_changed(tmp_path: Path, content: bytes) -> None:
@@ -141,14 +141,6 @@ def test_a_file_of_another_kind_is_an_error_and_not_changed(tmp_path: Path, cont
     with pytest.raises(SclsearchError, match=f"^--out {file}: is no paraphrase file"):
         written(file)
     assert file.read_bytes() == content
-
-
-def test_a_faulty_row_is_named_with_its_line(file: Path) -> None:
-    written(file)
-    with file.open("a") as faulty:
-        faulty.write(json.dumps({"text": "one"}) + "\n")
-    with pytest.raises(SclsearchError, match="line 7: "):
-        written(file)
 
 
 def test_a_file_that_cannot_be_written_is_named(
