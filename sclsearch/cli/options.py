@@ -21,9 +21,13 @@ TestScores = Literal["auto", "all", "winner"]
 SECONDS: Mapping[str, float] = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def _option(text: str, panel: str, *names: str, more: bool = False, **details: Any) -> Any:
-    """Return a typer option; `more` shows it with `--help-all` alone."""
-    return typer.Option(*names, help=text, rich_help_panel=panel, hidden=more, **details)
+def _option(text: str, panel: str, *names: str, **details: Any) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel=panel, **details)
+
+
+def _more(text: str, panel: str, *names: str, **details: Any) -> Any:
+    """Return an option that `--help-all` shows, but not `--help`."""
+    return _option(text, panel, *names, hidden=True, **details)
 
 
 StudyName = Annotated[str, typer.Argument(help="Name of a study, see `sclsearch ls studies`.")]
@@ -46,11 +50,10 @@ TaskName = Annotated[
 ]
 Scale = Annotated[
     str | None,
-    _option(
+    _more(
         "Reduced scale. laptop: MiniLM, 3 seeds, at most 150 updates per stage, 200 validation "
         "and 500 test rows. Default: full scale.",
         DATA,
-        more=True,
     ),
 ]
 TrainSize = Annotated[
@@ -61,26 +64,24 @@ Shots = Annotated[
 ]
 Unlabeled = Annotated[
     str | None,
-    _option(
+    _more(
         "Number of texts for stages that read no labels, including the training examples. "
         "Further texts may be unlabeled rows of your file. Default: the training examples. "
         "Example: 500.",
         DATA,
         metavar="N|all",
-        more=True,
     ),
 ]
 Paraphrases = Annotated[
     Path | None,
-    _option("File written by `sclsearch augment`. Default: paraphrases by EDA.", DATA, more=True),
+    _more("File written by `sclsearch augment`. Default: paraphrases by EDA.", DATA),
 ]
 DataDir = Annotated[
     Path | None,
-    _option(
+    _more(
         "Folder with the data sets (CoLA/, RTE/, …). Default: SCLSEARCH_DATA, then the Hugging "
         "Face hub.",
         DATA,
-        more=True,
     ),
 ]
 StudyRule = Annotated[
@@ -124,11 +125,10 @@ TrackingUri = Annotated[
 ]
 Tracking = Annotated[
     str | None,
-    _option(
+    _more(
         "MLflow tracking URI, or none to disable MLflow. Default: MLFLOW_TRACKING_URI, then "
         "SQLite if the storage is a folder.",
         STORAGE,
-        more=True,
     ),
 ]
 Register = Annotated[
@@ -187,42 +187,38 @@ class StudyOptions:
     ] = None
     protocol: Annotated[
         str | None,
-        _option(
+        _more(
             "Rules of splits, seeds and selection, see `sclsearch ls protocols`. Default: the "
             "protocol of the method's paper.",
             DATA,
-            more=True,
         ),
     ] = None
     precision: Annotated[
         PrecisionName,
-        _option(
+        _more(
             "Precision of matrix products. auto: bf16 on GPUs that are fast with it, else fp32. "
             "tf32: GPUs alone.",
             RESOURCES,
-            more=True,
         ),
     ] = "auto"
     scale: Scale = None
     splits: Annotated[
         int | None,
-        _option(
+        _more(
             "Number of random splits of the training rows into training and validation, which the "
             "seeds use in turn; only for protocol plain. A validation split is then not used. "
             "Example: 5.",
             DATA,
-            more=True,
         ),
     ] = None
     unlabeled: Unlabeled = None
     paraphrases: Paraphrases = None
     rule: Annotated[
         str | None,
-        _option(
+        _more(
             "Selection rule: mean, best, top-K, or score/report. Default: the protocol's rule. "
             "Example: mean/best.",
             SEARCH,
-            more=True,
         ),
     ] = None
     study: Annotated[
@@ -242,38 +238,32 @@ class SearchOptions:
     ] = None
     seed_runs: Annotated[
         int | None,
-        _option(
+        _more(
             "Seed runs in total, instead of --configs: a race tries as many configurations as they "
             "suffice for. Example: 200.",
             RACE,
             min=1,
-            more=True,
         ),
     ] = None
     compute_budget: Annotated[
         str | None,
-        _option(
+        _more(
             "GPU- or CPU-hours of all seed runs, also of earlier starts, instead of --configs: "
             "training time times GPUs or CPU cores. Examples: 8gpuh, 20cpuh.",
             RACE,
             metavar="HOURS",
-            more=True,
         ),
     ] = None
     space: Annotated[
         Path | None,
-        _option(
-            "Search space file (YAML). Default: the built-in space of the method.",
-            SEARCH,
-            more=True,
-        ),
+        _more("Search space file (YAML). Default: the built-in space of the method.", SEARCH),
     ] = None
     sampler: Annotated[
         SamplerName,
-        _option("Sampler used after the published configurations.", SEARCH, more=True),
+        _more("Sampler used after the published configurations.", SEARCH),
     ] = "tpe"
     search_seed: Annotated[
-        int, _option("Seed of the sampler; it does not affect training.", SEARCH, more=True)
+        int, _more("Seed of the sampler; it does not affect training.", SEARCH)
     ] = 0
     race: Annotated[
         str | None,
@@ -287,11 +277,10 @@ class SearchOptions:
     ] = None
     test_scores: Annotated[
         TestScores,
-        _option(
+        _more(
             "Seed runs to test: all, or those of the winner, at the end. auto: winner if a test "
             "takes over a quarter of a seed run's time and has over 1,000 rows.",
             BUDGET,
-            more=True,
         ),
     ] = "auto"
     time_budget: TimeBudget = None
@@ -303,53 +292,45 @@ class ResourceOptions:
 
     trial_timeout: Annotated[
         str | None,
-        _option(
+        _more(
             "Treat a seed run as hung after this time. Default: no limit. Examples: 45m, 12h.",
             BUDGET,
-            more=True,
         ),
     ] = None
     retry_failed: Annotated[
-        bool, _option("Train failed seed runs again.", BUDGET, "--retry-failed", more=True)
+        bool, _more("Train failed seed runs again.", BUDGET, "--retry-failed")
     ] = False
     data_dir: DataDir = None
     storage: Storage = DEFAULT_STORAGE
     tracking: Tracking = None
     address: Annotated[
         str | None,
-        _option(
+        _more(
             "Ray cluster, on one of its machines: auto or HOST:PORT. Default: start Ray here.",
             RESOURCES,
-            more=True,
         ),
     ] = None
-    cpus_per_trial: Annotated[
-        int, _option("CPU cores per seed run.", RESOURCES, min=1, more=True)
-    ] = 1
+    cpus_per_trial: Annotated[int, _more("CPU cores per seed run.", RESOURCES, min=1)] = 1
     gpus_per_trial: Annotated[
         float | None,
-        _option(
+        _more(
             "GPUs per seed run, or the fraction 1/k of one. Default: 1 if there is a GPU.",
             RESOURCES,
             min=0,
-            more=True,
         ),
     ] = None
     cuda_graphs: Annotated[
         Literal["auto", "off"],
-        _option(
-            "Replay updates on a GPU as CUDA graphs, with equal results: auto or off.",
-            RESOURCES,
-            more=True,
+        _more(
+            "Replay updates on a GPU as CUDA graphs, with equal results: auto or off.", RESOURCES
         ),
     ] = "auto"
     concurrency: Annotated[
         int | None,
-        _option(
+        _more(
             "Most seed runs at a time. Default: as many as fit; on a cluster at least 64.",
             RESOURCES,
             min=1,
-            more=True,
         ),
     ] = None
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan; do not train.")] = (
@@ -366,29 +347,21 @@ class OwnFileOptions:
         list[str] | None, _option("Column of the text; pass it twice for text pairs.", OWN)
     ] = None
     label: Annotated[str | None, _option("Column of the label.", OWN)] = None
-    validation: Annotated[Path | None, _option("File with validation rows.", OWN, more=True)] = None
-    test: Annotated[Path | None, _option("File with test rows.", OWN, more=True)] = None
+    validation: Annotated[Path | None, _more("File with validation rows.", OWN)] = None
+    test: Annotated[Path | None, _more("File with test rows.", OWN)] = None
     split_column: Annotated[
         str | None,
-        _option("Column of each row's split: train, validation or test.", OWN, more=True),
+        _more("Column of each row's split: train, validation or test.", OWN),
     ] = None
     fractions: Annotated[
         str | None,
-        _option(
-            "Fractions of training, validation and test rows. Example: 0.8,0.1,0.1.",
-            OWN,
-            more=True,
-        ),
+        _more("Fractions of training, validation and test rows. Example: 0.8,0.1,0.1.", OWN),
     ] = None
     metric: Annotated[
         str | None,
-        _option(
-            "accuracy, mcc, f1, macro_f1, pearson or spearman. Default: accuracy.", OWN, more=True
-        ),
+        _more("accuracy, mcc, f1, macro_f1, pearson or spearman. Default: accuracy.", OWN),
     ] = None
-    regression: Annotated[
-        bool, _option("The labels are numbers.", OWN, "--regression", more=True)
-    ] = False
+    regression: Annotated[bool, _more("The labels are numbers.", OWN, "--regression")] = False
 
 
 def given(context: typer.Context, name: str) -> bool:
