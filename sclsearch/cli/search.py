@@ -126,10 +126,12 @@ def _show_comparison(console: Console, found: StudyComparison, options: RunOptio
         (f"compare {names}{where}", "compare again, without training"),
         (f"select {found.studies[0].study}{where}", "show the reference's full ranking"),
     ]
-    in_storage = find_tracking_uri(None, options.storage)
-    if options.tracking is None and str(in_storage).startswith("sqlite"):
-        storage = "" if os.environ.get("MLFLOW_TRACKING_URI") else storage_option(options.storage)
-        commands.append((f"ui{storage}", "browse all runs in MLflow"))
+    if options.tracking is None:
+        uri = find_tracking_uri(None, options.storage)
+        if uri is not None and uri.startswith("sqlite"):
+            named = os.environ.get("MLFLOW_TRACKING_URI")
+            storage = "" if named else storage_option(options.storage)
+            commands.append((f"ui{storage}", "browse all runs in MLflow"))
     _show_next_commands(console, commands)
 
 
@@ -152,7 +154,7 @@ def _reading_options(rule: str | None, storage: Storage) -> str:
 
 
 def _show_next_commands(console: Console, commands: Sequence[tuple[str, str]]) -> None:
-    """Print commands, without their program, and their effects as lines that a shell accepts."""
+    """Print commands with their effects as lines that a shell accepts; add the program's name."""
     lines = [(f"sclsearch {command}", f"# {effect}") for command, effect in commands]
     if which("sclsearch") is None:
         activate = f"source {Path(sys.prefix) / 'bin' / 'activate'}"

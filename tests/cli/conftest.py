@@ -82,12 +82,6 @@ def sclsearch(
 
 
 @pytest.fixture
-def search() -> tuple[str, ...]:
-    """Returns the beginning of a search that needs no file but the encoder's."""
-    return SEARCH
-
-
-@pytest.fixture
 def space(place: Path) -> Path:
     """Returns a space file of one's own in the present folder."""
     path = place / "mine.yaml"

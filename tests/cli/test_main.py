@@ -16,7 +16,7 @@ from sclsearch import cli
 from sclsearch.cli import COMMANDS
 from sclsearch.errors import INTERRUPTED, STOPPED
 from sclsearch.tasks import data_folder
-from tests.cli.conftest import SPACE, Call
+from tests.cli.conftest import SEARCH, SPACE, Call
 
 ENTRY = "from sclsearch.__main__ import main; main()"
 
@@ -106,10 +106,8 @@ def test_a_full_disk_is_said_and_a_bug_keeps_its_traceback(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0.2, 0.5, 1.0, 2.0])
-def test_ctrl_c_ends_a_command_with_one_line_at_any_time(
-    seconds: float, place: Path, search: tuple[str, ...]
-) -> None:
-    command = [sys.executable, "-c", f"print('up', flush=True); {ENTRY}", *search]
+def test_ctrl_c_ends_a_command_with_one_line_at_any_time(seconds: float, place: Path) -> None:
+    command = [sys.executable, "-c", f"print('up', flush=True); {ENTRY}", *SEARCH]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

@@ -37,10 +37,10 @@ def suggested(output: str) -> list[str]:
 
 
 def test_a_dry_run_prints_each_value_with_its_origin_and_writes_nothing(
-    sclsearch: Call, place: Path, search: tuple[str, ...]
+    sclsearch: Call, place: Path
 ) -> None:
     options = ("--train-size", "100", "--configs", "6", "--set", "lam=0.5")
-    done = sclsearch(*search, "--dry-run", *options)
+    done = sclsearch(*SEARCH, "--dry-run", *options)
     assert done.returncode == 0
     rows = [" ".join(line.split()) for line in done.stdout.splitlines()]
     for row in (
@@ -77,19 +77,17 @@ def test_a_dry_run_prints_each_value_with_its_origin_and_writes_nothing(
     ids=["rows of stages", "same rows", "few rows"],
 )
 def test_a_dry_run_tells_what_is_unusual_about_the_rows(
-    sclsearch: Call, search: tuple[str, ...], options: str, line: str
+    sclsearch: Call, options: str, line: str
 ) -> None:
-    done = sclsearch(*search, "--dry-run", *options.split())
+    done = sclsearch(*SEARCH, "--dry-run", *options.split())
     assert line in done.stdout.splitlines()
 
 
-def test_a_dry_run_tells_of_a_race_and_one_of_too_few_seeds_is_refused(
-    sclsearch: Call, search: tuple[str, ...]
-) -> None:
-    done = sclsearch(*search, "--dry-run", "--race", "0.05", "--seeds", "4")
+def test_a_dry_run_tells_of_a_race_and_one_of_too_few_seeds_is_refused(sclsearch: Call) -> None:
+    done = sclsearch(*SEARCH, "--dry-run", "--race", "0.05", "--seeds", "4")
     plan = "another winner with a probability ≤ 0.05; about 42 seed runs to train (42-80)"
     assert f"race: {plan}" in " ".join(done.stdout.split())
-    bare = sclsearch(*search, "--race", "--dry-run", "--seeds", "4")
+    bare = sclsearch(*SEARCH, "--race", "--dry-run", "--seeds", "4")
     assert bare.stdout.splitlines()[-3:-1] == done.stdout.splitlines()[-3:-1]
     for options, printed in (
         (
@@ -99,28 +97,26 @@ def test_a_dry_run_tells_of_a_race_and_one_of_too_few_seeds_is_refused(
         (("--race", "1.0"), "--race: must be less than 1 or must be 'off', got '1.0'."),
         (("--race", "-0.1"), "--race: must be at least 0 or must be 'off', got '-0.1'."),
     ):
-        refused = sclsearch(*search, "--dry-run", *options)
+        refused = sclsearch(*SEARCH, "--dry-run", *options)
         assert refused.returncode == 2
         assert printed in refused.stderr
 
 
-def test_a_dry_run_tells_ranges_and_conditions(
-    sclsearch: Call, space: Path, search: tuple[str, ...]
-) -> None:
+def test_a_dry_run_tells_ranges_and_conditions(sclsearch: Call, space: Path) -> None:
     text = space.read_text().replace(
         "tau: {type: float, low: 0.1, high: 0.7}", "epochs: {type: int, low: 1, high: 5}"
     )
     text = text.replace("tau: 0.3", "epochs: 2")
     text += "  tau: {type: log, low: 0.1, high: 0.7, when: {lam: [0.5]}}\n"
     space.write_text(text)
-    done = sclsearch(*search, "--dry-run", "--space", space.name)
+    done = sclsearch(*SEARCH, "--dry-run", "--space", space.name)
     rows = [" ".join(line.split()) for line in done.stdout.splitlines()]
     assert "epochs 1 … 5 int searched" in rows
     assert "tau 0.1 … 0.7 log when lam in [0.5] searched" in rows
 
 
-def test_a_dry_run_as_json_is_json(sclsearch: Call, place: Path, search: tuple[str, ...]) -> None:
-    done = sclsearch(*search, "--dry-run", "--json", "--configs", "6", "--set", "epochs=3")
+def test_a_dry_run_as_json_is_json(sclsearch: Call, place: Path) -> None:
+    done = sclsearch(*SEARCH, "--dry-run", "--json", "--configs", "6", "--set", "epochs=3")
     planned = json.loads(done.stdout)
     assert planned["fields"]["epochs"] == {"value": 3, "source": "--set"}
     assert planned["searched"]["tau"]["values"] == [0.1, 0.3, 0.5, 0.7]
@@ -130,10 +126,8 @@ def test_a_dry_run_as_json_is_json(sclsearch: Call, place: Path, search: tuple[s
     assert not (place / "sclsearch-storage").exists()
 
 
-def test_a_dry_run_of_one_configuration_takes_the_published_values(
-    sclsearch: Call, search: tuple[str, ...]
-) -> None:
-    done = sclsearch(*("train", *search[1:], "--dry-run"))
+def test_a_dry_run_of_one_configuration_takes_the_published_values(sclsearch: Call) -> None:
+    done = sclsearch(*("train", *SEARCH[1:], "--dry-run"))
     rows = [" ".join(line.split()) for line in done.stdout.splitlines()]
     assert "tau 0.3 space" in rows
     assert "1 configuration x 5 seeds = 5 seed runs; in the store: 0" in rows
@@ -158,12 +152,10 @@ def own_rows(place: Path, count: int, label: Callable[[int], str]) -> tuple[str,
     return "--task", "./my.csv", "--text", "review", "--label", "stars"
 
 
-def test_a_file_of_ones_own_is_a_task(
-    sclsearch: Call, place: Path, search: tuple[str, ...]
-) -> None:
+def test_a_file_of_ones_own_is_a_task(sclsearch: Call, place: Path) -> None:
     own = own_rows(place, 60, lambda number: "good" if number % 2 else "bad")
     own += ("--fractions", "0.5,0.3,0.2")
-    done = sclsearch(*search, "--dry-run", *own, "--metric", "f1")
+    done = sclsearch(*SEARCH, "--dry-run", *own, "--metric", "f1")
     assert done.returncode == 0
     assert "protocol plain, rule mean, metric f1\n" in done.stdout
     assert "rows     30 / 18 / 12 (training / validation / test)\n" in done.stdout
@@ -171,11 +163,9 @@ def test_a_file_of_ones_own_is_a_task(
     assert "\n         f1 is of the class 'good', the last by name\n" in done.stdout
 
 
-def test_many_classes_are_cut_to_a_line(
-    sclsearch: Call, place: Path, search: tuple[str, ...]
-) -> None:
+def test_many_classes_are_cut_to_a_line(sclsearch: Call, place: Path) -> None:
     own = own_rows(place, 400, lambda number: f"class {number % 40:02}")
-    lines = sclsearch(*search, "--dry-run", *own).stdout.splitlines()
+    lines = sclsearch(*SEARCH, "--dry-run", *own).stdout.splitlines()
     (line,) = [line for line in lines if line.startswith("classes")]
     assert line.startswith("classes  class 00 (8), class 01 (8), ")
     assert line.endswith(" … (40 in all)")
@@ -273,12 +263,12 @@ def test_missing_data_and_model_are_reported_at_once(sclsearch: Call, place: Pat
 
 
 def test_a_dry_run_of_hours_says_how_to_take_less(
-    sclsearch: Call, search: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    sclsearch: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sclsearch.cli.output.LONG", 0.0)
     printed = "  shorter: --scale laptop, or fewer --seeds or --configs\n"
-    assert printed in sclsearch(*search, "--dry-run").stdout
-    assert printed not in sclsearch(*search, "--scale", "laptop", "--dry-run").stdout
+    assert printed in sclsearch(*SEARCH, "--dry-run").stdout
+    assert printed not in sclsearch(*SEARCH, "--scale", "laptop", "--dry-run").stdout
 
 
 def test_the_beginning_of_a_studys_name_is_enough(
@@ -297,11 +287,9 @@ def test_the_beginning_of_a_studys_name_is_enough(
     assert sclsearch("select", "mi").stdout == sclsearch("select", "mine").stdout
 
 
-def test_a_budget_below_what_is_stored_is_said_and_not_kept(
-    sclsearch: Call, search: tuple[str, ...]
-) -> None:
+def test_a_budget_below_what_is_stored_is_said_and_not_kept(sclsearch: Call) -> None:
     finish_study("scl", "mine", configs=4, seeds=4)
-    budget = (*search, "--seeds", "4", "--study", "mine", "--tracking", "none", "--seed-runs", "8")
+    budget = (*SEARCH, "--seeds", "4", "--study", "mine", "--tracking", "none", "--seed-runs", "8")
     said = "--seed-runs 8: the store has 16 seed runs of this search already, which are all shown"
     assert said in " ".join(sclsearch(*budget, "--dry-run").stdout.split())
     done = sclsearch(*budget)
@@ -309,16 +297,14 @@ def test_a_budget_below_what_is_stored_is_said_and_not_kept(
     assert " spent" not in sclsearch("select", "mine").stdout
 
 
-def test_splits_are_drawn_anew_for_each_replicate_and_said(
-    sclsearch: Call, place: Path, search: tuple[str, ...]
-) -> None:
+def test_splits_are_drawn_anew_for_each_replicate_and_said(sclsearch: Call, place: Path) -> None:
     own = own_rows(place, 100, lambda number: "good" if number % 2 else "bad")
-    done = sclsearch(*search, *own, "--splits", "5", "--dry-run")
+    done = sclsearch(*SEARCH, *own, "--splits", "5", "--dry-run")
     said = " ".join(done.stdout.split())
     assert "protocol plain, 5 splits, rule mean" in said
     assert "rows 72 / 18 / 10 (training / validation / test)" in said
     assert "validation: 18 rows, 20% of the 90 training rows" in said
-    refused = sclsearch(*search, "--task", "cola", "--splits", "5", "--dry-run")
+    refused = sclsearch(*SEARCH, "--task", "cola", "--splits", "5", "--dry-run")
     assert refused.returncode == 2
     assert "--splits 5: needs --protocol plain" in refused.stderr
 
@@ -436,18 +422,17 @@ def test_methods_without_a_winner_are_not_compared(
 )
 def test_errors_of_several_methods_name_option_and_value(
     sclsearch: Call,
-    search: tuple[str, ...],
     space: Path,
     options: tuple[str, ...],
     message: str,
 ) -> None:
-    done = sclsearch(*search, "--method", "ce,scl", *options)
+    done = sclsearch(*SEARCH, "--method", "ce,scl", *options)
     assert done.returncode == 2
     assert done.stderr.startswith(message)
 
 
 def test_a_winner_that_cannot_be_tested_gives_exit_code_3_until_it_is(
-    sclsearch: Call, search: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    sclsearch: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workers, untestable = Workers(), True
 
@@ -460,7 +445,7 @@ def test_a_winner_that_cannot_be_tested_gives_exit_code_3_until_it_is(
 
     monkeypatch.setattr("sclsearch.search.run._train", train)
     totals = ("--configs", "2", "--seeds", "2", "--rule", "mean", "--tracking", "none")
-    options = (*search, *totals, "--train-size", "20", "--test-scores", "winner")
+    options = (*SEARCH, *totals, "--train-size", "20", "--test-scores", "winner")
     done = sclsearch(*options)
     assert done.returncode == 3
     assert "2 seed runs could not be tested. Run the same command again" in done.stderr

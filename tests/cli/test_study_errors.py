@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Call
+from tests.cli.conftest import SEARCH, Call
 
 
 @pytest.mark.parametrize(
@@ -48,11 +48,11 @@ from tests.cli.conftest import Call
     ],
 )
 def test_what_cannot_be_searched_is_one_text_with_place_and_remedy(
-    sclsearch: Call, place: Path, search: tuple[str, ...], options: str, message: str
+    sclsearch: Call, place: Path, options: str, message: str
 ) -> None:
     (place / "empty").mkdir()
     (place / "none.csv").touch()
-    done = sclsearch(*search, "--dry-run", *options.split())
+    done = sclsearch(*SEARCH, "--dry-run", *options.split())
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -60,44 +60,38 @@ def test_what_cannot_be_searched_is_one_text_with_place_and_remedy(
     assert not (place / "sclsearch-storage" / "studies").exists()
 
 
-def test_tracking_where_mlflow_cannot_be_leaves_no_study(
-    sclsearch: Call, place: Path, search: tuple[str, ...]
-) -> None:
-    done = sclsearch(*search, "--tracking", "htp://x")
+def test_tracking_where_mlflow_cannot_be_leaves_no_study(sclsearch: Call, place: Path) -> None:
+    done = sclsearch(*SEARCH, "--tracking", "htp://x")
     assert done.returncode == 2
     assert "--tracking: must name a server or a database, got 'htp://x'" in done.stderr
     assert not (place / "sclsearch-storage" / "studies").exists()
 
 
-def test_what_has_no_room_on_this_machine_leaves_no_study(
-    sclsearch: Call, place: Path, search: tuple[str, ...]
-) -> None:
+def test_what_has_no_room_on_this_machine_leaves_no_study(sclsearch: Call, place: Path) -> None:
     for more in ((), ("--dry-run",)):
-        done = sclsearch(*search, "--cpus-per-trial", "1000", *more)
+        done = sclsearch(*SEARCH, "--cpus-per-trial", "1000", *more)
         assert done.returncode == 2
         assert "a seed run does not fit into this machine, which has " in done.stderr
     assert not (place / "sclsearch-storage" / "studies").exists()
 
 
-def test_every_wrong_setting_is_named_at_once(sclsearch: Call, search: tuple[str, ...]) -> None:
+def test_every_wrong_setting_is_named_at_once(sclsearch: Call) -> None:
     options = ("--set", "tua=1", "--set", "lam=2", "--set", "epochs=many")
-    lines = sclsearch(*search, "--dry-run", *options).stderr.splitlines()
+    lines = sclsearch(*SEARCH, "--dry-run", *options).stderr.splitlines()
     assert [line.partition(": ")[0] for line in lines] == ["--set tua", "--set lam", "--set epochs"]
 
 
 def test_a_published_configuration_outside_its_space_is_refused_with_its_place(
-    sclsearch: Call, space: Path, search: tuple[str, ...]
+    sclsearch: Call, space: Path
 ) -> None:
     space.write_text(space.read_text().replace("tau: 0.3", "tau: 0.9"))
-    done = sclsearch(*search, "--dry-run", "--space", space.name)
+    done = sclsearch(*SEARCH, "--dry-run", "--space", space.name)
     assert done.returncode == 2
     assert done.stderr == ("mine.yaml: published[0]: tau must be from 0.1 to 0.7, got 0.9\n")
 
 
-def test_a_space_of_another_method_is_refused(
-    sclsearch: Call, space: Path, search: tuple[str, ...]
-) -> None:
-    done = sclsearch(*search, "--dry-run", "--space", space.name, "--method", "ce")
+def test_a_space_of_another_method_is_refused(sclsearch: Call, space: Path) -> None:
+    done = sclsearch(*SEARCH, "--dry-run", "--space", space.name, "--method", "ce")
     assert done.returncode == 2
     assert "mine.yaml: method: must be 'ce', got 'scl'\n" in done.stderr
 
@@ -133,9 +127,9 @@ def test_a_study_that_is_searched_otherwise_is_refused_with_the_name_of_the_fiel
     ids=lambda part: part[-1] if isinstance(part, tuple) else "",
 )
 def test_a_dry_run_refuses_places_where_the_search_could_not_write(
-    sclsearch: Call, search: tuple[str, ...], options: tuple[str, ...], message: str
+    sclsearch: Call, options: tuple[str, ...], message: str
 ) -> None:
     for last in (("--dry-run",), ()):
-        done = sclsearch(*search, *options, *last)
+        done = sclsearch(*SEARCH, *options, *last)
         assert done.returncode == 2
         assert message in done.stderr

@@ -11,8 +11,6 @@ from rich.console import Console
 from sclsearch.papers.tables import Table, load_tables
 from sclsearch.study.spec import RunOptions
 
-Printed = Callable[..., str]
-
 QUIET = Console(quiet=True)
 DEMO = """
 paper: Someone et al. 2020
@@ -74,17 +72,12 @@ def options(tmp_path: Path) -> RunOptions:
     )
 
 
-@pytest.fixture
-def printed() -> Printed:
-    """Return a function that returns what another prints on a terminal of 80 columns."""
-
-    def printed(show: Callable[..., None], *things: object) -> str:
-        console = Console(file=StringIO(), width=80)
-        show(console, *things)
-        assert isinstance(console.file, StringIO)
-        return console.file.getvalue()
-
-    return printed
+def printed(show: Callable[..., None], *things: object) -> str:
+    """Return what a function prints on a terminal of 80 columns."""
+    console = Console(file=StringIO(), width=80)
+    show(console, *things)
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
 
 
 def lines(text: str) -> list[str]:

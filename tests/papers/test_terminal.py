@@ -14,7 +14,7 @@ from sclsearch.reports.report import ConfigurationLine, Report, SeedLine
 from sclsearch.search.estimate import MEASURED, STORED, Estimate
 from sclsearch.selection.variance import Observation, components
 from sclsearch.study.spec import RunOptions
-from tests.papers.conftest import Printed, lines
+from tests.papers.conftest import lines, printed
 
 NOTES = ("model minilm, not bert-base", "scaled: at most 150 updates a stage")
 
@@ -39,7 +39,7 @@ def made_up_scores(planned: Sequence[PlannedCell], table: Table) -> list[CellSco
 
 
 @pytest.mark.parametrize("name", [name for name, t in published_tables().items() if t.cells])
-def test_each_table_fits_80_columns_with_whole_names(name: str, printed: Printed) -> None:
+def test_each_table_fits_80_columns_with_whole_names(name: str) -> None:
     table = published_tables()[name]
     planned = laptop(table)
     cost = StudyCost("s", 600, 300, Estimate(4e5, 2, MEASURED))
@@ -51,7 +51,7 @@ def test_each_table_fits_80_columns_with_whole_names(name: str, printed: Printed
         assert any(cell.row.name in line and cell.column.name.split()[0] in line for line in scores)
 
 
-def test_scores_stand_beside_the_published_ones(demo: Table, printed: Printed) -> None:
+def test_scores_stand_beside_the_published_ones(demo: Table) -> None:
     whole = printed(show_scores, demo, made_up_scores(laptop(demo), demo))
     text = lines(whole)
     assert text[:3] == [
@@ -76,7 +76,7 @@ def test_scores_stand_beside_the_published_ones(demo: Table, printed: Printed) -
     assert limit in " ".join(whole.split())
 
 
-def test_a_table_without_scores_shows_reasons_and_no_empty_grid(printed: Printed) -> None:
+def test_a_table_without_scores_shows_reasons_and_no_empty_grid() -> None:
     table = published_tables()["gunel/table-2"]
     planned = laptop(table, "Avg")
     text = printed(show_scores, table, made_up_scores(planned, table))
@@ -86,7 +86,7 @@ def test_a_table_without_scores_shows_reasons_and_no_empty_grid(printed: Printed
     assert "condition" not in printed(show_costs, [], planned)
 
 
-def test_a_study_is_named_by_its_own_task(printed: Printed) -> None:
+def test_a_study_is_named_by_its_own_task() -> None:
     planned = laptop(published_tables()["gunel/table-7"], "CE,Yelp-2")
     costs = [(one, StudyCost("s", 6, 6)) for one in distinct_studies(planned)]
     text = lines(printed(show_costs, costs, planned))
@@ -97,9 +97,7 @@ def test_a_study_is_named_by_its_own_task(printed: Printed) -> None:
     ("seconds", "time"),
     [(None, "unknown"), (600.0, "10 min")],
 )
-def test_costs_are_seed_runs_and_time(
-    demo: Table, printed: Printed, seconds: float | None, time: str
-) -> None:
+def test_costs_are_seed_runs_and_time(demo: Table, seconds: float | None, time: str) -> None:
     planned = laptop(demo)
     one, other = distinct_studies(planned)
     costs = [
@@ -129,7 +127,7 @@ def test_costs_are_seed_runs_and_time(
     ids=["known", "one unknown", "none missing"],
 )
 def test_times_are_added_up_with_their_bases(
-    demo: Table, printed: Printed, times: tuple[Estimate, ...], expected: str
+    demo: Table, times: tuple[Estimate, ...], expected: str
 ) -> None:
     planned = laptop(demo)
     costs = [StudyCost("s", 6, 3 if time.basis else 0, time) for time in times]
@@ -180,9 +178,7 @@ def confirmation() -> Confirmation:
     )
 
 
-def test_a_confirmation_has_three_scores_and_the_difference(
-    confirmation: Confirmation, printed: Printed
-) -> None:
+def test_a_confirmation_has_three_scores_and_the_difference(confirmation: Confirmation) -> None:
     assert lines(printed(show_confirmation, confirmation)) == [
         "Winner #4 of mine, test accuracy",
         "as chosen 0.7500 ± 0.0100, rule top-2",
@@ -195,7 +191,7 @@ def test_a_confirmation_has_three_scores_and_the_difference(
 
 
 def test_a_confirmation_whose_seeds_all_failed_has_no_difference(
-    confirmation: Confirmation, printed: Printed
+    confirmation: Confirmation,
 ) -> None:
     (line,) = confirmation.fresh.configurations
     failed = tuple(replace(seed, test=None, failure="raised: a test") for seed in line.seeds)
@@ -206,7 +202,7 @@ def test_a_confirmation_whose_seeds_all_failed_has_no_difference(
     assert not any("fresh - chosen" in line for line in text)
 
 
-def test_a_spread_has_shares_intervals_and_the_detectable_difference(printed: Printed) -> None:
+def test_a_spread_has_shares_intervals_and_the_detectable_difference() -> None:
     cells = [(i, o) for i in range(3) for o in range(3)]
     found = components(
         [Observation(0, i, o, 0.7 + 0.02 * o + 0.001 * ((i * o) % 2)) for i, o in cells]
