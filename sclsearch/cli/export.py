@@ -181,11 +181,13 @@ def predict(
             line = dict(zip(header, [*row.cells, *own], strict=False))
             output.write(json.dumps(line, ensure_ascii=False) + "\n")
     if empty:
-        lines = ", ".join(map(str, empty[:SHOWN_LINES])) + ", …" * (len(empty) > SHOWN_LINES)
-        sys.stderr.write(
-            f"{file}: {counted(len(empty), 'row')} with an empty text: no prediction. "
-            f"Lines: {lines}\n"
-        )
+        _warn_of_empty_texts(file, empty)
+
+
+def _warn_of_empty_texts(file: Path, places: Sequence[int]) -> None:
+    lines = ", ".join(map(str, places[:SHOWN_LINES])) + ", …" * (len(places) > SHOWN_LINES)
+    rows = counted(len(places), "row")
+    sys.stderr.write(f"{file}: {rows} with an empty text: no prediction. Lines: {lines}\n")
 
 
 def _text_columns(
