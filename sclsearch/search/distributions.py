@@ -1,6 +1,6 @@
-"""Optuna distributions of the searched parameters of a stored study."""
+"""Optuna distributions of searched parameters."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from optuna.distributions import (
@@ -28,15 +28,15 @@ def stored_parameters(space: Mapping[str, Any]) -> dict[str, Parameter]:
     return found
 
 
-def distribution(parameter: Parameter) -> BaseDistribution:
-    """Return the Optuna distribution of a searched parameter."""
-    if isinstance(parameter, Choice):
-        return CategoricalDistribution([plain(value) for value in parameter.values])
-    if parameter.kind == "int":
-        return IntDistribution(int(parameter.low), int(parameter.high), step=parameter.step or 1)
-    return FloatDistribution(parameter.low, parameter.high, log=parameter.kind == "log")
-
-
 def plain(value: Any) -> Any:
     """Return a value that Optuna accepts: lists become JSON."""
     return canonical(value) if isinstance(value, list | tuple | dict) else value
+
+
+def distribution(parameter: Parameter, encoded: Callable[[Any], Any] = plain) -> BaseDistribution:
+    """Return the Optuna distribution of a searched parameter, with choices as Optuna has them."""
+    if isinstance(parameter, Choice):
+        return CategoricalDistribution([encoded(value) for value in parameter.values])
+    if parameter.kind == "int":
+        return IntDistribution(int(parameter.low), int(parameter.high), step=parameter.step or 1)
+    return FloatDistribution(parameter.low, parameter.high, log=parameter.kind == "log")

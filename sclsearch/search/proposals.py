@@ -7,18 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import optuna
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
 from optuna.samplers import BaseSampler, GPSampler, RandomSampler, TPESampler
 from optuna.trial import TrialState
 
 from sclsearch.canonical import canonical
 from sclsearch.methods.fields import as_tuples
 from sclsearch.randomness import seed_for
+from sclsearch.search.distributions import distribution
 from sclsearch.spaces.space import Choice, Parameter, Space, active
 from sclsearch.study.spec import Sampler
 
@@ -74,7 +69,7 @@ def propose(
         if canonical(values) not in seen:
             return values, "sampled"
     # The space is finite here: its integer ranges become choices.
-    listed = {name: _choices(parameter) for name, parameter in space.parameters.items()}
+    listed = {name: Choice(one.listed(), one.when) for name, one in space.parameters.items()}
     return _next_unseen(replace(space, parameters=listed), seen)
 
 
@@ -91,13 +86,6 @@ def _kinds(space: Space, sampler: Sampler) -> Iterator[Sampler]:
 def _next_unseen(space: Space, seen: set[str]) -> tuple[Values, str] | None:
     unseen = (values for values in space.grid() if canonical(values) not in seen)
     return next(((values, "sampled") for values in unseen), None)
-
-
-def _choices(parameter: Parameter) -> Choice:
-    if isinstance(parameter, Choice):
-        return parameter
-    numbers = range(int(parameter.low), int(parameter.high) + 1, parameter.step or 1)
-    return Choice(tuple(numbers), parameter.when)
 
 
 def _sampler(kind: Sampler, search_seed: int, number: int, attempt: int) -> BaseSampler:
@@ -129,7 +117,7 @@ def _sampled(space: Space, sampler: BaseSampler, known: Sequence[ObservedConfigu
 
 def _trial(space: Space, configuration: ObservedConfiguration) -> optuna.trial.FrozenTrial:
     searched = {
-        name: _distribution(space.parameters[name])
+        name: distribution(space.parameters[name], canonical)
         for name in configuration.values
         if name in space.parameters
     }
@@ -143,15 +131,6 @@ def _trial(space: Space, configuration: ObservedConfiguration) -> optuna.trial.F
         distributions=searched,
         value=configuration.score,
     )
-
-
-def _distribution(parameter: Parameter) -> BaseDistribution:
-    if isinstance(parameter, Choice):
-        # Optuna does not accept a list as a value, but accepts its JSON.
-        return CategoricalDistribution([canonical(value) for value in parameter.values])
-    if parameter.kind == "int":
-        return IntDistribution(int(parameter.low), int(parameter.high), step=parameter.step or 1)
-    return FloatDistribution(parameter.low, parameter.high, log=parameter.kind == "log")
 
 
 def _suggest(trial: optuna.Trial, name: str, parameter: Parameter) -> object:

@@ -285,7 +285,7 @@ def _train(
             while len(race.scores) < configs and rows.may_open(race, window):
                 rows.open(race, window)
             places = {(number, seed) for _, number, seed in running}
-            place = _next(race, places, all_open=len(race.scores) == configs)
+            place = race.next(places, all_open=len(race.scores) == configs)
             if place is None:
                 break
             ends = clock + float(seconds[rows.opened[place[0]], place[1]])
@@ -296,16 +296,6 @@ def _train(
         race.note(number, seed, float(scores[rows.opened[number], seed]))
 
 
-def _next(race: Race, running: set[tuple[int, int]], *, all_open: bool) -> tuple[int, int] | None:
-    if race.risk is not None:
-        return race.next(running, all_open=all_open)
-    for number, row in enumerate(race.scores):
-        for seed, score in enumerate(row):
-            if math.isnan(score) and (number, seed) not in running:
-                return number, seed
-    return None
-
-
 class _Rows:
     """Rows of a table in the order in which a search takes them."""
 
@@ -314,18 +304,14 @@ class _Rows:
     ) -> None:
         self.table, self.sampler, self.order, self.search_seed = table, sampler, order, search_seed
         self.opened: list[int] = []
-        self.learns = sampler not in LEARNS_NOTHING
-        self.space = _space(table.values) if self.learns else None
+        self.space = None if sampler in LEARNS_NOTHING else _space(table.values)
 
     def may_open(self, race: Race, window: int) -> bool:
         """Return True if the sampler has what it needs for the next configuration."""
-        if not self.learns:
-            return race.risk is not None or len(self.opened) < window or self._settled(race, window)
-        return self._settled(race, window)
-
-    def _settled(self, race: Race, window: int) -> bool:
+        if self.space is None and race.risk is not None:
+            return True
         first = FIRST if race.risk is not None else None
-        return not any(race.missing(n, first) for n in self._required(window))
+        return not any(race.missing(number, first) for number in self._required(window))
 
     def _required(self, window: int) -> range:
         return range(max(len(self.opened) - window + 1, 0))

@@ -158,7 +158,7 @@ class Race:
         return dict(zip(numbers, map(float, posterior.expected), strict=True))
 
     def next(self, running: Collection[Place], *, all_open: bool) -> Place | None:
-        """Return the configuration and the seed to train next.
+        """Return the configuration and the seed to train next; in order if racing is off.
 
         Args:
             running: What is training now.
@@ -167,6 +167,8 @@ class Race:
         Returns:
             None if nothing is needed, or not before something that is running has ended.
         """
+        if self.risk is None:
+            return self._free(range(len(self.scores)), running)
         first = self._free(self._lacking_first(), running, FIRST)
         if first or not all_open or self.certain or not self.posterior.seen.any():
             return first

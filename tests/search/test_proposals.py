@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from sclsearch.canonical import canonical, digest
-from sclsearch.errors import SclsearchError
 from sclsearch.search.proposals import ObservedConfiguration, propose
 from sclsearch.spaces.space import Choice, Parameter, Range, Space, Values, active
 from sclsearch.study.spec import Sampler
@@ -81,7 +80,7 @@ def searched(
     return known
 
 
-def test_published_configurations_come_first_and_in_order() -> None:
+def test_published_configurations_come_first_and_then_each_number_has_its_own() -> None:
     known: list[ObservedConfiguration] = []
     for values in WIDE.published:
         assert propose(WIDE, "tpe", 0, known) == (values, "published")
@@ -89,6 +88,9 @@ def test_published_configurations_come_first_and_in_order() -> None:
     third = propose(WIDE, "tpe", 0, known)
     assert third is not None
     assert third[1] == "sampled"
+    fourth = propose(WIDE, "tpe", 0, [*known, ObservedConfiguration(third[0], None)])
+    assert fourth is not None
+    assert fourth[0] != third[0]
 
 
 @pytest.mark.parametrize(("sampler", "count"), [("tpe", 30), ("gp", 14), ("random", 30)])
@@ -127,15 +129,6 @@ def test_the_search_seed_changes_what_is_sampled_but_not_what_is_published(
     one, other = searched(WIDE, sampler, 5, 0), searched(WIDE, sampler, 5, 1)
     assert one[:2] == other[:2]
     assert all(a != b for a, b in zip(one[2:], other[2:], strict=True))
-
-
-def test_the_number_changes_the_proposal_even_where_no_score_is_known() -> None:
-    known = [ObservedConfiguration(values, None) for values in WIDE.published]
-    third = propose(WIDE, "tpe", 0, known)
-    assert third is not None
-    fourth = propose(WIDE, "tpe", 0, [*known, ObservedConfiguration(third[0], None)])
-    assert fourth is not None
-    assert fourth[0] != third[0]
 
 
 @pytest.mark.parametrize("sampler", ["random", "grid"])
@@ -212,12 +205,6 @@ def test_a_grid_comes_in_the_order_of_the_space_after_the_published_one() -> Non
     known = searched(FINITE, "grid", 100)
     rest = [values for values in FINITE.grid() if values != FINITE.published[0]]
     assert [one.values for one in known] == [FINITE.published[0], *rest]
-
-
-def test_a_grid_refuses_a_range() -> None:
-    known = [ObservedConfiguration(values, None) for values in WIDE.published]
-    with pytest.raises(SclsearchError, match=r"^--sampler grid: .* in wide\.yaml"):
-        propose(WIDE, "grid", 0, known)
 
 
 def test_a_space_without_parameters_has_one_configuration() -> None:
