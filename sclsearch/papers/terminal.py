@@ -13,7 +13,7 @@ from sclsearch.papers.tables import Cell, Table
 from sclsearch.reports.comparison_tables import COMPARED, compared, show_limits
 from sclsearch.reports.report import ConfigurationLine, Report
 from sclsearch.reports.terminal import duration, grid, test_result, with_spread
-from sclsearch.selection.significance import detection, in_points
+from sclsearch.selection.significance import in_points
 from sclsearch.selection.variance import Component, Spread
 
 SEEDS_OF_PAPERS = 10
@@ -167,8 +167,8 @@ def show_spread(console: Console, study: str, spread: Spread) -> None:
         console.print(f"- {note}")
     one, low, high = spread.detectable(SEEDS_OF_PAPERS)
     console.print(
-        f"{detection(SEEDS_OF_PAPERS, one)} between two such configurations, by the interval of "
-        f"the spread {in_points(low)} to {in_points(high)}."
+        f"{SEEDS_OF_PAPERS} seeds can detect {in_points(one)} points between two such "
+        f"configurations, by the interval of the spread {in_points(low)} to {in_points(high)}."
     )
 
 

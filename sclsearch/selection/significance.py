@@ -150,14 +150,9 @@ def search_scores(
     """Return the scores of a search, with estimates for the seed runs that a race skipped.
 
     An estimate is the mean score of the finished configurations on that seed, plus the
-    configuration's mean difference from them on its own seeds.
-
-    Args:
-        validation: Validation scores, `[configurations, replicates]`; failed seeds have the
-            metric's minimum.
-        test: Test scores in the same order; NaN for failed seeds.
-        trained: Which of these seed runs were trained; at least one configuration on all seeds.
-        top: Rule that scores a configuration.
+    configuration's mean difference from them on its own seeds. `trained` tells which seed runs were
+    trained, `[configurations, replicates]`; at least one configuration on all seeds. `SearchScores`
+    describes the other arguments.
     """
 
     def filled(found: Numbers) -> Numbers:
@@ -172,14 +167,7 @@ def search_scores(
 def with_searches(
     comparison: Comparison, a: SearchScores, b: SearchScores, subsets: Sequence[Hashable]
 ) -> tuple[float, float] | None:
-    """Return the 95 % interval of `search_interval`, widened to contain that of the winners.
-
-    Args:
-        comparison: Comparison of the winners of both searches.
-        a: Scores of the first search.
-        b: Scores of the other search, on the same replicates.
-        subsets: Identifier of each replicate's training subset, as for `compare`.
-    """
+    """Return the 95 % interval of `search_interval`, widened to contain that of the winners."""
     found = search_interval(a, b, subsets)
     if found is None or comparison.interval is None:
         return None
@@ -229,19 +217,15 @@ def _winners_tests(
     places = np.arange(len(replicates))
     # Lower numbers first: ties go to the lowest number.
     configurations = np.sort(draw.integers(count, size=(len(replicates), count)), axis=1)
-    scores = np.round(
-        [_top_means(row[replicates], search.top) for row in search.validation], DECIMALS
-    )
+    means = [
+        -np.sort(-row[replicates], axis=1)[:, : search.top.k].mean(axis=1)  # as `Top.value`
+        for row in search.validation
+    ]
+    scores = np.round(means, DECIMALS)
     best = scores[configurations, places[:, None]].argmax(axis=1)
     winners = configurations[places, best]
     found: Numbers = search.test[winners[:, None], replicates]
     return found
-
-
-def _top_means(scores: Numbers, top: Top) -> Numbers:
-    """Return the score of each resample of one configuration, as `Top.value`."""
-    means: Numbers = -np.sort(-scores, axis=1)[:, : top.k].mean(axis=1)
-    return means
 
 
 def detectable(differences_std: float, n: int, alpha: float = ALPHA, power: float = POWER) -> float:
@@ -279,14 +263,6 @@ def _shift(n: int, alpha: float, power: float) -> float:
     walsh = (samples[:, first] + samples[:, second]) / 2
     decisive = np.partition(walsh, len(first) - critical, axis=1)[:, len(first) - critical]
     return float(np.quantile(-decisive, power))
-
-
-def detection(n: int, difference: float, unit: str = "seeds") -> str:
-    """Return a sentence such as `10 seeds can detect 1.4 points`.
-
-    `difference` is a share of 1; a point is a hundredth.
-    """
-    return f"{n} {unit} can detect {in_points(difference)} points"
 
 
 def in_points(difference: float) -> str:
