@@ -42,7 +42,9 @@ def start_local(cores: int, quiet: Mapping[str, Any]) -> None:
 
 
 def _start(cores: int, quiet: Mapping[str, Any]) -> None:
-    with _loopback(), _processes_apart():
+    # For 127.0.0.1, Ray would use the machine's own address and listen on every interface. It stays
+    # on the loopback interface if it cannot form a cluster, as on a Mac.
+    with _replaced(ray_constants, "ENABLE_RAY_CLUSTER", False), _processes_apart():
         ray.init(address="local", num_cpus=cores, include_dashboard=False, **quiet)
 
 
@@ -70,17 +72,6 @@ def errors_unprinted() -> Iterator[None]:
     log. `--json` writes JSON there. The search itself reports the errors that end it.
     """
     with _replaced(worker, "listen_error_messages", lambda *_: None):
-        yield
-
-
-@contextmanager
-def _loopback() -> Iterator[None]:
-    """Make Ray start on 127.0.0.1 only.
-
-    For that address, Ray would use the machine's own address and listen on every interface. It
-    stays on the loopback interface if it cannot form a cluster, as on a Mac.
-    """
-    with _replaced(ray_constants, "ENABLE_RAY_CLUSTER", False):
         yield
 
 

@@ -101,8 +101,7 @@ def model_here(study: "Study", store: StudyStore, versions: Mapping[str, str]) -
     from sclsearch.training.device import backend_for
 
     try:
-        _check_seen(store)
-        _check_versions(versions)
+        _check_machine(store, versions)
         backend_for(study.numerics)
         return _checked(study.model, study.model_name, study.model_digest)
     except (SclsearchError, UnfitNodeError, OSError) as error:
@@ -110,17 +109,14 @@ def model_here(study: "Study", store: StudyStore, versions: Mapping[str, str]) -
         raise UnfitNodeError(str(error)) from error
 
 
-def _check_seen(store: StudyStore) -> None:
+def _check_machine(store: StudyStore, driver: Mapping[str, str]) -> None:
+    node = platform.node()
     if store.record() is None:
         raise UnfitNodeError(
-            f"{store.folder}: {platform.node()} does not see the study. Give a folder that all "
-            "nodes share, or s3://BUCKET/FOLDER."
+            f"{store.folder}: {node} does not see the study. Give a folder that all nodes share, "
+            "or s3://BUCKET/FOLDER."
         )
-
-
-def _check_versions(driver: Mapping[str, str]) -> None:
-    faults = _version_faults(driver, platform.node())
-    if faults:
+    if faults := _version_faults(driver, node):
         raise UnfitNodeError("\n".join(faults))
 
 

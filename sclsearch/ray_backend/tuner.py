@@ -132,9 +132,6 @@ class SeedSearcher(Searcher):
         except Exception as error:
             self.fault = self.fault or error
 
-    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """Do nothing: a trial reports once, at its end."""
-
     def save(self, checkpoint_path: str) -> None:
         """Do nothing: only the run store holds results."""
 

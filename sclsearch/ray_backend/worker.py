@@ -145,8 +145,8 @@ def seed_run_trial(config: Mapping[str, Any], context: WorkerContext) -> None:
         traceback.clear_frames(error.__traceback__)  # the frames hold the model
         forget_encoder()
         torch.cuda.empty_cache()
-        message = f"{(_last_line(error) or 'out of memory').rstrip('.')}. {MEMORY_ADVICE}"
-        tune.report({"key": spec.key, "out_of_memory": message})
+        reason = traceback.format_exception_only(error)[-1].strip().rstrip(".")
+        tune.report({"key": spec.key, "out_of_memory": f"{reason}. {MEMORY_ADVICE}"})
 
 
 def return_freed_memory() -> None:
@@ -288,7 +288,3 @@ def _failed(run: SeedRun, error: Exception, method: NamedMethod) -> SeedRun:
     else:
         failure = Failure("raised", error_text(error, method))
     return replace(run, seconds=time.time() - run.started, failure=failure)
-
-
-def _last_line(error: BaseException) -> str:
-    return traceback.format_exception_only(error)[-1].strip()

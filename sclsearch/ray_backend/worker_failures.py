@@ -10,15 +10,12 @@ from ray.exceptions import RayActorError, RayError, RayTaskError
 from ray.tune.experiment import Trial
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+"""Terminal escape sequences that color Ray's process names."""
 LOST_NODE = ("node has died", "node was terminated", "node it was running on is dead")
 
 
 def failure_cause(message: str) -> str:
-    """Return the cause of a trial's failure, which determines its number of retries.
-
-    Args:
-        message: Ray's error message.
-    """
+    """Return the cause of a failure, by Ray's message; it determines the number of retries."""
     if "OutOfMemoryError" in message or "out of memory" in message.lower():
         return "out-of-memory"
     if "UnfitNodeError" in message:
@@ -42,12 +39,7 @@ def ray_message(trial: Trial) -> str:
     """
     file = Path(trial.error_file or "")
     text = file.read_text(encoding="utf-8") if file.is_file() else ""
-    return plain(text.partition("\n")[2]) or "no reason given"
-
-
-def plain(text: str) -> str:
-    """Return a text without the terminal escape sequences that color Ray's process names."""
-    return _ESCAPES.sub("", text).strip()
+    return _ESCAPES.sub("", text.partition("\n")[2]).strip() or "no reason given"
 
 
 def line_of(message: str) -> str:
