@@ -65,13 +65,7 @@ class Callback:
 
 
 def notify(callbacks: Sequence[Callback], event: str, *args: Any, **options: Any) -> None:
-    """Call a method of each callback.
-
-    Args:
-        callbacks: The callbacks.
-        event: Name of the method.
-        args: Its arguments.
-        options: Its keyword arguments.
+    """Call the method named `event` of each callback.
 
     Raises:
         SclsearchError: A callback raised an exception; the message names the callback.
@@ -102,7 +96,7 @@ class Progress(Callback):
     def __init__(self, console: Console, wanted: int | None) -> None:
         self.console, self.wanted = console, wanted
         self.done = self.stored = self.failed = 0
-        self.spared = 0  # seed runs that a race will probably leave out
+        self.skipped = 0  # seed runs that a race will probably leave out
         self.best: ConfigurationScore | None = None
         self.finished_seconds: Sequence[float] = ()
         self.running_seconds: Sequence[float] = ()
@@ -130,9 +124,7 @@ class Progress(Callback):
     def tick(self, finished_seconds: Sequence[float], running_seconds: Sequence[float]) -> None:
         """Update the display, at a readable rate.
 
-        Args:
-            finished_seconds: Seconds that each finished trial took.
-            running_seconds: Seconds since the start of each running trial.
+        A finished trial has the seconds that it took, a running one those since its start.
         """
         now = time.monotonic()
         self.finished_seconds, self.running_seconds = finished_seconds, running_seconds
@@ -187,7 +179,7 @@ class Progress(Callback):
         # group of seed runs finishes, and would grow every second.
         each = statistics.fmean(self.finished_seconds)
         going = sum(min(age / each, 1) for age in running)
-        return (self.wanted - self.spared - self.done - going) * each / len(running)
+        return (self.wanted - self.skipped - self.done - going) * each / len(running)
 
 
 def _clock(seconds: float) -> str:

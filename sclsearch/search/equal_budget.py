@@ -21,13 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MethodSearch:
-    """Search of one of several methods.
-
-    Attributes:
-        method: The method's name.
-        prepared: Its study.
-        options: Run options of this study.
-    """
+    """Search of one of several methods: its study, and the run options of this study."""
 
     method: str
     prepared: PreparedStudy
@@ -36,13 +30,7 @@ class MethodSearch:
 
 @dataclass(frozen=True, slots=True)
 class MethodResult:
-    """Result of the search of one of several methods.
-
-    Attributes:
-        method: The method's name.
-        done: Result of the search; None if it raised an error.
-        error: The error; None if there was none.
-    """
+    """Result of the search of one of several methods, or the error that ended it."""
 
     method: str
     done: SearchResult | None
@@ -104,11 +92,6 @@ def run_methods(
 
     An error ends only the search of its method. An interruption also ends those that follow. Each
     method may use an equal share of the time that is left of the time budget.
-
-    Args:
-        searches: The searches.
-        console: The console that shows progress.
-        callbacks: Callbacks for search events of all methods.
 
     Raises:
         KeyboardInterrupt: Ctrl-C or SIGTERM came before the first seed run of a method.

@@ -76,10 +76,9 @@ def estimate(
 
     Args:
         prepared: The study.
-        scheduler: The study's scheduler, after `refill`.
+        scheduler: Its scheduler, after `refill`.
         threads: Torch threads per seed run.
-        stored: Returns successful seed runs of any study; called only if a seed run or a test is
-            missing.
+        stored: Returns successful seed runs of any study; called only if something is missing.
     """
     queued = [] if scheduler.decided else [one.configuration for one in scheduler.queue.values()]
     untested = scheduler.untested

@@ -103,10 +103,7 @@ def plan(
 ) -> Plan:
     """Return the plan of a search without running it.
 
-    Args:
-        spec: The study specification.
-        options: The execution options.
-        finished: Returns seed runs for the time estimate; None skips the estimate.
+    `finished` returns seed runs for the time estimate; None skips the estimate.
 
     Raises:
         SclsearchError: For the same reasons as the search itself.

@@ -45,12 +45,7 @@ CHEAP_TEST = 0.25
 
 
 def prepare_study(spec: StudySpec, options: RunOptions, *, dry: bool = False) -> PreparedStudy:
-    """Return the prepared study; write nothing except the storage folder.
-
-    Args:
-        spec: The study specification.
-        options: The execution options.
-        dry: If True, do not create even the storage folder.
+    """Return the prepared study; write nothing except the storage folder, and not even it if `dry`.
 
     Raises:
         SclsearchError: Options, data, model or the stored study of that name do not match.

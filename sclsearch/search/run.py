@@ -76,12 +76,6 @@ def run(
 ) -> SearchResult:
     """Run a study until it is complete, stopped or out of time.
 
-    Args:
-        spec: The study specification.
-        options: The execution options.
-        console: The console that shows progress.
-        callbacks: Callbacks for search events.
-
     Raises:
         SclsearchError: An error that the user can fix.
         KeyboardInterrupt: Ctrl-C or SIGTERM came before the first seed run.
@@ -207,7 +201,7 @@ def _count_left(progress: Progress, scheduler: Scheduler) -> None:
     if use is not None and use.unit != SEED_RUNS:
         progress.spent = str(use)
         progress.wanted = together if math.isfinite(scheduler.left) else None
-    progress.spared = (progress.wanted or together) - together
+    progress.skipped = (progress.wanted or together) - together
     progress.testing = _to_test(scheduler)
 
 
