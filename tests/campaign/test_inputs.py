@@ -100,7 +100,6 @@ DATA: dict[str, tuple[str, bytes]] = {
     "csv long row": ("csv", (ROWS + "a,b,c\n").encode()),
     "csv open quote": ("csv", (ROWS + '"never closed,good\n').encode()),
     "csv NUL in a text": ("csv", (ROWS + "a\0b,good\n").encode()),
-    "csv NUL in a label": ("csv", (ROWS + "a,go\0od\n").encode()),
     "csv latin-1": ("csv", ROWS.replace("good", "g\xf6\xf6d").encode("latin-1")),
     "csv utf-16": ("csv", ROWS.encode("utf-16")),
     "csv blank text": ("csv", (ROWS + "  ,good\n").encode()),
@@ -110,50 +109,36 @@ DATA: dict[str, tuple[str, bytes]] = {
         "csv",
         (ROWS + "a,go\u200bod\n" * 40).encode(),
     ),
-    "csv labels that differ by a mark": ("csv", (ROWS + "a,\ufeffgood\n" * 40).encode()),
     "csv labels composed and not": (
         "csv",
         ("text,label\n" + "a,\u00e9\nb,e\u0301\n" * 40).encode(),
     ),
     "csv a cell of 4 MB": ("csv", (ROWS + "a " * 2_000_000 + ",good\n").encode()),
-    "csv a word of 4 MB": ("csv", (ROWS + "a" * 4_000_000 + ",good\n").encode()),
     "csv a label for each text": (
         "csv",
         ("text,label\n" + "\n".join(f"a,{n}" for n in range(99))).encode(),
     ),
     "csv binary": ("csv", bytes(range(256)) * 50),
-    "csv is a zip": ("csv", b"PK\x03\x04" + bytes(500)),
     "csv is JSON": ("csv", OBJECTS.encode()),
     "tsv is CSV": ("tsv", ROWS.encode()),
-    "tsv short row": ("tsv", (ROWS.replace(",", "\t") + "alone\n").encode()),
-    "tsv empty": ("tsv", b""),
-    "tsv NUL": ("tsv", (ROWS.replace(",", "\t") + "a\0\tgood\n").encode()),
     "jsonl empty": ("jsonl", b""),
     "jsonl list": ("jsonl", b"[1]\n"),
     "jsonl array of objects": ("json", f"[{','.join(AS_JSON)}]".encode()),
     "jsonl cut": ("jsonl", OBJECTS[:-5].encode()),
     "jsonl NaN": ("jsonl", (OBJECTS + '{"text": NaN, "label": "good"}\n').encode()),
     "jsonl nested text": ("jsonl", (OBJECTS + '{"text": ["a"], "label": "good"}\n').encode()),
-    "jsonl lacks a key": ("jsonl", (OBJECTS + '{"text": "a"}\n').encode()),
     "jsonl key twice": (
         "jsonl",
         (OBJECTS + '{"text": "a", "text": "b", "label": "good"}\n').encode(),
-    ),
-    "jsonl label twice": (
-        "jsonl",
-        (OBJECTS + '{"text": "a", "label": "bad", "label": "good"}\n').encode(),
     ),
     "jsonl half a character": (
         "jsonl",
         (OBJECTS + '{"text": "\\ud800", "label": "good"}\n').encode(),
     ),
-    "jsonl NUL": ("jsonl", (OBJECTS + '{"text": "a\\u0000", "label": "good"}\n').encode()),
     "jsonl deep list": ("jsonl", (OBJECTS + nested("list") + "\n").encode()),
     "jsonl deep object": ("jsonl", (OBJECTS + nested("object") + "\n").encode()),
     "jsonl long number": ("jsonl", (OBJECTS + '{"text": ' + "9" * 5000 + "}\n").encode()),
     "parquet text": ("parquet", ROWS.encode()),
-    "parquet empty": ("parquet", b""),
-    "parquet magic alone": ("parquet", b"PAR1PAR1"),
     "parquet cut": ("parquet", b"PAR1" + bytes(100) + b"PAR1"),
     "unknown ending": ("xlsx", ROWS.encode()),
     "no ending": ("", ROWS.encode()),
@@ -184,7 +169,7 @@ def dangling(path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [pipe, loop, dangling, Path.mkdir])
-@pytest.mark.parametrize("name", ["mine.csv", "mine.tsv", "mine.jsonl", "mine.parquet"])
+@pytest.mark.parametrize("name", ["mine.csv", "mine.jsonl", "mine.parquet"])
 @pytest.mark.parametrize("option", ["--task", "--validation", "--test"])
 def test_what_is_no_file_is_refused_as_data(
     option: str,
@@ -204,8 +189,6 @@ def test_what_is_no_file_is_refused_as_data(
 
 SPACES: dict[str, str] = {
     "empty": "",
-    "text": "hello",
-    "list": "[1, 2]",
     "open bracket": "space: [",
     "tabs": "space:\n\ttau: 1",
     "bomb": BOMB,
@@ -213,30 +196,16 @@ SPACES: dict[str, str] = {
     "merge key": "a: &a {x: 1}\nb: {<<: *a}",
     "deep flow": "space: " + nested("list"),
     "deep blocks": "\n".join(f"{' ' * n}a:" for n in range(500)),
-    "key twice": "method: scl\nmethod: scl\n",
     "not finite": "space: {tau: {type: float, low: .nan, high: .inf}}",
-    "date": "source: 2020-01-01\nspace: {}",
     "python object": "space: !!python/object/apply:os.system [touch MARK]",
     "unknown tag": "space: !mine {}",
     "binary": "space: !!binary aGVsbG8=",
     "set": "space: !!set {a, b}",
     "number as key": "space: {1: {}}",
-    "unknown parameter": "method: scl\nsource: a\nspace: {tua: {type: choice, values: [1]}}",
-    "unknown kind": "method: scl\nsource: a\nspace: {tau: {type: normal}}",
-    "low above high": "method: scl\nsource: a\nspace: {tau: {type: float, low: 2, high: 1}}",
-    "log from 0": "method: scl\nsource: a\nspace: {tau: {type: log, low: 0, high: 1}}",
-    "no values": "method: scl\nsource: a\nspace: {tau: {type: choice, values: []}}",
-    "value twice": "method: scl\nsource: a\nspace: {tau: {type: choice, values: [1, 1.0]}}",
     "20,000 values": "method: scl\nsource: a\nspace: {tau: {type: choice, values: "
     + json.dumps([n / 20_000 for n in range(1, 20_001)])
     + "}}",
     "too long": "# " + "x" * 1_100_000,
-    "another method": "method: lacon\nsource: a\nspace: {}",
-    "published outside": "method: scl\nsource: a\npublished: [{tau: 9}]\n"
-    "space: {tau: {type: float, low: 0.1, high: 1}}",
-    "condition on nothing": "method: scl\nsource: a\n"
-    "space: {tau: {type: choice, values: [1], when: {nothing: 1}}}",
-    "models text": "method: scl\nsource: a\nspace: {}\nmodels: minilm",
     "huge epochs": "method: scl\nsource: a\nfixed: {epochs: 99999999999999999999}\nspace: {}",
 }
 
@@ -246,8 +215,7 @@ def test_a_malformed_space_is_refused_with_its_file(
     name: str, folder: Path, command: Callable[..., Ended]
 ) -> None:
     (folder / "mine.yaml").write_text(SPACES[name], encoding="utf-8")
-    if name != "another method":
-        command("check", "mine.yaml").assert_refused("mine.yaml")
+    command("check", "mine.yaml").assert_refused("mine.yaml")
     command(*TUNE, *DEMO, "--model", "tiny", "--space", "mine.yaml").assert_refused("mine.yaml")
     assert not (folder / "MARK").exists()
 
@@ -268,14 +236,8 @@ PARAPHRASES: dict[str, str] = {
     "empty": "",
     "no header": LINE,
     "header alone": HEAD,
-    "another version": '{"paraphrases": 9, "source": "me"}\n' + LINE,
-    "no source": '{"paraphrases": 1}\n' + LINE,
-    "text as text": HEAD + '{"text": "a", "paraphrases": [["b"], ["c"]]}\n',
-    "one paraphrase": HEAD + '{"text": ["a"], "paraphrases": [["b"]]}\n',
-    "null": HEAD + '{"text": ["a"], "paraphrases": null}\n',
     "another's texts": HEAD + LINE,
     "deep": HEAD + nested("list") + "\n",
-    "key twice": HEAD + '{"text": ["a"], "text": ["b"], "paraphrases": [["b"], ["c"]]}\n',
     "cut": HEAD + LINE[:-8],
     "binary": "".join(map(chr, range(256))),
 }
