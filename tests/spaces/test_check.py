@@ -13,7 +13,6 @@ from sclsearch.spaces.load import check_file, load_space
     [
         ("source: S", "sorce: S", "sorce: unknown key. Did you mean 'source'? Known: "),
         ("source: S", "sorce: S", "source: is missing"),
-        ("method: supcl-seq", "method: [1]", "method: input should be a valid string, got"),
         ("method: supcl-seq", "note: x", "method: is missing"),
         ("method: supcl-seq", "method: supcl-sec", "method: Unknown method 'supcl-sec'. Did you"),
         ("space:\n  d", "space: 3\nx:\n  d", "space: input should be a valid dictionary, got"),
@@ -21,19 +20,14 @@ from sclsearch.spaces.load import check_file, load_space
         ("type: choice, values: [[0", "type: choise, values: [[0", "space.dropouts: must be a map"),
         ("[[0, 0.1], [0.1, 0.1]]", "[]", "space.dropouts.values: list should have at least 1 item"),
         ("[[0, 0.1], [0", "[[0, 0.1], [0.0, 0.1], [0", "space.dropouts: values must differ, got"),
-        ("[[0, 0.1], [0", "[[0], [0, 0.1], [0", "space.dropouts: tuple should have at least 2"),
         ("[[0, 0.1], [0", "[[0, 1.5], [0, 0.1], [0", "space.dropouts: input should be less than 1"),
-        ("[eval, train]}", "[eval, train], low: 1}", "space.probe_encoder_mode.low: unknown key."),
         ("low: 1e-4,", "", "space.probe_learning_rate.low: is missing"),
-        ("low: 1e-4", "low: a", "space.probe_learning_rate.low: input should be a valid number"),
         ("low: 1e-4", "low: 0", "space.probe_learning_rate: low of a log range must be above 0"),
         ("low: 1e-4", "low: 0.1", "space.probe_learning_rate: low must be below high, got low=0.1"),
-        ("high: 1e-2", "high: 7.0", "space.probe_learning_rate: input should be less than 1, got"),
         ("{probe_encoder_mode: eval}}", "{mode: eval}}", "space.probe_learning_rate.when: mode is"),
         ("mode: eval}}", "mode: evil}}", "space.probe_learning_rate.when: probe_encoder_mode must"),
         ("mode: eval}}", "mode: []}}", "space.probe_learning_rate.when: probe_encoder_mode must"),
         ("0.1]]}", "0.1]], when: {probe_encoder_mode: eval}}", "space.dropouts.when: probe_encode"),
-        ("mode: eval}}", "mode: eval}}\n  tua: {type: int, low: 1, high: 2}", "space.tua: unknown"),
         (
             "mode: eval}}",
             "mode: eval}}\n  chunk_tokens: {type: int, low: 1, high: 2}",
@@ -46,17 +40,12 @@ from sclsearch.spaces.load import check_file, load_space
         ("batch_size: 16}\n  -", "batch_size: 8}\n  -", "published[0]: batch_size must be 16 as i"),
         ("batch_size: 16}\n  -", "epochs: 8}\n  -", "published[0]: epochs is neither in `space` n"),
         ("batch_size: 16}\n  -", "epochs: 0}\n  -", "published[0].epochs: input should be greater"),
-        ("batch_size: 16}\n  -", "epoch: 8}\n  -", "published[0].epoch: unknown key. Did you mean"),
         ("mode: train}", "mode: eval}", "published[1]: probe_learning_rate is missing"),
-        ("- {dropouts: [0.1, 0.1], ", "- {", "published[1]: dropouts is missing"),
         ("rate: 1e-3", "rate: 1e-5", "published[0]: probe_learning_rate must be from 0.0001 to 0"),
         ("  minilm:", "  minlm:", "models.minlm: must be an alias, a folder, or owner/name on the"),
         ("note: scaled", "nota: scaled", "models.minilm.nota: unknown key. Did you mean 'note'?"),
-        ("note: scaled", "note: 3", "models.minilm.note: input should be a valid string, got"),
         ("epochs: 5", "epochs: 4", "models.minilm.published[0]: epochs must be whole, from 1 to 9"),
         ("high: 9", "high: 8", "models.minilm.space.epochs: high - low must be a multiple of step"),
-        ("low: 1, ", "low: 1, x: 1, ", "models.minilm.space.epochs.x: unknown key."),
-        ("tau: {type: float, low: 0.1", "tau: {type: float, low: -1", "models.minilm.space.tau: i"),
         ("{tau: null, pooling", "{pooling", "models.minilm.fixed.tau: must be fixed or searched"),
         ("{tau: null, pooling", "{tau: null, epochs: null, pooling", "models.minilm.fixed.epochs:"),
         ("      probe_learning_rate: null\n", "", "models.minilm.space.probe_learning_rate.when: "),
@@ -69,9 +58,8 @@ def test_a_fault_is_named_with_its_place(
     assert check_file(file) == []
     assert good.count(old) >= 1
     file.write_text(good.replace(old, new, 1))
-    assert any(line.startswith(f"mine.yaml: {fault}") for line in check_file(file)), check_file(
-        file
-    )
+    lines = check_file(file)
+    assert any(line.startswith(f"mine.yaml: {fault}") for line in lines), lines
 
 
 def test_all_faults_of_a_file_come_at_once(file: Path) -> None:
