@@ -175,8 +175,9 @@ def test_scores_are_stored_even_if_the_weights_cannot_be(
     assert caplog.text.count("its weights cannot be kept: [Errno 28] No space left") == 1
 
 
-@pytest.mark.parametrize("lost", [False, True], ids=["weights", "no weights"])
-@pytest.mark.parametrize("method", ["scl", "supcl-seq", "lacon", "tapt"])
+@pytest.mark.parametrize(
+    ("method", "lost"), [("scl", True), ("supcl-seq", False), ("lacon", False), ("tapt", True)]
+)
 def test_a_later_test_gives_what_training_would_have_given(
     asked: Asked,
     preparing: Preparing,

@@ -13,8 +13,7 @@ from sclsearch.errors import SclsearchError
 from sclsearch.reports.report import report
 from sclsearch.search.plan import plan
 from sclsearch.search.rerun import rerun
-from sclsearch.store.runs import RunStore, SeedRun
-from sclsearch.study.resolve import resolve
+from sclsearch.store.runs import SeedRun
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.tasks.custom import CustomTask
 from tests.in_process import in_process
@@ -123,20 +122,11 @@ def test_paraphrases_of_a_file_are_read_and_named(
     spec = replace(
         place.spec, method="cssl", space=None, searched=False, settings=settings, paraphrases=file
     )
-    by_file, by_eda = (
-        replace(place, spec=spec),
-        replace(place, spec=replace(spec, paraphrases=None)),
-    )
+    by_file = replace(place, spec=spec)
     with in_process():
-        found = {place_.run(tracking="none").name: place_ for place_ in (by_file, by_eda)}
-    assert len(found) == 2
-    notes = [report(place_.storage, name).notes for name, place_ in found.items()]
-    assert "made by hand" in notes[0]
-    assert any("EDA" in note for note in notes[1])
-    keys = [{run.key for run in runs_of(place_, name)} for name, place_ in found.items()]
-    assert keys[0].isdisjoint(keys[1])
-    run = RunStore(place.storage).get(min(keys[0]))
-    assert run is not None
+        name = by_file.run(tracking="none", seeds=1).name
+    assert "made by hand" in report(by_file.storage, name).notes
+    (run,) = runs_of(by_file, name)
     assert {reading["stage"] for reading in run.stages} == {"post-training"}
     assert rerun(place.storage, run.key).differing == ()
 
@@ -167,14 +157,3 @@ def test_a_value_that_the_encoder_cannot_have_is_refused_before_anything_is_stor
     with pytest.raises(SclsearchError, match=r"^heads: must divide the width .* 16, got 5"):
         own.run(configs=1)
     assert not list((tmp_path / "storage" / "studies").glob("*"))
-
-
-def test_an_unknown_protocol_of_a_custom_method_is_refused(
-    place: Workspace, custom_method: str, tmp_path: Path
-) -> None:
-    file = tmp_path / "mine.py"
-    text = custom_method.replace("    smoothing:", "    few_shot = 'gunel-few'\n    smoothing:")
-    file.write_text(text, encoding="utf-8")
-    spec = StudySpec(method=f"{file}:Smoothed", task="demo", train_size=20, searched=False)
-    with pytest.raises(SclsearchError, match=r"Unknown protocol 'gunel-few'\. Did you mean"):
-        resolve(replace(spec, model=place.spec.model), RunOptions(gpus_per_trial=0))

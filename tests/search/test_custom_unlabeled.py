@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sclsearch.errors import SclsearchError
-from sclsearch.search.plan import plan
 from sclsearch.search.rerun import rerun
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.resolve import resolve
@@ -26,8 +24,6 @@ FEW: Mapping[str, Any] = {
     "searched": False,
     "settings": {"epochs": 1, "post_epochs": 1, "max_length": 16, "pooling": "mean"},
 }
-METHODS = ("tapt", "cmlm", "cssl", "simcse")
-
 Asked = Callable[..., StudySpec]
 Preparing = Callable[..., PreparedStudy]
 
@@ -100,7 +96,8 @@ def test_texts_without_a_label_are_part_of_the_key_only_if_they_are_read(
 @pytest.mark.parametrize(
     ("method", "changes", "of_file"),
     [
-        *((method, {}, {}) for method in METHODS),
+        ("cssl", {}, {}),
+        ("simcse", {}, {}),
         ("tapt", {"train_size": None, "protocol": None}, {}),
         ("cmlm", {"settings": {**FEW["settings"], "batch_sampling": "balanced"}}, {}),
         ("tapt", {}, {"regression": True}),
@@ -144,40 +141,3 @@ def test_paraphrases_join_the_labelled_rows_alone(
     )
     assert np.array_equal(own.ids, its.ids)
     assert np.array_equal(own.starts, its.starts)
-
-
-def test_a_test_text_among_the_unlabeled_texts_is_noted(
-    mixed: CustomTask, study_of: Callable[..., Study]
-) -> None:
-    text = mixed.path.read_text().replace("a text 7 was seen,,train", "seen,,train\nseen,y,test")
-    mixed.path.write_text(text)
-    notes = study_of(mixed, "tapt", 90).notes
-    assert "1 of 21 test texts are also texts without a label" in notes
-    assert not any(note.startswith("1 of 21") and "training texts" in note for note in notes)
-
-
-def test_a_file_without_any_label_is_refused(
-    mixed: CustomTask, study_of: Callable[..., Study]
-) -> None:
-    mixed.path.write_text("text,label,split\na,,train\nb,,train\nc,y,test\n")
-    with pytest.raises(SclsearchError, match="there are no labeled training rows"):
-        study_of(mixed, "tapt", None)
-
-
-def test_a_dry_run_counts_unlabeled_texts(asked: Asked, mixed: CustomTask, tmp_path: Path) -> None:
-    spec = asked(**FEW, task=mixed, method="tapt", unlabeled=90)
-    planned = plan(spec, RunOptions(storage=tmp_path, gpus_per_trial=0))
-    assert planned.rows == (60, 20, 20, 90)
-    assert "stages without labels: 30 texts beside the 60 training rows" in planned.notes
-
-
-def test_a_text_without_label_must_hold_something_and_be_for_training(
-    mixed: CustomTask, study_of: Callable[..., Study]
-) -> None:
-    text = mixed.path.read_text()
-    mixed.path.write_text(text.replace("a text 0 was seen", " "))
-    with pytest.raises(SclsearchError, match="line 2: a text is empty"):
-        study_of(mixed, "tapt", 90)
-    mixed.path.write_text(text.replace("a text 0 was seen,,train", "a text,,test"))
-    with pytest.raises(SclsearchError, match="line 2: the label is empty"):
-        study_of(mixed, "tapt", 90)

@@ -113,7 +113,6 @@ def test_a_complete_study_takes_no_time_and_reads_no_stored_seed_runs(
     ("method", "settings", "more", "least"),
     [
         ("ce", {"epochs": 1}, {"epochs": 20}, 5),
-        ("supcl-seq", {"epochs": 1}, {"epochs": 20}, 5),
         ("supcl-seq", {"probe_epochs": 1}, {"probe_epochs": 90}, 1),
         ("supcl-seq", {}, {"probe_encoder_mode": "train", "probe_epochs": 90}, 2),
     ],

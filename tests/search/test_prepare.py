@@ -16,10 +16,9 @@ from sclsearch.search.prepare import check_new
 from sclsearch.search.run import complete_baselines
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.study.prepared import PreparedStudy
-from sclsearch.study.resources import START_MPS, gpus_each
+from sclsearch.study.resources import START_MPS
 from sclsearch.study.spec import RunOptions, StudySpec
 from sclsearch.study.study import Study
-from sclsearch.training.spec import Numerics
 
 if TYPE_CHECKING:
     from tests.workspace import Workers
@@ -91,30 +90,12 @@ def test_only_cores_of_this_process_count(preparing: Preparing) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "numerics", "expected"),
-    [
-        (None, "cpu-fp32", 0.0),
-        (None, "cuda-bf16", 1.0),
-        (0.143, "cuda-bf16", 0.1428),
-        (0, "cpu-fp32", 0.0),
-    ],
-)
-def test_a_share_of_a_gpu_is_rounded_down_for_ray(
-    asked: float | None, numerics: Numerics, expected: float
-) -> None:
-    assert gpus_each(asked, numerics) == expected
-
-
-@pytest.mark.parametrize(
     ("options", "advised"),
     [
-        ({"gpus_per_trial": 0.5}, True),
-        ({"gpus_per_trial": 0.5, "concurrency": None}, True),
-        ({"gpus_per_trial": 0.5, "cpus_per_trial": 2}, False),
-        ({"gpus_per_trial": 0.5, "concurrency": 1}, False),
-        ({"gpus_per_trial": 1}, False),
-        ({"gpus_per_trial": 0}, False),
-        ({"gpus_per_trial": 0.5, "address": "auto"}, False),
+        ({}, True),
+        ({"cpus_per_trial": 2}, False),
+        ({"concurrency": 1}, False),
+        ({"address": "auto"}, False),
     ],
     ids=str,
 )
@@ -126,7 +107,7 @@ def test_mps_is_advised_for_seed_runs_that_share_a_gpu_of_this_machine(
     monkeypatch.setattr("sclsearch.training.device.fast_bf16", lambda _: False)
     monkeypatch.setattr("sclsearch.ray_backend.startup.cores", lambda: 2)
     monkeypatch.setattr("sclsearch.study.resources.mps_runs", lambda: False)
-    prepared = preparing(**options)
+    prepared = preparing(gpus_per_trial=0.5, **options)
     assert len(prepared.advice) == advised
     assert sum(START_MPS in note for note in prepared.notes) == advised
     assert not any(START_MPS in note for note in prepared.begin().record.origin["notes"])

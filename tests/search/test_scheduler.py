@@ -196,19 +196,18 @@ def test_the_state_holds_no_predictions_and_the_store_all(
     assert scheduler.runs.get(task.key) == run
 
 
-@pytest.mark.parametrize("seed", range(3))
 def test_the_order_of_arrival_does_not_change_what_is_proposed(
-    preparing: Preparing, workers: "Workers", tmp_path: Path, seed: int
+    preparing: Preparing, workers: "Workers", tmp_path: Path
 ) -> None:
     orderly, other = preparing(configs=14), preparing(configs=14, storage=tmp_path / "other")
     order = workers.run_out(Scheduler(orderly))
-    shuffled = workers.run_out(Scheduler(other), at_a_time=4, draw=random.Random(seed))
+    shuffled = workers.run_out(Scheduler(other), at_a_time=4, draw=random.Random(0))
     assert order != shuffled
     assert sorted(order) == sorted(shuffled)
     assert values(orderly) == values(other)
 
 
-@pytest.mark.parametrize("finished", [1, 7, 23, 27])
+@pytest.mark.parametrize("finished", [1, 23])
 def test_a_resumed_search_proposes_the_same_and_trains_only_what_is_missing(
     preparing: Preparing, workers: "Workers", tmp_path: Path, finished: int
 ) -> None:

@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 
-from sclsearch.api import select
 from sclsearch.errors import SclsearchError
 from sclsearch.papers.augmentation.texts import select_texts
 from sclsearch.search.plan import plan
-from sclsearch.search.rerun import rerun
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.restore import restore_spec
 from sclsearch.study.spec import RunOptions, StudySpec
@@ -22,7 +20,6 @@ from sclsearch.study.study import Study
 from sclsearch.study.tokenized import tokenized
 from sclsearch.tasks.custom import CustomTask, as_options
 from sclsearch.tracking.records import new_records
-from tests.in_process import train_one
 
 FEW: Mapping[str, Any] = {
     "space": None,
@@ -30,7 +27,6 @@ FEW: Mapping[str, Any] = {
     "train_size": 20,
     "searched": False,
 }
-FIELDS = {"epochs": 1, "post_epochs": 1, "max_length": 16, "pooling": "mean"}
 NOTE = "stages without labels: 20 texts beside the 20 training rows"
 
 Asked = Callable[..., StudySpec]
@@ -41,10 +37,7 @@ Resolved = Callable[..., Study]
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"train_size": None, "protocol": None},
-            "--unlabeled 40: needs a training size",
-        ),
+        ({"train_size": None, "protocol": None}, "--unlabeled 40: needs a training size"),
         ({"method": "ce"}, "--unlabeled 40: ce has no stage without labels"),
         ({"protocol": "gunel-noisy"}, "cannot be combined with --protocol gunel-noisy"),
         ({"train_size": 41}, "--unlabeled: must be between 41, the training rows"),
@@ -177,12 +170,3 @@ def test_augment_paraphrases_the_texts_that_a_study_and_its_repetition_read(
     assert (drawn == read) == (not repeated)
     again = select_texts(*options, 15 + len(found.splits) * bool(repeated), unlabeled)
     assert read <= set(again.texts(found.study.data))
-
-
-def test_a_seed_run_with_unlabeled_texts_is_reported_and_repeated(
-    asked: Asked, preparing: Preparing, tmp_path: Path
-) -> None:
-    spec = asked(**FEW, method="tapt", unlabeled=40, settings=FIELDS)
-    run = train_one(preparing(spec, study="mine", seeds=1))
-    assert NOTE in select("mine", storage=tmp_path / "storage").notes
-    assert rerun(tmp_path / "storage", run.key).differing == ()
