@@ -8,12 +8,19 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ray.exceptions import RayTaskError
+from ray.air.execution._internal.actor_manager import RayActorManager
+from ray.exceptions import OutOfMemoryError, RayActorError, RayTaskError
 from ray.tune.experiment import Trial
 
 from sclsearch.ray_backend.retries import RETRIES
 from sclsearch.ray_backend.tuner import SeedSearcher, Watchdog
-from sclsearch.ray_backend.worker_failures import failure_cause, line_of, node_address, ray_message
+from sclsearch.ray_backend.worker_failures import (
+    failure_cause,
+    line_of,
+    node_address,
+    patch_out_of_memory,
+    ray_message,
+)
 from sclsearch.search.scheduler import Scheduler
 from sclsearch.store.local import NotAFolderError
 from sclsearch.study.prepared import PreparedStudy
@@ -78,51 +85,60 @@ def test_the_board_hears_where_a_seed_run_was_finished(
     assert heard == ["10.0.0.1"]
 
 
+IN_TRAINING = "ray::ImplicitFunc.train() (pid=12, ip=10.0.0.7, actor_id=ab)\n  File\n"
+"""Beginning of Ray's message of an exception in a worker."""
+ADVICE = "\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions."
+
+
 @pytest.mark.parametrize(
-    ("told", "node"),
+    ("line", "cause"),
     [
-        (
-            "The actor died unexpectedly.\n\tpid: 12\n\tnamespace: a\n\tip: 10.0.0.7\nThe a",
-            "10.0.0.7",
-        ),
-        ("ray::ImplicitFunc.train() (pid=12, ip=10.0.0.7, actor_id=ab)\n  File", "10.0.0.7"),
-        ("The actor 12 is unavailable: RPC error: Socket closed.", ""),
+        ("CUDA out of memory. Tried to allocate 2 GiB", "out-of-memory"),
+        ("sclsearch.search.node.UnfitNodeError: no", "node-unfit"),
+        ("sclsearch.store.remote.StorageError: s3://a/b", "storage-lost"),
+        ("sclsearch.search.trial.BrokenStorageError: /s: full", "storage-broken"),
+        ("torch.AcceleratorError: CUDA error: device-side assert triggered", "gpu-assert"),
+        ("torch.AcceleratorError: CUDA error: unknown error", "worker-lost"),
     ],
 )
-def test_the_machine_is_read_from_what_ray_says(told: str, node: str) -> None:
-    assert node_address(told) == node
-
-
-@pytest.mark.parametrize(
-    ("error", "cause"),
-    [("device-side assert triggered", "gpu-assert"), ("unknown error", "worker-lost")],
-)
-def test_of_an_error_of_cuda_that_counts_which_it_is_and_not_its_advice(
-    error: str, cause: str
+def test_an_exception_in_a_worker_is_read_without_the_advice_after_it(
+    line: str, cause: str
 ) -> None:
-    told = (
-        "ray::ImplicitFunc.train() (pid=12, ip=10.0.0.7, actor_id=ab)\n"
-        '  File "mine.py", line 12, in terms\n'
-        "    return loss.item()\n"
-        f"torch.AcceleratorError: CUDA error: {error}\n"
-        "For debugging consider passing CUDA_LAUNCH_BLOCKING=1\n"
-        "Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions."
-    )
-    assert failure_cause(told) == cause
-    assert line_of(told) == f"torch.AcceleratorError: CUDA error: {error}"
+    message = IN_TRAINING + line + ADVICE
+    assert (failure_cause(message), line_of(message)) == (cause, line)
+    assert node_address(message) == "10.0.0.7"
 
 
 @pytest.mark.parametrize(
-    ("told", "line"),
+    ("line", "cause"),
     [
-        ("The actor died unexpectedly.\n\tpid: 12\nThe actor", "The actor died unexpectedly."),
-        ("ray::train()\n  File\nKeyError: 'head'", "KeyError: 'head'"),
-        ("ray::train()\n  File\nValueError: one\n  two", "two"),
-        ("ray::train()", "ray::train()"),
+        ("OutOfMemoryError: 1 worker(s) were killed", "out-of-memory"),
+        ("The actor died because its node has died. Node Id: 12", "node-lost"),
+        ("The actor died because its node was terminated: a spot instance", "node-lost"),
+        ("Task failed because the node it was running on is dead or unavailable", "node-lost"),
+        ("The actor 12 is unavailable: RPC error: Socket closed.", "worker-silent"),
+        ("The actor died unexpectedly before finishing this task.", "worker-lost"),
+        ("ray::train()", "worker-lost"),
     ],
 )
-def test_what_happened_is_read_from_what_ray_says(told: str, line: str) -> None:
-    assert line_of(told) == line
+def test_the_death_of_a_worker_is_read_from_the_first_line(line: str, cause: str) -> None:
+    assert (failure_cause(line), node_address(line)) == (cause, "")
+    message = f"{line}\n\tpid: 12\n\tip: 10.0.0.7\nThe actor"
+    assert node_address(message) == "10.0.0.7"
+    assert line_of(line) == line
+
+
+def test_a_worker_that_it_kills_at_its_start_is_lost_like_one_that_trains() -> None:
+    told: list[Exception] = []
+    manager = SimpleNamespace(_failed_actor_ids=set(), _cleanup_actor=lambda tracked_actor: None)
+    worker = SimpleNamespace(actor_id=7, _on_error=lambda _, exception: told.append(exception))
+    patch_out_of_memory()
+    killed = OutOfMemoryError("killed due to the node running low on memory")
+    RayActorManager._actor_start_failed(manager, tracked_actor=worker, exception=killed)
+    (exception,) = told
+    assert isinstance(exception, RayActorError)  # Tune keeps what such a one says
+    assert "killed due to the node running low on memory" in str(exception)
+    assert failure_cause(str(exception)) == "out-of-memory"
 
 
 def test_the_watchdog_times_trials_that_run_and_that_came_to_their_end(

@@ -5,7 +5,6 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,14 @@ from unittest.mock import ANY
 import pytest
 
 from sclsearch.errors import SclsearchError
+from sclsearch.ray_backend.retries import WorkerFailure
 from sclsearch.reports.report import report
 from sclsearch.search.rerun import rerun
 from sclsearch.search.run import SearchResult
+from sclsearch.search.scheduler import Scheduler
+from sclsearch.study.seed_runs import SeedRunTask
 from sclsearch.tasks.custom import CustomTask
+from tests.in_process import in_process
 from tests.search.beside import beside
 from tests.workspace import Workspace
 
@@ -27,20 +30,13 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
 @pytest.fixture(scope="module")
-def first(place: Workspace) -> tuple[SearchResult, float]:
-    """Returns how a search of two configurations ended, and its seconds."""
-    begun, handlers = time.monotonic(), [signal.getsignal(each) for each in SIGNALS]
-    done = place.run(configs=2)
-    assert [signal.getsignal(each) for each in SIGNALS] == handlers
-    return done, time.monotonic() - begun
+def first(place: Workspace, processes: Any) -> tuple[SearchResult, float]:
+    """Returns how a search ended of which one worker was killed, and its seconds."""
+    killed, causes, record = list[int](), list[str](), Scheduler.record_failure
 
-
-@pytest.fixture
-def killer(processes: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """Kills one worker in the middle of a seed run; returns whom."""
-    for name, value in processes.environment.items():
-        monkeypatch.setenv(name, value)
-    killed: list[int] = []
+    def record_failure(scheduler: Scheduler, task: SeedRunTask, failure: WorkerFailure) -> None:
+        causes.append(failure.cause)
+        record(scheduler, task, failure)
 
     def kill(over: threading.Event) -> None:
         while not killed and not over.wait(0.05):
@@ -48,8 +44,17 @@ def killer(processes: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int
         for pid in killed:
             os.kill(pid, signal.SIGKILL)
 
-    with beside(kill):
-        yield killed
+    begun, handlers = time.monotonic(), [signal.getsignal(each) for each in SIGNALS]
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in processes.environment.items():
+            patch.setenv(name, value)
+        patch.setattr(Scheduler, "record_failure", record_failure)
+        with beside(kill):
+            done = place.run(configs=2)
+    assert [signal.getsignal(each) for each in SIGNALS] == handlers
+    assert len(killed) == 1
+    assert causes == ["worker-lost"]
+    return done, time.monotonic() - begun
 
 
 def weights(place: Workspace, name: str) -> set[str]:
@@ -57,17 +62,12 @@ def weights(place: Workspace, name: str) -> set[str]:
     return {path.stem for path in folder.glob("*.safetensors")}
 
 
-def test_a_search_ends_complete_with_every_seed_run_in_the_store(
+def test_a_search_that_loses_a_worker_ends_complete_with_every_seed_run_in_the_store(
     place: Workspace, first: tuple[SearchResult, float]
 ) -> None:
     done, _ = first
-    assert (done.ending, done.wanted, done.done, done.trained, done.failed) == (
-        "complete",
-        4,
-        4,
-        4,
-        0,
-    )
+    assert (done.ending, done.wanted, done.done) == ("complete", 4, 4)
+    assert (done.trained, done.failed) == (4, 0)
     assert done.tracking is None
     for number, runs in place.seed_runs(done.name).items():
         assert len(runs) == 2
@@ -84,28 +84,13 @@ def test_mlflow_shows_the_study_its_configurations_and_their_seed_runs_once(
 ) -> None:
     from mlflow import MlflowClient
 
-    done, _ = first
     client = MlflowClient(f"sqlite:///{place.storage / 'mlflow.db'}")
     shown = client.search_runs([e.experiment_id for e in client.search_experiments()])
     levels = {run.info.run_id: run.data.tags["level"] for run in shown}
     assert Counter(levels.values()) == {"study": 1, "configuration": 2, "seed run": 4}
-    parents = {
-        (levels[run.info.run_id], levels.get(run.data.tags.get("mlflow.parentRunId", "")))
-        for run in shown
-    }
-    assert parents == {("study", None), ("configuration", "study"), ("seed run", "configuration")}
     keys = [run.data.tags["key"] for run in shown if levels[run.info.run_id] == "seed run"]
     assert sorted(keys) == sorted(place.runs())
     assert {run.info.status for run in shown} == {"FINISHED"}
-    scores = report(place.storage, done.name).configurations
-    study = next(run for run in shown if levels[run.info.run_id] == "study")
-    assert study.data.metrics["score"] == max(line.score or 0 for line in scores)
-    tests = [line.test_mean for line in scores]
-    assert study.data.metrics["test"] == pytest.approx(tests[0])
-    of_each = [run for run in shown if levels[run.info.run_id] == "configuration"]
-    assert sorted(run.data.metrics["test"] for run in of_each) == pytest.approx(
-        sorted(test for test in tests if test is not None)
-    )
 
 
 def test_the_weights_on_disk_are_those_that_the_report_names(
@@ -140,7 +125,8 @@ def test_a_search_that_tests_only_its_winner_finds_the_same(
 ) -> None:
     done, _ = first
     other = place.elsewhere(tmp_path)
-    there = other.run(configs=2, test_scores="winner", tracking="none")
+    with in_process():
+        there = other.run(configs=2, test_scores="winner", tracking="none")
     assert (there.ending, there.trained, there.done) == ("complete", 4, 4)
     expected, found = report(place.storage, done.name), report(other.storage, there.name)
     assert expected.winner is not None
@@ -149,33 +135,29 @@ def test_a_search_that_tests_only_its_winner_finds_the_same(
     assert [one.test for one in found.winner.seeds] == [one.test for one in expected.winner.seeds]
     assert {*found.weights} == {*expected.weights} == weights(other, there.name)
     assert sorted(line.untested for line in found.configurations) == [0, 2]
-    again = other.run(configs=2, test_scores="all", tracking="none")
+    with in_process():
+        again = other.run(configs=2, test_scores="all", tracking="none")
     assert (again.ending, again.trained) == ("complete", 0)
     assert [line.seeds for line in report(other.storage, there.name).configurations] == [
         tuple(replace(seed, seconds=ANY) for seed in line.seeds) for line in expected.configurations
     ]
 
 
-def test_a_seed_run_trained_again_is_bit_identical(
-    place: Workspace, first: tuple[SearchResult, float], tmp_path: Path
-) -> None:
-    for key in [*place.runs()][:2]:
-        again = rerun(place.storage, key[:10], weights=tmp_path / "again.safetensors")
-        assert (again.key, again.same, again.now) == (key, True, None)
-        assert (tmp_path / "again.safetensors").exists()
-
-
-def test_weights_that_are_written_again_are_those_that_were_kept(
+def test_seed_runs_trained_again_are_bit_identical_and_so_are_their_weights(
     place: Workspace, first: tuple[SearchResult, float], tmp_path: Path
 ) -> None:
     from safetensors.torch import load_file
 
     done, _ = first
-    for key, path in report(place.storage, done.name).weights.items():
-        rerun(place.storage, key, weights=tmp_path / "again.safetensors")
-        kept, again = load_file(path), load_file(tmp_path / "again.safetensors")
-        assert kept.keys() == again.keys()
-        assert all(bool((kept[name] == again[name]).all()) for name in kept)
+    kept = report(place.storage, done.name).weights
+    file = tmp_path / "again.safetensors"
+    for key in place.runs():
+        again = rerun(place.storage, key[:10], weights=file)
+        assert (again.key, again.same, again.now) == (key, True, None)
+        if key in kept:
+            before, after = load_file(kept[key]), load_file(file)
+            assert before.keys() == after.keys()
+            assert all(bool((before[name] == after[name]).all()) for name in before)
 
 
 def test_a_seed_run_of_data_that_changed_is_not_compared(
@@ -194,26 +176,3 @@ def test_a_seed_run_of_data_that_changed_is_not_compared(
             rerun(place.storage, key)
     finally:
         path.write_text(text, encoding="utf-8")
-
-
-def test_more_configurations_train_what_is_new_and_a_killed_worker_is_made_up_for(
-    place: Workspace,
-    first: tuple[SearchResult, float],
-    lost: Counter[tuple[int, str]],
-    killer: list[int],
-    tmp_path: Path,
-) -> None:
-    place = place.copy(tmp_path)
-    before = place.runs()
-    done = place.run(configs=4, tracking="none")
-    assert len(killer) == 1
-    assert [cause for _, cause in lost.elements()] == ["worker-lost"]
-    assert (done.ending, done.wanted, done.done, done.failed) == ("complete", 8, 8, 0)
-    assert done.trained == 4
-    after = place.runs()
-    assert {key: after[key] for key in before} == before
-    new = {key: text for key, text in after.items() if key not in before}
-    assert len(new) == 4
-    assert weights(place, done.name) == {*report(place.storage, done.name).weights}
-    for key in new:
-        assert rerun(place.storage, key).differing == ()

@@ -1,15 +1,17 @@
 """What becomes of seed runs that go wrong in every way while a search runs."""
 
 import threading
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from sclsearch.errors import SclsearchError
+from sclsearch.ray_backend import startup, tuner
+from sclsearch.ray_backend.tuner import Tick
 from sclsearch.reports.report import report
 from sclsearch.search.run import SearchResult
 from sclsearch.store import driver
@@ -95,7 +97,7 @@ def test_a_seed_run_that_hangs_is_tried_once_more_and_then_fails(
     troubled: Workspace, four: SearchResult, lost: Counter[tuple[int, str]], tmp_path: Path
 ) -> None:
     troubled = troubled.copy(tmp_path)
-    done = troubled.run(configs=5, seeds=1, study="trouble", tracking="none", trial_timeout=5)
+    done = troubled.run(configs=5, seeds=1, study="trouble", tracking="none", trial_timeout=3)
     assert (done.ending, done.done, done.trained, done.failed) == ("complete", 5, 1, 3)
     assert lost == {(4, "hang"): 2}
     (one,) = troubled.seed_runs("trouble")[4]
@@ -104,49 +106,42 @@ def test_a_seed_run_that_hangs_is_tried_once_more_and_then_fails(
     assert one.failure.cause == "hang"
 
 
-@contextmanager
-def in_its_midst(place: Workspace, disturb: Callable[[], object]) -> Iterator[None]:
-    """Disturbs a search once it has stored a seed run."""
-
-    def watch(over: threading.Event) -> None:
-        while not over.wait(0.02):
-            if place.runs():
-                disturb()
-                break
-
-    with beside(watch):
-        yield
-
-
 def test_a_storage_that_goes_away_ends_the_search_with_what_it_says(
     place: Workspace, tmp_path: Path
 ) -> None:
     place = place.elsewhere(tmp_path)
     folder = place.storage / "runs"
 
-    def unmount() -> None:
-        folder.rename(place.storage / "elsewhere")
-        folder.touch()
+    def unmount(over: threading.Event) -> None:
+        while not over.wait(0.02):
+            if place.runs():
+                folder.rename(place.storage / "elsewhere")
+                folder.touch()
+                break
 
-    with in_its_midst(place, unmount), pytest.raises(NotAFolderError, match=str(folder)):
+    with beside(unmount), pytest.raises(NotAFolderError, match=str(folder)):
         place.run(configs=8, tracking="none")
 
 
 def test_a_driver_that_lost_its_study_to_another_ends(
     place: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "BEAT_SECONDS", 0.05)
     place = place.elsewhere(tmp_path)
 
-    def take(over: threading.Event) -> None:
-        while not over.wait(driver.BEAT_SECONDS):
-            if place.runs():
-                for beat in (place.storage / "studies" / "mine").glob("driver-*.json"):
-                    beat.unlink(missing_ok=True)  # one that is being written comes once more
+    def fit(*_: object, tick: Tick, **__: object) -> None:
+        """Stands for Ray Tune, which calls `tick` in each step, while another driver comes."""
+        while True:
+            for beat in (place.storage / "studies" / "mine").glob("driver-*.json"):
+                beat.unlink(missing_ok=True)  # one that is being written comes once more
+            tick([], [])
+            time.sleep(driver.BEAT_SECONDS)
 
-    with beside(take), pytest.raises(SclsearchError, match=r"^mine: this driver stalled"):
-        place.run(configs=16, seeds=8, tracking="none", study="mine")
-    assert len(place.runs()) < 128
+    monkeypatch.setattr(driver, "BEAT_SECONDS", 0.05)
+    monkeypatch.setattr(startup, "started_ray", lambda _: nullcontext())
+    monkeypatch.setattr(startup, "at_a_time", lambda *_, **__: 1)
+    monkeypatch.setattr(tuner, "fit", fit)
+    with pytest.raises(SclsearchError, match=r"^mine: this driver stalled"):
+        place.run(configs=1, tracking="none", study="mine")
 
 
 def test_a_worker_that_rays_memory_monitor_kills_does_not_end_the_search(
@@ -156,7 +151,7 @@ def test_a_worker_that_rays_memory_monitor_kills_does_not_end_the_search(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("RAY_memory_usage_threshold", "0.001")
-    monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "10000")
+    monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "4000")
     place = place.elsewhere(tmp_path, settings={"epochs": 100_000})
     done = place.run(configs=1, seeds=1, study="memory", tracking="none")
     assert (done.ending, done.done, done.failed) == ("complete", 1, 1)
@@ -166,43 +161,3 @@ def test_a_worker_that_rays_memory_monitor_kills_does_not_end_the_search(
     assert one.failure is not None
     assert one.failure.cause == "out-of-memory"
     assert "killed due to the node running low on memory" in one.failure.message
-
-
-def test_a_worker_that_it_kills_at_its_start_is_lost_like_one_that_trains() -> None:
-    from ray.air.execution._internal.actor_manager import RayActorManager
-    from ray.exceptions import OutOfMemoryError, RayActorError
-
-    from sclsearch.ray_backend.worker_failures import failure_cause, patch_out_of_memory
-
-    told: list[Exception] = []
-    manager = SimpleNamespace(_failed_actor_ids=set(), _cleanup_actor=lambda tracked_actor: None)
-    worker = SimpleNamespace(actor_id=7, _on_error=lambda _, exception: told.append(exception))
-    patch_out_of_memory()
-    killed = OutOfMemoryError("killed due to the node running low on memory")
-    RayActorManager._actor_start_failed(manager, tracked_actor=worker, exception=killed)
-    (exception,) = told
-    assert isinstance(exception, RayActorError)  # Tune keeps what such a one says
-    assert "killed due to the node running low on memory" in str(exception)
-    assert failure_cause(str(exception)) == "out-of-memory"
-
-
-@pytest.mark.parametrize(
-    ("told", "cause"),
-    [
-        ("OutOfMemoryError: 1 worker(s) were killed", "out-of-memory"),
-        ("ray::ImplicitFunc.train()\nCUDA out of memory. Tried to allocate 2 GiB", "out-of-memory"),
-        ("The actor died because its node has died. Node Id: 12", "node-lost"),
-        ("The actor died because its node was terminated: a spot instance", "node-lost"),
-        ("Task failed because the node it was running on is dead or unavailable", "node-lost"),
-        ("The actor 12 is unavailable: RPC error: Socket closed.", "worker-silent"),
-        ("ray::ImplicitFunc.train()\nsclsearch.search.node.UnfitNodeError: no", "node-unfit"),
-        ("The actor died unexpectedly before finishing this task.", "worker-lost"),
-        ("ray::train()\nsclsearch.store.remote.StorageError: s3://a/b", "storage-lost"),
-        ("ray::train()\nsclsearch.search.trial.BrokenStorageError: /s: full", "storage-broken"),
-        ("no reason given", "worker-lost"),
-    ],
-)
-def test_the_cause_of_a_loss_is_read_from_what_ray_says(told: str, cause: str) -> None:
-    from sclsearch.ray_backend.worker_failures import failure_cause
-
-    assert failure_cause(told) == cause

@@ -8,6 +8,7 @@ import pytest
 from sclsearch.reports.report import report
 from sclsearch.search.run import SearchResult
 from sclsearch.selection.race import FIRST
+from tests.in_process import in_process
 from tests.workspace import Workspace
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(400)]
@@ -34,8 +35,8 @@ def racing(
 
 @pytest.fixture(scope="module")
 def raced(racing: Workspace) -> SearchResult:
-    """Returns how the race ended."""
-    return racing.run(race=RISK, seeds=SEEDS)
+    """Returns how the race ended, whose winner alone is tested."""
+    return racing.run(race=RISK, seeds=SEEDS, test_scores="winner")
 
 
 def test_a_race_trains_less_and_reports_its_risk(racing: Workspace, raced: SearchResult) -> None:
@@ -46,6 +47,8 @@ def test_a_race_trains_less_and_reports_its_risk(racing: Workspace, raced: Searc
     assert found.winner.number == 0
     assert 0 < found.risk <= RISK
     assert {len(line.seeds) for line in found.configurations[1:]} <= {*range(FIRST, SEEDS)}
+    assert all(seed.test is not None for seed in found.winner.seeds)
+    assert all(seed.test is None for line in found.configurations[1:] for seed in line.seeds)
 
 
 def test_mlflow_shows_the_forecasts_of_incomplete_configurations(
@@ -76,10 +79,11 @@ def test_mlflow_shows_the_forecasts_of_incomplete_configurations(
 def test_the_same_race_trains_nothing_more_and_a_full_search_the_rest(
     racing: Workspace, raced: SearchResult, tmp_path: Path
 ) -> None:
-    again = racing.run(race=RISK, seeds=SEEDS)
+    again = racing.run(race=RISK, seeds=SEEDS, test_scores="winner")
     assert (again.ending, again.name, again.trained) == ("complete", raced.name, 0)
     copy = racing.copy(tmp_path)
-    whole = copy.run(seeds=SEEDS)
+    with in_process():
+        whole = copy.run(seeds=SEEDS, test_scores="winner", tracking="none")
     assert (whole.ending, whole.name, whole.done) == ("complete", raced.name, 4 * SEEDS)
     assert whole.trained == 4 * SEEDS - raced.trained
     found = report(copy.storage, raced.name)
