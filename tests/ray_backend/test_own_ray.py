@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,18 @@ def test_a_worker_sees_no_gpu_that_it_did_not_ask_for(own_ray: None) -> None:
 
     seen = ray.remote(num_gpus=0)(os.getenv).remote("CUDA_VISIBLE_DEVICES")
     assert ray.get(seen) == ""
+
+
+def test_errors_of_rays_processes_are_not_printed(
+    own_ray: None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from ray._private.utils import push_error_to_driver
+    from ray._private.worker import global_worker
+
+    push_error_to_driver(global_worker, "a test", "the last 20 lines of a log")
+    time.sleep(2)
+    printed = capfd.readouterr()
+    assert "the last 20 lines of a log" not in printed.out + printed.err
 
 
 def mappings_of(config: Any, context: WorkerContext) -> list[tuple[bool, str]]:
