@@ -49,6 +49,19 @@ def test_a_finished_search_has_both_baselines(place: Workspace, tmp_path: Path) 
     assert any(note.startswith("warning: ") for note in found.notes)
 
 
+@pytest.mark.slow
+def test_a_search_ignores_a_dead_tracking_server_and_says_so(
+    place: Workspace, tmp_path: Path, dead_port: int
+) -> None:
+    here = place.elsewhere(tmp_path)
+    server = f"http://127.0.0.1:{dead_port}"
+    with in_process():
+        done = here.run(configs=1, seeds=1, tracking=server)
+    assert (done.ending, done.done, done.failed) == ("complete", 1, 0)
+    assert done.tracking is not None
+    assert done.tracking.startswith(f"could not reach {server}")
+
+
 @pytest.mark.parametrize(
     ("slots", "concurrency", "missing", "told"),
     [

@@ -1,9 +1,8 @@
 """The same command leaves the same in a folder and in an object store, and goes on from either."""
 
 import json
-import os
-import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,15 +10,36 @@ from typing import Any
 import pytest
 from safetensors.torch import load
 
+from sclsearch.cli import main
 from sclsearch.store.objects import read
 from sclsearch.store.runs import RunStore
 from sclsearch.store.storage import StoragePath, storage_path
 from sclsearch.tasks.custom import CustomTask
+from tests.in_process import in_process
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(900)]
 
-COMMAND = [sys.executable, "-c", "from sclsearch.cli import main; main()"]
 TIMED = ("started", "seconds", "environment")
+Command = Callable[..., tuple[str, str]]
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Command:
+    """Returns what runs sclsearch in this process, and returns output and errors."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+    def command(*arguments: str) -> tuple[str, str]:
+        monkeypatch.setattr(sys, "argv", ["sclsearch", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = capsys.readouterr()
+        assert not ended.value.code, printed.err
+        return printed.out, printed.err
+
+    return command
 
 
 @pytest.fixture
@@ -31,20 +51,6 @@ def tune(toy: CustomTask, tiny_bert: Path, space_file: Path) -> list[str]:
         *("--configs", "2", "--seeds", "2", "--concurrency", "1", "--gpus-per-trial", "0"),
         *("--study", "s"),
     ]
-
-
-def told(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs sclsearch and returns what it said."""
-    environment = {n: v for n, v in os.environ.items() if n != "MLFLOW_TRACKING_URI"}
-    return subprocess.run(
-        [*COMMAND, *arguments],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env=environment,
-        timeout=600,
-        check=True,
-    )
 
 
 def figures(storage: StoragePath) -> dict[str, dict[str, Any]]:
@@ -71,13 +77,15 @@ def weights(storage: StoragePath) -> dict[str, dict[str, Any]]:
 
 
 def test_a_folder_and_an_object_store_hold_the_same(
-    tune: list[str], bucket: str, tmp_path: Path
+    tune: list[str], command: Command, bucket: str, tmp_path: Path
 ) -> None:
-    here, there = tmp_path / "storage", f"{bucket}/team/storage"
-    told(tmp_path, *tune, "--storage", str(here))
-    first = told(tmp_path, *tune, "--storage", there)
-    assert "MLflow: an object store holds no database" in first.stderr
-    assert f"weights {there}/studies/s/weights: " in first.stdout
+    here, there = str(tmp_path / "storage"), f"{bucket}/team/storage"
+    with in_process():
+        command(*tune, "--storage", here, "--tracking", "none")
+    out, err = command(*tune, "--storage", there)
+    assert "MLflow: an object store holds no database" in err
+    assert f"`sclsearch track s --storage {there} " in err
+    assert f"weights {there}/studies/s/weights: " in out
     near, far = storage_path(here), storage_path(there)
     assert len(figures(far)) == 4
     assert figures(far) == figures(near)
@@ -86,16 +94,16 @@ def test_a_folder_and_an_object_store_hold_the_same(
     assert weights(far) == weights(near) != {}
     assert (far / "studies" / "s").names() == (near / "studies" / "s").names()
     before = {name: read(far / "runs" / name) for name in (far / "runs").names()}
-    again = told(tmp_path, *tune, "--storage", there, "--tracking", "none")
-    assert again.stderr == ""  # nothing was trained, else its progress is told
+    _, err = command(*tune, "--storage", there, "--tracking", "none")
+    assert err == ""  # nothing was trained, else its progress is told
     assert before == {name: read(far / "runs" / name) for name in (far / "runs").names()}
     assert [path.name for path in tmp_path.iterdir()] == ["storage"]
-    check_reading_commands(tmp_path, str(here), there)
+    check_reading_commands(command, here, there)
 
 
-def check_reading_commands(folder: Path, here: str, there: str) -> None:
+def check_reading_commands(command: Command, here: str, there: str) -> None:
     rankings = [
-        json.loads(told(folder, "select", "s", "--storage", storage, "--json").stdout)
+        json.loads(command("select", "s", "--storage", storage, "--json")[0])
         for storage in (here, there)
     ]
     assert [ranking.pop("storage") for ranking in rankings] == [here, there]
@@ -106,7 +114,7 @@ def check_reading_commands(folder: Path, here: str, there: str) -> None:
                 seed.pop("seconds")
     assert rankings[0] == rankings[1]
     assert {*kept[0]} == {*kept[1]}
-    assert told(folder, "ls", "studies", "--storage", there).stdout.startswith("s\tscl on toy")
+    assert command("ls", "studies", "--storage", there)[0].startswith("s\tscl on toy")
     key = rankings[1]["configurations"][0]["seeds"][0]["key"]
-    done = told(folder, "rerun", key[:10], "--storage", there)
-    assert f"{key[:12]} is identical in every number" in done.stdout
+    out, _ = command("rerun", key[:10], "--storage", there)
+    assert f"{key[:12]} is identical in every number" in out
