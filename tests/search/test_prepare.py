@@ -3,7 +3,6 @@
 import io
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,6 @@ from sclsearch.search.scheduler import Scheduler
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.resources import START_MPS
 from sclsearch.study.spec import RunOptions, StudySpec
-from sclsearch.study.study import Study
 
 if TYPE_CHECKING:
     from tests.workspace import Workers
@@ -56,21 +54,10 @@ def test_the_configuration_of_a_faster_driver_stays(
     assert prepared.store.configurations()[0] == first.configuration
 
 
-@pytest.mark.parametrize(
-    ("name", "own"), [(None, False), ("minilm", False), ("folder", True)], ids=str
-)
-def test_a_study_records_the_model_by_name_or_by_folder(
-    resolved: Callable[..., Study], tiny_bert: Path, name: str | None, own: bool
-) -> None:
-    study = resolved()
-    if not own:
-        study = replace(study, model_name=name or study.protocol.model)
-    assert study.model_place == (str(tiny_bert.resolve()) if own else study.model_name)
-
-
-def test_the_record_names_the_default_model(
+def test_the_record_has_the_folder_of_an_own_model_and_the_name_of_the_default_one(
     preparing: Preparing, asked: Asked, monkeypatch: pytest.MonkeyPatch, tiny_bert: Path
 ) -> None:
+    assert preparing().record.origin["model"] == str(tiny_bert.resolve())
     monkeypatch.setattr("sclsearch.study.resolve.model_folder", lambda _: tiny_bert)
     prepared = preparing(asked(model=None))
     assert prepared.record.origin["model"] == prepared.study.protocol.model

@@ -2,7 +2,6 @@
 
 import json
 import random
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -168,20 +167,6 @@ def test_a_space_that_is_used_up_completes_the_study(
     assert len(scheduler.state.configurations) == 6
     assert scheduler.exhausted
     assert scheduler.complete
-
-
-def test_the_rule_combines_the_seeds_into_the_score(
-    preparing: Preparing, workers: "Workers"
-) -> None:
-    schedulers = {rule: Scheduler(preparing(configs=2, rule=rule)) for rule in ("mean", "best")}
-    workers.run_out(schedulers["mean"])
-    assert workers.running(schedulers["best"]) == []
-    figures = defaultdict(list)
-    for (number, _), run in schedulers["mean"].state.seed_runs.items():
-        figures[number].append(run.validated(schedulers["mean"].study.metric) or 0.0)
-    for number in range(2):
-        assert schedulers["mean"].state.scores[number].score == sum(figures[number]) / 2
-        assert schedulers["best"].state.scores[number].score == max(figures[number])
 
 
 def test_the_state_holds_no_predictions_and_the_store_all(

@@ -143,19 +143,6 @@ def test_a_smaller_risk_trains_more_and_none_trains_all(
     assert sum(counts) == CONFIGS * SEEDS
 
 
-def test_additional_configurations_race_against_the_stored_ones(
-    preparing: Preparing, workers: "Workers"
-) -> None:
-    few = preparing(configs=4, seeds=SEEDS, race=RISK)
-    run_out(workers, Scheduler(few))
-    scheduler = Scheduler(prepared(preparing))
-    run_out(workers, scheduler)
-    assert scheduler.complete
-    assert scheduler.skipped
-    assert scheduler.state.winner is not None
-    assert scheduler.state.winner.number == 3
-
-
 def test_all_seeds_of_a_diverged_configuration_need_not_fail(
     preparing: Preparing, workers: "Workers"
 ) -> None:

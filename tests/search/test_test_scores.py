@@ -206,16 +206,3 @@ def test_auto_tests_only_the_winner_if_tests_are_many_and_dear(
     assert preparing(spec).tests_all == free
     assert preparing(spec, configs=1).tests_all
     assert preparing(spec, test_scores="all").tests_all
-
-
-def test_a_stored_seed_run_gets_its_test_in_place(
-    winner_only: PreparedStudy, workers: "Workers"
-) -> None:
-    scheduler = Scheduler(winner_only)
-    workers.decide(scheduler)
-    keys = winner_only.runs.keys()
-    workers.run_out(scheduler)
-    assert winner_only.runs.keys() == keys
-    stored, damaged = winner_only.runs.get_valid(keys)
-    assert not damaged
-    assert sum(run is not None and not run.untested for run in stored) == 3
