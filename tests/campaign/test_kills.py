@@ -12,9 +12,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import gettempdir
@@ -25,10 +24,10 @@ from rich.console import Console
 
 from sclsearch.ray_backend.leftovers import OWNER, PREFIX
 from sclsearch.search.run import run
-from sclsearch.store.runs import RunStore, SeedRun
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.spec import RunOptions, StudySpec
 from tests.in_process import in_process
+from tests.studies import figures
 
 KILLS = int(os.environ.get("SCLSEARCH_KILLS", "4"))
 TARGETS = {
@@ -63,33 +62,17 @@ def command(spec: StudySpec, storage: Path) -> list[str]:
     return [sys.executable, "-c", ENTRY, "tune", *words]
 
 
-def owner(driver: int) -> Mapping[str, Any] | None:
-    """Return what a driver that has started Ray wrote of itself."""
+def session(driver: int) -> str | None:
+    """Return the session folder of Ray, if a driver has started it."""
     for file in Path(gettempdir()).glob(f"{PREFIX}*/{OWNER}"):
         with suppress(OSError, ValueError):
-            found: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-            if found["pid"] == driver:
-                return found
+            owner = json.loads(file.read_text(encoding="utf-8"))
+            if owner["pid"] == driver:
+                return str(owner["session"])
     return None
 
 
-def descendants(driver: int) -> Iterator[tuple[int, str]]:
-    """Yield number and command line of the processes below a driver."""
-    parents, commands = {}, {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError, ValueError):
-            status = (entry / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-            parents[int(entry.name)] = int(status[1])
-            commands[int(entry.name)] = (entry / "cmdline").read_bytes().decode(errors="replace")
-    for number in parents:
-        above = number
-        while above in parents and above != driver:
-            above = parents[above]
-        if above == driver and number != driver:
-            yield number, commands[number]
-
-
-def until(process: "subprocess.Popen[bytes]", met: Callable[[], bool]) -> bool:
+def until(process: "subprocess.Popen[bytes]", met: Callable[[], object]) -> bool:
     """Wait for a condition; return whether it was met while the process ran."""
     end = time.monotonic() + 90
     while not met():
@@ -99,135 +82,117 @@ def until(process: "subprocess.Popen[bytes]", met: Callable[[], bool]) -> bool:
     return True
 
 
-def stored(storage: Path) -> int:
-    """Return the number of stored seed runs."""
-    return len(RunStore(storage).keys()) if storage.exists() else 0
-
-
-def has_ray(driver: int, sessions: set[str]) -> bool:
-    """Return whether a driver has started Ray; add the folder of its session."""
-    found = owner(driver)
-    sessions.update([str(found["session"])] if found else [])
-    return found is not None
+def stored(storage: Path) -> dict[str, tuple[int, bytes]]:
+    """Return inode and content of every stored seed run."""
+    paths = (storage / "runs").glob("*.json")
+    return {path.stem: (path.stat().st_ino, path.read_bytes()) for path in paths}
 
 
 def has_stored(storage: Path, wanted: int) -> bool:
     """Return whether so many seed runs are stored."""
-    return stored(storage) >= wanted
+    return len(stored(storage)) >= wanted
 
 
-def killed(process: "subprocess.Popen[bytes]", target: str, wait: float) -> bool:
-    """Kill a search's process of some kind after some seconds."""
-    end = time.monotonic() + 90
+def killed(
+    driver: "subprocess.Popen[bytes]", target: str, wait: float, named: Callable[[str], list[int]]
+) -> bool:
+    """Kill a search's process of some kind after some seconds; return whether there was one."""
     time.sleep(wait)
-    found = [process.pid] if target == "driver" else []
-    while not found and process.poll() is None and time.monotonic() < end:
-        time.sleep(0.02)
-        found = [number for number, line in descendants(process.pid) if TARGETS[target] in line]
-    if not found or process.poll() is not None:
+    found = [driver.pid] if target == "driver" else []
+    if not found and until(driver, partial(named, TARGETS[target])):
+        found = named(TARGETS[target])
+    if not found or driver.poll() is not None:
         return False
     with suppress(ProcessLookupError):
         os.kill(found[0], signal.SIGKILL)
     return True
 
 
-def command_lines() -> Iterator[str]:
-    """Yield the command lines of all processes."""
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):
-            yield file.read_bytes().decode(errors="replace")
-
-
-def figures(run: SeedRun) -> tuple[object, ...]:
-    return run.key, run.identity, run.evaluations, run.kept, run.test, run.predictions, run.failure
-
-
 def test_nothing_is_lost_or_doubled_and_every_figure_is_the_same(
-    spec: StudySpec, tmp_path: Path
+    spec: StudySpec, processes: Any, tmp_path: Path
 ) -> None:
-    forecast = random.Random(7)
-    storage = tmp_path / "storage"
+    draw = random.Random(7)
+    storage, whole = tmp_path / "storage", tmp_path / "whole"
+    environment = {**os.environ, **processes.environment}
     targets = [list(TARGETS)[number % len(TARGETS)] for number in range(KILLS)]
-    forecast.shuffle(targets)
+    draw.shuffle(targets)
     counts: Counter[str] = Counter()
     in_training: Counter[str] = Counter()
     sessions: set[str] = set()
+    kept: dict[str, tuple[int, bytes]] = {}
     starts = 0
     began = time.monotonic()
     while sum(counts.values()) < KILLS:
         starts += 1
         assert starts <= 2 * KILLS, f"{counts} of {KILLS} kills in {starts} starts"
         target = targets[sum(counts.values())]
-        log, before = tmp_path / "log.txt", stored(storage)
+        log, before = tmp_path / "log.txt", len(kept)
         with log.open("wb") as output:
-            process = subprocess.Popen(command(spec, storage), stdout=output, stderr=output)
+            driver = subprocess.Popen(
+                command(spec, storage), stdout=output, stderr=output, env=environment
+            )
         # Half of the kills meet the start of the workers, the others training.
-        wanted = before + forecast.choice((0, 0, 0, 1, 2, 5))
-        # A search that ends in order leaves Ray's logs.
-        swept = set[str]() if target == "worker" else sessions
-        ready = until(process, partial(has_ray, process.pid, swept))
-        ready = ready and until(process, partial(has_stored, storage, wanted))
-        hit = ready and killed(process, target, forecast.uniform(0, 2))
-        kept = stored(storage)
+        wanted = before + draw.choice((0, 0, 0, 1, 2, 5))
+        ready = until(driver, partial(session, driver.pid))
+        if ready and target != "worker":  # a search that ends in order leaves Ray's logs
+            sessions.add(str(session(driver.pid)))
+        ready = ready and until(driver, partial(has_stored, storage, wanted))
+        hit = ready and killed(driver, target, draw.uniform(0, 2), processes.named)
+        kept |= stored(storage)
         if target == "worker":  # Ray replaces a worker, and the search continues
-            until(process, partial(has_stored, storage, kept + 1))
-            process.send_signal(signal.SIGINT)
-        code = process.wait(timeout=180)
+            until(driver, partial(has_stored, storage, len(kept) + 1))
+            driver.send_signal(signal.SIGINT)
+        code = driver.wait(timeout=180)
         said = log.read_text(encoding="utf-8", errors="replace")
         assert "Traceback" not in said, said
         assert "(raylet)" not in said, said  # a line of Ray's log
-        assert stored(storage) >= kept
         if not hit:
             continue
+        assert code == CODES[target], said
         if target in {"raylet", "GCS"}:
             assert f"its {target} on this machine died. Run the same command to resume" in said
-        assert code == CODES[target], said
+        if target == "worker":
+            assert f" of {CONFIGS * SEEDS} seed runs. Run the same command" in said
+            assert not list((storage / "studies" / "mine").glob("driver*"))
         counts[target] += 1
-        in_training[target] += kept > before
-    done = subprocess.run(command(spec, storage), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert not [session for session in sessions if Path(session).exists()]
-    assert not [line for line in command_lines() if any(session in line for session in sessions)]
+        in_training[target] += len(kept) > before
+    last = subprocess.run(
+        command(spec, storage), capture_output=True, text=True, check=False, env=environment
+    )
+    assert last.returncode == 0, last.stderr
+    assert not [folder for folder in sessions if Path(folder).exists()]
+    titles = processes.titles().values()
+    assert not [title for title in titles if any(folder in title for folder in sessions)]
 
-    options = RunOptions(storage=tmp_path / "whole", study="mine", configs=CONFIGS, seeds=SEEDS)
-    options = replace(options, concurrency=2, gpus_per_trial=0, tracking="none")
+    options = RunOptions(
+        storage=whole,
+        study="mine",
+        configs=CONFIGS,
+        seeds=SEEDS,
+        concurrency=2,
+        gpus_per_trial=0,
+        tracking="none",
+    )
     with in_process():
         run(spec, options, Console(quiet=True))
-    ours, whole = (
-        {run.key: figures(run) for run in RunStore(place).all()}
-        for place in (storage, tmp_path / "whole")
-    )
-    assert ours == whole
-    assert len(ours) == CONFIGS * SEEDS
-    assert (
-        StudyStore(storage, "mine").configurations()
-        == StudyStore(tmp_path / "whole", "mine").configurations()
-    )
-    shown = _in_mlflow(storage)
-    assert set(shown) >= set(ours)
-    assert set(shown.values()) == {1}
+    assert kept.items() <= stored(storage).items()
+    assert figures(storage) == figures(whole)
+    assert len(figures(storage)) == CONFIGS * SEEDS
+    ours, undisturbed = (StudyStore(place, "mine").configurations() for place in (storage, whole))
+    assert ours == undisturbed
+    assert in_mlflow(storage) == dict.fromkeys(stored(storage), 1)
     sys.stdout.write(
         f"{sum(counts.values())} kills {dict(counts)}, of these after the start's first seed run "
-        f"{dict(in_training)}; {starts} starts, {len(ours)} seed runs, "
+        f"{dict(in_training)}; {starts} starts, {CONFIGS * SEEDS} seed runs, "
         f"{time.monotonic() - began:.0f} s\n"
     )
 
 
-def _in_mlflow(storage: Path) -> Counter[str]:
+def in_mlflow(storage: Path) -> Counter[str]:
     """Return how often MLflow has each seed run, by its key."""
     from sclsearch.tracking.server import connect
 
     client = connect(f"sqlite:///{storage / 'mlflow.db'}")
-    found: Counter[str] = Counter()
-    for experiment in client.search_experiments():
-        token = None
-        while True:
-            page = client.search_runs(
-                [experiment.experiment_id], max_results=1000, page_token=token
-            )
-            keys = (run.data.tags.get("key") for run in page)
-            found.update(key for key in keys if key)
-            token = page.token
-            if not token:
-                break
-    return found
+    experiments = [experiment.experiment_id for experiment in client.search_experiments()]
+    runs = client.search_runs(experiments, max_results=10_000)
+    return Counter(run.data.tags["key"] for run in runs if run.data.tags["level"] == "seed run")
