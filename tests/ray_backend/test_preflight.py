@@ -30,7 +30,7 @@ from tests.workspace import Workers, Workspace
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(600)]
 
-CONFIGS, SEEDS = 4, 2
+CONFIGS, SEEDS = 2, 2
 WANTED: dict[str, Any] = {
     "configs": CONFIGS,
     "seeds": SEEDS,
@@ -39,7 +39,7 @@ WANTED: dict[str, Any] = {
     "tracking": "none",
 }
 LONG: dict[str, Any] = {"settings": {"epochs": 144}}
-STORED_BEFORE_THE_LOSS = 3
+STORED_BEFORE_THE_LOSS = 1
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +152,7 @@ def test_what_was_asked_for_in_time_does_not_start_after_the_time_budget(
 ) -> None:
     place = place.elsewhere(tmp_path, settings={"epochs": 200})
     done = place.run(
-        address=cluster.address, configs=8, concurrency=None, time_budget=10, tracking="none"
+        address=cluster.address, configs=8, concurrency=None, time_budget=6, tracking="none"
     )
     assert done.ending == "out of time"
     assert done.done < 16
@@ -223,7 +223,6 @@ def test_a_study_that_loses_a_node_ends_as_the_undisturbed_one(
     assert sum(lost.values()) >= 1
     assert disturbed.runs().keys() == undisturbed
     configurations = disturbed.seed_runs("s")
-    again = {0, *(number for number, _ in lost)}
-    for one in (one for number in again for one in configurations[number]):
+    for one in (one for number, _ in lost for one in configurations[number]):
         assert one is not None
         assert rerun(disturbed.storage, one.key).same

