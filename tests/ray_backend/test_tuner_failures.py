@@ -1,17 +1,13 @@
 """What becomes of seed runs that go wrong in every way while a search runs."""
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from sclsearch.errors import SclsearchError
-from sclsearch.ray_backend import startup, tuner
-from sclsearch.ray_backend.tuner import Tick
 from sclsearch.reports.report import report
 from sclsearch.search.run import SearchResult
 from sclsearch.store import driver
@@ -126,22 +122,18 @@ def test_a_storage_that_goes_away_ends_the_search_with_what_it_says(
 def test_a_driver_that_lost_its_study_to_another_ends(
     place: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(driver, "BEAT_SECONDS", 0.05)
     place = place.elsewhere(tmp_path)
 
-    def fit(*_: object, tick: Tick, **__: object) -> None:
-        """Stands for Ray Tune, which calls `tick` in each step, while another driver comes."""
-        while True:
-            for beat in (place.storage / "studies" / "mine").glob("driver-*.json"):
-                beat.unlink(missing_ok=True)  # one that is being written comes once more
-            tick([], [])
-            time.sleep(driver.BEAT_SECONDS)
+    def take(over: threading.Event) -> None:
+        while not over.wait(driver.BEAT_SECONDS):
+            if place.runs():
+                for beat in (place.storage / "studies" / "mine").glob("driver-*.json"):
+                    beat.unlink(missing_ok=True)  # one that is being written comes once more
 
-    monkeypatch.setattr(driver, "BEAT_SECONDS", 0.05)
-    monkeypatch.setattr(startup, "started_ray", lambda _: nullcontext())
-    monkeypatch.setattr(startup, "at_a_time", lambda *_, **__: 1)
-    monkeypatch.setattr(tuner, "fit", fit)
-    with pytest.raises(SclsearchError, match=r"^mine: this driver stalled"):
-        place.run(configs=1, tracking="none", study="mine")
+    with beside(take), pytest.raises(SclsearchError, match=r"^mine: this driver stalled"):
+        place.run(configs=16, seeds=8, tracking="none", study="mine")
+    assert len(place.runs()) < 128
 
 
 def test_a_worker_that_rays_memory_monitor_kills_does_not_end_the_search(
