@@ -1,7 +1,6 @@
-"""The AWS file launches machines at an AWS that moto stands in for, up to where ssh would begin.
+"""Tests of aws-gpu.yaml with Ray's bootstrap and node provider against moto's AWS, without ssh.
 
-Ray's own bootstrap and node provider do it; what moto does not have, an image in AWS's list and
-the session manager, is put in or left out.
+moto lacks the AMI alias and the session manager: the AMI is replaced, the session manager unused.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +16,7 @@ REGION = "us-west-2"
 
 @pytest.fixture
 def aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
-    """Yields EC2 at moto's AWS, with what README tells to make beforehand."""
+    """Yield moto's EC2 with the instance profiles that the README creates."""
     moto = pytest.importorskip("moto")
     import boto3
 
@@ -33,8 +32,8 @@ def aws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
         yield boto3.resource("ec2", region_name=REGION)
 
 
-def _launched(text: str, aws: Any) -> Iterator[tuple[str, Any]]:
-    """Yields each type of machine and one machine of it, launched."""
+def launch(text: str, aws: Any) -> Iterator[tuple[str, Any]]:
+    """Launch one instance of each node type and yield its name and description."""
     from ray.autoscaler import tags
     from ray.autoscaler._private.commands import _bootstrap_config
     from ray.autoscaler._private.providers import _get_node_provider
@@ -43,7 +42,7 @@ def _launched(text: str, aws: Any) -> Iterator[tuple[str, Any]]:
         subnet for subnet in aws.subnets.all() if subnet.availability_zone == f"{REGION}a"
     )
     group = aws.create_security_group(
-        GroupName="sclsearch", Description="itself", VpcId=subnet.vpc_id
+        GroupName="sclsearch", Description="test", VpcId=subnet.vpc_id
     )
     image = aws.meta.client.describe_images()["Images"][0]["ImageId"]
     text = text.replace("sg-EXAMPLE", group.id).replace("subnet-EXAMPLE", subnet.id)
@@ -54,26 +53,26 @@ def _launched(text: str, aws: Any) -> Iterator[tuple[str, Any]]:
     provider = _get_node_provider(ready["provider"], ready["cluster_name"])
     for name, kind in ready["available_node_types"].items():
         role = tags.NODE_KIND_HEAD if name == "head" else tags.NODE_KIND_WORKER
-        wanted = {
+        node_tags = {
             tags.TAG_RAY_NODE_KIND: role,
             tags.TAG_RAY_NODE_NAME: name,
             tags.TAG_RAY_USER_NODE_TYPE: name,
             tags.TAG_RAY_LAUNCH_CONFIG: "tested",
         }
-        (made,) = provider.create_node(kind["node_config"], wanted, 1).values()
-        made.reload()
-        yield name, {**made.meta.data, "resources": kind["resources"]}
+        (instance,) = provider.create_node(kind["node_config"], node_tags, 1).values()
+        instance.reload()
+        yield name, {**instance.meta.data, "resources": kind["resources"]}
 
 
-def test_ray_launches_every_type_of_machine(aws: Any, read: Callable[[str], str]) -> None:
-    machines = dict(_launched(read("aws-gpu.yaml"), aws))
-    # The launcher asks AWS what a type has; of one that is not sold there it knows nothing.
-    assert machines["head"]["resources"]["CPU"] == 0
-    assert machines["gpu_spot"]["resources"]["GPU"] == 1
-    assert machines["gpu_spot"]["InstanceLifecycle"] == "spot"
-    assert "InstanceLifecycle" not in machines["gpu_ondemand"]
-    profiles = {name: made["IamInstanceProfile"]["Arn"] for name, made in machines.items()}
+def test_ray_launches_every_node_type(aws: Any, read: Callable[[str], str]) -> None:
+    nodes = dict(launch(read("aws-gpu.yaml"), aws))
+    # Ray fills in the resources of an instance type from what EC2 reports.
+    assert nodes["head"]["resources"]["CPU"] == 0
+    assert nodes["gpu_spot"]["resources"]["GPU"] == 1
+    assert nodes["gpu_spot"]["InstanceLifecycle"] == "spot"
+    assert "InstanceLifecycle" not in nodes["gpu_ondemand"]
+    profiles = {name: node["IamInstanceProfile"]["Arn"] for name, node in nodes.items()}
     assert profiles["head"].endswith("/sclsearch-head")
     assert profiles["gpu_spot"].endswith("/sclsearch-worker")
-    groups = {group["GroupName"] for made in machines.values() for group in made["SecurityGroups"]}
+    groups = {group["GroupName"] for node in nodes.values() for group in node["SecurityGroups"]}
     assert groups == {"sclsearch"}

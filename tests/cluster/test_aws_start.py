@@ -1,7 +1,6 @@
-"""Ray's own updater starts the AWS file's machines; ssh and docker are recorded, not run.
+"""Test of the container mounts of aws-gpu.yaml with Ray's node updater and a fake docker.
 
-Docker's answer of the image's environment is the Dockerfile's: Ray takes the container's home from
-there, and mounts the token in it.
+Ray asks docker for the image's environment, takes HOME from it and mounts the token there.
 """
 
 import json
@@ -15,40 +14,38 @@ import yaml
 from ray.autoscaler._private.updater import NodeUpdater
 from ray.autoscaler.node_provider import NodeProvider
 
-ROOT = Path(__file__).parents[2]
 
-
-class Machine:
-    """A machine that records commands, and answers as docker would with the image's settings."""
+class FakeProcessRunner:
+    """Records commands and answers those of docker with the environment of an image."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.environment = environment
         self.commands: list[str] = []
-        self.runs = False
+        self.running = False
 
     def check_call(self, command: list[str], *_: Any, **__: Any) -> int:
         self._record(command)
         return 0
 
     def check_output(self, command: list[str], *_: Any, **__: Any) -> bytes:
-        told = self._record(command)
-        if ".Config.Env" in told:
+        line = self._record(command)
+        if ".Config.Env" in line:
             return json.dumps([f"{n}={value}" for n, value in self.environment.items()]).encode()
-        if ".State.Running" in told:
-            return str(self.runs).lower().encode()
-        if "printenv HOME" in told:
+        if ".State.Running" in line:
+            return str(self.running).lower().encode()
+        if "printenv HOME" in line:
             return self.environment.get("HOME", "/root").encode()
-        return b"{}" if "Mounts" in told else b"x"
+        return b"{}" if "Mounts" in line else b"x"
 
     def _record(self, command: list[str]) -> str:
-        told = " ".join(command)
-        self.commands.append(told)
-        self.runs = self.runs or "docker run" in told
-        return told
+        line = " ".join(command)
+        self.commands.append(line)
+        self.running = self.running or "docker run" in line
+        return line
 
 
 class Provider(NodeProvider):  # type: ignore[misc]  # Ray has no types
-    """One machine that is up and has an address."""
+    """One running node with an address."""
 
     def __init__(self) -> None:
         super().__init__({"type": "aws", "use_internal_ips": True}, "sclsearch")
@@ -73,16 +70,15 @@ class Provider(NodeProvider):  # type: ignore[misc]  # Ray has no types
 
 
 def environment(dockerfile: str) -> dict[str, str]:
-    """Return what the Dockerfile sets by ENV."""
-    joined = dockerfile.replace("\\\n", " ")
-    found = re.findall(r"^ENV (.*)$", joined, flags=re.MULTILINE)
-    return dict(pair.split("=", 1) for line in found for pair in line.split())
+    """Return the variables that a Dockerfile sets."""
+    lines = re.findall(r"^ENV (.*)$", dockerfile.replace("\\\n", " "), flags=re.MULTILINE)
+    return dict(pair.split("=", 1) for line in lines for pair in line.split())
 
 
-def started(text: str, settings: Mapping[str, str], token: Path, *, head: bool) -> list[str]:
-    """Return the commands by which Ray starts a machine of a cluster file."""
+def start_commands(text: str, image: Mapping[str, str], token: Path, *, head: bool) -> list[str]:
+    """Return the commands with which Ray starts a node of a launcher file."""
     config = yaml.safe_load(text)
-    machine = Machine(settings)
+    runner = FakeProcessRunner(image)
     side = "head" if head else "worker"
     mounts = {mount: str(token.parent) for mount in config["file_mounts"]}
     updater = NodeUpdater(
@@ -98,11 +94,11 @@ def started(text: str, settings: Mapping[str, str], token: Path, *, head: bool) 
         runtime_hash="0",
         file_mounts_contents_hash="0",
         is_head_node=head,
-        process_runner=machine,
+        process_runner=runner,
         docker_config=config["docker"],
     )
     updater.do_update()
-    return machine.commands
+    return runner.commands
 
 
 @pytest.fixture
@@ -113,39 +109,19 @@ def token(tmp_path: Path) -> Path:
     return folder / "auth_token"
 
 
-def mounted(commands: list[str]) -> list[str]:
-    """Return where the container has the token's folder."""
+def token_mounts(commands: list[str]) -> list[str]:
+    """Return the paths in the container at which the folder of the token is mounted."""
     (run,) = (line for line in commands if "docker run" in line)
     return re.findall(r"-v \S+:(\S*/\.ray)\b", run)
 
 
 @pytest.mark.parametrize("head", [True, False])
-def test_the_token_is_mounted_where_ray_reads_it(
+def test_the_token_is_mounted_in_the_home_of_the_image(
     head: bool, token: Path, read: Callable[[str], str]
 ) -> None:
-    settings = environment(read("Dockerfile"))
-    commands = started(read("aws-gpu.yaml"), settings, token, head=head)
-    assert mounted(commands) == ["/home/ray/.ray"]
+    image = environment(read("Dockerfile"))
+    commands = start_commands(read("aws-gpu.yaml"), image, token, head=head)
+    assert token_mounts(commands) == ["/home/ray/.ray"]
     (setup,) = (line for line in commands if "chmod 600" in line)
     assert "chmod 600 /home/ray/.ray/auth_token" in setup
     assert any("ray start" in line for line in commands)
-    without = {name: value for name, value in settings.items() if name != "HOME"}
-    (wrong,) = mounted(started(read("aws-gpu.yaml"), without, token, head=head))
-    assert wrong == "/root/.ray"
-
-
-def test_usage_statistics_stay_off(read: Callable[[str], str]) -> None:
-    assert environment(read("Dockerfile"))["RAY_USAGE_STATS_ENABLED"] == "0"
-    assert "RAY_USAGE_STATS_ENABLED=0 ray up" in read("README.md")
-
-
-def test_the_image_is_built_of_what_it_copies_alone() -> None:
-    first, *named = [
-        line
-        for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
-        if line and not line.startswith("#")
-    ]
-    assert first == "*"
-    copied = re.findall(r"^COPY (\S+)", (ROOT / "cluster/Dockerfile").read_text(), re.MULTILINE)
-    assert {f"!{name}" for name in copied} <= {*named}
-    assert not {"!.git", "!.venv", "!tests"} & {*named}

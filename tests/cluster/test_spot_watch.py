@@ -1,7 +1,4 @@
-"""spot_watch.py asks a metadata server as the clouds' own do answer, and tells Ray by its command.
-
-The servers are real ones on the loopback; `ray` is a script that writes down how it was called.
-"""
+"""Tests of spot_watch.py with a local metadata server and a fake `ray` command."""
 
 import os
 import subprocess
@@ -18,47 +15,42 @@ SCRIPT = Path(__file__).parents[2] / "cluster" / "spot_watch.py"
 ADDRESS = "10.0.0.1:6379"
 
 
-class Machine(ThreadingHTTPServer):
-    """A machine's metadata server: EC2's with IMDSv2 alone, and Compute Engine's."""
+class MetadataServer(ThreadingHTTPServer):
+    """Metadata server of EC2 (IMDSv2 only) and of Compute Engine."""
 
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Metadata)
+        super().__init__(("127.0.0.1", 0), MetadataHandler)
         self.notice: str | None = None
         self.preempted = "FALSE"
-        self.broken = 0
-        self.asked = threading.Event()
-
-    @property
-    def url(self) -> str:
-        """Where it listens."""
-        return f"http://127.0.0.1:{self.server_port}"
+        self.remaining_errors = 0
+        self.requested = threading.Event()
 
 
-class Metadata(BaseHTTPRequestHandler):
-    server: Machine
+class MetadataHandler(BaseHTTPRequestHandler):
+    server: MetadataServer
 
     def do_PUT(self) -> None:
         lifetime = self.headers.get("X-aws-ec2-metadata-token-ttl-seconds")
         known = self.path == "/latest/api/token" and lifetime
-        self._say(200 if known else 400, "secret" if known else "")
+        self._respond(200 if known else 400, "secret" if known else "")
 
     def do_GET(self) -> None:
-        self.server.asked.set()
-        if self.server.broken:
-            self.server.broken -= 1
-            self._say(503, "")
+        self.server.requested.set()
+        if self.server.remaining_errors:
+            self.server.remaining_errors -= 1
+            self._respond(503, "")
         elif self.path == "/latest/meta-data/spot/instance-action":
             if self.headers.get("X-aws-ec2-metadata-token") != "secret":
-                self._say(401, "")
+                self._respond(401, "")
             else:
-                self._say(200 if self.server.notice else 404, self.server.notice or "")
+                self._respond(200 if self.server.notice else 404, self.server.notice or "")
         elif self.path == "/computeMetadata/v1/instance/preempted":
             google = self.headers.get("Metadata-Flavor") == "Google"
-            self._say(200 if google else 403, self.server.preempted)
+            self._respond(200 if google else 403, self.server.preempted)
         else:
-            self._say(404, "")
+            self._respond(404, "")
 
-    def _say(self, code: int, text: str) -> None:
+    def _respond(self, code: int, text: str) -> None:
         self.send_response(code)
         self.end_headers()
         self.wfile.write(text.encode())
@@ -68,8 +60,8 @@ class Metadata(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def machine() -> Iterator[Machine]:
-    with Machine() as server:
+def server() -> Iterator[MetadataServer]:
+    with MetadataServer() as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield server
@@ -79,7 +71,7 @@ def machine() -> Iterator[Machine]:
 
 @pytest.fixture
 def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Returns the file of calls of a `ray` that fails as often as the file `fail` has bytes."""
+    """Return the log of a fake `ray`, which fails once per byte of the file `fail`."""
     script = tmp_path / "bin" / "ray"
     script.parent.mkdir()
     script.write_text(
@@ -95,31 +87,32 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "calls"
 
 
-def _watch(cloud: str, machine: Machine) -> "subprocess.Popen[str]":
+def _watch(cloud: str, server: MetadataServer) -> "subprocess.Popen[str]":
     command = [sys.executable, "-S", str(SCRIPT), cloud, "--address", ADDRESS]
-    command += ["--metadata", machine.url, "--every", "0.05"]
+    command += ["--metadata", f"http://127.0.0.1:{server.server_port}", "--every", "0.05"]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
 
-def _told(calls: Path) -> Sequence[dict[str, str]]:
-    """Returns the options of each call of `ray drain-node`."""
+def _drain_options(calls: Path) -> Sequence[dict[str, str]]:
+    """Return the options of each call of `ray drain-node`."""
     lines = [line.split("|")[:-1] for line in calls.read_text(encoding="utf-8").splitlines()]
     assert all(line[0] == "drain-node" for line in lines)
     return [dict(zip(line[1::2], line[2::2], strict=True)) for line in lines]
 
 
-def _in(seconds: float) -> str:
+def _termination_in(seconds: float) -> str:
+    """Return the notice with which EC2 announces a termination."""
     end = datetime.now(UTC) + timedelta(seconds=seconds)
     return f'{{"action": "terminate", "time": "{end:%Y-%m-%dT%H:%M:%SZ}"}}'
 
 
-def test_a_notice_of_aws_drains_the_node_with_the_time_that_is_left(
-    machine: Machine, calls: Path
+def test_an_ec2_notice_drains_the_node_with_the_remaining_time(
+    server: MetadataServer, calls: Path
 ) -> None:
-    machine.notice = _in(120)
-    process = _watch("aws", machine)
+    server.notice = _termination_in(120)
+    process = _watch("aws", server)
     _, log = process.communicate(timeout=60)
-    (call,) = _told(calls)
+    (call,) = _drain_options(calls)
     assert process.returncode == 0
     assert call["--address"] == ADDRESS
     assert call["--reason"] == "DRAIN_NODE_REASON_PREEMPTION"
@@ -127,68 +120,70 @@ def test_a_notice_of_aws_drains_the_node_with_the_time_that_is_left(
     assert "The machine goes in 1" in log
 
 
-def test_a_notice_of_google_drains_the_node_with_its_30_seconds(
-    machine: Machine, calls: Path
+def test_a_compute_engine_notice_drains_the_node_with_30_seconds(
+    server: MetadataServer, calls: Path
 ) -> None:
-    machine.preempted = "TRUE"
-    process = _watch("gce", machine)
+    server.preempted = "TRUE"
+    process = _watch("gce", server)
     process.communicate(timeout=60)
-    (call,) = _told(calls)
+    (call,) = _drain_options(calls)
     assert process.returncode == 0
     assert call["--deadline-remaining-seconds"] == "30"
 
 
 @pytest.mark.parametrize("cloud", ["aws", "gce"])
-def test_without_a_notice_nothing_is_drained_and_the_watch_goes_on(
-    cloud: str, machine: Machine, calls: Path
+def test_without_a_notice_the_node_is_not_drained_and_polling_continues(
+    cloud: str, server: MetadataServer, calls: Path
 ) -> None:
-    process = _watch(cloud, machine)
+    process = _watch(cloud, server)
     for _ in range(3):
-        assert machine.asked.wait(60)
-        machine.asked.clear()
+        assert server.requested.wait(60)
+        server.requested.clear()
     assert process.poll() is None
     process.kill()
     process.communicate()
     assert not calls.exists()
 
 
-def test_a_metadata_server_that_is_away_for_a_while_is_asked_again(
-    machine: Machine, calls: Path
+def test_errors_of_the_metadata_server_are_logged_and_retried(
+    server: MetadataServer, calls: Path
 ) -> None:
-    machine.broken, machine.notice = 2, _in(120)
-    process = _watch("aws", machine)
+    server.remaining_errors, server.notice = 2, _termination_in(120)
+    process = _watch("aws", server)
     _, log = process.communicate(timeout=60)
-    assert len(_told(calls)) == 1
+    assert len(_drain_options(calls)) == 1
     assert log.count("HTTP Error 503") == 2
 
 
-def test_ray_is_told_again_until_it_takes_it(machine: Machine, calls: Path, tmp_path: Path) -> None:
+def test_a_failing_drain_command_is_retried(
+    server: MetadataServer, calls: Path, tmp_path: Path
+) -> None:
     (tmp_path / "fail").write_text("ab", encoding="utf-8")
-    machine.notice = _in(120)
-    process = _watch("aws", machine)
+    server.notice = _termination_in(120)
+    process = _watch("aws", server)
     _, log = process.communicate(timeout=60)
     assert process.returncode == 0
-    assert len(_told(calls)) == 3
+    assert len(_drain_options(calls)) == 3
     assert log.count("ray drain-node: no head answers") == 2
 
 
-def test_a_notice_whose_time_is_over_still_drains(machine: Machine, calls: Path) -> None:
-    machine.notice = _in(-10)
-    _watch("aws", machine).communicate(timeout=60)
-    (call,) = _told(calls)
+def test_an_expired_notice_drains_with_deadline_0(server: MetadataServer, calls: Path) -> None:
+    server.notice = _termination_in(-10)
+    _watch("aws", server).communicate(timeout=60)
+    (call,) = _drain_options(calls)
     assert call["--deadline-remaining-seconds"] == "0"
 
 
-def test_a_proxy_of_the_environment_is_not_asked(
-    machine: Machine, calls: Path, monkeypatch: pytest.MonkeyPatch
+def test_proxy_variables_are_ignored(
+    server: MetadataServer, calls: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
-    machine.preempted = "TRUE"
-    _watch("gce", machine).communicate(timeout=60)
-    assert len(_told(calls)) == 1
+    server.preempted = "TRUE"
+    _watch("gce", server).communicate(timeout=60)
+    assert len(_drain_options(calls)) == 1
 
 
-def test_ray_has_the_command_with_these_options(read: Callable[[str], str]) -> None:
+def test_ray_drain_node_has_the_options_that_are_used(read: Callable[[str], str]) -> None:
     from ray.core.generated import autoscaler_pb2
     from ray.scripts.scripts import drain_node
 
