@@ -1,4 +1,4 @@
-"""What tests of whole studies share: a space, and what is the same wherever a study was run."""
+"""Search space and reader of stored results for tests of whole studies."""
 
 import json
 import time
@@ -16,27 +16,26 @@ space:
   lam: {type: choice, values: [0.5, 0.9]}
   learning_rate: {type: log, low: 1e-3, high: 3e-2}
 """
-# What Ray says of a machine that is gone, before and after it knows.
+# Causes of failure of a seed run whose machine is gone, after and before Ray detects it.
 LOST = {"node-lost", "worker-silent"}
-FIGURES = ("identity", "evaluations", "kept", "test", "predictions", "failure")
+REPRODUCIBLE = ("identity", "evaluations", "kept", "test", "predictions", "failure")
 
 
 def stored(storage: Path) -> dict[str, Any]:
-    """Returns the seed runs of a storage folder, by key."""
+    """Return the seed runs of a storage folder by key."""
     files = (storage / "runs").glob("*.json")
     return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in files}
 
 
-def amid(storage: Path, least: int, quiet: float) -> bool:
-    """Returns whether so many seed runs are stored, the last of them some seconds ago.
+def in_progress(storage: Path, least: int, quiet: float) -> bool:
+    """Return whether `least` seed runs are stored and the newest one is `quiet` seconds old.
 
-    Its worker looks busy for a moment longer: what goes with it then is not lost.
+    A worker still looks busy shortly after it stored a seed run; killing it then loses nothing.
     """
     times = [path.stat().st_mtime for path in (storage / "runs").glob("*.json")]
     return len(times) >= least and time.time() - max(times) > quiet
 
 
-def figures(storage: Path) -> dict[str, Any]:
-    """Returns what must not depend on where and when its seed runs were trained."""
-    runs = stored(storage).items()
-    return {key: {name: run[name] for name in FIGURES} for key, run in runs}
+def reproducible_results(storage: Path) -> dict[str, Any]:
+    """Return the parts of the stored seed runs that do not depend on machine and time."""
+    return {key: {name: run[name] for name in REPRODUCIBLE} for key, run in stored(storage).items()}

@@ -12,7 +12,7 @@ from urllib.request import urlopen
 import pytest
 
 from tests.cli.conftest import Call
-from tests.machines.room import wait_for
+from tests.machines.machines import wait_for
 
 
 @pytest.mark.parametrize(

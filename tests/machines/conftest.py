@@ -1,4 +1,4 @@
-"""A study of the demo task on machines, and the same one undisturbed on a machine alone."""
+"""Fixtures for a study on simulated machines and its results on one undisturbed machine."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,50 +8,50 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.machines.namespaces import lacking
-from tests.machines.room import PATIENCE, Machine, Room
-from tests.studies import SPACE, amid, figures, stored
+from tests.machines.machines import PATIENCE, Machine, Machines
+from tests.machines.namespaces import missing_requirement
+from tests.studies import SPACE, in_progress, reproducible_results, stored
 
 if TYPE_CHECKING:
     import subprocess
 
-# The command line, which beside its own lines writes what was lost.
+# The command line; it also prints the cause of each worker failure.
 DRIVER = """
 from sclsearch.cli import main
 from sclsearch.search.scheduler import Scheduler
 
 record_failure = Scheduler.record_failure
 
-def printed(scheduler, task, failure):
-    print("lost:", failure.cause, failure.message, flush=True)
+def print_and_record(scheduler, task, failure):
+    print("worker failure:", failure.cause, failure.message, flush=True)
     record_failure(scheduler, task, failure)
 
-Scheduler.record_failure = printed
+Scheduler.record_failure = print_and_record
 main()
 """
 CONFIGS, SEEDS = 12, 2
 
 
 @pytest.fixture(scope="session")
-def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
-    """Returns where machines are; skips where there can be none."""
-    reason = lacking()
+def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
+    """Return the network of simulated machines; skip the test where there can be none."""
+    reason = missing_requirement()
     if reason:
         pytest.skip(reason)
-    room = Room(tmp_path_factory.getbasetemp())
-    yield room
-    room.end()
+    machines = Machines(tmp_path_factory.getbasetemp())
+    yield machines
+    machines.end()
 
 
 @dataclass(frozen=True)
 class Search:
-    """A study that any machine can run, and where it is stored.
+    """Command that runs a study on any machine.
 
     Attributes:
-        command: Its command line.
-        storage: Where it is stored.
-        log: File that takes what the command writes.
-        before: Python that its driver runs first.
+        command: Words of the command line.
+        storage: Storage folder.
+        log: Name of the file with the output of the command.
+        before: Python code that the driver runs first.
     """
 
     command: Sequence[str]
@@ -60,41 +60,46 @@ class Search:
     before: str = ""
 
     def start(self, machine: Machine, *options: str) -> "subprocess.Popen[bytes]":
-        """Starts it on a machine."""
+        """Start the study on a machine."""
         storage = ("--storage", str(self.storage))
         return machine.start(
             "python", "-c", self.before + DRIVER, *self.command, *storage, *options, log=self.log
         )
 
     def stored(self) -> Mapping[str, Any]:
-        """Returns the seed runs that are stored, by key."""
+        """Return the stored seed runs by key."""
         return stored(self.storage)
 
-    def at_work(self, machine: Machine, stored: int, quiet: float) -> bool:
-        """Returns whether so many seed runs are stored and a machine is amid another one."""
-        return amid(self.storage, stored, quiet) and machine.trains()
+    def trains_on(self, machine: Machine, stored: int, quiet: float) -> bool:
+        """Return whether `stored` seed runs are stored and the machine trains another one."""
+        return in_progress(self.storage, stored, quiet) and machine.trains()
 
-    def figures(self) -> Mapping[str, Any]:
-        """Returns what must not depend on where and when a seed run was trained."""
-        return figures(self.storage)
+    def results(self) -> Mapping[str, Any]:
+        """Return the parts of the results that do not depend on machine and time."""
+        return reproducible_results(self.storage)
 
     def trained_on(self, machine: str) -> list[Any]:
-        """Returns the seed runs that a machine stored."""
+        """Return the seed runs that a machine stored."""
         return [run for run in self.stored().values() if run["environment"]["host"] == machine]
 
-    def told(self, machine: Machine) -> str:
-        """Returns what the command wrote."""
+    def output(self, machine: Machine) -> str:
+        """Return the output of the command."""
         return (machine.logs / self.log).read_text(encoding="utf-8")
 
-    def lost(self, machine: Machine) -> Counter[str]:
-        """Returns how often seed runs were lost, by cause."""
-        lines = self.told(machine).splitlines()
-        return Counter(line.split()[1] for line in lines if line.startswith("lost: "))
+    def failures(self, machine: Machine) -> Counter[str]:
+        """Return the number of worker failures by cause."""
+        start = "worker failure: "
+        lines = self.output(machine).splitlines()
+        return Counter(
+            line.removeprefix(start).split()[0] for line in lines if line.startswith(start)
+        )
 
 
 @pytest.fixture(scope="session")
-def searching(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Search]:
-    """Returns what gives the study, stored under a name."""
+def search_named(
+    tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Search]:
+    """Return a function that returns the study with a storage folder of a given name."""
     folder = tmp_path_factory.mktemp("search")
     space = folder / "space.yaml"
     space.write_text(SPACE, encoding="utf-8")
@@ -105,13 +110,13 @@ def searching(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Call
 
 
 @pytest.fixture(scope="session")
-def undisturbed(room: Room, searching: Callable[[str], Search]) -> Mapping[str, Any]:
-    """Returns the figures of the study that one machine ran alone."""
-    alone = room.machine(9)
-    search = searching("undisturbed")
+def undisturbed(machines: Machines, search_named: Callable[[str], Search]) -> Mapping[str, Any]:
+    """Return the results of the study on one machine without failures."""
+    alone = machines.start(9)
+    search = search_named("undisturbed")
     code = search.start(alone).wait(PATIENCE)
-    room.off(9)
-    assert code == 0, search.told(alone)
-    figures = search.figures()
-    assert len(figures) == CONFIGS * SEEDS
-    return figures
+    machines.kill(9)
+    assert code == 0, search.output(alone)
+    results = search.results()
+    assert len(results) == CONFIGS * SEEDS
+    return results

@@ -1,7 +1,7 @@
-"""What machines on this one are made of: namespaces, and a switch that they are plugged into.
+"""Simulated machines: Linux namespaces, connected by a network bridge.
 
-A machine is a process that holds namespaces. With its end all of it is gone, as by a power cut, and
-it ends with the process of the tests, however that dies: nothing is left to be cleaned up.
+A machine is a process that holds namespaces. Killing it ends everything in them, as a power cut
+does. It also ends with the test process, so nothing remains to be cleaned up.
 """
 
 import os
@@ -13,29 +13,29 @@ from pathlib import Path
 
 TOOLS = ("ip", "nsenter", "setpriv", "unshare")
 NET_ADMIN, SYS_ADMIN = 12, 21
-HELD = ("setpriv", "--pdeathsig", "KILL", "unshare", "--fork", "--kill-child")
-APART = ("--net", "--pid", "--mount", "--uts", "--ipc")
+HOLD_NAMESPACES = ("setpriv", "--pdeathsig", "KILL", "unshare", "--fork", "--kill-child")
+NAMESPACES = ("--net", "--pid", "--mount", "--uts", "--ipc")
 SWITCH = "ip link add switch type bridge && ip link set switch up && echo up && exec sleep infinity"
 
 
-def lacking() -> str | None:
-    """Returns what keeps this machine from holding others, None if nothing does."""
+def missing_requirement() -> str | None:
+    """Return why this machine cannot simulate others; None if it can."""
     missing = [name for name in TOOLS if shutil.which(name) is None]
     if missing:
-        return f"machines are made by iproute2 and util-linux, but there is no {missing[0]}"
+        return f"simulated machines need iproute2 and util-linux; {missing[0]} is missing"
     if os.geteuid():
-        return "machines are made by root"
+        return "simulated machines need root"
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     capable = int(status.partition("CapEff:")[2].split()[0], 16)
     if not (capable >> NET_ADMIN & 1 and capable >> SYS_ADMIN & 1):
-        return "machines are made with CAP_NET_ADMIN and CAP_SYS_ADMIN"
+        return "simulated machines need CAP_NET_ADMIN and CAP_SYS_ADMIN"
     return None
 
 
 def hold(*command: str, **variables: str) -> "tuple[subprocess.Popen[str], int]":
-    """Returns a process that has said that it is up, and the number of its first child."""
+    """Start a process that holds namespaces; return it and the process ID of its first child."""
     holder = subprocess.Popen(
-        [*HELD, *command],
+        [*HOLD_NAMESPACES, *command],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         env={**os.environ, **variables},
@@ -48,23 +48,23 @@ def hold(*command: str, **variables: str) -> "tuple[subprocess.Popen[str], int]"
 
 
 def release(holder: "subprocess.Popen[str]", child: int) -> None:
-    """Ends what is held, at once."""
+    """Kill the processes in the namespaces."""
     with suppress(ProcessLookupError):
         os.kill(child, signal.SIGKILL)
     holder.communicate(timeout=60)
 
 
 class Network:
-    """A switch that machines are plugged into."""
+    """Network bridge between the machines."""
 
     def __init__(self) -> None:
         self.holder, self.pid = hold("--net", "bash", "-c", SWITCH)
 
     def connect(self, number: int, pid: int) -> None:
-        """Gives a machine its address."""
+        """Connect a machine and set its address."""
         port, there = f"port{number}", ("nsenter", "--target", str(pid), "--net", "ip")
         with suppress(subprocess.CalledProcessError):
-            self._ip("link", "delete", port)  # of a machine that is just going down
+            self._ip("link", "delete", port)  # of a machine that is shutting down
         self._ip("link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
         self._ip("link", "set", port, "master", "switch", "up")
         for command in (
@@ -76,11 +76,11 @@ class Network:
             subprocess.run([*there, *command.split()], check=True)
 
     def unplug(self, number: int) -> None:
-        """Pulls a machine's cable."""
+        """Disconnect a machine."""
         self._ip("link", "set", f"port{number}", "down")
 
     def end(self) -> None:
-        """Switches it off."""
+        """Remove the bridge."""
         release(self.holder, self.pid)
 
     def _ip(self, *arguments: str) -> None:

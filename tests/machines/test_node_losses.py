@@ -1,4 +1,4 @@
-"""Machines that go away in the middle of a study: the store ends as that of the undisturbed one."""
+"""Tests that the loss of a machine does not change the results of a study."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.machines.conftest import Search
-from tests.machines.room import PATIENCE, RAYLET, ROOT, Machine, Room, wait_for
+from tests.machines.machines import PATIENCE, RAYLET, ROOT, Machine, Machines, wait_for
 from tests.studies import LOST
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.machines, pytest.mark.timeout(1200)]
 
 STORED_BEFORE = 4
-# Amazon's metadata server: files, and a token for who asks for one.
+# Metadata server of EC2: files, and a token for each PUT request.
 METADATA = """
 import http.server
 
@@ -36,105 +36,111 @@ http.server.HTTPServer(("127.0.0.1", 8000), Metadata).serve_forever()
 """
 NOTICE_SECONDS = 4
 
-Begun = tuple[Search, "subprocess.Popen[bytes]"]
-Begin = Callable[[str], Begun]
-End = Callable[[Begun], Counter[str]]
+Running = tuple[Search, "subprocess.Popen[bytes]"]
+Start = Callable[[str], Running]
+Finish = Callable[[Running], Counter[str]]
 
 
 @pytest.fixture(scope="module")
-def head(room: Room) -> Iterator[Machine]:
-    """Returns the head of a cluster with one machine that stays."""
-    yield room.cluster(2)
-    room.off(1, 2)
+def head(machines: Machines) -> Iterator[Machine]:
+    """Return the head of a cluster with one machine that is not lost."""
+    yield machines.cluster(2)
+    machines.kill(1, 2)
 
 
 @pytest.fixture(scope="module")
 def numbers() -> Iterator[int]:
-    """Returns numbers of machines that were not on yet.
+    """Return the numbers of unused machines.
 
-    Ray takes a machine for dead that has the address of one that was unplugged a moment ago.
+    Ray considers a new machine dead if it has the address of a recently unplugged one.
     """
     return iter(range(3, 10))
 
 
 @pytest.fixture
-def victim(room: Room, head: Machine, numbers: Iterator[int]) -> Iterator[Machine]:
-    """Returns the machine of the cluster that will go."""
-    victim = room.machine(next(numbers))
+def victim(machines: Machines, head: Machine, numbers: Iterator[int]) -> Iterator[Machine]:
+    """Return the machine of the cluster that the test loses."""
+    victim = machines.start(next(numbers))
     victim.join(head)
     head.await_nodes(victim)
     yield victim
-    room.off(victim.number)
+    machines.kill(victim.number)
 
 
 @pytest.fixture
-def begin(head: Machine, victim: Machine, searching: Callable[[str], Search]) -> Begin:
-    """Returns what starts a study and waits for its midst, with a seed run on the victim."""
+def start(head: Machine, victim: Machine, search_named: Callable[[str], Search]) -> Start:
+    """Return a function that starts a study and waits until the victim trains a seed run."""
 
-    def begin(name: str) -> Begun:
-        search = searching(name)
+    def start(name: str) -> Running:
+        search = search_named(name)
         driver = search.start(head, "--address=auto")
         wait_for(
             "a seed run on the victim",
-            lambda: search.at_work(victim, STORED_BEFORE, quiet=0.3),
+            lambda: search.trains_on(victim, STORED_BEFORE, quiet=0.3),
         )
         return search, driver
 
-    return begin
+    return start
 
 
 @pytest.fixture
-def end(head: Machine, undisturbed: Mapping[str, Any]) -> End:
-    """Returns what waits for a study's end, the undisturbed one's, and says what was lost."""
+def finish(head: Machine, undisturbed: Mapping[str, Any]) -> Finish:
+    """Return a function that waits for the end of a study, checks its results, returns failures."""
 
-    def end(begun: Begun) -> Counter[str]:
-        search, driver = begun
-        assert driver.wait(PATIENCE) == 0, search.told(head)
-        assert search.figures() == undisturbed
-        return search.lost(head)
+    def finish(running: Running) -> Counter[str]:
+        search, driver = running
+        assert driver.wait(PATIENCE) == 0, search.output(head)
+        assert search.results() == undisturbed
+        return search.failures(head)
 
-    return end
-
-
-def test_a_machine_that_is_powered_off(room: Room, victim: Machine, begin: Begin, end: End) -> None:
-    begun = begin("power-off")
-    room.off(victim.number)
-    lost = end(begun)
-    assert lost.total() >= 1
-    assert {*lost} <= LOST
+    return finish
 
 
-def test_a_machine_whose_raylet_is_killed(victim: Machine, begin: Begin, end: End) -> None:
-    begun = begin("raylet")
+def test_results_are_unchanged_if_a_machine_is_powered_off(
+    machines: Machines, victim: Machine, start: Start, finish: Finish
+) -> None:
+    running = start("power-off")
+    machines.kill(victim.number)
+    failures = finish(running)
+    assert failures.total() >= 1
+    assert {*failures} <= LOST
+
+
+def test_results_are_unchanged_if_a_raylet_is_killed(
+    victim: Machine, start: Start, finish: Finish
+) -> None:
+    running = start("raylet")
     (raylet,) = victim.running(RAYLET)
     os.kill(raylet, signal.SIGKILL)
     wait_for("the end of its workers", lambda: not victim.trains())
-    # None at all where it had just stored what it was training.
-    assert {*end(begun)} <= LOST
+    # There is no failure if the worker had just stored its seed run.
+    assert {*finish(running)} <= LOST
 
 
-def test_a_machine_that_is_unplugged_and_goes_on_writing(
-    room: Room, victim: Machine, begin: Begin, end: End
+def test_results_are_unchanged_if_a_disconnected_machine_keeps_writing(
+    machines: Machines, victim: Machine, start: Start, finish: Finish
 ) -> None:
-    search, driver = begin("unplugged")
-    room.network.unplug(victim.number)
+    search, driver = start("unplugged")
+    machines.network.unplug(victim.number)
     unplugged = time.time()
-    assert {*end((search, driver))} <= LOST
-    # It finished and stored what it was training, though no report came through.
+    assert {*finish((search, driver))} <= LOST
+    # It finished and stored its seed run, although no report reached the head.
     ends = [run["started"] + run["seconds"] for run in search.trained_on(victim.name)]
     assert max(ends) > unplugged
 
 
-def test_a_machine_that_is_told_to_end_as_a_pod_is(victim: Machine, begin: Begin, end: End) -> None:
-    begun = begin("terminated")
+def test_results_are_unchanged_if_ray_gets_sigterm_as_in_a_deleted_pod(
+    victim: Machine, start: Start, finish: Finish
+) -> None:
+    running = start("terminated")
     (ray,) = victim.running("/ray start --")
     os.kill(ray, signal.SIGTERM)
     wait_for("the end of its Ray", lambda: not victim.running(RAYLET))
-    assert {*end(begun)} <= LOST | {"worker-lost"}
+    assert {*finish(running)} <= LOST | {"worker-lost"}
 
 
-def test_a_machine_whose_cloud_gives_notice_is_drained_and_its_losses_do_not_count(
-    room: Room, head: Machine, victim: Machine, begin: Begin, end: End, tmp_path: Path
+def test_a_machine_with_a_termination_notice_is_drained_without_worker_failures(
+    machines: Machines, head: Machine, victim: Machine, start: Start, finish: Finish, tmp_path: Path
 ) -> None:
     notice = tmp_path / "latest/meta-data/spot/instance-action"
     notice.parent.mkdir(parents=True)
@@ -144,21 +150,21 @@ def test_a_machine_whose_cloud_gives_notice_is_drained_and_its_losses_do_not_cou
         *("--metadata=http://127.0.0.1:8000", "--every=0.5"),
         log="watch",
     )
-    begun = begin("drained")
+    running = start("drained")
     assert watch.poll() is None
-    gone = give_notice(notice)
+    end = give_notice(notice)
     assert watch.wait(PATIENCE) == 0
-    wait_for("the end of the notice", lambda: datetime.now(UTC) > gone and victim.trains())
-    room.off(victim.number)
-    # Ray itself begins anew what such a machine took with it.
-    assert not end(begun)
+    wait_for("the end of the notice", lambda: datetime.now(UTC) > end and victim.trains())
+    machines.kill(victim.number)
+    # Ray itself restarts the seed runs of a drained machine.
+    assert not finish(running)
 
 
 def give_notice(path: Path) -> datetime:
-    """Says as Amazon does when the machine goes; returns when."""
+    """Write the termination notice of EC2; return the time of the termination."""
     end = datetime.now(UTC) + timedelta(seconds=NOTICE_SECONDS)
-    said = {"action": "terminate", "time": f"{end:%Y-%m-%dT%H:%M:%SZ}"}
+    notice = {"action": "terminate", "time": f"{end:%Y-%m-%dT%H:%M:%SZ}"}
     part = path.with_suffix(".part")
-    part.write_text(json.dumps(said), encoding="utf-8")
+    part.write_text(json.dumps(notice), encoding="utf-8")
     part.rename(path)
     return end

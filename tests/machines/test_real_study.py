@@ -1,6 +1,6 @@
-"""A real task on three machines with a GPU each, two of which are lost: the figures of one machine.
+"""Test of a study of CoLA on three machines, two of which are lost, against one machine.
 
-The GPUs are Ray's alone: they decide where a seed run is trained, and torch trains on the CPU.
+Only Ray sees the GPUs, for scheduling; torch trains on the CPU.
 """
 
 import shutil
@@ -12,27 +12,27 @@ from typing import Any
 import pytest
 
 from tests.machines.conftest import Search
-from tests.machines.room import Room, wait_for
+from tests.machines.machines import Machines, wait_for
 from tests.studies import LOST
 
-LONG = 2400.0
+TIMEOUT = 2400.0
 CONFIGS, SEEDS = 3, 4
-TRAINING, STAYING, POWERED_OFF, UNPLUGGED = (2, 3, 4), 2, 3, 4
-# Which numerics a seed run gets is for the driver to say, after the GPUs that are asked for.
+WORKERS, REMAINING, POWERED_OFF, UNPLUGGED = (2, 3, 4), 2, 3, 4
+# The driver would choose numerics for a GPU because seed runs request one.
 FAKE_GPUS = """
 from sclsearch.study import resolve
 
 resolve._numerics = lambda how: "cpu-fp32"
 """
 
-pytestmark = [pytest.mark.machines, pytest.mark.timeout(2 * LONG)]
+pytestmark = [pytest.mark.machines, pytest.mark.timeout(2 * TIMEOUT)]
 
 
 @pytest.fixture(scope="module")
 def real(
     glue: Path, minilm: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., Search]:
-    """Returns what gives the study of `scl` on CoLA, stored under a name."""
+    """Return a function that returns the study of `scl` on CoLA with a storage of a given name."""
     folder = tmp_path_factory.mktemp("real")
     shutil.copytree(glue / "CoLA", folder / "glue/CoLA")
     command = ["tune", "--method=scl", "--task=cola", "--train-size=100", "--model=minilm"]
@@ -42,36 +42,36 @@ def real(
 
 
 @pytest.fixture(scope="module")
-def alone(room: Room, real: Callable[..., Search]) -> Mapping[str, Any]:
-    """Returns the figures of the study on one machine."""
-    machine, search = room.machine(9), real("alone")
-    code = search.start(machine, "--gpus-per-trial=0", "--concurrency=2").wait(LONG)
-    room.off(9)
-    assert code == 0, search.told(machine)
+def alone(machines: Machines, real: Callable[..., Search]) -> Mapping[str, Any]:
+    """Return the results of the study on one machine."""
+    machine, search = machines.start(9), real("alone")
+    code = search.start(machine, "--gpus-per-trial=0", "--concurrency=2").wait(TIMEOUT)
+    machines.kill(9)
+    assert code == 0, search.output(machine)
     assert len(search.stored()) == CONFIGS * SEEDS
-    return search.figures()
+    return search.results()
 
 
-def test_a_study_on_three_gpus_that_loses_two_machines(
-    room: Room, real: Callable[..., Search], alone: Mapping[str, Any]
+def test_the_loss_of_two_of_three_machines_does_not_change_the_results(
+    machines: Machines, real: Callable[..., Search], alone: Mapping[str, Any]
 ) -> None:
     search = real("lossy", FAKE_GPUS)
-    head = room.cluster(*TRAINING, gpus=1)
+    head = machines.cluster(*WORKERS, gpus=1)
     driver = search.start(head, "--address=auto", "--gpus-per-trial=1", "--concurrency=3")
 
-    def at_work(number: int, stored: int) -> Callable[[], bool]:
-        return lambda: search.at_work(room.on[number], stored, quiet=2)
+    def trains_on(number: int, stored: int) -> Callable[[], bool]:
+        return lambda: search.trains_on(machines.running[number], stored, quiet=2)
 
-    wait_for("a first machine to lose", at_work(POWERED_OFF, stored=1), LONG)
-    room.off(POWERED_OFF)
-    wait_for("a second machine to lose", at_work(UNPLUGGED, stored=4), LONG)
-    room.network.unplug(UNPLUGGED)
+    wait_for("a first machine to lose", trains_on(POWERED_OFF, stored=1), TIMEOUT)
+    machines.kill(POWERED_OFF)
+    wait_for("a second machine to lose", trains_on(UNPLUGGED, stored=4), TIMEOUT)
+    machines.network.unplug(UNPLUGGED)
     unplugged = time.time()
-    assert driver.wait(LONG) == 0, search.told(head)
-    room.off(1, *TRAINING)
-    lost = search.lost(head)
-    assert {*lost} <= LOST
-    assert lost.total() >= 1  # what an unplugged machine stores in time is not lost
-    assert search.figures() == alone
+    assert driver.wait(TIMEOUT) == 0, search.output(head)
+    machines.kill(1, *WORKERS)
+    failures = search.failures(head)
+    assert {*failures} <= LOST
+    assert failures.total() >= 1  # the unplugged machine may store its seed run in time
+    assert search.results() == alone
     later = [run for run in search.stored().values() if run["started"] > unplugged]
-    assert {run["environment"]["host"] for run in later} == {f"machine{STAYING}"}
+    assert {run["environment"]["host"] for run in later} == {f"machine{REMAINING}"}

@@ -1,6 +1,6 @@
-"""The batch script on two machines of an allocation, whose time is over once before the study is.
+"""Test of the Slurm batch script on two machines with a requeue at the time limit.
 
-A stand-in for srun runs its command on the machines, one for scontrol writes down what it is told.
+A fake `srun` runs its command on the machines, and a fake `scontrol` records its arguments.
 """
 
 import os
@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from tests.machines.conftest import CONFIGS, SEEDS, Search
-from tests.machines.namespaces import APART
-from tests.machines.room import PATIENCE, ROOT, Room, wait_for
+from tests.machines.machines import PATIENCE, ROOT, Machines, wait_for
+from tests.machines.namespaces import NAMESPACES
 
 pytestmark = [pytest.mark.machines, pytest.mark.timeout(1200)]
 
@@ -27,7 +27,7 @@ while [[ $1 == --* ]]; do
     shift
 done
 for n in "${{!machines[@]}}"; do
-    SLURM_NODEID=$n nsenter --target "${{machines[n]}}" {" ".join(APART)} -- "$@" &
+    SLURM_NODEID=$n nsenter --target "${{machines[n]}}" {" ".join(NAMESPACES)} -- "$@" &
 done
 highest=0
 for task in $(jobs -p); do
@@ -41,17 +41,17 @@ SCONTROL = """#!/bin/bash
 echo "$@" >> "$HOME/requeued"
 """
 
-Turn = Callable[[], "subprocess.Popen[bytes]"]
+StartJob = Callable[[], "subprocess.Popen[bytes]"]
 
 
 @pytest.fixture
-def search(searching: Callable[[str], Search]) -> Search:
-    return searching("slurm")
+def search(search_named: Callable[[str], Search]) -> Search:
+    return search_named("slurm")
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """Returns the user's home, which all machines see, with Slurm's commands in it."""
+    """Return the shared home of the user with the fake Slurm commands."""
     for name, script in {"srun": SRUN, "scontrol": SCONTROL}.items():
         path = tmp_path / "bin" / name
         path.parent.mkdir(exist_ok=True)
@@ -61,14 +61,14 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def turn(room: Room, search: Search, home: Path) -> Turn:
-    """Returns what starts the job on two machines that were just switched on."""
+def start_job(machines: Machines, search: Search, home: Path) -> StartJob:
+    """Return a function that starts the job on two new machines."""
 
     def start() -> "subprocess.Popen[bytes]":
-        machines = [room.machine(5), room.machine(6)]
+        nodes = [machines.start(5), machines.start(6)]
         own = {
             "HOME": str(home),
-            "MACHINES": " ".join(str(machine.pid) for machine in machines),
+            "MACHINES": " ".join(str(machine.pid) for machine in nodes),
             "PATH": f"{home / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}",
             "PYTHONPATH": str(ROOT),
             "SLURM_SUBMIT_DIR": str(ROOT),
@@ -92,23 +92,27 @@ def turn(room: Room, search: Search, home: Path) -> Turn:
     return start
 
 
-def test_a_study_that_needs_two_turns_of_the_queue(
-    room: Room, search: Search, home: Path, turn: Turn, undisturbed: Mapping[str, Any]
+def test_a_requeued_study_has_the_results_of_an_undisturbed_one(
+    machines: Machines,
+    search: Search,
+    home: Path,
+    start_job: StartJob,
+    undisturbed: Mapping[str, Any],
 ) -> None:
-    job = turn()
-    wait_for("the midst of the study", lambda: len(search.stored()) >= STORED_BEFORE)
+    job = start_job()
+    wait_for("the middle of the study", lambda: len(search.stored()) >= STORED_BEFORE)
     job.send_signal(signal.SIGUSR1)
-    wait_for("the queue", (home / "requeued").exists)
-    room.off(5, 6)
+    wait_for("the requeue", (home / "requeued").exists)
+    machines.kill(5, 6)
     assert job.wait(PATIENCE) != 0
     assert (home / "requeued").read_text(encoding="utf-8") == "requeue 17\n"
     before = len(search.stored())
     assert before < CONFIGS * SEEDS
-    job = turn()
+    job = start_job()
     code = job.wait(PATIENCE)
-    room.off(5, 6)
+    machines.kill(5, 6)
     assert code == 0, (home / "log").read_text(encoding="utf-8")
-    assert search.figures() == undisturbed
+    assert search.results() == undisturbed
     assert search.trained_on("machine5")
     assert search.trained_on("machine6")
     assert not [*home.glob(".sclsearch-*")]

@@ -25,7 +25,7 @@ from sclsearch.store.local import LocalPath
 from sclsearch.study.prepared import PreparedStudy
 from sclsearch.study.spec import RunOptions
 from tests.search.beside import beside
-from tests.studies import LOST, amid
+from tests.studies import LOST, in_progress
 from tests.workspace import Workers, Workspace
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -187,7 +187,7 @@ def losing_a_node(cluster: Any, disturbed: Workspace) -> Iterator[None]:
         worker = None
         # Ending a node takes as long as a seed run: this one must not be done by then.
         while worker is None and not over.wait(0.05):
-            if amid(disturbed.storage, STORED_BEFORE_THE_LOSS, quiet=0.5):
+            if in_progress(disturbed.storage, STORED_BEFORE_THE_LOSS, quiet=0.5):
                 worker = stopped_in_training(victim)
         cluster.remove_node(victim, allow_graceful=False)
         if worker is not None:

@@ -15,7 +15,7 @@ from urllib.request import urlopen
 import pytest
 
 import sclsearch
-from tests.machines.room import wait_for
+from tests.machines.machines import wait_for
 from tests.reports.trained import Trained
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

@@ -1,4 +1,4 @@
-"""Machines on this one: address, processes, host name, /tmp and home of their own; a cluster."""
+"""Simulated machines with separate address, processes, host name, /tmp and home."""
 
 import os
 import secrets
@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.machines.namespaces import APART, Network, hold, release
+from tests.machines.namespaces import NAMESPACES, Network, hold, release
 
 ROOT = Path(__file__).parents[2]
 BOOT = Path(__file__).with_name("boot.sh")
-# Ray's own settings take a minute to miss a machine that was unplugged, those of cluster/ give one
-# that is told to end a minute and a half.
+# Ray's defaults take a minute to detect an unplugged machine, and those of cluster/ let a machine
+# drain for 90 seconds; the tests need shorter times.
 SETTINGS = {
     "RAY_health_check_initial_delay_ms": "5000",
     "RAY_health_check_period_ms": "1000",
@@ -33,40 +33,40 @@ TRAINING = "ray::ImplicitFunc.train"
 PATIENCE = 420.0
 
 
-def wait_for(what: str, reached: Callable[[], Any], seconds: float = PATIENCE) -> None:
-    """Waits until something is reached; fails with its name."""
+def wait_for(event: str, happened: Callable[[], Any], seconds: float = PATIENCE) -> None:
+    """Wait until an event has happened; fail with its name after a timeout."""
     end = time.monotonic() + seconds
-    while not reached():
-        assert time.monotonic() < end, what
+    while not happened():
+        assert time.monotonic() < end, event
         time.sleep(0.05)
 
 
 class Machine:
-    """A machine that is on.
+    """Running simulated machine.
 
     Args:
-        network: What it is plugged into.
-        number: 1 to 9, the end of its address.
-        shared: Folder that it shares with the others.
-        token: What its user keeps as the cluster's token.
+        network: Network that connects it to the others.
+        number: Last byte of its address, 1 to 9.
+        shared: Folder that all machines share.
+        token: Cluster token in the home of its user.
     """
 
     def __init__(self, network: Network, number: int, shared: Path, token: str) -> None:
         self.number, self.name, self.ip = number, f"machine{number}", f"10.77.0.{number}"
         self.network, self.logs = network, shared / "logs"
         self.started: list[subprocess.Popen[bytes]] = []
-        places = (ROOT, Path(sys.prefix), shared)
-        hidden = [str(place) for place in places if place.is_relative_to("/tmp")]
+        needed = (ROOT, Path(sys.prefix), shared)
+        hidden = [str(folder) for folder in needed if folder.is_relative_to("/tmp")]
         boot = ("--mount-proc", "bash", str(BOOT), self.name, *hidden)
-        self.holder, self.pid = hold(*APART, *boot, TOKEN=token)
+        self.holder, self.pid = hold(*NAMESPACES, *boot, TOKEN=token)
         network.connect(number, self.pid)
 
     def command(self, *command: str) -> list[str]:
-        """Returns a command of this machine as one of the machine that holds it."""
-        return ["nsenter", "--target", str(self.pid), *APART, "--", *command]
+        """Return the command of the host that runs a command on this machine."""
+        return ["nsenter", "--target", str(self.pid), *NAMESPACES, "--", *command]
 
     def environment(self) -> dict[str, str]:
-        """Returns the variables of its user."""
+        """Return the environment variables of its user."""
         own = {
             "HOME": "/tmp/home",
             "HF_HOME": os.environ.get("HF_HOME", str(Path.home() / ".cache/huggingface")),
@@ -78,7 +78,7 @@ class Machine:
         return {**kept, **SETTINGS, **own}
 
     def start(self, *command: str, log: str) -> "subprocess.Popen[bytes]":
-        """Starts a command, whose output goes to a log."""
+        """Start a command with its output in a log file."""
         self.logs.mkdir(exist_ok=True)
         with (self.logs / log).open("ab") as file:
             process = subprocess.Popen(
@@ -93,7 +93,7 @@ class Machine:
         return process
 
     def run(self, *command: str) -> "subprocess.CompletedProcess[str]":
-        """Runs a command to its end."""
+        """Run a command and wait for its end."""
         return subprocess.run(
             self.command(*command),
             cwd="/",
@@ -108,7 +108,7 @@ class Machine:
     def join(
         self, head: "Machine | None" = None, cpus: int = 1, gpus: int = 0
     ) -> "subprocess.Popen[bytes]":
-        """Starts Ray, without a head as the head."""
+        """Start Ray as a worker node of `head`, or as the head without it."""
         role = [f"--address={head.ip}:6379"] if head else ["--head", "--port=6379"]
         role += [] if head else ["--include-dashboard=false"]
         own = [f"--node-ip-address={self.ip}", f"--num-cpus={cpus}", f"--num-gpus={gpus}"]
@@ -116,7 +116,7 @@ class Machine:
         return self.start("ray", "start", *role, *own, *rest, log=f"ray-{self.name}")
 
     def await_nodes(self, *machines: "Machine") -> None:
-        """Waits until others are in the cluster of this one."""
+        """Wait until Ray lists machines as nodes of this machine's cluster."""
         names = {machine.name for machine in machines}
         wait_for(
             f"a cluster with {sorted(names)}; see {self.logs}",
@@ -124,7 +124,7 @@ class Machine:
         )
 
     def running(self, part: str) -> list[int]:
-        """Returns the numbers of its processes that have a part in what they call themselves."""
+        """Return the IDs of its processes whose command line contains a text."""
         space = Path(f"/proc/{self.pid}/ns/pid").readlink()
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
@@ -135,49 +135,49 @@ class Machine:
         return found
 
     def trains(self) -> bool:
-        """Returns whether a seed run is being trained there."""
+        """Return whether a worker trains a seed run on it."""
         return bool(self.running(TRAINING))
 
-    def power_off(self) -> None:
-        """Ends it and all that runs there, at once."""
+    def kill(self) -> None:
+        """Kill all its processes."""
         release(self.holder, self.pid)
         for process in self.started:
             process.wait(60)
 
 
 @dataclass
-class Room:
-    """Machines that share a network, a folder and a token."""
+class Machines:
+    """Simulated machines that share a network, a folder and a token."""
 
     shared: Path
     token: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
     network: Network = field(default_factory=Network)
-    on: dict[int, Machine] = field(default_factory=dict)
+    running: dict[int, Machine] = field(default_factory=dict)
 
-    def machine(self, number: int, token: str | None = None) -> Machine:
-        """Switches a machine on, again if it was off."""
-        self.off(number)
-        self.on[number] = Machine(self.network, number, self.shared, token or self.token)
-        return self.on[number]
+    def start(self, number: int, token: str | None = None) -> Machine:
+        """Start a machine; restart it if it runs."""
+        self.kill(number)
+        self.running[number] = Machine(self.network, number, self.shared, token or self.token)
+        return self.running[number]
 
-    def off(self, *numbers: int) -> None:
-        """Switches machines off."""
+    def kill(self, *numbers: int) -> None:
+        """Kill machines."""
         for number in numbers:
-            if number in self.on:
-                self.on.pop(number).power_off()
+            if number in self.running:
+                self.running.pop(number).kill()
 
     def cluster(self, *numbers: int, gpus: int = 0) -> Machine:
-        """Returns the head, 1, of a cluster with these others; the head itself trains nothing."""
-        head = self.machine(1)
+        """Start a cluster of workers with machine 1 as its head, without CPUs; return the head."""
+        head = self.start(1)
         head.join(cpus=0)
-        head.await_nodes(head)  # others would give up a head that is slow to start
-        others = [self.machine(number) for number in numbers]
+        head.await_nodes(head)  # workers fail if the head starts too slowly
+        others = [self.start(number) for number in numbers]
         for other in others:
             other.join(head, gpus=gpus)
         head.await_nodes(*others)
         return head
 
     def end(self) -> None:
-        """Switches everything off."""
-        self.off(*self.on)
+        """Kill all machines and remove the network."""
+        self.kill(*self.running)
         self.network.end()
