@@ -1,4 +1,4 @@
-"""What every test shares: one thread, no network, the folder of real data, tiny encoders."""
+"""Fixtures of all tests: one thread, no network, real data, tiny encoders, an S3 server."""
 
 import os
 import re
@@ -23,13 +23,13 @@ from tests.tiny import SIZES, VOCABULARY, save_tokenizer, tiny_model
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-# A shell's background job has Ctrl-C ignored, and so would have every process that a test starts.
+# A background job of a shell ignores Ctrl-C, and so would every process that a test starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-# Ray's workers give way to every other process: what tests wait for would come last.
+# By default Ray's workers have low priority, and tests would wait for them too long.
 os.environ.setdefault("RAY_worker_niceness", "0")
 
-# Examples are timed on machines that do other work at the same time.
+# Hypothesis must not fail slow examples, because test machines also do other work.
 settings.register_profile("sclsearch", deadline=None)
 settings.load_profile("sclsearch")
 
@@ -41,7 +41,7 @@ RAYS_WARNINGS = ("ResourceWarning", "pytest.PytestUnraisableExceptionWarning")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Takes the files that start Ray first: they wait more than they compute."""
+    """Run the files that start Ray first, because they wait more than they compute."""
     with_ray = [item for item in items if item.get_closest_marker("ray")]
     paths = {item.path for item in with_ray}
     items.sort(key=lambda item: item.path not in paths)
@@ -57,7 +57,7 @@ def _real_data() -> Path:
 
 @pytest.fixture(scope="session")
 def glue() -> Path:
-    """Returns the folder with CoLA, RTE, …; skips where it is missing."""
+    """Return the folder with CoLA, RTE, …; skip the test if it is missing."""
     folder = _real_data() / "glue"
     if not folder.is_dir():
         pytest.skip(f"no GLUE data in {folder}; set SCLSEARCH_TEST_DATA to a folder that has glue/")
@@ -66,7 +66,7 @@ def glue() -> Path:
 
 @pytest.fixture(scope="session")
 def dbpedia(glue: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a folder with DBpedia as it unpacks: 79 rows of each class in either split."""
+    """Return a folder with DBpedia's original file names and 79 rows per class and split."""
     folder = tmp_path_factory.mktemp("data")
     (folder / "dbpedia_csv").mkdir()
     for name, there in {"train": "train.csv", "test": "dev.csv"}.items():
@@ -76,7 +76,7 @@ def dbpedia(glue: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def fewclue() -> Path:
-    """Returns the folder with eprstmt and tnews; skips where it is missing."""
+    """Return the folder with eprstmt and tnews; skip the test if it is missing."""
     folder = _real_data() / "fewclue"
     if not folder.is_dir():
         pytest.skip(f"no FewCLUE data in {folder}; set SCLSEARCH_TEST_DATA to a folder that has it")
@@ -85,7 +85,7 @@ def fewclue() -> Path:
 
 @pytest.fixture(scope="session")
 def minilm() -> Path:
-    """Returns the folder of all-MiniLM-L6-v2; skips without package and hub."""
+    """Return the folder of all-MiniLM-L6-v2; skip the test without package and hub."""
     from sclsearch.encoders.models import model_folder
     from sclsearch.errors import SclsearchError
 
@@ -97,7 +97,7 @@ def minilm() -> Path:
 
 @pytest.fixture(scope="session")
 def save_tiny(tmp_path_factory: pytest.TempPathFactory) -> Save:
-    """Returns what saves a tiny random encoder of an architecture, `Bert`, with a tokenizer."""
+    """Return a function that saves a tiny random encoder of an architecture with a tokenizer."""
 
     def save(
         architecture: str,
@@ -115,7 +115,7 @@ def save_tiny(tmp_path_factory: pytest.TempPathFactory) -> Save:
 
 @pytest.fixture(scope="session")
 def tiny_bert(save_tiny: Save) -> Path:
-    """Returns the folder of a tiny BERT; its pooler is saved with it."""
+    """Return the folder of a tiny BERT with a pooler."""
     return save_tiny("Bert")
 
 
@@ -127,37 +127,37 @@ def tiny_encoder(save_tiny: Save) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny_roberta(save_tiny: Save) -> Path:
-    """Returns the folder of a tiny RoBERTa, without pooler like the real ones."""
+    """Return the folder of a tiny RoBERTa, without pooler like the real ones."""
     return save_tiny("Roberta", {**SIZES, "type_vocab_size": 1}, add_pooling_layer=False)
 
 
 @pytest.fixture(scope="session")
 def tiny_distilbert(save_tiny: Save) -> Path:
-    """Returns the folder of a tiny DistilBERT."""
+    """Return the folder of a tiny DistilBERT."""
     return save_tiny("DistilBert")
 
 
 @pytest.fixture(scope="session")
 def tiny_electra(save_tiny: Save) -> Path:
-    """Returns the folder of a tiny ELECTRA discriminator."""
+    """Return the folder of a tiny ELECTRA discriminator."""
     return save_tiny("Electra")
 
 
 @pytest.fixture(scope="session")
 def tiny_albert(save_tiny: Save) -> Path:
-    """Returns the folder of a tiny ALBERT, whose pooler is a bare linear layer."""
+    """Return the folder of a tiny ALBERT, whose pooler is a bare linear layer."""
     return save_tiny("Albert")
 
 
 @pytest.fixture(scope="session")
 def tiny_mpnet(save_tiny: Save) -> Path:
-    """Returns the folder of a tiny MPNet, which does not use the attention interface."""
+    """Return the folder of a tiny MPNet, which does not use the attention interface."""
     return save_tiny("MPNet")
 
 
 @pytest.fixture(scope="session")
 def tiny_gpt2(save_tiny: Save) -> Path:
-    """Returns the folder of a tiny GPT-2, a decoder."""
+    """Return the folder of a tiny GPT-2, a decoder."""
     return save_tiny("GPT2")
 
 
@@ -179,7 +179,7 @@ def custom_method(own_method_files: dict[str, str]) -> str:
 
 @pytest.fixture
 def dead_port() -> Iterator[int]:
-    """Returns a port where nobody answers: it is bound, so that no other process gets it."""
+    """Return a port without a listener; it stays bound, so that no other process gets it."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         yield bound.getsockname()[1]
@@ -187,7 +187,7 @@ def dead_port() -> Iterator[int]:
 
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[str]:
-    """Returns the address of an S3 server of this test process."""
+    """Return the address of an S3 server of this test process."""
     pytest.importorskip("moto")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -208,7 +208,7 @@ def s3_server() -> Iterator[str]:
 
 @pytest.fixture
 def bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Returns a new bucket, `s3://…`, that this process and those it starts find."""
+    """Return the URI of a new bucket, with its settings in environment variables."""
     from sclsearch.store import remote
 
     for name, value in {

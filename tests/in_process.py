@@ -1,4 +1,4 @@
-"""A search without Ray: its seed runs are trained one after the other, in this process."""
+"""Searches without Ray, which train their seed runs one after the other in this process."""
 
 import math
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def in_process() -> Iterator[None]:
-    """Lets searches do here what Ray's workers do; all that is around them stays as it is."""
+    """Replace Ray's workers of searches by training in this process."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sclsearch.search.run._train", _train)
         yield
@@ -32,28 +32,28 @@ def _train(
 
     searcher = SeedSearcher(scheduler, math.inf)
     context = sent(worker_context(prepared, options.cpus_per_trial))
-    told: list[dict[str, Any]] = []
+    reports: list[dict[str, Any]] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ray.tune.report", told.append)
+        patch.setattr("ray.tune.report", reports.append)
         while isinstance(config := searcher.suggest("trial"), dict):
             seed_run_trial(config, context)
-            searcher.on_trial_complete("trial", told.pop())
+            searcher.on_trial_complete("trial", reports.pop())
     if searcher.fault is not None:
         raise searcher.fault
     return "complete" if scheduler.complete else "interrupted"
 
 
-def sent(given: Any) -> Any:
-    """Returns something as a worker gets it: pickled, and with arrays that nobody may write to."""
+def sent(value: Any) -> Any:
+    """Return a copy as a Ray worker gets it: pickled, with read-only arrays."""
     from ray import cloudpickle
 
     arrays: list[pickle.PickleBuffer] = []
-    rest = cloudpickle.dumps(given, protocol=5, buffer_callback=arrays.append)
+    rest = cloudpickle.dumps(value, protocol=5, buffer_callback=arrays.append)
     return cloudpickle.loads(rest, buffers=[bytes(array.raw()) for array in arrays])
 
 
 def train_one(prepared: "PreparedStudy") -> "SeedRun":
-    """Trains and stores the first seed run of a study of one configuration."""
+    """Train and store the first seed run of a study of one configuration."""
     from sclsearch.ray_backend.worker import attempt, row_results, worker_context
     from sclsearch.search.scheduler import Scheduler
 

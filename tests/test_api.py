@@ -1,4 +1,4 @@
-"""From Python a search is asked for as on the command line, and answers with its report."""
+"""Tests of the Python API: tune, train, select, compare and their errors."""
 
 import re
 import shutil
@@ -48,7 +48,7 @@ def options(tmp_path: Path, encoder: str) -> dict[str, Any]:
 
 
 def finish(*, searched: bool = True, **options: Any) -> None:
-    """Store made-up scores of every seed run, the later the better."""
+    """Store results of all seed runs; later ones have higher scores."""
 
     def counts(number: int, replicate: int) -> Confusion:
         right = 300 + 10 * (2 * number + replicate)
@@ -62,7 +62,7 @@ def numbers(report: Report) -> list[int]:
     return [line.number for line in report.configurations]
 
 
-def test_a_finished_search_answers_with_its_report_from_the_store(options: dict[str, Any]) -> None:
+def test_tune_on_a_finished_study_returns_the_stored_report(options: dict[str, Any]) -> None:
     finish(method="scl", **options)
     report = tune(method="scl", **options)
     assert numbers(report) == [1, 0]
@@ -71,14 +71,14 @@ def test_a_finished_search_answers_with_its_report_from_the_store(options: dict[
     assert report == select("mine", storage=options["storage"])
 
 
-def test_a_rule_of_an_earlier_start_is_no_rule_of_this_one(options: dict[str, Any]) -> None:
+def test_the_rule_of_an_earlier_run_is_not_used_by_tune(options: dict[str, Any]) -> None:
     finish(method="scl", rule="best", **options)
     assert tune(method="scl", **options).rule == "mean"
     assert tune(method="scl", rule="mean/best", **options).rule == "mean/best"
     assert select("mine", storage=options["storage"]).rule == "best"
 
 
-def test_a_search_that_is_stopped_says_so(
+def test_an_interrupted_search_raises_keyboard_interrupt(
     options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     finish(method="scl", **options)
@@ -87,7 +87,7 @@ def test_a_search_that_is_stopped_says_so(
         tune(method="scl", **{**options, "configs": 3})
 
 
-def test_a_search_whose_time_is_used_shows_by_its_scores(
+def test_a_configuration_without_time_budget_has_no_score(
     options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     finish(method="scl", **options)
@@ -96,7 +96,7 @@ def test_a_search_whose_time_is_used_shows_by_its_scores(
     assert (len(scores), scores.count(None)) == (3, 1)
 
 
-def test_training_is_one_configuration_of_the_starting_point_and_the_settings(
+def test_train_has_one_configuration_with_the_starting_point_and_the_settings(
     options: dict[str, Any],
 ) -> None:
     finish(method="scl", searched=False, settings={"epochs": 3}, **options)
@@ -111,7 +111,7 @@ def test_training_is_one_configuration_of_the_starting_point_and_the_settings(
     assert (line.fields["tau"], line.fields["epochs"]) == (0.3, 3)
 
 
-def test_what_the_caller_can_mend_is_raised(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_wrong_arguments_raise_errors(tmp_path: Path, options: dict[str, Any]) -> None:
     with pytest.raises(SclsearchError, match=r"Unknown study 'mien' .* Known: none"):
         select("mien", storage=tmp_path)
     with pytest.raises(SclsearchError, match="Unknown study 'mine'"):
@@ -130,11 +130,11 @@ def test_what_the_caller_can_mend_is_raised(tmp_path: Path, options: dict[str, A
         compare(["mine", "yours"], storage=tmp_path)  # type: ignore[arg-type]
 
 
-def test_winners_of_two_methods_are_compared_on_the_rows_of_both(options: dict[str, Any]) -> None:
+def test_compare_pairs_the_winners_of_two_methods(options: dict[str, Any]) -> None:
     for method in ("scl", "ce"):
         finish(method=method, **{**options, "study": method})
     found = compare("scl", "ce", storage=options["storage"])
-    assert [(one.study, one.number) for one in found.studies] == [("scl", 1), ("ce", 1)]
+    assert [(study.study, study.number) for study in found.studies] == [("scl", 1), ("ce", 1)]
     searched = "searched hyperparameters of both methods: batch_size, learning_rate in ce"
     assert (found.task, found.seeds) == ("demo", 2)
     assert found.notes == (f"{searched}, nothing in scl",)
@@ -215,25 +215,23 @@ def test_callbacks_receive_the_events_of_each_study(options: dict[str, Any]) -> 
 
 
 def both(options: dict[str, Any]) -> StudyComparison:
+    """Store results of `ce` and `scl`; return their comparison."""
     for method in ("ce", "scl"):
         finish(method=method, **{**options, "study": f"mine-{method}"})
     return compare("mine-ce", "mine-scl", storage=options["storage"])
 
 
-def test_methods_with_smaller_spaces_limit_the_budget_of_all(
-    options: dict[str, Any], tmp_path: Path
-) -> None:
-    given = {**options, "configs": 20, "model": options["model"]}
-    spec = StudySpec(method="ce", **fields_of(StudySpec, given))
-    searches = prepare_methods(
-        ["ce", "scl", "cssl"], spec, RunOptions(**fields_of(RunOptions, given)), dry=True
-    )
+def test_the_smallest_space_limits_the_budget_of_all_methods(options: dict[str, Any]) -> None:
+    larger = {**options, "configs": 20}
+    spec = StudySpec(method="ce", **fields_of(StudySpec, larger))
+    run_options = RunOptions(**fields_of(RunOptions, larger))
+    searches = prepare_methods(["ce", "scl", "cssl"], spec, run_options, dry=True)
     assert [search.prepared.configs for search in searches] == [6, 6, 6]
     assert len({search.prepared.study.protocol.name for search in searches}) == 1
     assert [search.options.study for search in searches] == ["mine-ce", "mine-scl", "mine-cssl"]
 
 
-def test_the_methods_of_a_search_give_advice_once(
+def test_advice_is_printed_for_the_first_trained_method_only(
     options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     advice = list[Any]()

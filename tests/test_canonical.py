@@ -1,4 +1,4 @@
-"""One value has one text and one hash, whatever the order it was made in."""
+"""Tests of canonical JSON and its hashes."""
 
 import hashlib
 import json
@@ -22,19 +22,19 @@ VALUES = st.recursive(
 )
 
 
-def test_keys_are_sorted_at_every_depth_and_nothing_is_wasted() -> None:
+def test_keys_are_sorted_at_every_depth_without_whitespace() -> None:
     assert canonical({"b": [1, {"z": None, "a": True}], "a": 0.5, "τ": "ä"}) == (
         '{"a":0.5,"b":[1,{"a":true,"z":null}],"τ":"ä"}'
     )
 
 
 @given(value=VALUES)
-def test_what_is_written_is_read_again(value: Any) -> None:
+def test_json_reads_the_value_back(value: Any) -> None:
     assert json.loads(canonical(value)) == value
 
 
 @given(number=FLOATS)
-def test_a_float_comes_back_bit_for_bit(number: float) -> None:
+def test_floats_are_read_back_exactly(number: float) -> None:
     back = json.loads(canonical(number))
     assert isinstance(back, float)
     assert back.hex() == number.hex()
@@ -51,12 +51,12 @@ def test_the_hash_does_not_depend_on_the_order_of_keys(table: Any, random: Rando
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-def test_a_number_that_json_does_not_have_is_refused(number: float) -> None:
+def test_nan_and_infinity_are_errors(number: float) -> None:
     with pytest.raises(ValueError, match="Out of range float"):
         canonical({"loss": [number]})
 
 
-def test_a_value_that_json_does_not_have_is_refused() -> None:
+def test_values_of_other_types_are_errors() -> None:
     with pytest.raises(TypeError, match="not JSON serializable"):
         canonical({"path": Path("here")})
 
@@ -73,12 +73,12 @@ def test_values_that_differ_have_different_hashes(one: object, other: object) ->
     assert digest(one) != digest(other)
 
 
-def test_the_hash_is_the_sha_256_of_the_text_and_stays_so() -> None:
+def test_the_hash_is_the_sha_256_of_the_text() -> None:
     value = {"tau": 0.3, "method": "scl"}
     assert digest(value) == hashlib.sha256(b'{"method":"scl","tau":0.3}').hexdigest()
 
 
-def test_a_file_is_named_by_its_bytes(tmp_path: Path) -> None:
+def test_the_file_digest_is_the_sha_256_of_the_bytes(tmp_path: Path) -> None:
     content = bytes(range(256)) * 5000
     (tmp_path / "weights").write_bytes(content)
     assert file_digest(tmp_path / "weights") == hashlib.sha256(content).hexdigest()

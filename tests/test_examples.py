@@ -1,4 +1,4 @@
-"""The examples override callbacks that exist, and run where their packages are installed."""
+"""Tests that the example callbacks match the Callback class and can be imported."""
 
 import ast
 import inspect
@@ -14,7 +14,7 @@ PACKAGES = {"tensorboard_callback": "tensorboard", "wandb_callback": "wandb"}
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_methods_of_an_example_are_callbacks(example: Path) -> None:
+def test_methods_of_an_example_have_the_signatures_of_callback(example: Path) -> None:
     (kind,) = (
         node
         for node in ast.parse(example.read_text(encoding="utf-8")).body
@@ -32,5 +32,5 @@ def test_methods_of_an_example_are_callbacks(example: Path) -> None:
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_can_be_imported_with_its_package(example: Path) -> None:
     pytest.importorskip(PACKAGES[example.stem])
-    found = runpy.run_path(str(example)).values()
-    assert any(issubclass(one, Callback) for one in found if isinstance(one, type))
+    names = runpy.run_path(str(example)).values()
+    assert any(issubclass(value, Callback) for value in names if isinstance(value, type))

@@ -1,4 +1,4 @@
-"""The package gives its public names on first use and loads nothing heavy before."""
+"""Tests of the public names of the package and of lazy imports."""
 
 import re
 import subprocess
@@ -11,12 +11,12 @@ from hatchling.plugin.manager import PluginManager
 
 import sclsearch
 
-HEAVY = ("torch", "ray", "mlflow", "transformers", "optuna", "datasets", "pandas", "sklearn")
+SLOW = ("torch", "ray", "mlflow", "transformers", "optuna", "datasets", "pandas", "sklearn")
 
 
 @pytest.mark.parametrize("module", ["sclsearch", "sclsearch.cli", "sclsearch.api"])
-def test_importing_loads_nothing_heavy(module: str) -> None:
-    code = f"import sys, {module}; print([name for name in {HEAVY} if name in sys.modules])"
+def test_importing_loads_no_slow_packages(module: str) -> None:
+    code = f"import sys, {module}; print([name for name in {SLOW} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
@@ -30,7 +30,7 @@ def test_a_search_loads_transformers_only_with_a_model() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sclsearch.__all__)
-def test_every_public_name_is_there_and_documented(name: str) -> None:
+def test_every_public_name_exists_and_has_a_docstring(name: str) -> None:
     found = getattr(sclsearch, name)
     if name == "__version__":
         assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?", found)
@@ -39,17 +39,17 @@ def test_every_public_name_is_there_and_documented(name: str) -> None:
     assert found.__doc__
 
 
-def test_type_checkers_find_the_types() -> None:
+def test_the_package_has_a_py_typed_marker() -> None:
     assert (Path(sclsearch.__file__).parent / "py.typed").is_file()
 
 
-def test_the_package_names_its_authors_and_what_it_is_for() -> None:
+def test_the_metadata_has_authors_and_classifiers() -> None:
     metadata = ProjectMetadata(str(Path(__file__).parents[1]), PluginManager()).core
     assert metadata.authors
     assert "Typing :: Typed" in metadata.classifiers
     assert "Topic :: Scientific/Engineering :: Artificial Intelligence" in metadata.classifiers
 
 
-def test_an_unknown_name_is_an_attribute_error_as_of_any_module() -> None:
+def test_an_unknown_name_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'sclsearch' has no attribute 'tuen'"):
         sclsearch.tuen  # noqa: B018

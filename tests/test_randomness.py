@@ -1,4 +1,4 @@
-"""A seed is a function of its arguments alone, the same in every process and every version."""
+"""Tests that seeds depend on their arguments only, in every process and version."""
 
 import os
 import subprocess
@@ -24,28 +24,26 @@ SEEDS = st.integers(-(2**70), 2**70)
         (-1, "τ", 2_919_109_330_901_963_349),
     ],
 )
-def test_seeds_are_what_they_have_always_been(seed: int, purpose: str, expected: int) -> None:
+def test_seeds_equal_those_of_earlier_versions(seed: int, purpose: str, expected: int) -> None:
     assert seed_for(seed, purpose) == expected
 
 
-def test_the_first_numbers_of_a_stream_are_what_they_have_always_been() -> None:
+def test_streams_equal_those_of_earlier_versions() -> None:
     assert stream(3, "order").integers(0, 1000, 5).tolist() == [175, 630, 65, 434, 468]
 
 
 @given(seed=SEEDS, purpose=st.text())
-def test_every_generator_takes_the_seed(seed: int, purpose: str) -> None:
+def test_seeds_are_repeatable_and_below_2_63(seed: int, purpose: str) -> None:
     assert 0 <= seed_for(seed, purpose) < 2**63
     assert seed_for(seed, purpose) == seed_for(seed, purpose)
 
 
 @given(one=st.tuples(SEEDS, st.text("abc1/")), other=st.tuples(SEEDS, st.text("abc1/")))
-def test_another_seed_or_purpose_gives_another_stream(
-    one: tuple[int, str], other: tuple[int, str]
-) -> None:
+def test_seeds_differ_for_different_arguments(one: tuple[int, str], other: tuple[int, str]) -> None:
     assert (seed_for(*one) == seed_for(*other)) == (one == other)
 
 
-def test_drawing_from_one_stream_disturbs_no_other() -> None:
+def test_streams_are_independent() -> None:
     alone = stream(0, "noise").random(4)
     first, second = stream(0, "order"), stream(0, "noise")
     first.random(100)
@@ -53,7 +51,7 @@ def test_drawing_from_one_stream_disturbs_no_other() -> None:
 
 
 @pytest.mark.parametrize("hash_seed", ["0", "1", "12345"])
-def test_seeds_do_not_depend_on_the_hash_seed_of_the_process(hash_seed: str) -> None:
+def test_seeds_do_not_depend_on_pythonhashseed(hash_seed: str) -> None:
     code = "from sclsearch.randomness import seed_for; print(seed_for(7, 'subset'))"
     done = subprocess.run(
         [sys.executable, "-c", code],

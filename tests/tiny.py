@@ -20,12 +20,12 @@ SIZES: Mapping[str, Any] = {
     "num_hidden_layers": 2,
     "num_attention_heads": 2,
     "intermediate_size": 32,
-    "hidden_dim": 32,  # DistilBERT's word for it
+    "hidden_dim": 32,  # intermediate_size of DistilBERT
     "max_position_embeddings": 160,
     "pad_token_id": 0,
     "bos_token_id": 2,
     "eos_token_id": 3,
-    "initializer_range": 0.2,  # so that two layers of width 16 tell texts apart
+    "initializer_range": 0.2,  # so that texts have different embeddings
 }
 
 

@@ -1,4 +1,4 @@
-"""A toy task, a space for it, and what makes a search of both over a tiny encoder."""
+"""Fixtures for searches on a toy task with a tiny encoder, and for fake workers."""
 
 import os
 import random
@@ -41,13 +41,13 @@ Preparing = Callable[..., PreparedStudy]
 
 @pytest.fixture(scope="session")
 def toy(tmp_path_factory: pytest.TempPathFactory) -> CustomTask:
-    """Returns 100 rows whose class is mostly told by a word; validation and test have 20 each."""
+    """Return 100 rows, 60 to train on, whose class follows from one word in four of five rows."""
     draw = random.Random(0)
     lines = ["text,label,split"]
     for number in range(100):
         good = number % 2
-        told = good if draw.random() < 0.8 else 1 - good
-        words = [draw.choice(FILLERS), "was", draw.choice(GOOD if told else BAD)]
+        positive = good if draw.random() < 0.8 else 1 - good
+        words = [draw.choice(FILLERS), "was", draw.choice(GOOD if positive else BAD)]
         split = ("train", "train", "train", "validation", "test")[number // 2 % 5]
         lines.append(f"{' '.join(words)} {draw.choice(FILLERS)},{'ny'[good]},{split}")
     path = tmp_path_factory.mktemp("data") / "toy.csv"
@@ -57,7 +57,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> CustomTask:
 
 @pytest.fixture(scope="session")
 def write_space(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Returns what writes a space file, each in a folder of its own."""
+    """Return a function that writes a space file into a new folder."""
 
     def write_space(text: str) -> Path:
         path = tmp_path_factory.mktemp("space") / "mine.yaml"
@@ -69,13 +69,13 @@ def write_space(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
 
 @pytest.fixture(scope="session")
 def space_file(write_space: Callable[[str], Path]) -> Path:
-    """Returns a space with a list of choices, another, and a range."""
+    """Return a space with two lists of choices and a range."""
     return write_space(SPACE)
 
 
 @pytest.fixture(scope="session")
 def asked(toy: CustomTask, tiny_bert: Path, space_file: Path) -> Asked:
-    """Returns what makes the search of `scl` on the toy task, with changes."""
+    """Return a function that makes the spec of `scl` on the toy task, with changes."""
     usual = {"method": "scl", "task": toy, "model": str(tiny_bert), "space": space_file}
 
     def asked(**changes: Any) -> StudySpec:
@@ -86,13 +86,13 @@ def asked(toy: CustomTask, tiny_bert: Path, space_file: Path) -> Asked:
 
 @pytest.fixture
 def resolved(asked: Asked) -> Callable[..., Study]:
-    """Returns what makes the study of that search on a CPU, with changes."""
+    """Return a function that resolves that spec on a CPU, with changes."""
     return lambda **changes: resolve(asked(**changes), RunOptions(gpus_per_trial=0))
 
 
 @pytest.fixture
 def preparing(asked: Asked, tmp_path: Path) -> Preparing:
-    """Returns what prepares that search in a storage folder of the test's own."""
+    """Return a function that prepares that study in a storage folder of the test."""
     usual = {"storage": tmp_path / "storage", "configs": 4, "seeds": 2, "concurrency": 2}
 
     def preparing(spec: StudySpec | None = None, **changes: Any) -> PreparedStudy:
@@ -104,10 +104,10 @@ def preparing(asked: Asked, tmp_path: Path) -> Preparing:
 
 
 class Workers:
-    """What workers and searcher do with the seed runs of a scheduler, without any training."""
+    """Fake workers that finish the seed runs of a scheduler without training."""
 
     def trained(self, task: SeedRunTask) -> SeedRun:
-        """A seed run that gets as many of 20 rows right as its key says."""
+        """Return a seed run whose number of correct rows, of 20, depends on its key."""
         right = int(task.key[:8], 16) % 20
         counts = {"confusion": [[right, 20 - right], [0, 0]]}
         return SeedRun(
@@ -132,20 +132,20 @@ class Workers:
         scheduler.finish(task, run)
 
     def running(self, scheduler: Scheduler, at_a_time: int = 1_000) -> list[SeedRunTask]:
-        """Takes as many seed runs as there are and returns all that run."""
+        """Start seed runs up to a limit; return all that run."""
         while len(scheduler.running) < at_a_time and scheduler.next():
             pass
         return list(scheduler.running.values())
 
     def decide(self, scheduler: Scheduler) -> None:
-        """Trains seed runs, one at a time, until the winner is certain and can be tested."""
+        """Finish seed runs, one at a time, until the winner is certain and can be tested."""
         while not scheduler.decided:
             self.finish(scheduler, self.running(scheduler, 1)[0])
 
     def run_out(
         self, scheduler: Scheduler, at_a_time: int = 2, draw: random.Random | None = None
     ) -> list[tuple[int, int]]:
-        """Finishes everything, in any order if there is a draw; returns the order."""
+        """Finish all seed runs, in random order if there is a draw; return the order."""
         order = []
         while tasks := self.running(scheduler, at_a_time):
             task = draw.choice(tasks) if draw else tasks[0]
@@ -156,22 +156,22 @@ class Workers:
 
 @pytest.fixture(scope="session")
 def workers() -> Workers:
-    """Returns what plays the workers of a search."""
+    """Return the fake workers of a search."""
     return Workers()
 
 
 class Processes:
-    """The processes of one test and all that they start, whoever their parent is by now.
+    """Processes of one test module and their descendants, also after their parents' death.
 
     Attributes:
-        environment: What marks them.
+        environment: Environment variable that marks them.
     """
 
     def __init__(self, mark: str) -> None:
         self.environment = {MARK: mark}
 
     def titles(self) -> dict[int, str]:
-        """Returns what they call themselves, by number; those that are gone are left out."""
+        """Return the command lines of the running processes by process ID."""
         marked = f"{MARK}={self.environment[MARK]}".encode()
         found = {}
         for folder in Path("/proc").glob("[0-9]*"):
@@ -184,11 +184,11 @@ class Processes:
         return {pid: title for pid, title in found.items() if title and pid != os.getpid()}
 
     def named(self, part: str) -> list[int]:
-        """Returns the numbers of those that have a part in what they call themselves."""
+        """Return the IDs of the processes whose command line contains a text."""
         return [pid for pid, title in self.titles().items() if part in title]
 
     def kill(self) -> None:
-        """Ends all of them: Ray's agents outlive a driver that was killed."""
+        """Kill all of them, because Ray's agents outlive a killed driver."""
         for pid in self.titles():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -196,7 +196,7 @@ class Processes:
 
 @pytest.fixture(scope="module")
 def processes() -> Iterator[Processes]:
-    """Returns the processes of a module's tests; none of them is left at the end."""
+    """Return the processes of a module's tests; kill them at the end."""
     processes = Processes(uuid.uuid4().hex)
     yield processes
     processes.kill()
@@ -204,7 +204,7 @@ def processes() -> Iterator[Processes]:
 
 @dataclass(frozen=True)
 class Workspace:
-    """A storage folder, a search and what has been done there."""
+    """Storage folder and spec of a search, which tests run and resume."""
 
     storage: Path
     spec: StudySpec
@@ -224,14 +224,14 @@ class Workspace:
         return {path.stem: path.read_bytes() for path in (self.storage / "runs").glob("*.json")}
 
     def seed_runs(self, name: str) -> dict[int, list[SeedRun | None]]:
-        """Returns the stored seed runs of each configuration."""
+        """Return the stored seed runs of each configuration."""
         lines, store = report(self.storage, name).configurations, RunStore(self.storage)
         return {line.number: [store.get(seed.key) for seed in line.seeds] for line in lines}
 
 
 @pytest.fixture(scope="module")
 def place(asked: Asked, toy: CustomTask, tmp_path_factory: pytest.TempPathFactory) -> Workspace:
-    """Returns where `scl` is to be searched on a copy of the toy task."""
+    """Return a workspace for `scl` on a copy of the toy task."""
     folder = tmp_path_factory.mktemp("search")
     path = shutil.copyfile(toy.path, folder / "toy.csv")
     return Workspace(folder / "storage", asked(task=replace(toy, path=path)))
@@ -239,13 +239,13 @@ def place(asked: Asked, toy: CustomTask, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture
 def lost(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[int, str]]:
-    """Returns how often a configuration's seed runs are lost, by cause, while a search runs."""
+    """Return a counter of worker failures by configuration and cause, filled during searches."""
     seen: Counter[tuple[int, str]] = Counter()
     record_failure = Scheduler.record_failure
 
-    def watched(scheduler: Scheduler, task: SeedRunTask, loss: WorkerFailure) -> None:
-        seen[task.id[0], loss.cause] += 1
-        record_failure(scheduler, task, loss)
+    def count_and_record(scheduler: Scheduler, task: SeedRunTask, failure: WorkerFailure) -> None:
+        seen[task.id[0], failure.cause] += 1
+        record_failure(scheduler, task, failure)
 
-    monkeypatch.setattr(Scheduler, "record_failure", watched)
+    monkeypatch.setattr(Scheduler, "record_failure", count_and_record)
     return seen
