@@ -1,4 +1,4 @@
-"""Patterns of labels, and batches of random embeddings."""
+"""Label patterns and random tensors."""
 
 from collections.abc import Callable
 
@@ -22,6 +22,6 @@ def y(request: pytest.FixtureRequest) -> Tensor:
 
 @pytest.fixture
 def draw() -> Callable[..., Tensor]:
-    """Returns normal draws of a shape, the same in each test."""
+    """Return a function that draws normal tensors of a shape, equal in all tests."""
     generator = torch.Generator().manual_seed(5)
     return lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""What every objective must hold: finite, smooth, and blind to what must not matter."""
+"""Contract of every objective: finite values, correct gradients, and invariances."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -32,12 +32,12 @@ WIDTH, CLASSES, VIEWS = 8, 7, 2
 
 @dataclass(frozen=True)
 class Case:
-    """An objective, called with its tensors and the labels.
+    """Objective with the shapes of its tensors; the labels are its last argument.
 
     Attributes:
         call: The objective.
-        axes: A word for each tensor: B texts, C classes, K views, d width.
-        held: Likewise for the tensors after those, into which no gradient goes.
+        axes: Shape of each tensor as a word: B texts, C classes, K views, d width.
+        held: Shapes of the following tensors, which get no gradient.
     """
 
     call: Objective
@@ -45,13 +45,13 @@ class Case:
     held: str = ""
 
     def tensors(self, texts: int, draw: Draw, *outer: int) -> list[Tensor]:
-        """Returns a draw of each tensor, the held ones last."""
+        """Return random tensors, those without a gradient last."""
         sizes = {"B": texts, "C": CLASSES, "K": VIEWS, "d": WIDTH}
         words = f"{self.axes} {self.held}".split()
         return [draw(*outer, *(sizes[axis] for axis in word)) for word in words]
 
     def learn(self, tensors: Sequence[Tensor]) -> list[Tensor]:
-        """Returns the tensors as leaves, those that are not held with a gradient."""
+        """Return the tensors as leaves; those of `axes` require a gradient."""
         learned = len(self.axes.split())
         return [z.detach().requires_grad_(i < learned) for i, z in enumerate(tensors)]
 
@@ -61,11 +61,9 @@ def without_labels(objective: Objective) -> Objective:
 
 
 CONTRASTS = {
-    **{
-        f"sup_con {reduction} {tau}": Case(partial(sup_con, tau=tau, reduction=reduction), "Bd")
-        for reduction in get_args(Reduction)
-        for tau in (0.05, 0.3)
-    },
+    f"sup_con {reduction} {tau}": Case(partial(sup_con, tau=tau, reduction=reduction), "Bd")
+    for reduction in get_args(Reduction)
+    for tau in (0.05, 0.3)
 }
 LABEL_ANCHORED = {
     **{
@@ -130,7 +128,7 @@ def value_and_gradients(
     return value.detach(), torch.autograd.grad(value, [z for z in leaves if z.requires_grad])
 
 
-def test_every_exported_objective_is_under_the_contract() -> None:
+def test_every_exported_objective_is_tested_here() -> None:
     assert {name.partition(" ")[0] for name in EVERY} == set(objectives.__all__)
 
 
@@ -151,7 +149,7 @@ def test_value_and_gradients_are_finite_on_every_label_pattern(
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
 @pytest.mark.parametrize("zeros", [slice(0, 1), slice(None)], ids=["one row", "all rows"])
-def test_zero_rows_leave_value_and_gradients_finite(
+def test_value_and_gradients_are_finite_for_zero_rows(
     case: Case, y: Tensor, dtype: torch.dtype, zeros: slice, draw: Draw
 ) -> None:
     tensors = [z.to(dtype) for z in case.tensors(len(y), draw)]
@@ -164,7 +162,7 @@ def test_zero_rows_leave_value_and_gradients_finite(
 
 
 @pytest.mark.parametrize("size", [1e-3, 1e3])
-def test_half_precision_rows_cost_what_their_values_cost(
+def test_half_precision_inputs_give_the_value_of_float64(
     case: Case, y: Tensor, size: float, draw: Draw
 ) -> None:
     tensors = [(size * z).half() for z in case.tensors(len(y), draw)]
@@ -172,12 +170,12 @@ def test_half_precision_rows_cost_what_their_values_cost(
     assert case.call(*tensors, y).item() == pytest.approx(exact.item(), rel=1e-4)
 
 
-def test_the_gradients_are_the_derivatives(case: Case, y: Tensor, draw: Draw) -> None:
+def test_gradients_equal_finite_differences(case: Case, y: Tensor, draw: Draw) -> None:
     leaves = case.learn(case.tensors(len(y), draw))
     assert torch.autograd.gradcheck(lambda *tensors: case.call(*tensors, y), leaves)
 
 
-def test_the_order_of_the_rows_does_not_matter(case: Case, y: Tensor, draw: Draw) -> None:
+def test_the_value_is_invariant_to_row_order(case: Case, y: Tensor, draw: Draw) -> None:
     tensors, order = case.tensors(len(y), draw), torch.arange(len(y)).roll(2).flip(0)
     words = f"{case.axes} {case.held}".split()
     moved = [
@@ -195,20 +193,20 @@ def test_autocast_does_not_change_the_value(case: Case, y: Tensor, draw: Draw) -
 
 
 @pytest.mark.parametrize("name", CONTRASTS)
-def test_the_names_of_the_classes_do_not_matter(name: str, y: Tensor, draw: Draw) -> None:
+def test_the_value_is_invariant_to_class_labels(name: str, y: Tensor, draw: Draw) -> None:
     z, names = draw(len(y), WIDTH), torch.tensor([9, -2, 40, 0, 7, 3])
     assert torch.equal(CONTRASTS[name].call(z, names[y]), CONTRASTS[name].call(z, y))
 
 
 @pytest.mark.parametrize("name", ROTATABLE)
-def test_rotating_all_vectors_together_does_not_matter(name: str, y: Tensor, draw: Draw) -> None:
+def test_the_value_is_invariant_to_rotation(name: str, y: Tensor, draw: Draw) -> None:
     call, tensors = ROTATABLE[name].call, ROTATABLE[name].tensors(len(y), draw)
     rotation = torch.linalg.qr(draw(WIDTH, WIDTH)).Q
     rotated = [z @ rotation for z in tensors]
     assert call(*rotated, y).item() == pytest.approx(call(*tensors, y).item())
 
 
-def test_the_length_of_a_vector_does_not_matter(cosine: Case, y: Tensor, draw: Draw) -> None:
+def test_the_value_is_invariant_to_vector_lengths(cosine: Case, y: Tensor, draw: Draw) -> None:
     tensors = cosine.tensors(len(y), draw)
     scaled = [draw(*z.shape[:-1], 1).exp() * z for z in tensors]
     assert cosine.call(*scaled, y).item() == pytest.approx(cosine.call(*tensors, y).item())

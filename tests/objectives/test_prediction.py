@@ -1,4 +1,4 @@
-"""Prediction losses of classes, scores and masked tokens."""
+"""Tests of the prediction losses of classes, scores and masked tokens."""
 
 import math
 from typing import get_args
@@ -16,7 +16,7 @@ from sclsearch.objectives.prediction import IGNORED, MlmReduction
 VOCABULARY = 5
 REDUCTIONS: tuple[MlmReduction, ...] = get_args(MlmReduction)
 
-# Of each place: the token, or IGNORED, and the text it is in.
+# Pairs of a target token, or IGNORED, and the number of its text.
 places = st.lists(
     st.tuples(st.sampled_from([IGNORED, 0, 1, 2, 3, 4]), st.integers(0, 3)), max_size=9
 )
@@ -28,13 +28,13 @@ def random_logits(seed: int, places: int) -> Tensor:
 
 
 def split(places: list[tuple[int, int]]) -> tuple[Tensor, Tensor]:
-    """Returns the targets and the texts of some places."""
+    """Return the targets and the text numbers of pairs."""
     both = torch.tensor(places, dtype=torch.long).reshape(-1, 2)
     return both[:, 0], both[:, 1]
 
 
 @given(places=places, seed=st.integers(0, 2**31))
-def test_tokens_are_averaged_over_the_batch_or_by_text_first(
+def test_masked_lm_averages_over_tokens_or_first_within_texts(
     places: list[tuple[int, int]], seed: int
 ) -> None:
     logits = random_logits(seed, len(places))
@@ -56,7 +56,7 @@ def test_tokens_are_averaged_over_the_batch_or_by_text_first(
 @pytest.mark.parametrize(
     "places", [[], [(IGNORED, 0), (IGNORED, 1), (IGNORED, 1)]], ids=["no place", "none selected"]
 )
-def test_no_selected_token_costs_nothing_and_pulls_nowhere(
+def test_masked_lm_without_targets_has_value_and_gradient_0(
     places: list[tuple[int, int]], reduction: MlmReduction
 ) -> None:
     logits = random_logits(0, len(places)).requires_grad_()
@@ -68,7 +68,7 @@ def test_no_selected_token_costs_nothing_and_pulls_nowhere(
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
-def test_places_to_fill_up_do_not_change_the_loss(reduction: MlmReduction) -> None:
+def test_ignored_tokens_do_not_change_the_loss(reduction: MlmReduction) -> None:
     logits, (targets, rows) = random_logits(1, 5), split([(3, 0), (0, 1), (4, 1)])
     filled = F.pad(targets, (0, 2), value=IGNORED), F.pad(rows, (0, 2))
     found = masked_lm(logits, *filled, texts=2, reduction=reduction)
@@ -76,7 +76,7 @@ def test_places_to_fill_up_do_not_change_the_loss(reduction: MlmReduction) -> No
     assert found.item() == pytest.approx(expected.item())
 
 
-def test_classes_cost_the_mean_negative_log_of_their_share() -> None:
+def test_prediction_loss_of_classes_is_cross_entropy() -> None:
     logits, y = [[0.0, 1.0, -2.0], [3.0, 0.5, 0.5]], [1, 2]
     costs = [
         math.log(sum(math.exp(x) for x in row)) - row[label]
@@ -86,12 +86,12 @@ def test_classes_cost_the_mean_negative_log_of_their_share() -> None:
     assert found.item() == pytest.approx(sum(costs) / 2)
 
 
-def test_scores_cost_the_mean_square_of_their_error() -> None:
+def test_prediction_loss_of_scores_is_the_mean_squared_error() -> None:
     found = prediction_loss(torch.tensor([1.0, 2.5]), torch.tensor([0.5, 4.0]))
     assert found.item() == pytest.approx((0.25 + 2.25) / 2)
 
 
-def test_scores_in_half_precision_are_compared_with_the_whole_truth() -> None:
+def test_prediction_loss_of_bfloat16_scores_is_in_float32() -> None:
     y = torch.tensor([3.2001], dtype=torch.float32)
     found = prediction_loss(torch.tensor([3.0], dtype=torch.bfloat16), y)
     assert found.dtype == torch.float32
