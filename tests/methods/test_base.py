@@ -1,4 +1,4 @@
-"""Batches, models and stages; the defaults of Method."""
+"""Tests of batches, models and stages, and of the defaults of Method."""
 
 from dataclasses import dataclass, replace
 

@@ -1,4 +1,4 @@
-"""Cross-entropy fine-tuning equals transformers' own classifiers."""
+"""Tests of cross-entropy fine-tuning against the classifiers of transformers."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,13 +19,13 @@ MODES = pytest.mark.parametrize("training", [False, True], ids=["evaluation", "t
 
 @MODES
 @pytest.mark.parametrize("classes", [0, 3])
-def test_the_pooler_and_a_linear_layer_are_berts_classifier(
+def test_cls_pooled_with_a_linear_head_equals_the_classifier_of_bert(
     tiny_bert: Path, bert: Encoder, batch: Batch, classes: int, training: bool
 ) -> None:
     theirs = BertForSequenceClassification.from_pretrained(tiny_bert, num_labels=max(classes, 1))
     head = Head(16, classes, hidden=False)
     head.out.load_state_dict(theirs.classifier.state_dict())
-    bert.trims = False  # theirs draws noise for the whole last layer
+    bert.trims = False  # transformers draws dropout for the whole last layer
     ours = Model(bert, torch.nn.ModuleDict({"head": head})).train(training)
     y = batch.y if classes else batch.y / 3
     torch.manual_seed(4)
@@ -39,11 +39,11 @@ def test_the_pooler_and_a_linear_layer_are_berts_classifier(
 
 
 @MODES
-def test_the_hidden_head_is_robertas_classifier(
+def test_head_hidden_equals_the_classifier_of_roberta(
     tiny_roberta: Path, roberta: Encoder, batch: Batch, training: bool
 ) -> None:
     theirs = RobertaForSequenceClassification.from_pretrained(tiny_roberta, num_labels=2)
-    roberta.trims = False  # theirs draws noise for the whole last layer
+    roberta.trims = False  # transformers draws dropout for the whole last layer
     new_modules = CE().new_modules(roberta, 2)
     head = new_modules["head"]
     assert isinstance(head, Head)
@@ -58,7 +58,7 @@ def test_the_hidden_head_is_robertas_classifier(
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
-def test_the_head_reads_the_pooling_behind_g_if_there_is_one(
+def test_the_head_reads_the_pooling_or_the_output_of_g(
     made: Callable[..., Model], batch: Batch, pooling: Pooling
 ) -> None:
     plain, projected = CE(pooling=pooling), CE(pooling=pooling, projection="g")

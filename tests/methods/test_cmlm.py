@@ -1,4 +1,4 @@
-"""CMLM's post-training is Eq. (12) on the masked views."""
+"""Tests of the post-training of CMLM against Eq. (12) on masked views."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -50,7 +50,7 @@ def states_of(model: Model, batch: Batch, views: list[Tensor]) -> list[Tensor]:
 @pytest.mark.parametrize("k", [1, 3])
 @pytest.mark.parametrize("contrast", ["simsiam", "simclr"])
 @pytest.mark.parametrize("how", ["80_10_10", "all_mask"])
-def test_the_terms_are_those_of_the_views_one_by_one(
+def test_the_terms_equal_those_of_separately_encoded_views(
     made: Made, bert: Encoder, batch: Batch, k: int, contrast: Any, how: Any
 ) -> None:
     method = CMLM(alpha=0.3, k=k, contrast=contrast, crm_corruption=how, p_m=0.3, tau=0.2)
@@ -74,7 +74,7 @@ def test_the_terms_are_those_of_the_views_one_by_one(
 
 
 @pytest.mark.parametrize(("share", "p"), [("p_m", 0.2), ("p_c", 0.9)])
-def test_without_complement_a_further_view_selects_regardless_of_the_first(
+def test_with_drm_masking_views_are_masked_independently(
     made: Made, batch: Batch, share: Any, p: float
 ) -> None:
     method = CMLM(masking="drm", drm_prob=share, p_m=0.2, p_c=0.9, contrast="simclr")
@@ -98,7 +98,9 @@ def test_the_mean_over_tokens_can_be_contrasted(made: Made, batch: Batch) -> Non
     torch.testing.assert_close(found, 0.5 * sim_clr(first, second[None], tau=0.1))
 
 
-def test_the_masked_words_can_be_averaged_by_text(made: Made, bert: Encoder, batch: Batch) -> None:
+def test_mlm_reduction_sequences_averages_within_texts_first(
+    made: Made, bert: Encoder, batch: Batch
+) -> None:
     method = CMLM(p_m=0.5, mlm_reduction="sequences")
     model = made(method, stage=0).eval()
     selected, views = drawn(model.encoder, batch, method, complement)
@@ -114,21 +116,21 @@ def test_the_masked_words_can_be_averaged_by_text(made: Made, bert: Encoder, bat
 
 
 @pytest.mark.parametrize("mlm_reduction", ["tokens", "sequences"])
-def test_a_batch_without_any_selected_token_has_a_finite_loss(
+def test_a_batch_without_selected_tokens_has_a_finite_loss(
     made: Made, batch: Batch, mlm_reduction: Any
 ) -> None:
     method = CMLM(mlm_reduction=mlm_reduction)
     model = made(method, stage=0)
-    bare = replace(batch, content=torch.zeros_like(batch.content))
+    unselectable = replace(batch, content=torch.zeros_like(batch.content))
     (stage, _) = method.stages(Training())
-    terms = stage.terms(model, bare)
+    terms = stage.terms(model, unselectable)
     stage.loss(terms).backward()  # type: ignore[no-untyped-call]
     assert terms["mlm"] == 0
     assert all(p.grad is None or p.grad.isfinite().all() for p in model.parameters())
 
 
 @pytest.mark.parametrize("predictor", ["paper", "ln", "simsiam_bn"])
-def test_one_text_alone_can_be_trained_on(made: Made, batch: Batch, predictor: Any) -> None:
+def test_a_batch_of_one_text_has_finite_terms(made: Made, batch: Batch, predictor: Any) -> None:
     method = CMLM(predictor=predictor)
     terms = method.post_terms(made(method, stage=0), one_text(batch))
     assert all(term.isfinite() for term in terms.values())
@@ -163,14 +165,14 @@ def test_every_new_module_gets_a_gradient(
         ("simsiam_bn", [(4, 16), (4,), (4,), (16, 4), (16,)]),
     ],
 )
-def test_the_predictors_are_those_of_their_papers(
+def test_predictors_have_the_layers_of_their_papers(
     made: Made, kind: Any, shapes: list[tuple[int, ...]]
 ) -> None:
     predictor = made(CMLM(predictor=kind), stage=0).eval().new_modules["predictor"]
     assert [tuple(p.shape) for p in predictor.parameters()] == shapes
 
 
-def test_the_wrap_is_passed_on(made: Made, batch: Batch) -> None:
+def test_simsiam_wrap_determines_the_contrast(made: Made, batch: Batch) -> None:
     model = made(CMLM(), stage=0).eval()
     found = []
     wraps: tuple[Wrap, ...] = ("exp", "neg_cos")
@@ -191,6 +193,6 @@ def test_the_monitored_term_has_no_gradient_and_is_not_in_the_loss(
     torch.testing.assert_close(post.loss(terms), terms["contrast"] + terms["mlm"])
 
 
-def test_a_fresh_head_is_noted_where_words_are_predicted(bert: Encoder) -> None:
+def test_a_new_masked_lm_head_is_noted_if_it_is_used(bert: Encoder) -> None:
     assert CMLM().check(bert) == ("masked-LM head: new, because the checkpoint of tiny has none",)
     assert CMLM(mlm=False).check(bert) == ()

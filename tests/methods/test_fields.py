@@ -1,4 +1,4 @@
-"""Values become a method and its training; every fault is named with its field."""
+"""Tests of building a method and its training from values, and of the errors."""
 
 import json
 import math
@@ -17,38 +17,27 @@ from sclsearch.methods.supcl_seq import SupCLSeq
 
 WRONG: tuple[tuple[Any, str, object, str], ...] = (
     (SCL, "tau", 0, "greater than 0"),
-    (SCL, "tau", -0.1, "greater than 0"),
     (SCL, "tau", math.nan, "finite number"),
-    (SCL, "tau", math.inf, "finite number"),
     (SCL, "tau", "0.3", "valid number"),
     (SCL, "tau", True, "valid number"),
-    (SCL, "tau", None, "valid number"),
-    (SCL, "tau", [0.3], "valid number"),
     (SCL, "lam", 1.01, "less than or equal to 1"),
-    (SCL, "lam", -0.01, "greater than or equal to 0"),
     (SCL, "scl_reduction", "mean", "'mean_valid', 'mean_all' or 'sum'"),
-    (SCL, "scl_reduction", {"sum": 1}, "'mean_valid', 'mean_all' or 'sum'"),
     (SCL, "pooling", ["mean"], "'head_hidden', 'cls_raw', 'cls_pooled' or 'mean'"),
     (SupCLSeq, "dropouts", [0.1], "at least 2 items"),
     (SupCLSeq, "dropouts", [0.0, 1.0], "less than 1"),
-    (SupCLSeq, "dropouts", [0.0, "0.1"], "valid number"),
-    (SupCLSeq, "dropouts", [[0.0, 0.1]], "valid number"),
     (SupCLSeq, "dropouts", 0.1, "input should be a list, for example [0.1,0.2], got"),
     (SupCLSeq, "probe_epochs", 0, "greater than or equal to 1"),
-    (CE, "learning_rate", 1, "less than 1"),
     (CE, "batch_size", 16.0, "valid integer"),
     (CE, "epochs", True, "valid integer"),
-    (CE, "dropout", 1, "less than 1"),
     (CE, "max_length", 3, "greater than or equal to 4"),
     (CE, "max_length", 8193, "less than or equal to 8192"),
     (CE, "drop_last", 1, "valid boolean"),
-    (CE, "drop_last", "no", "valid boolean"),
     (CE, "batch_sampling", "Balanced", "'shuffle' or 'balanced'"),
 )
 
 
 @pytest.mark.parametrize(("kind", "field", "value", "reason"), WRONG)
-def test_a_value_outside_its_bounds_is_refused_with_the_reason(
+def test_the_error_of_a_wrong_value_names_field_reason_and_value(
     kind: Any, field: str, value: object, reason: str
 ) -> None:
     with pytest.raises(SclsearchError) as caught:
@@ -59,7 +48,7 @@ def test_a_value_outside_its_bounds_is_refused_with_the_reason(
     assert message.endswith(f", got {value!r}")
 
 
-def test_every_fault_is_named_at_once_and_the_right_keys_are_not() -> None:
+def test_the_error_lists_all_wrong_fields() -> None:
     values = {"tau": 0, "lam": 0.5, "lamb": 0.9, "epochs": "3", "dropuot": 0.1}
     with pytest.raises(SclsearchError) as caught:
         build(SCL, values, "mine.yaml")
@@ -88,18 +77,18 @@ def test_a_list_of_numbers_becomes_a_tuple_of_floats(kind: Any, value: object) -
     assert list(map(type, method.dropouts)) == [float, float]
 
 
-def test_whole_numbers_are_taken_for_floats() -> None:
+def test_integers_become_floats() -> None:
     method, training = build(SCL, {"tau": 1, "weight_decay": 0}, "mine.yaml")
     assert isinstance(method, SCL)
     assert (type(method.tau), type(training.weight_decay)) == (float, float)
 
 
-def test_what_is_not_given_keeps_its_default() -> None:
+def test_missing_fields_have_their_defaults() -> None:
     assert build(SCL, {"lam": 0.5, "epochs": 3}, "mine.yaml") == (SCL(lam=0.5), Training(epochs=3))
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_the_fields_are_the_methods_and_then_those_of_training(name: str) -> None:
+def test_field_types_list_method_fields_before_training_fields(name: str) -> None:
     kind: Any = method_class(name)
     expected = [field.name for each in (kind, Training) for field in fields(each)]
     assert list(field_types(kind)) == expected
@@ -109,7 +98,7 @@ def test_the_fields_are_the_methods_and_then_those_of_training(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_values_survive_json(name: str) -> None:
+def test_values_can_be_stored_as_json(name: str) -> None:
     kind: Any = method_class(name)
     values = resolved(kind(), Training(**kind.training))
     again = build(kind, json.loads(json.dumps(values)), "mine.yaml")

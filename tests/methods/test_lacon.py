@@ -1,4 +1,4 @@
-"""LaCon and LaCon-fusion: ICL' + LCL + λ LER of texts and label vectors; the nearest label wins."""
+"""Tests of LaCon and LaCon-fusion: their loss terms, scores and modules."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sclsearch.encoders.encoder import Encoder
+from sclsearch.encoders.label_attention import WindowAttention
 from sclsearch.errors import SclsearchError
 from sclsearch.methods.base import Batch, Model, Training
 from sclsearch.methods.lacon import LaCon, LaConFusion, vectors_of
@@ -19,11 +20,12 @@ Made = Callable[..., Model]
 TEXTS = torch.tensor([[1, 2, 0, 1], [0, 1, 1, -1], [2, 0, 1, 1], [-1, 1, 2, 0]], dtype=torch.float)
 LABELS = torch.tensor([[1, 1, 0, 1], [1, -1, 1, 0]], dtype=torch.float)
 Y = torch.tensor([0, 1, 0, 1])
-# By hand, in float64: each setting with the terms that it gives the texts and labels above.
-BY_HAND: tuple[tuple[dict[str, Any], dict[str, float]], ...] = (
+# Fields and the loss terms that they give for the tensors above, computed in float64.
+EXPECTED_TERMS: tuple[tuple[dict[str, Any], dict[str, float]], ...] = (
     ({}, {"icl": 1.696753, "lcl": 0.598715, "ler": 0.859141}),
     ({"lam": 0.0}, {"icl": 1.696753, "lcl": 0.598715, "ler": 0.0}),
     ({"heads": 1}, {"icl": 0.542481, "lcl": 0.598715, "ler": 0.859141}),
+    ({"head_sim": "dot"}, {"icl": 1.353634, "lcl": 0.598715, "ler": 0.859141}),
     ({"icl_head_reduction": "mean"}, {"icl": 0.8483765, "lcl": 0.598715, "ler": 0.859141}),
     ({"lcl_positive_reduction": "mean"}, {"icl": 1.696753, "lcl": 0.299357, "ler": 0.859141}),
     (
@@ -38,28 +40,20 @@ BY_HAND: tuple[tuple[dict[str, Any], dict[str, float]], ...] = (
 )
 
 
-def matching(encoder: Encoder, batch: Batch) -> tuple[Model, Batch]:
-    """Return a model of the label vectors above without g, and a batch of the texts above."""
+def fixed_example(encoder: Encoder, batch: Batch) -> tuple[Model, Batch]:
+    """Return a model with the label vectors above, and a batch with the embeddings above."""
     labels = nn.Embedding(2, 4, _weight=LABELS)
     model = Model(encoder, nn.ModuleDict({"labels": labels, "g": nn.Sequential()}))
     return model, replace(batch, y=Y, features=TEXTS)
 
 
-@pytest.mark.parametrize(("settings", "expected"), BY_HAND, ids=str)
-def test_the_terms_are_those_that_were_computed_by_hand(
+@pytest.mark.parametrize(("settings", "expected"), EXPECTED_TERMS, ids=str)
+def test_the_fields_determine_the_loss_terms(
     bert: Encoder, batch: Batch, settings: dict[str, Any], expected: dict[str, float]
 ) -> None:
     method = replace(LaCon(tau=0.5, lam=0.5, heads=2), **settings)
-    terms = method.terms(*matching(bert, batch))
+    terms = method.terms(*fixed_example(bert, batch))
     assert {name: term.item() for name, term in terms.items()} == pytest.approx(expected, abs=2e-6)
-
-
-def test_heads_can_compare_slices_by_their_dot_product(bert: Encoder, batch: Batch) -> None:
-    method = LaCon(tau=0.5, heads=2, head_sim="dot")
-    h, labels = F.normalize(TEXTS), F.normalize(LABELS)
-    heads = [h[:, cut] @ labels[:, cut].T for cut in (slice(0, 2), slice(2, 4))]
-    expected = torch.stack([F.cross_entropy(head / 0.5, Y) for head in heads]).sum()
-    torch.testing.assert_close(method.terms(*matching(bert, batch))["icl"], expected)
 
 
 @pytest.mark.parametrize("predict", ["full", "head_mean"])
@@ -69,7 +63,7 @@ def test_scores_are_cosines_of_whole_vectors_or_the_mean_over_heads(
     def cosines(cut: slice) -> Tensor:
         return F.cosine_similarity(TEXTS[:, None, cut], LABELS[None, :, cut], dim=2)
 
-    scores = LaCon(heads=2, predict=predict).scores(*matching(bert, batch))
+    scores = LaCon(heads=2, predict=predict).scores(*fixed_example(bert, batch))
     full, heads = cosines(slice(0, 4)), (cosines(slice(0, 2)) + cosines(slice(2, 4))) / 2
     torch.testing.assert_close(scores, full if predict == "full" else heads)
     assert predict == "head_mean" or scores.argmax(1).tolist() == [0, 0, 0, 0]
@@ -77,7 +71,7 @@ def test_scores_are_cosines_of_whole_vectors_or_the_mean_over_heads(
 
 @pytest.mark.parametrize("layers", [0, 3])
 @pytest.mark.parametrize("pooling", ["cls_raw", "cls_pooled", "mean"])
-def test_terms_and_scores_read_what_g_makes_of_the_pooling(
+def test_terms_and_scores_use_the_output_of_g(
     made: Made, batch: Batch, pooling: Literal["cls_raw", "cls_pooled", "mean"], layers: int
 ) -> None:
     method = LaCon(heads=4, pooling=pooling, g_layers=layers)
@@ -91,7 +85,7 @@ def test_terms_and_scores_read_what_g_makes_of_the_pooling(
     assert method.terms(model, batch) == method.terms(model, cached)
 
 
-def test_the_fields_size_the_new_modules(bert: Encoder) -> None:
+def test_the_fields_determine_the_new_modules(bert: Encoder) -> None:
     new_modules = LaCon(g_layers=2, g_final_relu=True, label_init_std=0.5).new_modules(bert, 300)
     assert [type(layer) for layer in new_modules["g"].children()] == [nn.Linear, nn.ReLU] * 2
     (weight,) = new_modules["labels"].parameters()
@@ -99,48 +93,21 @@ def test_the_fields_size_the_new_modules(bert: Encoder) -> None:
     assert weight.std().item() == pytest.approx(0.5, rel=0.05)
 
 
-def test_a_batch_of_one_class_costs_no_contrast_of_labels(made: Made, batch: Batch) -> None:
-    method = LaCon(heads=4)
-    terms = method.terms(made(method), replace(batch, y=torch.ones_like(batch.y)))
-    assert terms["lcl"] == 0
-    assert terms["icl"] > 0
+def test_the_fields_of_fusion_determine_its_attention(bert: Encoder) -> None:
+    method = LaConFusion(fusion_kernel=3, fusion_conv="shared", fusion_relu=False)
+    attention = method.new_modules(bert, 300)["attention"]
+    assert isinstance(attention, WindowAttention)
+    assert (attention.channels, attention.conv.kernel_size, attention.relu) == (1, (3,), False)
 
 
-def test_without_both_contrasts_there_is_nothing_to_learn(bert: Encoder) -> None:
+def test_disabling_icl_and_lcl_is_an_error(bert: Encoder) -> None:
     LaCon(heads=4, icl=False).check(bert)
     LaCon(heads=4, lcl=False).check(bert)
     with pytest.raises(SclsearchError, match=r"^icl, lcl: both are false"):
         LaCon(heads=4, icl=False, lcl=False).check(bert)
 
 
-def fused(model: Model, states: Tensor, *, relu: bool) -> Tensor:
-    """Returns z of one text of all its tokens, `[d]`, by Eq. (9)."""
-    convolution = dict(model.new_modules["attention"].named_parameters())
-    weight, bias = convolution["conv.weight"], convolution["conv.bias"]
-    cosines = F.cosine_similarity(vectors_of(model)[:, None], states[None], dim=2)  # [C, T]
-    rows = cosines[None] if weight.shape[0] == 3 else cosines[:, None]
-    matches = F.conv1d(rows, weight, bias, padding=weight.shape[2] // 2).reshape(cosines.shape)
-    matches = matches.relu() if relu else matches
-    return matches.max(0).values.softmax(0) @ states
-
-
-@pytest.mark.parametrize("relu", [True, False])
-@pytest.mark.parametrize("mixing", ["full", "shared"])
-@pytest.mark.parametrize("kernel", [1, 5])
-def test_tokens_are_averaged_by_equation_9_and_padding_is_not_seen(
-    made: Made, batch: Batch, kernel: int, mixing: Literal["full", "shared"], relu: bool
-) -> None:
-    method = LaConFusion(heads=4, fusion_kernel=kernel, fusion_conv=mixing, fusion_relu=relu)
-    model = made(method)
-    states = model.hidden(batch)
-    expected = [
-        fused(model, text[:length], relu=relu)
-        for text, length in zip(states, batch.mask.sum(1).tolist(), strict=True)
-    ]
-    torch.testing.assert_close(method.text_embeddings(model, batch), torch.stack(expected))
-
-
-def test_special_tokens_get_no_weight_if_they_are_excluded(made: Made, batch: Batch) -> None:
+def test_excluded_special_tokens_have_weight_0(made: Made, batch: Batch) -> None:
     method = LaConFusion(heads=4, fusion_exclude_special=True)
     model = made(method)
     weights = model.new_modules["attention"].weights(  # type: ignore[operator]
@@ -153,7 +120,7 @@ def test_special_tokens_get_no_weight_if_they_are_excluded(made: Made, batch: Ba
     assert not torch.allclose(method.text_embeddings(model, batch), kept)
 
 
-def test_a_text_of_special_tokens_alone_is_read_by_them(made: Made, batch: Batch) -> None:
+def test_a_text_with_only_special_tokens_keeps_their_weights(made: Made, batch: Batch) -> None:
     method = LaConFusion(heads=4, fusion_exclude_special=True)
     model = made(method)
     content = batch.content.clone()
@@ -164,21 +131,15 @@ def test_a_text_of_special_tokens_alone_is_read_by_them(made: Made, batch: Batch
     torch.testing.assert_close(found[1:], method.text_embeddings(model, batch)[1:])
 
 
-def test_label_vectors_learn_through_the_attention_too(made: Made, batch: Batch) -> None:
-    method = LaConFusion(heads=4)
-    model = made(method)
-    method.text_embeddings(model, batch).square().sum().backward()  # type: ignore[no-untyped-call]
-    for part in (model.encoder, model.new_modules["labels"], model.new_modules["attention"]):
-        assert any(p.grad is not None and p.grad.any() for p in part.parameters())
-
-
-def test_fusion_learns_and_matches_the_fused_texts_as_lacon_does(made: Made, batch: Batch) -> None:
+def test_fusion_has_the_terms_and_scores_of_lacon_on_its_text_embeddings(
+    made: Made, batch: Batch
+) -> None:
     shared: dict[str, Any] = {"tau": 0.3, "lam": 0.2, "heads": 4, "tau_lcl": 0.7}
     method, plain = LaConFusion(**shared), LaCon(**shared)
     model = made(method)
-    fused_batch = replace(batch, features=method.text_embeddings(model, batch))
-    torch.testing.assert_close(method.terms(model, batch), plain.terms(model, fused_batch))
-    torch.testing.assert_close(method.scores(model, batch), plain.scores(model, fused_batch))
+    embedded = replace(batch, features=method.text_embeddings(model, batch))
+    torch.testing.assert_close(method.terms(model, batch), plain.terms(model, embedded))
+    torch.testing.assert_close(method.scores(model, batch), plain.scores(model, embedded))
 
 
 @pytest.mark.parametrize("kind", [LaCon, LaConFusion])
@@ -201,9 +162,9 @@ def test_label_vectors_and_g_have_their_own_learning_rates(kind: Any) -> None:
         (LaConFusion(heads=6), "heads: "),
         (LaConFusion(heads=4, fusion_kernel=4), "fusion_kernel: "),
     ],
-    ids=["LaCon", "LaConFusion", "even window"],
+    ids=["LaCon", "LaConFusion", "even kernel"],
 )
-def test_heads_and_windows_that_do_not_fit_are_errors(
+def test_wrong_numbers_of_heads_and_even_kernels_are_errors(
     bert: Encoder, method: LaCon | LaConFusion, message: str
 ) -> None:
     with pytest.raises(SclsearchError, match=f"^{message}"):

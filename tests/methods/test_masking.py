@@ -1,4 +1,4 @@
-"""Masks have the papers' probabilities; complements are disjoint; other tokens stay."""
+"""Tests of the probabilities of token selection and corruption."""
 
 import math
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def near(count: int, trials: int, p: float) -> bool:
 
 
 @pytest.mark.parametrize(("p_m", "p_c"), [(0.15, 0.7), (0.5, 0.3), (0.15, 1.0)])
-def test_the_two_masks_have_the_shares_of_the_paper(
+def test_selection_and_complement_have_the_probabilities_of_the_paper(
     maskable: Tensor, p_m: float, p_c: float
 ) -> None:
     selected = draw_selection(maskable, p_m)
@@ -64,9 +64,9 @@ def test_all_positions_have_the_same_probability(maskable: Tensor) -> None:
     assert all(near(int(count), 4000, 0.3) for count in drawn)
 
 
-def test_of_selected_tokens_80_percent_are_masked_10_replaced_and_10_kept(maskable: Tensor) -> None:
+def test_corruption_masks_80_percent_replaces_10_and_keeps_10(maskable: Tensor) -> None:
     kept, tokens = 8, 8
-    ids = torch.full(maskable.shape, kept)  # a number that no draw gives
+    ids = torch.full(maskable.shape, kept)  # an id that is never drawn
     found = corrupt(encoder(-1, tokens), ids, maskable)[maskable]
     replaced = found[(found >= 0) & (found < tokens)]
     assert near(int((found == -1).sum()), len(found), 0.8)
@@ -86,7 +86,7 @@ def test_all_mask_masks_every_selected_token_without_random_numbers(maskable: Te
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_unselected_tokens_stay(maskable: Tensor) -> None:
+def test_unselected_tokens_are_unchanged(maskable: Tensor) -> None:
     ids = torch.randint(5, VOCABULARY, maskable.shape)
     given = ids.clone()
     selected = draw_selection(maskable, 0.5)
@@ -95,7 +95,7 @@ def test_unselected_tokens_stay(maskable: Tensor) -> None:
     assert torch.equal(ids, given)
 
 
-def test_the_draws_do_not_depend_on_the_masks(maskable: Tensor) -> None:
+def test_random_numbers_do_not_depend_on_the_mask(maskable: Tensor) -> None:
     state = torch.get_rng_state()
     whole = draw_selection(torch.ones_like(maskable), 0.3)
     torch.set_rng_state(state)

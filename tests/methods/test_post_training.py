@@ -1,4 +1,4 @@
-"""TAPT is transformers' masked language modeling; CSSL is Eq. (7) of CMLM on two paraphrases."""
+"""Tests of TAPT against transformers and of CSSL against Eq. (7) of CMLM."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,7 +23,7 @@ Made = Callable[..., Model]
 
 
 @pytest.mark.parametrize("training", [False, True], ids=["evaluation", "training"])
-def test_the_loss_is_that_of_transformers_on_the_same_masks(
+def test_tapt_has_the_masked_lm_loss_of_transformers(
     tiny_bert: Path, tmp_path: Path, batch: Batch, training: bool
 ) -> None:
     folder = copytree(tiny_bert, tmp_path / "bert")
@@ -49,26 +49,13 @@ def test_the_loss_is_that_of_transformers_on_the_same_masks(
     torch.testing.assert_close(terms["mlm"], expected)
 
 
-@pytest.mark.parametrize("reduction", ["tokens", "sequences"])
-def test_a_batch_without_any_selected_token_costs_nothing(
-    bert: Encoder, batch: Batch, reduction: Any
-) -> None:
-    method = TAPT(mlm_reduction=reduction)
-    model = Model(bert, method.post_modules(bert, 2)).train()
-    bare = replace(batch, content=torch.zeros_like(batch.content))
-    loss = method.post_terms(model, bare)["mlm"]
-    loss.backward()  # type: ignore[no-untyped-call]
-    assert loss == 0
-    assert not any(p.grad is not None and p.grad.any() for p in model.parameters())
-
-
-def test_a_fresh_head_is_noted(bert: Encoder) -> None:
+def test_a_new_masked_lm_head_is_noted(bert: Encoder) -> None:
     assert TAPT().check(bert) == ("masked-LM head: new, because the checkpoint of tiny has none",)
 
 
 @pytest.mark.parametrize("pooling", ["cls_raw", "mean"])
 @pytest.mark.parametrize("tau", [0.07, 0.5])
-def test_the_first_paraphrase_chooses_its_own_among_the_second_ones(
+def test_cssl_contrasts_first_paraphrases_with_second_ones(
     made: Made, batch: Batch, pooling: Any, tau: float
 ) -> None:
     method = CSSL(tau=tau, contrast_pooling=pooling)
@@ -85,7 +72,7 @@ def test_the_first_paraphrase_chooses_its_own_among_the_second_ones(
 @pytest.mark.parametrize(
     ("kind", "reads"), [(TAPT, "texts"), (CSSL, "paraphrases"), (CMLM, "texts")]
 )
-def test_post_training_has_its_own_settings_and_fine_tuning_is_cross_entropy(
+def test_post_training_has_separate_settings_and_fine_tuning_is_cross_entropy(
     made: Made, batch: Batch, kind: Any, reads: str
 ) -> None:
     training = Training(batch_sampling="balanced", dropout=0.2)
@@ -99,8 +86,3 @@ def test_post_training_has_its_own_settings_and_fine_tuning_is_cross_entropy(
     model, ce = made(method).eval(), CE(pooling="mean")
     assert tuning.terms(model, batch) == ce.terms(model, batch)
     assert torch.equal(method.scores(model, batch), ce.scores(model, batch))
-
-
-def test_the_settings_are_those_of_cmlms_authors() -> None:
-    authors = {"warmup_ratio": 0.0, "weight_decay": 0.0, "max_grad_norm": 1.0}
-    assert TAPT.training == CSSL.training == CMLM.training == authors
