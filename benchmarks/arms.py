@@ -98,14 +98,12 @@ def run(unit: Unit, folder: Path) -> UnitResult:
     """Run a unit in a separate process, with a folder for its files."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    ours = tune if RAY else engine
-    command = {OURS: ours, BF16: tune, LOOP: trainers, SEARCH: trainers}[unit.arm]
     line = command(unit, folder)
     environment = {
         **os.environ,
         "OMP_NUM_THREADS": str(unit.threads if unit.arm == LOOP else 1),
         "TOKENIZERS_PARALLELISM": "false",
-        # Ray's workers are started elsewhere.
+        # Ray starts its workers in another folder.
         "PYTHONPATH": os.pathsep.join([str(Path.cwd()), os.environ.get("PYTHONPATH", "")]),
     }
     started = time.perf_counter()
@@ -116,11 +114,15 @@ def run(unit: Unit, folder: Path) -> UnitResult:
     return UnitResult(time.perf_counter() - started, scores(unit, folder))
 
 
-def trainers(unit: Unit, folder: Path) -> list[str]:
-    """Return the command of the arms by Trainer."""
+def command(unit: Unit, folder: Path) -> list[str]:
+    """Return the command of a unit."""
+    if unit.arm in (OURS, BF16) and RAY:
+        return tune(unit, folder)
     work = {"setup": asdict(unit.setup), "cases": unit.cases, "threads": unit.threads}
     (folder / "work.json").write_text(json.dumps(work), encoding="utf-8")
     files = [str(folder / "work.json"), str(folder / "scores.json")]
+    if unit.arm == OURS:
+        return [sys.executable, "-m", "benchmarks.peers", "--engine", *files]
     ray = ["--ray"] if unit.arm == SEARCH else []
     return [sys.executable, "-m", "benchmarks.trainers", *files, *ray]
 
@@ -156,14 +158,6 @@ def tune(unit: Unit, folder: Path) -> list[str]:
     settings = {**SETTINGS[unit.method], **setup.settings}
     sets = [word for name, x in settings.items() for word in ("--set", f"{name}={x}")]
     return [sys.executable, "-c", "from sclsearch.cli import main; main()", "tune", *words, *sets]
-
-
-def engine(unit: Unit, folder: Path) -> list[str]:
-    """Return the command of the engine without a search."""
-    work = {"setup": asdict(unit.setup), "cases": unit.cases, "threads": unit.threads}
-    (folder / "work.json").write_text(json.dumps(work), encoding="utf-8")
-    files = [str(folder / "work.json"), str(folder / "scores.json")]
-    return [sys.executable, "-m", "benchmarks.peers", "--engine", *files]
 
 
 def scores(unit: Unit, folder: Path) -> list[float]:

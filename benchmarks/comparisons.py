@@ -1,4 +1,4 @@
-"""The objectives, each with its plain formula and what pytorch-metric-learning has of it."""
+"""Objectives, each with a plain formula and the same loss in pytorch-metric-learning."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ LossFunction = Callable[..., Tensor]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """An objective with what it is compared with.
+    """Objective with the functions that it is compared with.
 
     Attributes:
-        shapes: Returns the shapes of the tensors that learn, by N.
-        ours: The objective, of these tensors and the classes of the rows, `[N]`.
-        plain: Its formula.
-        other: What pytorch-metric-learning has, if it is the same loss: made with N, where the
-            library is installed.
+        shapes: Function that returns the shapes of the tensors for N rows.
+        ours: The objective of these tensors and the classes of the rows, `[N]`.
+        plain: Its plain formula.
+        other: Function that makes the same loss of pytorch-metric-learning for N rows; None if
+            the library does not have it.
     """
 
     shapes: Callable[[int], Sequence[tuple[int, ...]]]
@@ -50,7 +50,7 @@ def with_labels(n: int) -> list[tuple[int, ...]]:
 
 
 def other_sup_con(_n: int) -> LossFunction:
-    """Return pytorch-metric-learning's supervised contrast."""
+    """Return the supervised contrastive loss of pytorch-metric-learning."""
     from pytorch_metric_learning.losses import SupConLoss
 
     loss: LossFunction = SupConLoss(temperature=TAU)
@@ -58,17 +58,17 @@ def other_sup_con(_n: int) -> LossFunction:
 
 
 def other_nt_xent(n: int) -> LossFunction:
-    """Return the same of two views, each text a class: NTXentLoss makes N³ numbers of N rows."""
+    """Return the same with a class per text, because NTXentLoss needs memory for N³ numbers."""
     loss, texts = other_sup_con(n), torch.arange(n // 2).repeat(2)
     return lambda a, b, y: loss(torch.cat([a, b]), texts.to(y.device))
 
 
 def other_instance_centered(_n: int) -> LossFunction:
-    """Return pytorch-metric-learning's cross-entropy of cosines."""
+    """Return the cross-entropy of cosines of pytorch-metric-learning."""
     from pytorch_metric_learning.losses import NormalizedSoftmaxLoss
 
     loss = NormalizedSoftmaxLoss(CLASSES, WIDTH, temperature=TAU)
-    del loss.W  # a parameter, of which it would keep one of its own
+    del loss.W  # its own parameter, which the label vectors replace
 
     def called(h: Tensor, labels: Tensor, y: Tensor) -> Tensor:
         loss.W = labels.T
@@ -79,12 +79,12 @@ def other_instance_centered(_n: int) -> LossFunction:
 
 
 def hidden(y: Tensor) -> Tensor:
-    """Return the classes as tokens to predict, at every seventh place none."""
+    """Return the classes as target tokens; every seventh is ignored."""
     return torch.where(torch.arange(len(y), device=y.device) % 7 == 0, IGNORED, y)
 
 
 def our_masked_lm(logits: Tensor, y: Tensor) -> Tensor:
-    """Return the mean over all tokens."""
+    """Return masked_lm as the mean over all tokens."""
     return objectives.masked_lm(logits, hidden(y), torch.zeros_like(y), texts=1)
 
 

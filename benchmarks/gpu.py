@@ -1,9 +1,9 @@
-"""Speed of the engine on a GPU: updates with and without CUDA graphs, and seed runs that share it.
+"""Speed of the engine on a GPU: updates with and without CUDA graphs, and parallel seed runs.
 
     python -m benchmarks.gpu [--models minilm …] [--updates 100] [--together 1 2 4]
 
-Rows of random tokens, all of one length, with `scl`. Without a GPU the same runs on the CPU, where
-there are no graphs. `python -m benchmarks.peers` compares with transformers' Trainer.
+Trains `scl` on rows of random tokens of one length. Without a GPU it runs on the CPU, without
+graphs. `python -m benchmarks.peers` compares with transformers' Trainer.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from sclsearch.training.engine import train
 SHAPES = ("16x32", "16x128", "64x32", "64x128")
 """Rows of a batch, and tokens of a row."""
 FEW = 10
-"""Updates of the seed run that is subtracted, as set-up, captures and evaluation take as long."""
+"""Updates of a short seed run, whose time is subtracted to remove set-up and evaluation."""
 SIDE = 4096
 """Rows and columns of the matrices whose products are the device's peak."""
 REPEATS = 5
@@ -39,7 +39,7 @@ HOUR = 3600
 
 
 def peak() -> float:
-    """Return the floating-point operations in a second of large products, in the precision used."""
+    """Return the floating-point operations per second of large matrix products."""
     backend = backend_here(bf16=True)
     side = SIDE if backend.device.type == "cuda" else SIDE // 4
     factor = torch.randn(side, side, device=backend.device)
@@ -63,7 +63,7 @@ def synchronize() -> None:
 
 
 def operations(model: str, tokens: int, length: int) -> float:
-    """Return the floating-point operations of an update: matrix products of all layers, thrice."""
+    """Return the floating-point operations of an update: three times those of a forward pass."""
     encoder: Any = load_encoder(model_folder(model), model).model
     config = encoder.config
     weights = sum(each.numel() for each in encoder.encoder.parameters() if each.dim() > 1)
@@ -102,7 +102,7 @@ def _seconds(load: Load, *, graphs: bool) -> float:
 
 
 _start: Barrier
-"""Makes processes train at the same time; each has its own copy of this name."""
+"""Barrier at which parallel processes start; set in each process."""
 
 
 def _join(start: Barrier) -> None:
@@ -111,7 +111,7 @@ def _join(start: Barrier) -> None:
 
 
 def _shared(load: Load) -> tuple[float, float]:
-    """Return the seconds of a process's seed runs, beside others', and its peak memory in MB."""
+    """Return the seconds of a process's seed runs and its peak memory in MB."""
     torch.set_num_threads(1)
     train(load.data)
     _start.wait()
@@ -122,7 +122,7 @@ def _shared(load: Load) -> tuple[float, float]:
 
 
 def sharing_rows(models: Sequence[str], updates: int, counts: Sequence[int]) -> Iterator[list[str]]:
-    """Yield how many seed runs are done in an hour, so many at a time."""
+    """Yield the seed runs per hour by number of parallel seed runs."""
     context = get_context("spawn")
     for model in models:
         load = Load(rows=16 * updates, model=model)
@@ -137,7 +137,7 @@ def sharing_rows(models: Sequence[str], updates: int, counts: Sequence[int]) -> 
 
 
 def mps() -> str:
-    """Return whether processes share the GPU by CUDA MPS, as a sentence."""
+    """Return the sentence that says whether CUDA MPS runs."""
     return f"CUDA MPS {'runs' if mps_runs() else 'does not run'}."
 
 

@@ -1,10 +1,10 @@
-"""How time and memory grow: with rows, lengths, views, seed runs at a time, configurations, seeds.
+"""Growth of time and memory with rows, lengths, views, parallel seed runs and search size.
 
     python -m benchmarks.growth [--axes rows length …] [--model minilm]
 
-Each line is a process of its own on one core, or on the GPU: rows of random tokens through the
-engine, all of one length. `views` contrasts 100 texts with and without gradient caching. The
-search axes need Ray: its driver, scheduler and store, with workers that train nothing.
+Each line is measured in a separate process on one core, or on the GPU, with rows of random tokens
+of one length. `views` trains on 100 texts with and without gradient caching. The search axes need
+Ray; they run driver, scheduler and store with workers that train nothing.
 """
 
 import argparse
@@ -34,21 +34,21 @@ from sclsearch.training.spec import SeedRunSpec, TrainingData
 FIRST, LAST = 1000, 4000
 """Token ids are drawn from these."""
 HELD_OUT = 64
-"""Rows that are validated and tested, once each."""
+"""Validation rows, and test rows; each is read once."""
 NEVER = 10**12
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A seed run.
+    """Size of a seed run.
 
     Attributes:
         method: The method.
-        rows: Training rows, seen once.
-        length: Tokens of each.
-        batch: Rows in a batch.
-        views: Views of a text, for `supcl-seq`.
-        limit: Positions above which a batch goes through in chunks.
+        rows: Number of training rows; each is read once.
+        length: Tokens per row.
+        batch: Rows per batch.
+        views: Views per text, for `supcl-seq`.
+        limit: Number of positions above which a batch is divided into chunks.
         model: The encoder.
     """
 
@@ -116,29 +116,29 @@ def _random(rows: int, length: int) -> Tokens:
     )
 
 
-def spent(load: Load) -> tuple[float, float]:
-    """Return the seconds of a seed run and the peak memory of its process, MB."""
+def measured(load: Load) -> tuple[float, float]:
+    """Return the seconds of a seed run and the peak memory of its process in MB."""
     torch.set_num_threads(1)
     gradient_cache.LIMIT = load.limit
     data = load.data
-    load_encoder(data.spec.model, load.model)  # read once in a worker's life
+    load_encoder(data.spec.model, load.model)  # a worker reads it only once
     return train(data).seconds, peak_memory()
 
 
 def alone(load: Load) -> tuple[float, float]:
-    """Return the same of a process of its own."""
+    """Return seconds and MB of a seed run in a new process."""
     return together(load, 1)[0]
 
 
 def together(load: Load, processes: int) -> list[tuple[float, float]]:
-    """Return the same of several processes at a time."""
+    """Return seconds and MB of each of several seed runs in parallel processes."""
     context = get_context("spawn")
     with ProcessPoolExecutor(processes, context, max_tasks_per_child=1) as pool:
-        return list(pool.map(spent, [load] * processes))
+        return list(pool.map(measured, [load] * processes))
 
 
 def of_seed_runs(name: str, loads: Mapping[int, Load]) -> Iterator[str]:
-    """Yield the table of an axis along which a seed run grows."""
+    """Yield the table of seed runs of growing size."""
     rows = []
     for value, load in loads.items():
         seconds, memory = alone(load)
@@ -150,31 +150,31 @@ def of_seed_runs(name: str, loads: Mapping[int, Load]) -> Iterator[str]:
 
 
 def rows_axis(model: str) -> Iterator[str]:
-    """Yield how a seed run grows with its training rows."""
+    """Yield the table of time and memory by training rows."""
     sizes = (64, 128, 256, 512, 1024)
     yield from of_seed_runs("rows", {size: Load(rows=size, model=model) for size in sizes})
 
 
 def length_axis(model: str) -> Iterator[str]:
-    """Yield how a seed run grows with the length of its rows."""
+    """Yield the table of time and memory by length of the rows."""
     lengths = (16, 32, 64, 128, 256)
     yield from of_seed_runs("length", {n: Load(length=n, rows=64, model=model) for n in lengths})
 
 
 def views_axis(model: str) -> Iterator[str]:
-    """Yield what an update of 100 texts takes by their views, and with cached gradients."""
+    """Yield the table of an update of 100 texts by views, with and without gradient caching."""
     rows = []
     for views in (2, 4, 8):
         load = Load("supcl-seq", 100, 32, 100, views, model=model)
         seconds, memory = alone(replace(load, limit=NEVER))
         cached_seconds, cached = alone(replace(load, limit=0))
-        figures = (seconds, memory, cached_seconds, cached)
-        rows.append([str(100 * views), *(f"{figure:.4g}" for figure in figures)])
+        costs = (seconds, memory, cached_seconds, cached)
+        rows.append([str(100 * views), *(f"{cost:.4g}" for cost in costs)])
     yield from markdown(("rows of a batch", "s", "MB", "cached: s", "cached: MB"), rows)
 
 
 def trials_axis(model: str) -> Iterator[str]:
-    """Yield how many seed runs are done in a minute, so many at a time, a core for each."""
+    """Yield the table of seed runs per minute by number of parallel seed runs, one core each."""
     rows, count = [], 1
     while count <= 2 * cores():
         found = together(Load(model=model), count)
@@ -186,7 +186,7 @@ def trials_axis(model: str) -> Iterator[str]:
 
 
 def search_axes(model: str) -> Iterator[str]:
-    """Yield what the driver takes as a search grows by configurations, or by seeds."""
+    """Yield the table of the driver's cost by numbers of configurations and seeds."""
     if importlib.util.find_spec("ray") is None:
         yield "Ray is not installed: no search."
         return
@@ -196,8 +196,8 @@ def search_axes(model: str) -> Iterator[str]:
     for configurations, seeds in ((10, 10), (20, 10), (40, 10), (10, 20), (10, 40)):
         with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool:
             found = pool.submit(cost, configurations * seeds, seeds, model).result()
-        figures = (found.seed_runs / found.per_second, found.memory, found.resume)
-        rows.append([str(configurations), str(seeds), *(f"{figure:.3g}" for figure in figures)])
+        costs = (found.seed_runs / found.per_second, found.memory, found.resume)
+        rows.append([str(configurations), str(seeds), *(f"{value:.3g}" for value in costs)])
     yield from markdown(("configurations", "seeds", "s", "driver's MB", "resumed in s"), rows)
 
 
@@ -211,7 +211,7 @@ AXES: Mapping[str, Callable[[str], Iterator[str]]] = {
 
 
 def sections(axes: Sequence[str], model: str) -> Iterator[str]:
-    """Yield the tables, one an axis."""
+    """Yield one table per axis."""
     for axis in axes:
         yield ""
         yield from AXES[axis](model)

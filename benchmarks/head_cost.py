@@ -1,9 +1,9 @@
-"""What the driver of a search costs beside the training: memory, time, Ray's snapshots, resumption.
+"""Cost of the driver of a search: memory, time, Ray's snapshots, resumption.
 
     python -m benchmarks.head_cost [--seed-runs 250 500 1000] [--seeds 10] [--model minilm]
 
-The real searcher, scheduler and store, with workers that train nothing: they store results
-of the usual size and report. Each row is a study of its own in a process of its own.
+Runs searcher, scheduler and store with workers that only store results of the usual size. Each row
+is a separate study in a separate process.
 """
 
 import argparse
@@ -43,11 +43,11 @@ class Cost:
 
     Attributes:
         seed_runs: Number of seed runs.
-        per_second: Seed runs in a second, with two workers.
-        per_cpu_second: Seed runs in a second of the driver's own time.
-        memory: Megabytes that the driver grew by.
-        snapshot: Megabytes of Ray's largest snapshot.
-        resume: Seconds until a new driver has read what is stored.
+        per_second: Seed runs per second, with two workers.
+        per_cpu_second: Seed runs per CPU second of the driver.
+        memory: Growth of the driver's memory in MB.
+        snapshot: Size of Ray's largest snapshot in MB.
+        resume: Seconds in which a new driver reads the store.
     """
 
     seed_runs: int
@@ -110,7 +110,7 @@ def cost(seed_runs: int, seeds: int, model: str) -> Cost:
 
 
 def run_out(prepared: PreparedStudy, options: RunOptions) -> int:
-    """Run a study to its end; return how many seed runs it has."""
+    """Run a study to its end; return its number of seed runs."""
     prepared.begin()
     scheduler = Scheduler(prepared)
     scheduler.refill()
@@ -144,7 +144,7 @@ def snapshots(folder: Path) -> Iterator[list[int]]:
 
 
 def _memory(name: str) -> int:
-    """Return a line of this process's memory in bytes: `VmRSS`, now, or `VmHWM`, at most."""
+    """Return this process's current memory (`VmRSS`) or peak memory (`VmHWM`) in bytes."""
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     return int(status.partition(f"{name}:")[2].split()[0]) * 1024
 

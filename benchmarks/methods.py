@@ -1,10 +1,10 @@
-"""Every method on two tasks with 100 labeled examples, beside two baselines.
+"""Scores of every method and two baselines on two tasks with 100 labeled examples.
 
     python -m benchmarks.methods --data-dir FOLDER > methods.md
 
-The folder has SST-2/ of GLUE; `demo` comes with sclsearch. Each cell is a
-`sclsearch train` at the starting point of the method's space for MiniLM. Finished seed runs are
-read from the storage, so the command goes on where it was stopped.
+The folder has SST-2/ of GLUE; `demo` comes with sclsearch. Each cell is a `sclsearch train` at the
+starting point of the method's space for MiniLM. Finished seed runs are read from the storage, so
+the same command resumes.
 """
 
 import argparse

@@ -1,9 +1,9 @@
-"""Time and peak memory of each objective beside its plain formula and pytorch-metric-learning.
+"""Time and peak memory of each objective, its plain formula and pytorch-metric-learning.
 
     python -m benchmarks.objectives [--rows 64 256 1024 4096 8192] [--seconds 1]
 
-Forward and backward on one thread (or the GPU), the candidates in turn, the fastest time of each.
-Memory is the most that is allocated at once beyond the arguments. Values must agree, and the exit
+Forward and backward passes on one thread or on the GPU; the candidates take turns, and the fastest
+time of each counts. Memory is the peak without the arguments. The values must agree, and the exit
 code is 1 if ours is slower than another by more than `--slack`.
 """
 
@@ -22,7 +22,7 @@ from benchmarks.comparisons import CASES, CLASSES, Case, LossFunction
 from benchmarks.machine import MEGA, header, markdown
 
 LEAST, MOST = 3, 200
-"""How often a candidate is timed."""
+"""Minimum and maximum number of measurements."""
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class Cost:
 
     Attributes:
         seconds: The fastest time.
-        memory: Bytes at once beyond the arguments.
+        memory: Peak memory without the arguments, in bytes.
         value: The loss.
     """
 
@@ -41,7 +41,7 @@ class Cost:
 
 
 def measured(case: Case, n: int, seconds: float, device: torch.device) -> dict[str, Cost]:
-    """Return the costs of an objective and of what it is compared with, by name."""
+    """Return the costs of an objective and of the losses that it is compared with, by name."""
     torch.manual_seed(n)
     leaves = [torch.randn(shape, device=device).requires_grad_() for shape in case.shapes(n)]
     y = torch.arange(n, device=device) % CLASSES
@@ -71,11 +71,11 @@ def _now(device: torch.device) -> float:
     if device.type == "cuda":
         torch.cuda.synchronize()
         return time.perf_counter()
-    return time.thread_time()  # what others do meanwhile is not counted
+    return time.thread_time()  # does not count other processes
 
 
 def peak(call: Callable[[], object], device: torch.device) -> float:
-    """Return the most bytes that a call has allocated at once."""
+    """Return the peak memory of a call in bytes."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()

@@ -1,13 +1,13 @@
-"""Time and scores of `sclsearch tune` and of the alternatives, in one interleaved run.
+"""Time and scores of `sclsearch tune` and of transformers' Trainer, in one interleaved run.
 
     python -m benchmarks.peers --data-dir glue [--storage FOLDER] [--minutes 15]
 
-The same configurations and seeds by `sclsearch tune`, by transformers' Trainer in a plain loop, and
-for `scl` by Trainer.hyperparameter_search with Ray; for `supcl-seq` the loop has N sequential
-forward passes and an uncached probe. Same model, rows, epochs, batches and cores; everything
-trained to its end and tested. Each round gives every arm some of the configurations. What is
-finished is kept in the storage folder, so the command goes on where it was stopped. Without Ray
-the arm `engine` stands for ours: the same seed runs, without a search around them.
+Trains the same configurations and seeds with `sclsearch tune`, with Trainer in a plain loop, and
+for `scl` with Trainer.hyperparameter_search on Ray. All arms have the same model, rows, epochs,
+batches and cores. For `supcl-seq` the loop has one forward pass per view and an uncached probe.
+Each round gives every arm some of the configurations. Finished units stay in the storage folder, so
+the same command resumes. Without Ray the arm `engine` replaces `sclsearch tune`: the same seed runs
+without a search.
 """
 
 import argparse

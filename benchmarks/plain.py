@@ -1,4 +1,4 @@
-"""The objectives as one would write them down from the papers, for comparison."""
+"""Plain formulas of the objectives, for comparison."""
 
 import torch
 import torch.nn.functional as F
@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 def sup_con(z: Tensor, y: Tensor, tau: float) -> Tensor:
-    """Return supervised contrast."""
+    """Return the supervised contrastive loss."""
     z = F.normalize(z, dim=1)
     others = ~torch.eye(len(y), dtype=torch.bool, device=z.device)
     positive = (y[:, None] == y[None, :]) & others
@@ -25,7 +25,7 @@ def nt_xent(a: Tensor, b: Tensor, tau: float) -> Tensor:
 
 
 def sim_clr(a: Tensor, b: Tensor, tau: float) -> Tensor:
-    """Return the cost of finding each row of `a` among those of `b`."""
+    """Return SimCLR's loss with the rows of `a` as the only anchors."""
     logits = F.normalize(a, dim=1) @ F.normalize(b, dim=1).T / tau
     return F.cross_entropy(logits, torch.arange(len(a), device=a.device))
 
@@ -36,7 +36,7 @@ def instance_centered(h: Tensor, labels: Tensor, y: Tensor, tau: float) -> Tenso
 
 
 def label_centered(h: Tensor, labels: Tensor, y: Tensor, tau: float) -> Tensor:
-    """Return LaCon's LCL where every class is in the batch, and another one too."""
+    """Return LaCon's LCL of a batch that has all classes."""
     logits = F.normalize(labels, dim=1) @ F.normalize(h, dim=1).T / tau  # [C, B]
     positive = torch.arange(len(labels), device=y.device)[:, None] == y
     below = (logits.exp() * ~positive).sum(1, keepdim=True).log()
@@ -51,12 +51,12 @@ def label_embedding_regularizer(labels: Tensor) -> Tensor:
 
 
 def sim_siam(z0: Tensor, z1: Tensor, h0: Tensor, h1: Tensor) -> Tensor:
-    """Return CMLM's form of SimSiam with one further view."""
+    """Return CMLM's form of SimSiam with two views."""
     agreement = F.cosine_similarity(z1, h0.detach()) + F.cosine_similarity(z0, h1.detach())
     return (-agreement / 2).exp().mean()
 
 
 def masked_lm(logits: Tensor, targets: Tensor) -> Tensor:
-    """Return the cross-entropy of the tokens that are to be predicted."""
+    """Return the cross-entropy of the masked tokens."""
     selected = targets >= 0
     return F.cross_entropy(logits[selected], targets[selected])

@@ -1,4 +1,4 @@
-"""The classifiers of `trainers.py`, as one would write them down from the papers."""
+"""Classifiers of `trainers.py` in plain PyTorch."""
 
 from pathlib import Path
 from typing import Any
@@ -90,8 +90,8 @@ class Probe(nn.Module):
         self.dropout = nn.Dropout(data.spec.training.dropout)
         self.out = _linear(embedder, data)
 
-    def train(self, mode: bool = True) -> "Probe":  # as nn.Module has it
-        """Leave the encoder without dropout."""
+    def train(self, mode: bool = True) -> "Probe":
+        """Set the mode of the head; the encoder never has dropout."""
         super().train(mode)
         self.embedder.eval()
         return self

@@ -1,4 +1,4 @@
-"""The seed runs that benchmarks train: few configurations of a method on few rows, with MiniLM.
+"""Seed runs of the benchmarks: few configurations of a method on few rows, with MiniLM.
 
 All compared programs use these rows, epochs, batches and learning rates. No Ray.
 """
@@ -46,7 +46,7 @@ POINTS: Mapping[str, tuple[Mapping[str, object], ...]] = MappingProxyType(
         ),
     }
 )
-"""The configurations of a method, in the order in which they are taken."""
+"""Configurations of each method, in the order of their training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def _digest(folder: Path) -> str:
 def _tokens(setup: Setup, folder: Path, length: int) -> TokenizedTask:
     data = _data(setup)
     first = PROTOCOL.splits(data, Size(setup.train_size), PROTOCOL.replicate(0))
-    # Training rows of other replicates are others.
+    # Each replicate has other training rows.
     used = by_split([first.validation, first.test])
     used["train"] = np.arange(len(data.splits["train"]))
     return tokenize_task(data, load_tokenizer(folder), length, used=used)

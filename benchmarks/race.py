@@ -1,9 +1,9 @@
-"""What a race costs and how often it ends with another winner than all seeds would.
+"""Seed runs of a race, and how often its winner differs from that of all seeds.
 
     python -m benchmarks.race [--searches 40] [--processes 2]
 
-Searches of which every seed is known race in random orders by `sclsearch simulate`: those that were
-trained (`scores/`), and made-up ones. Peers decide on the same tables.
+`sclsearch simulate` races searches with known scores in random orders: trained ones (`scores/`) and
+synthetic ones. Rules of other programs (`race_peers.py`) decide on the same tables.
 """
 
 import argparse
@@ -29,7 +29,7 @@ CONFIGS, SEEDS, ROWS = 60, 10, 500
 OPTIONS = (("mean", 0.0, 2), ("mean", 0.05, 2), ("mean", 0.05, 8), ("top-3", 0.05, 8))
 """Rule, risk and number of workers of each row."""
 
-MADE_UP: dict[str, dict[str, float]] = {
+SYNTHETIC: dict[str, dict[str, float]] = {
     "t/s 0.5": {"ratio": 0.5},
     "t/s 1": {"ratio": 1},
     "t/s 2": {"ratio": 2},
@@ -42,10 +42,10 @@ MADE_UP: dict[str, dict[str, float]] = {
     "drift": {"ratio": 1, "drift": 3},
     "plateau": {"ratio": 0.5, "plateau": 0.4},
 }
-"""Arguments of `made_up` for each kind of table."""
+"""Arguments of `synthetic` for each kind of table."""
 
 
-def made_up(
+def synthetic(
     number: int,
     *,
     ratio: float,
@@ -58,7 +58,7 @@ def made_up(
     plateau: float = 0.0,
     gamble: float = 0.0,
 ) -> Numbers:
-    """Return accuracies on 500 rows, `[60, 10]`.
+    """Return random accuracies on 500 rows, `[60, 10]`.
 
     Args:
         number: Number of the table.
@@ -92,16 +92,16 @@ def made_up(
 
 
 def kinds(searches: int) -> Iterator[list[ScoreTable]]:
-    """Yield the tables of each kind: one that was trained, or one for each search."""
+    """Yield the tables of each kind: a trained one, or a synthetic one per search."""
     for path in sorted(SCORES.glob("*.csv")):
         table = read_table(path)
         name = f"{table.name}, {len(table.scores)}"
         yield [ScoreTable(name, table.scores, table.seconds, table.values, table.low)]
-    for name, arguments in MADE_UP.items():
+    for name, arguments in SYNTHETIC.items():
         given: dict[str, Any] = arguments
         yield [
             ScoreTable(f"{name}, {CONFIGS}", scores, np.ones_like(scores), ({},) * CONFIGS)
-            for scores in (made_up(number, **given) for number in range(searches))
+            for scores in (synthetic(number, **given) for number in range(searches))
         ]
 
 
@@ -138,7 +138,7 @@ def peer_row(tables: Sequence[ScoreTable], searches: int, executor: Executor) ->
 
 
 def _judged(peer: Peer, tables: Sequence[ScoreTable], number: int) -> tuple[float, float]:
-    """Return the share of the seed runs that a peer takes, and its regret."""
+    """Return the share of the seed runs that a peer needs, and its regret."""
     top: Top = parse_rule("mean").score
     draw = np.random.default_rng(number)
     scores = tables[number % len(tables)].scores

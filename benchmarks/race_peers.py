@@ -1,4 +1,4 @@
-"""Rules of other programs that leave out seeds, applied to a table of all scores.
+"""Rules of other programs that skip seed runs, applied to a table of all scores.
 
 Each peer takes the scores `[C, n]`, reads configurations in order, and returns which scores it
 read, `[C, n]`, and the winner by the mean of all seeds among those that it completed.
@@ -55,7 +55,7 @@ def halving_over_seeds(scores: Numbers) -> tuple[Flags, int]:
 
 
 def friedman_race(scores: Numbers) -> tuple[Flags, int]:
-    """irace: after 5 seeds, drop what Friedman's test and Conover's threshold find worse."""
+    """irace: after 5 seeds, drop configurations by Friedman's test and Conover's threshold."""
     from scipy.stats import chi2, rankdata
     from scipy.stats import t as student
 
@@ -80,7 +80,7 @@ def friedman_race(scores: Numbers) -> tuple[Flags, int]:
 
 
 def smac_intensification(scores: Numbers) -> tuple[Flags, int]:
-    """SMAC's intensification: after 1, 2, 4 and 8 seeds, drop what is not above the incumbent."""
+    """SMAC: after 1, 2, 4 and 8 seeds, drop configurations not above the incumbent."""
     read, best = np.zeros(scores.shape, bool), -1
     for number, row in enumerate(scores):
         for seed in range(len(row)):

@@ -1,11 +1,11 @@
-"""SetFit on the rows of benchmarks/evidence.md, a baseline of its own environment.
+"""SetFit on the rows of benchmarks/evidence.md, trained in a separate environment.
 
     python -m benchmarks.setfit_baseline --rows rows.jsonl --data-dir FOLDER [SIZE…]
     setfit/bin/python benchmarks/setfit_baseline.py --train rows.jsonl
 
 The first command writes the texts of the fresh seeds of SST-2, by number of training examples. The
 second one needs the package setfit and not sclsearch; it trains SetFit with its default settings,
-writes the test scores to benchmarks/evidence/, and goes on where it was stopped.
+writes the test scores to benchmarks/evidence/, and resumes where it stopped.
 """
 
 import argparse
@@ -108,7 +108,7 @@ def scores(line: dict[str, Any]) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Write the rows, or train on them."""
+    """Write the rows, or train SetFit on them."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rows", type=Path, help="file of rows to write")
     parser.add_argument("--train", type=Path, help="file of rows to train on")

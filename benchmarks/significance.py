@@ -88,7 +88,7 @@ METHODS: Mapping[str, Callable[[Numbers], Ends]] = {
 }
 
 
-def made_up(draw: np.random.Generator, repeats: int, n: int) -> Iterator[tuple[str, Numbers]]:
+def synthetic(draw: np.random.Generator, repeats: int, n: int) -> Iterator[tuple[str, Numbers]]:
     """Yield samples `[repeats, n]` of distributions with mean 0, by name."""
     yield "normal", draw.standard_normal((repeats, n))
     yield "lognormal", draw.lognormal(size=(repeats, n)) - math.exp(0.5)
@@ -100,7 +100,7 @@ def made_up(draw: np.random.Generator, repeats: int, n: int) -> Iterator[tuple[s
 def coverage(repeats: int) -> Iterator[list[str]]:
     """Yield the coverage of each interval by distribution and number of pairs."""
     for n in PAIRS:
-        for name, samples in made_up(stream(n, "coverage"), repeats, n):
+        for name, samples in synthetic(stream(n, "coverage"), repeats, n):
             covered = []
             for interval in METHODS.values():
                 low, high = interval(samples)
@@ -109,7 +109,7 @@ def coverage(repeats: int) -> Iterator[list[str]]:
 
 
 def power(repeats: int) -> Iterator[list[str]]:
-    """Yield how often a true difference of the size that `detectable` names is significant."""
+    """Yield how often a true difference of the size `detectable` is significant."""
     for n in (6, 7, 10, 20):
         for rows in (1, 2):
             shift = detectable(1.0, n, 0.05 / rows)

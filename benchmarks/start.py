@@ -2,8 +2,8 @@
 
     python -m benchmarks.start [--rounds 3] [--code FOLDER …] [-- OPTION …]
 
-Each round runs `sclsearch train` on the embedded task in a new storage, and the same command again.
-`--code` names checkouts of sclsearch, which take turns. Options after `--` go to the command.
+Each round runs `sclsearch train` twice on the embedded task, in a new storage. `--code` names
+checkouts of sclsearch, which take turns. Options after `--` go to the command.
 """
 
 import argparse

@@ -1,9 +1,9 @@
-"""The same trainings as a user of transformers' Trainer would write them; `peers.py` times them.
+"""The seed runs of `points.py` with transformers' Trainer; `peers.py` measures their time.
 
     python -m benchmarks.trainers WORK.json OUTPUT.json [--ray]
 
-Dynamic padding, one process for all seed runs, the model read anew for each; views of SupCL-Seq go
-forward one after the other, and its probe computes the embeddings in every epoch.
+Dynamic padding; one process for all seed runs, which reads the model for each. SupCL-Seq has one
+forward pass per view, and its probe computes the embeddings in every epoch.
 """
 
 import argparse
@@ -35,16 +35,16 @@ class Rows(torch.utils.data.Dataset[Mapping[str, object]]):
     rows: Sequence[Mapping[str, object]]
 
     def __len__(self) -> int:
-        """Return their number."""
+        """Return the number of rows."""
         return len(self.rows)
 
     def __getitem__(self, index: int) -> Mapping[str, object]:
-        """Return one."""
+        """Return a row."""
         return self.rows[index]
 
 
 def rows_of(data: TrainingData, part: str) -> Rows:
-    """Return the rows of a part as Trainer takes them."""
+    """Return the rows of a split for Trainer."""
     rows = getattr(data.spec.splits, part)
     tokens = data.tokens.splits[rows.split]
     return Rows(
@@ -60,7 +60,7 @@ def rows_of(data: TrainingData, part: str) -> Rows:
 
 
 def arguments(data: TrainingData, stage: int, folder: str, *, evaluated: bool) -> TrainingArguments:
-    """Return the settings of a stage as Trainer has them."""
+    """Return the settings of a stage for Trainer."""
     spec, settings = data.spec, data.spec.method.stages(data.spec.training)[stage].training
     steps = -(-len(spec.splits.train.index) // settings.batch_size) * settings.epochs
     when: Any = "steps" if evaluated else "no"
@@ -92,7 +92,7 @@ def arguments(data: TrainingData, stage: int, folder: str, *, evaluated: bool) -
 
 
 def accuracy(found: Any) -> dict[str, float]:
-    """Return the metric by which Trainer selects."""
+    """Return the metric with which Trainer selects the best model."""
     return {"accuracy": float((found.predictions.argmax(-1) == found.label_ids).mean())}
 
 
@@ -141,10 +141,10 @@ class Searched(Trainer):
     cases: Sequence[Case]
     scores: Path
 
-    def train(  # type: ignore[override]  # as a search calls it
+    def train(  # type: ignore[override]  # a search passes only a trial
         self, *, trial: Mapping[str, int]
     ) -> Any:
-        """Train a trial and test the model that was kept."""
+        """Train a trial and test the kept model."""
         data = training_data(self.setup, *self.cases[trial["case"]])
         self.args = arguments(data, -1, str(self.args.output_dir), evaluated=True)
         self.train_dataset = rows_of(data, "train")
@@ -161,7 +161,7 @@ def joint_of(data: TrainingData) -> Any:
 
 
 def search(setup: Setup, cases: Sequence[Case], processes: int) -> list[float]:
-    """Train all by `hyperparameter_search` with Ray; return their accuracies on test rows."""
+    """Train all with `hyperparameter_search` on Ray; return their accuracies on test rows."""
     import ray
     from ray import tune
 

@@ -1,10 +1,10 @@
-"""What a further seed run costs beyond its training: warm workers beside cold ones, in one run.
+"""Overhead between two seed runs, with warm and with cold workers.
 
     python -m benchmarks.trial_start [--seed-runs 8] [--model minilm]
 
-Each row is the time between the end of one seed run's training and the start of the next one's in
-the same slot: report, decision, start of the next trial, and for a cold worker a new process with
-its imports. One seed run at a time, on the embedded task.
+Each row is the time from the end of a seed run's training to the start of the next one: report,
+decision, start of the next trial, and for a cold worker a new process with its imports. One seed
+run at a time, on the embedded task.
 """
 
 import argparse

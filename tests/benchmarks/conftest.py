@@ -1,4 +1,4 @@
-"""Studies of records alone, as the tests of reports write them."""
+"""Fixture that writes records of studies without training."""
 
 from tests.reports.conftest import write_study
 

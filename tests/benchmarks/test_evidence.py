@@ -1,4 +1,4 @@
-"""The page of evidence is what its command prints, and its statistics are those of `compare`."""
+"""Tests of benchmarks/evidence.md: its command, its statistics and its verdicts."""
 
 import math
 import os
@@ -31,14 +31,14 @@ assert not {"ray", "transformers"} & sys.modules.keys()
 SEEDS = string.ascii_letters[:30]
 
 
-def test_the_page_is_what_its_command_prints() -> None:
+def test_the_command_prints_the_stored_page() -> None:
     command = [sys.executable, "-c", WITHOUT_RAY]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
     assert done.stderr.decode() == ""
     assert done.stdout.decode() == (ROOT / "benchmarks/evidence.md").read_text(encoding="utf-8")
 
 
-def test_the_statistics_of_a_row_are_those_of_its_files(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_statistics_equal_those_of_the_stored_seed_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     frames = evidence.stored_frames(evidence.MODEL)
     found = evidence.results(evidence.MODEL, frames)
@@ -58,7 +58,7 @@ def test_the_statistics_of_a_row_are_those_of_its_files(monkeypatch: pytest.Monk
 
 
 def write_side(write_study: WriteStudy, method: str, gain: int, *, confirm: bool = True) -> Path:
-    """Write a search of two configurations with ten seeds, and the winner on 30 fresh ones."""
+    """Write a search of two configurations with ten seeds, and its confirmation on 30."""
 
     def scores(count: int, gain: int) -> list[tuple[int, int]]:
         return [(50 + seed % 7 + gain, 52 + seed % 5 + gain * (seed % 4)) for seed in range(count)]
@@ -82,7 +82,7 @@ def write_side(write_study: WriteStudy, method: str, gain: int, *, confirm: bool
 
 @pytest.fixture
 def no_seed_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Go to a folder without stored seed runs of the page."""
+    """Change to a folder without stored seed runs."""
     monkeypatch.chdir(tmp_path)
     evidence.FOLDER.mkdir(parents=True)
 
@@ -104,7 +104,7 @@ def cells(page: str, start: str) -> list[str]:
 
 
 @pytest.mark.usefixtures("no_seed_runs")
-def test_a_storage_is_printed_as_compare_prints_it(
+def test_the_page_of_a_storage_has_the_values_of_compare(
     write_study: WriteStudy,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -138,7 +138,7 @@ def test_a_storage_is_printed_as_compare_prints_it(
 
 
 @pytest.mark.usefixtures("no_seed_runs")
-def test_a_row_without_a_confirmation_is_not_recorded(
+def test_a_row_without_a_confirmation_is_listed_as_not_recorded(
     write_study: WriteStudy,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -152,7 +152,7 @@ def test_a_row_without_a_confirmation_is_not_recorded(
 
 
 @pytest.mark.usefixtures("no_seed_runs")
-def test_setfit_is_a_baseline_if_it_was_trained_on_the_same_rows(
+def test_setfit_is_a_baseline_only_on_the_same_training_rows(
     write_study: WriteStudy,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -173,7 +173,7 @@ def test_setfit_is_a_baseline_if_it_was_trained_on_the_same_rows(
         evidence.stored_frames(evidence.MODEL)
 
 
-def test_sides_with_other_rows_are_refused() -> None:
+def test_sides_with_different_rows_are_an_error() -> None:
     names = ("study", "kind", "replicate", "test", "train_rows", "test_rows")
     side = pd.DataFrame([("a", "confirm", 0, 0.5, "r", "t")], columns=names)
     for name, value in (("replicate", 1), ("train_rows", "s"), ("test_rows", "u")):
@@ -193,7 +193,7 @@ def test_sides_with_other_rows_are_refused() -> None:
         (0.02, (0.001, 0.04), 0.06, 0.02, "inconclusive"),
     ],
 )
-def test_the_verdict_follows_its_rule(
+def test_verdicts(
     difference: float,
     interval: tuple[float, float],
     adjusted: float,
@@ -205,7 +205,7 @@ def test_the_verdict_follows_its_rule(
 
 
 @pytest.mark.parametrize("model", ["minilm", "roberta-base"])
-def test_both_sides_of_a_row_search_grids_of_one_size(model: str) -> None:
+def test_both_sides_of_a_row_search_grids_of_six_configurations(model: str) -> None:
     for row in evidence.ROWS:
         for side in (row.reference, row.better):
             space = load_space(ROOT / evidence.FOLDER / f"{side.method}.yaml", side.method, model)
@@ -214,7 +214,9 @@ def test_both_sides_of_a_row_search_grids_of_one_size(model: str) -> None:
             assert math.prod(len(one.values) for one in choices) == 6, side
 
 
-def test_readmes_table_has_the_rows_against_cross_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_table_in_readme_equals_the_results_against_cross_entropy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.chdir(ROOT)
     cells: dict[str, dict[str, str]] = {}
     for one in evidence.results(evidence.MODEL, evidence.stored_frames(evidence.MODEL)):
@@ -234,14 +236,14 @@ def test_readmes_table_has_the_rows_against_cross_entropy(monkeypatch: pytest.Mo
     assert found == cells
 
 
-def test_published_differences_are_those_of_the_tables() -> None:
+def test_published_differences_come_from_the_published_tables() -> None:
     published = {row.name: row.published for row in evidence.ROWS if row.table}
     assert published["scl-ce-sst2-20"] == pytest.approx(0.022)
     assert published["cmlm-tapt-sst2-100"] == pytest.approx(0.0029)
     assert None not in published.values()
 
 
-def test_the_script_refuses_unknown_rows(tmp_path: Path) -> None:
+def test_unknown_rows_end_the_script_with_exit_code_2(tmp_path: Path) -> None:
     script = ["bash", "benchmarks/evidence.sh", "scl-ce-sst2-21"]
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "STORAGE": str(tmp_path)}

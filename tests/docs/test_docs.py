@@ -1,4 +1,4 @@
-"""README and docs name only commands, options and files that exist, and the site builds."""
+"""Tests that commands, options and files in README and docs exist, and that the site builds."""
 
 import re
 import shlex
@@ -91,7 +91,7 @@ def test_readme_fits_on_three_screens() -> None:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_readmes_table_has_a_row_per_method(name: str) -> None:
+def test_the_table_in_readme_has_a_row_per_method(name: str) -> None:
     row = f"| `{name}` | {method_summaries()[name].rstrip('.')} |"
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     assert row in lines, f"README needs the row\n{row}"

@@ -1,4 +1,4 @@
-"""The program that runs the commands of pages and compares their output."""
+"""Tests of tools/docs_examples.py, which compares the output of commands with the pages."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The notebook of `examples/` runs from top to bottom."""
+"""Test of the notebook in examples/."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
 
 
-def test_the_notebook_runs_and_shows_a_winner(tmp_path: Path) -> None:
+def test_the_notebook_runs_and_shows_a_report(tmp_path: Path) -> None:
     read: Any = nbformat.read
     notebook = read(ROOT / "examples/search.ipynb", as_version=4)
     nbclient.NotebookClient(
