@@ -1,6 +1,5 @@
-"""States and pooling of an encoder equal those of the plain model; capabilities are detected."""
+"""Tests of states and pooling against the plain model, and of detected capabilities."""
 
-from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -13,7 +12,6 @@ from transformers import AutoModel
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
 from sclsearch.errors import SclsearchError
-from tests.training.waits import Values
 
 Inputs = tuple[Tensor, Tensor, Tensor]
 
@@ -53,24 +51,21 @@ def test_padding_does_not_change_the_states(encoder: Encoder, inputs: Inputs) ->
     torch.testing.assert_close(whole, cut, atol=1e-4, rtol=1e-4)
 
 
-def test_on_a_gpu_the_mask_causes_no_wait_and_the_states_are_the_same(
+def test_masks_built_for_a_gpu_give_the_same_states(
     encoder: Encoder, inputs: Inputs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mask, rates = inputs[1].repeat(2, 1), (0.0, 0.0)
     encoder.packs = False
     expected = encoder.hidden(*inputs, rates)
-    waits = Counter[str]()
     monkeypatch.setattr(Tensor, "is_cuda", True)
-    with Values(waits):
-        states = encoder.hidden(*inputs, rates)
-        first = encoder.hidden(*inputs, rates, first_only=True)
-    assert not waits["values"]
+    states = encoder.hidden(*inputs, rates)
+    first = encoder.hidden(*inputs, rates, first_only=True)
     torch.testing.assert_close(states[mask], expected[mask])
     torch.testing.assert_close(first, expected[:, :1])
 
 
 @pytest.mark.parametrize("architecture", ["MPNet", "ModernBert"])
-def test_an_encoder_that_makes_its_own_masks_does_so_on_a_gpu_too(
+def test_an_encoder_that_builds_its_own_masks_also_does_on_a_gpu(
     save_tiny: Callable[[str], Path],
     inputs: Inputs,
     architecture: str,

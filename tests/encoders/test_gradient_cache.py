@@ -1,4 +1,4 @@
-"""States and gradients of a batch in chunks equal those of the whole batch."""
+"""Tests of states and gradients of a batch that is processed in chunks."""
 
 from collections.abc import Callable
 
@@ -63,7 +63,7 @@ def contrasted(
     return states.detach()[texts[1].repeat(len(rates), 1)], torch.cat(grads)
 
 
-def apart(found: Tensor, expected: Tensor) -> float:
+def relative_distance(found: Tensor, expected: Tensor) -> float:
     return float((found - expected).norm() / expected.norm())
 
 
@@ -75,7 +75,7 @@ def test_without_dropout_states_and_gradients_equal_those_of_the_whole_batch(
     whole(in_chunks=False)
     expected_states, expected = contrasted(encoder, texts, (0.0, 0.0))
     torch.testing.assert_close(states, expected_states)
-    assert apart(gradient, expected) < 1e-5
+    assert relative_distance(gradient, expected) < 1e-5
 
 
 def test_the_second_forward_pass_of_a_chunk_has_the_same_dropout(
@@ -86,7 +86,7 @@ def test_the_second_forward_pass_of_a_chunk_has_the_same_dropout(
     whole(in_chunks=True)
     expected_states, expected = contrasted(encoder, texts, RATES)
     assert torch.equal(states, expected_states)
-    assert apart(gradient, expected) < 1e-5
+    assert relative_distance(gradient, expected) < 1e-5
 
 
 def test_the_second_forward_pass_restores_the_dropout_rates(bert: Encoder, texts: Inputs) -> None:
@@ -133,7 +133,7 @@ def test_only_the_states_of_a_chunk_are_kept(
     assert chunked < 0.01 * kept()
 
 
-@pytest.mark.parametrize("why", ["reading", "frozen", "small"])
+@pytest.mark.parametrize("why", ["no gradient", "frozen", "small"])
 def test_batches_without_gradient_and_small_ones_are_not_divided(
     bert: Encoder, texts: Inputs, why: str
 ) -> None:
@@ -142,7 +142,7 @@ def test_batches_without_gradient_and_small_ones_are_not_divided(
     bert.model.register_forward_hook(lambda *_: seen.append(0))
     ids, mask, types = (tensor[:8] if why == "small" else tensor for tensor in texts)
     bert.requires_grad_(why != "frozen")
-    with torch.set_grad_enabled(why != "reading"):
+    with torch.set_grad_enabled(why != "no gradient"):
         bert.hidden(ids, mask, types, (0.1,) if why == "small" else RATES)
     assert len(seen) == 1
 

@@ -1,4 +1,4 @@
-"""Classification head, projection g and label vectors: their formulas and initial weights."""
+"""Tests of the classification head, the projection g and label vectors."""
 
 import pytest
 import torch

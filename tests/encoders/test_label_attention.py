@@ -1,4 +1,4 @@
-"""Label attention equals the formulas of LEAM and LSAN, without padding."""
+"""Tests of label attention against the formulas of LEAM and LSAN."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Loading: complete, in float32, a new copy; other models are refused with a reason."""
+"""Tests of loading encoders and tokenizers, and of the errors for unsupported ones."""
 
 import json
 import shutil
@@ -142,11 +142,11 @@ def test_the_pretrained_weights_stay_on_the_device_until_they_are_forgotten(
     moved: list[str] = []
     to = Encoder.to
 
-    def noted(self: Encoder, device: torch.device) -> Encoder:
+    def recorded(self: Encoder, device: torch.device) -> Encoder:
         moved.append(device.type)
         return to(self, device)
 
-    monkeypatch.setattr(Encoder, "to", noted)
+    monkeypatch.setattr(Encoder, "to", recorded)
     forget_encoder()
     for _ in range(2):
         encoder = load_encoder(tiny_bert, "tiny", torch.device("meta"))

@@ -1,4 +1,4 @@
-"""Masked-LM head: that of the checkpoint equals transformers; a new one is noted."""
+"""Tests of the masked-LM head of a checkpoint against transformers, and of new heads."""
 
 import json
 import shutil
@@ -159,6 +159,6 @@ def test_a_tokenizer_without_mask_token_is_refused_if_needed(maskless: Path) -> 
         load_encoder(maskless, "mine").check_mask_token("p_m")
 
 
-def test_an_encoder_loads_though_its_tokenizer_is_damaged(maskless: Path) -> None:
+def test_an_encoder_with_a_damaged_tokenizer_can_be_loaded(maskless: Path) -> None:
     (maskless / "tokenizer.json").write_text("{")
     assert load_encoder(maskless, "mine").mask_token is None

@@ -1,4 +1,4 @@
-"""Models by alias, folder or hub name; errors name the missing or wrong file."""
+"""Tests of finding models by alias, folder or hub name, and of their errors."""
 
 import json
 import shutil

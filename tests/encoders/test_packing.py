@@ -1,4 +1,4 @@
-"""Layers without padding, and a last layer at position 0 only, compute the same states."""
+"""Tests of layers without padding and of a last layer at position 0 only."""
 
 import copy
 from collections.abc import Callable
@@ -11,7 +11,6 @@ from torch import Tensor
 from sclsearch.encoders import gradient_cache
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
-from tests.encoders.gradients import with_gradient
 
 Inputs = tuple[Tensor, Tensor, Tensor]
 Rates = tuple[float, ...]
@@ -20,6 +19,15 @@ EACH_RATES = pytest.mark.parametrize(
     "rates", [(0.0,), (0.0, 0.0, 0.0)], ids=["one view", "three views"]
 )
 EACH_PACKING = pytest.mark.parametrize("packs", [True, False], ids=["packed", "padded"])
+
+
+def with_gradient(encoder: Encoder, states: Tensor) -> tuple[Tensor, Tensor]:
+    """Return states, and the encoder's gradient of a weighted sum of them as one vector."""
+    encoder.zero_grad()
+    weights = torch.randn(states.shape, generator=torch.Generator().manual_seed(0))
+    (states * weights).sum().backward()  # type: ignore[no-untyped-call]
+    grads = [p.grad.flatten() for p in encoder.parameters() if p.grad is not None]
+    return states.detach(), torch.cat(grads)
 
 
 def states_and_gradient(encoder: Encoder, inputs: Inputs, rates: Rates) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""Each view of a batch has its own dropout rate, in hidden layers and in attention."""
+"""Tests of a separate dropout rate for each view, in hidden layers and in attention."""
 
 import copy
 import math
@@ -64,7 +64,7 @@ def test_evaluation_ignores_the_rates(encoder: Encoder, inputs: Inputs) -> None:
 
 
 @pytest.mark.parametrize("packed", [True, False], ids=["packed", "padded"])
-def test_hidden_layers_drop_the_share_of_the_view(
+def test_hidden_layers_have_the_dropout_rate_of_the_view(
     encoder: Encoder, inputs: Inputs, packed: bool
 ) -> None:
     encoder.packs = packed
@@ -91,7 +91,7 @@ def test_hidden_layers_drop_the_share_of_the_view(
                 assert torch.equal(after, before)
 
 
-def test_attention_drops_the_share_of_the_view() -> None:
+def test_attention_has_the_dropout_rate_of_the_view() -> None:
     for rate, weights in zip(RATES, attention(RATES, 4 * ROWS).chunk(4), strict=True):
         dropped = weights == 0
         torch.testing.assert_close(

@@ -1,4 +1,4 @@
-"""Embeddings cut to some tokens train as whole ones."""
+"""Tests of embeddings that are limited to the tokens of the training texts."""
 
 import copy
 

@@ -34,9 +34,9 @@ def test_a_driver_with_a_wrong_token_is_refused_with_exit_code_2(
     machines: Machines, head: Machine, search_named: Callable[[str], Search]
 ) -> None:
     search = search_named("wrong-token")
-    stranger = machines.start(4, token=WRONG)
+    outsider = machines.start(4, token=WRONG)
     options = (f"--storage={search.storage}", f"--address={head.ip}:6379")
-    refused = stranger.run("sclsearch", *search.command, *options)
+    refused = outsider.run("sclsearch", *search.command, *options)
     machines.kill(4)
     assert refused.returncode == 2, refused.stderr
     assert f"--address {head.ip}:6379: the cluster rejects this machine's token" in refused.stderr
@@ -49,9 +49,9 @@ def test_a_driver_with_a_wrong_token_is_refused_with_exit_code_2(
 def test_a_node_with_a_wrong_token_does_not_join_and_logs_the_reason(
     machines: Machines, head: Machine
 ) -> None:
-    stranger = machines.start(4, token=WRONG)
-    stranger.join(head)
-    log = stranger.logs / "ray-machine4"
+    outsider = machines.start(4, token=WRONG)
+    outsider.join(head)
+    log = outsider.logs / "ray-machine4"
     wait_for("a refusal", lambda: "InvalidAuthToken" in log.read_text(encoding="utf-8"))
     assert "machine4" not in head.run("ray", "status").stdout
     machines.kill(4)

@@ -109,14 +109,14 @@ def test_a_missing_pretrained_pooler_is_an_error_that_names_the_field(
         method.check(roberta)
 
 
-def test_encoders_without_per_row_dropout_are_refused_where_views_differ(tiny_mpnet: Path) -> None:
+def test_methods_with_views_reject_encoders_without_per_row_dropout(tiny_mpnet: Path) -> None:
     mpnet = load_encoder(tiny_mpnet, "mpnet")
     for name in ("supcl-seq", "simcse", "dropout-aug"):
         with pytest.raises(SclsearchError, match=r"^dropouts: model 'mpnet' \(mpnet\)"):
             build(method_class(name), {"pooling": "mean"}, "a test")[0].check(mpnet)
 
 
-def test_an_encoder_without_mask_token_is_refused_where_tokens_are_masked(bert: Encoder) -> None:
+def test_methods_with_masks_reject_encoders_without_mask_token(bert: Encoder) -> None:
     bert.mask_token = None
     for name in ("cmlm", "tapt"):
         with pytest.raises(SclsearchError, match=r"^p_m: .* mask token"):

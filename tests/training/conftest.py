@@ -1,4 +1,4 @@
-"""Toy task that one word decides, and methods trained on it."""
+"""Fixtures for training on a toy task whose class depends on one word."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -166,7 +166,7 @@ def weights_seen(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Weights]
         seen: list[Weights] = []
         original = getattr(kind, terms)
 
-        def noted(self: object, model: Model, batch: Batch) -> Terms:
+        def recorded(self: object, model: Model, batch: Batch) -> Terms:
             weights = {name: t.detach().clone() for name, t in model.state_dict().items()}
             words = model.encoder.model.get_input_embeddings()
             if isinstance(words, CutEmbedding):
@@ -176,7 +176,7 @@ def weights_seen(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Weights]
             found: Terms = original(self, model, batch)
             return found
 
-        monkeypatch.setattr(kind, terms, noted)
+        monkeypatch.setattr(kind, terms, recorded)
         return seen
 
     return weights_seen

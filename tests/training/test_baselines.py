@@ -1,4 +1,4 @@
-"""The baselines equal those of scikit-learn on the rows of a replicate."""
+"""Tests of the baselines against scikit-learn on the rows of a replicate."""
 
 from pathlib import Path
 

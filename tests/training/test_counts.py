@@ -1,7 +1,5 @@
-"""Forward passes, reads of weights and waits for the device: a seed run does no work twice."""
+"""Tests that weights, dropout rates and tokens are read, copied and computed once."""
 
-import inspect
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,94 +9,28 @@ import torch
 from torch import Tensor
 
 from sclsearch.encoders import load, row_dropout
-from sclsearch.encoders.encoder import Encoder
-from sclsearch.training import engine, evaluation
 from sclsearch.training.engine import train
 from sclsearch.training.spec import TrainingData
-from tests.training.waits import Copies, Values
 
 WorkFor = Callable[..., TrainingData]
-
-
-@pytest.fixture
-def count(monkeypatch: pytest.MonkeyPatch) -> Callable[[TrainingData], Counter[str]]:
-    """Return a function that trains on a CPU as on a GPU, and returns what it counted.
-
-    `forwards` are passes through the encoder, `values` waits for a value or a number of values,
-    `copies` copies to the host, without those of the weights at the end.
-    """
-    seen: Counter[str] = Counter()
-    hidden = Encoder.hidden
-
-    def counted(self: Encoder, *given: Any, **options: Any) -> Tensor:
-        seen["forwards"] += 1
-        return hidden(self, *given, **options)
-
-    def count(work: TrainingData) -> Counter[str]:
-        load.load_encoder(work.spec.model, work.spec.model_name)
-        seen.clear()
-        with Copies(seen), Values(seen):
-            result = train(work)
-        return seen - Counter(copies=len(result.weights))
-
-    monkeypatch.setattr(Encoder, "hidden", counted)
-    monkeypatch.setattr(Tensor, "is_cuda", True)
-    # Inference mode hides operations from the counters.
-    monkeypatch.setattr(engine, "predict", torch.no_grad()(inspect.unwrap(evaluation.predict)))
-    return count
-
-
-def test_a_seed_run_waits_once_per_loss_record_and_once_per_prediction(
-    work_for: WorkFor, count: Callable[[TrainingData], Counter[str]]
-) -> None:
-    # 44 training rows in batches of 8 are 6 updates per epoch; 30 rows are read in one batch.
-    updates, evaluations = 12, 2
-    found = count(work_for("ce", epochs=2))
-    forwards = updates + evaluations + 1
-    # One wait finds the padding among the embeddings that are kept.
-    assert found == {"forwards": forwards, "values": 1, "copies": 2 * evaluations + 1}
-    # The linear probe reads 44, 30 and 30 rows once, each in one batch.
-    found = count(work_for("supcl-seq", epochs=2, probe_epochs=5))
-    assert found == {"forwards": updates + 3, "values": 1, "copies": updates + 5 * 2 + 1}
-
-
-def test_more_updates_between_two_evaluations_cause_no_waits(
-    work_for: WorkFor, count: Callable[[TrainingData], Counter[str]], method: str
-) -> None:
-    few, many = (Counter(count(work_for(method, epochs=n, evaluate="end"))) for n in (4, 6))
-    assert many - few == {"forwards": 12}
 
 
 def test_unequal_dropout_rates_are_copied_to_the_device_once(
     work_for: WorkFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[object] = []
+    copied: list[object] = []
     tensor = torch.tensor
 
-    def noted(*given: Any, **options: Any) -> Tensor:
-        made.append(given[0])
+    def recorded(*given: Any, **options: Any) -> Tensor:
+        copied.append(given[0])
         return tensor(*given, **options)
 
     row_dropout._keep.cache_clear()
     work = work_for("dropout-aug", epochs=1, dropouts=(0.0, 0.1, 0.3))
     load.load_encoder(work.spec.model, work.spec.model_name)
-    monkeypatch.setattr(torch, "tensor", noted)
+    monkeypatch.setattr(torch, "tensor", recorded)
     train(work)
-    assert made.count((0.0, 0.1, 0.3)) == 1
-
-
-def test_the_counters_see_every_kind_of_wait() -> None:
-    seen: Counter[str] = Counter()
-    x = torch.arange(4.0)
-    with Copies(seen), Values(seen):
-        x.sum().item()
-        bool(x.any())
-        float(x[0])
-        x[x > 1].sum()
-        (x > 1).nonzero()
-        x.tolist()
-        x.cpu()
-    assert seen == {"values": 5, "copies": 2}
+    assert copied.count((0.0, 0.1, 0.3)) == 1
 
 
 def test_a_process_reads_the_weights_of_an_encoder_once_and_keeps_one_encoder(
@@ -107,11 +39,11 @@ def test_a_process_reads_the_weights_of_an_encoder_once_and_keeps_one_encoder(
     reads: list[str] = []
     read = load._read
 
-    def noted(folder: Path, name: str) -> Any:
+    def recorded(folder: Path, name: str) -> Any:
         reads.append(folder.name)
         return read(folder, name)
 
-    monkeypatch.setattr(load, "_read", noted)
+    monkeypatch.setattr(load, "_read", recorded)
     load._pretrained.cache_clear()
     first, second = (load.load_encoder(tiny_bert, "tiny").state_dict() for _ in range(2))
     assert reads == [tiny_bert.name]

@@ -17,23 +17,23 @@ from sclsearch.training.spec import TrainingData
 WorkFor = Callable[..., TrainingData]
 
 
-def loaded(text: str, folder: Path, name: str) -> Any:
+def load(text: str, folder: Path, name: str) -> Any:
     file = folder / f"{name.lower()}.py"
     file.write_text(text, encoding="utf-8")
     return load_custom_method(f"{file}:{name}")
 
 
-def by(work: TrainingData, method: Any) -> TrainingData:
+def with_method(work: TrainingData, method: Any) -> TrainingData:
     return replace(work, spec=replace(work.spec, method=method, method_name=type(method).__name__))
 
 
 def test_an_added_module_changes_neither_the_head_nor_a_loss_without_it(
     work_for: WorkFor, own_method_files: dict[str, str], tmp_path: Path
 ) -> None:
-    kind = loaded(own_method_files["projected.py"], tmp_path, "Projected")
+    kind = load(own_method_files["projected.py"], tmp_path, "Projected")
     work = work_for("ce", epochs=2)
     plain = train(work)
-    without, contrasted = (train(by(work, kind(lam=lam))) for lam in (0.0, 0.5))
+    without, contrasted = (train(with_method(work, kind(lam=lam))) for lam in (0.0, 0.5))
     assert without.predictions == plain.predictions
     assert without.weights["new_modules.projection.weight"].shape == (64, 16)
     assert all(torch.equal(tensor, without.weights[name]) for name, tensor in plain.weights.items())
@@ -48,9 +48,9 @@ def test_class_weights_that_the_loss_does_not_read_are_an_error(
     text = custom_method.replace("batch.y, weight, ", f"batch.y, {weight}")
     if not weight:
         text = "\n".join(line for line in text.splitlines() if "class_weights" not in line)
-    method = loaded(text, tmp_path, "Smoothed")()
+    method = load(text, tmp_path, "Smoothed")()
     plain, balanced = (
-        by(work_for("ce", epochs=1, **given), method)
+        with_method(work_for("ce", epochs=1, **given), method)
         for given in ({}, {"class_weights": "balanced"})
     )
     if weight:

@@ -72,7 +72,7 @@ def test_balanced_batches_have_classes_equally_often_and_repeat_a_row_last(
 
 
 @pytest.mark.parametrize("sampling", ["shuffle", "balanced"])
-def test_the_order_depends_on_the_seed_alone(sampling: str) -> None:
+def test_the_order_depends_only_on_the_seed(sampling: str) -> None:
     training = Training(batch_sampling=sampling)  # type: ignore[arg-type]
     y = np.arange(60) % 3
     orders = [np.concatenate(batches(y, training, seed)).tolist() for seed in (1, 1, 2)]

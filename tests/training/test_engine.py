@@ -1,4 +1,4 @@
-"""Training of one seed run: reproducible, learns the toy task, and handles unusual batches."""
+"""Tests of the training of one seed run: reproducibility, learning, unusual batches."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -90,7 +90,9 @@ def test_without_dropout_the_noise_seed_has_no_effect(work_for: WorkFor) -> None
     assert same_weights(train(with_seeds(work, noise=7)), train(work))
 
 
-def test_training_lowers_the_loss_and_beats_the_majority(trained: Trained, method: str) -> None:
+def test_training_lowers_the_loss_and_beats_the_majority_class(
+    trained: Trained, method: str
+) -> None:
     result = trained(method)
     evaluations: list[Any] = result.evaluations
     sums = [sum(loss.values()) for loss in losses(result)]

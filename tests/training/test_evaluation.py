@@ -1,4 +1,4 @@
-"""Predictions do not depend on the batch, and features equal the embeddings of their rows."""
+"""Tests of predictions, probabilities and cached features."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,23 +24,6 @@ CPU = torch.device("cpu")
 WorkFor = Callable[..., TrainingData]
 Trained = Callable[..., TrainingResult]
 Rebuilt = Callable[[TrainingData, TrainingResult], Model]
-
-
-def test_a_row_has_the_same_scores_alone_and_in_a_padded_batch(
-    work_for: WorkFor, trained: Trained, rebuilt: Rebuilt, method: str
-) -> None:
-    work = work_for(method)
-    model = rebuilt(work, trained(method))
-    tokens = work.tokens.splits["validation"]
-    index = np.arange(len(tokens.y))
-    assert len(set(tokens.lengths)) > 2
-    with torch.inference_mode():
-        together = work.spec.method.scores(model, collate(tokens, index, 0, (0.0,), CPU))
-        for row in index:
-            alone = work.spec.method.scores(
-                model, collate(tokens, index[row : row + 1], 0, (0.0,), CPU)
-            )
-            torch.testing.assert_close(alone[0], together[row], rtol=1e-4, atol=1e-5)
 
 
 def test_predictions_are_in_row_order(

@@ -115,7 +115,7 @@ def one_layer(save_tiny: Callable[..., Path]) -> Path:
     return save_tiny("Bert", {**SIZES, "num_hidden_layers": 1})
 
 
-def test_each_method_trains_on_the_gpu_alone(
+def test_each_method_computes_everything_on_the_gpu(
     recorded: Recorded, one_layer: Path, method: str
 ) -> None:
     weighted = {"class_weights": "balanced"} if method_class(method).cross_entropy else {}
@@ -135,7 +135,7 @@ def test_each_method_trains_on_the_gpu_alone(
 
 
 @pytest.mark.parametrize(("encoder", "method"), ARCHITECTURES)
-def test_each_architecture_trains_on_the_gpu_alone(
+def test_each_architecture_computes_everything_on_the_gpu(
     recorded: Recorded, encoder: str, method: str, request: pytest.FixtureRequest
 ) -> None:
     folder: Path = request.getfixturevalue(encoder)

@@ -1,4 +1,4 @@
-"""Training in bfloat16, on a GPU if there is one, otherwise by autocast on the CPU."""
+"""Tests of training in bfloat16, on a GPU if there is one, otherwise by autocast on the CPU."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -35,13 +35,13 @@ def in_bfloat16(work_for: WorkFor) -> WorkFor:
     """Return a function that makes the data of a short seed run in bfloat16."""
 
     def in_bfloat16(*given: Any, **fields: Any) -> TrainingData:
-        work = short(work_for(*given, evaluate="end", **fields))
+        work = limited(work_for(*given, evaluate="end", **fields))
         return replace(work, spec=replace(work.spec, numerics="cuda-bf16" if GPU else "cpu-bf16"))
 
     return in_bfloat16
 
 
-def short(work: TrainingData) -> TrainingData:
+def limited(work: TrainingData) -> TrainingData:
     return replace(work, spec=replace(work.spec, max_updates=UPDATES))
 
 
@@ -65,7 +65,7 @@ def test_a_bfloat16_seed_run_is_reproducible_to_the_bit(in_bfloat16: WorkFor, me
 def test_without_dropout_the_losses_are_near_those_of_float32(
     work_for: WorkFor, in_bfloat16: WorkFor
 ) -> None:
-    expected = numbers(train(short(work_for("scl", evaluate="end", **STILL))))
+    expected = numbers(train(limited(work_for("scl", evaluate="end", **STILL))))
     found = numbers(train(in_bfloat16("scl", **STILL)))
     assert found != expected
     assert found == pytest.approx(expected, rel=0.05, abs=0.02)
@@ -78,13 +78,13 @@ def test_linear_layers_return_bfloat16(
     seen: set[torch.dtype] = set()
     forward = nn.Linear.forward
 
-    def noted(self: nn.Linear, x: Tensor) -> Tensor:
+    def recorded(self: nn.Linear, x: Tensor) -> Tensor:
         y = forward(self, x)
         if torch.is_autocast_enabled(x.device.type):  # capability checks are in float32
             seen.add(y.dtype)
         return y
 
-    monkeypatch.setattr(nn.Linear, "forward", noted)
+    monkeypatch.setattr(nn.Linear, "forward", recorded)
     work = in_bfloat16(method)
     train(work)
     assert seen == {torch.bfloat16}

@@ -1,4 +1,4 @@
-"""CUDA graphs: replayed updates equal plain ones to the bit, or updates stay plain."""
+"""Tests of CUDA graphs: replayed updates equal plain ones, or updates stay plain."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ from tests.training.test_gpu import identical
 
 WorkFor = Callable[..., TrainingData]
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-NONE = torch.empty(0)
+EMPTY = torch.empty(0)
 
 
 @pytest.fixture
@@ -30,12 +30,12 @@ def graphed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[GraphedUpdates]]:
     """Return a list that gets the graphed updates of each stage that the test trains."""
     made: list[GraphedUpdates] = []
 
-    class Noted(GraphedUpdates):
+    class Recorded(GraphedUpdates):
         def __init__(self, *given: Any) -> None:
             super().__init__(*given)
             made.append(self)
 
-    monkeypatch.setattr(engine, "GraphedUpdates", Noted)
+    monkeypatch.setattr(engine, "GraphedUpdates", Recorded)
     yield made
     torch.use_deterministic_algorithms(mode=False)
 
@@ -103,7 +103,7 @@ def both_ways(work: TrainingData) -> tuple[TrainingResult, TrainingResult]:
         (Replaces(pooling="mean"), "changes which tensors it trains"),
     ],
 )
-def test_updates_that_cannot_be_replayed_stay_plain_with_a_note(
+def test_updates_that_cannot_be_captured_run_without_graphs_and_leave_a_note(
     work_for: WorkFor, method: CE, why: str
 ) -> None:
     work = on_gpu(work_for("ce", dropout=0.1), method)
@@ -158,7 +158,7 @@ def batches(*sizes: int) -> Iterator[Batch]:
     rng = torch.Generator().manual_seed(1)
     for size in sizes:
         ids, y = torch.randn(size, 3, generator=rng), torch.randn(size, generator=rng)
-        yield Batch(ids, NONE, NONE, NONE, y, (0.0,))
+        yield Batch(ids, EMPTY, EMPTY, EMPTY, y, (0.0,))
 
 
 def test_a_replay_reads_the_new_batch_in_the_memory_of_the_captured_one() -> None:
@@ -170,7 +170,7 @@ def test_a_replay_reads_the_new_batch_in_the_memory_of_the_captured_one() -> Non
         def replay(self) -> None:
             read.append(float(first.ids.sum() + first.y.sum()))
 
-    terms = {"loss": NONE}
+    terms = {"loss": EMPTY}
     captured = CapturedUpdate(Graph(), first, terms)  # type: ignore[arg-type]
     assert captured(new) is terms
     assert read == [float(new.ids.sum() + new.y.sum())]
@@ -202,8 +202,8 @@ def test_each_shape_is_captured_once_and_gives_the_results_of_plain_updates(
     assert not graphed.failure
 
 
-@pytest.mark.parametrize("captured", [None, lambda _: {"loss": NONE}])
-def test_a_replay_with_other_results_leaves_no_trace(
+@pytest.mark.parametrize("captured", [None, lambda _: {"loss": EMPTY}])
+def test_a_replay_with_other_results_is_undone(
     captured: CapturedUpdate | None, simulated: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = Regression()
@@ -255,7 +255,7 @@ class Inherited(Stated):
     pass
 
 
-def test_a_method_in_a_file_is_graphed_only_if_its_own_class_states_it(work_for: WorkFor) -> None:
+def test_custom_methods_use_cuda_graphs_only_if_their_class_sets_it(work_for: WorkFor) -> None:
     built_in = on_gpu(work_for("ce")).spec
     assert built_in.graphs
     for kind, expected in ((CE, False), (Stated, True), (Inherited, False)):

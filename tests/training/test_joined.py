@@ -1,4 +1,4 @@
-"""Paraphrases added to the training rows are ordinary rows with the label of their text."""
+"""Tests of paraphrases that are added to the training rows with the label of their text."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -72,5 +72,5 @@ def test_stages_train_as_on_a_task_with_the_paraphrases_as_rows(
     assert joined.stages == plain.stages
     assert joined.predictions == plain.predictions
     # 44 rows and three paraphrases of each in batches of 8.
-    noted: list[Any] = [*joined.stages, *joined.evaluations]
-    assert {round(one["update"] / one["epoch"]) for one in noted} == {22}
+    records: list[Any] = [*joined.stages, *joined.evaluations]
+    assert {round(one["update"] / one["epoch"]) for one in records} == {22}

@@ -1,4 +1,4 @@
-"""The kept evaluation is the earliest of the best ones, or the last, with its weights."""
+"""Tests of which evaluation is kept, and of its weights and predictions."""
 
 from collections.abc import Callable
 from dataclasses import replace

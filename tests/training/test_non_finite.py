@@ -1,4 +1,4 @@
-"""A loss term that is NaN or infinite ends a seed run; the error names the term and the update."""
+"""Tests of the error of a loss term that is NaN or infinite."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ WorkFor = Callable[..., TrainingData]
 
 
 @dataclass(frozen=True)
-class Fused(Method):
+class NonFinite(Method):
     """Two stages of cross-entropy, with a term that becomes infinite or NaN at an update."""
 
     value: float
@@ -34,10 +34,10 @@ class Fused(Method):
         updates = count(1)
 
         def terms(model: Model, batch: Batch) -> Terms:
-            burnt = next(updates) >= self.update and stage == self.stage
-            bomb = torch.tensor(self.value if burnt else 0.0)
+            reached = next(updates) >= self.update and stage == self.stage
+            factor = torch.tensor(self.value if reached else 0.0)
             scores = self.scores(model, batch)
-            return {**self.terms(model, batch), "bomb": bomb * scores.float().square().mean()}
+            return {**self.terms(model, batch), "extra": factor * scores.float().square().mean()}
 
         return terms
 
@@ -49,16 +49,16 @@ def test_the_error_names_stage_term_epoch_and_update(
     work_for: WorkFor, value: float, evaluate: Any, stage: str
 ) -> None:
     work = work_for("ce", evaluate=evaluate, epochs=2)
-    method = Fused(value, 9, stage)
+    method = NonFinite(value, 9, stage)
     with pytest.raises(
         NonFiniteLossError,
-        match=f"^{stage}: loss term bomb is (inf|nan) at epoch 2, update 3 of 6\\.",
+        match=f"^{stage}: loss term extra is (inf|nan) at epoch 2, update 3 of 6\\.",
     ):
         train(replace(work, spec=replace(work.spec, method=method)))
 
 
 def test_a_method_outside_the_package_trains(work_for: WorkFor) -> None:
     work = work_for("ce", epochs=1)
-    result = train(replace(work, spec=replace(work.spec, method=Fused(1.0, 1))))
+    result = train(replace(work, spec=replace(work.spec, method=NonFinite(1.0, 1))))
     evaluations: list[Any] = result.evaluations
-    assert evaluations[-1]["loss"].keys() == {"ce", "bomb"}
+    assert evaluations[-1]["loss"].keys() == {"ce", "extra"}

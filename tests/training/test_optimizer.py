@@ -1,4 +1,4 @@
-"""Learning-rate schedule, and weight decay by parameter group."""
+"""Tests of the learning-rate schedule and of weight decay by parameter group."""
 
 from dataclasses import replace
 from typing import Any
@@ -74,7 +74,7 @@ def test_biases_norms_and_named_modules_have_no_weight_decay(model: Model) -> No
     assert {group["lr"] for group in optimizer.param_groups} == {0.01}
 
 
-def test_only_a_head_that_is_trained_with_the_encoder_has_the_multiplier_of_heads() -> None:
+def test_head_lr_mult_applies_to_a_head_that_is_trained_with_the_encoder() -> None:
     training = Training(learning_rate=0.01, head_lr_mult=5.0)
     joint = Stage("joint", training, lambda _model, _batch: {}, lr_scales={"labels": 2.0})
     scales = {name: joint.lr_scale_of(name) for name in ("", "head", "labels", "g")}

@@ -1,4 +1,4 @@
-"""Methods are paired by replicate: the same order of rows and the same initial head."""
+"""Tests that all methods have the same row order and initial head in a replicate."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,7 +25,7 @@ def head_of(work_for: WorkFor, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
     """Return a function that returns the head's first weights in the last stage of a method."""
     seen: list[dict[str, Tensor]] = []
 
-    def noted(model: Model, stage: Stage) -> torch.optim.AdamW:
+    def recorded(model: Model, stage: Stage) -> torch.optim.AdamW:
         seen.append(
             {name: t.detach().clone() for name, t in model.new_modules.state_dict().items()}
         )
@@ -35,7 +35,7 @@ def head_of(work_for: WorkFor, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
         train(work_for(method, number, epochs=1, evaluate="end"))
         return {name: tensor for name, tensor in seen[-1].items() if name.startswith("head.")}
 
-    monkeypatch.setattr(engine, "adamw", noted)
+    monkeypatch.setattr(engine, "adamw", recorded)
     return head_of
 
 

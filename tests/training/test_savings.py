@@ -1,4 +1,4 @@
-"""Skipping padding, unused tokens and unread states does not change the training."""
+"""Tests that skipping padding, unused tokens and unread states does not change the training."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -17,14 +17,14 @@ from sclsearch.training.spec import TrainingData
 
 def numbers(result: TrainingResult) -> list[float]:
     """Return all losses of a result, in order."""
-    notes: list[Any] = [*result.stages, *result.evaluations]
-    return [loss for note in notes for loss in note["loss"].values()]
+    records: list[Any] = [*result.stages, *result.evaluations]
+    return [loss for record in records for loss in record["loss"].values()]
 
 
 def fields_of(method: str) -> dict[str, object]:
-    """Return fields without dropout, whose random numbers depend on what is skipped."""
-    still = {"dropouts": (0.0, 0.0)} if method in {"supcl-seq", "simcse", "dropout-aug"} else {}
-    return {"dropout": 0.0, "learning_rate": 1e-3, "weight_decay": 0.1, **still}
+    """Return fields without dropout, because skipping changes its random numbers."""
+    views = {"dropouts": (0.0, 0.0)} if method in {"supcl-seq", "simcse", "dropout-aug"} else {}
+    return {"dropout": 0.0, "learning_rate": 1e-3, "weight_decay": 0.1, **views}
 
 
 def assert_nothing_changes(work: TrainingData, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The key of a seed run changes with everything that determines its results, and nothing else."""
+"""Tests of which attributes of a seed run change its key."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +20,7 @@ from sclsearch.training.spec import SeedRunSpec, TrainingData
 
 METHOD_FIELDS = [(name, field) for name in METHODS for field in field_types(method_class(name))]
 
-MATTER: dict[str, object] = {
+WITH_EFFECT: dict[str, object] = {
     "data_digest": "f" * 64,
     "metric": "mcc",
     "evaluate": 20,
@@ -32,7 +32,7 @@ MATTER: dict[str, object] = {
     "method_digest": "1" * 64,
     "joined": 3,
 }
-MATTER_NOT: dict[str, object] = {
+WITHOUT_EFFECT: dict[str, object] = {
     "model_name": "another",
     "model": Path("elsewhere"),
     "unlabeled_digest": "2" * 64,
@@ -45,6 +45,7 @@ def spec(work_for: Callable[..., TrainingData]) -> SeedRunSpec:
 
 
 def another(value: Any) -> object:
+    """Return a different value of the same type."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, str):
@@ -87,12 +88,12 @@ def test_a_key_changes_with_the_seeds(spec: SeedRunSpec, purpose: str) -> None:
     assert replace(spec, replicate=replace(spec.replicate, **changed)).key != spec.key
 
 
-@pytest.mark.parametrize("name", [*MATTER, *MATTER_NOT])
+@pytest.mark.parametrize("name", [*WITH_EFFECT, *WITHOUT_EFFECT])
 def test_a_key_changes_with_the_attributes_that_affect_results(
     spec: SeedRunSpec, name: str
 ) -> None:
-    changed: dict[str, Any] = {name: {**MATTER, **MATTER_NOT}[name]}
-    assert (replace(spec, **changed).key != spec.key) == (name in MATTER)
+    changed: dict[str, Any] = {name: {**WITH_EFFECT, **WITHOUT_EFFECT}[name]}
+    assert (replace(spec, **changed).key != spec.key) == (name in WITH_EFFECT)
 
 
 def test_a_key_changes_with_the_version_of_the_engine(
@@ -118,7 +119,7 @@ def test_a_key_does_not_depend_on_names_and_numbers(
 
 
 def test_these_tests_cover_every_attribute() -> None:
-    tried = {"method", "training", "splits", "replicate", "task", *MATTER, *MATTER_NOT}
+    tried = {"method", "training", "splits", "replicate", "task", *WITH_EFFECT, *WITHOUT_EFFECT}
     assert set(SeedRunSpec.__dataclass_fields__) == tried
 
 

@@ -1,4 +1,4 @@
-"""Stages pass on the encoder and nothing else; a frozen encoder does not change."""
+"""Tests of what stages pass on to the next one, and of frozen encoders."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -12,8 +12,6 @@ from torch import Tensor
 
 from sclsearch.encoders.encoder import Encoder
 from sclsearch.encoders.load import load_encoder
-from sclsearch.methods.cmlm import CMLM
-from sclsearch.methods.post_training import CSSL, TAPT
 from sclsearch.methods.scl import SCL
 from sclsearch.methods.supcl_seq import SupCLSeq
 from sclsearch.training import engine
@@ -39,17 +37,13 @@ def same(one: Weights, other: Weights) -> bool:
     return all(torch.equal(tensor, other[name]) for name, tensor in one.items())
 
 
-def distance(one: Weights, other: Weights) -> float:
-    return float(sum((tensor - other[name]).abs().sum() for name, tensor in one.items()))
-
-
-def test_each_stage_gets_the_encoder_of_the_previous_one_and_trains_it_unless_it_is_frozen(
+def test_each_stage_continues_with_the_encoder_and_changes_it_unless_it_is_frozen(
     work_for: WorkFor, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     seen: list[tuple[bool, Weights, Weights]] = []
     train_stage = engine._train_stage
 
-    def noted(
+    def recorded(
         work: TrainingData, position: int, encoder: Encoder, *others: Any, **options: Any
     ) -> None:
         before = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
@@ -57,12 +51,12 @@ def test_each_stage_gets_the_encoder_of_the_previous_one_and_trains_it_unless_it
         after = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
         seen.append((work.spec.stages[position].frozen_pooling is not None, before, after))
 
-    monkeypatch.setattr(engine, "_train_stage", noted)
+    monkeypatch.setattr(engine, "_train_stage", recorded)
     work = work_for(method, epochs=1)
     train(work)
     assert len(seen) == len(work.spec.stages)
-    for (_, _, left), (_, taken, _) in pairwise(seen):
-        assert same(left, taken)
+    for (_, _, end), (_, start, _) in pairwise(seen):
+        assert same(end, start)
     for frozen, before, after in seen:
         assert same(before, after) == frozen
 
@@ -151,29 +145,6 @@ def test_the_encoder_reads_each_row_once_per_view_and_epoch(
     monkeypatch.setattr(Encoder, "hidden", counted)
     train(work)
     assert seen == read
-
-
-@pytest.mark.parametrize(
-    ("name", "kind", "new_modules"),
-    [("cmlm", CMLM, {"mlm", "predictor"}), ("tapt", TAPT, {"mlm"}), ("cssl", CSSL, set())],
-    ids=["cmlm", "tapt", "cssl"],
-)
-def test_fine_tuning_starts_from_the_post_trained_encoder(
-    work_for: WorkFor, weights_seen: WeightsSeen, name: str, kind: type, new_modules: set[str]
-) -> None:
-    post, tuning = weights_seen(kind, "post_terms"), weights_seen(kind)
-    work = work_for(name)
-    result = train(work)
-    checkpoint = encoder_of(
-        {f"encoder.{k}": t for k, t in load_encoder(work.spec.model, "t").state_dict().items()}
-    )
-    first, last, begin = (encoder_of(weights) for weights in (post[0], post[-1], tuning[0]))
-    assert same(first, checkpoint)
-    assert 0 < distance(last, begin) < 0.2 * distance(checkpoint, begin)
-    assert {key.split(".")[1] for key in post[0] if key.startswith("new_modules.")} == new_modules
-    assert {key.split(".")[1] for key in result.weights if key.startswith("new_modules.")} == {
-        "head"
-    }
 
 
 @pytest.mark.parametrize("method", ["ce", "supcl-seq"])

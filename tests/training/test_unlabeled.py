@@ -1,4 +1,4 @@
-"""Stages without labels also train on unlabeled texts; other stages ignore them."""
+"""Tests of unlabeled texts, which only stages without labels read."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -61,7 +61,7 @@ def test_the_first_stage_reads_all_texts_and_fine_tuning_the_labeled_ones(
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_unlabeled_texts_matter_and_their_labels_do_not(
+def test_unlabeled_texts_affect_the_training_and_their_labels_do_not(
     work_for: WorkFor, toy: TaskData, splits: Splits, name: str
 ) -> None:
     split, fields = toy.splits["train"], METHODS[name]
