@@ -111,14 +111,6 @@ def test_contrast_and_probe_have_their_own_settings() -> None:
     assert (probe.name, probe.dropout_rates_at(0)) == ("probe", (0.2,))
 
 
-@pytest.mark.parametrize(("mode", "cached"), [("eval", True), ("train", False)])
-def test_features_are_cached_unless_the_encoder_keeps_its_dropout(
-    mode: Literal["eval", "train"], cached: bool
-) -> None:
-    probe = SupCLSeq(probe_encoder_mode=mode).stages(Training())[1]
-    assert (probe.cached, probe.encoder_train_mode) == (cached, not cached)
-
-
 def test_simcse_contrasts_two_views_by_nt_xent(made: Made, batch: Batch) -> None:
     method = SimCSE(tau=0.2, dropouts=(0.1, 0.1))
     contrast, _ = method.stages(Training())
@@ -181,16 +173,6 @@ def test_dropout_augmentation_averages_the_losses_of_the_views(
     torch.manual_seed(4)
     torch.testing.assert_close(method.terms(model, views)["ce"], torch.stack(each).mean())
     assert len({loss.item() for loss in each}) == 3
-
-
-def test_the_head_has_the_dropout_of_its_view(made: Made, batch: Batch) -> None:
-    method, rates = DropoutAug(), (0.0, 0.9)
-    model = made(method)
-    seen = []
-    head = model.new_modules["head"]
-    head.register_forward_pre_hook(lambda _head, inputs: seen.append((len(inputs[0]), inputs[1])))
-    method.terms(model, replace(batch, dropout_rates=rates))
-    assert seen == [(8, 0.0), (8, 0.9)]
 
 
 def test_simcse_has_the_stages_of_supcl_seq_without_labels_in_the_contrast() -> None:
