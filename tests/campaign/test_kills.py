@@ -27,7 +27,7 @@ from sclsearch.search.run import run
 from sclsearch.store.studies import StudyStore
 from sclsearch.study.spec import RunOptions, StudySpec
 from tests.in_process import in_process
-from tests.studies import figures
+from tests.studies import reproducible_results
 
 KILLS = int(os.environ.get("SCLSEARCH_KILLS", "4"))
 TARGETS = {
@@ -176,8 +176,8 @@ def test_nothing_is_lost_or_doubled_and_every_figure_is_the_same(
     with in_process():
         run(spec, options, Console(quiet=True))
     assert kept.items() <= stored(storage).items()
-    assert figures(storage) == figures(whole)
-    assert len(figures(storage)) == CONFIGS * SEEDS
+    assert reproducible_results(storage) == reproducible_results(whole)
+    assert len(reproducible_results(storage)) == CONFIGS * SEEDS
     ours, undisturbed = (StudyStore(place, "mine").configurations() for place in (storage, whole))
     assert ours == undisturbed
     assert in_mlflow(storage) == dict.fromkeys(stored(storage), 1)
