@@ -117,7 +117,7 @@ def test_an_ec2_notice_drains_the_node_with_the_remaining_time(
     assert call["--address"] == ADDRESS
     assert call["--reason"] == "DRAIN_NODE_REASON_PREEMPTION"
     assert 60 <= int(call["--deadline-remaining-seconds"]) <= 120
-    assert "The machine goes in 1" in log
+    assert "The cloud takes this machine away in 1" in log
 
 
 def test_a_compute_engine_notice_drains_the_node_with_30_seconds(
