@@ -6,7 +6,7 @@
 #
 # Run it from the repository's root; without ROW it trains all rows, which takes days on two cores.
 # The folder SCLSEARCH_DATA has SST-2/ (GLUE), dbpedia_csv/ and amazon_review_polarity_csv/.
-# Finished seed runs are kept in $STORAGE, and the same command goes on. --dry-run prints the missing
+# Finished seed runs are kept in $STORAGE, and the same command resumes. --dry-run prints the missing
 # seed runs and the estimated hours.
 set -euo pipefail
 storage=${STORAGE:-evidence-storage}

@@ -5,7 +5,7 @@
 #
 # Run it from the repository's root; glue is the folder with CoLA/, MRPC/, RTE/ and SST-2/. Each
 # table is trained for at most 40 minutes a time; finished seed runs are kept in $STORAGE, and the
-# same command goes on and prints the same bytes.
+# same command resumes and prints the same bytes.
 set -euo pipefail
 data=${1:?"usage: benchmarks/reproduce.sh FOLDER-WITH-GLUE"}
 storage=${STORAGE:-reproduce-storage}

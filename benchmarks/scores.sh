@@ -5,7 +5,7 @@
 #
 # Run it from the repository's root; FOLDER has SST-2/ (GLUE) and dbpedia_csv/. Each table takes
 # hours on two cores and is written to benchmarks/scores/ when it is complete.
-# Finished seed runs are kept in $STORAGE; the same command goes on.
+# Finished seed runs are kept in $STORAGE; the same command resumes.
 set -euo pipefail
 data=${1:?"usage: benchmarks/scores.sh FOLDER-WITH-SST-2-AND-DBPEDIA"}
 storage=${STORAGE:-scores-storage}
