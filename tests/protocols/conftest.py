@@ -1,4 +1,4 @@
-"""Tasks that are nothing but labels."""
+"""Tasks with numbered texts, made from lists of labels."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,7 +10,7 @@ from sclsearch.tasks.base import Labels, Split, Task, TaskData
 
 @pytest.fixture(scope="session")
 def labeled() -> Callable[..., TaskData]:
-    """Returns what makes a task from the labels of its splits: classes if all are integers."""
+    """Return a function that makes a task from the labels of its splits; integers are classes."""
 
     def labeled(name: str = "toy", **splits: Sequence[float]) -> TaskData:
         classes = all(isinstance(y, int) for labels in splits.values() for y in labels)

@@ -1,4 +1,4 @@
-"""CMLM's protocols: random rows, five subsets by three seeds, epochs by the number of rows."""
+"""Tests of the CMLM protocols: random splits, replicates and few-shot epochs."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,7 +22,7 @@ def sizes(splits: Splits) -> tuple[int, int]:
 
 
 @given(rows=st.integers(2, 2000))
-def test_validation_and_test_share_no_row_and_are_all_of_the_split(
+def test_validation_and_test_rows_partition_the_validation_split(
     labeled: Labeled, rows: int
 ) -> None:
     splits = cmlm_split(labeled(train=[0, 1], validation=[0] * rows))
@@ -48,7 +48,7 @@ FEWER = "validation: {} random rows, fewer than the protocol's 500"
     ],
     ids=["sst2", "just-enough", "too-few", "rte", "wnli"],
 )
-def test_a_small_task_has_fewer_validation_rows_and_the_note_says_so(
+def test_a_small_task_has_fewer_validation_rows_and_a_note(
     labeled: Labeled, rows: int, validation: int, notes: tuple[str, ...]
 ) -> None:
     splits = cmlm_split(labeled(train=[0, 1], validation=[0, 1] * (rows // 2) + [0] * (rows % 2)))
@@ -56,7 +56,7 @@ def test_a_small_task_has_fewer_validation_rows_and_the_note_says_so(
     assert splits.notes == notes
 
 
-def test_the_test_of_qqp_has_2000_of_the_other_rows(labeled: Labeled) -> None:
+def test_qqp_has_2000_test_rows_from_the_validation_split(labeled: Labeled) -> None:
     rows = [0, 1] * 3000
     splits = cmlm_split(labeled("qqp", train=[0, 1], validation=rows))
     assert sizes(splits) == (500, 2000)
@@ -70,7 +70,7 @@ def test_the_test_of_qqp_has_2000_of_the_other_rows(labeled: Labeled) -> None:
 
 
 @pytest.mark.parametrize(("rows", "validation"), [(600, 500), (400, 400)])
-def test_a_labeled_test_split_stays_the_test(labeled: Labeled, rows: int, validation: int) -> None:
+def test_a_labeled_test_split_is_used_as_test(labeled: Labeled, rows: int, validation: int) -> None:
     splits = cmlm_split(labeled(train=[0, 1], validation=[0] * rows, test=[0, 1, 1]))
     assert splits.test.split == "test"
     assert sizes(splits) == (validation, 3)
@@ -82,7 +82,7 @@ def test_one_row_is_too_few_for_validation_and_test(labeled: Labeled) -> None:
         cmlm_split(labeled(train=[0], validation=[1]))
 
 
-def test_replicates_are_five_subsets_by_the_papers_three_seeds() -> None:
+def test_replicates_combine_five_subsets_with_the_papers_three_seeds() -> None:
     replicates = [FEW_SHOT.replicate(number) for number in range(FEW_SHOT.replicates)]
     assert [replicate.subset for replicate in replicates] == [0, 1, 2, 3, 4] * 3
     seeds = [seed for seed in (31, 42, 53) for _ in range(5)]
@@ -92,7 +92,7 @@ def test_replicates_are_five_subsets_by_the_papers_three_seeds() -> None:
     assert [FULL.replicate(r).initialization for r in range(FULL.replicates)] == [31, 42, 53]
 
 
-def test_few_shot_rows_have_the_classes_as_they_fall(labeled: Labeled) -> None:
+def test_few_shot_rows_are_drawn_without_stratification(labeled: Labeled) -> None:
     data = labeled(train=[0] * 500 + [1] * 500, validation=[0, 1] * 300)
     subsets = [FEW_SHOT.splits(data, Size(total=40), FEW_SHOT.replicate(r)).train for r in range(5)]
     assert [len({*rows.index}) for rows in subsets] == [40] * 5
@@ -104,7 +104,7 @@ def test_few_shot_rows_have_the_classes_as_they_fall(labeled: Labeled) -> None:
     ("rows", "epochs", "post_epochs"),
     [(20, 350, 200), (100, 100, 50), (1000, 10, 5), (40, 233, 130), (500, 21, 10), (9000, 3, 3)],
 )
-def test_few_shot_training_has_the_papers_epochs_and_others_between(
+def test_few_shot_epochs_are_the_papers_and_interpolated_between(
     rows: int, epochs: int, post_epochs: int
 ) -> None:
     expected = {"epochs": epochs, "post_epochs": post_epochs}

@@ -1,4 +1,4 @@
-"""Draws have the requested size and class shares and no repeats."""
+"""Tests of drawn rows: subsets, validation rows and unlabeled rows."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,7 +30,7 @@ POOL = 400
 
 
 @given(y=LABELS, share=st.floats(0, 1), seed=SEEDS)
-def test_a_stratified_draw_has_its_size_ascends_and_keeps_the_shares(
+def test_a_stratified_draw_has_the_size_and_class_shares_in_ascending_order(
     y: np.ndarray, share: float, seed: int
 ) -> None:
     size = round(share * len(y))
@@ -43,7 +43,7 @@ def test_a_stratified_draw_has_its_size_ascends_and_keeps_the_shares(
     if size >= present.sum():
         assert (found[present] > 0).all()
     exact = counts * size / len(y)
-    # A class that is lifted to one row takes it from a class that has more.
+    # A class lifted to one row takes it from a larger class.
     lifted = int((present & (exact < 1)).sum())
     assert (np.abs(found - exact) < 1 + lifted).all()
     if not lifted:
@@ -102,14 +102,14 @@ def test_a_size_that_the_pool_cannot_give_is_refused(
         draw_subset(data, Rows("train", np.arange(5)), size, all_seeds(0))
 
 
-def test_shots_of_a_task_of_scores_are_refused(labeled: Labeled) -> None:
+def test_shots_are_refused_for_a_task_with_scores(labeled: Labeled) -> None:
     data = labeled(train=[0.5, 1.0, 1.5])
     with pytest.raises(SclsearchError, match=r"--shots: .* toy has scores"):
         draw_subset(data, Rows("train", np.arange(3)), Size(per_class=1), all_seeds(0))
 
 
 @given(y=LABELS, size=st.integers(1, 20), seed=SEEDS)
-def test_validation_alike_shares_no_row_with_training_and_has_its_counts(
+def test_validation_rows_have_the_class_counts_of_training_without_overlap(
     labeled: Labeled, y: np.ndarray, size: int, seed: int
 ) -> None:
     y = np.concatenate([y, np.arange(6), np.arange(6)])
@@ -119,10 +119,10 @@ def test_validation_alike_shares_no_row_with_training_and_has_its_counts(
     drawn = draw_alike(data, train, pool, seed)
     assert (np.diff(drawn.index) > 0).all()
     assert not {*train.index} & {*drawn.index}
-    there, trained, found = (
+    available, trained, found = (
         np.bincount(labels, minlength=6) for labels in (y, y[train.index], y[drawn.index])
     )
-    assert found.tolist() == np.minimum(trained, there - trained).tolist()
+    assert found.tolist() == np.minimum(trained, available - trained).tolist()
     assert draw_alike(data, train, pool, seed).digest == drawn.digest
 
 
@@ -137,68 +137,66 @@ def unlabeled_splits(
     return draw_rows(protocol, data, Size(size), total, protocol.replicate(number))
 
 
-def places(rows: Rows) -> set[tuple[str, int]]:
+def row_ids(rows: Rows) -> set[tuple[str, int]]:
     return {(rows.split, row) for row in rows.index.tolist()}
 
 
 @pytest.mark.parametrize("protocol", EVERY, ids=lambda protocol: protocol.title)
 @given(number=st.integers(0, 40), size=st.integers(8, 100), share=st.floats(0, 1))
-def test_they_are_the_training_rows_and_others_but_none_of_validation_or_test(
+def test_unlabeled_rows_contain_training_but_no_validation_or_test_rows(
     data: TaskData, protocol: Protocol, number: int, size: int, share: float
 ) -> None:
-    given_ = protocol.splits(data, Size(size), protocol.replicate(number))
-    held = set[tuple[str, int]]().union(*map(places, (given_.validation, *given_.held)))
+    plain = protocol.splits(data, Size(size), protocol.replicate(number))
+    held = set[tuple[str, int]]().union(*map(row_ids, (plain.validation, *plain.held)))
     total = size + 1 + int(share * (POOL - sum(at == "train" for at, _ in held) - size - 1))
     splits = unlabeled_splits(protocol, data, number, size, total)
     assert splits.unlabeled is not None
-    found = places(splits.unlabeled)
+    found = row_ids(splits.unlabeled)
     assert len(found) == len(splits.unlabeled.index) == total
     assert (np.diff(splits.unlabeled.index) > 0).all()
-    assert places(splits.train) <= found
-    assert not found & (held | places(splits.test))
-    less = replace(splits, unlabeled=None, notes=given_.notes)
-    assert (less.digests, less.notes) == (given_.digests, given_.notes)
+    assert row_ids(splits.train) <= found
+    assert not found & (held | row_ids(splits.test))
+    without_unlabeled = replace(splits, unlabeled=None, notes=plain.notes)
+    assert (without_unlabeled.digests, without_unlabeled.notes) == (plain.digests, plain.notes)
     assert splits.notes[-1] == (
         f"stages without labels: {total - size} texts beside the {size} training rows"
     )
 
 
 @given(number=st.integers(0, 40), totals=st.lists(st.integers(21, POOL), min_size=2, max_size=2))
-def test_fewer_are_among_more_of_a_replicate(
+def test_a_smaller_unlabeled_total_is_a_subset_of_a_larger_one(
     data: TaskData, number: int, totals: list[int]
 ) -> None:
     protocol = PROTOCOLS["cmlm-fewshot"]
     few, many = (unlabeled_splits(protocol, data, number, 20, total) for total in sorted(totals))
     assert few.unlabeled is not None
     assert many.unlabeled is not None
-    assert places(few.unlabeled) <= places(many.unlabeled)
+    assert row_ids(few.unlabeled) <= row_ids(many.unlabeled)
 
 
-def test_at_the_scale_of_a_laptop_they_are_those_of_the_protocol(labeled: Labeled) -> None:
+def test_unlabeled_rows_at_laptop_scale_equal_those_of_the_protocol(labeled: Labeled) -> None:
     data = labeled(train=[0, 1] * 700, test=[0, 1] * 50)
     protocol = PROTOCOLS["gunel-fewshot"]
     splits, scaled = (
         unlabeled_splits(one, data, 0, 20, 600) for one in (protocol, laptop(protocol))
     )
-    # Of the 500 rows that are held out of training 300 select nothing there.
+    # At laptop scale, 300 of the 500 held-out rows are not used for validation.
     assert (len(splits.validation.index), len(scaled.validation.index)) == (500, 200)
     assert splits.digests["unlabelled"] == scaled.digests["unlabelled"]
 
 
 @pytest.mark.parametrize("protocol", EVERY, ids=lambda protocol: protocol.title)
-def test_all_are_those_that_are_not_held_out(data: TaskData, protocol: Protocol) -> None:
+def test_unlabeled_all_is_every_row_not_held_out(data: TaskData, protocol: Protocol) -> None:
     splits = draw_rows(protocol, data, Size(20), "all", protocol.replicate(3))
     assert splits.unlabeled is not None
     held = set[tuple[str, int]]().union(
-        *map(places, (splits.validation, splits.test, *splits.held))
+        *map(row_ids, (splits.validation, splits.test, *splits.held))
     )
-    assert places(splits.unlabeled) == {("train", row) for row in range(POOL)} - held
+    assert row_ids(splits.unlabeled) == {("train", row) for row in range(POOL)} - held
 
 
 @pytest.mark.parametrize(("name", "most"), [("cmlm-fewshot", POOL), ("lacon-fewshot", POOL - 20)])
-def test_fewer_than_are_trained_on_or_more_than_there_are_is_refused(
-    data: TaskData, name: str, most: int
-) -> None:
+def test_an_unlabeled_total_out_of_bounds_is_refused(data: TaskData, name: str, most: int) -> None:
     assert unlabeled_splits(PROTOCOLS[name], data, 0, 20, most).unlabeled is not None
     for total in (-1, 19, most + 1):
         with pytest.raises(SclsearchError) as raised:

@@ -1,4 +1,4 @@
-"""LaCon's protocols: rows drawn by class, validation out of training, the test read once."""
+"""Tests of the LaCon protocols: class caps, few-shot rows, imbalance and first classes."""
 
 from collections.abc import Callable
 
@@ -37,7 +37,7 @@ def counts(rows: Rows, data: TaskData) -> list[int]:
     ],
     ids=["two-classes", "a-rare-class", "three-classes"],
 )
-def test_at_most_so_many_rows_of_each_class_are_drawn_and_a_twentieth_held_out(
+def test_rows_per_class_are_capped_and_a_twentieth_is_held_out(
     labeled: Labeled, train: list[int], training: list[int], validation: list[int]
 ) -> None:
     data = labeled(train=train, **VALIDATION)
@@ -50,7 +50,7 @@ def test_at_most_so_many_rows_of_each_class_are_drawn_and_a_twentieth_held_out(
 
 
 @pytest.mark.parametrize("name", ["mrpc", "rte", "cola"])
-def test_three_tasks_are_taken_whole_by_every_replicate(labeled: Labeled, name: str) -> None:
+def test_three_tasks_use_all_rows_in_every_replicate(labeled: Labeled, name: str) -> None:
     data = labeled(name, train=MANY, **VALIDATION)
     first, second = splits_of("lacon", data), splits_of("lacon", data, 1)
     assert first.digests == second.digests
@@ -61,7 +61,7 @@ def test_three_tasks_are_taken_whole_by_every_replicate(labeled: Labeled, name: 
     )
 
 
-def test_scores_are_taken_whole(labeled: Labeled) -> None:
+def test_a_task_with_scores_uses_all_rows(labeled: Labeled) -> None:
     data = labeled(train=[n / 2 for n in range(6001)], validation=[0.5])
     splits = splits_of("lacon", data)
     both = np.concatenate([splits.train.index, splits.validation.index])
@@ -83,7 +83,7 @@ def test_few_shot_validation_has_as_many_rows_of_each_class_as_training(
     assert len(in_total.validation.index) == 20
 
 
-def test_few_shot_validation_takes_what_is_left_of_a_class_and_says_so(labeled: Labeled) -> None:
+def test_few_shot_validation_notes_that_a_class_has_too_few_rows(labeled: Labeled) -> None:
     data = labeled(train=[0] * 60 + [1] * 27, **VALIDATION)
     splits = splits_of("lacon-fewshot", data, 0, Size(per_class=20))
     assert counts(splits.train, data) == [20, 20]
@@ -92,7 +92,7 @@ def test_few_shot_validation_takes_what_is_left_of_a_class_and_says_so(labeled: 
     assert splits.notes[-1] == note
 
 
-def test_few_shot_with_nothing_left_for_validation_is_refused(labeled: Labeled) -> None:
+def test_few_shot_training_that_leaves_no_validation_rows_is_refused(labeled: Labeled) -> None:
     data = labeled(train=[0, 1] * 10, **VALIDATION)
     with pytest.raises(SclsearchError, match=r"^toy: the 20 training rows leave none"):
         splits_of("lacon-fewshot", data, 0, Size(per_class=10))
@@ -104,18 +104,18 @@ def test_few_shot_with_nothing_left_for_validation_is_refused(labeled: Labeled) 
 @pytest.mark.parametrize(
     ("train", "rarer"), [([0] * 1500 + [1] * 1300, 1), ([0] * 1300 + [1] * 1300, 0)]
 )
-def test_the_rarer_class_has_32_rows_and_the_other_so_many_times_as_many(
+def test_the_rarer_class_has_32_rows_and_the_other_rho_times_as_many(
     labeled: Labeled, train: list[int], rarer: int, rho: int
 ) -> None:
     data = labeled(train=train, **VALIDATION)
     splits = splits_of(f"lacon-imbalance-{rho}", data, 3)
-    wanted = [32, 32] if rho == 1 else [32, 32 * rho] if rarer == 0 else [32 * rho, 32]
-    assert counts(splits.train, data) == counts(splits.validation, data) == wanted
+    expected = [32, 32] if rho == 1 else [32, 32 * rho] if rarer == 0 else [32 * rho, 32]
+    assert counts(splits.train, data) == counts(splits.validation, data) == expected
     few, many = data.task.labels[rarer], data.task.labels[1 - rarer]
     assert f"training: 32 of {few!r} and {32 * rho} of {many!r}" in splits.notes
 
 
-def test_an_imbalance_of_other_than_two_classes_is_refused(labeled: Labeled) -> None:
+def test_an_imbalance_is_refused_without_exactly_two_classes(labeled: Labeled) -> None:
     three = labeled(train=[0, 1, 2] * 50, **VALIDATION)
     with pytest.raises(SclsearchError, match=r"^--protocol lacon-imbalance-3: .* toy has 3 classe"):
         splits_of("lacon-imbalance-3", three)
@@ -124,21 +124,19 @@ def test_an_imbalance_of_other_than_two_classes_is_refused(labeled: Labeled) -> 
         splits_of("lacon-imbalance-3", scores)
 
 
-def test_an_imbalance_that_the_rows_do_not_allow_is_refused_with_every_reason(
-    labeled: Labeled,
-) -> None:
+def test_an_imbalance_without_enough_rows_is_refused_with_every_reason(labeled: Labeled) -> None:
     data = labeled(train=[0] * 300 + [1] * 20, **VALIDATION)
     with pytest.raises(SclsearchError) as error:
         splits_of("lacon-imbalance-10", data)
     assert str(error.value).splitlines() == [
         f"--protocol lacon-imbalance-10: needs {wanted} training rows of class {label!r} of toy, "
-        f"got {there}. Choose a smaller imbalance."
-        for label, wanted, there in (("yes", 32, 20), ("no", 320, 300))
+        f"got {available}. Choose a smaller imbalance."
+        for label, wanted, available in (("yes", 32, 20), ("no", 320, 300))
     ]
 
 
 @given(train=st.lists(st.integers(0, 2), max_size=60), held=st.lists(st.integers(0, 2), min_size=1))
-def test_the_first_classes_are_a_task_of_their_own(
+def test_the_first_classes_form_a_separate_task(
     labeled: Labeled, train: list[int], held: list[int]
 ) -> None:
     whole = labeled(train=[0, 1, 2, *train], validation=held)
@@ -148,8 +146,8 @@ def test_the_first_classes_are_a_task_of_their_own(
     for name, split in whole.splits.items():
         rows = zip(split.texts, split.y.tolist(), strict=True)
         kept = [(texts, y) for texts, y in rows if y < 2]
-        there = data.splits[name]
-        assert list(zip(there.texts, there.y.tolist(), strict=True)) == kept
+        reduced = data.splits[name]
+        assert list(zip(reduced.texts, reduced.y.tolist(), strict=True)) == kept
     assert data.digest != whole.digest
     assert PROTOCOLS["lacon-classes-3"].data(whole).digest == whole.digest
 
@@ -158,7 +156,7 @@ def test_the_first_classes_are_a_task_of_their_own(
     ("count", "training", "validation"),
     [(2, [950, 950], [50, 50]), (3, [950, 950, 380], [50, 50, 20])],
 )
-def test_at_most_1000_rows_of_each_of_the_first_classes_are_drawn_even_of_two(
+def test_each_of_the_first_classes_is_capped_at_1000_rows(
     labeled: Labeled, count: int, training: list[int], validation: list[int]
 ) -> None:
     name, held = f"lacon-classes-{count}", [0, 1, 2] * 40

@@ -1,4 +1,4 @@
-"""A replicate's rows depend on protocol, task and r alone, in every process and for ever."""
+"""Tests of all protocols: names, replicates, metrics, refused rows and pinned rows."""
 
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -26,8 +26,8 @@ NAMES = [
 ]
 DRAWN = {name for name in NAMES if PROTOCOLS[name].few_shot or PROTOCOLS[name].redraw} - {"lacon"}
 
-# Starts of the SHA-256 of CoLA's training, validation and test rows. Another one means that every
-# stored seed run on CoLA is left behind.
+# First digits of the SHA-256 of CoLA's training, validation and test rows. If one changes, stored
+# seed runs on CoLA are no longer found.
 COLA = {
     ("gunel-full", 0): "6d31758fb553b9fc f73cef69b9a0488b 53c24dba69dedce5",
     ("gunel-full-overlap", 0): "6d31758fb553b9fc bca4f0c3fce0e4fb 53c24dba69dedce5",
@@ -49,7 +49,7 @@ COLA = {
     ("cmlm-fewshot", 0): "da0206bffaf1dc2c aded45a190454774 3123143f9b5d6415",
     ("cmlm-fewshot", 9): "e5cbaeb4c50c0058 aded45a190454774 3123143f9b5d6415",
     ("plain", 0): "6d31758fb553b9fc bff59a87551044bb 53c24dba69dedce5",
-    # Of both classes: it is the task that is cut, before its rows are drawn.
+    # Equal for each count: `Protocol.data` selects the classes before the rows are drawn.
     **dict.fromkeys(
         [(f"lacon-classes-{count}", 0) for count in range(2, 15)],
         "a974a62e2fb1f9f5 7dd8c9272d0ccddb 4c325af678556c8e",
@@ -72,7 +72,7 @@ def rows_of(rows: Rows) -> set[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
-def test_a_protocol_is_found_by_the_name_that_stores_keep(name: str) -> None:
+def test_a_protocol_is_found_by_its_stored_name(name: str) -> None:
     assert find_protocol(name).name == name
     assert name in {pinned for pinned, _ in COLA}
 
@@ -94,9 +94,7 @@ def test_both_spellings_of_a_number_are_one_protocol(written: str, stored: str) 
         ("lacon-imbalance", "the number is missing. Write lacon-imbalance:R with R one of 1, 3, "),
     ],
 )
-def test_an_unknown_number_is_an_error_that_lists_the_possible_ones(
-    name: str, message: str
-) -> None:
+def test_an_unknown_number_is_an_error_that_lists_the_known_ones(name: str, message: str) -> None:
     with pytest.raises(SclsearchError) as raised:
         find_protocol(name)
     assert str(raised.value).startswith(f"--protocol {name}: {message}")
@@ -109,7 +107,7 @@ def test_an_unknown_name_is_an_error_that_suggests_the_nearest(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_protocol_has_seeds_enough_for_its_rule_and_metrics_that_exist(name: str) -> None:
+def test_a_protocol_has_enough_seeds_for_its_rule_and_known_metrics(name: str) -> None:
     protocol = PROTOCOLS[name]
     protocol.rule.check(protocol.replicates)
     assert set(protocol.metrics.values()) <= set(METRICS)
@@ -117,13 +115,13 @@ def test_a_protocol_has_seeds_enough_for_its_rule_and_metrics_that_exist(name: s
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_a_protocol_sets_is_a_field_that_some_method_has(name: str) -> None:
+def test_a_protocol_sets_only_fields_of_known_methods(name: str) -> None:
     known = set().union(*(field_types(method_class(method)) for method in METHODS))
     assert set(PROTOCOLS[name].training(100, 16)) <= known
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_replicates_draw_the_rows_that_their_paper_draws_and_share_the_others(
+def test_replicates_redraw_only_the_rows_that_their_paper_redraws(
     name: str, data: TaskData
 ) -> None:
     protocol = PROTOCOLS[name]
@@ -137,7 +135,7 @@ def test_replicates_draw_the_rows_that_their_paper_draws_and_share_the_others(
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("number", [0, 7])
-def test_training_shares_no_row_with_what_selects_or_is_reported(
+def test_training_shares_no_row_with_validation_or_test(
     name: str, number: int, data: TaskData
 ) -> None:
     splits = splits_of(PROTOCOLS[name], data, number)
@@ -148,7 +146,7 @@ def test_training_shares_no_row_with_what_selects_or_is_reported(
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "imbalance" not in name])
-def test_mismatched_rows_are_the_test_and_where_dev_is_both_the_validation_too(
+def test_mismatched_rows_are_the_test_and_for_supcl_seq_also_the_validation(
     name: str, glue: Path
 ) -> None:
     splits = splits_of(PROTOCOLS[name], load_task("mnli-mm", glue), 0)
@@ -158,7 +156,7 @@ def test_mismatched_rows_are_the_test_and_where_dev_is_both_the_validation_too(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_replicates_have_subset_and_seeds_of_their_own(name: str) -> None:
+def test_no_two_replicates_share_subset_and_seed(name: str) -> None:
     protocol = PROTOCOLS[name]
     replicates = [protocol.replicate(number) for number in range(protocol.replicates + 7)]
     for purpose in ("initialisation", "order", "noise"):
@@ -175,7 +173,7 @@ def test_replicates_have_subset_and_seeds_of_their_own(name: str) -> None:
         ("cmlm-fewshot", "cola", "mcc"),
     ],
 )
-def test_the_metric_is_the_protocols_where_it_has_one_for_the_task(
+def test_the_metric_of_the_protocol_overrides_that_of_the_task(
     name: str, task: str, metric: str, labeled: Labeled
 ) -> None:
     known = {"cola": "mcc", "mrpc": "f1", "toy": "accuracy", "tnews": "accuracy"}
@@ -188,7 +186,7 @@ def test_the_metric_is_the_protocols_where_it_has_one_for_the_task(
     ("rows", "batch_size", "epochs"),
     [(1, 16, 100), (20, 16, 80), (112, 16, 15), (1000, 16, 10), (20, 128, 100), (1000, 128, 13)],
 )
-def test_few_shot_training_has_the_epochs_of_100_batches_but_10_at_least(
+def test_few_shot_training_has_epochs_for_100_batches_and_at_least_10(
     rows: int, batch_size: int, epochs: int
 ) -> None:
     assert gunel_few_shot_training(rows, batch_size) == {"epochs": epochs, "probe_epochs": epochs}
@@ -231,7 +229,7 @@ def test_another_process_with_another_hash_seed_draws_the_same_rows(data: TaskDa
     ],
     ids=["one row to halve", "none of the classes", "an empty split"],
 )
-def test_rows_that_a_protocol_leaves_none_of_are_refused(
+def test_a_protocol_that_leaves_a_split_empty_is_refused(
     labeled: Labeled, name: str, splits: dict[str, list[int]], message: str
 ) -> None:
     protocol = PROTOCOLS[name]

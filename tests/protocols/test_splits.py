@@ -1,4 +1,4 @@
-"""Training, validation and test rows are disjoint; notes name the exceptions."""
+"""Tests of training, validation and test splits and their notes."""
 
 from collections.abc import Callable
 
@@ -39,7 +39,7 @@ def test_without_a_test_split_validation_and_test_share_no_row(
     assert len(splits.validation.index) == (rest if cap is None else min(rest, cap))
 
 
-def test_a_labeled_test_split_stays_the_test(labeled: Labeled) -> None:
+def test_a_labeled_test_split_is_used_as_test(labeled: Labeled) -> None:
     data = labeled(train=[0, 1], validation=[0, 1] * 10, test=[0, 1, 1])
     splits = split_dev(data, cap=None)
     assert splits.test.split == "test"
@@ -65,7 +65,7 @@ OVERLAP = "validation and test overlap"
     ],
     ids=["just-enough", "more-than-enough", "too-few", "overlap", "overlap-too-few"],
 )
-def test_notes_say_what_the_rows_are(
+def test_notes_describe_the_validation_and_test_rows(
     labeled: Labeled, rows: int, overlap: bool, validation: int, notes: tuple[str, ...]
 ) -> None:
     data = labeled(train=[0], validation=[0, 1] * (rows // 2))
@@ -75,7 +75,7 @@ def test_notes_say_what_the_rows_are(
     assert bool(set(splits.validation.index) & set(splits.test.index)) == overlap
 
 
-def test_the_same_rows_can_be_validation_and_test_and_the_note_says_so(labeled: Labeled) -> None:
+def test_validation_and_test_can_be_the_same_rows_with_a_note(labeled: Labeled) -> None:
     splits = dev_is_test(labeled(train=[0, 1], validation=[0, 1, 1], test=[0]))
     assert splits.validation == splits.test
     assert splits.validation.split == "validation"
@@ -145,7 +145,7 @@ def test_held_out_rows_are_a_stratified_share_of_the_training_rows(
         assert set(splits.train.labels(data)) == set(train)
 
 
-def test_a_labeled_test_split_is_the_test_and_the_note_says_what_is_not_used(
+def test_validation_from_training_has_a_note_on_the_unused_validation_split(
     labeled: Labeled,
 ) -> None:
     splits = from_train(labeled(train=[0, 1], validation=[0, 1], test=[0, 1, 1]))
@@ -155,6 +155,6 @@ def test_a_labeled_test_split_is_the_test_and_the_note_says_what_is_not_used(
     assert unused not in from_train(labeled(train=[0], test=[1])).notes
 
 
-def test_one_training_row_cannot_be_held_out(labeled: Labeled) -> None:
+def test_one_training_row_is_too_few_to_hold_out(labeled: Labeled) -> None:
     with pytest.raises(SclsearchError, match=r"^toy: needs at least 2 training rows, .* got 1"):
         held_out_split(labeled(train=[0], validation=[1]), share=0.5)

@@ -1,4 +1,4 @@
-"""Variants of protocols: fresh replicates, several splits, crossed seeds and laptop scale."""
+"""Tests of protocol variants: fresh replicates, several splits, crossed seeds, laptop scale."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,7 +26,7 @@ def protocol(request: pytest.FixtureRequest) -> Protocol:
     return PROTOCOLS[request.param]
 
 
-def test_fresh_replicates_go_on_where_the_protocol_ends(protocol: Protocol) -> None:
+def test_fresh_replicates_begin_after_those_of_the_protocol(protocol: Protocol) -> None:
     repeated = fresh(protocol, 4)
     n = protocol.replicates
     for r in range(4):
@@ -37,7 +37,7 @@ def test_fresh_replicates_go_on_where_the_protocol_ends(protocol: Protocol) -> N
     assert repeated.title == f"{protocol.name}, fresh replicates{subsets}"
 
 
-def test_fresh_replicates_begin_after_all_that_a_study_used(protocol: Protocol) -> None:
+def test_fresh_replicates_begin_after_those_of_a_study(protocol: Protocol) -> None:
     n = protocol.replicates
     more, fewer = fresh(protocol, 1, n + 7), fresh(protocol, 1, n - 1)
     assert more.replicate(0).seeds == protocol.replicate(n + 7).seeds
@@ -48,17 +48,17 @@ def test_fresh_replicates_begin_after_all_that_a_study_used(protocol: Protocol) 
 
 @pytest.mark.parametrize("scaled", [False, True], ids=["whole", "laptop"])
 @pytest.mark.parametrize("first", [None, 22])
-def test_no_fresh_subset_is_one_that_chose(scaled: bool, first: int | None) -> None:
+def test_fresh_subsets_differ_from_those_of_the_selection(scaled: bool, first: int | None) -> None:
     own = PROTOCOLS["cmlm-fewshot"]
     protocol = laptop(own) if scaled else own
-    chose = {protocol.replicate(r).subset for r in range(first or protocol.replicates)}
+    used = {protocol.replicate(r).subset for r in range(first or protocol.replicates)}
     repeated = fresh(protocol, 12, first)
-    assert not chose & {repeated.replicate(r).subset for r in range(12)}
+    assert not used & {repeated.replicate(r).subset for r in range(12)}
     assert repeated.title.endswith(", new subsets")
 
 
 @pytest.mark.parametrize("count", [0, -1])
-def test_no_fresh_replicate_is_an_error(count: int) -> None:
+def test_fewer_than_one_fresh_replicate_is_an_error(count: int) -> None:
     with pytest.raises(
         SclsearchError, match=rf"^fresh replicates: must be at least 1, got {count}"
     ):
@@ -75,7 +75,7 @@ def test_a_crossing_has_every_combination_once(protocol: Protocol) -> None:
     assert repeated.title == f"{protocol.name}, 2 subsets x 3 initializations x 2 orders"
 
 
-def test_what_does_not_vary_is_not_named_and_makes_no_other_crossing() -> None:
+def test_a_factor_with_one_level_does_not_change_the_crossing() -> None:
     protocol = PROTOCOLS["plain"]
     short = crossed(protocol, {"order": 2, "initialization": 2})
     assert short.title == crossed(protocol, {"subset": 1, "initialization": 2, "order": 2}).title
@@ -84,12 +84,12 @@ def test_what_does_not_vary_is_not_named_and_makes_no_other_crossing() -> None:
 
 @pytest.fixture
 def data() -> TaskData:
-    """Return a task of training and test rows alone."""
+    """Return a task with training and test rows only."""
     demo = load_task("demo")
     return replace(demo, splits={name: demo.splits[name] for name in ("train", "test")})
 
 
-def test_a_fifth_of_the_training_rows_is_held_out_beside_test_rows_alone(data: TaskData) -> None:
+def test_without_validation_rows_a_fifth_of_the_training_rows_is_held_out(data: TaskData) -> None:
     splits = PLAIN.splits(data, None, PLAIN.replicate(0))
     assert (len(splits.train.index), len(splits.validation.index)) == (1600, 400)
     assert not set(splits.train.index) & set(splits.validation.index)
@@ -130,18 +130,18 @@ def test_splits_at_laptop_scale_are_limited_and_differ(data: TaskData) -> None:
         ("plain", 1, "--splits: must be at least 2, got 1."),
     ],
 )
-def test_splits_without_a_sense_are_refused(name: str, count: int, message: str) -> None:
+def test_invalid_splits_are_refused(name: str, count: int, message: str) -> None:
     with pytest.raises(SclsearchError, match=message):
         with_splits(PROTOCOLS[name], count)
 
 
 @pytest.fixture
 def large(labeled: Labeled) -> TaskData:
-    """Returns a task of 3,000 training and 2,400 validation rows, a quarter of them of class 1."""
+    """Return a task of 3,000 training and 2,400 validation rows, a quarter of them of class 1."""
     return labeled(train=[0, 0, 0, 1] * 750, validation=[0, 1, 0, 0] * 600)
 
 
-def test_rows_are_some_of_the_protocols_own(protocol: Protocol, large: TaskData) -> None:
+def test_laptop_scale_uses_some_of_the_protocols_rows(protocol: Protocol, large: TaskData) -> None:
     size = Size(total=40) if protocol.few_shot else None
     replicate = protocol.replicate(2)
     whole, scaled = (p.splits(large, size, replicate) for p in (protocol, laptop(protocol)))
@@ -157,7 +157,7 @@ def test_rows_are_some_of_the_protocols_own(protocol: Protocol, large: TaskData)
     assert scaled.notes == (*(among if n == SAME_ROWS else n for n in whole.notes), NOTE)
 
 
-def test_a_scaled_protocol_is_named_and_repeats_three_times(protocol: Protocol) -> None:
+def test_laptop_scale_sets_title_replicates_updates_and_model(protocol: Protocol) -> None:
     scaled = SCALES["laptop"](protocol)
     assert scaled.title == f"{protocol.name} at laptop scale"
     assert (protocol.title, protocol.scale) == (protocol.name, None)

@@ -1,4 +1,4 @@
-"""Every corpus reads its published layout, from files and from the hub alike."""
+"""Tests of the corpora: files, hub data sets, pinned rows and errors."""
 
 import csv
 import json
@@ -74,7 +74,7 @@ def write_files(corpus: Corpus, folder: Path) -> None:
             writer.writerows(records)
 
 
-def test_every_field_of_a_corpus_has_its_type() -> None:
+def test_fields_of_a_corpus_have_their_declared_types() -> None:
     for corpus in CORPORA.values():
         for part in filter(None, (corpus, corpus.task, corpus.hub)):
             converted = copy(part)
@@ -105,21 +105,21 @@ def test_the_hub_gives_the_rows_of_the_files(name: str, tmp_path: Path) -> None:
     assert hub is not None
     names = (hub.as_written and corpus.written) or corpus.task.labels
     label = ClassLabel(names=list(names)) if names else Value("float32")
-    there = {}
+    splits = {}
     for split in corpus.files:
         *columns, labels = zip(*rows_of(corpus, split), strict=True)
         texts = dict(zip(hub.columns, columns, strict=True))
         features = Features({"label": label, **dict.fromkeys(texts, Value("string"))})
         y = [*range(len(labels))] if names else [*map(float, labels)]
         content = {"label": y, **texts}
-        there[hub.splits.get(split, split)] = Dataset.from_dict(content, features=features)
-    found = from_hub(corpus, hub, there)
-    assert found.digest == load_corpus(corpus, tmp_path).digest
-    assert found.source == f"{hub.repository} at {str(hub.revision)[:8]}"
+        splits[hub.splits.get(split, split)] = Dataset.from_dict(content, features=features)
+    loaded = from_hub(corpus, hub, splits)
+    assert loaded.digest == load_corpus(corpus, tmp_path).digest
+    assert loaded.source == f"{hub.repository} at {str(hub.revision)[:8]}"
 
 
 @pytest.mark.parametrize("name", CORPORA)
-def test_missing_files_are_named_with_what_to_download(name: str, tmp_path: Path) -> None:
+def test_missing_files_are_listed_with_download_instructions(name: str, tmp_path: Path) -> None:
     corpus = CORPORA[name]
     with pytest.raises(SclsearchError) as raised:
         load_task(name, tmp_path)
@@ -202,7 +202,7 @@ def test_broken_lines_of_qqp_are_dropped_and_counted(tmp_path: Path) -> None:
 def test_undecided_rows_of_ocnli_are_dropped_and_counted(glue: Path, tmp_path: Path) -> None:
     real, folder = glue.parent / "clue" / "OCNLI", tmp_path / "ocnli_public"
     folder.mkdir()
-    # The real folder has a sample of the training rows alone.
+    # The real folder has only a sample of the training rows.
     (folder / "train.50k.json").symlink_to(real / "train.10k.json")
     (folder / "dev.json").symlink_to(real / "dev.json")
     loaded = load_task("ocnli", tmp_path)
@@ -215,7 +215,7 @@ def test_undecided_rows_of_ocnli_are_dropped_and_counted(glue: Path, tmp_path: P
     )
 
 
-def test_tnews_may_have_numbers_as_labels_other_keys_and_empty_headlines(tmp_path: Path) -> None:
+def test_tnews_accepts_numeric_labels_extra_keys_and_empty_headlines(tmp_path: Path) -> None:
     content = json_lines(
         {"label": "102", "label_des": "news_entertainment", "sentence": "甜甜圈自拍"},
         {"label": 110, "sentence": "传统\u2028武术 ", "keywords": "武术"},
@@ -274,7 +274,7 @@ def test_escaped_line_ends_and_quotes_of_reviews_are_unescaped(written: str) -> 
     assert CORPORA["yelp2"].texts((written,)) == ('He said "yes".\n\nFine.',)
 
 
-def test_titles_join_their_text_and_only_reviews_are_unescaped(tmp_path: Path) -> None:
+def test_titles_are_joined_to_texts_and_only_reviews_are_unescaped(tmp_path: Path) -> None:
     content = (
         '"2","Great CD "," My ""lovely"" Pat\\nsings"\n"1","","Poor"\n"1","Poor",""\n"2","",""\n'
     )

@@ -1,4 +1,4 @@
-"""A user's own files become a task; errors name the option, or the file and line."""
+"""Tests of tasks from the user's files: splits, labels, notes and errors."""
 
 import csv
 from dataclasses import replace
@@ -99,9 +99,7 @@ def test_many_integers_are_classes(own: CustomTask) -> None:
 
 
 @pytest.mark.parametrize("regression", [False, True])
-def test_unlabeled_rows_are_training_rows_after_the_others(
-    own: CustomTask, regression: bool
-) -> None:
+def test_unlabeled_rows_follow_the_labeled_training_rows(own: CustomTask, regression: bool) -> None:
     content = SCORES if regression else BALANCED
     own = replace(own, regression=regression)
     own.path.write_text(content)
@@ -228,7 +226,7 @@ def test_a_note_counts_texts_that_are_also_training_texts(own: CustomTask, tmp_p
     )
 
 
-def test_notes_name_classes_that_the_metric_or_the_reader_may_confuse(own: CustomTask) -> None:
+def test_notes_name_the_class_of_f1_and_classes_with_similar_names(own: CustomTask) -> None:
     assert load_custom_task(replace(own, metric="f1")).notes == (
         "f1 is of the class 'pos', the last by name",
     )
@@ -263,7 +261,7 @@ def test_a_note_warns_of_accuracy_with_a_large_class(own: CustomTask) -> None:
     assert load_custom_task(replace(own, metric="macro_f1")).notes == ()
 
 
-def test_paths_and_columns_may_be_strings_and_lists(own: CustomTask) -> None:
+def test_paths_and_columns_may_be_strings_or_lists(own: CustomTask) -> None:
     given: Any = {"path": str(own.path), "text": "text", "fractions": [0.8, 0.1, 0.1]}
     assert CustomTask(label="label", **given) == replace(own, fractions=(0.8, 0.1, 0.1))
     assert replace(own, text=["a", "b"]).text == ("a", "b")
@@ -286,7 +284,7 @@ def test_options_describe_the_task_on_the_command_line() -> None:
     assert drawn[-2:] == ["--fractions", "0.5,0.25,0.25"]
 
 
-def test_a_tsv_file_with_the_quotes_of_csv_is_refused(tmp_path: Path) -> None:
+def test_a_tsv_file_with_csv_quoting_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "own.tsv"
     rows = [("text", "label"), *((f"row {n}", "ab"[n % 2]) for n in range(40))]
     rows[3] = ('said "hi"', "a")

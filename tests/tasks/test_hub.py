@@ -1,4 +1,4 @@
-"""The hub gives the rows of the files; errors say how to get the rows."""
+"""Tests of data sets from the Hugging Face hub, online and offline."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -34,24 +34,24 @@ def tiny(labels: Mapping[str, list[int]], names: list[str]) -> dict[str, Dataset
     ],
     ids=["another order", "no label"],
 )
-def test_wrong_labels_are_refused(names: list[str], validation: list[int], message: str) -> None:
-    found = tiny({"train": [0, 1], "validation": validation}, names)
+def test_invalid_labels_are_refused(names: list[str], validation: list[int], message: str) -> None:
+    splits = tiny({"train": [0, 1], "validation": validation}, names)
     with pytest.raises(SclsearchError, match=message):
-        from_hub(COLA, HUB, found)
+        from_hub(COLA, HUB, splits)
 
 
-def test_a_data_set_of_the_hub_is_a_task_of_its_own(
+def test_a_hub_data_set_becomes_a_custom_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = []
+    calls = []
 
-    def load(*place: object, **options: object) -> dict[str, Dataset]:
-        asked.append((*place, options))
+    def load(*args: object, **options: object) -> dict[str, Dataset]:
+        calls.append((*args, options))
         return tiny({"train": [0, 1] * 9, "dev": [1, 0], "test": [-1]}, ["no", "yes"])
 
     monkeypatch.setattr("datasets.load_dataset", load)
     task = CustomTask.from_hub("hf:me/mine/part@v1", "sentence", "label", folder=tmp_path)
-    assert asked == [("me/mine", "part", {"revision": "v1"})]
+    assert calls == [("me/mine", "part", {"revision": "v1"})]
     loaded = load_task(task)
     assert (loaded.task.name, loaded.task.labels) == ("mine-part", ("no", "yes"))
     sizes = {name: len(split.y) for name, split in loaded.splits.items()}
@@ -64,7 +64,7 @@ def test_a_data_set_of_the_hub_is_a_task_of_its_own(
         CustomTask.from_hub("hf:", "sentence", "label", folder=tmp_path)
 
 
-def test_a_data_set_that_the_cache_lacks_is_an_error(tmp_path: Path) -> None:
+def test_a_data_set_missing_from_the_hub_and_its_cache_is_an_error(tmp_path: Path) -> None:
     message = r"^me/mine: hf:me/mine@v1 is neither on the hub nor in its cache: .* Check name"
     with pytest.raises(SclsearchError, match=message):
         CustomTask.from_hub("hf:me/mine@v1", "sentence", "label", folder=tmp_path)
@@ -89,7 +89,7 @@ def test_unlabeled_test_rows_are_not_fetched(
         "train": [0, 1, 1],
         "validation": [1],
     }
-    # The rows are not of the corpus's revision.
+    # The source must not name the corpus's revision: the rows are not from it.
     assert str(HUB.revision)[:8] not in loaded.source
     assert loaded.source.endswith(", which the hub's cache has")
 

@@ -1,4 +1,4 @@
-"""Metrics agree with scikit-learn and scipy, edge cases included, and read stored evaluations."""
+"""Tests of the metrics against scikit-learn and scipy, and of stored evaluations."""
 
 import json
 import math
@@ -32,7 +32,7 @@ SCIPY: dict[str, Callable[..., Any]] = {"pearson": stats.pearsonr, "spearman": s
 
 
 def reference(name: str, true: list[int], predicted: list[int]) -> float:
-    with warnings.catch_warnings():  # scikit-learn's, where a single class is there
+    with warnings.catch_warnings():  # scikit-learn warns if there is a single class
         warnings.simplefilter("ignore", UserWarning)
         return SKLEARN[name](true, predicted)
 
@@ -84,7 +84,7 @@ def test_score_metrics_agree_with_scipy(sides: Any) -> None:
             assert found == 0.0
 
 
-def test_a_constant_whose_mean_is_rounded_still_has_no_correlation() -> None:
+def test_pearson_is_zero_for_a_constant_whose_mean_is_rounded() -> None:
     assert METRICS["pearson"].function(np.full(7, 0.1), np.arange(7.0)) == 0.0
 
 
@@ -115,14 +115,14 @@ def test_every_score_metric_is_read_from_one_stored_evaluation() -> None:
         ("f1", {"confusion": np.eye(3, dtype=int).tolist()}, "'f1' needs two classes"),
     ],
 )
-def test_a_metric_of_another_kind_is_named(
+def test_a_metric_that_does_not_fit_the_evaluation_is_refused(
     metric: str, evaluation: dict[str, object], need: str
 ) -> None:
     with pytest.raises(SclsearchError, match=need):
         value(metric, evaluation)
 
 
-def test_the_minimum_is_what_the_worst_predictions_get() -> None:
+def test_the_worst_predictions_get_the_minimum_of_each_metric() -> None:
     two = Task("two", "", ("a", "b"), "accuracy")
     worst = evaluate(two, np.array([0, 1, 0, 1]), np.array([1, 0, 1, 0]))
     for name in CLASS_METRICS:

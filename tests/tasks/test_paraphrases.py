@@ -1,4 +1,4 @@
-"""Paraphrases come from a file, whose faults are reported with their lines, or from EDA."""
+"""Tests of paraphrases: files, their errors and digests, and EDA."""
 
 import json
 from collections import Counter
@@ -19,8 +19,8 @@ HEADER: dict[str, object] = {"paraphrases": 1, "source": "en-de-en and en-zh-en,
 FILM: dict[str, object] = {"text": ["A film."], "paraphrases": [["A movie."], ["Film."], ["…"]]}
 PAIR: dict[str, object] = {"text": ["a", "b"], "paraphrases": [["c", "d"], ["e", "f"]]}
 OTHER: dict[str, object] = {"text": ["further"], "paraphrases": [["one"], ["two"]]}
-# If it changes, stored seed runs that read paraphrases are not found any more.
-TWO_OF_A_FILM = "36c89b1d5cb35e55b473fa2fec9317c45d87d17711c12645fc24a2578ada1a06"
+# If this digest changes, stored seed runs that used paraphrases are no longer found.
+FILM_DIGEST = "36c89b1d5cb35e55b473fa2fec9317c45d87d17711c12645fc24a2578ada1a06"
 VIEWS: dict[Texts, tuple[Texts, Texts]] = {
     ("A film.",): (("A movie.",), ("Film.",)),
     ("a", "b"): (("c", "d"), ("e", "f")),
@@ -78,7 +78,7 @@ def test_paraphrases_beyond_the_count_do_not_change_the_digest(file: Path) -> No
     assert three.views(film) == {("A film.",): (("A movie.",), ("Film.",), ("…",))}
     write(file, HEADER, {**FILM, "paraphrases": [["A movie."], ["Film."]]})
     digest_of_two = two.digest_of(film)
-    assert paraphrase_source(file).digest_of(film) == digest_of_two == TWO_OF_A_FILM
+    assert paraphrase_source(file).digest_of(film) == digest_of_two == FILM_DIGEST
     assert paraphrase_source(file, 3).digest_of(film) == digest_of_two != three.digest_of(film)
     with pytest.raises(SclsearchError, match="every text must have 3 paraphrases, 1 of 1"):
         paraphrase_source(file, 3).views(film)
@@ -96,7 +96,7 @@ def test_an_empty_text_of_a_pair_needs_no_paraphrase(file: Path) -> None:
     assert paraphrase_source(file).views([("", "b")]) == {("", "b"): (("", "c"), ("", "d"))}
 
 
-def test_texts_that_the_file_lacks_are_counted_and_the_first_is_shown(file: Path) -> None:
+def test_missing_texts_are_counted_and_the_first_is_shown(file: Path) -> None:
     write(file, HEADER, FILM)
     texts = [("A film.",), ("A film. ",), ("other",), ("A film. ",)]
     with pytest.raises(SclsearchError, match=r"2 of 3 have fewer, the first \['A film. '\]"):
@@ -140,18 +140,18 @@ def test_an_invalid_header_is_refused(file: Path, header: object, message: str) 
     assert errors(file)[0].startswith(f"line 1: {message}")
 
 
-def test_all_faults_are_reported_up_to_twenty(file: Path) -> None:
+def test_the_first_twenty_faults_are_reported(file: Path) -> None:
     write(file, {"note": None}, {"txt": ["A film."]}, FILM, *["[]"] * 30)
-    found = errors(file)
-    assert [fault.partition(":")[0] for fault in found[:-1]] == [
+    messages = errors(file)
+    assert [message.partition(":")[0] for message in messages[:-1]] == [
         *("line 1",) * 3,
         *("line 2",) * 3,
         *(f"line {n}" for n in range(4, 18)),
     ]
-    assert found[-1] == "36 faults in all, the first 20 shown."
+    assert messages[-1] == "36 faults in all, the first 20 shown."
 
 
-def test_a_missing_file_and_an_empty_one_are_refused(file: Path) -> None:
+def test_a_missing_or_empty_file_is_refused(file: Path) -> None:
     assert errors(file)[0].startswith("cannot be read")
     write(file, "")
     assert errors(file)[0].startswith("the file is empty")
@@ -177,18 +177,18 @@ def test_eda_paraphrases_are_pinned(text: str) -> None:
 
 @given(WORDS, st.integers(2, 7))
 def test_eda_swaps_then_deletes_then_does_both(words: list[str], views: int) -> None:
-    found = [paraphrase.split(" ") for paraphrase in eda(" ".join(words), views)]
-    assert len(found) == views
-    for place, paraphrase in enumerate(found):
+    paraphrases = [paraphrase.split(" ") for paraphrase in eda(" ".join(words), views)]
+    assert len(paraphrases) == views
+    for number, paraphrase in enumerate(paraphrases):
         kept = Counter(paraphrase)
-        assert (kept == Counter(words)) == (place % 3 == 0)
+        assert (kept == Counter(words)) == (number % 3 == 0)
         assert kept <= Counter(words)
     rest = iter(words)
-    assert all(word in rest for word in found[1])
+    assert all(word in rest for word in paraphrases[1])
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_eda_empties_no_text_and_gives_two_words_two_paraphrases(text: str) -> None:
+def test_eda_never_empties_a_text_and_two_words_get_distinct_paraphrases(text: str) -> None:
     swapped, deleted = eda(text)
     assert bool(swapped.strip()) == bool(deleted.strip()) == bool(text.strip())
     if len(text.split()) > 1:
@@ -204,7 +204,7 @@ def test_eda_swaps_and_deletes_a_tenth_of_the_words() -> None:
         assert 10 <= moved <= 20
 
 
-def test_eda_takes_a_chinese_character_and_a_latin_word_as_words() -> None:
+def test_eda_treats_each_chinese_character_and_latin_word_as_a_word() -> None:
     text = "我的iPhone屏幕坏了iPhone不好,我们都很满意"
     for paraphrase in eda(text):
         assert paraphrase != text
@@ -212,7 +212,7 @@ def test_eda_takes_a_chinese_character_and_a_latin_word_as_words() -> None:
 
 
 @pytest.mark.parametrize("text", ["", " ", "Hilarious!", "好"], ids=repr)
-def test_eda_does_not_change_a_text_of_less_than_two_words(text: str) -> None:
+def test_eda_does_not_change_a_text_of_fewer_than_two_words(text: str) -> None:
     assert eda(text) == (text, text)
 
 
@@ -220,7 +220,7 @@ def test_eda_keeps_line_breaks() -> None:
     assert [len(line.split()) for line in eda("one two\nthree four")[0].split("\n")] == [2, 2]
 
 
-def test_without_a_file_eda_paraphrases_each_text_of_a_pair_separately(glue: Path) -> None:
+def test_eda_without_a_file_paraphrases_each_text_of_a_pair_separately(glue: Path) -> None:
     source: Any = paraphrase_source(None)
     assert (source.name, source.path, source.note) == ("EDA", None, EDA_NOTE)
     assert source.digest_of([]) == source.digest_of(VIEWS) == digest(["eda", EDA_VERSION])

@@ -1,4 +1,4 @@
-"""A drawn split takes every row once, keeps the sizes and gives every class its share."""
+"""Tests of stratified splits: row counts, class shares and pinned draws."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def test_every_row_is_drawn_once_and_every_class_has_its_share(
         if share:
             assert len(splits[name]) == max(1, round(share * len(y)))
             counts = np.bincount(splits[name].y, minlength=5)
-            # A row of every class that is left comes before the shares, and they are rounded.
+            # Each class with remaining rows first gets one row; then the shares are rounded.
             assert np.abs(counts - share * np.bincount(y, minlength=5)).max() <= 5
     for split in splits.values():
         assert [y[int(text)] for (text,) in split.texts] == split.y.tolist()
@@ -45,7 +45,7 @@ def test_the_draw_is_pinned() -> None:
     assert [text for (text,) in splits["test"].texts] == PINNED["test"]
 
 
-def test_scores_are_drawn_without_regard_to_classes() -> None:
+def test_rows_with_scores_are_drawn_without_stratification() -> None:
     y = np.random.default_rng(0).permutation(np.arange(100.0))
     splits = draw_splits(Split(tuple((str(score),) for score in y), y), (0.8, 0.1, 0.1), "rows.csv")
     assert [len(split) for split in splits.values()] == [80, 10, 10]
@@ -62,7 +62,7 @@ def test_too_few_rows_are_refused(y: list[int]) -> None:
     st.lists(st.integers(3, 40), min_size=2, max_size=5),
     st.sampled_from([share for share in FRACTIONS if share[0] < 1]),
 )
-def test_every_split_has_every_class_where_there_are_rows_and_room(
+def test_every_split_has_every_class_if_there_are_enough_rows(
     counts: list[int], fractions: tuple[float, float, float]
 ) -> None:
     y = [label for label, count in enumerate(counts) for _ in range(count)]
@@ -75,11 +75,11 @@ def test_every_split_has_every_class_where_there_are_rows_and_room(
 
 
 @pytest.mark.parametrize(
-    ("rare", "there"), [(1, (1, 0, 0)), (2, (1, 1, 0)), (3, (1, 1, 1)), (7, (5, 1, 1))], ids=str
+    ("rare", "expected"), [(1, (1, 0, 0)), (2, (1, 1, 0)), (3, (1, 1, 1)), (7, (5, 1, 1))], ids=str
 )
-def test_a_rare_class_is_in_training_then_in_validation_then_in_the_test(
-    rare: int, there: tuple[int, int, int]
+def test_rows_of_a_rare_class_go_to_training_then_validation_then_test(
+    rare: int, expected: tuple[int, int, int]
 ) -> None:
     splits = draw_splits(numbered([0] * (200 - rare) + [1] * rare), (0.8, 0.1, 0.1), "rows.csv")
     assert [len(split) for split in splits.values()] == [160, 20, 20]
-    assert tuple(int(split.y.sum()) for split in splits.values()) == there
+    assert tuple(int(split.y.sum()) for split in splits.values()) == expected

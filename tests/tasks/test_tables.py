@@ -1,4 +1,4 @@
-"""Tables: every format gives the same cells, and errors name each fault with its place."""
+"""Tests of table files: formats, cells and errors."""
 
 import csv
 import json
@@ -92,7 +92,7 @@ def test_a_file_without_a_header_starts_at_its_first_row(tmp_path: Path, separat
     assert table.rows == [Row(1, ("one", "1")), Row(3, ("two", "2"))]
 
 
-def test_a_blank_line_is_no_row_of_a_single_column(tmp_path: Path) -> None:
+def test_a_blank_line_in_a_single_column_file_is_skipped(tmp_path: Path) -> None:
     for name in ("rows.csv", "rows.tsv"):
         table = load_table(write(tmp_path, name, "text\none\n\ntwo\n"), ("text",))
         assert [row.cells for row in table.rows] == [("one",), ("two",)]

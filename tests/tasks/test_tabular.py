@@ -1,4 +1,4 @@
-"""Data in memory becomes the same task as the same rows in a file."""
+"""Tests of tasks from data frames and data sets in memory."""
 
 from pathlib import Path
 from typing import Any
@@ -28,24 +28,24 @@ def options(tmp_path: Path) -> dict[str, Any]:
 
 
 def as_dataset(rows: list[dict[str, Any]]) -> datasets.Dataset:
-    """Return rows as a dataset whose labels are class numbers, `n` 0 and `y` 1."""
+    """Return rows as a data set with class numbers as labels: `n` is 0, `y` is 1."""
     numbered = [{"text": row["text"], "label": "ny".index(row["label"])} for row in rows]
     features = {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["n", "y"])}
     return datasets.Dataset.from_list(numbered, features=datasets.Features(features))
 
 
-def test_a_data_frame_is_the_task_of_its_file(options: dict[str, Any], tmp_path: Path) -> None:
+def test_data_in_memory_is_the_task_of_its_file(options: dict[str, Any], tmp_path: Path) -> None:
     file = tmp_path / "reviews.csv"
     FRAME[["text", "label"]].to_csv(file, index=False)
     expected = load_custom_task(CustomTask(file, "text", "label"))
     for data in (FRAME, as_dataset(ROWS)):
-        found = load_custom_task(CustomTask.from_data(data, **options))
-        assert found.digest == expected.digest
-        assert found.task.name == "reviews"
-        assert found.task.labels == ("n", "y")
+        loaded = load_custom_task(CustomTask.from_data(data, **options))
+        assert loaded.digest == expected.digest
+        assert loaded.task.name == "reviews"
+        assert loaded.task.labels == ("n", "y")
 
 
-def test_equal_data_is_the_same_file_and_other_data_another(
+def test_equal_data_share_a_file_and_different_data_do_not(
     options: dict[str, Any], tmp_path: Path
 ) -> None:
     first = CustomTask.from_data(FRAME, **options)
@@ -56,10 +56,10 @@ def test_equal_data_is_the_same_file_and_other_data_another(
 
 
 def test_validation_and_test_rows_stay_separate(options: dict[str, Any]) -> None:
-    found = load_custom_task(
+    loaded = load_custom_task(
         CustomTask.from_data(FRAME[:20], validation=FRAME[20:30], test=FRAME[30:], **options)
     )
-    assert {name: len(split) for name, split in found.splits.items()} == {
+    assert {name: len(split) for name, split in loaded.splits.items()} == {
         "train": 20,
         "validation": 10,
         "test": 10,
@@ -68,8 +68,8 @@ def test_validation_and_test_rows_stay_separate(options: dict[str, Any]) -> None
 
 def test_a_column_sets_the_splits(options: dict[str, Any]) -> None:
     frame = FRAME.assign(part=["train", "train", "dev", "test"] * 10)
-    found = load_custom_task(CustomTask.from_data(frame, split_column="part", **options))
-    assert len(found.splits["validation"]) == len(found.splits["test"]) == 10
+    loaded = load_custom_task(CustomTask.from_data(frame, split_column="part", **options))
+    assert len(loaded.splits["validation"]) == len(loaded.splits["test"]) == 10
 
 
 @pytest.mark.parametrize(("first", "labels"), [(0.0, ("0", "1")), (0.5, ("0.0", "0.5", "1.0"))])
@@ -77,19 +77,19 @@ def test_whole_numbers_with_empty_cells_stay_whole(
     options: dict[str, Any], first: float, labels: tuple[str, ...]
 ) -> None:
     frame = FRAME.assign(label=[first, float("nan"), *(n % 2 for n in range(38))])
-    found = load_custom_task(CustomTask.from_data(frame, fractions=(1.0, 0.0, 0.0), **options))
-    assert found.task.labels == labels
-    assert found.splits["train"].unlabeled == 1
+    loaded = load_custom_task(CustomTask.from_data(frame, fractions=(1.0, 0.0, 0.0), **options))
+    assert loaded.task.labels == labels
+    assert loaded.splits["train"].unlabeled == 1
 
 
-def test_a_class_number_of_minus_one_is_no_label(options: dict[str, Any]) -> None:
+def test_class_number_minus_one_means_no_label(options: dict[str, Any]) -> None:
     first = datasets.Dataset.from_list(
         [{"text": f"without {number}", "label": -1} for number in range(4)],
         features=as_dataset(ROWS).features,
     )
     unlabeled = datasets.concatenate_datasets([first, as_dataset(ROWS)])
-    found = load_custom_task(CustomTask.from_data(unlabeled, fractions=(1.0, 0.0, 0.0), **options))
-    assert found.splits["train"].unlabeled == 4
+    loaded = load_custom_task(CustomTask.from_data(unlabeled, fractions=(1.0, 0.0, 0.0), **options))
+    assert loaded.splits["train"].unlabeled == 4
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_class_number_of_minus_one_is_no_label(options: dict[str, Any]) -> Non
         ),
     ],
 )
-def test_what_cannot_be_a_file_is_an_error(
+def test_invalid_data_columns_or_names_are_refused_before_writing(
     options: dict[str, Any], tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(SclsearchError, match=message):

@@ -1,4 +1,4 @@
-"""A task's name leads to the same rows in every process; the demo is balanced."""
+"""Tests of the built-in tasks: names, metrics, digests and the demo task."""
 
 import gzip
 import hashlib
@@ -44,7 +44,7 @@ def test_every_task_has_a_fitting_metric_and_a_summary(name: str) -> None:
     assert task.summary
 
 
-def test_the_folder_comes_from_the_option_before_the_environment(
+def test_the_folder_argument_precedes_the_environment_variable(
     glue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SCLSEARCH_DATA", str(tmp_path))
@@ -61,7 +61,7 @@ def test_an_unknown_name_suggests_the_nearest() -> None:
 
 
 @pytest.mark.parametrize("name", ["reviews.csv", "./reviews", "data/reviews.jsonl"])
-def test_a_file_as_a_task_must_exist_and_needs_its_columns(
+def test_a_task_file_must_exist_and_needs_column_options(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -74,17 +74,17 @@ def test_a_file_as_a_task_must_exist_and_needs_its_columns(
 
 
 def run(code: str, **environment: str) -> str:
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
         check=True,
     )
-    return done.stdout.strip()
+    return completed.stdout.strip()
 
 
-def test_importing_tasks_and_paraphrases_is_light() -> None:
+def test_importing_tasks_and_paraphrases_loads_no_heavy_packages() -> None:
     heavy = {"torch", "transformers", "datasets", "pandas", "pyarrow", "sklearn", "scipy"}
     code = f"import sys, sclsearch.tasks.paraphrases; print(sorted(set(sys.modules) & {heavy}))"
     assert run(code) == "[]"
@@ -119,9 +119,9 @@ def test_the_digest_does_not_depend_on_the_batch_size(
 def test_the_first_classes_keep_notes_and_drop_rows() -> None:
     task = Task("toy", "", ("a", "b", "c"), "accuracy")
     split = Split((("one",), ("two",)), np.array([0, 2], np.int64))
-    found = first_classes(TaskData(task, {"train": split}, "here", notes=("made up",)), 2)
-    assert found.task.labels == ("a", "b")
-    assert (found.notes, found.splits["train"].texts) == (("made up",), (("one",),))
+    reduced = first_classes(TaskData(task, {"train": split}, "here", notes=("made up",)), 2)
+    assert reduced.task.labels == ("a", "b")
+    assert (reduced.notes, reduced.splits["train"].texts) == (("made up",), (("one",),))
 
 
 def sentences(split: str) -> list[str]:
@@ -142,7 +142,7 @@ def test_the_demo_has_the_rows_of_its_generator() -> None:
 
 
 @pytest.mark.slow
-def test_words_without_their_order_do_not_predict_the_label_of_the_demo() -> None:
+def test_a_bag_of_words_does_not_predict_the_labels_of_the_demo() -> None:
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.linear_model import LogisticRegression
 
