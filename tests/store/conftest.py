@@ -1,4 +1,4 @@
-"""Storages: a folder, a bucket, and a bucket behind a server that can be broken."""
+"""Storages for tests: a folder, a bucket, and a bucket behind a proxy that injects faults."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -12,17 +12,17 @@ from sclsearch.store.remote import RemotePath
 from sclsearch.store.storage import StoragePath, storage_path
 
 Fault = Callable[[BaseHTTPRequestHandler], bool]
-# Headers that concern one connection alone.
-BETWEEN = {"host", "expect", "connection", "transfer-encoding", "date", "server"}
+# Headers that apply to a single connection.
+HOP_BY_HOP = {"host", "expect", "connection", "transfer-encoding", "date", "server"}
 ERROR = "<?xml version='1.0'?><Error><Code>{code}</Code><Message>{message}</Message></Error>"
 
 
 class Gate:
-    """Server in front of the S3 server that forwards requests, breaks them or is down.
+    """Proxy of the S3 server that forwards requests, injects faults or is down.
 
     Attributes:
-        fault: Responds to a request in place of the server, or returns False to forward it.
-        lost_responses: Number of responses that do not arrive.
+        fault: Responds to a request itself, or returns False to forward it.
+        lost_responses: Number of responses to drop.
         requests: Methods of the requests so far.
     """
 
@@ -40,7 +40,7 @@ class Gate:
         return f"http://127.0.0.1:{self.port}"
 
     def open(self) -> None:
-        """Begin to listen, always at the same port."""
+        """Listen, always on the same port."""
         gate = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -75,11 +75,12 @@ class Gate:
             self.requests.append(handler.command)
             if self.fault(handler):
                 return
-        headers = {n: v for n, v in handler.headers.items() if n.lower() not in BETWEEN}
+        headers = {n: v for n, v in handler.headers.items() if n.lower() not in HOP_BY_HOP}
         behind = HTTPConnection(self.behind.removeprefix("http://"), timeout=30)
         behind.request(handler.command, handler.path, body or None, headers)
-        found = behind.getresponse()
-        status, answered, content = found.status, dict(found.getheaders()), found.read()
+        response = behind.getresponse()
+        status, content = response.status, response.read()
+        response_headers = dict(response.getheaders())
         behind.close()
         with self.lock:
             lost = self.lost_responses > 0
@@ -87,7 +88,7 @@ class Gate:
         if lost:
             handler.connection.close()
             return
-        send(handler, status, content, answered)
+        send(handler, status, content, response_headers)
 
 
 def send(
@@ -95,7 +96,7 @@ def send(
 ) -> None:
     handler.send_response(status)
     for name, value in headers.items():
-        if name.lower() not in BETWEEN:
+        if name.lower() not in HOP_BY_HOP:
             handler.send_header(name, value)
     if "Content-Length" not in headers:
         handler.send_header("Content-Length", str(len(content)))
@@ -106,7 +107,7 @@ def send(
 
 @pytest.fixture
 def refuse() -> Callable[..., Fault]:
-    """Return a function that makes a fault: it refuses the first requests of some methods."""
+    """Return a function that makes a fault: the first requests get an error status."""
 
     def refuse(status: int, code: str, times: float = float("inf"), methods: str = "") -> Fault:
         left = [times]
@@ -126,7 +127,7 @@ def refuse() -> Callable[..., Fault]:
 
 @pytest.fixture
 def gate(s3_server: str, bucket: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
-    """Return the server between the tests and the bucket."""
+    """Yield a proxy between the tests and the bucket."""
     gate = Gate(s3_server)
     monkeypatch.setenv("AWS_ENDPOINT_URL", gate.address)
     # The library's own retries take half a minute.
@@ -146,12 +147,12 @@ def storage(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def place(storage: str) -> StoragePath:
-    """Return the path of a folder, then of a bucket."""
+def folder(storage: str) -> StoragePath:
+    """Return the storage path of a folder, then of a bucket."""
     return storage_path(storage)
 
 
 @pytest.fixture
 def far(gate: Gate, bucket: str) -> RemotePath:
-    """Return a path behind the gate, with retries for some seconds."""
+    """Return a path behind the proxy, with retries for 20 seconds."""
     return RemotePath(f"{bucket}/storage", patience=20.0)

@@ -1,4 +1,4 @@
-"""A removal deletes what one study alone needs, a garbage collection what no study names."""
+"""Tests of removing studies and collecting garbage."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,7 +21,7 @@ Write = Callable[[str, int], list[str]]
 
 @pytest.fixture
 def write_study(storage: str) -> Write:
-    """Return a function that stores a study with some configurations; it returns their keys.
+    """Return a function that stores a study and returns the keys of its seed runs.
 
     Studies share the seed runs of configurations with equal numbers.
     """
@@ -64,15 +64,15 @@ def test_a_removal_keeps_the_seed_runs_that_another_study_shares(
     shared = write_study("second", 1)
     write(storage_path(storage) / f"runs/retried/{keys[2]}-17.json", {})
     (storage_path(storage) / f"runs/rows/{keys[1]}.npz").write(b"rows")
-    found = remove_study("first", storage=storage, dry_run=True)
-    assert {kind: len(sizes) for kind, sizes in found.files.items()} == {
+    preview = remove_study("first", storage=storage, dry_run=True)
+    assert {kind: len(sizes) for kind, sizes in preview.files.items()} == {
         **{SEED_RUNS: 4, WEIGHTS: 1},
         RECORDS: 6,  # the study, 3 configurations and their number, 1 replicate
     }
-    assert (found.shared, found.tracked) == (1, 0)
-    assert list(found.files[WEIGHTS].values()) == [5]
+    assert (preview.shared, preview.tracked) == (1, 0)
+    assert list(preview.files[WEIGHTS].values()) == [5]
     assert keys_of(storage) == {*keys}
-    assert remove_study("first", storage=storage) == found
+    assert remove_study("first", storage=storage) == preview
     assert keys_of(storage) == {*shared} == {keys[0]}
     assert study_names(storage) == ["second"]
     assert (storage_path(storage) / "studies").names() == ["second"]
@@ -99,27 +99,27 @@ def test_an_interrupted_removal_is_completed_by_the_next(
     assert study_names(storage) == []
 
 
-def test_garbage_is_what_no_study_names(storage: str, write_study: Write) -> None:
+def test_garbage_collection_deletes_files_without_a_study(storage: str, write_study: Write) -> None:
     keys = write_study("first", 2)
-    place = storage_path(storage)
+    root = storage_path(storage)
     unnamed = "f" * 64
-    write(place / f"runs/{unnamed}.json", {})
-    write(place / f"runs/damaged/{unnamed}-5.json", {})
-    write(place / "studies/first/preflight-abc.json", {})
-    write(place / f"runs/.{keys[0]}.json.abc.part", {})
+    write(root / f"runs/{unnamed}.json", {})
+    write(root / f"runs/damaged/{unnamed}-5.json", {})
+    write(root / "studies/first/preflight-abc.json", {})
+    write(root / f"runs/.{keys[0]}.json.abc.part", {})
     save_weights(StudyStore(storage, "first"), unnamed)
     expected = {
         SEED_RUNS: {f"runs/{unnamed}.json", f"runs/damaged/{unnamed}-5.json"},
         WEIGHTS: {f"studies/first/weights/{unnamed}.safetensors"},
         TEMPORARY: {"studies/first/preflight-abc.json", f"runs/.{keys[0]}.json.abc.part"},
     }
-    found = collect_garbage(storage=storage, dry_run=True)
-    assert {kind: set(sizes) for kind, sizes in found.files.items()} == expected
-    assert collect_garbage(storage=storage) == found
+    preview = collect_garbage(storage=storage, dry_run=True)
+    assert {kind: set(sizes) for kind, sizes in preview.files.items()} == expected
+    assert collect_garbage(storage=storage) == preview
     assert keys_of(storage) == {*keys}
     assert StudyStore(storage, "first").kept_weights() == {keys[-1]}
     assert collect_garbage(storage=storage).bytes == 0
-    (place / "studies/.DS_Store").write(b"")
+    (root / "studies/.DS_Store").write(b"")
     assert collect_garbage(storage=storage).bytes == 0
 
 
@@ -137,7 +137,7 @@ def test_nothing_is_deleted_while_a_search_runs(storage: str, write_study: Write
     assert len(collect_garbage(storage=storage).files[SEED_RUNS]) == 1
 
 
-def test_seed_runs_of_a_damaged_study_count_as_named(storage: str, write_study: Write) -> None:
+def test_nothing_is_deleted_while_a_study_is_damaged(storage: str, write_study: Write) -> None:
     keys = write_study("first", 2)
     write_study("second", 1)
     (StudyStore(storage, "first").folder / "configurations" / "1.json").write(b"{")

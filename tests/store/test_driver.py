@@ -1,4 +1,4 @@
-"""One driver at a time runs a study; one that died does not keep the others out."""
+"""Tests of the lock that allows one driver per study."""
 
 import os
 import signal
@@ -22,93 +22,91 @@ from tests.store.together import WRITERS, another_driver, at_once
 
 
 @pytest.fixture
-def other(place: StoragePath) -> Iterator[subprocess.Popen[str]]:
-    with another_driver(place) as process:
+def other(folder: StoragePath) -> Iterator[subprocess.Popen[str]]:
+    with another_driver(folder) as process:
         yield process
 
 
-def lock(place: StoragePath, **changes: Any) -> None:
+def lock(folder: StoragePath, **changes: Any) -> None:
     mine = {"host": "elsewhere", "pid": os.getpid(), "born": "1", "token": "another"}
-    write(place / "driver-another.json", {**mine, "time": time.time(), **changes})
+    write(folder / "driver-another.json", {**mine, "time": time.time(), **changes})
 
 
-def holders(place: StoragePath) -> list[Any]:
-    return [read(place / name) for name in place.names()]
+def holders(folder: StoragePath) -> list[Any]:
+    return [read(folder / name) for name in folder.names()]
 
 
 def test_a_second_driver_is_refused_while_the_first_lives(
-    place: StoragePath, other: subprocess.Popen[str]
+    folder: StoragePath, other: subprocess.Popen[str]
 ) -> None:
     with (
         pytest.raises(
             SclsearchError,
-            match=f"^{place.name}: process {other.pid} on .* already runs this study. Wait",
+            match=f"^{folder.name}: process {other.pid} on .* already runs this study. Wait",
         ),
-        sole_driver(place),
+        sole_driver(folder),
     ):
         pytest.fail("two drivers")
 
 
 def test_a_driver_that_ended_leaves_no_lock(
-    place: StoragePath, other: subprocess.Popen[str]
+    folder: StoragePath, other: subprocess.Popen[str]
 ) -> None:
     other.communicate("")
     assert other.returncode == 0
-    assert place.names() == []
+    assert folder.names() == []
 
 
 @pytest.mark.parametrize("reaped", [True, False], ids=["reaped", "zombie"])
-def test_the_lock_of_a_killed_driver_is_taken_at_once(
-    place: StoragePath, other: subprocess.Popen[str], reaped: bool
+def test_the_lock_of_a_killed_driver_is_taken_over_at_once(
+    folder: StoragePath, other: subprocess.Popen[str], reaped: bool
 ) -> None:
     other.send_signal(signal.SIGKILL)
     os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)
     if reaped:
         other.wait()
     started = time.monotonic()
-    with sole_driver(place):
-        assert [holder["pid"] for holder in holders(place)] == [os.getpid()]
+    with sole_driver(folder):
+        assert [holder["pid"] for holder in holders(folder)] == [os.getpid()]
     assert time.monotonic() - started < driver.BEAT_SECONDS
 
 
-def test_a_process_that_has_the_number_of_a_dead_driver_is_not_taken_for_it(
-    place: StoragePath,
-) -> None:
-    lock(place, numbering=driver.numbering(), born="not when this process was born")
-    with sole_driver(place):
-        assert "another" not in [holder["token"] for holder in holders(place)]
+def test_a_process_with_the_reused_pid_of_a_dead_driver_holds_no_lock(folder: StoragePath) -> None:
+    lock(folder, numbering=driver.numbering(), born="not when this process was born")
+    with sole_driver(folder):
+        assert "another" not in [holder["token"] for holder in holders(folder)]
 
 
 @pytest.mark.parametrize("ahead", [-300.0, 0.0, 7200.0])
-def test_a_driver_of_another_machine_is_waited_for_whatever_its_clock(
-    place: StoragePath, monkeypatch: pytest.MonkeyPatch, ahead: float
+def test_the_lock_of_a_silent_machine_expires_whatever_its_clock(
+    folder: StoragePath, monkeypatch: pytest.MonkeyPatch, ahead: float
 ) -> None:
     monkeypatch.setattr(driver, "EXPIRES_SECONDS", 1.0)
     messages: list[str] = []
-    lock(place, time=time.time() + ahead)
+    lock(folder, time=time.time() + ahead)
     started = time.monotonic()
-    with sole_driver(place, messages.append):
-        assert [holder["host"] for holder in holders(place)] == [socket.gethostname()]
+    with sole_driver(folder, messages.append):
+        assert [holder["host"] for holder in holders(folder)] == [socket.gethostname()]
     assert 0.5 < time.monotonic() - started < driver.BEAT_SECONDS
     (line,) = messages
     assert line.startswith(
-        f"{place.name}: process {os.getpid()} on elsewhere was running this study"
+        f"{folder.name}: process {os.getpid()} on elsewhere was running this study"
     )
 
 
-def test_one_elsewhere_that_died_while_it_asked_is_waited_for_no_longer(
-    place: StoragePath, monkeypatch: pytest.MonkeyPatch
+def test_the_lock_request_of_a_silent_machine_expires(
+    folder: StoragePath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver, "EXPIRES_SECONDS", 1.0)
-    lock(place, token="z" * 32, drives=False)
+    lock(folder, token="z" * 32, drives=False)
     started = time.monotonic()
-    with sole_driver(place):
-        assert [holder["host"] for holder in holders(place)] == [socket.gethostname()]
+    with sole_driver(folder):
+        assert [holder["host"] for holder in holders(folder)] == [socket.gethostname()]
     assert 0.5 < time.monotonic() - started < driver.BEAT_SECONDS
 
 
-def test_a_driver_whom_this_user_may_not_look_at_is_alive(
-    place: StoragePath, other: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+def test_a_driver_of_another_user_counts_as_alive(
+    folder: StoragePath, other: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def forbidden(pid: int, signal: int) -> None:
         assert (pid, signal) == (other.pid, 0)
@@ -125,47 +123,47 @@ def test_a_driver_whom_this_user_may_not_look_at_is_alive(
         patched.setattr(os, "kill", forbidden)
         patched.setattr(Path, "read_text", hidden)
         with pytest.raises(SclsearchError, match="already runs this study"):
-            sole_driver(place).__enter__()
+            sole_driver(folder).__enter__()
 
 
 @pytest.mark.parametrize("ahead", [-300.0, 0.0, 7200.0])
-def test_a_driver_of_another_machine_that_is_heard_of_again_keeps_its_study(
-    place: StoragePath, ahead: float
+def test_a_driver_of_another_machine_that_renews_its_lock_keeps_it(
+    folder: StoragePath, ahead: float
 ) -> None:
     stop = threading.Event()
 
     def beat() -> None:
         while not stop.wait(0.05):
-            lock(place, time=time.time() + ahead)
+            lock(folder, time=time.time() + ahead)
 
-    lock(place, time=time.time() + ahead)
+    lock(folder, time=time.time() + ahead)
     other = threading.Thread(target=beat)
     other.start()
     try:
         with pytest.raises(SclsearchError, match=r"process \d+ on elsewhere already runs"):
-            sole_driver(place).__enter__()
+            sole_driver(folder).__enter__()
     finally:
         stop.set()
         other.join()
-    assert [holder["host"] for holder in holders(place)] == ["elsewhere"]
+    assert [holder["host"] for holder in holders(folder)] == ["elsewhere"]
 
 
-def test_a_driver_of_this_machine_that_was_held_up_keeps_its_lock(place: StoragePath) -> None:
-    with sole_driver(place):
-        (mine,) = place.names()
-        late = {**holders(place)[0], "time": time.time() - driver.EXPIRES_SECONDS - 1}
-        write(place / mine, late)
+def test_a_delayed_driver_of_this_machine_keeps_its_lock(folder: StoragePath) -> None:
+    with sole_driver(folder):
+        (mine,) = folder.names()
+        late = {**holders(folder)[0], "time": time.time() - driver.EXPIRES_SECONDS - 1}
+        write(folder / mine, late)
         with pytest.raises(SclsearchError, match="already runs this study"):
-            sole_driver(place).__enter__()
+            sole_driver(folder).__enter__()
 
 
-def test_a_driver_that_lost_its_lock_leaves_the_new_ones(place: StoragePath) -> None:
-    with sole_driver(place):
-        lock(place)
-    assert [holder["host"] for holder in holders(place)] == ["elsewhere"]
+def test_a_driver_that_lost_its_lock_keeps_the_lock_of_its_successor(folder: StoragePath) -> None:
+    with sole_driver(folder):
+        lock(folder)
+    assert [holder["host"] for holder in holders(folder)] == ["elsewhere"]
 
 
-def test_a_driver_whose_lock_was_taken_is_told_and_does_not_take_it_back(
+def test_a_driver_notices_that_its_lock_is_gone_and_does_not_restore_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver, "BEAT_SECONDS", 0.02)
@@ -174,23 +172,23 @@ def test_a_driver_whose_lock_was_taken_is_told_and_does_not_take_it_back(
         assert not lost.wait(0.1)
         (mine,) = folder.names()
         until = time.monotonic() + 10
-        while not lost.wait(0.05):  # a beat that has looked already still writes
+        while not lost.wait(0.05):  # a beat in progress may still write the file
             (tmp_path / mine).unlink(missing_ok=True)
             assert time.monotonic() < until
         time.sleep(0.1)
         assert folder.names() == []
 
 
-def test_the_lock_is_gone_after_an_error(place: StoragePath) -> None:
-    with pytest.raises(ZeroDivisionError), sole_driver(place):
+def test_an_error_releases_the_lock(folder: StoragePath) -> None:
+    with pytest.raises(ZeroDivisionError), sole_driver(folder):
         raise ZeroDivisionError
-    assert place.names() == []
+    assert folder.names() == []
 
 
-def test_of_eight_drivers_that_start_together_one_drives(place: StoragePath) -> None:
+def test_only_one_of_eight_simultaneous_drivers_gets_the_lock(folder: StoragePath) -> None:
     def drive(_: int) -> bool:
         try:
-            with sole_driver(place):
+            with sole_driver(folder):
                 refused.wait(60)
         except SclsearchError:
             others.append(True)
@@ -202,4 +200,4 @@ def test_of_eight_drivers_that_start_together_one_drives(place: StoragePath) -> 
     others: list[bool] = []
     refused = threading.Event()
     assert sorted(at_once(drive)) == [False] * (WRITERS - 1) + [True]
-    assert place.names() == []
+    assert folder.names() == []

@@ -1,4 +1,4 @@
-"""Keys of seed runs: stable across releases, and the same from records and specifications."""
+"""Tests of seed run keys: pinned values, and equal keys from records and specifications."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from sclsearch.training.data import GPU_WIDTHS
 from sclsearch.training.evaluation import GPU_TOKENS
 from sclsearch.training.spec import ENGINE_VERSION, GPU_ENGINE_VERSION, SeedRunSpec
 
-# Another key makes every stored seed run useless; only a new engine version may change it.
+# Stored seed runs are found by these keys; only a new engine version may change them.
 PINNED = {
     "ce": "1e0be0c1c934ef54e757db6b70491d16798a13c8b3a4e0d6199ec6161643fb99",
     "cssl": "2cf4c73ff1cb49933af5441fd175294c06dd0040ee68b5dd728ef5ef8f9b35c1",
@@ -77,6 +77,6 @@ def test_keys_are_those_of_earlier_releases(spec: SeedRunSpec) -> None:
     assert spec.key == PINNED[spec.method_name]
 
 
-def test_the_sizes_of_batches_are_those_of_this_engine() -> None:
+def test_batch_sizes_match_the_engine_versions() -> None:
     assert (ENGINE_VERSION, LIMIT, CHUNK) == (6, 2**15, 2**13)
     assert (GPU_ENGINE_VERSION, GPU_WIDTHS, GPU_TOKENS) == (7, 32, 2**15)

@@ -1,4 +1,4 @@
-"""Objects and files in a folder and in an object store: each is whole or missing."""
+"""Tests of stored objects and files: atomic writes, listings and damaged files."""
 
 import errno
 import os
@@ -33,7 +33,7 @@ def one(tmp_path: Path) -> LocalPath:
 
 
 def writes(content: bytes) -> Callable[[Path], None]:
-    """Return a function that writes a file."""
+    """Return a function that writes the content to a file."""
 
     def write_it(file: Path) -> None:
         file.write_bytes(content)
@@ -48,96 +48,96 @@ def test_an_object_comes_back_exactly(any_object: LocalPath, value: dict[str, ob
     assert read(any_object) == value
 
 
-def test_several_objects_come_back_and_a_missing_one_is_none(place: StoragePath) -> None:
+def test_several_objects_come_back_and_a_missing_one_is_none(folder: StoragePath) -> None:
     value = {"text": "τ\n", "number": 5e-324, "list": [1, None, True]}
-    one, two = place / "folder" / "one.json", place / "none" / "two.json"
+    one, two = folder / "folder" / "one.json", folder / "none" / "two.json"
     write(one, value)
     assert read_each([one, two, one]) == [value, None, value]
     assert read_each([]) == []
     assert (one.exists(), two.exists()) == (True, False)
 
 
-def test_one_of_eight_threads_creates_the_object(place: StoragePath) -> None:
+def test_one_of_eight_threads_creates_the_object(folder: StoragePath) -> None:
     for turn in range(3):
-        path = place / f"{turn}.json"
+        path = folder / f"{turn}.json"
         created = at_once(lambda writer, path=path: create(path, {"writer": writer}))  # type: ignore[misc]
         assert sum(created) == 1
         assert read(path) == {"writer": created.index(True)}
         write(path, {"writer": None})
         assert read(path) == {"writer": None}
-    assert place.names() == ["0.json", "1.json", "2.json"]
+    assert folder.names() == ["0.json", "1.json", "2.json"]
 
 
-def test_a_reader_never_sees_half_an_object(place: StoragePath) -> None:
+def test_a_reader_never_sees_half_an_object(folder: StoragePath) -> None:
     values = [{"letters": letter * 200_000} for letter in "ab"]
-    write(place / "one.json", values[0])
+    write(folder / "one.json", values[0])
 
     def keep_writing() -> None:
         for turn in range(20):
-            write(place / "one.json", values[turn % 2])
+            write(folder / "one.json", values[turn % 2])
 
     writer = threading.Thread(target=keep_writing)
     writer.start()
-    seen = [read(place / "one.json")]
+    seen = [read(folder / "one.json")]
     while writer.is_alive():
-        seen.append(read(place / "one.json"))
+        seen.append(read(folder / "one.json"))
     writer.join()
     assert all(value in values for value in seen)
 
 
-def test_a_listing_has_each_object_and_folder_once_in_order(place: StoragePath) -> None:
-    assert (place / "none").names() == []
+def test_a_listing_has_each_object_and_folder_once_in_order(folder: StoragePath) -> None:
+    assert (folder / "none").names() == []
     for name in ("b.json", "a.json"):
-        write(place / name, {})
-        write(place / "folder" / name, {})
-    assert place.names() == ["a.json", "b.json", "folder"]
-    (place / "a.json").remove()
-    (place / "a.json").remove()
-    assert place.names() == ["b.json", "folder"]
+        write(folder / name, {})
+        write(folder / "folder" / name, {})
+    assert folder.names() == ["a.json", "b.json", "folder"]
+    (folder / "a.json").remove()
+    (folder / "a.json").remove()
+    assert folder.names() == ["b.json", "folder"]
 
 
-def test_an_object_moves_into_a_folder(place: StoragePath) -> None:
-    write(place / "one.json", {"score": 1})
-    moved = (place / "one.json").move_into("damaged", "two.json")
-    assert str(moved) == str(place / "damaged" / "two.json")
+def test_an_object_moves_into_a_folder(folder: StoragePath) -> None:
+    write(folder / "one.json", {"score": 1})
+    moved = (folder / "one.json").move_into("damaged", "two.json")
+    assert str(moved) == str(folder / "damaged" / "two.json")
     assert read(moved) == {"score": 1}
-    assert place.names() == ["damaged"]
+    assert folder.names() == ["damaged"]
 
 
-def test_a_file_is_stored_whole_or_not_at_all(place: StoragePath) -> None:
+def test_a_file_is_stored_whole_or_not_at_all(folder: StoragePath) -> None:
     def break_off(file: Path) -> None:
         file.with_suffix(".part").write_bytes(b"half")
         raise ZeroDivisionError
 
-    target = place / "weights" / "one.safetensors"
+    target = folder / "weights" / "one.safetensors"
     with pytest.raises(ZeroDivisionError):
         target.save_file(break_off)
-    assert "one.safetensors" not in (place / "weights").names()
+    assert "one.safetensors" not in (folder / "weights").names()
     target.save_file(Path.touch)
-    assert "one.safetensors" in (place / "weights").names()
+    assert "one.safetensors" in (folder / "weights").names()
 
 
-def test_a_file_of_simultaneous_writers_is_one_of_theirs_whole(place: StoragePath) -> None:
-    target = place / "stages" / "one.safetensors"
+def test_simultaneous_writers_leave_a_whole_file_of_one_of_them(folder: StoragePath) -> None:
+    target = folder / "stages" / "one.safetensors"
     contents = [bytes([writer]) * 100_000 for writer in range(WRITERS)]
     target.save_file(writes(contents[0]))
-    done = threading.Event()
+    stop = threading.Event()
     seen: set[bytes | None] = set()
 
-    def look() -> None:
-        while not done.is_set():
+    def keep_reading() -> None:
+        while not stop.is_set():
             seen.add(target.read())
 
-    reader = threading.Thread(target=look)
+    reader = threading.Thread(target=keep_reading)
     reader.start()
     at_once(lambda writer: target.save_file(writes(contents[writer])))
-    done.set()
+    stop.set()
     reader.join()
     assert {*seen, target.read()} <= {*contents}
-    assert (place / "stages").names() == ["one.safetensors"]
+    assert (folder / "stages").names() == ["one.safetensors"]
 
 
-def test_a_folder_without_hard_links_is_written_once_too(
+def test_an_object_is_created_once_without_hard_links(
     one: LocalPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unable(*_: object) -> None:
@@ -163,7 +163,7 @@ def test_a_full_disk_keeps_no_half_written_file(
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
-def test_a_number_without_json_leaves_nothing_behind(one: LocalPath, number: float) -> None:
+def test_a_non_finite_number_is_refused_and_leaves_no_file(one: LocalPath, number: float) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         create(one, {"score": number})
     assert list(one.path.parent.iterdir()) == []
@@ -174,7 +174,7 @@ def test_a_number_without_json_leaves_nothing_behind(one: LocalPath, number: flo
     [b'{"half": ', b"\xff\xfe\x00", b"null"],
     ids=["cut", "bytes", "null"],
 )
-def test_a_broken_file_is_named_with_the_advice(one: LocalPath, content: bytes) -> None:
+def test_a_damaged_file_is_reported_with_advice(one: LocalPath, content: bytes) -> None:
     one.path.write_bytes(content)
     with pytest.raises(DamagedError) as caught:
         read(one, "Do this.")
@@ -183,7 +183,7 @@ def test_a_broken_file_is_named_with_the_advice(one: LocalPath, content: bytes) 
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "loop", "broken link", "huge file"])
-def test_a_path_that_is_no_regular_file_is_named_and_does_not_block(
+def test_a_path_that_is_not_a_regular_file_is_refused_without_blocking(
     one: LocalPath, kind: str
 ) -> None:
     if kind == "folder":
@@ -201,7 +201,7 @@ def test_a_path_that_is_no_regular_file_is_named_and_does_not_block(
 
 
 @pytest.mark.parametrize("put", ["create", "write", "save_file"])
-def test_the_disk_has_a_file_before_its_name_and_the_name_before_the_return(
+def test_a_write_syncs_the_file_before_its_rename_and_the_folder_after_it(
     put: str, one: LocalPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[tuple[str, bool]] = []

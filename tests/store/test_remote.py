@@ -1,4 +1,4 @@
-"""An object store that stumbles is asked again; one that refuses is told in one line."""
+"""Tests of the object store: retries, refused requests and interrupted uploads."""
 
 import shutil
 import threading
@@ -26,7 +26,7 @@ Refuse = Callable[..., "Fault"]
 
 
 def drop(times: int) -> "Fault":
-    """Returns the fault that so many requests get no answer."""
+    """Return a fault that drops the first requests."""
     left = [times]
 
     def fault(handler: BaseHTTPRequestHandler) -> bool:
@@ -40,7 +40,7 @@ def drop(times: int) -> "Fault":
 
 
 @pytest.mark.parametrize(("status", "code"), [(500, "InternalError"), (503, "SlowDown")])
-def test_a_store_that_is_busy_is_asked_again(
+def test_requests_to_a_busy_store_are_retried(
     gate: "Gate", far: RemotePath, refuse: Refuse, status: int, code: str
 ) -> None:
     gate.fault = refuse(status, code, times=4)
@@ -51,45 +51,45 @@ def test_a_store_that_is_busy_is_asked_again(
     assert far.names() == ["one.json"]
 
 
-def test_a_store_that_drops_connections_is_asked_again(gate: "Gate", far: RemotePath) -> None:
+def test_dropped_connections_are_retried(gate: "Gate", far: RemotePath) -> None:
     gate.fault = drop(4)
     write(far / "one.json", {"whole": True})
     assert read(far / "one.json") == {"whole": True}
 
 
-def test_a_seed_run_is_stored_though_the_store_is_away_for_some_seconds(
+def test_an_object_is_stored_despite_an_outage_of_some_seconds(
     gate: "Gate", far: RemotePath
 ) -> None:
     gate.close()
     back = threading.Timer(4.0, gate.open)
     back.start()
-    begun = time.monotonic()
+    started = time.monotonic()
     assert create(far / "one.json", {"whole": True})
-    assert time.monotonic() - begun >= 4.0
+    assert time.monotonic() - started >= 4.0
     back.join()
     assert read(far / "one.json") == {"whole": True}
 
 
-def test_a_write_whose_answer_was_lost_is_there(gate: "Gate", far: RemotePath) -> None:
+def test_a_write_whose_response_was_lost_is_stored_once(gate: "Gate", far: RemotePath) -> None:
     gate.lost_responses = 1
     create(far / "one.json", {"whole": True})
     assert read(far / "one.json") == {"whole": True}
     assert not create(far / "one.json", {"whole": False})
 
 
-def test_a_store_that_stays_away_is_told_when_patience_ends(
+def test_a_lasting_outage_is_an_error_after_the_retries(
     gate: "Gate", far: RemotePath, bucket: str, refuse: Refuse
 ) -> None:
     gate.fault = refuse(503, "ServiceUnavailable")
-    place = RemotePath(f"{bucket}/one.json", patience=0.2)
+    path = RemotePath(f"{bucket}/one.json", patience=0.2)
     with pytest.raises(
         StorageError,
         match=r"^s3://.*/one.json: its store does not respond: .*, after 0.2 s of retries",
     ):
-        place.write(b"{}")
+        path.write(b"{}")
 
 
-def test_a_store_that_is_not_there_is_told_at_once(
+def test_an_unreachable_storage_folder_is_an_error_without_retries(
     gate: "Gate", bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote, "FIRST_WAIT_SECONDS", 60.0)
@@ -99,13 +99,13 @@ def test_a_store_that_is_not_there_is_told_at_once(
     gate.open()
 
 
-def test_a_wrong_bucket_is_told(bucket: str) -> None:
+def test_a_missing_bucket_is_an_error(bucket: str) -> None:
     with pytest.raises(SclsearchError, match=r"^--storage s3://.*-no/a: its bucket does not exist"):
         storage_folder(f"{bucket}-no/a")
 
 
 @pytest.mark.parametrize(("status", "code"), [(403, "AccessDenied"), (400, "ExpiredToken")])
-def test_credentials_that_are_refused_are_told_and_not_tried_again(
+def test_refused_credentials_are_an_error_without_retries(
     gate: "Gate", far: RemotePath, refuse: Refuse, status: int, code: str
 ) -> None:
     gate.fault = refuse(status, code)
@@ -117,7 +117,7 @@ def test_credentials_that_are_refused_are_told_and_not_tried_again(
     assert len(gate.requests) == 1
 
 
-def test_missing_credentials_are_told(
+def test_missing_credentials_are_an_error(
     gate: "Gate", far: RemotePath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
@@ -129,7 +129,7 @@ def test_missing_credentials_are_told(
         storage_folder(str(far))
 
 
-def test_a_store_that_cannot_be_written_is_read_and_told_at_the_first_write(
+def test_a_read_only_store_can_be_read_and_the_first_write_is_an_error(
     gate: "Gate", far: RemotePath, refuse: Refuse
 ) -> None:
     write(far / "one.json", {"old": True})
@@ -142,7 +142,7 @@ def test_a_store_that_cannot_be_written_is_read_and_told_at_the_first_write(
         check_writable(far)
 
 
-def test_a_store_without_conditional_writes_is_looked_at_before(
+def test_objects_are_created_once_without_conditional_writes(
     gate: "Gate", far: RemotePath, refuse: Refuse
 ) -> None:
     unable = refuse(501, "NotImplemented")
@@ -156,7 +156,7 @@ def test_a_store_without_conditional_writes_is_looked_at_before(
     assert read(far / "one.json") == {"first": True}
 
 
-def test_a_store_that_says_otherwise_that_an_object_is_there_is_understood(
+def test_status_412_means_an_existing_object_and_otherwise_is_an_error(
     gate: "Gate", far: RemotePath, refuse: Refuse
 ) -> None:
     write(far / "one.json", {"first": True})
@@ -166,7 +166,7 @@ def test_a_store_that_says_otherwise_that_an_object_is_there_is_understood(
         create(far / "two.json", {})
 
 
-def test_an_upload_that_breaks_off_is_not_there(
+def test_an_interrupted_upload_leaves_no_object(
     gate: "Gate", far: RemotePath, bucket: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "weights"
@@ -174,13 +174,13 @@ def test_an_upload_that_breaks_off_is_not_there(
     upload = partial(shutil.copyfile, file)
     files, path = remote._files("s3"), f"{bucket}/storage/two".removeprefix("s3://")
     name, _, key = path.partition("/")
-    begun = files.call_s3("create_multipart_upload", Bucket=name, Key=key)
+    multipart = files.call_s3("create_multipart_upload", Bucket=name, Key=key)
     files.call_s3(
         "upload_part",
         Bucket=name,
         Key=key,
         PartNumber=1,
-        UploadId=begun["UploadId"],
+        UploadId=multipart["UploadId"],
         Body=file.read_bytes(),
     )
     gate.fault = drop(10**9)
@@ -193,44 +193,44 @@ def test_an_upload_that_breaks_off_is_not_there(
     assert (far / "one").read() == file.read_bytes()
 
 
-def test_a_folder_that_was_made_by_hand_is_no_object_in_it(bucket: str) -> None:
-    place = RemotePath(f"{bucket}/storage")
+def test_the_placeholder_object_of_a_folder_is_not_listed(bucket: str) -> None:
+    path = RemotePath(f"{bucket}/storage")
     name = bucket.removeprefix("s3://")
     remote._files("s3").call_s3("put_object", Bucket=name, Key="storage/")
-    assert storage_folder(str(place)) == str(place)
-    assert place.names() == []
-    write(place / "one.json", {})
-    assert place.names() == ["one.json"]
+    assert storage_folder(str(path)) == str(path)
+    assert path.names() == []
+    write(path / "one.json", {})
+    assert path.names() == ["one.json"]
 
 
-def test_many_objects_are_listed_by_one_request_and_read_by_one_each(
+def test_objects_are_listed_in_one_request_and_read_in_one_each(
     gate: "Gate", far: RemotePath
 ) -> None:
     for number in range(40):
         write(far / f"{number}.json", {"number": number})
     gate.requests.clear()
-    found = far.names()
+    names = far.names()
     assert gate.requests == ["GET"]
-    assert len(read_each([far / name for name in found])) == 40
+    assert len(read_each([far / name for name in names])) == 40
     assert gate.requests == ["GET"] * 41
 
 
-def test_a_driver_outlives_a_store_that_is_away(
+def test_a_driver_survives_an_outage_of_the_store(
     gate: "Gate", far: RemotePath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sclsearch.store.driver.BEAT_SECONDS", 0.1)
     with sole_driver(far):
-        before = heart(far)["time"]
+        before = lock_record(far)["time"]
         gate.close()
         time.sleep(1.0)
         gate.open()
         end = time.monotonic() + 60
-        while heart(far)["time"] <= before:
+        while lock_record(far)["time"] <= before:
             assert time.monotonic() < end
             time.sleep(0.1)
     assert far.names() == []
 
 
-def heart(folder: RemotePath) -> Any:
+def lock_record(folder: RemotePath) -> Any:
     (name,) = folder.names()
     return read(folder / name)

@@ -1,4 +1,4 @@
-"""A seed run is stored once, comes back as it was, and is found by the start of its key."""
+"""Tests of stored seed runs: exact reading, replacement, lookup and damaged files."""
 
 import json
 import math
@@ -89,7 +89,7 @@ def test_a_changed_byte_never_changes_labels_or_probabilities() -> None:
 
 
 @pytest.mark.parametrize("stored", [{}, {"key": "a", "identity": {}, "origin": {}, "later": 1}])
-def test_what_is_no_seed_run_is_told_with_what_to_do(
+def test_a_file_that_is_not_a_seed_run_is_an_error_with_advice(
     runs: RunStore, stored: dict[str, Any]
 ) -> None:
     write(runs.folder / f"{FAILED.key}.json", stored)
@@ -100,7 +100,7 @@ def test_what_is_no_seed_run_is_told_with_what_to_do(
             read(FAILED.key)
 
 
-def test_a_seed_run_that_is_there_is_not_replaced(runs: RunStore) -> None:
+def test_a_stored_seed_run_is_not_replaced(runs: RunStore) -> None:
     runs.put(FINISHED)
     assert not runs.put(replace(FINISHED, kept=0))
     assert runs.get(FINISHED.key) == FINISHED
@@ -122,30 +122,30 @@ def test_a_test_score_is_added_and_never_lost(runs: RunStore) -> None:
     assert found.labels.keys() == ROWS.labels.keys()
 
 
-def test_figures_take_the_storage_path_a_failure_and_a_failure_of_nothing(runs: RunStore) -> None:
-    again = replace(FINISHED, key=FAILED.key, identity=FAILED.identity)
+def test_a_result_replaces_a_failure_but_a_failure_replaces_nothing(runs: RunStore) -> None:
+    result = replace(FINISHED, key=FAILED.key, identity=FAILED.identity)
     assert runs.put(FAILED)
     assert not runs.put(replace(FAILED, failure=Failure("hang", "1 h")))
-    assert runs.put(again)
+    assert runs.put(result)
     assert not runs.put(FAILED)
-    assert runs.get(FAILED.key) == again
+    assert runs.get(FAILED.key) == result
     assert [name[:64] for name in (runs.folder / "retried").names()] == [FAILED.key]
 
 
-def test_figures_that_take_the_storage_path_a_failure_meanwhile_stay(
+def test_a_result_stored_while_a_failure_is_forgotten_stays(
     runs: RunStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    again = replace(FINISHED, key=FAILED.key, identity=FAILED.identity)
+    result = replace(FINISHED, key=FAILED.key, identity=FAILED.identity)
     runs.put(FAILED)
 
-    def beside(*given: Any) -> None:
+    def write_meanwhile(*arguments: Any) -> None:
         monkeypatch.undo()
-        assert runs.put(again)
-        write(*given)
+        assert runs.put(result)
+        write(*arguments)
 
-    monkeypatch.setattr("sclsearch.store.runs.write", beside)
+    monkeypatch.setattr("sclsearch.store.runs.write", write_meanwhile)
     assert not runs.forget_failure(FAILED.key)
-    assert runs.get(FAILED.key) == again
+    assert runs.get(FAILED.key) == result
 
 
 def test_only_a_failure_is_forgotten(runs: RunStore) -> None:
@@ -158,7 +158,7 @@ def test_only_a_failure_is_forgotten(runs: RunStore) -> None:
 
 
 @pytest.mark.parametrize(
-    ("start", "message"),
+    ("prefix", "message"),
     [
         ("abcd", r"'abcd': .* that of 2 in .*runs\."),
         ("abcd2", r"'abcd2': .* that of 0 in .*runs\."),
@@ -167,14 +167,12 @@ def test_only_a_failure_is_forgotten(runs: RunStore) -> None:
         ("a" * 65, r"'a+': must be"),
     ],
 )
-def test_a_key_is_found_by_a_start_that_no_other_has(
-    runs: RunStore, start: str, message: str
-) -> None:
+def test_a_key_is_found_by_its_unique_prefix(runs: RunStore, prefix: str, message: str) -> None:
     for ending in ("0", "1"):
         runs.put(replace(FINISHED, key="abcd" + ending * 60))
     assert runs.find("abcd0") == "abcd" + "0" * 60
     with pytest.raises(SclsearchError, match=message):
-        runs.find(start)
+        runs.find(prefix)
 
 
 def changed(runs: RunStore, change: Callable[[dict[str, Any]], object]) -> Path:
@@ -203,7 +201,7 @@ def changed(runs: RunStore, change: Callable[[dict[str, Any]], object]) -> Path:
     ],
     ids=["value", "evaluations", "kept", "key", "identity", "count", "nan"],
 )
-def test_a_file_that_was_changed_is_refused_and_others_are_read(
+def test_a_changed_file_is_refused_and_other_files_are_read(
     runs: RunStore, change: Callable[[dict[str, Any]], object], fault: str
 ) -> None:
     runs.put(FAILED)
@@ -216,12 +214,12 @@ def test_a_file_that_was_changed_is_refused_and_others_are_read(
     assert list(runs.all()) == [FAILED]
 
 
-def test_a_file_of_an_earlier_release_has_no_checksum_and_is_read(runs: RunStore) -> None:
+def test_a_file_of_an_earlier_release_without_a_checksum_is_read(runs: RunStore) -> None:
     changed(runs, lambda run: run.pop("sha256"))
     assert runs.get(FINISHED.key) == FINISHED
 
 
-def test_a_damaged_file_is_set_aside_and_its_place_is_free(runs: RunStore) -> None:
+def test_a_damaged_file_is_set_aside_and_its_seed_run_can_be_stored(runs: RunStore) -> None:
     changed(runs, lambda run: run.update(kept=0))
     runs.set_aside(FINISHED.key)
     assert len((runs.folder / "damaged").names()) == 1

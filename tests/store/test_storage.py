@@ -1,4 +1,4 @@
-"""Values of `--storage`: a folder or a path in an object store."""
+"""Tests of `--storage` values: folders and object store URIs."""
 
 import importlib.util
 import os
@@ -28,7 +28,7 @@ def test_a_folder_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         ("gs://bucket/a/b/", "gs://bucket/a/b"),
     ],
 )
-def test_a_uri_loses_only_its_last_slash(storage: str, uri: str) -> None:
+def test_a_uri_loses_only_its_trailing_slash(storage: str, uri: str) -> None:
     assert storage_path(storage) == RemotePath(uri)
     assert storage_path(storage).local is None
     assert str(storage_path(storage) / "runs" / "one.json") == f"{uri}/runs/one.json"
@@ -40,14 +40,12 @@ def test_a_uri_loses_only_its_last_slash(storage: str, uri: str) -> None:
     ["http://host/folder", "s3://", "s3:///", Path("s3://bucket/folder"), "~nosuchuser/x"],
     ids=str,
 )
-def test_another_uri_a_uri_without_a_slash_and_an_unknown_home_are_refused(
-    storage: str | Path,
-) -> None:
+def test_an_invalid_uri_or_an_unknown_home_folder_is_refused(storage: str | Path) -> None:
     with pytest.raises(SclsearchError, match=rf"^--storage {storage}: "):
         storage_path(storage)
 
 
-def test_a_folder_is_made_only_on_request(tmp_path: Path) -> None:
+def test_a_folder_is_created_only_on_request(tmp_path: Path) -> None:
     assert storage_folder(tmp_path / "a" / "b", make=False) == tmp_path / "a" / "b"
     assert not (tmp_path / "a").exists()
     assert storage_folder(tmp_path / "a" / "b") == tmp_path / "a" / "b"
@@ -56,13 +54,13 @@ def test_a_folder_is_made_only_on_request(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("make", [True, False])
 @pytest.mark.parametrize("storage", ["file", "file/storage"])
-def test_a_file_is_no_storage_and_holds_none(tmp_path: Path, storage: str, make: bool) -> None:
+def test_a_file_and_a_path_inside_it_are_refused(tmp_path: Path, storage: str, make: bool) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SclsearchError, match=f"^--storage {tmp_path / storage}: is not a folder"):
         storage_folder(tmp_path / storage, make=make)
 
 
-def test_an_option_is_quoted_for_a_shell_and_empty_for_the_default(
+def test_the_option_is_quoted_for_a_shell_and_empty_for_the_default(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -80,7 +78,7 @@ def test_a_missing_package_is_named_with_its_extra() -> None:
         storage_folder("gs://bucket")
 
 
-def test_a_read_only_folder_can_be_read_but_not_prepared_for_writing(
+def test_a_read_only_folder_is_accepted_only_for_reading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda _path, _mode: False)  # root may write anywhere

@@ -1,4 +1,4 @@
-"""A study keeps what it is, and its configurations and replicates in their order."""
+"""Tests of stored studies: names, records, changed identities and damaged files."""
 
 import json
 import shutil
@@ -38,12 +38,12 @@ def store(tmp_path: Path) -> StudyStore:
 
 
 @pytest.mark.parametrize("name", ["a", "7", "cola-scl_1.0", "x" * 100])
-def test_a_plain_name_is_taken(tmp_path: Path, name: str) -> None:
+def test_a_valid_study_name_is_accepted(tmp_path: Path, name: str) -> None:
     assert str(StudyStore(tmp_path, name).folder) == str(tmp_path / "studies" / name)
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", ".a", "-a", "a/b", "a b", "ä", "a\n", "x" * 101])
-def test_a_name_that_is_no_plain_file_name_is_refused(tmp_path: Path, name: str) -> None:
+def test_an_invalid_study_name_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(SclsearchError, match=r"^--study .*: must be at most 100 letters, digits"):
         StudyStore(tmp_path, name)
 
@@ -55,11 +55,11 @@ def test_a_study_comes_back_exactly_and_is_created_once(store: StudyStore) -> No
     assert store.record() == RECORD
 
 
-def test_the_stored_record_stands_where_only_the_origin_differs(store: StudyStore) -> None:
+def test_the_stored_record_is_used_if_only_the_origin_differs(store: StudyStore) -> None:
     store.create(RECORD)
     now = replace(
         RECORD,
-        identity={**RECORD.identity, "space": SPACE_OF_TUPLES},  # JSON makes lists of them
+        identity={**RECORD.identity, "space": SPACE_OF_TUPLES},  # JSON stores tuples as lists
         origin={**RECORD.origin, "data_dir": "there"},
         open_configurations=9,
         created=2.0,
@@ -76,7 +76,7 @@ def test_the_stored_record_stands_where_only_the_origin_differs(store: StudyStor
         ("training", "engine", 2, "engine must stay 1, got 2"),
     ],
 )
-def test_another_identity_is_refused_with_the_name_of_the_field(
+def test_a_changed_identity_is_refused_with_the_name_of_the_field(
     store: StudyStore, part: str, field: str, now: Any, message: str
 ) -> None:
     store.create(RECORD)
@@ -96,7 +96,7 @@ def test_another_identity_is_refused_with_the_name_of_the_field(
     ],
     ids=["data", "weights", "added", "left out"],
 )
-def test_contents_that_changed_are_message_by_their_place_and_without_digests(
+def test_changed_contents_are_named_by_source_and_not_by_digest(
     store: StudyStore, was: dict[str, str], now: dict[str, str], message: str
 ) -> None:
     origin = {**RECORD.origin, "source": "toy.csv", "model": "bert"}
@@ -109,7 +109,7 @@ def test_contents_that_changed_are_message_by_their_place_and_without_digests(
 
 
 @pytest.mark.parametrize("content", ["", "null", "[]", "{}"])
-def test_a_damaged_record_is_message_with_what_to_do_and_hides_no_other_study(
+def test_a_damaged_record_is_an_error_with_advice_and_hides_no_other_study(
     tmp_path: Path, content: str
 ) -> None:
     for name in ("bad", "good"):
@@ -148,26 +148,26 @@ def test_records_come_back_exactly_in_the_order_of_their_numbers(store: StudySto
 
 
 @pytest.mark.parametrize(
-    ("record", "mend"),
+    ("record", "advice"),
     [
         (ConfigurationRecord(0, {}, {}, "sampled"), "Restore it from a copy, or give another --st"),
         (ReplicateRecord(0, {}, {}, ()), "Move it away; the command that began the study writes"),
     ],
 )
-def test_a_record_of_another_kind_is_message_with_what_to_do(
-    store: StudyStore, record: ConfigurationRecord | ReplicateRecord, mend: str
+def test_a_record_with_an_unknown_field_is_an_error_with_advice(
+    store: StudyStore, record: ConfigurationRecord | ReplicateRecord, advice: str
 ) -> None:
     store.add(record)
-    (place,) = Path(str(store.folder)).glob("*/0.json")
-    place.write_text(json.dumps({**asdict(record), "tau": 1}))
+    (path,) = Path(str(store.folder)).glob("*/0.json")
+    path.write_text(json.dumps({**asdict(record), "tau": 1}))
     with pytest.raises(DamagedError) as caught:
-        (store.configurations if "configurations" in str(place) else store.replicates)()
+        (store.configurations if "configurations" in str(path) else store.replicates)()
     message = "got an unexpected keyword argument 'tau'"
-    assert str(caught.value).startswith(f"{place}: {message}. {mend}")
+    assert str(caught.value).startswith(f"{path}: {message}. {advice}")
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
-def test_a_deleted_configuration_is_missed(store: StudyStore, number: int) -> None:
+def test_a_deleted_configuration_is_reported(store: StudyStore, number: int) -> None:
     for one in range(3):
         store.add(ConfigurationRecord(one, {}, {}, "sampled"))
     Path(str(store.folder), "configurations", f"{number}.json").unlink()
@@ -189,35 +189,35 @@ def test_a_deleted_configuration_is_missed(store: StudyStore, number: int) -> No
     ],
     ids=lambda given: given if isinstance(given, str) else "-".join(given),
 )
-def test_a_record_that_was_changed_is_named_and_the_others_are_read(
+def test_a_changed_record_is_reported_and_the_others_are_read(
     store: StudyStore, folder: str, change: dict[str, Any], fault: str
 ) -> None:
     for number in range(2):
         store.add(ConfigurationRecord(number, {"tau": 1}, {"tau": 1}, "sampled"))
         store.add(ReplicateRecord(number, {"train": "t"}, {"order": 1}, ()))
-    place = Path(str(store.folder), folder, "0.json")
-    changed = {**json.loads(place.read_text(encoding="utf-8")), **change}
+    path = Path(str(store.folder), folder, "0.json")
+    changed = {**json.loads(path.read_text(encoding="utf-8")), **change}
     if "checksum" not in fault:
         del changed["sha256"]
-    place.write_text(json.dumps(changed), encoding="utf-8")
+    path.write_text(json.dumps(changed), encoding="utf-8")
     found: list[ConfigurationRecord] | list[ReplicateRecord]
     if folder == "configurations":
         found, (message,) = store.valid_configurations()
     else:
         found, (message,) = store.valid_replicates()
     assert [record.number for record in found] == [1]
-    assert message.startswith(f"{place}: ")
+    assert message.startswith(f"{path}: ")
     assert fault in message
 
 
-def test_a_configuration_that_is_there_is_not_replaced(store: StudyStore) -> None:
+def test_a_stored_configuration_is_not_replaced(store: StudyStore) -> None:
     first = ConfigurationRecord(0, {"tau": 0.1}, {"tau": 0.1}, "published")
     store.add(first)
     store.add(replace(first, origin="sampled"))
     assert store.configurations() == [first]
 
 
-def test_studies_are_listed_by_name_and_a_missing_one_names_the_nearest(tmp_path: Path) -> None:
+def test_studies_are_listed_by_name_and_unknown_names_suggest_the_nearest(tmp_path: Path) -> None:
     assert study_names(tmp_path) == []
     for name in ("second", "first"):
         StudyStore(tmp_path, name).create(replace(RECORD, name=name))
@@ -230,7 +230,7 @@ def test_studies_are_listed_by_name_and_a_missing_one_names_the_nearest(tmp_path
         existing_study(tmp_path, "frist")
 
 
-def test_weights_have_a_place_by_the_key_of_their_seed_run(store: StudyStore) -> None:
+def test_weights_are_stored_by_the_key_of_their_seed_run(store: StudyStore) -> None:
     assert store.weights("0af3") == store.folder / "weights" / "0af3.safetensors"
 
 

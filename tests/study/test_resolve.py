@@ -1,4 +1,4 @@
-"""Options become a study whose every value has an origin."""
+"""Tests of resolving options to a study: fields with their sources, protocol and space."""
 
 import json
 import shutil
@@ -26,21 +26,21 @@ FEW = {"protocol": "cmlm-fewshot", "train_size": 20}
 
 
 @pytest.fixture(scope="module")
-def of(write_space: WriteSpace) -> Callable[..., dict[str, Any]]:
-    """Returns what makes the options of a method with a space of no parameters."""
+def method_options(write_space: WriteSpace) -> Callable[..., dict[str, Any]]:
+    """Return a function that makes the options of a method with an empty search space."""
 
-    def of(method: str, fixed: str = "{}") -> dict[str, Any]:
+    def method_options(method: str, fixed: str = "{}") -> dict[str, Any]:
         text = f"method: {method}\n{NOTHING_SEARCHED}fixed: {fixed}\n"
         return {"method": method, "space": write_space(text)}
 
-    return of
+    return method_options
 
 
 def names(study: Study) -> tuple[str, str, int]:
     return study.protocol.name, str(study.rule), study.seeds
 
 
-def test_every_field_has_a_value_and_the_last_that_set_it(resolved: Resolved) -> None:
+def test_every_field_has_a_value_and_its_source(resolved: Resolved) -> None:
     study = resolved(settings={"lam": 0.5, "max_length": 32})
     origins = {name: (origin.value, origin.source) for name, origin in study.defaults.items()}
     assert origins["weight_decay"] == (0.1, "training")
@@ -52,35 +52,35 @@ def test_every_field_has_a_value_and_the_last_that_set_it(resolved: Resolved) ->
 
 
 @pytest.mark.parametrize("method", ["cmlm", "tapt"])
-def test_a_few_shot_protocol_sets_the_epochs_of_both_phases_above_the_space(
-    resolved: Resolved, of: Callable[..., dict[str, Any]], method: str
+def test_a_few_shot_protocol_overrides_the_epochs_of_the_space(
+    resolved: Resolved, method_options: Callable[..., dict[str, Any]], method: str
 ) -> None:
-    defaults = resolved(**of(method, "{epochs: 2, post_epochs: 4}"), **FEW).defaults
+    defaults = resolved(**method_options(method, "{epochs: 2, post_epochs: 4}"), **FEW).defaults
     assert defaults["epochs"] == FieldDefault(350, "protocol")
     assert defaults["post_epochs"] == FieldDefault(200, "protocol")
-    by_hand = resolved(**of(method), **FEW, settings={"post_epochs": 7}).defaults
+    by_hand = resolved(**method_options(method), **FEW, settings={"post_epochs": 7}).defaults
     assert by_hand["post_epochs"] == FieldDefault(7, "--set")
 
 
-def test_a_method_without_the_field_is_left_as_it_is(
-    resolved: Resolved, of: Callable[..., dict[str, Any]]
+def test_a_protocol_adds_no_fields_that_the_method_lacks(
+    resolved: Resolved, method_options: Callable[..., dict[str, Any]]
 ) -> None:
-    study = resolved(**of("ce"), **FEW)
+    study = resolved(**method_options("ce"), **FEW)
     assert study.defaults["epochs"] == FieldDefault(350, "protocol")
     assert {*study.defaults} == {*field_types(study.method.kind)}
 
 
-def test_on_full_data_the_space_stands_above_the_protocol(
-    resolved: Resolved, of: Callable[..., dict[str, Any]]
+def test_the_space_overrides_a_full_data_protocol(
+    resolved: Resolved, method_options: Callable[..., dict[str, Any]]
 ) -> None:
-    space = of("cmlm", "{post_learning_rate: 1e-4}")
+    space = method_options("cmlm", "{post_learning_rate: 1e-4}")
     defaults = resolved(**space, protocol="cmlm-full").defaults
     assert defaults["learning_rate"] == FieldDefault(3e-5, "protocol")
     assert defaults["post_epochs"] == FieldDefault(3, "protocol")
     assert defaults["post_learning_rate"] == FieldDefault(1e-4, "space")
 
 
-def test_a_few_shot_protocol_knows_nothing_else_better_than_the_space(
+def test_the_space_overrides_other_fields_of_few_shot_protocols(
     resolved: Resolved, write_space: WriteSpace
 ) -> None:
     text = "method: supcl-seq\nsource: a test\npublished: []\nspace: {}\nfixed:\n"
@@ -94,7 +94,7 @@ def test_a_few_shot_protocol_knows_nothing_else_better_than_the_space(
         }
 
 
-def test_few_shot_epochs_are_for_the_batch_size_of_the_configuration(
+def test_few_shot_epochs_depend_on_the_batch_size_of_the_configuration(
     resolved: Resolved, write_space: WriteSpace
 ) -> None:
     text = (
@@ -110,7 +110,7 @@ def test_few_shot_epochs_are_for_the_batch_size_of_the_configuration(
     assert resolved(**few, settings={"epochs": 7}).fields({"batch_size": 32})["epochs"] == 7
 
 
-def test_the_published_point_is_trained_alike_with_a_search_and_without(
+def test_the_published_point_has_the_same_fields_with_and_without_a_search(
     resolved: Resolved, write_space: WriteSpace
 ) -> None:
     text = (
@@ -126,7 +126,7 @@ def test_the_published_point_is_trained_alike_with_a_search_and_without(
     assert alone.defaults["post_epochs"] == FieldDefault(200, "protocol")
 
 
-def test_a_value_of_the_configuration_stands_above_all(resolved: Resolved) -> None:
+def test_configuration_values_override_all_other_sources(resolved: Resolved) -> None:
     study = resolved()
     assert study.fields({"lam": 0.5, "tau": 0.1, "learning_rate": 1e-3})["tau"] == 0.1
 
@@ -153,19 +153,19 @@ def test_size_and_task_choose_the_protocol(
     ("method", "expected"),
     [("scl", "gunel-full"), ("ce", "gunel-full"), ("supcl-seq", "supcl-seq")],
 )
-def test_a_paper_chooses_the_protocol_of_a_task_that_has_none(
+def test_the_paper_of_the_method_sets_the_protocol_of_a_task_without_one(
     asked: Asked, glue: Path, method: str, expected: str
 ) -> None:
     spec = asked(method=method, task="rte", space=None)
     assert resolve(spec, RunOptions(gpus_per_trial=0, data_dir=glue)).protocol.name == expected
 
 
-def test_seeds_and_rule_replace_the_protocols(asked: Asked) -> None:
+def test_seeds_and_rule_options_override_the_protocol(asked: Asked) -> None:
     study = resolve(asked(shots=10), RunOptions(seeds=5, rule="top-2/best", gpus_per_trial=0))
     assert names(study) == ("gunel-fewshot", "top-2/best", 5)
 
 
-def test_a_users_own_files_are_a_task(resolved: Resolved, toy: CustomTask) -> None:
+def test_a_users_files_are_a_task(resolved: Resolved, toy: CustomTask) -> None:
     study = resolved()
     assert study.data.task.name == "toy"
     assert study.data.task.labels == ("n", "y")
@@ -178,7 +178,7 @@ def test_a_users_own_files_are_a_task(resolved: Resolved, toy: CustomTask) -> No
     assert str(toy.path) in study.data.source
 
 
-def test_a_users_file_that_is_called_like_a_task_is_not_that_task(
+def test_a_users_file_named_like_a_built_in_task_is_a_separate_task(
     resolved: Resolved, toy: CustomTask, tmp_path: Path
 ) -> None:
     path = tmp_path / "mrpc.csv"
@@ -198,7 +198,7 @@ def test_without_a_search_the_first_published_point_is_trained(resolved: Resolve
 
 @pytest.mark.parametrize("method", ["tapt", "cssl"])
 @pytest.mark.parametrize(("size", "rate"), [(None, 3e-5), (20, 1e-5)])
-def test_without_a_search_the_published_point_is_the_protocols(
+def test_without_a_search_the_protocol_selects_the_published_point(
     resolved: Resolved, write_space: WriteSpace, method: str, size: int | None, rate: float
 ) -> None:
     points = "[{post_learning_rate: 1.0e-5}, {post_learning_rate: 3.0e-5}]"
@@ -212,7 +212,7 @@ def test_without_a_search_the_published_point_is_the_protocols(
     assert study.fields({})["post_learning_rate"] == rate
 
 
-def test_what_is_set_is_not_searched(resolved: Resolved) -> None:
+def test_a_field_set_by_option_is_not_searched(resolved: Resolved) -> None:
     study = resolved(settings={"lam": 0.5})
     assert {*study.space.parameters} == {"tau", "learning_rate"}
     assert study.space.published == ({"tau": 0.3, "learning_rate": 1e-2},)
@@ -228,10 +228,10 @@ def test_baselines_of_bert_read_its_pretrained_pooler(
     def pooling(model: Path, **settings: object) -> FieldDefault:
         study = resolved(**own_space, model=str(model), settings=settings)
         noted = any(note.startswith("pooling: cls_pooled") for note in study.notes)
-        found = study.defaults["pooling"]
-        assert noted == (found.source == "protocol")
-        assert study.fields({})["pooling"] == found.value
-        return found
+        default = study.defaults["pooling"]
+        assert noted == (default.source == "protocol")
+        assert study.fields({})["pooling"] == default.value
+        return default
 
     own = FieldDefault("head_hidden", "method")
     pooler = own if protocol == "gunel-full" else FieldDefault("cls_pooled", "protocol")
@@ -241,22 +241,22 @@ def test_baselines_of_bert_read_its_pretrained_pooler(
     assert pooling(tiny_bert, pooling="head_hidden") == FieldDefault("head_hidden", "--set")
 
 
-def test_lacon_still_reads_the_first_state(resolved: Resolved, tiny_bert: Path) -> None:
+def test_lacon_reads_the_cls_state_without_the_pooler(resolved: Resolved, tiny_bert: Path) -> None:
     study = resolved(method="lacon", protocol="lacon", space=None, model=str(tiny_bert))
     assert study.defaults["pooling"] == FieldDefault("cls_raw", "method")
 
 
-def test_the_section_of_a_space_for_an_exported_encoder_is_that_of_its_base(
+def test_an_exported_encoder_uses_the_space_section_of_its_base(
     resolved: Resolved, tiny_bert: Path, tmp_path: Path
 ) -> None:
     folder = shutil.copytree(tiny_bert, tmp_path / "encoder")
-    usual = {"task": "demo", "space": None, "protocol": "gunel-fewshot", "train_size": 20}
-    plain = resolved(model=str(folder), **usual)
+    options = {"task": "demo", "space": None, "protocol": "gunel-fewshot", "train_size": 20}
+    plain = resolved(model=str(folder), **options)
     assert "learning_rate" not in plain.space.parameters
     (folder / CARD).write_text(json.dumps({"base": "minilm"}))
-    exported = resolved(model=str(folder), **usual)
+    exported = resolved(model=str(folder), **options)
     assert "learning_rate" in exported.space.parameters
     assert exported.space.note == "scaled, not the paper's"
-    # Its files and name are its own all the same, and the card is none of the files that train.
+    # The encoder keeps its own name and files, and the digest does not cover the card.
     assert (exported.model_name, exported.model) == (str(folder), folder)
     assert exported.model_digest == plain.model_digest

@@ -1,4 +1,4 @@
-"""What cannot be searched is an error with its place and the way out."""
+"""Tests of the errors of invalid study options."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -72,7 +72,7 @@ ERRORS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
 @pytest.mark.parametrize(
     ("spec", "options", "message"), [case[1:] for case in ERRORS], ids=[case[0] for case in ERRORS]
 )
-def test_what_is_wrong_is_said_with_its_place_and_the_way_out(
+def test_an_invalid_option_is_an_error_with_advice(
     asked: Asked, preparing: Preparing, spec: dict[str, Any], options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(SclsearchError) as raised:
@@ -92,13 +92,13 @@ def test_a_method_that_needs_classes_refuses_scores(resolved: Resolved, tmp_path
         resolved(task=files, method="ce", space=None, settings={"batch_sampling": "balanced"})
 
 
-def test_a_space_file_must_be_of_the_method(resolved: Resolved, write_space: WriteSpace) -> None:
+def test_a_space_file_must_name_the_method(resolved: Resolved, write_space: WriteSpace) -> None:
     path = write_space("method: ce\nsource: a test\npublished: []\nspace: {}\n")
     with pytest.raises(SclsearchError, match=r"mine.yaml: method: must be 'scl', got 'ce'"):
         resolved(space=path)
 
 
-def test_lengths_are_tokenised_one_by_one_so_a_range_of_them_is_refused(
+def test_max_length_may_be_a_choice_but_not_a_range(
     resolved: Resolved, write_space: WriteSpace
 ) -> None:
     head = "method: scl\nsource: a test\npublished: []\nspace:\n"

@@ -1,4 +1,4 @@
-"""A study is named after its identity, and its record and its plan say what that is."""
+"""Tests of a study's identity: default name, record and plan."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,9 +21,7 @@ Resolved = Callable[..., Study]
 WriteSpace = Callable[[str], Path]
 
 
-def test_the_name_is_made_from_the_identity_and_of_nothing_else(
-    asked: Asked, resolved: Resolved
-) -> None:
+def test_the_default_name_depends_only_on_the_identity(asked: Asked, resolved: Resolved) -> None:
     name = resolved().default_name()
     assert name.startswith("scl-toy-")
     options = RunOptions(
@@ -32,7 +30,7 @@ def test_the_name_is_made_from_the_identity_and_of_nothing_else(
     assert resolve(asked(), options).default_name() == name
 
 
-def test_every_path_of_an_encoder_is_the_same_study(
+def test_absolute_and_relative_paths_of_an_encoder_give_the_same_study(
     asked: Asked, preparing: Preparing, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = preparing(asked(model=str(tiny_bert)))
@@ -44,7 +42,7 @@ def test_every_path_of_an_encoder_is_the_same_study(
     assert named.record == before.record
 
 
-def test_a_study_that_release_0_1_0_named_by_a_path_goes_on(
+def test_a_study_that_release_0_1_0_named_by_a_path_is_found(
     asked: Asked, preparing: Preparing, tiny_bert: Path
 ) -> None:
     before = preparing(asked(model=str(tiny_bert)))
@@ -61,7 +59,7 @@ def test_a_whole_number_set_by_hand_is_the_same_study(resolved: Resolved) -> Non
 
 
 @pytest.mark.parametrize("stem", ["отзывы", "é", "_", "long" * 40])
-def test_whatever_a_file_is_called_its_study_has_a_name(
+def test_every_file_name_gives_a_valid_study_name(
     preparing: Preparing, asked: Asked, toy: CustomTask, tmp_path: Path, stem: str
 ) -> None:
     file = tmp_path / f"{stem}.csv"
@@ -82,7 +80,7 @@ def test_whatever_a_file_is_called_its_study_has_a_name(
     ],
     ids=str,
 )
-def test_another_identity_has_another_name_and_is_refused_under_the_same(
+def test_a_changed_identity_has_another_name_and_is_refused_under_the_old_one(
     asked: Asked, resolved: Resolved, preparing: Preparing, changes: dict[str, Any]
 ) -> None:
     before = preparing(study="mine")
@@ -92,13 +90,13 @@ def test_another_identity_has_another_name_and_is_refused_under_the_same(
         preparing(asked(**changes), study="mine", seeds=None)
 
 
-def test_a_study_of_the_same_identity_goes_on_with_its_record(preparing: Preparing) -> None:
+def test_a_study_of_the_same_identity_keeps_its_record(preparing: Preparing) -> None:
     before = preparing(study="mine")
     before.store.create(before.record)
     assert preparing(study="mine", seeds=3, configs=9).record == before.record
 
 
-def test_a_plan_says_values_origins_rows_and_what_is_stored(
+def test_a_plan_has_values_sources_rows_and_stored_seed_runs(
     asked: Asked, tmp_path: Path, tiny_bert: Path
 ) -> None:
     spec = asked(settings={"lam": 0.5})
@@ -118,7 +116,7 @@ def test_a_plan_says_values_origins_rows_and_what_is_stored(
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_the_notes_of_space_and_rows_reach_the_record(
+def test_the_notes_of_the_space_and_the_rows_are_recorded(
     asked: Asked, preparing: Preparing, write_space: WriteSpace
 ) -> None:
     path = write_space("method: scl\nsource: a test\nnote: made up\npublished: []\nspace: {}\n")
@@ -130,7 +128,7 @@ def test_the_notes_of_space_and_rows_reach_the_record(
     ]
 
 
-def test_what_is_set_by_hand_reaches_the_record_but_not_what_is_trained_again(
+def test_settings_are_recorded_but_not_for_fresh_replicates(
     asked: Asked, preparing: Preparing
 ) -> None:
     spec = asked(settings={"lam": 0.5, "dropout": 0.2})

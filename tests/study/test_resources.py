@@ -1,4 +1,4 @@
-"""Addresses a search can be run from, and shares of a GPU that fill it."""
+"""Tests of cluster addresses, GPU shares, numerics and MPS."""
 
 import math
 import socket
@@ -26,46 +26,46 @@ from sclsearch.study.spec import RunOptions, StudySpec
 
 
 @pytest.mark.parametrize("address", [None, "auto", "10.0.0.1:6379", "head.local:6379", "[::1]:63"])
-def test_a_search_runs_from_within_a_cluster(address: str | None) -> None:
+def test_addresses_within_a_cluster_are_accepted(address: str | None) -> None:
     check_address(address)
 
 
 @pytest.mark.parametrize(
-    ("address", "found"),
+    ("address", "message"),
     [
         ("ray://head:10001", "Ray Client is not supported"),
         ("http://head:8265", "must be auto or HOST:PORT"),
     ],
 )
-def test_another_address_is_refused_with_the_command_that_does_it(address: str, found: str) -> None:
+def test_other_addresses_are_refused_with_the_command_to_use(address: str, message: str) -> None:
     with pytest.raises(SclsearchError) as refused:
         check_address(address)
-    assert str(refused.value).startswith(f"--address {address}: {found}")
+    assert str(refused.value).startswith(f"--address {address}: {message}")
     assert "sclsearch submit --cluster http://HOST:8265 -- tune" in str(refused.value)
 
 
-@pytest.mark.parametrize("asked", [-1.0, -0.5, 1.5, 2.0, math.inf, math.nan])
-def test_what_is_no_number_of_gpus_is_refused(asked: float) -> None:
+@pytest.mark.parametrize("share", [-1.0, -0.5, 1.5, 2.0, math.inf, math.nan])
+def test_an_invalid_gpu_share_is_refused(share: float) -> None:
     with pytest.raises(SclsearchError, match=r"^--gpus-per-trial: must be 0, 1/k or 1, .* got "):
-        gpu_share(asked)
+        gpu_share(share)
 
 
 @given(k=st.integers(1, 100), digits=st.integers(3, 6))
-def test_a_kth_is_taken_however_it_is_rounded_and_k_of_them_fill_a_gpu(k: int, digits: int) -> None:
+def test_a_rounded_share_of_1_over_k_is_accepted_and_k_fill_a_gpu(k: int, digits: int) -> None:
     share = gpu_share(round(1 / k, digits) if k < 10 else 1 / k)
     assert k * share <= 1
     assert (k + 1) * share > 1
 
 
 @pytest.mark.parametrize(
-    ("asked", "nearest"),
+    ("share", "nearest"),
     [(0.4, "0.3333 or 0.5"), (0.3, "0.25 or 0.3333"), (0.7, "0.5 or 1")],
 )
-def test_another_share_is_refused_with_the_two_nearest(asked: float, nearest: str) -> None:
+def test_other_shares_are_refused_with_the_two_nearest(share: float, nearest: str) -> None:
     with pytest.raises(
-        SclsearchError, match=rf"^--gpus-per-trial: .* got {asked}\. Give {nearest}\.$"
+        SclsearchError, match=rf"^--gpus-per-trial: .* got {share}\. Give {nearest}\.$"
     ):
-        gpu_share(asked)
+        gpu_share(share)
 
 
 @pytest.mark.parametrize(
@@ -75,13 +75,15 @@ def test_another_share_is_refused_with_the_two_nearest(asked: float, nearest: st
         (RunOptions(gpus_per_trial=0.4), "--gpus-per-trial: must be 1/k"),
     ],
 )
-def test_a_search_is_refused_before_anything_is_read(options: RunOptions, message: str) -> None:
+def test_invalid_resources_are_refused_before_files_are_read(
+    options: RunOptions, message: str
+) -> None:
     with pytest.raises(SclsearchError) as refused:
         resolve(StudySpec(method="scl", task="cola", model="./nowhere"), options)
     assert str(refused.value).startswith(message)
 
 
-def test_on_a_cluster_gpus_are_never_left_out_by_mistake(
+def test_a_cluster_search_without_a_local_gpu_requires_gpus_per_trial(
     asked: Callable[..., StudySpec], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -103,7 +105,7 @@ def test_on_a_cluster_gpus_are_never_left_out_by_mistake(
         ("bf16", 1, False, "cuda-bf16"),
     ],
 )
-def test_the_precision_and_the_gpus_decide_the_numerics(
+def test_precision_and_gpus_determine_the_numerics(
     asked: Callable[..., StudySpec],
     monkeypatch: pytest.MonkeyPatch,
     precision: str,
@@ -125,23 +127,23 @@ def test_tf32_needs_a_gpu(asked: Callable[..., StudySpec]) -> None:
         resolve(asked(precision="tf32"), RunOptions(gpus_per_trial=0))
 
 
-def test_a_driver_that_torch_cannot_use_is_said_with_both_versions(
+def test_an_unusable_gpu_driver_is_reported_with_both_versions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     driver = tmp_path / "version"
     assert unusable_gpu(driver) == ""
     driver.write_text("NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.57.02  Tue Jul 13\n")
-    told = unusable_gpu(driver)
-    assert told.startswith("This machine has NVIDIA driver 470.57.02, but torch ")
-    assert torch.__version__ in told
+    message = unusable_gpu(driver)
+    assert message.startswith("This machine has NVIDIA driver 470.57.02, but torch ")
+    assert torch.__version__ in message
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert unusable_gpu(driver) == ""
 
 
 @pytest.fixture
 def nvidia(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gives the machine an NVIDIA GPU."""
+    """Simulate a machine with an NVIDIA GPU."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.version, "cuda", "13.0")
 
@@ -156,7 +158,7 @@ def test_mps_runs_while_its_daemon_listens(tmp_path: Path, monkeypatch: pytest.M
         daemon.bind("control")
         daemon.listen()
         assert mps_runs() is True
-    assert Path("control").is_socket()  # it stays after the daemon's end
+    assert Path("control").is_socket()  # the socket file outlives the daemon
     assert mps_runs() is False
 
 
@@ -192,5 +194,5 @@ def test_mps_is_advised_if_seed_runs_share_a_gpu_without_it(
     monkeypatch: pytest.MonkeyPatch, gpus: float, at_once: int, runs: bool | None, advised: bool
 ) -> None:
     monkeypatch.setattr("sclsearch.study.resources.mps_runs", lambda: runs)
-    found = mps_advice(gpus, at_once)
-    assert [START_MPS in note for note in found] == [True] * advised
+    notes = mps_advice(gpus, at_once)
+    assert [START_MPS in note for note in notes] == [True] * advised

@@ -1,4 +1,4 @@
-"""What is asked for again from the store's records is what was asked for before."""
+"""Tests of restoring a study's specification from its stored records."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -31,16 +31,16 @@ Preparing = Callable[..., PreparedStudy]
 
 
 def stored(thing: Any) -> Any:
-    """Returns a record as it comes back from a file."""
+    """Return a record as it is read from a file."""
     return json.loads(json.dumps(thing))
 
 
 def origin_of(prepared: PreparedStudy) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = stored(prepared.record.origin)
-    return found
+    origin: Mapping[str, Any] = stored(prepared.record.origin)
+    return origin
 
 
-def test_an_encoder_that_was_not_named_is_kept_by_its_name(
+def test_the_default_encoder_is_recorded_by_name(
     asked: Asked, minilm: Path, tmp_path: Path
 ) -> None:
     spec = asked(model=None, scale="laptop", space=None)
@@ -70,7 +70,7 @@ def keys(prepared: PreparedStudy, values: Mapping[str, Any]) -> list[str]:
     ],
     ids=str,
 )
-def test_a_stored_configuration_asked_for_again_has_the_same_seed_runs(
+def test_a_restored_configuration_has_the_same_seed_runs(
     asked: Asked, preparing: Preparing, changes: dict[str, Any]
 ) -> None:
     before = preparing(asked(**changes), seeds=3)
@@ -84,7 +84,7 @@ def test_a_stored_configuration_asked_for_again_has_the_same_seed_runs(
     assert preparing(once_more, seeds=3).study.default_name() == again.study.default_name()
 
 
-def test_own_files_come_back_as_they_were_given(
+def test_a_task_of_the_users_files_is_restored_exactly(
     toy: CustomTask, asked: Asked, preparing: Preparing, tmp_path: Path
 ) -> None:
     header, *rows = toy.path.read_text(encoding="utf-8").splitlines()
@@ -109,7 +109,7 @@ def test_own_files_come_back_as_they_were_given(
         assert keys(preparing(spec), {}) == keys(before, winner.values)
 
 
-def test_a_stored_field_that_is_out_of_bounds_blames_the_record(
+def test_a_stored_field_out_of_bounds_is_reported_as_a_damaged_record(
     asked: Asked, preparing: Preparing
 ) -> None:
     before = preparing(asked())
@@ -119,7 +119,7 @@ def test_a_stored_field_that_is_out_of_bounds_blames_the_record(
         restore_spec(origin_of(before), damaged)
 
 
-def test_an_own_method_comes_back_without_its_space(
+def test_a_custom_method_is_restored_without_its_space_file(
     custom_method: str, asked: Asked, preparing: Preparing, tmp_path: Path
 ) -> None:
     file = tmp_path / "mine.py"
@@ -133,16 +133,16 @@ def test_an_own_method_comes_back_without_its_space(
     assert keys(again, {}) == keys(before, winner.values)
 
 
-def test_lists_are_tuples_again_and_files_are_paths(tmp_path: Path, tiny_bert: Path) -> None:
-    paper = tmp_path / "paraphrases.jsonl"
+def test_stored_lists_become_tuples_and_files_become_paths(tmp_path: Path, tiny_bert: Path) -> None:
+    file = tmp_path / "paraphrases.jsonl"
     texts = dict.fromkeys(load_task("demo").splits["train"].texts)
     lines = [json.dumps({"text": text, "paraphrases": [text, text]}) for text in texts]
-    paper.write_text("\n".join(['{"paraphrases": 1, "source": "by hand"}', *lines]))
-    spec = StudySpec(method="cssl", task="demo", model=str(tiny_bert), paraphrases=paper)
+    file.write_text("\n".join(['{"paraphrases": 1, "source": "by hand"}', *lines]))
+    spec = StudySpec(method="cssl", task="demo", model=str(tiny_bert), paraphrases=file)
     prepared = prepare_study(spec, RunOptions(storage=tmp_path, seeds=1, gpus_per_trial=0))
     origin = {**origin_of(prepared), "method": "supcl-seq"}  # its fields have a list
     again = restore_spec(origin, {"dropouts": [0.0, 0.1], "tau": 0.5})
-    assert (again.settings, again.paraphrases) == ({"dropouts": (0.0, 0.1), "tau": 0.5}, paper)
+    assert (again.settings, again.paraphrases) == ({"dropouts": (0.0, 0.1), "tau": 0.5}, file)
 
 
 def test_fresh_replicates_begin_after_those_of_the_study(
@@ -158,15 +158,15 @@ def test_fresh_replicates_begin_after_those_of_the_study(
     assert origin_of(fresh)["first_fresh"] == 12
 
 
-def test_a_crossing_finds_the_seed_runs_of_equal_seeds(asked: Asked, preparing: Preparing) -> None:
+def test_crossed_studies_share_seed_runs_of_equal_seeds(asked: Asked, preparing: Preparing) -> None:
     before = preparing(asked(train_size=20), seeds=2, rule="mean")
     winner = winner_of(before)
     levels = {"subset": 2, "initialization": 2, "order": 2}
-    found = keys(
+    crossed_keys = keys(
         preparing(restore_spec(origin_of(before), winner.fields, crossed=levels), seeds=None), {}
     )
-    assert [found[0], found[-1]] == keys(before, winner.values)
-    assert len(set(found)) == 8
+    assert [crossed_keys[0], crossed_keys[-1]] == keys(before, winner.values)
+    assert len(set(crossed_keys)) == 8
 
 
 def test_fresh_and_crossed_together_are_refused(resolved: Callable[..., Any]) -> None:
@@ -174,19 +174,19 @@ def test_fresh_and_crossed_together_are_refused(resolved: Callable[..., Any]) ->
         resolved(fresh=2, crossed={"order": 2, "initialization": 2})
 
 
-def test_a_crossing_has_no_more_seed_runs_than_cells(asked: Asked, preparing: Preparing) -> None:
+def test_crossed_studies_have_one_seed_run_per_cell(asked: Asked, preparing: Preparing) -> None:
     with pytest.raises(SclsearchError, match=r"^--seeds 5: must be at most 4"):
         preparing(asked(crossed={"order": 2, "initialization": 2}), seeds=5)
 
 
-def test_everything_that_changed_is_named() -> None:
+def test_every_changed_field_is_named() -> None:
     before = {"data": "a", "weights": "b", "engine": 1}
     check_unchanged("mine", "the study", before, {**before, "numerics": "cpu-fp32"})
     with pytest.raises(SclsearchError, match=r"^mine: data, engine changed since the study"):
         check_unchanged("mine", "the study", before, {"weights": "b", "data": "c"})
 
 
-def test_a_folder_is_the_one_that_is_told_or_stored_and_none_is_told_in_vain() -> None:
+def test_the_data_folder_is_the_given_or_stored_one_and_refused_if_unused() -> None:
     cola, demo = ({"task": task, "data_dir": "before"} for task in ("cola", "demo"))
     assert restore_data_dir(cola, Path("now")) == Path("now")
     assert [restore_data_dir(one, None) for one in (cola, demo)] == [Path("before")] * 2

@@ -1,4 +1,4 @@
-"""Values from Python are checked as options are; errors name the option."""
+"""Tests of the argument checks of StudySpec and RunOptions."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +21,7 @@ from sclsearch.study.spec import RunOptions, StudySpec
     ],
     ids=str,
 )
-def test_what_cannot_be_asked_for_is_named(given: dict[str, Any], message: str) -> None:
+def test_an_invalid_study_spec_names_the_option(given: dict[str, Any], message: str) -> None:
     with pytest.raises(SclsearchError) as raised:
         StudySpec(**{"method": "scl", "task": "demo", **given})
     assert str(raised.value).startswith(message)
@@ -40,25 +40,25 @@ def test_what_cannot_be_asked_for_is_named(given: dict[str, Any], message: str) 
     ],
     ids=str,
 )
-def test_how_it_cannot_be_run_is_named(given: dict[str, Any], message: str) -> None:
+def test_invalid_run_options_name_the_option(given: dict[str, Any], message: str) -> None:
     with pytest.raises(SclsearchError) as raised:
         RunOptions(**given)
     assert str(raised.value).startswith(message)
 
 
-def test_every_fault_is_named_at_once() -> None:
-    wrong: Any = {"seeds": 0, "concurrency": "many"}
+def test_all_invalid_options_are_reported_together() -> None:
+    invalid: Any = {"seeds": 0, "concurrency": "many"}
     with pytest.raises(SclsearchError) as raised:
-        RunOptions(**wrong)
+        RunOptions(**invalid)
     assert [line.partition(":")[0] for line in str(raised.value).splitlines()] == [
         "--seeds",
         "--concurrency",
     ]
 
 
-def test_text_becomes_a_path_but_where_it_may_be_in_an_object_store() -> None:
-    told: Any = {"space": "mine.yaml", "paraphrases": "texts.jsonl"}
-    spec = StudySpec(method="scl", task="demo", **told)
+def test_strings_become_paths_except_for_the_storage() -> None:
+    paths: Any = {"space": "mine.yaml", "paraphrases": "texts.jsonl"}
+    spec = StudySpec(method="scl", task="demo", **paths)
     assert (spec.space, spec.paraphrases) == (Path("mine.yaml"), Path("texts.jsonl"))
     folder: Any = "glue"
     options = RunOptions(storage="s3://bucket/folder", data_dir=folder)

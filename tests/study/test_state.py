@@ -1,4 +1,4 @@
-"""A search state gives the same scores, forecasts and winner from any order of its seed runs."""
+"""Tests of the search state: scores, forecasts and winner, live and from stored records."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
