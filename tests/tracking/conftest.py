@@ -1,4 +1,4 @@
-"""A fresh database for each test, and records of a study."""
+"""Fixtures of the tracking tests: a database for each test, and records of a study."""
 
 import json
 import shutil
@@ -41,13 +41,13 @@ def uri(fresh_database: Path, tmp_path: Path) -> str:
 
 @pytest.fixture(scope="session")
 def trained(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    """Returns a study that was trained, with the weights of its winner."""
+    """Return a trained study with the weights of its winner."""
     return study_on(tiny_bert, tmp_path_factory.mktemp("trained"))
 
 
 @pytest.fixture
 def port() -> int:
-    """Returns a free port."""
+    """Return a free port."""
     with closing(socket.socket()) as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
@@ -55,7 +55,7 @@ def port() -> int:
 
 @dataclass(frozen=True)
 class Shown:
-    """What MLflow shows at a URI."""
+    """Reader of the MLflow runs at a URI."""
 
     uri: str
 
@@ -66,7 +66,7 @@ class Shown:
         return MlflowClient(self.uri)
 
     def runs(self) -> dict[str, Any]:
-        """Returns MLflow's runs by id; fails if an id occurs twice."""
+        """Return MLflow's runs by id; fail if an id occurs twice."""
         client = self.client
         experiments = [one.experiment_id for one in client.search_experiments()]
         runs = client.search_runs(experiments, max_results=5000)
@@ -75,7 +75,7 @@ class Shown:
         return by_name
 
     def points(self) -> dict[str, dict[str, list[tuple[int, float]]]]:
-        """Returns every metric point of every run, as step and value."""
+        """Return every metric point of every run, as step and value."""
         history = self.client.get_metric_history
         return {
             name: {
@@ -86,7 +86,7 @@ class Shown:
         }
 
     def everything(self) -> dict[str, object]:
-        """Returns everything that does not depend on the time of writing."""
+        """Return all run data that does not depend on the time of writing."""
         points = self.points()
         return {
             name: (
@@ -100,12 +100,12 @@ class Shown:
         }
 
     def study(self) -> Any:
-        """Returns the run of the only study."""
+        """Return the run of the only study."""
         (run,) = [run for run in self.runs().values() if run.data.tags["level"] == "study"]
         return run
 
     def files(self, run: Any) -> set[str]:
-        """Returns the names of a run's artifacts."""
+        """Return the names of a run's artifacts."""
         return {file.path for file in self.client.list_artifacts(run.info.run_id)}
 
     def text(self, run: Any, name: str) -> str:
@@ -119,13 +119,13 @@ class Shown:
 
 @pytest.fixture
 def shown(uri: str) -> Shown:
-    """Returns what MLflow shows of the test's own database."""
+    """Return a reader of the test's own database."""
     return Shown(uri)
 
 
 @pytest.fixture
 def write(uri: str) -> Callable[..., int]:
-    """Returns what writes records like a new process and returns the number of runs created."""
+    """Return a function that writes records with a new writer and returns how many runs are new."""
 
     def write(records: Iterable[RunRecord], uri: str = uri) -> int:
         writer = Writer(uri)
@@ -138,7 +138,7 @@ def write(uri: str) -> Callable[..., int]:
 
 @pytest.fixture
 def study() -> list[RunRecord]:
-    """Returns the records of a study with two configurations and three seed runs of each."""
+    """Return the records of a study with two configurations and three seed runs of each."""
     records = [
         RunRecord(
             "cola-scl",

@@ -1,4 +1,4 @@
-"""The MLflow UI in a browser: the first page shows which configuration won."""
+"""Test of the MLflow UI in a browser: its first page shows the winning configuration."""
 
 import os
 import re
@@ -30,7 +30,7 @@ pytestmark = [
 
 @pytest.fixture
 def page(trained: Trained, port: int, tmp_path: Path) -> Iterator[str]:
-    """Starts `sclsearch ui` and returns the address that it prints for the study's experiment."""
+    """Start `sclsearch ui` and yield the address that it prints for the study's experiment."""
     uri = f"sqlite:///{tmp_path}/mlflow.db"
     sclsearch.track("mine", storage=trained.storage, tracking=uri, register="sentiment")
     command = [sys.executable, "-m", "sclsearch", "ui", "--port", str(port)]
@@ -77,7 +77,7 @@ def test_the_experiment_and_its_winner_are_shown(
 
 
 def _text(address: str, screenshot: Path, scratch: Path) -> str:
-    """Returns the text of a page, and keeps its screenshot."""
+    """Return the text of a page and save its screenshot."""
     _chromium(scratch, "--window-size=1700,1000", f"--screenshot={screenshot}", address)
     assert screenshot.stat().st_size > 20_000
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", _dom(address, scratch))).split())

@@ -1,4 +1,4 @@
-"""A dead, hanging or late server neither stops nor slows a search, and nothing is lost."""
+"""Tests of the MLflow logger with dead, hanging, late and refusing servers."""
 
 import os
 import signal
@@ -38,7 +38,7 @@ def test_closing_an_idle_logger_twice_is_allowed(uri: str) -> None:
     assert logger.close() is None
 
 
-def test_a_dead_server_costs_no_time_and_the_reason_holds_no_password(
+def test_a_dead_server_costs_no_time_and_the_reason_hides_the_password(
     dead_port: int, study: list[RunRecord]
 ) -> None:
     logger = MLflowLogger(f"http://someone:secret@127.0.0.1:{dead_port}")
@@ -57,7 +57,7 @@ def test_a_dead_server_costs_no_time_and_the_reason_holds_no_password(
     assert logger.remedy == "Start the server and repeat."
 
 
-def test_a_server_that_hangs_does_not_hold_close_beyond_its_timeout(hanging: str) -> None:
+def test_close_returns_at_its_timeout_if_the_server_hangs(hanging: str) -> None:
     logger = MLflowLogger(hanging)
     logger.put(STUDY)
     start = time.perf_counter()
@@ -66,9 +66,7 @@ def test_a_server_that_hangs_does_not_hold_close_beyond_its_timeout(hanging: str
     assert reason == f"{hanging} took more than 0.5 s: 1 entry missing"
 
 
-def test_a_refused_record_is_reported_and_does_not_hold_up_the_others(
-    uri: str, write: Write
-) -> None:
+def test_a_refused_record_is_reported_and_does_not_block_the_others(uri: str, write: Write) -> None:
     logger = MLflowLogger(uri)
     for record in (REFUSED, STUDY):
         logger.put(record)
@@ -107,7 +105,7 @@ def test_a_file_that_is_no_database_is_reported_with_a_remedy(tmp_path: Path) ->
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-def test_a_server_that_starts_late_gets_everything(
+def test_a_server_that_starts_late_gets_all_records(
     uri: str, port: int, study: list[RunRecord], write: Write
 ) -> None:
     logger = MLflowLogger(f"http://127.0.0.1:{port}")
@@ -134,7 +132,7 @@ def test_a_server_that_starts_late_gets_everything(
     assert write(study) == 0
 
 
-def test_a_server_that_wants_a_password_is_reported_with_a_remedy() -> None:
+def test_a_server_that_requires_a_password_is_reported_with_a_remedy() -> None:
     class Refusing(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(401)

@@ -1,4 +1,4 @@
-"""MLflow's pages answer which configuration won, and MLflow serves the winner."""
+"""Tests of studies in MLflow: report pages, experiments and registered models."""
 
 import json
 import shutil
@@ -30,17 +30,17 @@ DESCRIPTION = "mlflow.note.content"
 
 
 @pytest.mark.slow
-def test_a_study_has_its_report_and_its_experiment_the_ranking(
+def test_a_study_run_has_its_report_and_its_experiment_has_the_ranking(
     trained: Trained, uri: str, shown: "Shown"
 ) -> None:
-    done = sclsearch.track("mine", storage=trained.storage, tracking=uri)
-    assert (done.created, done.registered) == (4, None)
-    found = sclsearch.select("mine", storage=trained.storage)
-    assert found.winner is not None
+    result = sclsearch.track("mine", storage=trained.storage, tracking=uri)
+    assert (result.created, result.registered) == (4, None)
+    selection = sclsearch.select("mine", storage=trained.storage)
+    assert selection.winner is not None
     run = shown.study()
-    assert run.data.metrics["score"] == found.winner.score
+    assert run.data.metrics["score"] == selection.winner.score
     first = run.data.tags[DESCRIPTION].splitlines()[0]
-    assert f"validation {found.metric} {found.winner.score:.4f}" in first
+    assert f"validation {selection.metric} {selection.winner.score:.4f}" in first
     report: Any = shown.artifact(run, "report.json")
     assert report["study"] == "mine"
     rows = len(load_task("demo").splits["test"].texts)
@@ -53,38 +53,38 @@ def test_a_study_has_its_report_and_its_experiment_the_ranking(
     assert (view["orderByKey"], view["orderByAsc"]) == ("metrics.`score`", False)
     assert pages(uri, "http://there")[0][0] == experiment.name
     digests = {one.dataset.digest for one in run.inputs.dataset_inputs}
-    assert found.data[:36] in digests
+    assert selection.data[:36] in digests
 
 
 @pytest.mark.slow
-def test_the_page_in_mlflow_is_that_of_report_and_has_texts_only_on_request(
+def test_the_page_in_mlflow_equals_the_report_and_has_texts_only_on_request(
     trained: Trained, uri: str, shown: "Shown", tmp_path: "Path"
 ) -> None:
     pages = {}
     for texts in (False, True):
-        done = sclsearch.track("mine", storage=trained.storage, tracking=uri, texts=texts)
-        assert done.warning is None
+        result = sclsearch.track("mine", storage=trained.storage, tracking=uri, texts=texts)
+        assert result.warning is None
         pages[texts] = shown.text(shown.study(), "report.html")
         written = sclsearch.write_report(
             "mine", output=tmp_path / f"{texts}", storage=trained.storage, texts=texts
         )
         assert pages[texts] == written.read_text(encoding="utf-8")
     rows = load_task("demo").splits["test"].texts
-    wrong = [escape(text) for (text,) in rows if escape(text)[:250] in pages[True]]
-    assert wrong
-    assert not any(text[:250] in pages[False] for text in wrong)
+    misclassified = [escape(text) for (text,) in rows if escape(text)[:250] in pages[True]]
+    assert misclassified
+    assert not any(text[:250] in pages[False] for text in misclassified)
 
 
 @pytest.mark.slow
-def test_a_page_that_cannot_be_made_is_a_warning_and_is_made_later(
+def test_a_failed_report_page_is_a_warning_and_the_next_track_writes_it(
     trained: Trained, uri: str, shown: "Shown", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "sklearn.manifold", None)
-        done = sclsearch.track("mine", storage=trained.storage, tracking=uri)
-    assert done.warning is not None
-    assert done.warning.startswith("MLflow lacks report.html of mine: ")
-    assert "sklearn.manifold" in done.warning
+        result = sclsearch.track("mine", storage=trained.storage, tracking=uri)
+    assert result.warning is not None
+    assert result.warning.startswith("MLflow lacks report.html of mine: ")
+    assert "sklearn.manifold" in result.warning
     run = shown.study()
     assert run.data.metrics["score"] > 0
     assert "report.html" not in shown.files(run)
@@ -96,12 +96,12 @@ def test_a_page_that_cannot_be_made_is_a_warning_and_is_made_later(
 def test_a_repeated_track_changes_nothing_and_draws_no_figure_until_the_page_changes(
     trained: Trained, uri: str, shown: "Shown", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    again = partial(sclsearch.track, "mine", storage=trained.storage, tracking=uri)
-    again(register="sentiment")
+    track = partial(sclsearch.track, "mine", storage=trained.storage, tracking=uri)
+    track(register="sentiment")
     before = shown.everything()
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    done = again(register="sentiment")
-    assert (done.created, done.registered, done.warning) == (0, "sentiment version 1", None)
+    result = track(register="sentiment")
+    assert (result.created, result.registered, result.warning) == (0, "sentiment version 1", None)
     assert shown.everything() == before
     experiments = [one.experiment_id for one in shown.client.search_experiments()]
     assert len(shown.client.search_logged_models(experiments)) == 1
@@ -109,7 +109,7 @@ def test_a_repeated_track_changes_nothing_and_draws_no_figure_until_the_page_cha
     # A description that a person wrote stays.
     experiment = shown.study().info.experiment_id
     shown.client.set_experiment_tag(experiment, DESCRIPTION, "Our notes.")
-    assert "matplotlib.figure" in str(again(texts=True).warning)
+    assert "matplotlib.figure" in str(track(texts=True).warning)
     assert shown.client.get_experiment(experiment).tags[DESCRIPTION] == "Our notes."
 
 
@@ -149,7 +149,7 @@ def test_a_removed_study_leaves_no_model_unless_it_is_registered(
 
 
 @pytest.mark.parametrize("name", ["a/b", "a:b", "it's", " "])
-def test_a_name_that_the_registry_does_not_accept_is_refused_before_anything_is_written(
+def test_an_invalid_model_name_is_refused_before_anything_is_written(
     trained: Trained, uri: str, shown: "Shown", name: str
 ) -> None:
     with pytest.raises(SclsearchError, match=f"^register: .* got {name!r}"):

@@ -1,4 +1,4 @@
-"""MLflow gets a search state once, whether during a search or afterwards."""
+"""Tests of the MLflow records of a search state, during and after a search."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,7 +27,7 @@ def from_store(prepared: PreparedStudy) -> SearchState:
     return state
 
 
-def test_a_search_writes_new_results_as_they_come_and_a_later_sync_writes_nothing(
+def test_results_are_logged_as_they_arrive_and_a_later_sync_adds_nothing(
     preparing: Preparing, workers: "Workers", uri: str, shown: "Shown"
 ) -> None:
     prepared = preparing(configs=2).begin()
@@ -56,9 +56,7 @@ def test_a_search_writes_new_results_as_they_come_and_a_later_sync_writes_nothin
     assert shown.everything() == before
 
 
-def test_each_call_returns_only_what_the_state_has_gained(
-    preparing: Preparing, workers: "Workers"
-) -> None:
+def test_each_call_returns_only_the_new_records(preparing: Preparing, workers: "Workers") -> None:
     scheduler = Scheduler(preparing(configs=1))
     first, second = workers.running(scheduler)
     paths = [record.path for record in new_records(scheduler.state, ended=False)]
@@ -102,7 +100,7 @@ def test_a_failed_seed_run_has_its_cause_and_no_scores(
     assert failed.history == ((0, {"seconds": 0.0}),)
 
 
-def test_each_study_of_one_name_has_its_own_mlflow_name(preparing: Preparing) -> None:
+def test_different_studies_with_one_name_have_different_mlflow_names(preparing: Preparing) -> None:
     record = preparing(study="same").record
     others = (
         replace(record, created=record.created + 1),
@@ -115,7 +113,7 @@ def test_each_study_of_one_name_has_its_own_mlflow_name(preparing: Preparing) ->
     assert replace(record, origin={}).mlflow_name == record.mlflow_name
 
 
-def test_scores_of_a_later_test_reach_seed_run_configuration_and_study(
+def test_deferred_test_scores_are_logged_for_seed_run_configuration_and_study(
     preparing: Preparing, workers: "Workers", uri: str, shown: "Shown"
 ) -> None:
     prepared = preparing(configs=3, seeds=3, test_scores="winner").begin()
@@ -139,7 +137,7 @@ def test_scores_of_a_later_test_reach_seed_run_configuration_and_study(
     assert shown.everything() == before
 
 
-def test_a_stopped_search_shows_no_score_of_a_winner_that_is_not_tested(
+def test_a_stopped_search_logs_no_scores_of_an_untested_winner(
     preparing: Preparing, workers: "Workers", uri: str, shown: "Shown"
 ) -> None:
     prepared = preparing(configs=3, seeds=3, test_scores="winner").begin()

@@ -1,4 +1,4 @@
-"""A removed study leaves no MLflow run in the storage's own database, and others stay."""
+"""Tests of removing a study's MLflow runs from the storage's database."""
 
 import shutil
 from collections.abc import Callable, Iterable
@@ -23,7 +23,7 @@ Write = Callable[[Iterable[RunRecord]], int]
 
 @pytest.fixture
 def tracked(tmp_path: Path, study: list[RunRecord], write: Write) -> StudyStore:
-    """Return a stored study that MLflow shows, beside an earlier one with the same name."""
+    """Return a stored study that is tracked in MLflow, like an earlier one with the same name."""
     store = StudyStore(tmp_path, RECORD.name)
     store.create(RECORD)
     write([replace(one, study=RECORD.mlflow_name) for one in study])

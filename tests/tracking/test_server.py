@@ -1,4 +1,4 @@
-"""The URI is absolute, the database appears whole, and no message holds a password."""
+"""Tests of tracking URIs, the preparation of databases and the MLflow UI command."""
 
 import logging
 import os
@@ -25,7 +25,7 @@ from sclsearch.tracking.server import masked, quietly
         ("sqlite:///~/a.db", "", "sqlite:///{}/a.db"),
     ],
 )
-def test_the_option_precedes_the_environment_and_relative_places_become_absolute(
+def test_the_option_precedes_the_environment_and_relative_paths_become_absolute(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, variable: str, expected: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -37,9 +37,7 @@ def test_the_option_precedes_the_environment_and_relative_places_become_absolute
         tracking_uri("", tmp_path)
 
 
-def test_an_object_store_holds_no_database_so_one_must_be_named(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_storage_in_an_object_store_needs_a_tracking_uri(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     assert find_tracking_uri(None, "s3://bucket/storage") is None
     with pytest.raises(SclsearchError, match=r"^--storage s3://bucket/storage: an object store"):
@@ -74,7 +72,7 @@ def test_passwords_are_masked(text: str, expected: str) -> None:
 
 
 @pytest.mark.slow
-def test_two_processes_prepare_one_sound_database_without_output(
+def test_two_processes_prepare_one_valid_database_without_output(
     tmp_path: Path, write: Callable[..., int]
 ) -> None:
     uri = f"sqlite:///{tmp_path}/new/mlflow.db"
@@ -94,7 +92,7 @@ def test_two_processes_prepare_one_sound_database_without_output(
     assert write([RunRecord("s")], uri) == 1
 
 
-def test_a_database_that_exists_is_left_alone(tmp_path: Path) -> None:
+def test_an_existing_database_is_not_changed(tmp_path: Path) -> None:
     database = tmp_path / "mlflow.db"
     database.write_bytes(b"someone's file")
     prepare(f"sqlite:///{database}")
@@ -110,15 +108,15 @@ def test_a_database_that_cannot_be_created_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("uri", "cure"),
+    ("uri", "advice"),
     [
         ("postgresql://me:secret@127.0.0.1/x", r"pip install 'psycopg\[binary\]'"),
         ("mysql://me:secret@127.0.0.1/x", "pip install mysqlclient"),
         ("postgresql+nothing://me:secret@127.0.0.1/x", "dialects:postgresql.nothing"),
     ],
 )
-def test_a_database_without_its_driver_is_refused_before_a_search(uri: str, cure: str) -> None:
-    with pytest.raises(SclsearchError, match=cure) as caught:
+def test_a_database_without_its_driver_is_refused_before_a_search(uri: str, advice: str) -> None:
+    with pytest.raises(SclsearchError, match=advice) as caught:
         prepare(uri)
     assert "secret" not in str(caught.value)
 
@@ -139,7 +137,7 @@ def test_short_timeouts_last_until_the_last_call_ends_and_keep_the_users_setting
     assert os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "77"
 
 
-def test_mlflow_logs_nothing_during_our_calls_and_again_after_them(
+def test_mlflow_logs_nothing_during_our_calls_and_resumes_afterwards(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with quietly():
@@ -150,7 +148,7 @@ def test_mlflow_logs_nothing_during_our_calls_and_again_after_them(
     assert "after" in err
 
 
-def test_the_ui_serves_this_machine_only_and_hides_the_uri() -> None:
+def test_the_ui_listens_only_on_localhost_and_its_command_hides_the_uri() -> None:
     uri = "postgresql://me:secret@host/db"
     command, environment = ui_command(uri, 5001)
     assert command[:4] == [sys.executable, "-m", "mlflow", "server"]
@@ -161,7 +159,7 @@ def test_the_ui_serves_this_machine_only_and_hides_the_uri() -> None:
     assert environment["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] == "false"
 
 
-def test_a_server_gets_no_ui_of_its_own() -> None:
+def test_no_ui_is_started_for_a_tracking_server() -> None:
     with pytest.raises(SclsearchError, match=r"^http://\*\*\*@host: is a server"):
         ui_command("http://me:secret@host", 5001)
 

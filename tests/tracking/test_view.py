@@ -1,4 +1,4 @@
-"""An experiment's page shows the winner and its lead; the table has it in its first row."""
+"""Tests of an experiment's page in MLflow: winner, lead and ranking."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def finish(scheduler: Scheduler, workers: "Workers", right: Sequence[int]) -> None:
-    """Finishes a search in which each configuration gets as many of 20 rows right."""
+    """Finish a search in which configuration `i` classifies `right[i]` of 20 rows correctly."""
     while tasks := workers.running(scheduler):
         task = tasks[0]
         number = right[task.configuration.number]
@@ -31,7 +31,7 @@ def finish(scheduler: Scheduler, workers: "Workers", right: Sequence[int]) -> No
         scheduler.finish(task, run)
 
 
-def test_of_equal_scores_the_first_row_is_that_of_the_winner(
+def test_the_winner_is_in_the_first_row_among_equal_scores(
     preparing: Callable[..., PreparedStudy], workers: "Workers", uri: str, shown: "Shown"
 ) -> None:
     for study in ("b", "a"):
@@ -58,7 +58,7 @@ def test_of_equal_scores_the_first_row_is_that_of_the_winner(
     assert "| 1 | a | scl |" in tags["mlflow.note.content"]
 
 
-def test_the_experiment_names_the_lead_of_its_winner(
+def test_the_experiment_description_has_the_lead_of_the_winner(
     preparing: Callable[..., PreparedStudy],
     workers: "Workers",
     uri: str,
@@ -75,7 +75,7 @@ def test_the_experiment_names_the_lead_of_its_winner(
     assert ", accuracy 0.9000, 0.0000 above b; test " in firsts[1]
 
 
-def test_studies_of_another_metric_or_data_set_are_ranked_apart() -> None:
+def test_studies_of_another_metric_or_data_set_are_ranked_separately() -> None:
     first = StudyResult(
         "a", "scl", "d1", "plain", "mean", "tau=0.3", "accuracy", 0.8, "", 0.8, None
     )

@@ -1,4 +1,4 @@
-"""The writer creates three levels of runs, and repeated writes change nothing."""
+"""Tests of the MLflow writer: levels of runs, metrics, artifacts and repeated writes."""
 
 import math
 import os
@@ -115,7 +115,7 @@ def test_a_parameter_too_long_for_mlflow_becomes_an_artifact(write: Write, shown
     assert shown.artifact(run, "long_params.json") == {"prompt": "x" * 6001}
 
 
-def test_parameters_stay_while_new_ones_and_changed_tags_and_files_are_written(
+def test_stored_parameters_stay_while_tags_and_files_are_updated(
     write: Write, shown: "Shown"
 ) -> None:
     write(
@@ -142,7 +142,7 @@ def test_studies_of_one_name_do_not_share_runs(write: Write, shown: "Shown") -> 
 
 
 @pytest.mark.slow
-def test_a_writer_killed_halfway_is_completed_without_duplicates(
+def test_the_records_of_a_killed_writer_are_completed_without_duplicates(
     write: Write, uri: str, shown: "Shown", fresh_database: Path, tmp_path: Path
 ) -> None:
     records = [RunRecord("s", (), {"task": "rte"}), RunRecord("s", (0,), {"tau": 0.1})]
@@ -163,9 +163,9 @@ def test_a_writer_killed_halfway_is_completed_without_duplicates(
         time.sleep(0.05)
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
-    there = len(shown.runs())
-    assert 20 <= there < len(records)
-    assert write(records) == len(records) - there
+    existing = len(shown.runs())
+    assert 20 <= existing < len(records)
+    assert write(records) == len(records) - existing
 
     (tmp_path / "undisturbed").mkdir()
     other = f"sqlite:///{tmp_path}/undisturbed/mlflow.db"
@@ -188,22 +188,22 @@ def test_a_failed_seed_run_shows_its_last_cause_until_it_succeeds(
     assert shown.points()["s/0/0"] == {"loss": [(5, 1.0), (9, 0.5)]}
 
 
-def test_values_that_are_not_finite_are_left_out_and_named(write: Write, shown: "Shown") -> None:
-    bad = {"a": math.nan, "b": math.inf, "c": 1.0}
-    write([replace(SEED_RUN, history=((5, bad),)), RunRecord("s", (0,), metrics=bad)])
+def test_non_finite_values_are_left_out_and_named_in_a_tag(write: Write, shown: "Shown") -> None:
+    values = {"a": math.nan, "b": math.inf, "c": 1.0}
+    write([replace(SEED_RUN, history=((5, values),)), RunRecord("s", (0,), metrics=values)])
     for name in ("s/0", "s/0/0"):
         run = shown.runs()[name]
         assert run.data.tags["sclsearch.not_finite"] == "a, b"
         assert run.data.metrics == {"c": 1.0}
 
 
-def test_two_thousand_metrics_of_one_seed_run_arrive(write: Write, shown: "Shown") -> None:
+def test_two_thousand_metrics_of_one_seed_run_are_written(write: Write, shown: "Shown") -> None:
     many = tuple((u, {"loss": 1 / u, "mcc": 0.1}) for u in range(1, 1001))
     write([replace(SEED_RUN, history=many)])
     assert len(shown.points()["s/0/0"]["loss"]) == 1000
 
 
-def test_a_child_written_before_its_parents_finds_its_place(write: Write, shown: "Shown") -> None:
+def test_a_seed_run_written_first_creates_its_parents(write: Write, shown: "Shown") -> None:
     assert write([SEED_RUN]) == 3
     assert write([RunRecord("s", (), {"p": 1}), RunRecord("s", (0,), {"p": 2})]) == 0
     runs = shown.runs()
@@ -232,7 +232,7 @@ def test_a_study_that_release_0_1_0_logged_continues_in_its_experiment(
     assert shown.client.get_experiment(experiment).name == "cola, all examples, minilm"
 
 
-def test_rows_are_logged_once_with_their_digest_and_use(write: Write, shown: "Shown") -> None:
+def test_data_sets_are_logged_once_with_their_digest_and_use(write: Write, shown: "Shown") -> None:
     rows = DatasetRecord("cola seed 0", "a" * 64, "training", "/data/cola")
     for _ in range(2):
         write([RunRecord("s", datasets=(rows,))])
