@@ -1,4 +1,4 @@
-"""A study that was trained, and studies of records alone: configurations and their figures."""
+"""Fixtures: a trained study, a regression, and studies of made-up records."""
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -33,8 +33,8 @@ Configuration = Sequence[Scores | str | None]
 
 
 @pytest.fixture(scope="session")
-def once(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    """Returns a study that was trained, on an encoder of its own."""
+def trained(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """Return a study that was trained on its own copy of the encoder."""
     folder = shutil.copytree(tiny_bert, tmp_path_factory.mktemp("encoder") / "bert")
     return study_on(folder, tmp_path_factory.mktemp("storage"))
 
@@ -64,15 +64,15 @@ def regression(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 @pytest.fixture
-def exported(once: Trained, tmp_path: Path) -> Path:
-    """Return the folder of an export of that study's winner."""
-    once.export(tmp_path / "winner")
+def exported(trained: Trained, tmp_path: Path) -> Path:
+    """Return the folder of the exported winner."""
+    trained.export(tmp_path / "winner")
     return tmp_path / "winner"
 
 
 @pytest.fixture
 def write_study(tmp_path: Path) -> Callable[..., Path]:
-    """Returns what writes a study, `made-up` unless named, and returns the storage folder."""
+    """Return a function that writes a study of made-up records and returns its storage."""
 
     def write(
         *configurations: Configuration,
@@ -136,9 +136,9 @@ def write_study(tmp_path: Path) -> Callable[..., Path]:
                 if scores is not None:
                     key = seed_run_key(record, configuration, replicate)
                     identity_of = seed_run_identity(record, configuration, replicate)
-                    found = _seed_run(key, identity_of, scores)
+                    run = _seed_run(key, identity_of, scores)
                     gpu = gpus[replicate.number] if gpus else None
-                    runs.put(replace(found, environment={"gpu": gpu}))
+                    runs.put(replace(run, environment={"gpu": gpu}))
         return tmp_path
 
     return write

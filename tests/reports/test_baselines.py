@@ -1,4 +1,4 @@
-"""A useless winner is doubted: by baselines, collapsed predictions and small classes."""
+"""Tests of the warnings about a useless winner: baselines, one class, small classes."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,14 +16,14 @@ Counts = list[list[int]]
 
 @pytest.fixture
 def warnings_for(write_study: Callable[..., Path]) -> Callable[..., list[str]]:
-    """Returns what gives the warnings about a winner with these confusion matrices."""
+    """Return a function that returns the warnings about a winner with these matrices."""
 
     def warnings_for(matrices: list[tuple[Counts, Counts]], baseline: Counts) -> list[str]:
         storage = write_study(matrices, labels=("complaint", "praise"))
         evaluation = {"confusion": baseline}
-        found = {MAJORITY: {"validation": evaluation, "test": evaluation}}
+        scores = {MAJORITY: {"validation": evaluation, "test": evaluation}}
         store = StudyStore(storage, "made-up")
-        store.save_baselines(dict.fromkeys(range(len(matrices)), found))
+        store.save_baselines(dict.fromkeys(range(len(matrices)), scores))
         return list(report(storage, "made-up").notes)
 
     return warnings_for
@@ -32,12 +32,12 @@ def warnings_for(write_study: Callable[..., Path]) -> Callable[..., list[str]]:
 Warnings = Callable[..., list[str]]
 
 
-def test_a_sound_winner_is_not_doubted(warnings_for: Warnings) -> None:
+def test_a_good_winner_gets_no_warning(warnings_for: Warnings) -> None:
     good = [([[18, 2], [n, 80 - n]], [[18, 2], [n, 80 - n]]) for n in range(3)]
     assert warnings_for(good, [[0, 20], [0, 80]]) == []
 
 
-def test_a_winner_that_predicts_one_class_is_doubted(warnings_for: Warnings) -> None:
+def test_a_winner_that_predicts_one_class_gets_a_warning(warnings_for: Warnings) -> None:
     one_class: Counts = [[0, 20], [0, 80]]
     collapsed, equal = warnings_for([(one_class, one_class)] * 3, one_class)
     assert collapsed == (
@@ -48,7 +48,9 @@ def test_a_winner_that_predicts_one_class_is_doubted(warnings_for: Warnings) -> 
     )
 
 
-def test_a_winner_whose_interval_reaches_the_baseline_is_doubted(warnings_for: Warnings) -> None:
+def test_a_winner_whose_interval_reaches_the_baseline_gets_a_warning(
+    warnings_for: Warnings,
+) -> None:
     runs = [([[18, 2], [0, 80]], [[n, 20 - n], [0, 80]]) for n in (0, 0, 9)]
     (warning,) = warnings_for(runs, [[0, 20], [0, 80]])
     assert "by +3.0 points (95 %: -" in warning
@@ -60,16 +62,16 @@ def test_a_class_with_few_validation_rows_is_reported(warnings_for: Warnings) ->
     assert warning == "warning: classes with fewer than 10 validation rows: complaint (4)"
 
 
-def test_baselines_stand_below_the_ranking(write_study: Callable[..., Path]) -> None:
+def test_baselines_are_printed_below_the_ranking(write_study: Callable[..., Path]) -> None:
     storage = write_study([(80, 70), (90, 60)], [(50, 50), (40, 40)])
     evaluation = {"confusion": [[65, 35], [0, 0]]}
-    found = {name: {"validation": evaluation, "test": evaluation} for name in (LOGISTIC, MAJORITY)}
-    StudyStore(storage, "made-up").save_baselines({0: found, 1: found})
-    told = report(storage, "made-up")
-    assert [line.origin for line in told.baselines] == [MAJORITY, LOGISTIC]
-    assert [line.score for line in told.baselines] == [pytest.approx(0.65)] * 2
+    scores = {name: {"validation": evaluation, "test": evaluation} for name in (LOGISTIC, MAJORITY)}
+    StudyStore(storage, "made-up").save_baselines({0: scores, 1: scores})
+    found = report(storage, "made-up")
+    assert [line.origin for line in found.baselines] == [MAJORITY, LOGISTIC]
+    assert [line.score for line in found.baselines] == [pytest.approx(0.65)] * 2
     console = Console(width=80, record=True)
-    show(console, told)
+    show(console, found)
     text = console.export_text()
     assert "baseline: majority class" in text
     assert "warning: the winner is not above the baseline majority class" in " ".join(text.split())
@@ -81,11 +83,11 @@ def test_seeds_of_one_training_subset_are_one_pair() -> None:
         return ConfigurationLine(0, "", {}, {}, seeds, 0.5, (), None, None)
 
     ours, theirs = line(0.7, 0.7, 0.7, 0.6, 0.6, 0.6), line(*[0.5] * 6)
-    found = paired(ours, theirs, dict(enumerate("aaabbb")))
-    assert found is not None
-    assert found.n == 2
-    assert found.difference == pytest.approx(0.15)
-    each = paired(ours, theirs, dict(enumerate("abcdef")))
-    assert each is not None
-    assert each.n == 6
+    by_subset = paired(ours, theirs, dict(enumerate("aaabbb")))
+    assert by_subset is not None
+    assert by_subset.n == 2
+    assert by_subset.difference == pytest.approx(0.15)
+    by_seed = paired(ours, theirs, dict(enumerate("abcdef")))
+    assert by_seed is not None
+    assert by_seed.n == 6
     assert paired(ours, line(), {}) is None

@@ -1,4 +1,4 @@
-"""Suggested commands parse, and have every option that they need."""
+"""Test of the suggested rerun command."""
 
 import shlex
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from sclsearch.reports.report import report
 
 
 @pytest.mark.parametrize("method", ["scl", "/my files/mine.py:Mine"])
-def test_a_rerun_names_the_storage_the_weights_and_only_a_custom_method(
+def test_a_rerun_command_names_storage_weights_and_only_a_custom_method(
     write_study: Callable[..., Path], method: str
 ) -> None:
     storage = write_study([(70, 60)])

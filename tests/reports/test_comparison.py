@@ -1,4 +1,4 @@
-"""Winners of studies are compared over all their replicates, and never what cannot be."""
+"""Tests of the comparison of study winners over all replicates."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +26,7 @@ def text_of(found: StudyComparison, capsys: pytest.CaptureFixture[str]) -> list[
     return [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_winners_are_compared_seed_by_seed_and_p_values_adjusted(write_study: WriteStudy) -> None:
+def test_winners_are_compared_by_seed_with_adjusted_p_values(write_study: WriteStudy) -> None:
     write_study(BASE, name="base")
     storage = write_study([(1, 99)] * 3, BETTER, name="better")
     found = compared(storage, "base", "better")
@@ -46,7 +46,7 @@ def test_winners_are_compared_seed_by_seed_and_p_values_adjusted(write_study: Wr
     assert adjusted == [None, 0.5, 0.5]
 
 
-def test_subsets_of_either_study_are_pairs_whichever_comes_first(write_study: WriteStudy) -> None:
+def test_pairs_are_training_subsets_in_either_order_of_the_studies(write_study: WriteStudy) -> None:
     write_study([*BASE, BASE[0]], name="full", rows={"train": "aaaa", "test": "t"})
     some = {"train": "aabb", "test": "t"}
     storage = write_study([*BETTER, BETTER[0]], name="few", rows=some)
@@ -65,7 +65,7 @@ def test_a_failed_seed_is_left_out_of_the_pairs(write_study: WriteStudy) -> None
     assert base.test_mean == pytest.approx(0.605)
 
 
-def test_differences_of_the_studies_are_noted(
+def test_differences_between_the_studies_are_noted(
     write_study: WriteStudy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_study(BASE, name="base")
@@ -112,17 +112,17 @@ def test_different_settings_are_noted(write_study: WriteStudy) -> None:
     )
     rows = {"train": "aaa", "test": "t", "unlabelled": "u"}
     write_study(BASE, name="more", settings={"tau": 0.1}, rows=rows)
-    told = "more reads texts without labels too"
-    assert compared(storage, "base", "more").notes == (told,)
-    assert compared(storage, "more", "base").notes == (told,)
+    note = "more reads texts without labels too"
+    assert compared(storage, "base", "more").notes == (note,)
+    assert compared(storage, "more", "base").notes == (note,)
     write_study(BASE, name="other", settings={"tau": 0.1}, rows={**rows, "unlabelled": "v"})
-    told = "other reads other texts without labels than more"
-    assert compared(storage, "more", "other").notes == (told,)
+    note = "other reads other texts without labels than more"
+    assert compared(storage, "more", "other").notes == (note,)
     write_study(BASE, name="alike", settings={"tau": 0.1})
     assert not compared(storage, "base", "alike").notes
 
 
-def test_a_repeated_winner_is_shown_as_such(
+def test_a_repeated_winner_is_marked_as_a_repetition(
     write_study: WriteStudy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_study(BASE, name="base", settings={"tau": 0.1})
@@ -132,7 +132,7 @@ def test_a_repeated_winner_is_shown_as_such(
     assert any(line.endswith("#0 the winner that it repeats") for line in text_of(found, capsys))
 
 
-def test_a_winner_stands_beside_its_score_on_fresh_seeds(
+def test_a_winner_is_shown_with_its_score_on_fresh_seeds(
     write_study: WriteStudy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_study(BASE, [(1, 1)] * 3, name="base")
@@ -169,7 +169,7 @@ def test_a_winner_stands_beside_its_score_on_fresh_seeds(
     assert f"sclsearch compare base-again again --storage {storage}" in text
 
 
-def test_a_winner_of_a_search_on_gpus_may_have_its_fresh_seeds_on_cpus(
+def test_a_winner_of_a_gpu_search_may_have_fresh_seeds_on_cpus(
     write_study: WriteStudy,
 ) -> None:
     storage = write_study([(1, 1)] * 3, BETTER, name="better", gpus=["H100"] * 3)
@@ -180,7 +180,7 @@ def test_a_winner_of_a_search_on_gpus_may_have_its_fresh_seeds_on_cpus(
     assert confirmed.study == "on-cpus"
 
 
-def test_other_winners_of_the_searches_are_in_an_interval(write_study: WriteStudy) -> None:
+def test_the_search_interval_covers_other_possible_winners(write_study: WriteStudy) -> None:
     write_study(BASE, [(51, 40)] * 3, name="base")
     storage = write_study(BETTER, [(61, 50)] * 3, name="better")
     better = compared(storage, "base", "better").studies[1]
@@ -191,7 +191,7 @@ def test_other_winners_of_the_searches_are_in_an_interval(write_study: WriteStud
     assert better.search_interval[1] > 0.2 > better.comparison.interval[1]
 
 
-def test_skipped_seed_runs_are_estimated_for_the_interval_of_searches(
+def test_the_search_interval_estimates_skipped_seed_runs(
     write_study: WriteStudy,
 ) -> None:
     hard = [(50, 55), (60, 62), (70, 77)]
@@ -205,7 +205,7 @@ def test_skipped_seed_runs_are_estimated_for_the_interval_of_searches(
     assert whole.search_interval[0] < 0.05
 
 
-def test_equal_pairs_leave_nothing_to_test(
+def test_equal_pairs_are_not_tested_for_significance(
     write_study: WriteStudy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_study(BASE, name="base")
@@ -213,7 +213,7 @@ def test_equal_pairs_leave_nothing_to_test(
     assert "All pairs are equal: there is nothing to test." in text_of(found, capsys)
 
 
-def test_the_power_is_that_after_holms_correction(
+def test_the_power_includes_holms_correction(
     write_study: WriteStudy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seeds = range(7)
@@ -239,7 +239,7 @@ def test_the_power_is_that_after_holms_correction(
         ("test rows", {"rows": {"train": "aaa", "test": "u"}}),
     ],
 )
-def test_studies_of_other_rows_or_metrics_are_not_compared(
+def test_studies_with_different_rows_or_metrics_are_not_compared(
     write_study: WriteStudy, kind: str, other: dict[str, object]
 ) -> None:
     write_study(BASE, name="base")
@@ -248,11 +248,11 @@ def test_studies_of_other_rows_or_metrics_are_not_compared(
         compared(storage, "base", "better")
 
 
-def test_one_study_or_one_without_a_winner_is_not_compared(write_study: WriteStudy) -> None:
+def test_a_single_study_or_one_without_a_winner_is_not_compared(write_study: WriteStudy) -> None:
     write_study(BASE, name="base")
-    storage = write_study([(1, 1), (2, 2), None], name="begun")
+    storage = write_study([(1, 1), (2, 2), None], name="unfinished")
     for names in (["base"], ["base", "base"]):
         with pytest.raises(SclsearchError, match="two or more different studies, got"):
             compared(storage, *names)
-    with pytest.raises(SclsearchError, match="begun: no configuration is finished"):
-        compared(storage, "base", "begun")
+    with pytest.raises(SclsearchError, match="unfinished: no configuration is finished"):
+        compared(storage, "base", "unfinished")

@@ -1,4 +1,4 @@
-"""An ensemble averages the class probabilities of the seeds that a rule reports."""
+"""Tests of an exported ensemble, which averages the class probabilities of its seeds."""
 
 import shutil
 from dataclasses import replace
@@ -21,10 +21,10 @@ TEXTS = ["the film was good", "it was awful, and very dull"]
 
 
 @pytest.fixture(scope="module")
-def ensemble(once: Trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns an ensemble of both seeds of the study."""
+def ensemble(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of an exported ensemble of both seeds."""
     folder = tmp_path_factory.mktemp("export") / "both"
-    sclsearch.export("mine", folder, storage=once.storage, ensemble=True)
+    sclsearch.export("mine", folder, storage=trained.storage, ensemble=True)
     return folder
 
 
@@ -41,10 +41,10 @@ def test_probabilities_are_the_mean_of_the_members(ensemble: Path) -> None:
         assert list(one.scores.values()) == pytest.approx(row)
 
 
-def test_one_reported_seed_is_no_ensemble(once: Trained, tmp_path: Path) -> None:
+def test_an_ensemble_of_one_seed_is_an_error(trained: Trained, tmp_path: Path) -> None:
     with pytest.raises(SclsearchError) as raised:
         sclsearch.export(
-            "mine", tmp_path / "one", storage=once.storage, rule="mean/best", ensemble=True
+            "mine", tmp_path / "one", storage=trained.storage, rule="mean/best", ensemble=True
         )
     assert str(raised.value) == (
         "ensemble: rule mean/best must report at least 2 seeds, got 1. Pass --rule top-3, for "
@@ -53,23 +53,23 @@ def test_one_reported_seed_is_no_ensemble(once: Trained, tmp_path: Path) -> None
     assert not (tmp_path / "one").exists()
 
 
-def test_every_member_without_weights_is_named_with_its_command(
-    once: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_missing_weights_are_an_error_with_a_rerun_command_per_seed(
+    trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sclsearch.store.studies.StudyStore.read_weights", lambda *_: None)
     with pytest.raises(SclsearchError) as raised:
-        sclsearch.export("mine", tmp_path / "both", storage=once.storage, ensemble=True)
+        sclsearch.export("mine", tmp_path / "both", storage=trained.storage, ensemble=True)
     first, *commands = str(raised.value).splitlines()
     assert first.startswith("mine: the weights of 2 of 2 seeds are not in ")
-    winner = report(once.storage, "mine").winner
+    winner = report(trained.storage, "mine").winner
     assert winner is not None
     for seed, command in zip(
         (winner.seeds[position] for position in winner.reported), commands, strict=True
     ):
-        assert command.startswith(f"`sclsearch rerun {seed.key[:12]} --storage {once.storage} ")
+        assert command.startswith(f"`sclsearch rerun {seed.key[:12]} --storage {trained.storage} ")
 
 
-def test_an_ensemble_is_no_encoder_but_its_members_are(ensemble: Path) -> None:
+def test_the_members_of_an_ensemble_are_encoders_but_not_the_ensemble(ensemble: Path) -> None:
     with pytest.raises((OSError, ValueError), match=r"config\.json|model_type"):
         AutoModelForSequenceClassification.from_pretrained(ensemble)
     assert model_folder(f"{ensemble}/seed-0") == ensemble / "seed-0"
@@ -81,24 +81,26 @@ def test_an_ensemble_is_no_encoder_but_its_members_are(ensemble: Path) -> None:
     )
 
 
-def test_the_command_and_the_record_have_the_members_mean_scores(
-    once: Trained, tmp_path: Path
+def test_the_command_and_the_record_have_the_mean_scores_of_the_members(
+    trained: Trained, tmp_path: Path
 ) -> None:
     folder = tmp_path / "both"
-    asked = ["export", "mine", str(folder), "--storage", str(once.storage), "--ensemble"]
-    done = CliRunner().invoke(app, asked)
-    assert done.exit_code == 0, done.output
-    winner, record = report(once.storage, "mine").winner, sclsearch.load(folder).record
+    command = ["export", "mine", str(folder), "--storage", str(trained.storage), "--ensemble"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    winner, record = report(trained.storage, "mine").winner, sclsearch.load(folder).record
     assert winner is not None
     assert record.test == pytest.approx(np.mean([seed.test or 0 for seed in winner.seeds]))
     assert record.validation == pytest.approx(winner.score)
     assert (
         f"an ensemble of 2 seeds, whose own scores average accuracy {record.validation:.4f}, test "
         f"{record.test:.4f}\n"
-    ) in done.stdout
+    ) in result.stdout
 
 
-def test_other_labels_than_those_of_the_members_are_refused(ensemble: Path, tmp_path: Path) -> None:
+def test_labels_that_differ_from_those_of_the_members_are_an_error(
+    ensemble: Path, tmp_path: Path
+) -> None:
     copy = shutil.copytree(ensemble, tmp_path / "both")
     replace(read_record(copy), labels=("a", "b", "c")).write(copy)
     with pytest.raises(SclsearchError, match=r"sclsearch\.json: labels: must be unacceptable, "):

@@ -1,4 +1,4 @@
-"""An exported encoder is that of the winner's best seed, bit for bit, and loads everywhere."""
+"""Tests of the export: weights, record, and loading by transformers and by sclsearch."""
 
 import json
 import shutil
@@ -20,46 +20,47 @@ ENCODERS = ("tiny_bert", "tiny_roberta", "tiny_distilbert", "tiny_electra")
 
 
 @pytest.fixture(scope="module", params=ENCODERS)
-def each(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    """Returns a study on an encoder of each family, with and without pooler."""
+def study(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """Return a trained study, once per encoder family."""
     encoder: Path = request.getfixturevalue(request.param)
     return study_on(encoder, tmp_path_factory.mktemp("storage"))
 
 
 def unpooled(stored: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the weights without the pooler, where BERT's classifier keeps its dense layer."""
+    """Return the weights without the pooler, which holds the dense layer of BERT's classifier."""
     return {name: tensor for name, tensor in stored.items() if "pooler." not in name}
 
 
-def beginning(start: str, stored: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {n.removeprefix(start): t for n, t in stored.items() if n.startswith(start)}
+def with_prefix(prefix: str, stored: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {n.removeprefix(prefix): t for n, t in stored.items() if n.startswith(prefix)}
 
 
-def test_an_encoder_comes_back_bit_for_bit_and_transformers_alone_loads_it(
-    each: Trained, tmp_path: Path
+def test_an_exported_encoder_is_bit_identical_and_loads_in_transformers(
+    study: Trained, tmp_path: Path
 ) -> None:
-    each.export(tmp_path / "encoder")
-    stored = load_file(each.best)
-    found = load_encoder(model_folder(str(tmp_path / "encoder")), "mine")
-    begun = load_encoder(each.begun, "begun")
-    assert same(unpooled(found.state_dict()), unpooled(beginning("encoder.", stored)))
-    assert not torch.equal(found.embeddings, begun.embeddings)
+    study.export(tmp_path / "encoder")
+    stored = load_file(study.best)
+    exported = load_encoder(model_folder(str(tmp_path / "encoder")), "mine")
+    initial = load_encoder(study.encoder, "initial")
+    assert same(unpooled(exported.state_dict()), unpooled(with_prefix("encoder.", stored)))
+    assert not torch.equal(exported.embeddings, initial.embeddings)
     assert same(
-        load_file(tmp_path / "encoder" / "parts.safetensors"), beginning("new_modules.", stored)
+        load_file(tmp_path / "encoder" / "parts.safetensors"), with_prefix("new_modules.", stored)
     )
     folder = encoder_folder(tmp_path / "encoder")
-    encoder = unpooled(beginning("encoder.model.", stored))
+    encoder = unpooled(with_prefix("encoder.model.", stored))
     state = AutoModel.from_pretrained(folder).state_dict()
     assert same({name: state[name] for name in encoder}, encoder)
     assert {name.partition(".")[0] for name in state.keys() - encoder.keys()} <= {"pooler"}
     texts = ["the film was good", "it was awful"]
     ids = [
-        AutoTokenizer.from_pretrained(folder)(texts)["input_ids"] for folder in (folder, each.begun)
+        AutoTokenizer.from_pretrained(folder)(texts)["input_ids"]
+        for folder in (folder, study.encoder)
     ]
     assert ids[0] == ids[1]
 
 
-def test_an_encoder_in_half_precision_is_exported_in_the_one_it_was_trained_in(
+def test_a_half_precision_encoder_is_exported_in_its_training_precision(
     tiny_bert: Path, tmp_path: Path
 ) -> None:
     half = shutil.copytree(tiny_bert, tmp_path / "half")
@@ -68,35 +69,39 @@ def test_an_encoder_in_half_precision_is_exported_in_the_one_it_was_trained_in(
     trained = study_on(half, tmp_path / "storage")
     trained.export(tmp_path / "encoder")
     state = AutoModel.from_pretrained(tmp_path / "encoder").state_dict()
-    stored = beginning("encoder.model.", load_file(trained.best))
+    stored = with_prefix("encoder.model.", load_file(trained.best))
     assert same(unpooled(state), unpooled(stored))
 
 
-def test_the_card_describes_the_export(once: Trained, tmp_path: Path) -> None:
-    card = once.export(tmp_path / "new" / "encoder")
+def test_the_record_describes_the_export(trained: Trained, tmp_path: Path) -> None:
+    record = trained.export(tmp_path / "new" / "encoder")
     written = json.loads((tmp_path / "new" / "encoder" / CARD).read_text())
-    assert written == json.loads(json.dumps(asdict(card)))
-    assert (card.place, card.labels, card.pair) == ("scl", ("unacceptable", "acceptable"), False)
-    winner = report(once.storage, "mine").winner
+    assert written == json.loads(json.dumps(asdict(record)))
+    assert (record.place, record.labels, record.pair) == (
+        "scl",
+        ("unacceptable", "acceptable"),
+        False,
+    )
+    winner = report(trained.storage, "mine").winner
     assert winner is not None
     best = max(winner.seeds, key=lambda seed: (seed.validation or 0, -seed.replicate))
-    assert (card.key, card.replicate, card.seeds) == (best.key, best.replicate, 2)
-    assert (card.validation, card.test) == (best.validation, best.test)
-    assert (card.study, card.method, card.task, card.size) == ("mine", "scl", "demo", "8")
-    assert (card.metric, card.rule, card.protocol) == ("accuracy", "mean", "gunel-fewshot")
-    assert (card.fields["tau"], card.fields["epochs"]) == (0.5, 1)
-    assert card.base == f"./{once.begun.name}"
+    assert (record.key, record.replicate, record.seeds) == (best.key, best.replicate, 2)
+    assert (record.validation, record.test) == (best.validation, best.test)
+    assert (record.study, record.method, record.task, record.size) == ("mine", "scl", "demo", "8")
+    assert (record.metric, record.rule, record.protocol) == ("accuracy", "mean", "gunel-fewshot")
+    assert (record.fields["tau"], record.fields["epochs"]) == (0.5, 1)
+    assert record.base == f"./{trained.encoder.name}"
 
 
-def test_an_encoder_fine_tuned_twice_keeps_its_base_name(once: Trained, tmp_path: Path) -> None:
-    once.export(tmp_path / "first")
+def test_an_encoder_fine_tuned_twice_keeps_its_base_name(trained: Trained, tmp_path: Path) -> None:
+    trained.export(tmp_path / "first")
     study_on(tmp_path / "first", tmp_path / "storage").export(tmp_path / "second")
-    assert base_model(str(tmp_path / "second")) == f"./{once.begun.name}"
+    assert base_model(str(tmp_path / "second")) == f"./{trained.encoder.name}"
 
 
-def test_the_same_weights_are_the_same_files(once: Trained, tmp_path: Path) -> None:
+def test_repeated_exports_have_identical_files(trained: Trained, tmp_path: Path) -> None:
     for name in ("a", "b"):
-        once.export(tmp_path / name / "winner")
+        trained.export(tmp_path / name / "winner")
     a, b = tmp_path / "a" / "winner", tmp_path / "b" / "winner"
     files = sorted(path.name for path in a.iterdir())
     weights = {"model.safetensors", "parts.safetensors"}

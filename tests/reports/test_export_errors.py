@@ -1,4 +1,4 @@
-"""What cannot be exported is said with the way out, and nothing half done is left."""
+"""Tests of export errors: the message, the remedy, and no partial files."""
 
 import json
 import shutil
@@ -18,29 +18,29 @@ from tests.reports.trained import Trained, same
 
 
 @pytest.fixture
-def study(once: Trained, tmp_path: Path) -> Trained:
-    """Returns a copy of the study, to be spoilt."""
-    return Trained(shutil.copytree(once.storage, tmp_path / "storage"), once.begun)
+def study(trained: Trained, tmp_path: Path) -> Trained:
+    """Return a copy of the study that the test may damage."""
+    return Trained(shutil.copytree(trained.storage, tmp_path / "storage"), trained.encoder)
 
 
-def test_an_empty_folder_is_taken_and_one_that_holds_something_is_refused(
-    once: Trained, tmp_path: Path
+def test_an_empty_folder_is_accepted_and_a_nonempty_one_is_refused(
+    trained: Trained, tmp_path: Path
 ) -> None:
     (tmp_path / "encoder").mkdir()
-    once.export(tmp_path / "encoder")
+    trained.export(tmp_path / "encoder")
     before = (tmp_path / "encoder" / CARD).stat().st_mtime_ns
     (tmp_path / "file").touch()
     for name in ("encoder", "file"):
         with pytest.raises(SclsearchError) as caught:
-            once.export(tmp_path / name)
+            trained.export(tmp_path / name)
         assert str(caught.value) == (
             f"{tmp_path / name}: exists and is not an empty folder. Name another one."
         )
     assert (tmp_path / "encoder" / CARD).stat().st_mtime_ns == before
 
 
-def test_of_two_exports_to_one_folder_the_first_stays_whole(
-    once: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_of_two_exports_to_one_folder_only_the_first_is_written(
+    trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def other_export_first(folder: Path) -> None:
         (tmp_path / "winner").mkdir()
@@ -48,12 +48,14 @@ def test_of_two_exports_to_one_folder_the_first_stays_whole(
 
     monkeypatch.setattr("sclsearch.reports.export.write_digests", other_export_first)
     with pytest.raises(SclsearchError, match=r"winner: exists and is not an empty folder\."):
-        once.export(tmp_path / "winner")
+        trained.export(tmp_path / "winner")
     assert [path.name for path in tmp_path.iterdir()] == ["winner"]
     assert [path.name for path in (tmp_path / "winner").iterdir()] == ["other"]
 
 
-def test_weights_that_are_not_kept_can_be_trained_again(study: Trained, tmp_path: Path) -> None:
+def test_missing_weights_are_an_error_with_the_rerun_command(
+    study: Trained, tmp_path: Path
+) -> None:
     kept = load_file(study.best)
     study.best.unlink()
     with pytest.raises(SclsearchError) as caught:
@@ -68,15 +70,15 @@ def test_weights_that_are_not_kept_can_be_trained_again(study: Trained, tmp_path
     study.export(tmp_path / "encoder")
 
 
-def test_an_interrupted_export_leaves_nothing(study: Trained, tmp_path: Path) -> None:
+def test_a_failed_export_leaves_no_files(study: Trained, tmp_path: Path) -> None:
     study.best.write_bytes(study.best.read_bytes()[:-8])
     with pytest.raises(Exception, match="incomplete"):
         study.export(tmp_path / "out" / "encoder")
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_an_encoder_that_has_changed_since_is_refused(study: Trained, tmp_path: Path) -> None:
-    config = study.begun / "config.json"
+def test_an_encoder_that_changed_after_training_is_refused(study: Trained, tmp_path: Path) -> None:
+    config = study.encoder / "config.json"
     before = config.read_text()
     config.write_text(before + " ")
     try:
@@ -87,7 +89,7 @@ def test_an_encoder_that_has_changed_since_is_refused(study: Trained, tmp_path: 
     assert not (tmp_path / "encoder").exists()
 
 
-def test_a_study_without_a_winner_is_refused(
+def test_a_study_without_a_winner_or_an_unknown_study_is_refused(
     write_study: Callable[..., Path], tmp_path: Path
 ) -> None:
     storage = write_study(["it failed", "it too"])
@@ -106,6 +108,6 @@ def test_a_failed_seed_is_never_exported(study: Trained, tmp_path: Path) -> None
     path.unlink()
     run = SeedRun(failed, stored["identity"], stored["origin"], failure=Failure("hang", "1 h"))
     path.write_text(json.dumps(asdict(run)))
-    card = study.export(tmp_path / "encoder")
-    assert card.key != failed
-    assert card.key == study.best.stem
+    record = study.export(tmp_path / "encoder")
+    assert record.key != failed
+    assert record.key == study.best.stem

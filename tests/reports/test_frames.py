@@ -1,4 +1,4 @@
-"""Data frames of a study agree with its report and with the stored seed runs."""
+"""Tests of a study's data frames against its report and its stored seed runs."""
 
 import shutil
 import tarfile
@@ -33,11 +33,11 @@ def earlier(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def trained(once: Trained) -> Report:
-    return select("mine", storage=once.storage)
+def trained_report(trained: Trained) -> Report:
+    return select("mine", storage=trained.storage)
 
 
-def test_there_is_a_row_per_stored_seed_run_with_its_scores(write_study: Write) -> None:
+def test_a_frame_has_one_row_per_stored_seed_run_with_its_scores(write_study: Write) -> None:
     storage = write_study(
         [(60, 50), (70, 55), None],
         [(80, 40), "loss ce is nan at update 7", (90, 45)],
@@ -77,7 +77,7 @@ def test_reported_seed_runs_and_the_winner_follow_the_rule(write_study: Write) -
         assert frame.reported[frame.winner].tolist() == reported
 
 
-def test_f1_of_each_class_is_that_of_scikit_learn(write_study: Write) -> None:
+def test_f1_of_each_class_equals_that_of_scikit_learn(write_study: Write) -> None:
     from sklearn.metrics import f1_score
 
     matrix = np.array([[5, 2, 0], [1, 7, 3], [0, 0, 4]])
@@ -88,19 +88,19 @@ def test_f1_of_each_class_is_that_of_scikit_learn(write_study: Write) -> None:
     assert frame[["f1_a", "f1_b", "f1_c"]].iloc[0].tolist() == pytest.approx(expected.tolist())
 
 
-def test_a_hyperparameter_named_like_a_column_keeps_its_own(write_study: Write) -> None:
+def test_a_hyperparameter_named_like_a_column_gets_a_prefix(write_study: Write) -> None:
     storage = write_study([(60, 50)], values=[{"test": 0.25}])
     frame = select("made-up", storage=storage).frame()
     assert frame.test.tolist() == [0.5]
     assert frame.hyperparameter_test.tolist() == [0.25]
 
 
-def test_a_searched_hyperparameter_is_there_even_if_its_default_is_not_stored(
-    trained: Report,
+def test_a_searched_hyperparameter_has_a_column_even_with_its_default(
+    trained_report: Report,
 ) -> None:
-    lines = [replace(line, values={"head_lr_mult": 1.0}) for line in trained.configurations]
-    frame = replace(trained, configurations=tuple(lines)).frame()
-    assert "head_lr_mult" not in trained.configurations[0].fields
+    lines = [replace(line, values={"head_lr_mult": 1.0}) for line in trained_report.configurations]
+    frame = replace(trained_report, configurations=tuple(lines)).frame()
+    assert "head_lr_mult" not in trained_report.configurations[0].fields
     assert frame.head_lr_mult.tolist() == [1.0, 1.0]
 
 
@@ -136,24 +136,24 @@ def test_curves_name_the_stages_before_the_last(earlier: Path) -> None:
     assert not first.kept.any()
 
 
-def test_curves_of_a_trained_study_end_at_its_validation_score(trained: Report) -> None:
-    curves, frame = trained.curves(), trained.frame()
-    kept = curves[curves.kept & (curves.name == f"validation.{trained.metric}")]
+def test_curves_of_a_trained_study_end_at_its_validation_score(trained_report: Report) -> None:
+    curves, frame = trained_report.curves(), trained_report.frame()
+    kept = curves[curves.kept & (curves.name == f"validation.{trained_report.metric}")]
     assert kept.set_index("key").value.to_dict() == frame.set_index("key").validation.to_dict()
     assert {"loss.ce", "loss.scl"} < set(curves.name)
 
 
-def test_predictions_give_the_scores_of_the_report(trained: Report) -> None:
-    predictions, frame = trained.predictions(), trained.frame()
-    assert trained.metric == "accuracy"
+def test_predictions_give_the_scores_of_the_report(trained_report: Report) -> None:
+    predictions, frame = trained_report.predictions(), trained_report.frame()
+    assert trained_report.metric == "accuracy"
     right = predictions.label == predictions.predicted
     scores = right.groupby([predictions.key, predictions.split]).mean().unstack()
     expected = frame.set_index("key")[["test", "validation"]]
     pd.testing.assert_frame_equal(scores[["test", "validation"]], expected, check_names=False)
 
 
-def test_the_predicted_class_has_the_largest_probability(trained: Report) -> None:
-    predictions = trained.predictions()
+def test_the_predicted_class_has_the_largest_probability(trained_report: Report) -> None:
+    predictions = trained_report.predictions()
     probabilities = predictions.filter(like="probability_")
     assert probabilities.sum(axis=1).to_numpy() == pytest.approx(1, abs=1e-6)
     largest = probabilities.to_numpy().argmax(axis=1)
@@ -161,7 +161,7 @@ def test_the_predicted_class_has_the_largest_probability(trained: Report) -> Non
     assert probabilities.nunique().min() > 2
 
 
-def test_regression_has_scores_for_labels_and_no_probabilities(regression: Path) -> None:
+def test_predictions_of_a_regression_have_scores_and_no_probabilities(regression: Path) -> None:
     found = select("scores", storage=regression)
     predictions, curves = found.predictions(), found.curves()
     assert list(predictions)[3:] == ["split", "row", "label", "predicted"]
@@ -170,7 +170,7 @@ def test_regression_has_scores_for_labels_and_no_probabilities(regression: Path)
     assert {"validation.pearson", "validation.spearman", "validation.mse"} < set(curves.name)
 
 
-def test_an_earlier_release_stored_neither_labels_nor_probabilities(earlier: Path) -> None:
+def test_predictions_of_release_0_1_0_lack_labels_and_probabilities(earlier: Path) -> None:
     predictions = select("search", storage=earlier).predictions()
     assert list(predictions) == [
         *("configuration", "replicate", "key", "split", "row", "predicted"),
@@ -181,16 +181,16 @@ def test_an_earlier_release_stored_neither_labels_nor_probabilities(earlier: Pat
 @pytest.mark.parametrize(
     "change", ["truncated", "one array", "other rows", "other labels", "other scores"]
 )
-def test_a_damaged_file_of_probabilities_is_named(
-    once: Trained, tmp_path: Path, change: str
+def test_a_damaged_file_of_probabilities_is_an_error_that_names_it(
+    trained: Trained, tmp_path: Path, change: str
 ) -> None:
-    storage = shutil.copytree(once.storage, tmp_path / "storage")
+    storage = shutil.copytree(trained.storage, tmp_path / "storage")
     report = select("mine", storage=storage)
     run = RunStore(storage).get(report.frame().key[0])
     assert run is not None
     (rows,) = RunStore(storage).rows([run])
     assert rows is not None
-    place = storage / "runs" / "rows" / f"{run.key}.npz"
+    path = storage / "runs" / "rows" / f"{run.key}.npz"
     labels, probabilities = dict(rows.labels), dict(rows.probabilities)
     array = BytesIO()
     np.save(array, np.zeros(3))
@@ -203,10 +203,10 @@ def test_a_damaged_file_of_probabilities_is_named(
             rows, probabilities={**probabilities, "test": probabilities["test"][:, ::-1]}
         ).encoded(),
     }[change]
-    place.write_bytes(changed)
+    path.write_bytes(changed)
     with pytest.raises(DamagedError) as error:
         report.predictions()
-    assert str(error.value).startswith(f"{place}: does not hold the labels and probabilities")
+    assert str(error.value).startswith(f"{path}: does not hold the labels and probabilities")
     assert "Delete it; the predictions then lack" in str(error.value)
-    place.unlink()
+    path.unlink()
     assert report.predictions().label.isna().sum() == 1000

@@ -1,4 +1,4 @@
-"""Exported classifiers give other libraries' users the predictions of `sclsearch predict`."""
+"""Tests of exported classifiers in other libraries: same scores as `sclsearch predict`."""
 
 import json
 from dataclasses import asdict, dataclass, replace
@@ -56,7 +56,7 @@ RECORD = ExportRecord(
 
 @dataclass(frozen=True)
 class Export:
-    """An export of a method with random weights, and the scores of the model it was made from."""
+    """Export of a method with random weights, and the scores of the exported model."""
 
     folder: Path
     scores: np.ndarray[Any, Any]
@@ -98,8 +98,8 @@ def read_format(folder: Path) -> str:
 
 def probabilities(folder: Path, texts: list[str], **options: Any) -> list[dict[str, float]]:
     classifier = pipeline("text-classification", model=str(folder), top_k=None)
-    answers: Any = classifier(texts, **options)
-    return [{one["label"]: one["score"] for one in answer} for answer in answers]
+    outputs: Any = classifier(texts, **options)
+    return [{one["label"]: one["score"] for one in output} for output in outputs]
 
 
 def logits(folder: Path, texts: list[str]) -> np.ndarray[Any, Any]:
@@ -133,7 +133,7 @@ def check(export: Export) -> str:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_an_export_of_a_method_never_answers_from_a_random_head(
+def test_an_export_of_each_method_never_predicts_with_a_random_head(
     name: str, tiny_bert: Path, tmp_path: Path
 ) -> None:
     form = check(exported(tiny_bert, tmp_path / "winner", name))
@@ -183,8 +183,8 @@ def test_a_dense_layer_on_any_pooling_keeps_its_input(
     pooling: str, features: str, form: str, tiny_bert: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "winner"
-    found = exported(tiny_bert, folder, "scl", pooling=pooling, scl_features=features)
-    assert check(found) == form
+    export = exported(tiny_bert, folder, "scl", pooling=pooling, scl_features=features)
+    assert check(export) == form
 
 
 def test_more_classes_than_half_the_width_do_not_fit_a_relu_head(
@@ -192,11 +192,13 @@ def test_more_classes_than_half_the_width_do_not_fit_a_relu_head(
 ) -> None:
     labels = tuple(map(str, range(9)))
     record = replace(RECORD, labels=labels)
-    found = exported(tiny_distilbert, tmp_path / "winner", "ce", record, pooling="cls_raw")
-    assert check(found) == "sentence-transformers"
+    export = exported(tiny_distilbert, tmp_path / "winner", "ce", record, pooling="cls_raw")
+    assert check(export) == "sentence-transformers"
 
 
-def test_a_head_behind_a_projection_has_no_format(tiny_bert: Path, tmp_path: Path) -> None:
+def test_a_head_behind_a_projection_has_only_the_sclsearch_format(
+    tiny_bert: Path, tmp_path: Path
+) -> None:
     assert check(exported(tiny_bert, tmp_path / "winner", "ce", projection="g")) == "sclsearch"
 
 
@@ -209,27 +211,27 @@ def test_an_unmapped_export_is_an_encoder_for_further_studies(
 
 
 def test_an_export_of_an_earlier_version_still_predicts(tiny_bert: Path, tmp_path: Path) -> None:
-    found = exported(tiny_bert, tmp_path / "winner", "ce", projection="g")
-    for file in (found.folder / "encoder").iterdir():  # it wrote all files to one folder
-        file.rename(found.folder / file.name)
-    (found.folder / "encoder").rmdir()
-    assert logits(found.folder, TEXTS) == pytest.approx(found.scores, abs=1e-5)
-    assert model_folder(str(found.folder)) == found.folder
+    export = exported(tiny_bert, tmp_path / "winner", "ce", projection="g")
+    for file in (export.folder / "encoder").iterdir():  # earlier versions wrote one folder
+        file.rename(export.folder / file.name)
+    (export.folder / "encoder").rmdir()
+    assert logits(export.folder, TEXTS) == pytest.approx(export.scores, abs=1e-5)
+    assert model_folder(str(export.folder)) == export.folder
 
 
-def test_scores_of_a_regression_are_the_pipelines(tiny_bert: Path, tmp_path: Path) -> None:
+def test_a_regression_has_the_same_scores_in_the_pipeline(tiny_bert: Path, tmp_path: Path) -> None:
     folder = exported(tiny_bert, tmp_path / "winner", "ce", replace(RECORD, labels=())).folder
     ours = [one.label for one in sclsearch.predict(folder, TEXTS)]
     theirs = [one["score"] for one in probabilities(folder, TEXTS)]
     assert theirs == pytest.approx(ours, abs=1e-5)
 
 
-def test_the_pipeline_gives_our_probabilities_and_cuts_long_texts_like_training(
+def test_the_pipeline_has_our_probabilities_and_truncates_like_training(
     tiny_bert: Path, tmp_path: Path
 ) -> None:
     folder = exported(tiny_bert, tmp_path / "winner", "scl").folder
     texts = [*TEXTS, "good " * 40]
-    found = probabilities(folder, texts, truncation=True)
+    outputs = probabilities(folder, texts, truncation=True)
     expected = torch.tensor(logits(folder, texts)).softmax(1).numpy()
-    ordered = np.array([[one[label] for label in LABELS] for one in found])
+    ordered = np.array([[one[label] for label in LABELS] for one in outputs])
     assert ordered == pytest.approx(expected, abs=1e-5)

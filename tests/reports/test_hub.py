@@ -1,4 +1,4 @@
-"""An export is uploaded to the hub, here to a server that speaks the hub's protocol."""
+"""Tests of the upload of an export, to a local server with the hub's protocol."""
 
 import base64
 import json
@@ -23,17 +23,17 @@ REPOSITORY = "me/my-classifier"
 
 @dataclass
 class Hub:
-    """State of the server: repositories, by name whether each is private, and uploaded files."""
+    """State of the server: privacy of each repository, uploaded files, received tokens."""
 
     address: str = ""
     private: dict[str, bool] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
     tokens: set[str | None] = field(default_factory=set)
-    refuses: bool = False
+    rejects: bool = False
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers of the hub to what an upload asks."""
+    """Request handler with the endpoints that an upload uses."""
 
     hub: Hub
 
@@ -44,7 +44,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.hub.tokens.add(self.headers["Authorization"])
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        if self.hub.refuses:
+        if self.hub.rejects:
             self.answer({"error": "Invalid username or password."}, 401)
             return
         answers: dict[str, Callable[[bytes], None]] = {
@@ -56,10 +56,10 @@ class Handler(BaseHTTPRequestHandler):
         next(answer for part, answer in answers.items() if part in self.path)(body)
 
     def create(self, body: bytes) -> None:
-        wanted = json.loads(body)
-        name = f"{wanted['organization']}/{wanted['name']}"
+        request = json.loads(body)
+        name = f"{request['organization']}/{request['name']}"
         known = name in self.hub.private
-        self.hub.private.setdefault(name, wanted["visibility"] == "private")
+        self.hub.private.setdefault(name, request["visibility"] == "private")
         self.answer({"url": f"{self.hub.address}/{name}"}, 409 if known else 200)
 
     def preupload(self, body: bytes) -> None:
@@ -89,18 +89,18 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    """Returns a server that huggingface_hub of this process uses as the hub."""
-    found = Hub()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"hub": found}))
-    found.address = f"http://127.0.0.1:{server.server_port}"
+    """Yield the state of a server that huggingface_hub uses as the hub."""
+    state = Hub()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"hub": state}))
+    state.address = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     # The library reads HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE when it is first imported.
-    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", found.address)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", state.address)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    monkeypatch.setattr("huggingface_hub.hf_api.constants.ENDPOINT", found.address)
+    monkeypatch.setattr("huggingface_hub.hf_api.constants.ENDPOINT", state.address)
     monkeypatch.setenv("HF_TOKEN", "hf_a_test")
-    yield found
+    yield state
     server.shutdown()
     thread.join()
     server.server_close()
@@ -136,8 +136,8 @@ def test_a_public_repository_is_used_only_on_request(hub: Hub, folder: Path) -> 
     assert "README.md" in hub.files
 
 
-def test_a_refusal_names_the_hub_and_the_way_out(hub: Hub, folder: Path) -> None:
-    hub.refuses = True
+def test_a_rejected_upload_names_the_hub_and_the_upload_command(hub: Hub, folder: Path) -> None:
+    hub.rejects = True
     with pytest.raises(SclsearchError) as raised:
         push(folder, REPOSITORY)
     message = str(raised.value)
@@ -145,7 +145,7 @@ def test_a_refusal_names_the_hub_and_the_way_out(hub: Hub, folder: Path) -> None
     assert message.endswith(f"`hf upload {REPOSITORY} {folder}` uploads it.")
 
 
-def test_a_hub_that_cannot_be_reached_is_one_error(
+def test_an_unreachable_hub_is_an_error(
     folder: Path, dead_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert huggingface_hub.constants.HF_HUB_OFFLINE
@@ -157,7 +157,7 @@ def test_a_hub_that_cannot_be_reached_is_one_error(
         push(folder, REPOSITORY)
 
 
-def test_a_name_that_no_repository_can_have_is_refused_before_the_export(tmp_path: Path) -> None:
+def test_an_invalid_repository_name_is_refused_before_the_export(tmp_path: Path) -> None:
     with pytest.raises(SclsearchError, match=r"^push a/b/c: must be owner/name"):
         sclsearch.export("mine", tmp_path / "out", storage=tmp_path, push="a/b/c")
     refused = CliRunner().invoke(app, ["export", "mine", str(tmp_path / "o"), "--push", "a b"])

@@ -1,4 +1,4 @@
-"""The model card shows the evidence behind a winner, and its code runs."""
+"""Tests of the model card: metadata, scores, search and code examples."""
 
 import re
 import shutil
@@ -18,10 +18,10 @@ from tests.reports.trained import Trained, study_on
 
 
 @pytest.fixture(scope="module")
-def folder(once: Trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns an export of the study."""
+def folder(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of an export of the study."""
     folder = tmp_path_factory.mktemp("export") / "winner"
-    once.export(folder)
+    trained.export(folder)
     return folder
 
 
@@ -39,11 +39,11 @@ def run_examples(folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     return len(blocks)
 
 
-def test_its_metadata_is_that_of_a_hub_model(once: Trained, folder: Path) -> None:
+def test_the_card_has_the_metadata_of_a_hub_model(trained: Trained, folder: Path) -> None:
     data = ModelCard.load(folder / "README.md").data.to_dict()
     assert (data["pipeline_tag"], data["library_name"]) == ("text-classification", "transformers")
     assert "license" not in data
-    winner = report(once.storage, "mine").winner
+    winner = report(trained.storage, "mine").winner
     assert winner is not None
     assert winner.plain is not None
     (result,) = data["model-index"][0]["results"]
@@ -51,8 +51,8 @@ def test_its_metadata_is_that_of_a_hub_model(once: Trained, folder: Path) -> Non
     assert result["dataset"]["split"] == "test"
 
 
-def test_every_seed_has_its_scores(once: Trained, folder: Path, text: str) -> None:
-    found = report(once.storage, "mine")
+def test_the_card_lists_the_scores_of_every_seed(trained: Trained, folder: Path, text: str) -> None:
+    found = report(trained.storage, "mine")
     assert found.winner is not None
     exported = sclsearch.load(folder).record.replicate
     for seed in found.winner.seeds:
@@ -65,7 +65,7 @@ def test_every_seed_has_its_scores(once: Trained, folder: Path, text: str) -> No
 
 
 @pytest.mark.parametrize("family", ["tiny_bert", "tiny_electra"])
-def test_its_code_runs(
+def test_the_code_of_a_card_runs(
     family: str,
     request: pytest.FixtureRequest,
     tmp_path: Path,
@@ -78,8 +78,8 @@ def test_its_code_runs(
     assert run_examples(tmp_path / "both", monkeypatch) == 1
 
 
-def test_the_license_is_that_of_the_base_models_card(
-    once: Trained, tiny_bert: Path, tmp_path: Path
+def test_the_license_is_taken_from_the_card_of_the_base_model(
+    trained: Trained, tiny_bert: Path, tmp_path: Path
 ) -> None:
     encoder = shutil.copytree(tiny_bert, tmp_path / "encoder")
     (encoder / "README.md").write_text("---\nlicense: mit\n---\n", encoding="utf-8")
@@ -107,7 +107,7 @@ def card_of(storage: Path, folder: Path) -> str:
     return (folder / "README.md").read_text(encoding="utf-8")
 
 
-def test_a_search_shows_its_space_its_configurations_and_its_race(
+def test_the_card_of_a_search_has_space_configurations_and_race(
     write_study: Callable[..., Path], tmp_path: Path
 ) -> None:
     storage = write_study(
@@ -138,7 +138,7 @@ def test_a_failed_seed_is_shown(write_study: Callable[..., Path], tmp_path: Path
     assert "Every configuration has all its seeds." in text
 
 
-def test_a_study_of_cross_entropy_is_compared_with(
+def test_the_card_compares_the_winner_with_a_study_of_cross_entropy(
     write_study: Callable[..., Path], tmp_path: Path
 ) -> None:
     write_study([(70, 61), (70, 59)], method="ce", name="plain", parameters=[])
@@ -149,7 +149,9 @@ def test_a_study_of_cross_entropy_is_compared_with(
     assert "over 2 paired seeds, p = " in text
 
 
-def test_the_score_on_fresh_seeds_is_the_one_to_quote(write_study: Callable[..., Path]) -> None:
+def test_the_summary_recommends_to_quote_the_score_on_fresh_seeds(
+    write_study: Callable[..., Path],
+) -> None:
     storage = write_study([(60, 50), (62, 54)], name="search", values=[{"tau": 0.2}])
     found = report(storage, "search")
     assert found.winner is not None

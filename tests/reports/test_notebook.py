@@ -1,4 +1,4 @@
-"""A report is one line at a prompt and a table in a notebook."""
+"""Tests of a report's text at a prompt and its HTML in a notebook."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ def test_a_report_prints_as_one_line(write_study: Write) -> None:
     )
 
 
-def test_a_report_without_a_winner_says_so(write_study: Write) -> None:
+def test_a_report_without_a_winner_has_a_message_instead(write_study: Write) -> None:
     report = select("made-up", storage=write_study([(60, 50), None]))
     assert repr(report) == "<Report made-up: scl on cola, no configuration is finished>"
     assert "no configuration is finished" in report._repr_html_()

@@ -1,4 +1,4 @@
-"""An exported winner says of texts what it said of them in its study."""
+"""Tests of predictions by an exported winner: Python API and `sclsearch predict`."""
 
 import csv
 import json
@@ -29,38 +29,40 @@ from sclsearch.tasks import load_task
 from tests.reports.trained import Trained
 
 
-def test_test_rows_get_the_predictions_that_are_stored(once: Trained, exported: Path) -> None:
-    winner = report(once.storage, "mine").winner
+def test_predictions_of_the_test_rows_match_the_stored_ones(
+    trained: Trained, exported: Path
+) -> None:
+    winner = report(trained.storage, "mine").winner
     assert winner is not None
-    run = RunStore(once.storage).get(winner.seeds[winner.reported[0]].key)
+    run = RunStore(trained.storage).get(winner.seeds[winner.reported[0]].key)
     assert run is not None
     split = load_task("demo").splits["test"]
-    found = sclsearch.predict(exported, split.texts)
+    predictions = sclsearch.predict(exported, split.texts)
     labels = load_task("demo").task.labels
     counts = [[0, 0], [0, 0]]
-    for truth, one in zip(split.y, found, strict=True):
+    for truth, one in zip(split.y, predictions, strict=True):
         counts[int(truth)][labels.index(str(one.label))] += 1
     assert run.test["confusion"] == counts
-    assert all(one.scores.keys() == set(labels) for one in found)
-    assert all(one.scores[str(one.label)] == max(one.scores.values()) for one in found)
+    assert all(one.scores.keys() == set(labels) for one in predictions)
+    assert all(one.scores[str(one.label)] == max(one.scores.values()) for one in predictions)
 
 
-def test_the_texts_of_a_file_are_labelled_as_csv(exported: Path, tmp_path: Path) -> None:
+def test_predictions_for_a_file_are_printed_as_csv(exported: Path, tmp_path: Path) -> None:
     file = tmp_path / "new.csv"
     file.write_text('id,body\n1,the film was good\n2,"awful, and ""long"""\n', encoding="utf-8")
-    asked = ["predict", str(exported), str(file)]
-    done = CliRunner().invoke(app, [*asked, "--text", "body"])
-    assert done.exit_code == 0, done.output
-    header, *rows = csv.reader(done.stdout.splitlines())
+    command = ["predict", str(exported), str(file)]
+    result = CliRunner().invoke(app, [*command, "--text", "body"])
+    assert result.exit_code == 0, result.output
+    header, *rows = csv.reader(result.stdout.splitlines())
     assert header == ["body", "predicted", "score unacceptable", "score acceptable"]
     assert [row[0] for row in rows] == ["the film was good", 'awful, and "long"']
-    found = sclsearch.predict(exported, [row[0] for row in rows])
-    assert [row[1] for row in rows] == [one.label for one in found]
+    predictions = sclsearch.predict(exported, [row[0] for row in rows])
+    assert [row[1] for row in rows] == [one.label for one in predictions]
     assert [float(row[2]) for row in rows] == pytest.approx(
-        [one.scores["unacceptable"] for one in found], rel=1e-4
+        [one.scores["unacceptable"] for one in predictions], rel=1e-4
     )
-    kept = CliRunner().invoke(app, [*asked, "--text", "body", "--keep", "id"])
-    header, *rows = csv.reader(kept.stdout.splitlines())
+    result = CliRunner().invoke(app, [*command, "--text", "body", "--keep", "id"])
+    header, *rows = csv.reader(result.stdout.splitlines())
     assert header[:3] == ["body", "id", "predicted"]
     assert [row[1] for row in rows] == ["1", "2"]
 
@@ -78,15 +80,15 @@ def test_the_texts_of_a_file_are_labelled_as_csv(exported: Path, tmp_path: Path)
         ("body\n", ("--text", "body"), "there are no rows"),
     ],
 )
-def test_a_file_without_texts_is_refused(
+def test_a_file_with_invalid_columns_or_without_rows_is_refused(
     exported: Path, tmp_path: Path, content: str, text: tuple[str, ...], message: str
 ) -> None:
     file = tmp_path / "new.csv"
     file.write_text(content)
-    refused = CliRunner().invoke(app, ["predict", str(exported), str(file), *text])
-    assert isinstance(refused.exception, SclsearchError)
-    assert message in str(refused.exception)
-    assert not refused.stdout
+    result = CliRunner().invoke(app, ["predict", str(exported), str(file), *text])
+    assert isinstance(result.exception, SclsearchError)
+    assert message in str(result.exception)
+    assert not result.stdout
 
 
 @pytest.mark.parametrize(
@@ -99,13 +101,13 @@ def test_a_file_without_texts_is_refused(
         ([("one", 2)], "text 0: must be a text or a pair of texts, got ('one', 2)."),
     ],
 )
-def test_a_wrong_list_of_texts_is_refused(exported: Path, texts: Any, message: str) -> None:
+def test_an_invalid_list_of_texts_is_refused(exported: Path, texts: Any, message: str) -> None:
     with pytest.raises(SclsearchError) as raised:
         sclsearch.predict(exported, texts)
     assert str(raised.value) == message
 
 
-def test_a_folder_that_is_no_export_is_refused(exported: Path, tmp_path: Path) -> None:
+def test_a_folder_without_a_valid_record_is_refused(exported: Path, tmp_path: Path) -> None:
     with pytest.raises(SclsearchError) as raised:
         sclsearch.predict(tmp_path, ["one"])
     assert str(raised.value) == (
@@ -130,7 +132,7 @@ def test_a_folder_that_is_no_export_is_refused(exported: Path, tmp_path: Path) -
         sclsearch.predict(exported, ["one"])
 
 
-def test_code_that_an_export_names_runs_only_if_the_caller_names_it_and_it_is_unchanged(
+def test_a_custom_method_is_imported_only_with_consent_and_a_matching_hash(
     exported: Path, tmp_path: Path
 ) -> None:
     mark, file = tmp_path / "imported", tmp_path / "theirs.py"
@@ -147,34 +149,34 @@ def test_code_that_an_export_names_runs_only_if_the_caller_names_it_and_it_is_un
     assert not mark.exists()
 
 
-def test_parts_that_are_cut_off_or_gone_are_named(exported: Path) -> None:
-    splits = exported / PARTS
-    splits.write_bytes(splits.read_bytes()[:-1])
-    with pytest.raises(SclsearchError, match=rf"^{splits}: not a file of `sclsearch export`"):
+def test_a_truncated_or_missing_weights_file_is_an_error_that_names_it(exported: Path) -> None:
+    path = exported / PARTS
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(SclsearchError, match=rf"^{path}: not a file of `sclsearch export`"):
         sclsearch.predict(exported, ["one"])
-    splits.unlink()
+    path.unlink()
     with pytest.raises(SclsearchError, match=r"No such file or directory.* Export the study again"):
         sclsearch.predict(exported, ["one"])
 
 
-def test_a_stream_is_read_one_batch_ahead_and_equals_the_predictions_of_all_texts(
+def test_a_stream_is_read_one_batch_ahead_and_predicts_like_a_list(
     exported: Path,
 ) -> None:
     classifier = sclsearch.load(exported, batch_size=2)
-    taken: list[str] = []
+    read: list[str] = []
 
     def arriving() -> Iterator[str]:
         for text in ("good", "the film was bad", "dull", "a lovely film", "not bad"):
-            taken.append(text)
+            read.append(text)
             yield text
 
     stream = classifier.predict_stream(arriving())
-    found = [next(stream)]
-    assert len(taken) == 2
-    found.extend(stream)
-    assert [one.label for one in found] == [one.label for one in classifier.predict(taken)]
-    scores = [list(one.scores.values()) for one in found]
-    expected = [list(one.scores.values()) for one in sclsearch.predict(str(exported), taken)]
+    predictions = [next(stream)]
+    assert len(read) == 2
+    predictions.extend(stream)
+    assert [one.label for one in predictions] == [one.label for one in classifier.predict(read)]
+    scores = [list(one.scores.values()) for one in predictions]
+    expected = [list(one.scores.values()) for one in sclsearch.predict(str(exported), read)]
     assert np.array(scores) == pytest.approx(np.array(expected), abs=1e-5)
     stream = classifier.predict_stream(iter(["good", "bad", "it", ""]))
     assert [next(stream).label, next(stream).label]
@@ -185,27 +187,27 @@ def test_a_stream_is_read_one_batch_ahead_and_equals_the_predictions_of_all_text
 def test_probabilities_are_the_softmax_of_logits(exported: Path) -> None:
     classifier = sclsearch.load(exported, device="cpu")
     texts = ["good", "the film was bad"]
-    found = classifier.predict_proba(texts)
+    probabilities = classifier.predict_proba(texts)
     scores = torch.tensor([list(one.scores.values()) for one in classifier.predict(texts)])
-    assert found == pytest.approx(scores.softmax(1).numpy(), abs=1e-6)
+    assert probabilities == pytest.approx(scores.softmax(1).numpy(), abs=1e-6)
     assert [list(one.probabilities.values()) for one in classifier.predict(texts)] == [
-        pytest.approx(row) for row in found.tolist()
+        pytest.approx(row) for row in probabilities.tolist()
     ]
     assert classifier.predict_proba([]).shape == (0, 2)
     assert classifier.predict([]) == []
 
 
-def test_probabilities_of_cosines_have_the_temperature_of_the_loss() -> None:
+def test_probabilities_of_cosines_use_the_temperature_of_the_loss() -> None:
     cosines = torch.tensor([[0.5, 0.3], [-1.0, 1.0]])
     assert torch.equal(LaCon(tau=0.1).probabilities(cosines), (cosines / 0.1).softmax(1))
 
 
-def test_threads_share_a_classifier(exported: Path) -> None:
+def test_threads_can_share_a_classifier(exported: Path) -> None:
     classifier = sclsearch.load(exported)
     texts = [["good film", "bad"], ["dull", "a lovely film and not bad"]] * 4
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(classifier.predict_proba, texts))
-    for own, expected in zip(found, map(classifier.predict_proba, texts), strict=True):
+        probabilities = list(pool.map(classifier.predict_proba, texts))
+    for own, expected in zip(probabilities, map(classifier.predict_proba, texts), strict=True):
         assert own == pytest.approx(expected, abs=1e-6)
 
 
@@ -217,7 +219,7 @@ def test_threads_share_a_classifier(exported: Path) -> None:
         ({"device": "cuda:99"}, "device cuda:99: torch cannot use it: "),
     ],
 )
-def test_a_device_or_batch_size_that_cannot_be_is_refused(
+def test_an_invalid_device_or_batch_size_is_refused(
     exported: Path, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(SclsearchError) as raised:
@@ -230,59 +232,59 @@ def test_a_regression_has_no_probabilities(exported: Path, tmp_path: Path) -> No
     replace(record, labels=(), method="ce", place="ce").write(exported)
     file = tmp_path / "new.csv"
     file.write_text("body\na\n")
-    asked = ["predict", str(exported), str(file), "--text", "body", "--proba"]
-    refused = CliRunner().invoke(app, asked)
-    assert str(refused.exception) == (
+    command = ["predict", str(exported), str(file), "--text", "body", "--proba"]
+    result = CliRunner().invoke(app, command)
+    assert str(result.exception) == (
         "--proba: demo must have classes, got a regression. Leave it out."
     )
 
 
-def test_standard_input_is_answered_in_its_format(exported: Path) -> None:
-    asked = ["predict", str(exported), "-", "--text", "body", "--keep", "id"]
+def test_predictions_for_standard_input_have_its_format(exported: Path) -> None:
+    command = ["predict", str(exported), "-", "--text", "body", "--keep", "id"]
     texts = ["the film was good", 'awful, and "long"']
     classifier = sclsearch.load(exported)
     csv_in = 'id,body\n1,the film was good\n2,"awful, and ""long"""\n'
-    done = CliRunner().invoke(app, [*asked, "--proba", "--batch-size", "1"], input=csv_in)
-    assert done.exit_code == 0, done.output
-    header, *rows = csv.reader(done.stdout.splitlines())
+    result = CliRunner().invoke(app, [*command, "--proba", "--batch-size", "1"], input=csv_in)
+    assert result.exit_code == 0, result.output
+    header, *rows = csv.reader(result.stdout.splitlines())
     assert header[2:] == ["predicted", "probability unacceptable", "probability acceptable"]
     assert [row[:2] for row in rows] == [[texts[0], "1"], [texts[1], "2"]]
-    found = np.array([[float(cell) for cell in row[3:]] for row in rows])
-    assert found == pytest.approx(classifier.predict_proba(texts), abs=1e-4)
+    probabilities = np.array([[float(cell) for cell in row[3:]] for row in rows])
+    assert probabilities == pytest.approx(classifier.predict_proba(texts), abs=1e-4)
 
     lines = "".join(json.dumps({"id": n, "body": text}) + "\n" for n, text in enumerate(texts))
-    done = CliRunner().invoke(app, [*asked, "--format", "jsonl"], input=lines)
-    assert done.exit_code == 0, done.output
-    answers = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [(one["id"], one["body"]) for one in answers] == [("0", texts[0]), ("1", texts[1])]
-    for one, own in zip(answers, classifier.predict(texts), strict=True):
+    result = CliRunner().invoke(app, [*command, "--format", "jsonl"], input=lines)
+    assert result.exit_code == 0, result.output
+    predictions = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [(one["id"], one["body"]) for one in predictions] == [("0", texts[0]), ("1", texts[1])]
+    for one, own in zip(predictions, classifier.predict(texts), strict=True):
         assert (one["predicted"], list(one["scores"])) == (own.label, list(classifier.labels))
 
 
-@pytest.mark.parametrize("of", ["file", "standard input"])
+@pytest.mark.parametrize("source", ["file", "standard input"])
 def test_a_row_with_an_empty_text_has_no_prediction(
-    exported: Path, tmp_path: Path, of: str
+    exported: Path, tmp_path: Path, source: str
 ) -> None:
     texts = 'id,body\n1," "\n2,the film was good\n3,\n4,awful\n'
     file = tmp_path / "new.csv"
     file.write_text(texts)
-    asked = ["predict", str(exported), str(file) if of == "file" else "-", "--text", "body"]
-    done = CliRunner().invoke(app, [*asked, "--keep", "id"], input=texts)
-    assert done.exit_code == 0, done.output
-    _, *rows = csv.reader(done.stdout.splitlines())
+    command = ["predict", str(exported), str(file) if source == "file" else "-", "--text", "body"]
+    result = CliRunner().invoke(app, [*command, "--keep", "id"], input=texts)
+    assert result.exit_code == 0, result.output
+    _, *rows = csv.reader(result.stdout.splitlines())
     assert [row[1] for row in rows] == ["1", "2", "3", "4"]
     assert [bool(row[2]) for row in rows] == [False, True, False, True]
     assert [row[2:] for row in (rows[0], rows[2])] == [["", "", ""]] * 2
     expected = sclsearch.predict(exported, ["the film was good", "awful"])
     assert [rows[1][2], rows[3][2]] == [one.label for one in expected]
-    assert "2 rows with an empty text: no prediction. Lines: 2, 4\n" in done.stderr
+    assert "2 rows with an empty text: no prediction. Lines: 2, 4\n" in result.stderr
 
 
 def test_a_json_line_with_an_empty_text_has_null_as_its_prediction(exported: Path) -> None:
-    asked = ["predict", str(exported), "-", "--text", "body", "--format", "jsonl"]
-    done = CliRunner().invoke(app, asked, input='{"body": ""}\n{"body": "good"}\n')
-    assert done.exit_code == 0, done.output
-    empty, full = map(json.loads, done.stdout.splitlines())
+    command = ["predict", str(exported), "-", "--text", "body", "--format", "jsonl"]
+    result = CliRunner().invoke(app, command, input='{"body": ""}\n{"body": "good"}\n')
+    assert result.exit_code == 0, result.output
+    empty, full = map(json.loads, result.stdout.splitlines())
     assert empty == {"body": "", "predicted": None, "scores": None}
     assert full.keys() == empty.keys()
     assert full["predicted"] is not None
@@ -303,21 +305,21 @@ def test_a_json_line_with_an_empty_text_has_null_as_its_prediction(exported: Pat
         ),
     ],
 )
-def test_an_invalid_line_of_standard_input_is_named(
+def test_an_invalid_line_of_standard_input_is_an_error_with_its_number(
     exported: Path, form: str, lines: str | bytes, message: str
 ) -> None:
-    asked = ["predict", str(exported), "-", "--text", "body", "--format", form]
-    refused = CliRunner().invoke(app, asked, input=lines)
-    assert isinstance(refused.exception, SclsearchError)
-    assert str(refused.exception).startswith(message)
+    command = ["predict", str(exported), "-", "--text", "body", "--format", form]
+    result = CliRunner().invoke(app, command, input=lines)
+    assert isinstance(result.exception, SclsearchError)
+    assert str(result.exception).startswith(message)
 
 
-def test_a_reader_that_has_enough_is_no_error(exported: Path, tmp_path: Path) -> None:
+def test_a_closed_output_pipe_is_not_an_error(exported: Path, tmp_path: Path) -> None:
     file = tmp_path / "new.csv"
     file.write_text("body\n" + "good\n" * 20_000)
-    words = [sys.executable, "-m", "sclsearch", "predict", str(exported), str(file)]
-    words += ["--text", "body", "--batch-size", "100"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+    command = [sys.executable, "-m", "sclsearch", "predict", str(exported), str(file)]
+    command += ["--text", "body", "--batch-size", "100"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         assert running.stdout is not None
         assert running.stderr is not None
         assert running.stdout.readline().startswith(b"body,predicted")
@@ -326,15 +328,15 @@ def test_a_reader_that_has_enough_is_no_error(exported: Path, tmp_path: Path) ->
     assert running.returncode == 0
 
 
-def test_an_output_that_cannot_be_written_is_named(
+def test_an_unwritable_output_is_an_error_that_names_it(
     exported: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "new.csv"
     file.write_text("body\ngood\n")
-    words = [sys.executable, "-m", "sclsearch", "predict", str(exported), str(file)]
+    command = [sys.executable, "-m", "sclsearch", "predict", str(exported), str(file)]
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run([*words, "--text", "body"], stdout=full, check=False)
-    assert done.returncode == 2
+        result = subprocess.run([*command, "--text", "body"], stdout=full, check=False)
+    assert result.returncode == 2
     assert capfd.readouterr().err == (
         "standard output: cannot be written: No space left on device. Write the predictions "
         "elsewhere.\n"

@@ -1,4 +1,4 @@
-"""Searches on SST-2 with MiniLM: every view of the results names one winner with one score."""
+"""Test of searches on SST-2 with MiniLM: all views of the results agree on the winner."""
 
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,13 @@ from tests.tracking.conftest import NOLOAD
 
 TEXTS = ["a gripping, beautifully acted film .", "a tedious mess .", "i have seen worse ."]
 ROWS = {"train": 1000, "dev": 120}
-"""Number of first rows of each file that the test reads."""
+"""Number of rows that the test reads from the start of each file."""
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.filterwarnings(NOLOAD, "ignore::UserWarning")
-def test_every_view_of_a_search_names_one_winner_with_one_score(
+def test_all_views_of_a_search_agree_on_the_winner_and_its_score(
     glue: Path, minilm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import mlflow

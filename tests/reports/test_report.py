@@ -1,4 +1,4 @@
-"""A report ranks by validation alone, and its test score is that of the reported seeds."""
+"""Tests of the report: ranking by validation, test scores of the reported seeds, notes."""
 
 import json
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from sclsearch.store.studies import StudyStore
 
 Write = Callable[..., Path]
 
-# The validation rules mean, top-2 and best each prefer another configuration.
+# The validation rules mean, top-2 and best each prefer a different configuration.
 MEAN = [(70, 50), (70, 60), (70, 70)]
 TOP_2 = [(80, 51), (80, 61), (40, 71)]
 BEST = [(90, 52), (50, 62), (50, 72)]
@@ -51,7 +51,7 @@ def test_a_winner_without_a_second_has_no_lead(write_study: Write) -> None:
     assert report(write_study(MEAN, ["a fault"] * 3), "made-up").lead is None
 
 
-def test_unfinished_configurations_come_last_in_their_order_without_a_score(
+def test_unfinished_configurations_rank_last_in_order_without_a_score(
     write_study: Write,
 ) -> None:
     storage = write_study([(99, 99), None], [(50, 1), (50, 1)], [None, None], [(60, 1), (60, 1)])
@@ -72,7 +72,7 @@ def test_a_failed_seed_counts_as_the_minimum_and_has_no_test_score(write_study: 
     assert (winner.seeds[1].validation, winner.seeds[1].test) == (None, None)
 
 
-def test_a_part_of_a_study_is_its_first_seeds_and_configurations(write_study: Write) -> None:
+def test_a_partial_report_has_the_first_seeds_and_configurations(write_study: Write) -> None:
     storage = write_study([(90, 10), (90, 20), (10, 30)], [(80, 40), (80, 50), (80, 60)])
     assert numbers(report(storage, "made-up")) == [1, 0]
     assert numbers(report(storage, "made-up", configs=1)) == [0]
@@ -85,7 +85,7 @@ def test_a_part_of_a_study_is_its_first_seeds_and_configurations(write_study: Wr
     assert numbers(report(storage, "unfinished", seeds=1)) == [0, 1]
 
 
-def test_more_seeds_than_the_study_has_are_refused(write_study: Write) -> None:
+def test_an_invalid_number_of_seeds_is_refused(write_study: Write) -> None:
     storage = write_study(MEAN)
     for seeds in (0, 4):
         with pytest.raises(SclsearchError, match=f"must be between 1 and 3, .* got {seeds}\\."):
@@ -94,7 +94,7 @@ def test_more_seeds_than_the_study_has_are_refused(write_study: Write) -> None:
         report(storage, "made-up", parse_rule("top-3"), seeds=2)
 
 
-def test_notes_of_the_split_and_of_the_space_reach_the_reader(write_study: Write) -> None:
+def test_a_report_has_the_notes_of_the_splits_and_of_the_space(write_study: Write) -> None:
     storage = write_study(
         MEAN, notes=("chosen and reported on the same rows",), study_notes=("search space: mine",)
     )
@@ -129,7 +129,7 @@ def test_a_report_names_the_stored_weights_of_the_reported_seeds(write_study: Wr
     assert found.weights == {lines[0].seeds[1].key: str(store.weights(lines[0].seeds[1].key))}
 
 
-def test_a_report_is_the_same_after_its_way_through_json(write_study: Write) -> None:
+def test_a_report_survives_conversion_to_json(write_study: Write) -> None:
     found = asdict(report(write_study(BEST, MEAN, FAILING, notes=("n",)), "made-up"))
     back = json.loads(json.dumps(found, allow_nan=False))
     assert back.keys() == found.keys()
@@ -138,10 +138,10 @@ def test_a_report_is_the_same_after_its_way_through_json(write_study: Write) -> 
         assert {**was, "seeds": [*was["seeds"]], "reported": [*was["reported"]]} == now
 
 
-def test_a_study_is_simulated_under_its_own_rule(write_study: Write) -> None:
+def test_a_study_is_simulated_with_its_own_rule_by_default(write_study: Write) -> None:
     storage = write_study([(70, 60), (80, 50)], [(60, 60), (50, 50)], rule="best")
-    found = [
+    rules = [
         sclsearch.simulate("made-up", rule=rule, race=None, searches=1, storage=storage).rule
         for rule in (None, "mean")
     ]
-    assert found == ["best", "mean"]
+    assert rules == ["best", "mean"]

@@ -1,4 +1,4 @@
-"""One line a study says what it searches and how far it is."""
+"""Tests of the list of studies: settings, progress and best score."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +26,7 @@ def test_a_study_is_listed_with_its_settings_and_progress(
     }
 
 
-def test_the_best_score_is_that_of_the_studys_rule(write_study: Callable[..., Path]) -> None:
+def test_the_best_score_follows_the_rule_of_the_study(write_study: Callable[..., Path]) -> None:
     configurations = [(50, 1), (52, 1)], [(40, 1), (70, 1)], [(99, 1), None], [(30, 1), "failed"]
     (line,) = studies(write_study(*configurations, rule="mean"))
     assert isinstance(line, StudyLine)
@@ -45,13 +45,13 @@ def test_failed_seed_runs_are_counted(
     assert ("best" in str(line)) == ("best" in text)
 
 
-def test_a_study_that_is_damaged_hides_no_other(write_study: Callable[..., Path]) -> None:
+def test_a_damaged_study_does_not_hide_other_studies(write_study: Callable[..., Path]) -> None:
     storage = write_study([(1, 2)])
-    whole = summaries(storage)
+    before = summaries(storage)
     path = storage / "studies" / "bad" / "study.json"
     path.parent.mkdir()
     path.touch()
     found = summaries(storage)
     assert found.pop("bad").startswith(f"cannot be read: {path}: is not a JSON object")
-    assert found == whole
+    assert found == before
     assert summaries(storage / "not there") == {}

@@ -1,4 +1,4 @@
-"""Tables hold the numbers of the reports, and Markdown and LaTeX the forms that papers print."""
+"""Tests of the tables of studies as data frames, files, Markdown and LaTeX."""
 
 import json
 from collections.abc import Callable
@@ -65,7 +65,7 @@ def test_files_hold_the_frame_exactly(storage: Path) -> None:
         pd.testing.assert_frame_equal(plain(found), plain(frame))
 
 
-def test_parquet_takes_a_hyperparameter_of_several_types(write_study: Write) -> None:
+def test_parquet_accepts_a_hyperparameter_of_several_types(write_study: Write) -> None:
     storage = write_study([(60, 50)], [(70, 50)], values=[{"depth": 3}, {"depth": "all"}])
     found = pd.read_parquet(
         BytesIO(table_file([select("made-up", storage=storage)], "configurations", "parquet"))
@@ -109,7 +109,7 @@ def test_latex_is_a_booktabs_table_with_escaped_text(storage: Path) -> None:
     ]
 
 
-def test_labels_of_any_text_stay_in_their_cells(write_study: Write) -> None:
+def test_special_characters_in_labels_are_escaped(write_study: Write) -> None:
     labels = ("<b>no|*", "x\n& \\`$")
     matrix = [[8, 2], [1, 9]]
     storage = write_study([(matrix, matrix)], name="odd", labels=labels)
@@ -119,7 +119,7 @@ def test_labels_of_any_text_stay_in_their_cells(write_study: Write) -> None:
     assert r"no\textbar{}* & f1\_x \& \textbackslash{}`\$ &" in latex.splitlines()[2]
 
 
-def test_several_studies_are_told_apart_by_the_settings_that_differ(
+def test_several_studies_get_columns_for_the_settings_that_differ(
     storage: Path, write_study: Write
 ) -> None:
     def header(*names: str) -> list[str]:
@@ -133,7 +133,7 @@ def test_several_studies_are_told_apart_by_the_settings_that_differ(
     assert header("made-up", "third")[:2] == ["study", "#"]
 
 
-def test_seed_runs_in_markdown_are_all_columns(storage: Path) -> None:
+def test_a_markdown_table_of_seed_runs_has_all_columns(storage: Path) -> None:
     frame = select("other", storage=storage).frame()
     text = table_file([select("other", storage=storage)], "seed-runs", "md").decode()
     header, _, *rows = text.splitlines()
@@ -142,7 +142,7 @@ def test_seed_runs_in_markdown_are_all_columns(storage: Path) -> None:
     assert "**" not in text
 
 
-def test_a_table_needs_studies_and_known_rows(storage: Path) -> None:
+def test_a_table_without_studies_or_with_unknown_rows_is_an_error(storage: Path) -> None:
     with pytest.raises(SclsearchError, match=r"^studies: must be at least one, got none\."):
         sclsearch.table(storage=storage)
     with pytest.raises(SclsearchError, match=r"^Unknown rows 'seeds'\."):

@@ -1,4 +1,4 @@
-"""The printed report explains how each score was obtained and fits 80 columns."""
+"""Tests of the printed report: origin of each score, warnings, width of 80 columns."""
 
 from collections.abc import Callable
 from io import StringIO
@@ -94,7 +94,7 @@ def test_settings_and_a_tie_are_printed(write_study: Write) -> None:
     assert "  tied by validation with #1, #3: the lowest number wins\n" in text
 
 
-def test_the_table_ranks_and_marks_what_is_published_and_what_is_unfinished(
+def test_the_table_marks_published_and_unfinished_configurations(
     write_study: Write,
 ) -> None:
     text = printed(write_study([(50, 40), (50, 40)], [(99, 99), None], [(60, 30), (60, 30)]))
@@ -113,7 +113,7 @@ def test_failed_seeds_are_counted_and_explained(write_study: Write) -> None:
     assert "test accuracy 0.6000 ± 0.0000, mean ± std of these 9 seeds" in text
 
 
-def test_a_study_without_a_finished_configuration_says_so(write_study: Write) -> None:
+def test_a_study_without_a_finished_configuration_has_no_winner(write_study: Write) -> None:
     text = printed(write_study([(70, 60), None]))
     assert text.endswith("No configuration is finished yet.\n")
     assert "Winner" not in text
@@ -135,7 +135,7 @@ def test_a_failed_configuration_never_wins_a_tie(write_study: Write) -> None:
     assert "tied" not in text
 
 
-def test_more_configurations_than_fit_are_counted_and_the_winner_is_shown(
+def test_omitted_configurations_are_counted_and_the_winner_is_shown(
     write_study: Write,
 ) -> None:
     text = printed(write_study(*([(percent, 1)] for percent in range(30, 60))), most=5)
@@ -144,7 +144,7 @@ def test_more_configurations_than_fit_are_counted_and_the_winner_is_shown(
     assert len([line for line in text.splitlines() if " 1/1 " in line]) == 5
 
 
-def test_weights_are_named_or_the_command_that_makes_them(write_study: Write) -> None:
+def test_the_report_names_the_weights_or_the_export_command(write_study: Write) -> None:
     storage = write_study([(70, 60)])
     assert "weights are not stored; `sclsearch export`" in printed(storage)
     store = StudyStore(storage, "made-up")
@@ -169,7 +169,7 @@ def test_everything_but_names_and_paths_fits_80_columns(write_study: Write) -> N
     assert "dropouts=[0,0.1,0.2,0.3,0.4]" in text
 
 
-def test_square_brackets_of_names_and_values_are_text(write_study: Write) -> None:
+def test_square_brackets_in_names_and_values_are_printed_as_text(write_study: Write) -> None:
     storage = write_study(
         [(70, 60)], values=[{"pooling": "[red]"}], model="/models/[old]/bert", notes=("[bold]n",)
     )
@@ -179,7 +179,7 @@ def test_square_brackets_of_names_and_values_are_text(write_study: Write) -> Non
     assert "  [bold]n\n" in text
 
 
-def test_each_seed_is_in_the_bin_of_its_score() -> None:
+def test_a_histogram_has_each_seed_in_the_bin_of_its_score() -> None:
     assert histogram([0.0, 0.05, 0.5, 1.0], 0.0, 1.0) == "▄    ▂    ▂"
     assert histogram([0.0] * 9, 0.0, 1.0) == "█" + " " * (BINS - 1)
 

@@ -1,4 +1,4 @@
-"""`verify` finds the recorded score again, and says so if an export was changed."""
+"""Tests of `verify`: recorded scores, changed files, agreement with transformers."""
 
 import json
 from contextlib import nullcontext
@@ -21,17 +21,17 @@ from sclsearch.training.device import Backend
 from tests.reports.trained import Trained, study_on
 
 
-def test_an_export_is_verified_against_its_recorded_score(once: Trained, exported: Path) -> None:
-    winner = report(once.storage, "mine").winner
+def test_an_export_is_verified_against_its_recorded_score(trained: Trained, exported: Path) -> None:
+    winner = report(trained.storage, "mine").winner
     assert winner is not None
     best = winner.seeds[winner.reported[0]]
-    found = sclsearch.verify(exported)
-    (one,) = found.members
-    assert found.verified
+    verification = sclsearch.verify(exported)
+    (one,) = verification.members
+    assert verification.verified
     assert (one.replicate, one.recorded, one.found) == (best.replicate, best.test, best.test)
     assert one.agreeing == one.rows == 500
-    done = CliRunner().invoke(app, ["verify", str(exported)])
-    assert (done.exit_code, done.stdout) == (
+    result = CliRunner().invoke(app, ["verify", str(exported)])
+    assert (result.exit_code, result.stdout) == (
         0,
         f"seed {one.replicate}: test accuracy {best.test:.4f} on 500 rows, recorded "
         f"{best.test:.4f}\n"
@@ -40,49 +40,49 @@ def test_an_export_is_verified_against_its_recorded_score(once: Trained, exporte
     )
 
 
-def test_an_ensemble_is_verified_by_its_members(once: Trained, tmp_path: Path) -> None:
-    sclsearch.export("mine", tmp_path / "both", storage=once.storage, ensemble=True)
-    found = sclsearch.verify(tmp_path / "both")
-    assert found.verified
-    assert len(found.members) == 2
-    assert found.ensemble is not None
-    assert 0 < found.ensemble < 1
-    done = CliRunner().invoke(app, ["verify", str(tmp_path / "both")])
-    assert f"ensemble of 2 seeds: test accuracy {found.ensemble:.4f}\n" in done.stdout
+def test_an_ensemble_is_verified_by_its_members(trained: Trained, tmp_path: Path) -> None:
+    sclsearch.export("mine", tmp_path / "both", storage=trained.storage, ensemble=True)
+    verification = sclsearch.verify(tmp_path / "both")
+    assert verification.verified
+    assert len(verification.members) == 2
+    assert verification.ensemble is not None
+    assert 0 < verification.ensemble < 1
+    result = CliRunner().invoke(app, ["verify", str(tmp_path / "both")])
+    assert f"ensemble of 2 seeds: test accuracy {verification.ensemble:.4f}\n" in result.stdout
 
 
-def test_another_score_is_exit_code_3_unless_it_is_tolerated(exported: Path) -> None:
+def test_a_different_score_gives_exit_code_3_unless_it_is_within_tolerance(exported: Path) -> None:
     record = read_record(exported)
     confusion = [list(row) for row in record.evaluation["confusion"]]
     confusion[0][0] += 1
     confusion[0][1] -= 1
     replace(record, evaluation={"confusion": confusion}).write(exported)
     write_digests(exported)
-    done = CliRunner().invoke(app, ["verify", str(exported)])
-    assert done.exit_code == 3
-    assert done.stdout.endswith(
+    result = CliRunner().invoke(app, ["verify", str(exported)])
+    assert result.exit_code == 3
+    assert result.stdout.endswith(
         f"{exported}: NOT verified: a file, a score or a prediction differs\n"
     )
-    done = CliRunner().invoke(app, ["verify", str(exported), "--tolerance", "0.002", "--json"])
-    found = json.loads(done.stdout)
-    assert (done.exit_code, found["verified"]) == (0, True)
-    assert abs(found["members"][0]["found"] - found["members"][0]["recorded"]) > 0.001
+    result = CliRunner().invoke(app, ["verify", str(exported), "--tolerance", "0.002", "--json"])
+    verification = json.loads(result.stdout)
+    assert (result.exit_code, verification["verified"]) == (0, True)
+    assert abs(verification["members"][0]["found"] - verification["members"][0]["recorded"]) > 0.001
 
 
-def test_a_head_of_transformers_that_is_not_ours_is_found(exported: Path) -> None:
+def test_a_transformers_head_that_differs_from_ours_is_detected(exported: Path) -> None:
     weights = load_file(exported / "model.safetensors")
     weights["classifier.bias"] += torch.tensor([100.0, -100.0])
     save_file(weights, exported / "model.safetensors", {"format": "pt"})
     write_digests(exported)
-    found = sclsearch.verify(exported)
-    (one,) = found.members
+    verification = sclsearch.verify(exported)
+    (one,) = verification.members
     assert one.found == one.recorded
     assert one.agreeing is not None
     assert one.agreeing < one.rows
-    assert not found.verified
+    assert not verification.verified
 
 
-def test_bf16_scores_are_not_compared_with_those_of_transformers(
+def test_transformers_is_compared_in_float32_after_training_in_bf16(
     exported: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = read_record(exported)
@@ -100,7 +100,7 @@ def test_bf16_scores_are_not_compared_with_those_of_transformers(
     assert one.agreeing == one.rows
 
 
-def test_other_labels_or_test_rows_are_refused(exported: Path) -> None:
+def test_different_labels_or_test_rows_are_refused(exported: Path) -> None:
     record = read_record(exported)
     replace(record, labels=record.labels[::-1]).write(exported)
     with pytest.raises(SclsearchError, match="labels: must be"):
@@ -120,28 +120,32 @@ def test_every_changed_file_is_named(exported: Path) -> None:
     replace(read_record(exported), validation=0.99, seeds=9).write(exported)
     (exported / "tokenizer_config.json").unlink()
     (exported / "README.md").write_text("A card of the user's own")
-    done = CliRunner().invoke(app, ["verify", str(exported)])
-    assert done.exit_code == 3, done.output
-    assert [line for line in done.stdout.splitlines() if "missing, or" in line] == [
+    result = CliRunner().invoke(app, ["verify", str(exported)])
+    assert result.exit_code == 3, result.output
+    assert [line for line in result.stdout.splitlines() if "missing, or" in line] == [
         f"{name}: missing, or not as `sclsearch export` wrote it"
         for name in (CARD, "tokenizer_config.json")
     ]
     (exported / DIGESTS).write_text("")
     assert sclsearch.verify(exported).changed == (CARD,)
     (exported / DIGESTS).unlink()
-    done = CliRunner().invoke(app, ["verify", str(exported)])
-    assert done.exit_code == 0
-    assert f"{DIGESTS} is missing, so the files were not compared with it\n" in done.stdout
+    result = CliRunner().invoke(app, ["verify", str(exported)])
+    assert result.exit_code == 0
+    assert f"{DIGESTS} is missing, so the files were not compared with it\n" in result.stdout
 
 
-def test_a_damaged_weights_file_is_named_and_not_an_error(exported: Path) -> None:
+def test_a_damaged_weights_file_is_reported_as_changed(exported: Path) -> None:
     with (exported / "model.safetensors").open("ab") as file:
         file.write(b"more")
-    found = sclsearch.verify(exported)
-    assert (found.members, found.changed, found.verified) == ((), ("model.safetensors",), False)
+    verification = sclsearch.verify(exported)
+    assert (verification.members, verification.changed, verification.verified) == (
+        (),
+        ("model.safetensors",),
+        False,
+    )
 
 
-def test_an_export_has_no_folder_of_the_users_machine_and_finds_the_data_by_name(
+def test_an_export_has_no_local_paths_and_finds_its_data_file_by_name(
     tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     private, files = tmp_path / "private", tmp_path / "files"

@@ -1,4 +1,4 @@
-"""A study of two seeds that was trained in this process and kept the weights of both."""
+"""Training of a study with two seeds in this process, with the weights of both."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -22,14 +22,14 @@ from sclsearch.training.result import save_weights
 
 @dataclass(frozen=True)
 class Trained:
-    """A study of two seeds, its storage folder, and the encoder that it began with."""
+    """Trained study of two seeds: its storage folder and its initial encoder."""
 
     storage: Path
-    begun: Path
+    encoder: Path
 
     @property
     def best(self) -> Path:
-        """The weights of the better seed."""
+        """Weights file of the better seed."""
         winner = report(self.storage, "mine").winner
         assert winner is not None
         key = winner.seeds[winner.reported[0]].key
@@ -39,14 +39,14 @@ class Trained:
         return sclsearch.export("mine", folder, storage=self.storage)
 
 
-def study_on(encoder: Path, storage: Path, of: str | CustomTask = "demo") -> Trained:
-    """Trains two seed runs in this process and keeps the weights of both."""
+def study_on(encoder: Path, storage: Path, task: str | CustomTask = "demo") -> Trained:
+    """Train two seed runs in this process and keep the weights of both."""
     spec = StudySpec(
         method="scl",
-        task=of,
+        task=task,
         model=str(encoder),
-        protocol="gunel-fewshot" if of == "demo" else "plain",
-        train_size=8 if of == "demo" else None,
+        protocol="gunel-fewshot" if task == "demo" else "plain",
+        train_size=8 if task == "demo" else None,
         settings={"epochs": 1, "max_length": 16, "tau": 0.5},
         searched=False,
     )
@@ -61,9 +61,9 @@ def study_on(encoder: Path, storage: Path, of: str | CustomTask = "demo") -> Tra
         study, "mine", storage, tokens, prepared.splits, 1, prepared.record.origin
     )
     scheduler = Scheduler(prepared)
-    while (task := scheduler.next()) is not None:
+    while (scheduled := scheduler.next()) is not None:
         seed_run_spec = study.seed_run_spec(
-            {}, task.replicate.number, prepared.splits[task.replicate.number]
+            {}, scheduled.replicate.number, prepared.splits[scheduled.replicate.number]
         )
         run, result = attempt(seed_run_spec, context, 0)
         assert result is not None
@@ -71,9 +71,9 @@ def study_on(encoder: Path, storage: Path, of: str | CustomTask = "demo") -> Tra
             seed_run_spec.key, partial(save_weights, result=result, spec=seed_run_spec)
         )
         prepared.runs.put(run, row_results(seed_run_spec, context, result))
-        scheduler.finish(task, run)
+        scheduler.finish(scheduled, run)
     return Trained(storage, encoder)
 
 
-def same(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> bool:
-    return ours.keys() == theirs.keys() and all(torch.equal(ours[n], theirs[n]) for n in ours)
+def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)

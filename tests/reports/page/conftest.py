@@ -1,4 +1,4 @@
-"""Three real studies of one task whose texts and labels need escaping."""
+"""Fixtures: three trained studies of one task whose texts and labels need escaping."""
 
 import random
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Embeddings are those that the trained model classifies; their geometry follows the paper."""
+"""Tests of the embeddings of test rows: predictions, map, alignment and uniformity."""
 
 import numpy as np
 import pytest
@@ -34,27 +34,27 @@ def best_of(studies: Studies, name: str) -> tuple[SeedRun, bytes]:
 
 def test_the_head_predicts_the_stored_classes_from_the_embeddings(studies: Studies) -> None:
     run, weights = best_of(studies, "scl")
-    found = embed_test_rows(*restore_seed_run(run), weights)
+    embeddings = embed_test_rows(*restore_seed_run(run), weights)
     head = load(weights)
-    logits = found.values @ head["new_modules.head.out.weight"].double().numpy().T
+    logits = embeddings.values @ head["new_modules.head.out.weight"].double().numpy().T
     logits += head["new_modules.head.out.bias"].double().numpy()
     assert logits.argmax(1).tolist() == run.predictions["test"]
-    assert found.vectors is None
-    assert found.description == "the mean of the encoder's last states"
+    assert embeddings.vectors is None
+    assert embeddings.description == "the mean of the encoder's last states"
 
 
 def test_label_vectors_predict_the_stored_classes_of_lacon(studies: Studies) -> None:
     import torch
 
     run, weights = best_of(studies, "lacon")
-    found = embed_test_rows(*restore_seed_run(run), weights)
-    assert found.vectors is not None
-    h, labels = torch.from_numpy(found.values), torch.from_numpy(found.vectors)
+    embeddings = embed_test_rows(*restore_seed_run(run), weights)
+    assert embeddings.vectors is not None
+    h, labels = torch.from_numpy(embeddings.values), torch.from_numpy(embeddings.vectors)
     scores = label_scores(h, labels, heads=2, predict="full")
     assert scores.argmax(1).tolist() == run.predictions["test"]
 
 
-def test_the_map_is_the_same_each_time_and_holds_the_label_vectors() -> None:
+def test_the_map_is_deterministic_and_has_the_label_vectors() -> None:
     draw = np.random.default_rng(0)
     given = Embeddings(draw.normal(size=(30, 4)), np.zeros(30, np.int64), np.eye(3, 4), "")
     (points, vectors), again = tsne_map(given), tsne_map(given)
@@ -78,7 +78,7 @@ def test_uniformity_is_the_log_of_the_mean_gaussian_potential() -> None:
     assert uniformity(np.ones((4, 2))) == pytest.approx(0)
 
 
-def test_embeddings_of_one_direction_are_collapsed_and_zero_vectors_stay() -> None:
+def test_embeddings_of_one_direction_are_collapsed_and_zero_vectors_stay_zero() -> None:
     assert collapsed(np.array([[1.0, 2.0], [3.0, 6.0]]))
     assert not collapsed(np.array([[1.0, 2.0], [3.0, 6.1]]))
     assert normalize(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist() == [[0.6, 0.8], [0.0, 0.0]]

@@ -1,4 +1,4 @@
-"""A page is one file that opens anywhere, the same each time, and says what it lacks."""
+"""Tests of the report page: sections, references, escaping and missing data."""
 
 import json
 import re
@@ -33,8 +33,8 @@ SECTIONS = (
 VOID = {"meta", "br", "hr", "img", "link", "input"}
 
 
-class Read(HTMLParser):
-    """HTML with its open elements, ids, references, and text by section."""
+class ParsedPage(HTMLParser):
+    """Parsed HTML: open elements, ids, references, tags, and text by section."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -46,17 +46,17 @@ class Read(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = dict(attrs)
+        attributes = dict(attrs)
         self.tags[tag] += 1
         if tag not in VOID:
             self.open.append(tag)
-        if "id" in found:
-            self.ids.append(str(found["id"]))
+        if "id" in attributes:
+            self.ids.append(str(attributes["id"]))
         if tag == "section":
-            self.sections[str(found["id"])] = ""
+            self.sections[str(attributes["id"])] = ""
         for name in ("src", "href", "xlink:href"):
-            if name in found:
-                self.references.append(str(found[name]))
+            if name in attributes:
+                self.references.append(str(attributes[name]))
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.handle_starttag(tag, attrs)
@@ -71,8 +71,8 @@ class Read(HTMLParser):
             self.sections[next(reversed(self.sections))] += data
 
 
-def read(folder: Path) -> Read:
-    return Read((folder / "index.html").read_text(encoding="utf-8"))
+def read(folder: Path) -> ParsedPage:
+    return ParsedPage((folder / "index.html").read_text(encoding="utf-8"))
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -83,39 +83,39 @@ def files(folder: Path) -> dict[str, bytes]:
     }
 
 
-def test_every_section_is_there_in_order(page: Path) -> None:
+def test_the_page_has_all_sections_in_order(page: Path) -> None:
     each = [f"{study}-{name}" for study in ("scl", "ce", "lacon") for name in ("study", *SECTIONS)]
     last = ["all-studies", "comparison", "budget", "cost", "environment", "commands"]
     assert list(read(page).sections) == ["answer", *each, *last]
 
 
 def test_the_html_is_well_formed_and_has_unique_ids(page: Path) -> None:
-    found = read(page)
-    assert found.open == []
-    assert max(Counter(found.ids).values()) == 1
-    assert found.tags["svg"] == len(list((page / "figures").glob("*.svg")))
+    parsed = read(page)
+    assert parsed.open == []
+    assert max(Counter(parsed.ids).values()) == 1
+    assert parsed.tags["svg"] == len(list((page / "figures").glob("*.svg")))
 
 
-def test_the_page_refers_to_nothing_outside_itself(page: Path) -> None:
-    found = read(page)
-    assert {name for name in found.references if name[1:] not in found.ids} == set()
-    assert all(name.startswith("#") for name in found.references)
+def test_the_page_has_no_external_references(page: Path) -> None:
+    parsed = read(page)
+    assert {name for name in parsed.references if name[1:] not in parsed.ids} == set()
+    assert all(name.startswith("#") for name in parsed.references)
     text = (page / "index.html").read_text(encoding="utf-8")
     assert set(re.findall(r"https?://[^\s\"']+", text)) <= {
         "http://www.w3.org/2000/svg",
         "http://www.w3.org/1999/xlink",
     }
     assert re.findall(r"url\((?!#)", text) == []
-    assert found.tags["script"] == found.tags["img"] == found.tags["link"] == 0
+    assert parsed.tags["script"] == parsed.tags["img"] == parsed.tags["link"] == 0
 
 
 def test_texts_and_labels_are_escaped(page: Path) -> None:
     text = (page / "index.html").read_text(encoding="utf-8")
     assert TEXT not in text
     assert LABELS[0] not in text
-    found = read(page).sections
-    assert TEXT in found["scl-mistakes"]
-    assert all(label in found["scl-classes"] for label in LABELS)
+    sections = read(page).sections
+    assert TEXT in sections["scl-mistakes"]
+    assert all(label in sections["scl-classes"] for label in LABELS)
 
 
 def test_the_same_results_give_the_same_bytes(studies: Studies, page: Path, tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_tables_hold_all_configurations_and_seed_runs(studies: Studies, page: Pa
     assert ranking["validation accuracy"][0] == round(winner.score or 0, 4)
 
 
-def test_texts_are_those_that_most_seeds_get_wrong(studies: Studies, page: Path) -> None:
+def test_mistakes_are_sorted_by_the_number_of_wrong_seeds(studies: Studies, page: Path) -> None:
     report = sclsearch.select("scl", storage=studies.storage)
     assert report.winner is not None
     frame = report.predictions()
@@ -157,18 +157,18 @@ def test_texts_are_those_that_most_seeds_get_wrong(studies: Studies, page: Path)
     texts = rows[rows.split == "test"].text.tolist()
     table = pd.read_csv(page / "tables" / "scl-mistakes.csv")
     counts = {texts[int(str(row))]: int(count) for row, count in wrong.items()}
-    found = [int(cell.removesuffix(" of 3")) for cell in table["wrong seeds"]]
-    assert found == [counts[text] for text in table.text]
-    assert found == sorted((count for count in counts.values() if count), reverse=True)[:20]
+    wrong_seeds = [int(cell.removesuffix(" of 3")) for cell in table["wrong seeds"]]
+    assert wrong_seeds == [counts[text] for text in table.text]
+    assert wrong_seeds == sorted((count for count in counts.values() if count), reverse=True)[:20]
 
 
-def test_a_page_says_that_data_and_weights_are_missing(studies: Studies, tmp_path: Path) -> None:
+def test_a_page_reports_missing_data_and_weights(studies: Studies, tmp_path: Path) -> None:
     storage = shutil.copytree(studies.storage, tmp_path / "storage")
     shutil.rmtree(storage / "studies" / "ce" / "weights")
     copied = Studies(storage, studies.file)
     copied.write(tmp_path / "weights", "ce")
-    found = read(tmp_path / "weights").sections["embeddings"]
-    assert "The weights of the winner's best seed are not stored. sclsearch rerun" in found
+    section = read(tmp_path / "weights").sections["embeddings"]
+    assert "The weights of the winner's best seed are not stored. sclsearch rerun" in section
     moved = shutil.move(studies.file, tmp_path / "moved.tsv")
     try:
         copied.write(tmp_path / "data", "ce")
@@ -183,11 +183,11 @@ def test_a_page_says_that_data_and_weights_are_missing(studies: Studies, tmp_pat
 
 def test_a_regression_has_no_sections_of_classes(regression: Path, tmp_path: Path) -> None:
     sclsearch.write_report("scores", output=tmp_path / "report", storage=regression)
-    found = read(tmp_path / "report").sections
+    sections = read(tmp_path / "report").sections
     for name in ("classes", "calibration", "mistakes", "embeddings"):
-        assert "The task has scores instead of classes." in found[name]
-    assert "Its test pearson is" in found["answer"]
-    assert "validation pearson" in found["curves"]
+        assert "The task has scores instead of classes." in sections[name]
+    assert "Its test pearson is" in sections["answer"]
+    assert "validation pearson" in sections["curves"]
 
 
 def test_the_answer_names_winner_scores_certainty_and_unequal_budgets(
@@ -197,19 +197,19 @@ def test_the_answer_names_winner_scores_certainty_and_unequal_budgets(
     winner = report.winner
     assert winner is not None
     assert report.lead is not None
-    found = read(page).sections["answer"]
-    assert f"Of 3 configurations, #{winner.number} (tau=" in found
+    answer = read(page).sections["answer"]
+    assert f"Of 3 configurations, #{winner.number} (tau=" in answer
     lead = f"{report.lead:.4f} above the second configuration."
-    assert f"validation accuracy {winner.score:.4f}, mean of 3 seeds, {lead}" in found
-    assert f"Its test accuracy is {winner.test_mean:.4f} ± {winner.test_std:.4f}" in found
-    assert "All 3 configurations have all 3 seeds" in found
-    assert "The winner of ce differs from that of scl by" in found
+    assert f"validation accuracy {winner.score:.4f}, mean of 3 seeds, {lead}" in answer
+    assert f"Its test accuracy is {winner.test_mean:.4f} ± {winner.test_std:.4f}" in answer
+    assert "All 3 configurations have all 3 seeds" in answer
+    assert "The winner of ce differs from that of scl by" in answer
     budget = read(page).sections["budget"]
     assert "Warning: unequal budgets: configurations, seed runs, training time." in budget
 
 
 def without_seeds(report: Report, risk: float) -> Report:
-    """Return the report as if the last configuration lacked all but one seed."""
+    """Return the report with only one seed of the last configuration."""
     *lines, last = report.configurations
     forecast = Forecast(risk, 0.4321)
     last = replace(last, seeds=last.seeds[:1], score=None, forecast=forecast)
@@ -284,8 +284,8 @@ def test_the_page_shows_everything_that_compare_prints(
     fresh = {"values": [{"tau": 0.1}], "confirms": "better", "fresh": 7, "rows": rows}
     storage = write_study([(1, 62), (1, 64)], name="again", **fresh)
     reports = [sclsearch.select(name, storage=storage) for name in ("base", "better")]
-    found = [read_results(one, f"{one.study}-") for one in reports]
-    sections = [study_sections.comparison(found), study_sections.budget(found)]
+    results = [read_results(one, f"{one.study}-") for one in reports]
+    sections = [study_sections.comparison(results), study_sections.budget(results)]
     winners, differences, budget = (table.cells for one in sections for table in one.tables)
     assert winners["on fresh seeds"].tolist() == ["", "0.6300 ± 0.0141 (2 seeds)"]
     assert budget["seed runs"].tolist() == ["14", "14"]
@@ -308,11 +308,11 @@ def test_the_page_shows_everything_that_compare_prints(
             assert part in titles or any(part in text for text in texts), part
 
 
-def test_studies_of_other_rows_are_shown_without_a_comparison(studies: Studies) -> None:
+def test_studies_with_different_metrics_are_shown_without_a_comparison(studies: Studies) -> None:
     report = sclsearch.select("ce", storage=studies.storage)
     other = replace(report, study="scl", metric="macro_f1")
-    found = [read_results(one, f"{one.study}-") for one in (report, other)]
-    section = study_sections.comparison(found)
+    results = [read_results(one, f"{one.study}-") for one in (report, other)]
+    section = study_sections.comparison(results)
     assert section.text[0].startswith("The studies cannot be compared. compare: ce (task")
     assert section.plots == []
 
@@ -320,24 +320,24 @@ def test_studies_of_other_rows_are_shown_without_a_comparison(studies: Studies) 
 def test_the_printed_search_command_finds_every_stored_seed_run(page: Path) -> None:
     text = read(page).sections["commands"]
     (command,) = (line for line in text.splitlines() if "--study ce" in line)
-    done = CliRunner().invoke(app, [*shlex.split(command)[1:], "--dry-run", "--json"])
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["stored"] == 3
+    result = CliRunner().invoke(app, [*shlex.split(command)[1:], "--dry-run", "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["stored"] == 3
 
 
 def test_the_command_writes_the_page_of_one_study_without_a_comparison(
     studies: Studies, tmp_path: Path
 ) -> None:
     folder = tmp_path / "new" / "report"
-    done = CliRunner().invoke(
+    result = CliRunner().invoke(
         app, ["report", "ce", "--storage", str(studies.storage), "--output", str(folder)]
     )
-    assert done.exit_code == 0, done.output
-    assert done.stdout == f"{folder / 'index.html'}\n"
+    assert result.exit_code == 0, result.output
+    assert result.stdout == f"{folder / 'index.html'}\n"
     assert list(read(folder).sections) == ["answer", *SECTIONS, "cost", "environment", "commands"]
 
 
-def test_an_earlier_report_is_replaced_without_texts_and_other_files_are_kept(
+def test_a_report_replaces_an_earlier_one_but_no_other_files(
     studies: Studies, page: Path, tmp_path: Path
 ) -> None:
     folder = shutil.copytree(page, tmp_path / "report")

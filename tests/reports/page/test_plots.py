@@ -1,4 +1,4 @@
-"""Figures show the stored scores at their places, and leave out what a configuration lacks."""
+"""Tests of the figures: positions of scores, missing hyperparameters, labels and colors."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -25,7 +25,7 @@ PARAMETERS: Mapping[str, Mapping[str, Any]] = {
 
 @pytest.fixture
 def report(write_study: Callable[..., Path]) -> Report:
-    """Return three configurations; the second has a failed seed, and only the first a rate."""
+    """Return three configurations: the second has a failed seed, only the first has a rate."""
     values = [
         {"kind": "cls", "epochs": 5, "rate": 0.01},
         {"kind": "mean", "epochs": 9},
@@ -52,7 +52,7 @@ def test_a_dot_plot_has_every_seed_that_did_not_fail(report: Report) -> None:
     assert points(figure, "o") == [[0.7, 0], [0.6, 0], [0.4, 1], [0.3, 1], [0.5, 2]]
 
 
-def test_a_choice_stands_at_its_place_in_the_space(report: Report) -> None:
+def test_choices_are_plotted_in_the_order_of_the_space(report: Report) -> None:
     lines = report.configurations
     figure = hyperparameter_plot(lines, "kind", PARAMETERS["kind"], "accuracy")
     assert points(figure, "o") == [[1, pytest.approx(0.85)], [0, pytest.approx(0.55)], [0, 0.7]]

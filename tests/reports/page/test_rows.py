@@ -1,4 +1,4 @@
-"""Statistics of predictions agree with scikit-learn, and with values worked out by hand."""
+"""Tests of prediction statistics: class scores, calibration and mistakes."""
 
 import numpy as np
 import pandas as pd
@@ -8,7 +8,7 @@ from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 from sclsearch.reports.page.rows import calibration, class_scores, mistakes
 
 
-def test_class_scores_are_those_of_scikit_learn() -> None:
+def test_class_scores_equal_those_of_scikit_learn() -> None:
     draw = np.random.default_rng(0)
     y, predicted = draw.integers(3, size=(2, 200))
     counts = confusion_matrix(y, predicted).astype(float)
@@ -54,7 +54,7 @@ def test_the_calibration_error_is_the_gap_of_accuracy_and_confidence_over_the_se
     assert found.bins[0] == pytest.approx((1.0, 2 / 3, 3))
 
 
-def test_without_probabilities_there_is_no_calibration() -> None:
+def test_predictions_without_probabilities_have_no_calibration() -> None:
     frame = predictions([0.6], [True])
     assert calibration(frame[["replicate", "split", "label", "predicted"]]) is None
     assert calibration(frame.assign(probability_a=None, probability_b=None)) is None
