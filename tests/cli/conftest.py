@@ -1,4 +1,4 @@
-"""The command line in a folder that holds a tiny encoder and nothing else."""
+"""Fixtures: the command line in a folder that holds only a tiny encoder."""
 
 import shutil
 import subprocess
@@ -19,7 +19,7 @@ UNSET = ("SCLSEARCH_DATA", "SCLSEARCH_STORAGE", "MLFLOW_TRACKING_URI", "FORCE_CO
 SEARCH = ("tune", "--method", "scl", "--task", "demo", "--model", "./encoder")
 TOTALS = ("--study", "mine", "--configs", "2", "--seeds", "2", "--tracking", "none")
 HEAVY = {"torch", "transformers", "datasets", "pandas", "scipy", "ray", "optuna", "mlflow"}
-TELLING = """
+PRINT_MODULES = """
 import sys
 from sclsearch.cli import main
 try:
@@ -41,22 +41,22 @@ space:
 
 @pytest.fixture
 def heavy_imports(tmp_path: Path) -> Callable[..., set[str]]:
-    """Returns what runs a command in an empty folder and tells the slow packages it imported."""
+    """Return a function that runs a command in an empty folder and returns its slow imports."""
 
     def imported(*arguments: str) -> set[str]:
-        command = [sys.executable, "-c", TELLING, *arguments]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == 0
-        *said, modules = done.stderr.splitlines()
-        assert said in ([], ["sclsearch-storage holds no studies."])
+        command = [sys.executable, "-c", PRINT_MODULES, *arguments]
+        result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert result.returncode == 0
+        *messages, modules = result.stderr.splitlines()
+        assert messages in ([], ["sclsearch-storage holds no studies."])
         return HEAVY.intersection(modules.split())
 
     return imported
 
 
 @pytest.fixture
-def place(tmp_path: Path, tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the present folder, which holds a tiny `encoder`."""
+def workdir(tmp_path: Path, tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the current folder, which holds only a tiny `encoder`."""
     shutil.copytree(tiny_encoder, tmp_path / "encoder")
     monkeypatch.chdir(tmp_path)
     for name in UNSET:
@@ -67,24 +67,24 @@ def place(tmp_path: Path, tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture
 def sclsearch(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    workdir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Call:
-    """Returns the command, run within this process as its entry point does."""
+    """Return a function that runs the command in this process through its entry point."""
 
     def call(*arguments: str) -> CompletedProcess[str]:
         monkeypatch.setattr(sys, "argv", ["sclsearch", *arguments])
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as exited:
             main()
-        said = capsys.readouterr()
-        return CompletedProcess(arguments, int(ended.value.code or 0), said.out, said.err)
+        output = capsys.readouterr()
+        return CompletedProcess(arguments, int(exited.value.code or 0), output.out, output.err)
 
     return call
 
 
 @pytest.fixture
-def space(place: Path) -> Path:
-    """Returns a space file of one's own in the present folder."""
-    path = place / "mine.yaml"
+def space(workdir: Path) -> Path:
+    """Return a custom space file in the current folder."""
+    path = workdir / "mine.yaml"
     path.write_text(SPACE)
     return path
 
@@ -97,7 +97,7 @@ def finish_study(
     configs: int = 2,
     seeds: int = 2,
 ) -> None:
-    """Store made-up seed runs of all configurations and seeds, the later the better."""
+    """Store made-up seed runs of all configurations and seeds; later ones score higher."""
 
     def counts(number: int, replicate: int) -> Confusion | None:
         right = 300 + 10 * (number * seeds + replicate)
@@ -108,7 +108,7 @@ def finish_study(
 
 
 @pytest.fixture
-def finished(place: Path) -> tuple[str, ...]:
-    """Returns a search whose seed runs are all in the store, one of them failed."""
+def finished(workdir: Path) -> tuple[str, ...]:
+    """Return the command of a search whose seed runs are all stored, one of them failed."""
     finish_study("scl", "mine", failing=(1, 1))
     return (*SEARCH, *TOTALS)

@@ -1,4 +1,4 @@
-"""The command writes a file, goes on where it was stopped, and says how to use the file."""
+"""Tests of `augment`: the paraphrase file, resumption, errors, the suggested command."""
 
 import shlex
 import sys
@@ -26,14 +26,16 @@ def test_the_command_knows_every_back_end() -> None:
     assert get_args(BackendName) == tuple(BACKENDS)
 
 
-def test_it_ends_by_the_command_that_reads_the_file(sclsearch: Call, place: Path) -> None:
-    done = sclsearch(*DEMO)
-    assert (done.returncode, done.stderr.split(" ", 1)[1]) == (
+def test_the_output_ends_with_the_command_that_reads_the_file(
+    sclsearch: Call, workdir: Path
+) -> None:
+    result = sclsearch(*DEMO)
+    assert (result.returncode, result.stderr.split(" ", 1)[1]) == (
         0,
         "texts of demo (sclsearch itself): EDA\n",
     )
-    rows = len(paraphrase_source(place / FILE).rows)
-    first, counts, note, use = done.stdout.splitlines()
+    rows = len(paraphrase_source(workdir / FILE).rows)
+    first, counts, note, use = result.stdout.splitlines()
     assert first == f"{FILE}: {rows} texts with 2 paraphrases each."
     assert counts.startswith(f"Of the {2 * rows} made now ")
     assert (
@@ -47,13 +49,13 @@ def test_it_ends_by_the_command_that_reads_the_file(sclsearch: Call, place: Path
     assert "EDA (random swap and deletion)" in planned.stdout
 
 
-def test_paraphrases_that_join_training_rows_end_by_the_command_that_joins_them(
-    sclsearch: Call, place: Path
+def test_the_suggested_command_for_gunel_noisy_joins_the_paraphrases(
+    sclsearch: Call, workdir: Path
 ) -> None:
-    done = sclsearch(*NOISY)
-    assert done.stdout.startswith("paraphrases-demo-20-gunel-noisy-eda.jsonl: ")
-    assert " texts with 3 paraphrases each.\n" in done.stdout
-    command = shlex.split(done.stdout.splitlines()[-1].removeprefix("Use it: "))
+    result = sclsearch(*NOISY)
+    assert result.stdout.startswith("paraphrases-demo-20-gunel-noisy-eda.jsonl: ")
+    assert " texts with 3 paraphrases each.\n" in result.stdout
+    command = shlex.split(result.stdout.splitlines()[-1].removeprefix("Use it: "))
     assert command[:4] == ["sclsearch", "tune", "--method", "scl"]
     planned = sclsearch(*command[1:], "--model", "./encoder", "--dry-run")
     assert planned.returncode == 0
@@ -62,15 +64,15 @@ def test_paraphrases_that_join_training_rows_end_by_the_command_that_joins_them(
 
 
 @pytest.fixture
-def reviews(place: Path) -> None:
-    """Writes 100 rows with a label and 50 without."""
+def reviews(workdir: Path) -> None:
+    """Write 100 rows with a label and 50 without."""
     rows = [f"it was seen by {n} people,{n % 2}" for n in range(100)]
     rows += [f"and {n} of them wrote," for n in range(50)]
-    (place / OWN[1]).write_text("\n".join(["text,label", *rows]), encoding="utf-8")
+    (workdir / OWN[1]).write_text("\n".join(["text,label", *rows]), encoding="utf-8")
 
 
 @pytest.mark.parametrize(
-    ("told", "texts"),
+    ("options", "texts"),
     [
         ((), 80),
         (("--unlabeled", "100", "--replicates", "1"), 100),
@@ -80,50 +82,50 @@ def reviews(place: Path) -> None:
     ids=["plain", "some", "all", "few"],
 )
 @pytest.mark.usefixtures("reviews")
-def test_texts_of_ones_own_file_end_by_the_command_that_reads_them(
-    sclsearch: Call, place: Path, told: tuple[str, ...], texts: int | None
+def test_the_suggested_command_for_a_custom_file_reads_the_paraphrases(
+    sclsearch: Call, workdir: Path, options: tuple[str, ...], texts: int | None
 ) -> None:
-    done = sclsearch("augment", *OWN, *told, "--backend", "eda")
-    assert done.returncode == 0
-    command = shlex.split(done.stdout.splitlines()[-1].removeprefix("Use it: "))
-    rows = paraphrase_source(place / command[-1]).rows
+    result = sclsearch("augment", *OWN, *options, "--backend", "eda")
+    assert result.returncode == 0
+    command = shlex.split(result.stdout.splitlines()[-1].removeprefix("Use it: "))
+    rows = paraphrase_source(workdir / command[-1]).rows
     assert texts in {None, len(rows)}
     planned = sclsearch(*command[1:], "--model", "./encoder", "--dry-run")
     assert planned.returncode == 0
-    if told == FEW:
+    if options == FEW:
         more = sclsearch(*command[1:], "--unlabeled", "61", "--model", "./encoder", "--dry-run")
         assert "every text must have 2 paraphrases, " in more.stderr
 
 
-def test_a_stopped_command_says_so_and_goes_on(
-    sclsearch: Call, place: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_interrupted_command_reports_it_and_resumes(
+    sclsearch: Call, workdir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sclsearch(*DEMO, "--out", "whole.jsonl")
     monkeypatch.setattr(EDA, "at_once", 30)
     make = EDA.paraphrases
 
     def stopped(self: EDA, texts: Sequence[str]) -> list[tuple[str, ...]]:
-        if (place / FILE).read_bytes().count(b"\n") > 30:
+        if (workdir / FILE).read_bytes().count(b"\n") > 30:
             raise KeyboardInterrupt
         return make(self, texts)
 
     monkeypatch.setattr(EDA, "paraphrases", stopped)
-    done = sclsearch(*DEMO)
-    assert (done.returncode, done.stdout) == (130, "")
-    assert done.stderr.endswith(f"{STOPPED}\n")
+    result = sclsearch(*DEMO)
+    assert (result.returncode, result.stdout) == (130, "")
+    assert result.stderr.endswith(f"{STOPPED}\n")
     monkeypatch.setattr(EDA, "paraphrases", make)
     assert " paraphrases each, 30 of them from before.\n" in sclsearch(*DEMO).stdout
-    assert (place / FILE).read_bytes() == (place / "whole.jsonl").read_bytes()
+    assert (workdir / FILE).read_bytes() == (workdir / "whole.jsonl").read_bytes()
 
 
-def test_where_nothing_is_live_it_tells_now_and_then(
+def test_progress_is_printed_at_intervals_without_a_terminal(
     sclsearch: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # As an attribute of its package the module's name is the command's.
+    # The package attribute of this name is the command, not the module.
     monkeypatch.setattr(sys.modules["sclsearch.cli.augment"], "PLAIN_SECONDS", -1.0)
     lines = sclsearch(*DEMO).stderr.splitlines()[1:]
-    wanted = lines[0].removeprefix("0/")
-    assert lines == [f"0/{wanted}", f"{wanted.split()[0]}/{wanted}"]
+    rest = lines[0].removeprefix("0/")
+    assert lines == [f"0/{rest}", f"{rest.split()[0]}/{rest}"]
 
 
 @pytest.mark.parametrize(
@@ -140,30 +142,32 @@ def test_where_nothing_is_live_it_tells_now_and_then(
     ],
     ids=("task", "unlabeled", "no number", "views", "folder"),
 )
-def test_what_cannot_be_is_refused_and_nothing_is_written(
-    sclsearch: Call, place: Path, options: tuple[str, ...], message: str
+def test_invalid_options_are_refused_and_nothing_is_written(
+    sclsearch: Call, workdir: Path, options: tuple[str, ...], message: str
 ) -> None:
-    done = sclsearch("augment", *options)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert not list(place.glob("*.jsonl"))
+    result = sclsearch("augment", *options)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert not list(workdir.glob("*.jsonl"))
 
 
 @pytest.mark.usefixtures("reviews")
-def test_a_file_that_no_study_can_read_is_refused_before_it_is_paraphrased(
-    sclsearch: Call, place: Path
+def test_a_file_that_no_study_can_read_is_refused_before_paraphrasing(
+    sclsearch: Call, workdir: Path
 ) -> None:
-    done = sclsearch("augment", *OWN, "--fractions", "1,0,0", "--backend", "eda")
-    assert done.returncode == 2
-    assert "no validation split" in done.stderr
-    (place / OWN[1]).write_text("text,label\n" + "".join(f"row {n},{n % 2}\n" for n in range(100)))
-    done = sclsearch("augment", *OWN, "--unlabeled", "all", "--backend", "eda")
-    assert done.returncode == 2
-    assert done.stderr.startswith("--unlabeled all: needs a training size")
-    assert not list(place.glob("*.jsonl"))
+    result = sclsearch("augment", *OWN, "--fractions", "1,0,0", "--backend", "eda")
+    assert result.returncode == 2
+    assert "no validation split" in result.stderr
+    (workdir / OWN[1]).write_text(
+        "text,label\n" + "".join(f"row {n},{n % 2}\n" for n in range(100))
+    )
+    result = sclsearch("augment", *OWN, "--unlabeled", "all", "--backend", "eda")
+    assert result.returncode == 2
+    assert result.stderr.startswith("--unlabeled all: needs a training size")
+    assert not list(workdir.glob("*.jsonl"))
 
 
 def test_chinese_texts_are_refused_before_they_are_read(sclsearch: Call) -> None:
     pytest.importorskip("sentencepiece", reason="the extra 'augment' is not installed")
-    done = sclsearch("augment", "--task", "eprstmt", "--backend", "marian")
-    assert "--backend marian: needs English texts, but those of eprstmt" in done.stderr
+    result = sclsearch("augment", "--task", "eprstmt", "--backend", "marian")
+    assert "--backend marian: needs English texts, but those of eprstmt" in result.stderr

@@ -1,4 +1,4 @@
-"""`rm` and `gc` show what they delete, ask first, and can be read by programs."""
+"""Tests of `rm` and `gc`: dry runs, consent and deletion."""
 
 import json
 from collections.abc import Callable
@@ -10,17 +10,17 @@ from tests.cli.conftest import Call
 
 
 @pytest.fixture
-def files(place: Path, finished: tuple[str, ...]) -> Callable[[], int]:
+def files(workdir: Path, finished: tuple[str, ...]) -> Callable[[], int]:
     """Return a function that counts the files of a storage with one finished study."""
-    return lambda: sum(path.is_file() for path in (place / "sclsearch-storage").rglob("*"))
+    return lambda: sum(path.is_file() for path in (workdir / "sclsearch-storage").rglob("*"))
 
 
 def test_a_dry_run_lists_the_files_of_a_study_and_deletes_none(
     sclsearch: Call, files: Callable[[], int]
 ) -> None:
     before = files()
-    done = sclsearch("rm", "mine", "--dry-run")
-    rows = [line.split() for line in done.stdout.splitlines()]
+    result = sclsearch("rm", "mine", "--dry-run")
+    rows = [line.split() for line in result.stdout.splitlines()]
     assert [row[:3] for row in rows if row[:2] == ["seed", "runs"]] == [["seed", "runs", "4"]]
     assert rows[-2][:2] == ["together", str(before)]
     assert rows[-1][:2] == ["MLflow:", "no"]
@@ -41,19 +41,19 @@ def test_a_study_is_deleted_with_consent_only(
     assert sclsearch("rm", "mine").returncode == 0
     assert files() == before
     monkeypatch.setattr("typer.confirm", lambda *_, **__: True)
-    done = sclsearch("rm", "mine")
-    assert done.stdout.endswith("Deleted study mine.\n")
+    result = sclsearch("rm", "mine")
+    assert result.stdout.endswith("Deleted study mine.\n")
     assert files() == 0
 
 
 def test_garbage_is_deleted_with_consent_only(
-    sclsearch: Call, place: Path, files: Callable[[], int]
+    sclsearch: Call, workdir: Path, files: Callable[[], int]
 ) -> None:
     clean = sclsearch("gc")
     assert clean.returncode == 0
     assert "Deleted" not in clean.stdout
     before = files()
-    (place / "sclsearch-storage" / "runs" / f"{'a' * 64}.json").touch()
+    (workdir / "sclsearch-storage" / "runs" / f"{'a' * 64}.json").touch()
     assert sclsearch("gc", "--dry-run").returncode == 0
     assert files() == before + 1
     assert sclsearch("gc").returncode == 2

@@ -1,4 +1,4 @@
-"""What cannot run on a cluster is said before the cluster is asked."""
+"""Tests of errors that are found before a command reaches the cluster."""
 
 import socket
 import time
@@ -11,7 +11,7 @@ from tests.cli.conftest import Call
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gives back at the end what speaking with a cluster sets in this process."""
+    """Restore after the test the variables that a connection to a cluster sets."""
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     monkeypatch.setenv("RAY_API_SERVER_ADDRESS", "http://127.0.0.1:2")
 
@@ -44,14 +44,14 @@ def test_a_command_that_the_cluster_could_not_run_is_refused(
     sclsearch: Call, command: str, message: str
 ) -> None:
     for dashes in ((), ("--",)):
-        done = sclsearch("submit", "--cluster", "http://127.0.0.1:1", *dashes, *command.split())
-        assert done.returncode == 2
-        assert message in done.stderr
-        assert "secret" not in done.stderr
-        assert "must answer" not in done.stderr
+        result = sclsearch("submit", "--cluster", "http://127.0.0.1:1", *dashes, *command.split())
+        assert result.returncode == 2
+        assert message in result.stderr
+        assert "secret" not in result.stderr
+        assert "must answer" not in result.stderr
 
 
-def test_every_fault_is_named_at_once(sclsearch: Call) -> None:
+def test_all_errors_are_reported_together(sclsearch: Call) -> None:
     command = "train --method scl --task cola --study mine --data-dir glue --address auto"
     lines = sclsearch("submit", "--", *command.split()).stderr.splitlines()
     named = {line.split()[0].rstrip(":") for line in lines}
@@ -60,28 +60,28 @@ def test_every_fault_is_named_at_once(sclsearch: Call) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", [("submit", "--", *TUNE.split()), ("job", "status", "mine")])
-def test_a_cluster_that_does_not_answer_is_said_within_seconds(
+def test_a_silent_cluster_is_an_error_within_seconds(
     sclsearch: Call, command: tuple[str, ...]
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        begun = time.monotonic()
-        done = sclsearch(*command[:1], "--cluster", url, *command[1:])
-        assert time.monotonic() - begun < 20
-    assert done.returncode == 2
-    assert f"--cluster {url}: does not answer: " in done.stderr
-    assert "Start the cluster, or a tunnel to it." in done.stderr
+        start = time.monotonic()
+        result = sclsearch(*command[:1], "--cluster", url, *command[1:])
+        assert time.monotonic() - start < 20
+    assert result.returncode == 2
+    assert f"--cluster {url}: does not answer: " in result.stderr
+    assert "Start the cluster, or a tunnel to it." in result.stderr
 
 
 @pytest.mark.parametrize("url", ["head:8265", "ray://head:10001", "http://"])
-def test_a_cluster_is_named_by_the_url_of_its_dashboard(sclsearch: Call, url: str) -> None:
-    done = sclsearch("job", "status", "mine", "--cluster", url)
-    assert done.returncode == 2
-    assert f"--cluster {url}: not the URL of a dashboard. Give " in done.stderr
+def test_the_url_of_a_cluster_must_be_that_of_its_dashboard(sclsearch: Call, url: str) -> None:
+    result = sclsearch("job", "status", "mine", "--cluster", url)
+    assert result.returncode == 2
+    assert f"--cluster {url}: not the URL of a dashboard. Give " in result.stderr
 
 
-def test_a_folder_of_the_cluster_need_not_be_here(sclsearch: Call, place: Path) -> None:
-    done = sclsearch("submit", "--cluster", "http://127.0.0.1:1", "--", *TUNE.split())
-    assert "--cluster http://127.0.0.1:1: does not answer: " in done.stderr
+def test_a_folder_of_the_cluster_need_not_exist_locally(sclsearch: Call, workdir: Path) -> None:
+    result = sclsearch("submit", "--cluster", "http://127.0.0.1:1", "--", *TUNE.split())
+    assert "--cluster http://127.0.0.1:1: does not answer: " in result.stderr
     assert not Path("/shared/storage").exists()
-    assert not [path for path in place.iterdir() if path.name != "encoder"]
+    assert not [path for path in workdir.iterdir() if path.name != "encoder"]

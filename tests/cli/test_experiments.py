@@ -1,4 +1,4 @@
-"""reproduce, confirm and variance say what they would do and what they did."""
+"""Tests of `reproduce`, `confirm` and `variance`: dry runs, results and errors."""
 
 import json
 from collections.abc import Callable
@@ -26,14 +26,14 @@ CROSSING = "--initializations 2 --orders 2"
 
 
 @pytest.fixture
-def storage(place: Path) -> Path:
-    return place / "sclsearch-storage"
+def storage(workdir: Path) -> Path:
+    return workdir / "sclsearch-storage"
 
 
 @pytest.fixture
-def data(place: Path) -> Path:
-    """Returns a folder with a small CoLA in the present folder."""
-    folder = place / "glue" / "CoLA"
+def data(workdir: Path) -> Path:
+    """Return a data folder with a small CoLA in the current folder."""
+    folder = workdir / "glue" / "CoLA"
     folder.mkdir(parents=True)
     for name, count in {"train": 60, "dev": 40}.items():
         rows = [f"gj04\t{number % 2}\t\tSentence {name} {number}." for number in range(count)]
@@ -47,98 +47,98 @@ def run_options(storage: Path, data: Path) -> RunOptions:
 
 
 def scores(failed: tuple[int, ...]) -> Callable[[int, int], Confusion | None]:
-    """Return made-up counts, without those of the failed replicates."""
+    """Return made-up counts; failed replicates have none."""
     return lambda _, r: None if r in failed else [[12, 8], [4 + r, 16 - r]]
 
 
 @pytest.fixture
-def made(run_options: RunOptions) -> Finish:
-    """Returns what finishes the study of a cell of LaCon's sixth table, at laptop scale."""
+def finish_cell(run_options: RunOptions) -> Finish:
+    """Return a function that finishes a cell's study of LaCon's table 6 at laptop scale."""
 
-    def made(cell: str = "LCL,CoLA", failed: tuple[int, ...] = ()) -> str:
+    def finish_cell(cell: str = "LCL,CoLA", failed: tuple[int, ...] = ()) -> str:
         table = published_tables()["lacon/table-6"]
         cells = select_cells(table, [cell])
         (one,) = plan_cells(table, cells, run_options, scale="laptop", model="./encoder")
         return finish(one.spec, one.options, scores(failed), seconds=2.0)
 
-    return made
+    return finish_cell
 
 
 @pytest.fixture
-def again(run_options: RunOptions) -> Finish:
-    """Returns what finishes a repetition of a study's winner without training."""
+def repeat(run_options: RunOptions) -> Finish:
+    """Return a function that finishes a repetition of a winner without training."""
 
-    def again(name: str, failed: tuple[int, ...] = (), **repetition: Any) -> str:
+    def repeat(name: str, failed: tuple[int, ...] = (), **repetition: Any) -> str:
         spec = repeated_spec(run_options.storage, name, **repetition)
         return finish(spec, run_options, scores(failed), seconds=2.0)
 
-    return again
+    return repeat
 
 
 def flat(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_a_dry_run_tells_the_studies_and_writes_none(
+def test_a_dry_run_lists_the_studies_and_writes_none(
     sclsearch: Call, storage: Path, data: Path
 ) -> None:
-    done = sclsearch(*TABLE, "--cells", "CoLA", "--cells", "ICL,RTE", "--dry-run", *ONE[2:])
-    assert done.returncode == 0
-    rows = [flat(line) for line in done.stdout.splitlines()]
+    result = sclsearch(*TABLE, "--cells", "CoLA", "--cells", "ICL,RTE", "--dry-run", *ONE[2:])
+    assert result.returncode == 0
+    rows = [flat(line) for line in result.stdout.splitlines()]
     assert any(row.startswith("LCL cola 6 6 ") for row in rows)
-    assert "6 studies, 36 seed runs, 36 of them to train; time: " in flat(done.stdout)
-    assert "- full, ICL, RTE: " in done.stdout
-    assert "RTE/train.tsv: the file is missing." in flat(done.stdout)
+    assert "6 studies, 36 seed runs, 36 of them to train; time: " in flat(result.stdout)
+    assert "- full, ICL, RTE: " in result.stdout
+    assert "RTE/train.tsv: the file is missing." in flat(result.stdout)
     assert study_names(storage) == []
 
 
-def test_a_dry_run_counts_what_is_stored_and_can_be_read_by_programs(
-    sclsearch: Call, made: Finish
+def test_a_dry_run_counts_stored_seed_runs_as_text_and_as_json(
+    sclsearch: Call, finish_cell: Finish
 ) -> None:
-    name = made()
+    name = finish_cell()
     assert "LCL cola 6 0 0 min" in flat(sclsearch(*TABLE, *ONE, "--dry-run").stdout)
-    told = json.loads(sclsearch(*TABLE, *ONE, "--dry-run", "--json").stdout)
-    (work,) = told["works"]
-    assert (work["study"], work["missing"], work["cell"]["row"]["name"]) == (name, 0, "LCL")
-    assert work["time"] == {"seconds": 0.0, "at_once": work["time"]["at_once"], "basis": ""}
-    assert told["not_made"] == []
+    output = json.loads(sclsearch(*TABLE, *ONE, "--dry-run", "--json").stdout)
+    (study,) = output["works"]
+    assert (study["study"], study["missing"], study["cell"]["row"]["name"]) == (name, 0, "LCL")
+    assert study["time"] == {"seconds": 0.0, "at_once": study["time"]["at_once"], "basis": ""}
+    assert output["not_made"] == []
     other = (*ONE[:1], "LCL,ICL,CoLA", *ONE[2:])
     assert "ICL cola 6 6 under 1 min" in flat(sclsearch(*TABLE, *other, "--dry-run").stdout)
 
 
-def test_figures_come_from_the_store_without_training(
-    sclsearch: Call, made: Finish, storage: Path
+def test_scores_come_from_the_store_without_training(
+    sclsearch: Call, finish_cell: Finish, storage: Path
 ) -> None:
-    name = made()
-    done = sclsearch(*TABLE, *ONE)
-    assert done.returncode == 0
+    name = finish_cell()
+    result = sclsearch(*TABLE, *ONE)
+    assert result.returncode == 0
     mean = report(storage, name).configurations[0].test_mean
     assert mean is not None
-    assert f"LCL CoLA {100 * mean:.1f} ±" in flat(done.stdout)
-    assert "61.1 ± 1.3" in done.stdout
-    assert "full, LCL, CoLA" in done.stderr
-    told = json.loads(sclsearch(*TABLE, *ONE, "--json").stdout)
-    assert (told["table"], told["pairs"]) == ("lacon/table-6", [])
-    assert told["figures"][0]["mean"] == pytest.approx(mean)
-    assert told["figures"][0]["cell"]["value"] == 61.1
-    assert told["figures"][0]["published"] == [0.611, 0.013]
+    assert f"LCL CoLA {100 * mean:.1f} ±" in flat(result.stdout)
+    assert "61.1 ± 1.3" in result.stdout
+    assert "full, LCL, CoLA" in result.stderr
+    output = json.loads(sclsearch(*TABLE, *ONE, "--json").stdout)
+    assert (output["table"], output["pairs"]) == ("lacon/table-6", [])
+    assert output["figures"][0]["mean"] == pytest.approx(mean)
+    assert output["figures"][0]["cell"]["value"] == 61.1
+    assert output["figures"][0]["published"] == [0.611, 0.013]
 
 
-def test_failed_seeds_are_exit_code_3_and_tables_without_a_figure_2(
-    sclsearch: Call, made: Finish
+def test_failed_seeds_give_exit_code_3_and_a_table_without_scores_gives_2(
+    sclsearch: Call, finish_cell: Finish
 ) -> None:
-    made(failed=(1,))
-    done = sclsearch(*TABLE, *ONE)
-    assert (done.returncode, "2/3" in done.stdout) == (3, True)
-    done = sclsearch("reproduce", "gunel/table-2", "--cells", "Avg")
-    assert done.returncode == 2
-    assert "no selected cell can be trained. full, CE, Avg: a mean of others" in flat(done.stderr)
+    finish_cell(failed=(1,))
+    result = sclsearch(*TABLE, *ONE)
+    assert (result.returncode, "2/3" in result.stdout) == (3, True)
+    result = sclsearch("reproduce", "gunel/table-2", "--cells", "Avg")
+    assert result.returncode == 2
+    assert "no selected cell can be trained. full, CE, Avg: a mean of others" in flat(result.stderr)
 
 
-def test_a_stop_ends_all_cells_and_shows_those_that_are_made(
-    sclsearch: Call, made: Finish, monkeypatch: pytest.MonkeyPatch
+def test_an_interruption_ends_all_cells_and_shows_finished_ones(
+    sclsearch: Call, finish_cell: Finish, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made("ICL,CoLA")
+    finish_cell("ICL,CoLA")
     started: list[StudySpec] = []
 
     def stopped(spec: StudySpec, options: RunOptions, console: Any) -> Any:
@@ -148,84 +148,86 @@ def test_a_stop_ends_all_cells_and_shows_those_that_are_made(
         return run(spec, options, console)
 
     monkeypatch.setattr("sclsearch.papers.reproduce.run", stopped)
-    done = sclsearch(*TABLE, "--cells", "CoLA", *ONE[2:])
-    assert (done.returncode, len(started)) == (130, 2)
-    assert STOPPED in done.stderr
-    lines = [flat(line) for line in done.stdout.splitlines()]
+    result = sclsearch(*TABLE, "--cells", "CoLA", *ONE[2:])
+    assert (result.returncode, len(started)) == (130, 2)
+    assert STOPPED in result.stderr
+    lines = [flat(line) for line in result.stdout.splitlines()]
     assert [line[:8] for line in lines if "CoLA" in line and "- full" not in line][1:] == [
         "ICL CoLA"
     ]
 
 
-def test_a_confirmation_shows_chosen_and_fresh_figures(
-    sclsearch: Call, made: Finish, again: Finish
+def test_a_confirmation_shows_chosen_and_fresh_scores(
+    sclsearch: Call, finish_cell: Finish, repeat: Finish
 ) -> None:
-    name = made()
-    again(name, fresh=4, first_fresh=3)
-    done = sclsearch("confirm", name, "--seeds", "4", *ON_CPU)
-    assert done.returncode == 0
-    text = flat(done.stdout)
+    name = finish_cell()
+    repeat(name, fresh=4, first_fresh=3)
+    result = sclsearch("confirm", name, "--seeds", "4", *ON_CPU)
+    assert result.returncode == 0
+    text = flat(result.stdout)
     assert f"Winner #0 of {name}, test mcc as chosen" in text
     assert "mean of 4 seeds fresh - chosen" in text
 
 
-def test_failed_fresh_seeds_are_exit_code_3(sclsearch: Call, made: Finish, again: Finish) -> None:
-    name = made()
-    again(name, fresh=4, first_fresh=3, failed=(2,))
-    done = sclsearch("confirm", name, "--seeds", "4", *ON_CPU)
-    assert (done.returncode, "mean of 3 of 4 seeds" in done.stdout) == (3, True)
+def test_failed_fresh_seeds_give_exit_code_3(
+    sclsearch: Call, finish_cell: Finish, repeat: Finish
+) -> None:
+    name = finish_cell()
+    repeat(name, fresh=4, first_fresh=3, failed=(2,))
+    result = sclsearch("confirm", name, "--seeds", "4", *ON_CPU)
+    assert (result.returncode, "mean of 3 of 4 seeds" in result.stdout) == (3, True)
 
 
 @pytest.mark.parametrize(
     ("command", "options", "stored", "repetition"),
     [
         ("confirm", "--seeds 4", 0, {"fresh": 4, "first_fresh": 3}),
-        # Where initialisation and order have one number, it is a seed run of the study.
+        # Cells with equal initialization and order are seed runs of the study.
         ("variance", CROSSING, 2, {"crossed": {"initialization": 2, "order": 2}}),
     ],
 )
-def test_a_dry_run_of_a_repetition_tells_what_it_would_train_and_writes_nothing(
+def test_a_dry_run_of_a_repetition_counts_its_seed_runs_and_writes_nothing(
     sclsearch: Call,
     storage: Path,
-    made: Finish,
-    again: Finish,
+    finish_cell: Finish,
+    repeat: Finish,
     command: str,
     options: str,
     stored: int,
     repetition: dict[str, Any],
 ) -> None:
-    name = made()
-    asked = (command, name, *options.split(), *ON_CPU, "--dry-run")
-    done = sclsearch(*asked)
-    assert done.returncode == 0
-    assert f"\n1 configuration x 4 seeds = 4 seed runs; in the store: {stored}\n" in done.stdout
-    assert "\ntime: " in done.stdout
-    assert "tau 0.1 winner" in flat(done.stdout)
+    name = finish_cell()
+    command_line = (command, name, *options.split(), *ON_CPU, "--dry-run")
+    result = sclsearch(*command_line)
+    assert result.returncode == 0
+    assert f"\n1 configuration x 4 seeds = 4 seed runs; in the store: {stored}\n" in result.stdout
+    assert "\ntime: " in result.stdout
+    assert "tau 0.1 winner" in flat(result.stdout)
     assert study_names(storage) == [name]
-    repeated = again(name, **repetition)
-    told = json.loads(sclsearch(*asked, "--json").stdout)
-    assert (told["study"], told["seed_runs"], told["stored"]) == (repeated, 4, 4)
+    repeated = repeat(name, **repetition)
+    output = json.loads(sclsearch(*command_line, "--json").stdout)
+    assert (output["study"], output["seed_runs"], output["stored"]) == (repeated, 4, 4)
 
 
-def test_the_spread_of_a_winner_is_told_by_source(
-    sclsearch: Call, made: Finish, again: Finish
+def test_variance_prints_the_spread_of_a_winner_by_source(
+    sclsearch: Call, finish_cell: Finish, repeat: Finish
 ) -> None:
-    name = made()
-    again(name, crossed={"initialization": 2, "order": 2})
-    done = sclsearch("variance", name, *CROSSING.split(), *ON_CPU)
-    assert done.returncode == 0
-    assert f"{name}, its winner: 4 seed runs" in flat(done.stdout)
+    name = finish_cell()
+    repeat(name, crossed={"initialization": 2, "order": 2})
+    result = sclsearch("variance", name, *CROSSING.split(), *ON_CPU)
+    assert result.returncode == 0
+    assert f"{name}, its winner: 4 seed runs" in flat(result.stdout)
     for source in ("initialization", "order", "residual", "together"):
-        assert f"\n{source} " in done.stdout
-    done = sclsearch("variance", name, "--subsets", "2", *ON_CPU)
-    assert done.returncode == 2
-    assert "--subsets 2: " in done.stderr
+        assert f"\n{source} " in result.stdout
+    result = sclsearch("variance", name, "--subsets", "2", *ON_CPU)
+    assert result.returncode == 2
+    assert "--subsets 2: " in result.stderr
 
 
 def test_all_tables_are_listed_with_their_titles(sclsearch: Call, storage: Path) -> None:
-    done = sclsearch("reproduce", "ls")
-    listed = dict(line.split("\t") for line in done.stdout.splitlines())
-    assert done.returncode == 0
+    result = sclsearch("reproduce", "ls")
+    listed = dict(line.split("\t") for line in result.stdout.splitlines())
+    assert result.returncode == 0
     assert listed == {name: table.title for name, table in published_tables().items()}
     assert not storage.exists()
 
@@ -240,12 +242,12 @@ def test_all_tables_are_listed_with_their_titles(sclsearch: Call, storage: Path)
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
-def test_what_a_user_can_mend_is_one_text_and_exit_code_2(
+def test_an_invalid_option_of_reproduce_is_one_message_and_exit_code_2(
     sclsearch: Call, storage: Path, arguments: tuple[str, ...], message: str
 ) -> None:
-    done = sclsearch("reproduce", *arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(message)
+    result = sclsearch("reproduce", *arguments)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(message)
     assert not storage.exists()
 
 
@@ -259,9 +261,9 @@ def test_what_a_user_can_mend_is_one_text_and_exit_code_2(
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
-def test_a_study_and_seeds_that_cannot_be_are_refused(
+def test_an_unknown_study_or_invalid_seeds_are_refused(
     sclsearch: Call, arguments: tuple[str, ...], message: str
 ) -> None:
-    done = sclsearch(*arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in done.stderr
+    result = sclsearch(*arguments)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert message in result.stderr

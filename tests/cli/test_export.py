@@ -1,4 +1,4 @@
-"""`export` writes the winner's encoder and says what it is."""
+"""Tests of the command `export`: output, usage hints and errors."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +15,9 @@ from tests.cli.conftest import Call
 
 
 @pytest.fixture
-def weights(place: Path, finished: tuple[str, ...]) -> Path:
-    """Returns the weights of the winner's best seed, as if it had been trained."""
-    storage = place / "sclsearch-storage"
+def weights(workdir: Path, finished: tuple[str, ...]) -> Path:
+    """Return a made-up weights file of the winner's best seed."""
+    storage = workdir / "sclsearch-storage"
     winner = report(storage, "mine").winner
     assert winner is not None
     path = Path(str(StudyStore(storage, "mine").weights(winner.seeds[winner.reported[0]].key)))
@@ -26,12 +26,12 @@ def weights(place: Path, finished: tuple[str, ...]) -> Path:
     return path
 
 
-def test_an_export_says_what_it_is_and_how_it_is_used(
-    sclsearch: Call, place: Path, weights: Path
+def test_an_export_prints_its_origin_its_scores_and_its_usage(
+    sclsearch: Call, workdir: Path, weights: Path
 ) -> None:
-    done = sclsearch("export", "mine", "my encoder")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == (
+    result = sclsearch("export", "mine", "my encoder")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == (
         "my encoder: ./encoder fine-tuned on demo by scl: seed 1, the best of 2 by "
         "validation, "
         "accuracy 0.6200, test 0.6200\n"
@@ -40,34 +40,32 @@ def test_an_export_says_what_it_is_and_how_it_is_used(
         "Use it: sclsearch predict 'my encoder' FILE, or --model 'my encoder'\n"
         "transformers cannot load this classifier; sclsearch.load can.\n"
     )
-    assert load_file(place / "my encoder" / "encoder" / "model.safetensors").keys() == {"x"}
-    assert load_file(place / "my encoder" / "parts.safetensors").keys() == {"y"}
-    files = [file for file in (place / "my encoder").rglob("*") if file.is_file()]
+    assert load_file(workdir / "my encoder" / "encoder" / "model.safetensors").keys() == {"x"}
+    assert load_file(workdir / "my encoder" / "parts.safetensors").keys() == {"y"}
+    files = [file for file in (workdir / "my encoder").rglob("*") if file.is_file()]
     modes = {file.stat().st_mode for file in files}
-    assert modes == {(place / "my encoder" / "sclsearch.json").stat().st_mode}
+    assert modes == {(workdir / "my encoder" / "sclsearch.json").stat().st_mode}
 
 
-def test_the_hints_for_a_custom_method_name_its_file(
-    place: Path, finished: tuple[str, ...]
+def test_the_usage_hint_for_a_custom_method_names_its_file(
+    workdir: Path, finished: tuple[str, ...]
 ) -> None:
-    record = describe_winner(report(place / "sclsearch-storage", "mine"))
-    own = replace(record, place="my file.py:Mine", method="Mine", method_digest="1")
-    assert "sclsearch predict out FILE --method 'my file.py:Mine'`" in loading_note("out", own)
+    record = describe_winner(report(workdir / "sclsearch-storage", "mine"))
+    custom = replace(record, place="my file.py:Mine", method="Mine", method_digest="1")
+    assert "sclsearch predict out FILE --method 'my file.py:Mine'`" in loading_note("out", custom)
     assert "sclsearch predict out FILE`" in loading_note("out", record)
 
 
-def test_what_cannot_be_exported_is_exit_code_2(
-    sclsearch: Call, place: Path, weights: Path
-) -> None:
-    done = sclsearch("export", "mine", ".")
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"{place}: exists and is not an empty folder.")
-    (place / "taken").touch()
-    done = sclsearch("export", "mine", "taken/within")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"{place}/taken: is not writable: ")
+def test_export_errors_give_exit_code_2(sclsearch: Call, workdir: Path, weights: Path) -> None:
+    result = sclsearch("export", "mine", ".")
+    assert result.returncode == 2
+    assert result.stderr.startswith(f"{workdir}: exists and is not an empty folder.")
+    (workdir / "taken").touch()
+    result = sclsearch("export", "mine", "taken/within")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"{workdir}/taken: is not writable: ")
     weights.unlink()
-    done = sclsearch("export", "mine", "out")
-    assert done.returncode == 2
-    assert f"`sclsearch rerun {weights.stem[:12]} --weights {weights}` writes" in done.stderr
-    assert not (place / "out").exists()
+    result = sclsearch("export", "mine", "out")
+    assert result.returncode == 2
+    assert f"`sclsearch rerun {weights.stem[:12]} --weights {weights}` writes" in result.stderr
+    assert not (workdir / "out").exists()

@@ -1,4 +1,4 @@
-"""The commands `table` and `export-optuna` write a study for other programs."""
+"""Tests of the commands `table` and `export-optuna`."""
 
 from pathlib import Path
 
@@ -10,45 +10,49 @@ from tests.cli.conftest import Call
 
 
 def test_a_table_is_printed_as_csv(sclsearch: Call, finished: tuple[str, ...]) -> None:
-    done = sclsearch("table", "mine", "--rule", "best")
-    assert done.returncode == 0
+    result = sclsearch("table", "mine", "--rule", "best")
+    assert result.returncode == 0
     expected = package.table("mine", rule="best", storage="sclsearch-storage")
-    assert done.stdout == expected.to_csv(index=False)
+    assert result.stdout == expected.to_csv(index=False)
 
 
 def test_a_table_is_written_to_a_file(
-    sclsearch: Call, finished: tuple[str, ...], place: Path
+    sclsearch: Call, finished: tuple[str, ...], workdir: Path
 ) -> None:
-    file = place / "new" / "runs.parquet"
-    done = sclsearch(
+    file = workdir / "new" / "runs.parquet"
+    result = sclsearch(
         *("table", "mine", "--format", "parquet", "--rows", "seed-runs", "--output", str(file))
     )
-    assert (done.returncode, done.stdout) == (0, "")
+    assert (result.returncode, result.stdout) == (0, "")
     assert pd.read_parquet(file).status.tolist() == ["finished", "finished", "finished", "failed"]
 
 
 def test_parquet_needs_a_file(sclsearch: Call, finished: tuple[str, ...]) -> None:
-    done = sclsearch("table", "mine", "--format", "parquet")
-    assert done.returncode == 2
-    assert done.stderr.startswith("--format parquet: needs a file, got none. Pass --output FILE.")
+    result = sclsearch("table", "mine", "--format", "parquet")
+    assert result.returncode == 2
+    assert result.stderr.startswith("--format parquet: needs a file, got none. Pass --output FILE.")
 
 
 def test_an_output_that_is_a_folder_is_an_error(
-    sclsearch: Call, finished: tuple[str, ...], place: Path
+    sclsearch: Call, finished: tuple[str, ...], workdir: Path
 ) -> None:
-    (place / "there").mkdir()
-    done = sclsearch("table", "mine", "--output", "there")
-    assert done.returncode == 2
-    assert done.stderr.startswith("--output there: must be a file, got a folder.")
-    done = sclsearch("table", "mine", "--output", "/proc/none/table.csv")
-    assert done.returncode == 2
-    assert done.stderr.startswith("--output /proc/none/table.csv: cannot be written: No such file")
+    (workdir / "there").mkdir()
+    result = sclsearch("table", "mine", "--output", "there")
+    assert result.returncode == 2
+    assert result.stderr.startswith("--output there: must be a file, got a folder.")
+    result = sclsearch("table", "mine", "--output", "/proc/none/table.csv")
+    assert result.returncode == 2
+    assert result.stderr.startswith(
+        "--output /proc/none/table.csv: cannot be written: No such file"
+    )
 
 
-def test_a_study_is_written_for_the_dashboard(sclsearch: Call, finished: tuple[str, ...]) -> None:
-    done = sclsearch("export-optuna", "mine", "sqlite:///optuna.db", "--rule", "best")
+def test_a_study_is_written_for_the_optuna_dashboard(
+    sclsearch: Call, finished: tuple[str, ...]
+) -> None:
+    result = sclsearch("export-optuna", "mine", "sqlite:///optuna.db", "--rule", "best")
     message = "2 trials written. Show them: optuna-dashboard sqlite:///optuna.db\n"
-    assert (done.returncode, done.stdout) == (0, message)
+    assert (result.returncode, result.stdout) == (0, message)
     found = optuna.load_study(study_name="mine", storage="sqlite:///optuna.db")
     assert [trial.value for trial in found.trials] == [0.62, 0.64]
     assert found.trials[1].user_attrs["seed 1 failure"] == "non-finite: ce at update 7"

@@ -1,4 +1,4 @@
-"""Commands that train nothing read the store, the tables and the space files."""
+"""Tests of commands that train nothing: `select`, `compare`, `ls`, `check` and `track`."""
 
 import json
 from collections.abc import Collection
@@ -12,7 +12,7 @@ from sclsearch.spaces.load import space_files
 from sclsearch.tasks import TASKS
 from tests.cli.conftest import Call
 
-FAULTY = """
+INVALID = """
 method: scl
 sorce: mine
 published: []
@@ -23,19 +23,19 @@ space:
 """
 
 
-def test_select_ranks_the_stored_seed_runs_under_any_rule_and_for_fewer_seeds(
+def test_select_ranks_stored_seed_runs_by_any_rule_and_with_fewer_seeds(
     sclsearch: Call, finished: tuple[str, ...]
 ) -> None:
-    done = sclsearch("select", "mine")
-    assert done.returncode == 0
-    assert "Winner #0 tau=0.3 lam=0.9" in done.stdout
-    assert "(rule mean)" in done.stdout
+    result = sclsearch("select", "mine")
+    assert result.returncode == 0
+    assert "Winner #0 tau=0.3 lam=0.9" in result.stdout
+    assert "(rule mean)" in result.stdout
     assert "Winner #1" in sclsearch("select", "mine", "--rule", "best").stdout
     assert "Unknown rule ''" in sclsearch("select", "mine", "--rule", "").stderr
     assert ", one seed (rule mean)" in sclsearch("select", "mine", "--seeds", "1").stdout
 
 
-def test_select_as_json_holds_every_figure(sclsearch: Call, finished: tuple[str, ...]) -> None:
+def test_select_as_json_has_every_score(sclsearch: Call, finished: tuple[str, ...]) -> None:
     found = json.loads(sclsearch("select", "mine", "--json").stdout)
     assert (found["study"], found["rule"], found["seeds"]) == ("mine", "mean", 2)
     first, second = found["configurations"]
@@ -44,7 +44,7 @@ def test_select_as_json_holds_every_figure(sclsearch: Call, finished: tuple[str,
     assert second["seeds"][1]["failure"] == "non-finite: ce at update 7"
 
 
-def test_what_there_is_can_be_read_by_programs(sclsearch: Call, finished: tuple[str, ...]) -> None:
+def test_ls_prints_json(sclsearch: Call, finished: tuple[str, ...]) -> None:
     (mine,) = json.loads(sclsearch("ls", "studies", "--json").stdout)["studies"]
     assert (mine["name"], mine["method"], mine["configurations"]) == ("mine", "scl", 2)
     assert mine["stored"] == mine["configurations"] * mine["seeds"]
@@ -52,19 +52,19 @@ def test_what_there_is_can_be_read_by_programs(sclsearch: Call, finished: tuple[
     assert [one["name"] for one in methods] == [*METHODS]
 
 
-def test_compare_asks_for_another_study(sclsearch: Call, finished: tuple[str, ...]) -> None:
-    done = sclsearch("compare", "mine")
-    assert done.returncode == 2
-    assert "two or more different studies, got mine" in done.stderr
+def test_compare_needs_another_study(sclsearch: Call, finished: tuple[str, ...]) -> None:
+    result = sclsearch("compare", "mine")
+    assert result.returncode == 2
+    assert "two or more different studies, got mine" in result.stderr
 
 
-def test_an_unknown_study_is_answered_with_the_nearest(
+def test_an_unknown_study_is_an_error_that_suggests_the_nearest(
     sclsearch: Call, finished: tuple[str, ...]
 ) -> None:
     for command in ("select", "track"):
-        done = sclsearch(command, "mien")
-        assert done.returncode == 2
-        assert "Did you mean 'mine'? Known: mine." in done.stderr
+        result = sclsearch(command, "mien")
+        assert result.returncode == 2
+        assert "Did you mean 'mine'? Known: mine." in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_an_unknown_study_is_answered_with_the_nearest(
         ("spaces", [f"{path.parent.name}/{path.stem}" for path in space_files()]),
     ],
 )
-def test_every_name_is_listed_with_what_it_is(
+def test_ls_prints_every_name_with_a_description(
     sclsearch: Call, kind: str, names: Collection[str]
 ) -> None:
     lines = [line.split() for line in sclsearch("ls", kind).stdout.splitlines()]
@@ -84,7 +84,7 @@ def test_every_name_is_listed_with_what_it_is(
     assert firsts == list(names)
 
 
-def test_a_method_has_equations_and_described_hyperparameters(sclsearch: Call) -> None:
+def test_ls_prints_equations_and_hyperparameters_of_a_method(sclsearch: Call) -> None:
     lines = sclsearch("ls", "methods", "scl").stdout.splitlines()
     assert lines[0] == "L = (1 - λ) CE + λ SCL  Eq. (1)"
     assert "    λ: `lam`." in map(str.rstrip, lines)
@@ -94,21 +94,21 @@ def test_a_method_has_equations_and_described_hyperparameters(sclsearch: Call) -
     assert sclsearch("ls", "tasks", "cola").stderr.startswith("ls tasks cola: only methods")
 
 
-def test_a_storage_is_refused_where_what_is_listed_is_in_none(sclsearch: Call) -> None:
-    done = sclsearch("ls", "models", "--storage", "mine")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("--storage mine: has no effect on models")
+def test_ls_refuses_a_storage_for_kinds_that_are_not_stored(sclsearch: Call) -> None:
+    result = sclsearch("ls", "models", "--storage", "mine")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("--storage mine: has no effect on models")
 
 
-def test_studies_are_listed_and_their_square_brackets_are_text(
-    sclsearch: Call, place: Path, finished: tuple[str, ...]
+def test_ls_prints_studies_with_square_brackets_as_text(
+    sclsearch: Call, workdir: Path, finished: tuple[str, ...]
 ) -> None:
     words = sclsearch("ls", "studies").stdout.split()
     assert " ".join(words).startswith(
         "mine scl on demo, ./encoder, plain; 2 configurations x 2 seeds, 4 of 4 seed runs stored; "
         "1 failed; best accuracy 0.6100 (#0); "
     )
-    record = place / "sclsearch-storage" / "studies" / "mine" / "study.json"
+    record = workdir / "sclsearch-storage" / "studies" / "mine" / "study.json"
     stored = json.loads(record.read_text())
     stored["identity"]["model"] = "/[old]/encoder"
     assert stored.pop("sha256")
@@ -116,27 +116,29 @@ def test_studies_are_listed_and_their_square_brackets_are_text(
     assert "/[old]/encoder" in sclsearch("ls", "studies").stdout
 
 
-def test_an_empty_storage_has_no_studies_and_is_not_made(sclsearch: Call, place: Path) -> None:
-    done = sclsearch("ls", "studies")
-    assert (done.returncode, done.stdout.strip()) == (0, "")
-    assert not (place / "sclsearch-storage").exists()
+def test_ls_of_a_missing_storage_prints_nothing_and_creates_nothing(
+    sclsearch: Call, workdir: Path
+) -> None:
+    result = sclsearch("ls", "studies")
+    assert (result.returncode, result.stdout.strip()) == (0, "")
+    assert not (workdir / "sclsearch-storage").exists()
 
 
-def test_every_shipped_space_is_in_order_and_they_are_not_of_one_method(sclsearch: Call) -> None:
-    done = sclsearch("check", "--all")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"{len(space_files())} files are in order.\n"
-    done = sclsearch("check", "--all", "--method", "scl")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("--method scl: cannot be combined with --all")
+def test_all_shipped_spaces_are_valid_and_check_all_takes_no_method(sclsearch: Call) -> None:
+    result = sclsearch("check", "--all")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == f"{len(space_files())} files are in order.\n"
+    result = sclsearch("check", "--all", "--method", "scl")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("--method scl: cannot be combined with --all")
 
 
-def test_all_faults_of_all_files_are_named_at_once(sclsearch: Call, place: Path) -> None:
-    (place / "faulty.yaml").write_text(FAULTY)
-    (place / "empty.yaml").touch()
-    done = sclsearch("check", "faulty.yaml", "empty.yaml", "missing.yaml")
-    assert done.returncode == 2
-    assert done.stdout == ""
+def test_check_reports_all_errors_of_all_files(sclsearch: Call, workdir: Path) -> None:
+    (workdir / "faulty.yaml").write_text(INVALID)
+    (workdir / "empty.yaml").touch()
+    result = sclsearch("check", "faulty.yaml", "empty.yaml", "missing.yaml")
+    assert result.returncode == 2
+    assert result.stdout == ""
     for start in (
         "faulty.yaml: sorce: unknown key. Did you mean 'source'?",
         "faulty.yaml: source: is missing",
@@ -146,32 +148,32 @@ def test_all_faults_of_all_files_are_named_at_once(sclsearch: Call, place: Path)
         "empty.yaml: ",
         "missing.yaml: cannot be read: No such file or directory.",
     ):
-        assert any(line.startswith(start) for line in done.stderr.splitlines()), start
+        assert any(line.startswith(start) for line in result.stderr.splitlines()), start
 
 
-def test_a_space_of_a_method_of_ones_own_is_checked_against_it(
-    sclsearch: Call, place: Path, custom_method: str
+def test_a_space_of_a_custom_method_is_checked_against_the_method(
+    sclsearch: Call, workdir: Path, custom_method: str
 ) -> None:
-    (place / "mine.py").write_text(custom_method, encoding="utf-8")
+    (workdir / "mine.py").write_text(custom_method, encoding="utf-8")
     text = "method: Smoothed\nsource: mine\npublished: []\nspace:\n  smoothing: {type: float, "
-    (place / "mine.yaml").write_text(f"{text}low: 0, high: 0.5}}\n")
-    (place / "wide.yaml").write_text(f"{text}low: 0, high: 2}}\n")
-    own = ("--method", "./mine.py:Smoothed")
-    assert sclsearch("check", "mine.yaml", *own).stdout == "1 file is in order.\n"
-    assert "wide.yaml: space.smoothing: " in sclsearch("check", "wide.yaml", *own).stderr
+    (workdir / "mine.yaml").write_text(f"{text}low: 0, high: 0.5}}\n")
+    (workdir / "wide.yaml").write_text(f"{text}low: 0, high: 2}}\n")
+    custom = ("--method", "./mine.py:Smoothed")
+    assert sclsearch("check", "mine.yaml", *custom).stdout == "1 file is in order.\n"
+    assert "wide.yaml: space.smoothing: " in sclsearch("check", "wide.yaml", *custom).stderr
     assert "Unknown method 'Smoothed'" in sclsearch("check", "mine.yaml").stderr
 
 
 @pytest.mark.slow
-def test_track_shows_a_study_in_mlflow_and_again_has_nothing_to_add(
-    sclsearch: Call, place: Path, finished: tuple[str, ...]
+def test_track_writes_a_study_to_mlflow_once(
+    sclsearch: Call, workdir: Path, finished: tuple[str, ...]
 ) -> None:
     first = sclsearch("track", "mine")
     assert first.stdout == "MLflow shows all of mine; 7 runs were missing.\n"
     assert sclsearch("track", "mine").stdout == "MLflow shows all of mine; 0 runs were missing.\n"
     from mlflow import MlflowClient
 
-    client = MlflowClient(f"sqlite:///{place}/sclsearch-storage/mlflow.db")
+    client = MlflowClient(f"sqlite:///{workdir}/sclsearch-storage/mlflow.db")
     runs = client.search_runs([one.experiment_id for one in client.search_experiments()])
     tests = {
         level: sorted(
@@ -188,9 +190,9 @@ def test_track_shows_a_study_in_mlflow_and_again_has_nothing_to_add(
 
 
 @pytest.mark.parametrize("command", [("track", "mine"), ("ui",)], ids=" ".join)
-def test_tracking_where_mlflow_cannot_be_is_refused(
+def test_an_invalid_tracking_address_is_refused(
     sclsearch: Call, finished: tuple[str, ...], command: tuple[str, ...]
 ) -> None:
-    done = sclsearch(*command, "--tracking", "mlruns")
-    assert done.returncode == 2
-    assert "--tracking: must name a server or a database, got 'mlruns'." in done.stderr
+    result = sclsearch(*command, "--tracking", "mlruns")
+    assert result.returncode == 2
+    assert "--tracking: must name a server or a database, got 'mlruns'." in result.stderr

@@ -1,4 +1,4 @@
-"""Commands start fast, and what a user can mend is one text and exit code 2."""
+"""Tests of the entry point: imports, errors, help and interruption."""
 
 import errno
 import re
@@ -30,46 +30,46 @@ KINDS = ("methods", "tasks", "protocols", "spaces", "models", "studies")
     [("--help",), ("tune", "--help"), ("reproduce", "ls"), *(("ls", kind) for kind in KINDS)],
     ids=" ".join,
 )
-def test_what_only_tells_imports_nothing_slow(
+def test_commands_that_only_print_import_no_slow_package(
     heavy_imports: Callable[..., set[str]], arguments: tuple[str, ...], tmp_path: Path
 ) -> None:
     assert heavy_imports(*arguments) == set()
     assert not list(tmp_path.iterdir())
 
 
-def test_an_error_is_one_text_on_standard_error_and_exit_code_2(tmp_path: Path) -> None:
-    done = subprocess.run(
+def test_an_error_is_one_message_on_standard_error_and_exit_code_2(tmp_path: Path) -> None:
+    result = subprocess.run(
         [*COMMAND, "check"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr == "check: neither files nor --all given. Pass one of them.\n"
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert result.stderr == "check: neither files nor --all given. Pass one of them.\n"
 
 
-def test_the_version_is_told_by_the_command_and_by_the_module(sclsearch: Call) -> None:
-    told = f"sclsearch {version('sclsearch')}\n"
-    assert sclsearch("--version").stdout == told
+def test_the_command_and_the_module_print_the_version(sclsearch: Call) -> None:
+    version_line = f"sclsearch {version('sclsearch')}\n"
+    assert sclsearch("--version").stdout == version_line
     module = [sys.executable, "-m", "sclsearch", "--version"]
-    assert subprocess.run(module, capture_output=True, text=True, check=True).stdout == told
+    assert subprocess.run(module, capture_output=True, text=True, check=True).stdout == version_line
 
 
-def test_a_path_may_begin_at_home(
-    sclsearch: Call, place: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_path_may_start_with_a_tilde(
+    sclsearch: Call, workdir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOME", str(place / "encoder"))
-    (place / "encoder" / "mine.yaml").write_text(SPACE)
-    (place / "encoder" / "rows.csv").write_text("t,l\n" + "a,x\nb,y\n" * 30)
+    monkeypatch.setenv("HOME", str(workdir / "encoder"))
+    (workdir / "encoder" / "mine.yaml").write_text(SPACE)
+    (workdir / "encoder" / "rows.csv").write_text("t,l\n" + "a,x\nb,y\n" * 30)
     assert sclsearch("check", "~/mine.yaml").returncode == 0
     own = ("--task", "~/rows.csv", "--text", "t", "--label", "l", "--space", "~/mine.yaml")
-    done = sclsearch("tune", "--method", "scl", *own, "--model", "~", "--dry-run")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert not (place / "~").exists()
+    result = sclsearch("tune", "--method", "scl", *own, "--model", "~", "--dry-run")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert not (workdir / "~").exists()
     nobody = ("--task", "~nobody-here/rows.csv", "--text", "t", "--label", "l")
-    done = sclsearch("tune", "--method", "scl", *nobody, "--space", "~/mine.yaml")
-    assert "~nobody-here/rows.csv" in done.stderr
-    assert done.returncode == 2
+    result = sclsearch("tune", "--method", "scl", *nobody, "--space", "~/mine.yaml")
+    assert "~nobody-here/rows.csv" in result.stderr
+    assert result.returncode == 2
     monkeypatch.setenv("SCLSEARCH_DATA", "~")
-    assert data_folder(None) == place / "encoder"
+    assert data_folder(None) == workdir / "encoder"
 
 
 @pytest.mark.parametrize("name", [command.__name__ for command in COMMANDS])
@@ -77,11 +77,11 @@ def test_no_word_of_a_help_is_cut_at_80_columns(sclsearch: Call, name: str) -> N
     assert re.findall(r"\S*\S…", sclsearch(name, "--help").stdout) == []
 
 
-def test_square_brackets_of_an_error_are_text(sclsearch: Call) -> None:
+def test_square_brackets_of_an_error_are_printed_as_text(sclsearch: Call) -> None:
     assert "Unknown rule '[red]'." in sclsearch("select", "mine", "--rule", "[red]").stderr
 
 
-def test_a_full_disk_is_said_and_a_bug_keeps_its_traceback(
+def test_a_full_disk_is_one_message_and_a_bug_keeps_its_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def raising(error: Exception) -> Callable[[], None]:
@@ -106,7 +106,7 @@ def test_a_full_disk_is_said_and_a_bug_keeps_its_traceback(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0.2, 0.5, 1.0, 2.0])
-def test_ctrl_c_ends_a_command_with_one_line_at_any_time(seconds: float, place: Path) -> None:
+def test_ctrl_c_ends_a_command_with_one_line_at_any_time(seconds: float, workdir: Path) -> None:
     command = [sys.executable, "-c", f"print('up', flush=True); {ENTRY}", *SEARCH]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -115,10 +115,10 @@ def test_ctrl_c_ends_a_command_with_one_line_at_any_time(seconds: float, place: 
         process.stdout.readline()
         time.sleep(seconds)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
-    # A process may also end by the signal itself, which a shell shows as 130, too.
+        _, stderr = process.communicate(timeout=60)
+    # The signal may also end the process directly; a shell then shows 130, too.
     assert process.returncode in {INTERRUPTED, -signal.SIGINT}
-    assert said.splitlines() == [STOPPED]
+    assert stderr.splitlines() == [STOPPED]
 
 
 def test_help_shows_the_first_options_and_help_all_every_option(sclsearch: Call) -> None:

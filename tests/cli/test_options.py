@@ -1,4 +1,4 @@
-"""Durations, settings and shares are read, or refused with the option's name."""
+"""Tests of the parsers of durations, settings and shares."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def test_a_duration_has_a_unit_or_is_in_seconds(text: str | None, expected: floa
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "3w", "m", "nan", "1e999"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_an_invalid_duration_is_refused(text: str) -> None:
     with pytest.raises(
         SclsearchError, match=r"^--trial-timeout: must be a positive number .*, got"
     ):
@@ -48,7 +48,7 @@ def test_a_setting_is_read_as_yaml(pair: str, value: object) -> None:
         (["epochs=2024-13-45"], "--set epochs=2024-13-45: month must be"),
     ],
 )
-def test_what_is_no_setting_is_refused(pairs: list[str], message: str) -> None:
+def test_an_invalid_setting_is_refused(pairs: list[str], message: str) -> None:
     with pytest.raises(SclsearchError) as error:
         parse_settings(pairs)
     assert str(error.value).startswith(message)
@@ -67,6 +67,6 @@ def test_shares_are_three_numbers() -> None:
 
 
 @pytest.mark.parametrize("text", ["0.8,0.2", "0.7,0.1,0.1,0.1", "a,b,c"])
-def test_what_is_no_three_shares_is_refused(text: str) -> None:
+def test_invalid_shares_are_refused(text: str) -> None:
     with pytest.raises(SclsearchError, match=r"^--fractions: must be three numbers"):
         parse_fractions(text)

@@ -1,4 +1,4 @@
-"""`rerun` trains a stored seed run again and says whether every figure is the same."""
+"""Tests of `rerun`: identical results, differences and errors."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from tests.cli.conftest import Call
 
 @pytest.fixture(scope="module")
 def trained(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> SeedRun:
-    """Returns a seed run of a tiny encoder, trained here and stored nowhere yet."""
+    """Return a trained seed run of a tiny encoder that is not stored."""
     fields = {"epochs": 1, "max_length": 16}
     spec = StudySpec(method="ce", task="demo", model=str(tiny_bert), train_size=8, settings=fields)
     run = seed_run(spec, tmp_path_factory.mktemp("storage"))
@@ -31,7 +31,7 @@ def trained(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> SeedRu
 
 
 def seed_run(spec: StudySpec, storage: Path) -> SeedRun:
-    """Returns the seed run of a search's second replicate, trained here."""
+    """Train and return the seed run of a search's second replicate."""
     prepared = prepare_study(spec, RunOptions(storage=storage, seeds=3))
     study = prepared.study
     context = WorkerContext(
@@ -48,52 +48,52 @@ def seed_run(spec: StudySpec, storage: Path) -> SeedRun:
 
 
 @pytest.mark.slow
-def test_a_seed_run_that_is_trained_again_is_identical_and_leaves_its_weights(
-    sclsearch: Call, place: Path, trained: SeedRun
+def test_a_repeated_seed_run_is_identical_and_writes_its_weights(
+    sclsearch: Call, workdir: Path, trained: SeedRun
 ) -> None:
-    RunStore(place / "sclsearch-storage").put(trained)
-    done = sclsearch("rerun", trained.key[:8], "--weights", "best.safetensors")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert f"{trained.key[:12]} is identical in every number; " in done.stdout
-    assert done.stdout.endswith("weights best.safetensors\n")
-    assert (place / "best.safetensors").stat().st_size > 10_000
+    RunStore(workdir / "sclsearch-storage").put(trained)
+    result = sclsearch("rerun", trained.key[:8], "--weights", "best.safetensors")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert f"{trained.key[:12]} is identical in every number; " in result.stdout
+    assert result.stdout.endswith("weights best.safetensors\n")
+    assert (workdir / "best.safetensors").stat().st_size > 10_000
 
 
-def test_a_figure_that_differs_is_named_with_exit_code_1(
-    sclsearch: Call, place: Path, trained: SeedRun
+def test_a_difference_is_named_and_gives_exit_code_1(
+    sclsearch: Call, workdir: Path, trained: SeedRun
 ) -> None:
     [first, *rest] = trained.predictions["test"]
     predictions = {**trained.predictions, "test": [1 - first, *rest]}
-    RunStore(place / "sclsearch-storage").put(replace(trained, predictions=predictions))
-    done = sclsearch("rerun", trained.key)
-    assert done.returncode == 1
-    assert done.stdout == f"{trained.key[:12]} differs in predictions.\n"
+    RunStore(workdir / "sclsearch-storage").put(replace(trained, predictions=predictions))
+    result = sclsearch("rerun", trained.key)
+    assert result.returncode == 1
+    assert result.stdout == f"{trained.key[:12]} differs in predictions.\n"
 
 
-def test_a_failure_that_does_not_come_again_is_told(
-    sclsearch: Call, place: Path, trained: SeedRun
+def test_a_failure_that_does_not_recur_is_reported(
+    sclsearch: Call, workdir: Path, trained: SeedRun
 ) -> None:
     failed = SeedRun(trained.key, trained.identity, trained.origin, failure=Failure("hang", "1 h"))
-    RunStore(place / "sclsearch-storage").put(failed)
-    done = sclsearch("rerun", trained.key)
-    told = f"{trained.key[:12]} had failed (hang: 1 h); this time it finished.\n"
-    assert (done.returncode, done.stdout) == (1, told)
+    RunStore(workdir / "sclsearch-storage").put(failed)
+    result = sclsearch("rerun", trained.key)
+    message = f"{trained.key[:12]} had failed (hang: 1 h); this time it finished.\n"
+    assert (result.returncode, result.stdout) == (1, message)
 
 
-def test_a_seed_run_of_a_gpu_is_not_said_to_fail_where_there_is_none(
-    sclsearch: Call, place: Path, trained: SeedRun, monkeypatch: pytest.MonkeyPatch
+def test_a_gpu_seed_run_is_refused_on_a_machine_without_gpu(
+    sclsearch: Call, workdir: Path, trained: SeedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     gpu = {"numerics": "cuda-bf16", "engine": GPU_ENGINE_VERSION}
     identity = {**trained.identity, **gpu}
     run = replace(trained, key=digest(identity), identity=identity)
-    RunStore(place / "sclsearch-storage").put(run)
-    done = sclsearch("rerun", run.key)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "torch finds no GPU" in done.stderr
+    RunStore(workdir / "sclsearch-storage").put(run)
+    result = sclsearch("rerun", run.key)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "torch finds no GPU" in result.stderr
 
 
-def test_a_memory_that_is_too_small_is_told(
+def test_out_of_memory_is_an_error(
     tmp_path: Path, trained: SeedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: object) -> None:
@@ -109,7 +109,7 @@ def test_a_memory_that_is_too_small_is_told(
 def raising(
     custom_method: str, tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> SeedRun:
-    """Returns a seed run that failed by what its method raises, and fails as often as it is run."""
+    """Return a failed seed run whose method always raises an error."""
     folder = tmp_path_factory.mktemp("raising")
     calm = "        scores = self.scores(model, batch)\n"
     raised = "        raise RuntimeError('no scores today')\n"
@@ -120,24 +120,24 @@ def raising(
     return seed_run(replace(spec, train_size=8, settings={"max_length": 16}), folder)
 
 
-def test_a_failure_that_comes_again_is_no_difference_and_leaves_no_weights(
-    sclsearch: Call, place: Path, raising: SeedRun
+def test_a_failure_that_recurs_is_no_difference_and_writes_no_weights(
+    sclsearch: Call, workdir: Path, raising: SeedRun
 ) -> None:
-    RunStore(place / "sclsearch-storage").put(raising)
+    RunStore(workdir / "sclsearch-storage").put(raising)
     method = raising.origin["method"]
-    done = sclsearch("rerun", raising.key, "--weights", "none.safetensors", "--method", method)
-    assert (done.returncode, done.stderr) == (0, "")
-    told = "failed again in the same way (raised: RuntimeError: no scores today (mine.py:"
-    assert done.stdout.startswith(f"{raising.key[:12]} {told}")
-    assert not (place / "none.safetensors").exists()
+    result = sclsearch("rerun", raising.key, "--weights", "none.safetensors", "--method", method)
+    assert (result.returncode, result.stderr) == (0, "")
+    message = "failed again in the same way (raised: RuntimeError: no scores today (mine.py:"
+    assert result.stdout.startswith(f"{raising.key[:12]} {message}")
+    assert not (workdir / "none.safetensors").exists()
 
 
-def test_code_that_a_storage_names_runs_only_if_its_user_names_it_and_it_is_unchanged(
-    sclsearch: Call, place: Path, raising: SeedRun
+def test_a_custom_method_is_imported_only_with_consent_and_a_matching_hash(
+    sclsearch: Call, workdir: Path, raising: SeedRun
 ) -> None:
     file = Path(raising.origin["method"].rpartition(":")[0])
-    source, mark = file.read_text(encoding="utf-8"), place / "imported"
-    RunStore(place / "sclsearch-storage").put(raising)
+    source, mark = file.read_text(encoding="utf-8"), workdir / "imported"
+    RunStore(workdir / "sclsearch-storage").put(raising)
     file.write_text(f"open({str(mark)!r}, 'w')\n{source}", encoding="utf-8")
     try:
         unnamed = sclsearch("rerun", raising.key)
@@ -150,19 +150,19 @@ def test_code_that_a_storage_names_runs_only_if_its_user_names_it_and_it_is_unch
     assert not mark.exists()
 
 
-def test_a_seed_run_that_fails_otherwise_or_only_now_is_exit_code_1(
-    sclsearch: Call, place: Path, raising: SeedRun
+def test_a_different_or_new_failure_gives_exit_code_1(
+    sclsearch: Call, workdir: Path, raising: SeedRun
 ) -> None:
-    otherwise = replace(raising, failure=Failure("hang", "1 h"))
+    different = replace(raising, failure=Failure("hang", "1 h"))
     evaluation = {"epoch": 1.0, "update": 1, "loss": {}, "validation": {"confusion": [[1]]}}
     finished = replace(raising, failure=None, evaluations=(evaluation,), test={"confusion": [[1]]})
-    for before, told in ((otherwise, "failed otherwise (hang: 1 h)"), (finished, "finished")):
-        path = place / "sclsearch-storage" / "runs" / f"{raising.key}.json"
+    for before, outcome in ((different, "failed otherwise (hang: 1 h)"), (finished, "finished")):
+        path = workdir / "sclsearch-storage" / "runs" / f"{raising.key}.json"
         path.unlink(missing_ok=True)
-        RunStore(place / "sclsearch-storage").put(before)
-        done = sclsearch("rerun", raising.key, "--method", raising.origin["method"])
-        assert done.returncode == 1
-        assert f" had {told}; this time it failed (raised: RuntimeError: no " in done.stdout
+        RunStore(workdir / "sclsearch-storage").put(before)
+        result = sclsearch("rerun", raising.key, "--method", raising.origin["method"])
+        assert result.returncode == 1
+        assert f" had {outcome}; this time it failed (raised: RuntimeError: no " in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -173,26 +173,26 @@ def test_a_seed_run_that_fails_otherwise_or_only_now_is_exit_code_1(
         ("taken/x/w.safetensors", ": is not writable"),
     ],
 )
-def test_a_file_for_weights_that_cannot_be_written_is_refused_before_anything_is_read(
-    sclsearch: Call, place: Path, trained: SeedRun, file: str, message: str
+def test_an_unwritable_weights_file_is_refused_before_the_model_is_read(
+    sclsearch: Call, workdir: Path, trained: SeedRun, file: str, message: str
 ) -> None:
-    (place / "taken").touch()
-    (place / "folder.safetensors").mkdir(exist_ok=True)
-    gone = replace(trained, origin={**trained.origin, "model": "./gone"})
-    RunStore(place / "sclsearch-storage").put(gone)
-    done = sclsearch("rerun", trained.key, "--weights", file)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in done.stderr
+    (workdir / "taken").touch()
+    (workdir / "folder.safetensors").mkdir(exist_ok=True)
+    without_model = replace(trained, origin={**trained.origin, "model": "./gone"})
+    RunStore(workdir / "sclsearch-storage").put(without_model)
+    result = sclsearch("rerun", trained.key, "--weights", file)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert message in result.stderr
 
 
 def test_a_seed_run_whose_model_has_changed_is_refused(
-    sclsearch: Call, place: Path, trained: SeedRun
+    sclsearch: Call, workdir: Path, trained: SeedRun
 ) -> None:
     origin = {**trained.origin, "model": "./encoder"}
-    RunStore(place / "sclsearch-storage").put(replace(trained, origin=origin))
-    done = sclsearch("rerun", trained.key)
-    assert done.returncode == 2
-    assert "weights changed since the seed run was trained." in done.stderr
+    RunStore(workdir / "sclsearch-storage").put(replace(trained, origin=origin))
+    result = sclsearch("rerun", trained.key)
+    assert result.returncode == 2
+    assert "weights changed since the seed run was trained." in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_a_seed_run_whose_model_has_changed_is_refused(
         ("xyz", "'xyz': must be at least 4 of the digits 0-9 and a-f."),
     ],
 )
-def test_a_key_that_is_in_no_store_is_refused(sclsearch: Call, key: str, message: str) -> None:
-    done = sclsearch("rerun", key)
-    assert done.returncode == 2
-    assert done.stderr.startswith(message)
+def test_an_unknown_or_malformed_key_is_refused(sclsearch: Call, key: str, message: str) -> None:
+    result = sclsearch("rerun", key)
+    assert result.returncode == 2
+    assert result.stderr.startswith(message)

@@ -1,4 +1,4 @@
-"""The command `simulate` reads studies and tables, and prints what a race would have saved."""
+"""Tests of the command `simulate` on a table of scores."""
 
 import json
 from pathlib import Path
@@ -12,9 +12,9 @@ SCORES = str(Path(__file__).parents[2] / "benchmarks" / "scores" / "sst2-100.csv
 
 def test_a_table_of_scores_is_simulated(sclsearch: Call) -> None:
     options = ("--searches", "2", "--slots", "2,8", "--race", "off,0.05", "--rule", "mean")
-    done = sclsearch("simulate", SCORES, *options)
-    assert done.returncode == 0
-    rows = [line.split() for line in done.stdout.splitlines() if "sst2-100" in line]
+    result = sclsearch("simulate", SCORES, *options)
+    assert result.returncode == 0
+    rows = [line.split() for line in result.stdout.splitlines() if "sst2-100" in line]
     assert [row[1:4] for row in rows] == [
         ["mean", "off", "2"],
         ["mean", "off", "8"],
@@ -23,19 +23,21 @@ def test_a_table_of_scores_is_simulated(sclsearch: Call) -> None:
     ]
     assert rows[0][4] == "100%"
     assert int(rows[2][4].rstrip("%")) < 60
-    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert max(map(len, result.stdout.splitlines())) <= 80
     found = json.loads(sclsearch("simulate", SCORES, *options, "--json").stdout)["simulations"]
     assert [one["slots"] for one in found] == [2, 8, 2, 8]
 
 
 @pytest.mark.parametrize(
-    ("options", "fault"),
+    ("options", "message"),
     [
         (("--race", "2"), "--race: must be off, or from 0 to below 1, got '2'."),
         (("--race", "x"), "--race: must be off, or from 0 to below 1, got 'x'."),
         (("--slots", "0"), "--slots: must be a whole number of at least 1, got '0'."),
     ],
 )
-def test_other_values_are_refused(sclsearch: Call, options: tuple[str, str], fault: str) -> None:
-    done = sclsearch("simulate", SCORES, *options)
-    assert (done.returncode, done.stderr) == (2, f"{fault}\n")
+def test_invalid_options_are_refused(
+    sclsearch: Call, options: tuple[str, str], message: str
+) -> None:
+    result = sclsearch("simulate", SCORES, *options)
+    assert (result.returncode, result.stderr) == (2, f"{message}\n")

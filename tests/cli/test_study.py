@@ -1,4 +1,4 @@
-"""A search says what it would do, and what the store has of it."""
+"""Tests of `tune` and `train`: dry runs, stored results and suggested commands."""
 
 import json
 import shutil
@@ -37,18 +37,18 @@ def suggested(output: str) -> list[str]:
 
 
 def test_a_dry_run_prints_each_value_with_its_origin_and_writes_nothing(
-    sclsearch: Call, place: Path
+    sclsearch: Call, workdir: Path
 ) -> None:
     options = ("--train-size", "100", "--configs", "6", "--set", "lam=0.5")
-    done = sclsearch(*SEARCH, "--dry-run", *options)
-    assert done.returncode == 0
-    rows = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    result = sclsearch(*SEARCH, "--dry-run", *options)
+    assert result.returncode == 0
+    rows = [" ".join(line.split()) for line in result.stdout.splitlines()]
     for row in (
         "task demo from sclsearch itself",
-        f"model ./encoder from {place / 'encoder'}",
+        f"model ./encoder from {workdir / 'encoder'}",
         "protocol gunel-fewshot, rule top-3, metric accuracy",
-        f"storage {place / 'sclsearch-storage'}",
-        f"mlflow sqlite:///{place / 'sclsearch-storage' / 'mlflow.db'}",
+        f"storage {workdir / 'sclsearch-storage'}",
+        f"mlflow sqlite:///{workdir / 'sclsearch-storage' / 'mlflow.db'}",
         "rows 100 / 500 / 500 (training / validation / test)",
         "tau 0.1 | 0.3 | 0.5 | 0.7 searched",
         "lam 0.5 --set",
@@ -61,7 +61,7 @@ def test_a_dry_run_prints_each_value_with_its_origin_and_writes_nothing(
     text = " ".join(rows)
     assert "4 configurations x 10 seeds = 40 seed runs; 1 (start) first; in the store: 0" in text
     assert "by a timed update of the encoder" in text
-    assert not (place / "sclsearch-storage").exists()
+    assert not (workdir / "sclsearch-storage").exists()
 
 
 @pytest.mark.parametrize(
@@ -76,19 +76,17 @@ def test_a_dry_run_prints_each_value_with_its_origin_and_writes_nothing(
     ],
     ids=["rows of stages", "same rows", "few rows"],
 )
-def test_a_dry_run_tells_what_is_unusual_about_the_rows(
-    sclsearch: Call, options: str, line: str
-) -> None:
-    done = sclsearch(*SEARCH, "--dry-run", *options.split())
-    assert line in done.stdout.splitlines()
+def test_a_dry_run_notes_unusual_rows(sclsearch: Call, options: str, line: str) -> None:
+    result = sclsearch(*SEARCH, "--dry-run", *options.split())
+    assert line in result.stdout.splitlines()
 
 
-def test_a_dry_run_tells_of_a_race_and_one_of_too_few_seeds_is_refused(sclsearch: Call) -> None:
-    done = sclsearch(*SEARCH, "--dry-run", "--race", "0.05", "--seeds", "4")
+def test_a_dry_run_describes_a_race_and_refuses_an_invalid_one(sclsearch: Call) -> None:
+    result = sclsearch(*SEARCH, "--dry-run", "--race", "0.05", "--seeds", "4")
     plan = "another winner with a probability ≤ 0.05; about 42 seed runs to train (42-80)"
-    assert f"race: {plan}" in " ".join(done.stdout.split())
+    assert f"race: {plan}" in " ".join(result.stdout.split())
     bare = sclsearch(*SEARCH, "--race", "--dry-run", "--seeds", "4")
-    assert bare.stdout.splitlines()[-3:-1] == done.stdout.splitlines()[-3:-1]
+    assert bare.stdout.splitlines()[-3:-1] == result.stdout.splitlines()[-3:-1]
     for options, printed in (
         (
             ("--race", "0.05", "--seeds", "2"),
@@ -102,40 +100,40 @@ def test_a_dry_run_tells_of_a_race_and_one_of_too_few_seeds_is_refused(sclsearch
         assert printed in refused.stderr
 
 
-def test_a_dry_run_tells_ranges_and_conditions(sclsearch: Call, space: Path) -> None:
+def test_a_dry_run_prints_ranges_and_conditions(sclsearch: Call, space: Path) -> None:
     text = space.read_text().replace(
         "tau: {type: float, low: 0.1, high: 0.7}", "epochs: {type: int, low: 1, high: 5}"
     )
     text = text.replace("tau: 0.3", "epochs: 2")
     text += "  tau: {type: log, low: 0.1, high: 0.7, when: {lam: [0.5]}}\n"
     space.write_text(text)
-    done = sclsearch(*SEARCH, "--dry-run", "--space", space.name)
-    rows = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    result = sclsearch(*SEARCH, "--dry-run", "--space", space.name)
+    rows = [" ".join(line.split()) for line in result.stdout.splitlines()]
     assert "epochs 1 … 5 int searched" in rows
     assert "tau 0.1 … 0.7 log when lam in [0.5] searched" in rows
 
 
-def test_a_dry_run_as_json_is_json(sclsearch: Call, place: Path) -> None:
-    done = sclsearch(*SEARCH, "--dry-run", "--json", "--configs", "6", "--set", "epochs=3")
-    planned = json.loads(done.stdout)
+def test_a_dry_run_prints_json(sclsearch: Call, workdir: Path) -> None:
+    result = sclsearch(*SEARCH, "--dry-run", "--json", "--configs", "6", "--set", "epochs=3")
+    planned = json.loads(result.stdout)
     assert planned["fields"]["epochs"] == {"value": 3, "source": "--set"}
     assert planned["searched"]["tau"]["values"] == [0.1, 0.3, 0.5, 0.7]
     assert planned["published"] == [{"tau": 0.3, "lam": 0.9}]
     assert (planned["configurations"], planned["seeds"], planned["stored"]) == (6, 5, 0)
     assert planned["time"]["seconds"] > 0
-    assert not (place / "sclsearch-storage").exists()
+    assert not (workdir / "sclsearch-storage").exists()
 
 
 def test_a_dry_run_of_one_configuration_takes_the_published_values(sclsearch: Call) -> None:
-    done = sclsearch(*("train", *SEARCH[1:], "--dry-run"))
-    rows = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    result = sclsearch(*("train", *SEARCH[1:], "--dry-run"))
+    rows = [" ".join(line.split()) for line in result.stdout.splitlines()]
     assert "tau 0.3 space" in rows
     assert "1 configuration x 5 seeds = 5 seed runs; in the store: 0" in rows
 
 
-def test_a_dry_run_counts_what_the_store_has(sclsearch: Call, finished: tuple[str, ...]) -> None:
-    done = sclsearch(*finished, "--dry-run")
-    text = " ".join(done.stdout.split())
+def test_a_dry_run_counts_stored_seed_runs(sclsearch: Call, finished: tuple[str, ...]) -> None:
+    result = sclsearch(*finished, "--dry-run")
+    text = " ".join(result.stdout.split())
     assert "2 configurations x 2 seeds = 4 seed runs; 1 (published) first; in the store: 4" in text
     assert "time:" not in text
     more = sclsearch(*finished, "--dry-run", "--seeds", "4", "--concurrency", "2")
@@ -145,47 +143,47 @@ def test_a_dry_run_counts_what_the_store_has(sclsearch: Call, finished: tuple[st
     assert printed["time"]["seconds"] >= 2.0
 
 
-def own_rows(place: Path, count: int, label: Callable[[int], str]) -> tuple[str, ...]:
-    """Writes a file of rows; returns the options that name it."""
+def custom_rows(workdir: Path, count: int, label: Callable[[int], str]) -> tuple[str, ...]:
+    """Write a file of rows; return the options that name it."""
     rows = "".join(f"text {number},{label(number)}\n" for number in range(count))
-    (place / "my.csv").write_text(f"review,stars\n{rows}")
+    (workdir / "my.csv").write_text(f"review,stars\n{rows}")
     return "--task", "./my.csv", "--text", "review", "--label", "stars"
 
 
-def test_a_file_of_ones_own_is_a_task(sclsearch: Call, place: Path) -> None:
-    own = own_rows(place, 60, lambda number: "good" if number % 2 else "bad")
-    own += ("--fractions", "0.5,0.3,0.2")
-    done = sclsearch(*SEARCH, "--dry-run", *own, "--metric", "f1")
-    assert done.returncode == 0
-    assert "protocol plain, rule mean, metric f1\n" in done.stdout
-    assert "rows     30 / 18 / 12 (training / validation / test)\n" in done.stdout
-    assert "\nclasses  bad (15), good (15)\n" in done.stdout
-    assert "\n         f1 is of the class 'good', the last by name\n" in done.stdout
+def test_a_custom_file_is_a_task(sclsearch: Call, workdir: Path) -> None:
+    custom = custom_rows(workdir, 60, lambda number: "good" if number % 2 else "bad")
+    custom += ("--fractions", "0.5,0.3,0.2")
+    result = sclsearch(*SEARCH, "--dry-run", *custom, "--metric", "f1")
+    assert result.returncode == 0
+    assert "protocol plain, rule mean, metric f1\n" in result.stdout
+    assert "rows     30 / 18 / 12 (training / validation / test)\n" in result.stdout
+    assert "\nclasses  bad (15), good (15)\n" in result.stdout
+    assert "\n         f1 is of the class 'good', the last by name\n" in result.stdout
 
 
-def test_many_classes_are_cut_to_a_line(sclsearch: Call, place: Path) -> None:
-    own = own_rows(place, 400, lambda number: f"class {number % 40:02}")
-    lines = sclsearch(*SEARCH, "--dry-run", *own).stdout.splitlines()
+def test_a_long_list_of_classes_is_shortened_to_a_line(sclsearch: Call, workdir: Path) -> None:
+    custom = custom_rows(workdir, 400, lambda number: f"class {number % 40:02}")
+    lines = sclsearch(*SEARCH, "--dry-run", *custom).stdout.splitlines()
     (line,) = [line for line in lines if line.startswith("classes")]
     assert line.startswith("classes  class 00 (8), class 01 (8), ")
     assert line.endswith(" … (40 in all)")
     assert 70 < len(line) <= 80
 
 
-def test_a_finished_search_is_read_from_the_store_and_a_failed_seed_is_exit_code_3(
+def test_a_finished_search_with_a_failed_seed_is_read_and_gives_exit_code_3(
     sclsearch: Call, finished: tuple[str, ...]
 ) -> None:
-    done = sclsearch(*finished)
-    assert done.returncode == 3
-    assert "Winner #0 tau=0.3 lam=0.9" in done.stdout
-    assert "test accuracy 0.6100 ± 0.0141, mean ± std of all 2 seeds" in done.stdout
-    assert suggested(done.stdout) == WINNER_COMMANDS
-    assert "4 seed runs read from the store: under 1 min of training not repeated" in done.stdout
-    assert "shown: the first" not in done.stdout
-    assert done.stderr == ""
+    result = sclsearch(*finished)
+    assert result.returncode == 3
+    assert "Winner #0 tau=0.3 lam=0.9" in result.stdout
+    assert "test accuracy 0.6100 ± 0.0141, mean ± std of all 2 seeds" in result.stdout
+    assert suggested(result.stdout) == WINNER_COMMANDS
+    assert "4 seed runs read from the store: under 1 min of training not repeated" in result.stdout
+    assert "shown: the first" not in result.stdout
+    assert result.stderr == ""
 
 
-def test_a_search_whose_time_is_used_is_exit_code_3(
+def test_a_used_time_budget_gives_exit_code_3(
     sclsearch: Call, finished: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = ("--configs", "1")
@@ -197,72 +195,72 @@ def test_a_search_whose_time_is_used_is_exit_code_3(
         return "out of time"
 
     monkeypatch.setattr("sclsearch.search.run._train", train)
-    done = sclsearch(*finished, *first, "--seeds", "3", "--time-budget", "2m")
+    result = sclsearch(*finished, *first, "--seeds", "3", "--time-budget", "2m")
     assert budgets == [120.0]
-    assert done.returncode == 3
-    assert done.stderr.endswith(
+    assert result.returncode == 3
+    assert result.stderr.endswith(
         "The time budget is used: 2 of 3 seed runs. Run the same command again to resume.\n"
     )
 
 
-def test_commands_that_are_told_name_the_storage_as_a_shell_takes_it(
-    sclsearch: Call, place: Path, finished: tuple[str, ...]
+def test_suggested_commands_quote_the_storage_for_a_shell(
+    sclsearch: Call, workdir: Path, finished: tuple[str, ...]
 ) -> None:
-    (place / "sclsearch-storage").rename(place / "my storage")
+    (workdir / "sclsearch-storage").rename(workdir / "my storage")
     printed = sclsearch(*finished, "--storage", "my storage").stdout
-    where = f"--storage '{place}/my storage'"
+    where = f"--storage '{workdir}/my storage'"
     assert suggested(printed) == [f"{command} {where}" for command in WINNER_COMMANDS]
 
 
 @pytest.mark.slow
-def test_the_command_for_mlflow_is_told_where_it_shows_the_study_or_could(
+def test_an_unreachable_mlflow_server_is_reported_with_the_track_command(
     sclsearch: Call, finished: tuple[str, ...]
 ) -> None:
-    done = sclsearch(*finished[:-2])
-    assert suggested(done.stdout) == WINNER_COMMANDS
-    assert done.stderr == ""
+    result = sclsearch(*finished[:-2])
+    assert suggested(result.stdout) == WINNER_COMMANDS
+    assert result.stderr == ""
     nowhere = "http://me:secret@127.0.0.1:9"
-    done = sclsearch(*finished[:-1], nowhere)
-    assert suggested(done.stdout) == WINNER_COMMANDS
-    assert "`sclsearch track mine --tracking 'http://***@127.0.0.1:9'` completes" in done.stderr
+    result = sclsearch(*finished[:-1], nowhere)
+    assert suggested(result.stdout) == WINNER_COMMANDS
+    assert "`sclsearch track mine --tracking 'http://***@127.0.0.1:9'` completes" in result.stderr
 
 
-def test_a_smaller_total_ranks_the_first_deletes_nothing_and_is_said_to_be_a_part(
-    sclsearch: Call, place: Path, finished: tuple[str, ...]
+def test_a_smaller_total_ranks_the_first_configurations_and_deletes_nothing(
+    sclsearch: Call, workdir: Path, finished: tuple[str, ...]
 ) -> None:
-    done = sclsearch(*finished, "--configs", "1", "--json")
-    assert done.returncode == 0
-    assert [line["number"] for line in json.loads(done.stdout)["configurations"]] == [0]
-    assert len(list((place / "sclsearch-storage" / "runs").glob("*.json"))) == 4
+    result = sclsearch(*finished, "--configs", "1", "--json")
+    assert result.returncode == 0
+    assert [line["number"] for line in json.loads(result.stdout)["configurations"]] == [0]
+    assert len(list((workdir / "sclsearch-storage" / "runs").glob("*.json"))) == 4
     part = " ".join(sclsearch(*finished, "--configs", "1").stdout.split())
     assert "shown: the first 1 of 2 stored configurations; select, report and export read" in part
 
 
-def test_texts_that_are_cut_or_unknown_and_another_metric_are_said_before_training(
-    sclsearch: Call, place: Path
+def test_a_dry_run_warns_of_truncated_texts_and_unknown_tokens(
+    sclsearch: Call, workdir: Path
 ) -> None:
     rows = "".join(
         f"the film was very good {n} неизвестно,a\nbad film ☃ ☃ ☃,b\n" for n in range(40)
     )
-    (place / "rows.csv").write_text(f"t,l\n{rows}", encoding="utf-8")
-    own = ("--task", "rows.csv", "--text", "t", "--label", "l", "--set", "max_length=6")
-    done = sclsearch("tune", "--method", "ce", *own, "--model", "./encoder", "--dry-run")
-    said = " ".join(done.stdout.split())
-    assert "max_length 6 cuts 72 of 72 texts, the longest of" in said
-    assert "of the tokens are unknown to ./encoder: take a --model of the texts' language" in said
+    (workdir / "rows.csv").write_text(f"t,l\n{rows}", encoding="utf-8")
+    custom = ("--task", "rows.csv", "--text", "t", "--label", "l", "--set", "max_length=6")
+    result = sclsearch("tune", "--method", "ce", *custom, "--model", "./encoder", "--dry-run")
+    text = " ".join(result.stdout.split())
+    assert "max_length 6 cuts 72 of 72 texts, the longest of" in text
+    assert "of the tokens are unknown to ./encoder: take a --model of the texts' language" in text
 
 
-def test_missing_data_and_model_are_reported_at_once(sclsearch: Call, place: Path) -> None:
-    asked = ("tune", "--method", "supcl-seq", "--task", "cola", "--data-dir", ".")
-    done = sclsearch(*asked, "--model", "./nothing")
-    assert done.returncode == 2
-    *data, model, instead = done.stderr.splitlines()
+def test_missing_data_and_model_are_reported_together(sclsearch: Call, workdir: Path) -> None:
+    command = ("tune", "--method", "supcl-seq", "--task", "cola", "--data-dir", ".")
+    result = sclsearch(*command, "--model", "./nothing")
+    assert result.returncode == 2
+    *data, model, instead = result.stderr.splitlines()
     assert "CoLA" in data[0]
     assert model.startswith("--model ./nothing: ")
     assert instead == "Without data and model: --task demo --model minilm."
 
 
-def test_a_dry_run_of_hours_says_how_to_take_less(
+def test_a_dry_run_of_a_long_search_suggests_how_to_shorten_it(
     sclsearch: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sclsearch.cli.output.LONG", 0.0)
@@ -271,15 +269,17 @@ def test_a_dry_run_of_hours_says_how_to_take_less(
     assert printed not in sclsearch(*SEARCH, "--scale", "laptop", "--dry-run").stdout
 
 
-def test_the_beginning_of_a_studys_name_is_enough(
+def test_a_unique_prefix_of_a_studys_name_is_accepted(
     sclsearch: Call, finished: tuple[str, ...]
 ) -> None:
     assert sclsearch("select", "mi").stdout == sclsearch("select", "mine").stdout
     shutil.copytree("sclsearch-storage/studies/mine", "sclsearch-storage/studies/mint")
-    done = sclsearch("select", "mi")
-    assert done.returncode == 2
-    assert "'mi': must be the beginning of one study's name, got that of mine, mint." in done.stderr
-    # A repetition of a winner does not hide a search behind the beginning of its name.
+    result = sclsearch("select", "mi")
+    assert result.returncode == 2
+    assert (
+        "'mi': must be the beginning of one study's name, got that of mine, mint." in result.stderr
+    )
+    # A repetition of a winner does not make the prefix of a search ambiguous.
     record = Path("sclsearch-storage/studies/mint/study.json")
     changed = unsealed(json.loads(record.read_text(encoding="utf-8")))
     changed["name"], changed["origin"]["fresh"] = "mint", 5
@@ -287,30 +287,30 @@ def test_the_beginning_of_a_studys_name_is_enough(
     assert sclsearch("select", "mi").stdout == sclsearch("select", "mine").stdout
 
 
-def test_a_budget_below_what_is_stored_is_said_and_not_kept(sclsearch: Call) -> None:
+def test_a_budget_below_the_stored_seed_runs_is_reported_and_not_stored(sclsearch: Call) -> None:
     finish_study("scl", "mine", configs=4, seeds=4)
     budget = (*SEARCH, "--seeds", "4", "--study", "mine", "--tracking", "none", "--seed-runs", "8")
-    said = "--seed-runs 8: the store has 16 seed runs of this search already, which are all shown"
-    assert said in " ".join(sclsearch(*budget, "--dry-run").stdout.split())
-    done = sclsearch(*budget)
-    assert said in done.stderr
+    note = "--seed-runs 8: the store has 16 seed runs of this search already, which are all shown"
+    assert note in " ".join(sclsearch(*budget, "--dry-run").stdout.split())
+    result = sclsearch(*budget)
+    assert note in result.stderr
     assert " spent" not in sclsearch("select", "mine").stdout
 
 
-def test_splits_are_drawn_anew_for_each_replicate_and_said(sclsearch: Call, place: Path) -> None:
-    own = own_rows(place, 100, lambda number: "good" if number % 2 else "bad")
-    done = sclsearch(*SEARCH, *own, "--splits", "5", "--dry-run")
-    said = " ".join(done.stdout.split())
-    assert "protocol plain, 5 splits, rule mean" in said
-    assert "rows 72 / 18 / 10 (training / validation / test)" in said
-    assert "validation: 18 rows, 20% of the 90 training rows" in said
+def test_a_dry_run_describes_the_splits_of_each_replicate(sclsearch: Call, workdir: Path) -> None:
+    custom = custom_rows(workdir, 100, lambda number: "good" if number % 2 else "bad")
+    result = sclsearch(*SEARCH, *custom, "--splits", "5", "--dry-run")
+    text = " ".join(result.stdout.split())
+    assert "protocol plain, 5 splits, rule mean" in text
+    assert "rows 72 / 18 / 10 (training / validation / test)" in text
+    assert "validation: 18 rows, 20% of the 90 training rows" in text
     refused = sclsearch(*SEARCH, "--task", "cola", "--splits", "5", "--dry-run")
     assert refused.returncode == 2
     assert "--splits 5: needs --protocol plain" in refused.stderr
 
 
 @pytest.mark.parametrize("active", [True, False])
-def test_a_search_ends_with_the_next_commands_and_how_to_find_them(
+def test_a_search_ends_with_the_next_commands_and_the_activation(
     active: bool, sclsearch: Call, finished: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -324,30 +324,30 @@ def test_a_search_ends_with_the_next_commands_and_how_to_find_them(
 
 
 @pytest.fixture
-def both(place: Path) -> tuple[str, ...]:
-    """Return a search of `ce` and `scl` whose seed runs are all in the store."""
+def both(workdir: Path) -> tuple[str, ...]:
+    """Return the command of a search of `ce` and `scl` whose seed runs are all stored."""
     finish_study("ce", "both-ce")
     finish_study("scl", "both-scl")
     totals = ("--configs", "2", "--seeds", "2", "--tracking", "none", "--study", "both")
     return (*SEARCH, "--method", "ce, scl", *totals)
 
 
-def test_several_methods_end_in_the_comparison_of_their_winners(
+def test_several_methods_end_with_the_comparison_of_their_winners(
     sclsearch: Call, both: tuple[str, ...]
 ) -> None:
-    done = sclsearch(*both)
-    assert done.returncode == 0
-    rows = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    result = sclsearch(*both)
+    assert result.returncode == 0
+    rows = [" ".join(line.split()) for line in result.stdout.splitlines()]
     first, second = rows.index("1 both-ce"), rows.index("2 both-scl")
     assert second == first + 1
     budget = rows.index("Budget of the searches")
     assert rows[budget + 2 : budget + 4] == ["1 ce 2 4 under 1 min", "2 scl 2 4 under 1 min"]
     assert "ce on demo, ./encoder, protocol plain" in rows
-    assert suggested(done.stdout) == [
+    assert suggested(result.stdout) == [
         "sclsearch compare both-ce both-scl",
         "sclsearch select both-ce",
     ]
-    assert done.stderr == "ce (1 of 2)\nscl (2 of 2)\n"
+    assert result.stderr == "ce (1 of 2)\nscl (2 of 2)\n"
 
 
 def test_several_methods_as_json_are_one_object(sclsearch: Call, both: tuple[str, ...]) -> None:
@@ -357,9 +357,9 @@ def test_several_methods_as_json_are_one_object(sclsearch: Call, both: tuple[str
     assert found["errors"] == {}
 
 
-def test_a_dry_run_of_several_methods_sums_up(sclsearch: Call, both: tuple[str, ...]) -> None:
-    done = sclsearch(*both, "--dry-run", "--configs", "3")
-    rows = [" ".join(line.split()) for line in done.stdout.splitlines()]
+def test_a_dry_run_of_several_methods_prints_totals(sclsearch: Call, both: tuple[str, ...]) -> None:
+    result = sclsearch(*both, "--dry-run", "--configs", "3")
+    rows = [" ".join(line.split()) for line in result.stdout.splitlines()]
     assert "task demo, protocol plain, rule mean" in rows
     after_scl = rows[next(n for n, row in enumerate(rows) if row.startswith("scl ")) :]
     assert any(row.startswith("tau: ") for row in after_scl)
@@ -378,12 +378,12 @@ def test_an_error_in_one_method_keeps_the_results_of_the_others(
         return "interrupted"
 
     monkeypatch.setattr("sclsearch.search.run._train", train)
-    done = sclsearch(*both, "--configs", "3")
-    assert done.returncode == INTERRUPTED
-    assert "ce: the storage does not respond" in done.stderr
-    assert "Stopped: 4 of 6 seed runs." in done.stderr
-    assert "No comparison: 1 of 2 methods have results." in done.stderr
-    assert "Winner #1" in done.stdout
+    result = sclsearch(*both, "--configs", "3")
+    assert result.returncode == INTERRUPTED
+    assert "ce: the storage does not respond" in result.stderr
+    assert "Stopped: 4 of 6 seed runs." in result.stderr
+    assert "No comparison: 1 of 2 methods have results." in result.stderr
+    assert "Winner #1" in result.stdout
 
 
 def test_an_interruption_keeps_the_results_of_finished_methods(
@@ -395,19 +395,19 @@ def test_an_interruption_keeps_the_results_of_finished_methods(
         return "complete"
 
     monkeypatch.setattr("sclsearch.search.run._train", train)
-    done = sclsearch(*both, "--configs", "3")
-    assert done.returncode == INTERRUPTED
-    assert "Winner #1" in done.stdout
-    assert STOPPED in done.stderr
+    result = sclsearch(*both, "--configs", "3")
+    assert result.returncode == INTERRUPTED
+    assert "Winner #1" in result.stdout
+    assert STOPPED in result.stderr
 
 
 def test_methods_without_a_winner_are_not_compared(
     sclsearch: Call, both: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sclsearch.search.run._train", lambda *_: "out of time")
-    done = sclsearch(*both, "--seeds", "3")
-    assert done.returncode == 3
-    assert "No comparison: both-ce: no configuration is finished." in done.stderr
+    result = sclsearch(*both, "--seeds", "3")
+    assert result.returncode == 3
+    assert "No comparison: both-ce: no configuration is finished." in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -426,12 +426,12 @@ def test_errors_of_several_methods_name_option_and_value(
     options: tuple[str, ...],
     message: str,
 ) -> None:
-    done = sclsearch(*SEARCH, "--method", "ce,scl", *options)
-    assert done.returncode == 2
-    assert done.stderr.startswith(message)
+    result = sclsearch(*SEARCH, "--method", "ce,scl", *options)
+    assert result.returncode == 2
+    assert result.stderr.startswith(message)
 
 
-def test_a_winner_that_cannot_be_tested_gives_exit_code_3_until_it_is(
+def test_an_untested_winner_gives_exit_code_3_until_it_is_tested(
     sclsearch: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workers, untestable = Workers(), True
@@ -446,9 +446,9 @@ def test_a_winner_that_cannot_be_tested_gives_exit_code_3_until_it_is(
     monkeypatch.setattr("sclsearch.search.run._train", train)
     totals = ("--configs", "2", "--seeds", "2", "--rule", "mean", "--tracking", "none")
     options = (*SEARCH, *totals, "--train-size", "20", "--test-scores", "winner")
-    done = sclsearch(*options)
-    assert done.returncode == 3
-    assert "2 seed runs could not be tested. Run the same command again" in done.stderr
+    result = sclsearch(*options)
+    assert result.returncode == 3
+    assert "2 seed runs could not be tested. Run the same command again" in result.stderr
     untestable = False
     again = sclsearch(*options)
     assert again.returncode == 0, again.stderr

@@ -1,4 +1,4 @@
-"""A search says what is wrong before it starts: one text with place and remedy."""
+"""Tests of the errors that a search reports before it starts."""
 
 from pathlib import Path
 
@@ -47,53 +47,55 @@ from tests.cli.conftest import SEARCH, Call
         ("--storage encoder/config.json", "--storage encoder/config.json: is not a folder "),
     ],
 )
-def test_what_cannot_be_searched_is_one_text_with_place_and_remedy(
-    sclsearch: Call, place: Path, options: str, message: str
+def test_an_invalid_option_is_one_message_with_its_name_and_a_remedy(
+    sclsearch: Call, workdir: Path, options: str, message: str
 ) -> None:
-    (place / "empty").mkdir()
-    (place / "none.csv").touch()
-    done = sclsearch(*SEARCH, "--dry-run", *options.split())
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
-    assert not (place / "sclsearch-storage" / "studies").exists()
+    (workdir / "empty").mkdir()
+    (workdir / "none.csv").touch()
+    result = sclsearch(*SEARCH, "--dry-run", *options.split())
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+    assert not (workdir / "sclsearch-storage" / "studies").exists()
 
 
-def test_tracking_where_mlflow_cannot_be_leaves_no_study(sclsearch: Call, place: Path) -> None:
-    done = sclsearch(*SEARCH, "--tracking", "htp://x")
-    assert done.returncode == 2
-    assert "--tracking: must name a server or a database, got 'htp://x'" in done.stderr
-    assert not (place / "sclsearch-storage" / "studies").exists()
+def test_an_invalid_tracking_address_leaves_no_study(sclsearch: Call, workdir: Path) -> None:
+    result = sclsearch(*SEARCH, "--tracking", "htp://x")
+    assert result.returncode == 2
+    assert "--tracking: must name a server or a database, got 'htp://x'" in result.stderr
+    assert not (workdir / "sclsearch-storage" / "studies").exists()
 
 
-def test_what_has_no_room_on_this_machine_leaves_no_study(sclsearch: Call, place: Path) -> None:
+def test_a_seed_run_too_large_for_this_machine_leaves_no_study(
+    sclsearch: Call, workdir: Path
+) -> None:
     for more in ((), ("--dry-run",)):
-        done = sclsearch(*SEARCH, "--cpus-per-trial", "1000", *more)
-        assert done.returncode == 2
-        assert "a seed run does not fit into this machine, which has " in done.stderr
-    assert not (place / "sclsearch-storage" / "studies").exists()
+        result = sclsearch(*SEARCH, "--cpus-per-trial", "1000", *more)
+        assert result.returncode == 2
+        assert "a seed run does not fit into this machine, which has " in result.stderr
+    assert not (workdir / "sclsearch-storage" / "studies").exists()
 
 
-def test_every_wrong_setting_is_named_at_once(sclsearch: Call) -> None:
+def test_all_invalid_settings_are_reported_together(sclsearch: Call) -> None:
     options = ("--set", "tua=1", "--set", "lam=2", "--set", "epochs=many")
     lines = sclsearch(*SEARCH, "--dry-run", *options).stderr.splitlines()
     assert [line.partition(": ")[0] for line in lines] == ["--set tua", "--set lam", "--set epochs"]
 
 
-def test_a_published_configuration_outside_its_space_is_refused_with_its_place(
+def test_a_published_configuration_outside_its_space_is_refused(
     sclsearch: Call, space: Path
 ) -> None:
     space.write_text(space.read_text().replace("tau: 0.3", "tau: 0.9"))
-    done = sclsearch(*SEARCH, "--dry-run", "--space", space.name)
-    assert done.returncode == 2
-    assert done.stderr == ("mine.yaml: published[0]: tau must be from 0.1 to 0.7, got 0.9\n")
+    result = sclsearch(*SEARCH, "--dry-run", "--space", space.name)
+    assert result.returncode == 2
+    assert result.stderr == ("mine.yaml: published[0]: tau must be from 0.1 to 0.7, got 0.9\n")
 
 
 def test_a_space_of_another_method_is_refused(sclsearch: Call, space: Path) -> None:
-    done = sclsearch(*SEARCH, "--dry-run", "--space", space.name, "--method", "ce")
-    assert done.returncode == 2
-    assert "mine.yaml: method: must be 'ce', got 'scl'\n" in done.stderr
+    result = sclsearch(*SEARCH, "--dry-run", "--space", space.name, "--method", "ce")
+    assert result.returncode == 2
+    assert "mine.yaml: method: must be 'ce', got 'scl'\n" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -106,12 +108,12 @@ def test_a_space_of_another_method_is_refused(sclsearch: Call, space: Path) -> N
         ),
     ],
 )
-def test_a_study_that_is_searched_otherwise_is_refused_with_the_name_of_the_field(
+def test_a_changed_option_of_a_stored_study_is_refused_with_its_name(
     sclsearch: Call, finished: tuple[str, ...], options: str, message: str
 ) -> None:
-    done = sclsearch(*finished, "--dry-run", *options.split())
-    assert done.returncode == 2
-    assert message in done.stderr
+    result = sclsearch(*finished, "--dry-run", *options.split())
+    assert result.returncode == 2
+    assert message in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -126,10 +128,10 @@ def test_a_study_that_is_searched_otherwise_is_refused_with_the_name_of_the_fiel
     ],
     ids=lambda part: part[-1] if isinstance(part, tuple) else "",
 )
-def test_a_dry_run_refuses_places_where_the_search_could_not_write(
+def test_a_dry_run_refuses_an_unusable_storage_or_tracking_address(
     sclsearch: Call, options: tuple[str, ...], message: str
 ) -> None:
     for last in (("--dry-run",), ()):
-        done = sclsearch(*SEARCH, *options, *last)
-        assert done.returncode == 2
-        assert message in done.stderr
+        result = sclsearch(*SEARCH, *options, *last)
+        assert result.returncode == 2
+        assert message in result.stderr

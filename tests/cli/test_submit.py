@@ -1,4 +1,4 @@
-"""A search as a job of a real Ray cluster: followed, left, stopped, gone on with, refused."""
+"""Tests of a search as a job of a real Ray cluster: follow, stop, resume, refuse."""
 
 import importlib.util
 import os
@@ -30,11 +30,11 @@ pytestmark = [
     ),
 ]
 
-PATIENCE = 240.0
-IMPATIENT = "from sclsearch.cli import main; from sclsearch.ray_backend import jobs; "
-IMPATIENT += "jobs.STOP_SECONDS = 0; main()"
-# As a proxy ends a connection that has had no bytes for a while.
-BROKEN_OFF = """
+TIMEOUT = 240.0
+NO_STOP_WAIT = "from sclsearch.cli import main; from sclsearch.ray_backend import jobs; "
+NO_STOP_WAIT += "jobs.STOP_SECONDS = 0; main()"
+# Imitates a proxy that closes an idle connection.
+CUT_LOG = """
 from sclsearch.cli import main
 from sclsearch.ray_backend import jobs
 
@@ -49,7 +49,7 @@ BIN = Path(sys.executable).parent
 
 @dataclass(frozen=True)
 class Head:
-    """The head of a cluster with a token."""
+    """Head node of a cluster with a token."""
 
     url: str
     folder: Path
@@ -66,7 +66,7 @@ class Head:
             capture_output=True,
             text=True,
             check=False,
-            timeout=PATIENCE,
+            timeout=TIMEOUT,
         )
 
     def patched(self, program: str, *arguments: str) -> CompletedProcess[str]:
@@ -76,7 +76,7 @@ class Head:
             capture_output=True,
             text=True,
             check=False,
-            timeout=PATIENCE,
+            timeout=TIMEOUT,
         )
 
     def search(self, study: str, epochs: int) -> tuple[str, ...]:
@@ -90,7 +90,7 @@ class Head:
 
 @pytest.fixture(scope="module")
 def head(save_tiny: Callable[..., Path]) -> Iterator[Head]:
-    """Returns a head that listens on this machine, with a home, a token and ports of its own."""
+    """Yield a head node on this machine with a separate home, token and ports."""
     # The path of a socket has at most 107 characters: pytest's folders are too deep.
     folder = Path(tempfile.mkdtemp(prefix="head-"))
     token = folder / ".ray" / "auth_token"
@@ -103,7 +103,7 @@ def head(save_tiny: Callable[..., Path]) -> Iterator[Head]:
     environment |= {"RAY_AUTH_MODE": "token", "RAY_TMPDIR": str(folder)}
     ports = free_ports(4)
     names = ("port", "dashboard-port", "ray-client-server-port", "dashboard-agent-listen-port")
-    # The second is for a search that follows one that was stopped and has not let go of its own.
+    # The second CPU is for a search that starts before a stopped one releases its CPU.
     command = [str(BIN / "ray"), "start", "--head", "--block", "--num-cpus=2"]
     command += ["--dashboard-host=127.0.0.1", "--object-store-memory=100000000"]
     command += ["--disable-usage-stats"]
@@ -125,7 +125,7 @@ def head(save_tiny: Callable[..., Path]) -> Iterator[Head]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Returns free ports below the ephemeral range.
+    """Return free ports below the ephemeral range.
 
     The head binds some of them late; until then a parallel test could get an ephemeral port.
     """
@@ -140,8 +140,8 @@ def free_ports(count: int) -> list[int]:
 
 
 def await_jobs(url: str, token: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end and process.poll() is None:
+    deadline = time.monotonic() + TIMEOUT
+    while time.monotonic() < deadline and process.poll() is None:
         request = Request(f"{url}/api/jobs/", headers={"Authorization": f"Bearer {token}"})
         with suppress(URLError, OSError), urlopen(request, timeout=5):
             return
@@ -150,18 +150,18 @@ def await_jobs(url: str, token: str, process: subprocess.Popen[bytes], log: Path
 
 
 def processes_of(folder: Path) -> Iterator[int]:
-    """Yields the numbers of all processes whose home is the folder."""
+    """Yield the ids of all processes whose home is the folder."""
     for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if f"HOME={folder}".encode() in (path / "environ").read_bytes().split(b"\0"):
                 yield int(path.name)
 
 
-def test_a_job_runs_is_followed_to_its_end_and_goes_on_under_the_same_name(head: Head) -> None:
-    done = head.sclsearch("submit", "--", *head.search("short", 1))
-    assert (done.returncode, done.stderr) == (0, f"short-1 runs on {head.url}.\n")
-    assert "3/3 seed runs" in done.stdout
-    assert "test accuracy" in done.stdout
+def test_a_job_is_followed_to_its_end_and_resumes_under_the_same_name(head: Head) -> None:
+    result = head.sclsearch("submit", "--", *head.search("short", 1))
+    assert (result.returncode, result.stderr) == (0, f"short-1 runs on {head.url}.\n")
+    assert "3/3 seed runs" in result.stdout
+    assert "test accuracy" in result.stdout
     assert len([*(head.folder / "storage" / "runs").glob("*.json")]) == 3
     again = head.sclsearch("submit", "--", *head.search("short", 1))
     assert (again.returncode, again.stderr) == (0, f"short-2 runs on {head.url}.\n")
@@ -174,7 +174,7 @@ def test_a_job_runs_is_followed_to_its_end_and_goes_on_under_the_same_name(head:
     assert not [path for path in logs if token in path.read_text(errors="replace")]
 
 
-def test_a_running_job_is_left_refused_a_second_time_followed_again_and_stopped(head: Head) -> None:
+def test_a_running_job_can_be_left_and_stopped_but_not_submitted_twice(head: Head) -> None:
     search = head.search("long", 100_000)
     follower = subprocess.Popen(
         head.command("submit", "--", *search),
@@ -186,7 +186,7 @@ def test_a_running_job_is_left_refused_a_second_time_followed_again_and_stopped(
     assert follower.stdout is not None
     assert any("Running entrypoint for job long-1" in line for line in follower.stdout)
     follower.send_signal(signal.SIGINT)
-    _, message = follower.communicate(timeout=PATIENCE)
+    _, message = follower.communicate(timeout=TIMEOUT)
     assert follower.returncode == 130
     assert "long-1 goes on." in message
     for action in ("status", "logs", "stop"):
@@ -195,7 +195,7 @@ def test_a_running_job_is_left_refused_a_second_time_followed_again_and_stopped(
     assert twice.returncode == 2
     assert twice.stderr.startswith("long: long-1 already runs it. Follow ")
     assert head.sclsearch("job", "status", "long").stdout.startswith("long-1\trunning\t")
-    cut = head.patched(BROKEN_OFF, "job", "logs", "long")
+    cut = head.patched(CUT_LOG, "job", "logs", "long")
     assert (cut.returncode, cut.stderr) == (
         2,
         "long-1: its log broke off, but the job goes on. Run `sclsearch job logs long --cluster "
@@ -206,30 +206,30 @@ def test_a_running_job_is_left_refused_a_second_time_followed_again_and_stopped(
     assert head.sclsearch("job", "logs", "long").returncode == 130
 
 
-def test_a_job_that_does_not_end_in_time_is_not_called_stopped(head: Head) -> None:
+def test_a_job_that_does_not_end_in_time_is_not_reported_as_stopped(head: Head) -> None:
     search = head.search("slow", 100_000)
     assert head.sclsearch("submit", "--no-wait", "--", *search).returncode == 0
-    # A search that has stored its study ends Ray before it stops, which takes longer than a moment.
-    begun = time.monotonic() + PATIENCE
+    # A search that has stored its study shuts Ray down before it stops, which takes a while.
+    deadline = time.monotonic() + TIMEOUT
     while not (head.folder / "storage" / "studies" / "slow").exists():
-        assert time.monotonic() < begun
+        assert time.monotonic() < deadline
         time.sleep(0.2)
-    stopped = head.patched(IMPATIENT, "job", "stop", "slow")
+    stopped = head.patched(NO_STOP_WAIT, "job", "stop", "slow")
     assert (stopped.returncode, stopped.stderr) == (
         2,
         "slow-1: still running 0 seconds after the stop. `sclsearch job status slow --cluster "
         f"{head.url}` shows when it has ended.\n",
     )
-    ended = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not head.sclsearch("job", "status", "slow").stdout.startswith("slow-1\tstopped\t"):
-        assert time.monotonic() < ended
+        assert time.monotonic() < deadline
     assert head.sclsearch("job", "stop", "slow").stderr.startswith("slow-1 had already ended. ")
 
 
-def test_a_job_that_cannot_search_ends_with_its_exit_code_and_text(head: Head) -> None:
-    done = head.sclsearch("submit", "--", *head.search("wrong", 0))
-    assert done.returncode == 2
-    assert "--set epochs: input should be greater than or equal to 1" in done.stdout
+def test_a_failed_job_ends_with_the_exit_code_and_message_of_its_search(head: Head) -> None:
+    result = head.sclsearch("submit", "--", *head.search("wrong", 0))
+    assert result.returncode == 2
+    assert "--set epochs: input should be greater than or equal to 1" in result.stdout
     unknown = head.sclsearch("job", "stop", "wrng")
     assert unknown.returncode == 2
     assert f"Unknown job 'wrng' on {head.url}. Did you mean 'wrong'? Known: " in unknown.stderr
@@ -240,9 +240,9 @@ def test_a_job_that_cannot_search_ends_with_its_exit_code_and_text(head: Head) -
     [{"RAY_AUTH_TOKEN": "no" * 32}, {"HOME": "/nowhere"}, {"RAY_AUTH_TOKEN_PATH": "/nowhere"}],
     ids=["wrong", "none", "no file"],
 )
-def test_without_the_clusters_token_nothing_is_done(head: Head, changes: dict[str, str]) -> None:
-    done = head.sclsearch("submit", "--", *head.search("refused", 1), **changes)
-    assert done.returncode == 2
-    assert f"--cluster {head.url}: the cluster rejects this machine's token: " in done.stderr
-    assert "name its file by RAY_AUTH_TOKEN_PATH." in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+def test_a_wrong_or_missing_cluster_token_is_refused(head: Head, changes: dict[str, str]) -> None:
+    result = head.sclsearch("submit", "--", *head.search("refused", 1), **changes)
+    assert result.returncode == 2
+    assert f"--cluster {head.url}: the cluster rejects this machine's token: " in result.stderr
+    assert "name its file by RAY_AUTH_TOKEN_PATH." in result.stderr
+    assert len(result.stderr.splitlines()) == 1

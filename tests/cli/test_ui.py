@@ -1,4 +1,4 @@
-"""The UI shows what is there, on this machine alone, or says why it cannot."""
+"""Tests of the command `ui`: the server, its address and errors."""
 
 import os
 import signal
@@ -29,33 +29,33 @@ from tests.machines.machines import wait_for
         (("--port", "0"), "--port"),
     ],
 )
-def test_a_ui_that_would_show_nothing_is_refused_and_leaves_nothing(
-    sclsearch: Call, place: Path, options: tuple[str, ...], message: str
+def test_invalid_options_are_refused_and_nothing_is_written(
+    sclsearch: Call, workdir: Path, options: tuple[str, ...], message: str
 ) -> None:
-    before = list(place.iterdir())
-    done = sclsearch("ui", *options)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in done.stderr
-    assert list(place.iterdir()) == before
+    before = list(workdir.iterdir())
+    result = sclsearch("ui", *options)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert message in result.stderr
+    assert list(workdir.iterdir()) == before
 
 
-def test_a_port_that_is_taken_is_told_before_the_server_starts(sclsearch: Call) -> None:
+def test_a_port_in_use_is_an_error_before_the_server_starts(sclsearch: Call) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        done = sclsearch("ui", "--port", str(port))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert f"--port {port}: cannot be used: Address already in use." in done.stderr
+        result = sclsearch("ui", "--port", str(port))
+    assert (result.returncode, result.stdout) == (2, "")
+    assert f"--port {port}: cannot be used: Address already in use." in result.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-def test_the_ui_answers_on_this_machine_alone_until_it_is_stopped(place: Path) -> None:
+def test_the_ui_is_served_only_to_this_machine_until_it_is_stopped(workdir: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    with (place / "stderr").open("w") as stderr:
+    with (workdir / "stderr").open("w") as stderr:
         process = subprocess.Popen(
             [sys.executable, "-m", "sclsearch", "ui", "--port", str(port)],
             stdout=subprocess.PIPE,
@@ -82,5 +82,5 @@ def test_the_ui_answers_on_this_machine_alone_until_it_is_stopped(place: Path) -
 
 
 def listens(host: str, port: int) -> bool:
-    with socket.socket() as door:
-        return door.connect_ex((host, port)) == 0
+    with socket.socket() as connection:
+        return connection.connect_ex((host, port)) == 0

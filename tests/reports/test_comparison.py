@@ -250,9 +250,9 @@ def test_studies_with_different_rows_or_metrics_are_not_compared(
 
 def test_a_single_study_or_one_without_a_winner_is_not_compared(write_study: WriteStudy) -> None:
     write_study(BASE, name="base")
-    storage = write_study([(1, 1), (2, 2), None], name="unfinished")
+    storage = write_study([(1, 1), (2, 2), None], name="begun")
     for names in (["base"], ["base", "base"]):
         with pytest.raises(SclsearchError, match="two or more different studies, got"):
             compared(storage, *names)
-    with pytest.raises(SclsearchError, match="unfinished: no configuration is finished"):
-        compared(storage, "base", "unfinished")
+    with pytest.raises(SclsearchError, match="begun: no configuration is finished"):
+        compared(storage, "base", "begun")
